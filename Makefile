@@ -1,0 +1,32 @@
+# make report   set up, run the main job on what ships, say where the report lies
+# make test     set up, run the tests
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/installed
+
+.PHONY: help setup report test test-slow lint
+help:
+	@sed -n 's/^# //p' Makefile
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[app,fast]' --group dev
+	@touch $(STAMP)
+
+report: setup
+	@$(BIN)/qt-bert report --resume --out report
+
+test: setup
+	$(BIN)/python -m pytest -q -m 'not slow'
+
+test-slow: setup
+	$(BIN)/python -m pytest -q -m slow
+
+lint: setup
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -1,0 +1,99 @@
+"""Progress of long work: a bar with rate and time left on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """What long-running functions report to; `silent` and `progress` make one."""
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        """Count `amount` more units done, with an optional short note (a loss, a file)."""
+
+
+class _Silent:
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        return None
+
+
+silent: Progress = _Silent()
+
+
+class _Lines:
+    """One line every `every` seconds: done, total, rate, time left."""
+
+    def __init__(self, total: int | None, label: str, unit: str, done: int, every: float) -> None:
+        self.total, self.label, self.unit, self.every = total, label, unit, every
+        self.done = self.first = done
+        self.start = self.printed = time.monotonic()
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        self.done += amount
+        now = time.monotonic()
+        if now - self.printed >= self.every:
+            self.printed = now
+            self.print_line(note)
+
+    def print_line(self, note: str = "") -> None:
+        seconds = max(time.monotonic() - self.start, 1e-9)
+        rate = (self.done - self.first) / seconds
+        text = f"{self.label}: {self.done:,}"
+        if self.total:
+            left = (self.total - self.done) / rate if rate else float("inf")
+            text += f"/{self.total:,} {self.unit}, {rate:,.1f}/s, {_clock(left)} left"
+        else:
+            text += f" {self.unit}, {rate:,.1f}/s"
+        print(f"{text}{'  ' + note if note else ''}", file=sys.stderr, flush=True)
+
+
+class _Bar:
+    """A tqdm bar behind the same two-method interface."""
+
+    def __init__(self, total: int | None, label: str, unit: str, done: int) -> None:
+        from tqdm import tqdm
+
+        self.bar = tqdm(
+            total=total, desc=label, unit=f" {unit}", initial=done, dynamic_ncols=True, leave=False
+        )
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        if note:
+            self.bar.set_postfix_str(note, refresh=False)
+        self.bar.update(amount)
+
+
+@contextmanager
+def progress(
+    total: int | None, label: str, unit: str, *, done: int = 0, every: float = 15.0
+) -> Iterator[Progress]:
+    """Report progress on standard error while the block runs.
+
+    `total` may be None when it is not known; `done` units count as finished before the start (a
+    resumed run), so that rate and time left speak of this run only.
+    """
+    if sys.stderr.isatty():
+        shown = _Bar(total, label, unit, done)
+        try:
+            yield shown
+        finally:
+            shown.bar.close()
+        return
+    lines = _Lines(total, label, unit, done, every)
+    try:
+        yield lines
+    finally:
+        if lines.done > lines.first and time.monotonic() - lines.start > 2:
+            lines.print_line()
+
+
+def _clock(seconds: float) -> str:
+    if seconds == float("inf"):
+        return "?"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,28 @@
+"""Where the data that ships lies: beside a source checkout, or inside an installed wheel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .errors import ArgumentError
+
+_PACKAGE = Path(__file__).resolve().parent
+_ROOTS = (_PACKAGE.parent / "data", _PACKAGE / "_shipped")
+
+GRADED = "checkpoints/graded"
+PRETRAINED = "checkpoints/pretrained"
+TRAIN, DEV, TEST = ("pairs/train.tsv", "pairs/dev.tsv", "pairs/test.tsv")
+CASES = "cases.tsv"
+
+
+def shipped(name: str) -> Path:
+    """The path of a shipped file or folder, such as `pairs/test.tsv` or `checkpoints/graded`.
+
+    Raises ArgumentError where this installation does not hold it.
+    """
+    for root in _ROOTS:
+        if (root / name).exists():
+            return root / name
+    raise ArgumentError(
+        f"this installation ships no {name}; give a path of your own (--model, --pairs)"
+    )
