@@ -1,0 +1,69 @@
+"""Rows of TSV and CSV: one line, one row, fields by position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from qt_bert.errors import PairFileError
+from qt_bert.pairs.columns import Columns, Placement
+from qt_bert.pairs.formats.rows import NO_EXTRA, RawRow
+from qt_bert.pairs.formats.source import TextSource
+from qt_bert.pairs.pair import Reason, Reject
+
+
+class DelimitedFile:
+    """A file whose lines `split` cuts into fields.
+
+    The header, or without one the first row, says how many fields a row has.
+    """
+
+    def __init__(self, path: Path, columns: Columns, split: Callable[[str], list[str]]) -> None:
+        self._source = TextSource(path)
+        self._columns = columns
+        self._split = split
+
+    @property
+    def encoding(self) -> str:
+        """The file's text encoding."""
+        return self._source.encoding
+
+    def rows(self) -> Iterator[RawRow | Reject]:
+        """The rows in file order, and a reject where the fields are too few or too many."""
+        placement: Placement | None = None
+        for item in self._source.lines():
+            if isinstance(item, Reject):
+                if placement is None and self._columns.header:
+                    where = f"{self._source.path}: line {item.line}"
+                    raise PairFileError(f"{where}: the header is neither UTF-8 nor GB18030 text")
+                yield item
+                continue
+            line, text = item
+            fields = self._split(text)
+            if placement is None:
+                placement = self._placement(line, fields)
+                if self._columns.header:
+                    continue
+            yield _row(line, text, fields, placement)
+
+    def _placement(self, line: int, fields: Sequence[str]) -> Placement:
+        where = f"{self._source.path}: line {line}"
+        if not self._columns.header:
+            return self._columns.place([f"column_{i}" for i in range(1, len(fields) + 1)], where)
+        names = [name.strip() or f"column_{i}" for i, name in enumerate(fields, start=1)]
+        return self._columns.place(names, where)
+
+
+def _row(line: int, text: str, fields: list[str], place: Placement) -> RawRow | Reject:
+    if len(fields) != place.width:
+        few = len(fields) < place.width
+        return Reject.of(line, Reason.TOO_FEW_FIELDS if few else Reason.TOO_MANY_FIELDS, text)
+    return RawRow(
+        line,
+        fields[place.query],
+        fields[place.title],
+        None if place.grade is None else fields[place.grade],
+        None if place.id is None else fields[place.id],
+        {name: fields[i] for name, i in place.extra} if place.extra else NO_EXTRA,
+        text,
+    )

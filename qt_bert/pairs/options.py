@@ -1,0 +1,43 @@
+"""The reader's options, as every command that reads pairs takes them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from qt_bert.pairs.columns import parse_columns
+from qt_bert.pairs.grades import GradeMap, LabelScheme
+from qt_bert.pairs.reader import PairReader
+
+
+@dataclass(frozen=True)
+class ReaderOptions:
+    """What `--columns`, `--no-header`, `--grades` and `--max-rejects` say, as they were written."""
+
+    columns: str | None = None
+    no_header: bool = False
+    grades: str | None = None
+    max_rejects: float = 0.01
+
+    def open(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        default_map: LabelScheme | None = None,
+        grade_required: bool = False,
+        rejects_path: Path | None = None,
+    ) -> PairReader:
+        """A reader of `path` by these options; `default_map` reads the labels without `--grades`.
+
+        Raises ArgumentError for options that cannot be meant, PairFileError for the file.
+        """
+        return PairReader(
+            path,
+            columns=parse_columns(self.columns) if self.columns is not None else None,
+            header=not self.no_header,
+            grade_map=GradeMap.parse(self.grades) if self.grades is not None else default_map,
+            grade_required=grade_required,
+            max_rejects=self.max_rejects,
+            rejects_path=rejects_path,
+        )

@@ -1,0 +1,172 @@
+"""Pairs as token ids, with the place of every token in the query or the title.
+
+A fast tokenizer of transformers keeps truncation and padding as state and changes it on every call;
+shared between threads it silently cuts at the wrong length. So a private copy is taken here, with
+both switched off for good, and what is too long is cut in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qt_bert.errors import ArgumentError, CheckpointError
+
+SPECIAL = -1
+QUERY = 0
+TITLE = 1
+
+# No ordinary text has as many characters a token. A longer one is first tried up to here, and read
+# whole only if that gave too few tokens to fill the sequence, with some to spare for the cut edge.
+_CHARACTERS_PER_TOKEN = 64
+_SPARE_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPair:
+    """The tokens of one pair; all lists have one entry per token.
+
+    `side` is 0 in the query, 1 in the title, -1 at special tokens. `spans` are characters
+    [start, end) of the query or the title, (0, 0) at special tokens; empty where offsets were not
+    asked for. A text is truncated where any of its tokens were left out.
+    """
+
+    input_ids: list[int]
+    token_type_ids: list[int]
+    side: list[int]
+    spans: list[tuple[int, int]]
+    query_truncated: bool
+    title_truncated: bool
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    @property
+    def cls(self) -> int:
+        """The index of the classification token: the first special one."""
+        return self.side.index(SPECIAL)
+
+    @property
+    def separators(self) -> list[int]:
+        """The indices of the special tokens after the classification token."""
+        return [i for i, side in enumerate(self.side) if side == SPECIAL][1:]
+
+
+class PairTokenizer:
+    """Encodes (query, title) pairs to at most `max_length` tokens, special tokens included.
+
+    The title loses its last tokens first, down to none; only then does the query, and either is
+    flagged. May be shared between threads. `tokenizer` is a fast tokenizer of transformers or a
+    `tokenizers.Tokenizer`; it is copied and left as it is. Text that spells a special token, such
+    as `[SEP]`, becomes that token, as it does in transformers; its side is still its text's.
+
+    Raises CheckpointError for a tokenizer that is not a fast one, ArgumentError for a `max_length`
+    without room for a token of each text.
+    """
+
+    def __init__(self, tokenizer: Any, max_length: int) -> None:
+        self._backend = _private_copy(tokenizer)
+        self.max_length = max_length
+        specials = self._backend.num_special_tokens_to_add(is_pair=True)
+        if max_length < specials + 2:
+            raise ArgumentError(
+                f"--max-length {max_length}: a pair needs {specials} special tokens and a token of "
+                f"each text, {specials + 2} at least"
+            )
+        self._query_budget = max_length - specials
+        self._characters = max_length * _CHARACTERS_PER_TOKEN
+
+    def encode(
+        self, pairs: Sequence[tuple[str, str]], *, offsets: bool = True
+    ) -> list[EncodedPair]:
+        """Encode pairs, in order; `offsets=False` leaves `spans` empty and is faster.
+
+        Raises ArgumentError where a text holds a lone surrogate, which is no Unicode text.
+        """
+        limit = self._characters
+        starts = [(query[:limit], title[:limit]) for query, title in pairs]
+        return [
+            self._encoded(whole, start, encoding, offsets)
+            for whole, start, encoding in zip(
+                pairs, starts, self._encodings(starts, offsets), strict=True
+            )
+        ]
+
+    def _encodings(self, pairs: Sequence[tuple[str, str]], offsets: bool) -> list[Any]:
+        encode = self._backend.encode_batch if offsets else self._backend.encode_batch_fast
+        try:
+            return list(encode(list(pairs)))
+        except (TypeError, UnicodeError):
+            for query, title in pairs:
+                _refuse_surrogates(query)
+                _refuse_surrogates(title)
+            raise
+
+    def _encoded(
+        self, whole: tuple[str, str], start: tuple[str, str], encoding: Any, offsets: bool
+    ) -> EncodedPair:
+        side = _sides(encoding)
+        query_cut, title_cut = start[0] != whole[0], start[1] != whole[1]
+        if (query_cut and side.count(QUERY) < self._query_budget + _SPARE_TOKENS) or (
+            title_cut and len(side) < self.max_length + _SPARE_TOKENS
+        ):
+            encoding = self._encodings([whole], offsets)[0]
+            side = _sides(encoding)
+        ids, types = encoding.ids, encoding.type_ids
+        spans = encoding.offsets if offsets else []
+        excess = len(side) - self.max_length
+        if excess <= 0:
+            return EncodedPair(ids, types, side, spans, False, False)
+        from_title = min(excess, side.count(TITLE))
+        keep = _kept(side, {TITLE: from_title, QUERY: excess - from_title})
+        return EncodedPair(
+            [ids[i] for i in keep],
+            [types[i] for i in keep],
+            [side[i] for i in keep],
+            [spans[i] for i in keep] if offsets else [],
+            query_truncated=excess > from_title,
+            title_truncated=from_title > 0,
+        )
+
+
+def _private_copy(tokenizer: Any) -> Any:
+    from tokenizers import Tokenizer
+
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not isinstance(backend, Tokenizer):
+        raise CheckpointError(
+            f"{type(tokenizer).__name__} is not a fast tokenizer, so it cannot say where its "
+            "tokens stand; save the model's tokenizer as tokenizer.json"
+        )
+    copy = Tokenizer.from_str(backend.to_str())
+    copy.no_truncation()
+    copy.no_padding()
+    return copy
+
+
+def _sides(encoding: Any) -> list[int]:
+    return [SPECIAL if sequence is None else sequence for sequence in encoding.sequence_ids]
+
+
+def _kept(side: list[int], drop: dict[int, int]) -> list[int]:
+    """The indices left when the last `drop[s]` tokens of each side are taken out."""
+    left = {which: side.count(which) - count for which, count in drop.items()}
+    kept: list[int] = []
+    for index, which in enumerate(side):
+        if which != SPECIAL:
+            left[which] -= 1
+            if left[which] < 0:
+                continue
+        kept.append(index)
+    return kept
+
+
+def _refuse_surrogates(text: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ArgumentError(
+            f"the text {ascii(text[:40])} holds a lone surrogate at character {error.start}, "
+            "which is no Unicode text"
+        ) from error
