@@ -1,0 +1,66 @@
+"""`qt-bert evaluate`: how good the grades are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from qt_bert.cli import app, opening, options
+from qt_bert.cli.show import metrics_table
+from qt_bert.pairs.options import ReaderOptions
+
+
+@app.command(rich_help_panel=options.SCORING)
+def evaluate(
+    pairs: options.Pairs = None,
+    model: options.Model = None,
+    by: Annotated[
+        list[str] | None, typer.Option(help="Also by the values of this column (repeatable).")
+    ] = None,
+    errors: Annotated[
+        Path | None, typer.Option(help="Write the pairs, furthest off first, to this file.")
+    ] = None,
+    columns: options.Columns = None,
+    no_header: options.NoHeader = False,
+    grades: options.Grades = None,
+    max_rejects: options.MaxRejects = 0.01,
+    dtype: options.Dtype = "float32",
+    max_length: options.MaxLength = None,
+    model_grades: options.ModelGrades = None,
+    calibrated: options.Calibrated = False,
+    resamples: Annotated[int, typer.Option(help="Bootstrap resamples of queries.")] = 2000,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+) -> None:
+    """Accuracy, ordinal, ranking and calibration figures, each with a 95 % interval."""
+    path = opening.pairs_or_test(pairs)
+    asked = ReaderOptions(columns, no_header, grades, max_rejects)
+    asked.open(path)
+    from qt_bert.scoring.evaluate import evaluation_json, write_errors
+    from qt_bert.scoring.judge import judge_file
+
+    scorer = opening.open_scorer(
+        model, dtype=dtype, max_length=max_length, model_grades=model_grades
+    )
+    calibration = opening.calibration_of(scorer, calibrated)
+    judged = judge_file(path, asked, scorer, calibration=calibration)
+    found = evaluation_json(
+        judged, scorer, path, by=tuple(by or ()), resamples=resamples, seed=seed
+    )
+    if errors is not None:
+        write_errors(errors, judged, scorer)
+        opening.say(f"pairs furthest off: {errors}")
+    opening.tell_truncation(scorer)
+    if as_json:
+        typer.echo(json.dumps(_flat(found), ensure_ascii=False))
+    else:
+        typer.echo(metrics_table(found))
+
+
+def _flat(found: dict[str, Any]) -> dict[str, Any]:
+    """Metrics at the top level, the tables beside them."""
+    kept = ("model", "pairs", "mode", "levels", "confusion", "per_grade", "pnr_counts", "slices")
+    return found["metrics"] | {name: found[name] for name in kept}

@@ -1,0 +1,67 @@
+"""From options to objects: the reader's options, the checkpoint, the scorer, its calibration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from qt_bert.errors import ArgumentError
+from qt_bert.shipped import GRADED, TEST, shipped
+
+if TYPE_CHECKING:
+    from qt_bert.evaluation.calibration import Calibration
+    from qt_bert.scoring.bulk import Scorer
+
+
+def say(text: str) -> None:
+    """A line for the person at the terminal: standard error, so that data keeps standard output."""
+    typer.echo(text, err=True)
+
+
+def open_scorer(
+    model: str | None,
+    *,
+    dtype: str = "float32",
+    max_length: int | None = None,
+    model_grades: str | None = None,
+) -> Scorer:
+    """The checkpoint of `--model` (default: what ships), ready to score."""
+    from qt_bert.encoder import open_checkpoint
+    from qt_bert.scoring.bulk import Scorer
+
+    folder = model if model is not None else shipped(GRADED)
+    checkpoint = open_checkpoint(folder, dtype=dtype, model_grades=model_grades)
+    return Scorer(checkpoint, max_length=max_length)
+
+
+def calibration_of(scorer: Scorer, wanted: bool) -> Calibration | None:
+    """The calibration saved beside the model, where `--calibrated` asks for it."""
+    if not wanted:
+        return None
+    from qt_bert.evaluation.calibration import Calibration
+
+    stored = scorer.checkpoint.settings.calibration
+    if stored is None:
+        raise ArgumentError(
+            f"--calibrated: {scorer.checkpoint.name} has no calibration; make one with "
+            "`qt-bert calibrate`"
+        )
+    return Calibration.from_json(stored)
+
+
+def pairs_or_test(pairs: Path | None) -> Path:
+    """`--pairs`, or the test split that ships."""
+    return pairs if pairs is not None else shipped(TEST)
+
+
+def tell_truncation(scorer: Scorer) -> None:
+    """Say how many texts did not fit."""
+    counts = scorer.counts
+    if counts.truncated_titles or counts.truncated_queries:
+        say(
+            f"{counts.truncated_titles:,} titles and {counts.truncated_queries:,} queries of "
+            f"{counts.pairs:,} pairs were cut at {scorer.tokenizer.max_length} tokens "
+            "(--max-length)"
+        )

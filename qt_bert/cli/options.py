@@ -1,0 +1,45 @@
+"""Options that several commands share, each declared once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DATA, SCORING, TRAINING, STUDY = "Pairs · 数据", "Scoring · 评分", "Training · 训练", "Study · 研究"
+
+Columns = Annotated[
+    str | None,
+    typer.Option(help="Names of the file's columns: query=q,title=t,grade=label (positions from 1 with --no-header)."),
+]
+NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line is a pair, not names.")]
+Grades = Annotated[
+    str | None,
+    typer.Option(help="What the labels mean: '0=1-2,1=3-4,2=5' (default: labels are grades 1–5)."),
+]
+MaxRejects = Annotated[
+    float, typer.Option(help="Share of rows that may be rejects before the command stops.")
+]
+Model = Annotated[
+    str | None,
+    typer.Option(help="Model folder (or hub name). [default: the graded checkpoint that ships]"),
+]
+ModelGrades = Annotated[
+    str | None, typer.Option(help="Which grades each logit means: '0=1-2,1=3-4,2=5'.")
+]
+Dtype = Annotated[str, typer.Option(help="float32, or bfloat16 where the processor has it.")]
+MaxLength = Annotated[
+    int | None, typer.Option(help="Tokens a pair may take; the title is cut first.")
+]
+Calibrated = Annotated[
+    bool, typer.Option("--calibrated", help="Apply what `qt-bert calibrate` saved.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on where an earlier run stopped.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Seed = Annotated[int, typer.Option(help="Seed of every random draw.")]
+Pairs = Annotated[
+    Path | None,
+    typer.Option(help="File of graded pairs. [default: the test split that ships]"),
+]

@@ -1,0 +1,98 @@
+"""`qt-bert pretrain`: character MLM and segment pairs on plain text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qt_bert.cli import app, opening, options
+from qt_bert.cli.options import Overwrite, Resume
+from qt_bert.errors import ArgumentError
+from qt_bert.shipped import PRETRAINED, shipped
+
+if TYPE_CHECKING:
+    from qt_bert.training.run_pretrain import NewShape
+
+
+@app.command(rich_help_panel=options.TRAINING)
+def pretrain(
+    out: Annotated[Path, typer.Option(help="Folder of the finished model.")],
+    text: Annotated[
+        list[Path] | None,
+        typer.Option(help="Shard of text, .txt(.xz, .gz), one fragment a line (repeatable)."),
+    ] = None,
+    pairs: Annotated[
+        list[Path] | None,
+        typer.Option(help="File of pairs that belong together (repeatable); labels are not read."),
+    ] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option(help="Columns of each --pairs, in the same order.")
+    ] = None,
+    recipe: Annotated[
+        Path | None, typer.Option(help="TOML file with `text`, [[pairs]] and [settings].")
+    ] = None,
+    data: Annotated[Path, typer.Option(help="Folder the recipe's file names start from.")] = Path(
+        "."
+    ),
+    init: Annotated[
+        Path | None,
+        typer.Option(help="Weights and tokenizer to go on from. [default: the pretrained one]"),
+    ] = None,
+    layers: Annotated[
+        int | None, typer.Option(help="Start at random with so many layers (--init: tokenizer).")
+    ] = None,
+    heads: Annotated[int, typer.Option(help="Heads a layer of a random start.")] = 12,
+    hidden: Annotated[int, typer.Option(help="Hidden size of a random start.")] = 192,
+    steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Peak rate of AdamW. [default: 8e-4]")] = None,
+    warmup: Annotated[int | None, typer.Option(help="Warm-up steps. [default: 600]")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Of the products. [bfloat16]")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every random draw. [0]")] = None,
+    no_compile: Annotated[bool, typer.Option("--no-compile", help="Leave torch.compile out.")] = False,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Character MLM plus segment-pair prediction on text shards and pair files."""
+    given = {
+        "steps": steps,
+        "lr": lr,
+        "warmup": warmup,
+        "dtype": dtype,
+        "seed": seed,
+        "compile": False if no_compile else None,
+    }
+    from qt_bert.training.sources import load_recipe, one_for_each
+
+    stored: dict[str, Any] = (
+        load_recipe(recipe, data) if recipe else {"pairs": [], "text": [], "settings": {}}
+    )
+    values = stored.get("settings", {}) | {k: v for k, v in given.items() if v is not None}
+    if "steps" not in values:
+        raise ArgumentError("how long? give --steps N")
+    from qt_bert.training.pretrain import PretrainSettings
+    from qt_bert.training.run_pretrain import run_pretrain
+
+    try:
+        settings = PretrainSettings(**values)
+    except TypeError as error:
+        raise ArgumentError(f"{recipe}: [settings] {error}") from error
+    figures = run_pretrain(
+        init if init is not None else shipped(PRETRAINED),
+        stored["text"] + list(text or []),
+        stored["pairs"] + one_for_each(pairs, None, columns),
+        out,
+        settings,
+        shape=_shape(layers, heads, hidden, settings.shape.long),
+        resume=resume,
+        overwrite=overwrite,
+    )
+    loss = figures.get("mlm_loss")
+    opening.say(f"{figures.get('tokens', 0):,} tokens seen, MLM loss {loss}: {out}")
+
+
+def _shape(layers: int | None, heads: int, hidden: int, positions: int) -> NewShape | None:
+    from qt_bert.training.run_pretrain import NewShape
+
+    return None if layers is None else NewShape(layers, heads, hidden, positions)

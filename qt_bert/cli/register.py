@@ -1,0 +1,13 @@
+"""Importing this module declares every command, in the order in which `--help` shows them."""
+
+from qt_bert.cli import (  # noqa: F401, I001 - the order is the help's
+    check,
+    score,
+    evaluate,
+    compare,
+    explain,
+    calibrate,
+    pretrain,
+    train,
+    report,
+)

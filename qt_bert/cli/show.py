@@ -1,0 +1,62 @@
+"""Plain tables for a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+
+def width(text: str) -> int:
+    """Columns a text takes on a terminal: Chinese characters take two."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Rows as aligned columns; the first `left` columns are flush left, the others right."""
+    widths = [max(width(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = []
+        for i, cell in enumerate(row):
+            gap = " " * (widths[i] - width(cell))
+            cells.append(cell + gap if i < left else gap + cell)
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def figure(value: float | None, digits: int = 3) -> str:
+    """A number, or a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def interval(metric: dict[str, Any]) -> str:
+    """`[low, high]`, or nothing where there is none."""
+    if metric.get("ci_low") is None:
+        return ""
+    return f"[{figure(metric['ci_low'])}, {figure(metric['ci_high'])}]"
+
+
+def metrics_table(found: dict[str, Any]) -> str:
+    """Every metric with its interval, n and, where it has no value, the reason."""
+    rows = [("metric", "value", "95 % interval", "n", "")]
+    for name, metric in found["metrics"].items():
+        n = f"{metric['n']:,}"
+        if metric.get("n_queries") is not None:
+            n = f"{metric['n_eligible']:,}/{metric['n_queries']:,} queries"
+        reason = metric.get("reason") or ""
+        rows.append((name, figure(metric["value"]), interval(metric), n, reason))
+    head = f"{found['model']['name']} on {found['pairs']['name']}: {found['pairs']['n_pairs']:,} pairs"
+    parts = [head, "", table([row[:4] + (row[4],) for row in rows])]
+    for column, slices in found["slices"].items():
+        parts += ["", _slices_table(column, slices)]
+    return "\n".join(parts)
+
+
+def _slices_table(column: str, slices: dict[str, Any]) -> str:
+    names = list(next(iter(slices.values())))
+    rows = [(column, "n", *names)]
+    for value, metrics in slices.items():
+        n = f"{next(iter(metrics.values()))['n']:,}"
+        rows.append((value, n, *(figure(metrics[name]["value"]) for name in names)))
+    return table(rows)

@@ -1,0 +1,106 @@
+"""`qt-bert train`: fine-tune a classifier on graded pairs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qt_bert.cli import app, opening, options
+from qt_bert.cli.options import Overwrite, Resume
+from qt_bert.errors import ArgumentError
+from qt_bert.shipped import PRETRAINED, shipped
+
+if TYPE_CHECKING:
+    from qt_bert.training.sources import PairSource
+
+
+@app.command(rich_help_panel=options.TRAINING)
+def train(
+    out: Annotated[Path, typer.Option(help="Folder of the finished model.")],
+    pairs: Annotated[
+        list[Path] | None, typer.Option(help="Graded file (repeat it for several).")
+    ] = None,
+    grades: Annotated[
+        list[str] | None,
+        typer.Option(help="What the labels of each --pairs mean, in the same order."),
+    ] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option(help="Columns of each --pairs, in the same order.")
+    ] = None,
+    recipe: Annotated[
+        Path | None, typer.Option(help="TOML file with [[pairs]], [dev] and [settings] tables.")
+    ] = None,
+    data: Annotated[Path, typer.Option(help="Folder the recipe's file names start from.")] = Path(
+        "."
+    ),
+    base: Annotated[
+        Path | None, typer.Option(help="Encoder to start from. [default: the pretrained one]")
+    ] = None,
+    dev: Annotated[
+        Path | None,
+        typer.Option(help="Graded file for early stopping. [default: a tenth of the queries]"),
+    ] = None,
+    levels: Annotated[
+        int | None, typer.Option(help="Train K ordered levels, labels 0 … K−1, instead of grades.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the pairs. [default: 3]")] = None,
+    lr: Annotated[float | None, typer.Option(help="Peak rate of AdamW. [default: 3e-4]")] = None,
+    slots: Annotated[int | None, typer.Option(help="Tokens a batch. [default: 3072]")] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after so many readings without a better one; 0: never.")
+    ] = None,
+    stop_on: Annotated[str | None, typer.Option(help="Metric of the dev file. [qwk]")] = None,
+    max_length: options.MaxLength = None,
+    dtype: Annotated[str | None, typer.Option(help="Of the products. [bfloat16]")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every random draw. [0]")] = None,
+    no_compile: Annotated[bool, typer.Option("--no-compile", help="Leave torch.compile out.")] = False,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Fine-tune on one or more graded files, each with its own labels; goes on after a kill."""
+    given = {
+        "epochs": epochs,
+        "lr": lr,
+        "slots": slots,
+        "patience": patience,
+        "dtype": dtype,
+        "seed": seed,
+        "compile": False if no_compile else None,
+    }
+    from qt_bert.training.sources import PairSource, load_recipe, one_for_each
+
+    stored: dict[str, Any] = load_recipe(recipe, data) if recipe else {"pairs": [], "settings": {}}
+    sources: list[PairSource] = stored["pairs"] + one_for_each(pairs, grades, columns)
+    if not sources:
+        raise ArgumentError("nothing to train on: give --pairs FILE, or --recipe FILE")
+    from qt_bert.training.run_train import TrainJob, run_train
+
+    dev_source = PairSource(dev) if dev else stored.get("dev")
+    job = TrainJob(
+        base=base if base is not None else shipped(PRETRAINED),
+        sources=tuple(sources),
+        dev=dev_source,
+        **_kept({"levels": levels, "max_length": max_length, "stop_on": stop_on}, stored, "job"),
+    )
+    settings = _settings(_kept(given, stored, "settings"), recipe)
+    facts = run_train(job, out, settings, resume=resume, overwrite=overwrite)
+    if facts:
+        opening.say(json.dumps(facts["rows"], ensure_ascii=False))
+        opening.say(f"best {job.stop_on} {facts['best']:.4f} at step {facts['best_step']}: {out}")
+
+
+def _kept(given: dict[str, Any], stored: dict[str, Any], table: str) -> dict[str, Any]:
+    """The recipe's values under those given on the command line."""
+    return stored.get(table, {}) | {k: v for k, v in given.items() if v is not None}
+
+
+def _settings(values: dict[str, Any], recipe: Path | None) -> Any:
+    from qt_bert.training.finetune import TuneSettings
+
+    try:
+        return TuneSettings(**values)
+    except TypeError as error:
+        raise ArgumentError(f"{recipe}: [settings] {error}") from error

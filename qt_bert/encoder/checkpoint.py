@@ -1,0 +1,184 @@
+"""Opening a sequence-classification folder, or refusing it with a reason."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+from transformers.utils import logging as hf_logging
+
+from qt_bert.errors import CheckpointError
+from qt_bert.pairs import PairTokenizer
+from .card import ModelSettings, read_settings
+from .families import Family
+from .manifest import weights_sha256
+from .verify import verify_folder, weight_shapes
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+_HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
+
+
+@dataclass
+class Checkpoint:
+    """An opened classifier: the Hugging Face model in eval mode, its tokenizer and its labels."""
+
+    name: str
+    folder: Path
+    model: Any
+    tokenizer: Any
+    family: Family
+    settings: ModelSettings
+    dtype: str
+
+    @property
+    def layers(self) -> int:
+        return int(self.model.config.num_hidden_layers)
+
+    @property
+    def heads(self) -> int:
+        return int(self.model.config.num_attention_heads)
+
+    @property
+    def longest(self) -> int:
+        """Tokens the position embeddings have room for."""
+        return _longest(self.model.config)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the stored weights."""
+        return weights_sha256(self.folder)
+
+    def pair_tokenizer(self, max_length: int | None = None) -> PairTokenizer:
+        """A tokenizer of its own (safe beside others in threads) for pairs up to `max_length`."""
+        return PairTokenizer(self.tokenizer, max_length or self.settings.max_length)
+
+    def describe(self) -> dict[str, Any]:
+        """Plain facts for reports and run records."""
+        return {
+            "name": self.name,
+            "sha256": self.sha256,
+            "family": self.family.model_type,
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "layers": self.layers,
+            "heads": self.heads,
+            "hidden": int(self.model.config.hidden_size),
+            "max_length": self.settings.max_length,
+            "dtype": self.dtype,
+        }
+
+
+def resolve_folder(model: str | Path) -> Path:
+    """A local folder as it is; otherwise a hub name whose weights (never code) are fetched.
+
+    Raises CheckpointError where neither is there.
+    """
+    path = Path(model)
+    if path.exists() or not re.fullmatch(r"[\w.-]+/[\w.-]+", str(model)):
+        return path
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(str(model), allow_patterns=_HUB_FILES))
+    except Exception as error:  # the hub client has no one base class for what can go wrong
+        raise CheckpointError(
+            f"{model}: no such folder, and it could not be fetched from the hub "
+            f"({type(error).__name__}); give a local folder"
+        ) from error
+
+
+def open_checkpoint(
+    model: str | Path,
+    *,
+    dtype: str = "float32",
+    attention: str = "eager",
+    model_grades: str | None = None,
+) -> Checkpoint:
+    """Open a sequence-classification checkpoint for analysis.
+
+    `attention` is the Hugging Face kernel of `.model`. Raises CheckpointError for every fault of
+    the folder (see `verify_folder`), for weights that do not fit the config, and for an encoder or
+    classifier weight that is missing, which transformers would start at random.
+    """
+    if dtype not in DTYPES:
+        raise CheckpointError(f"--dtype {dtype!r}: choose from {', '.join(DTYPES)}")
+    folder = resolve_folder(model)
+    _, family = verify_folder(folder)
+    shapes = weight_shapes(folder)
+    config = _config(folder)
+    _classifier_fits(folder, family, shapes, config.num_labels)
+    loaded = _weights(folder, config, attention).to(DTYPES[dtype]).eval()
+    tokenizer = open_tokenizer(folder)
+    if len(tokenizer) > config.vocab_size:
+        raise CheckpointError(
+            f"{folder}: the tokenizer knows {len(tokenizer)} tokens, the model's embeddings only "
+            f"{config.vocab_size}; the vocabulary belongs to another model"
+        )
+    settings = read_settings(folder, config.num_labels, _longest(config), model_grades)
+    return Checkpoint(folder.name, folder, loaded, tokenizer, family, settings, dtype)
+
+
+def open_tokenizer(folder: Path) -> Any:
+    """The folder's fast tokenizer. Raises CheckpointError where it cannot be built."""
+    try:
+        return AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False)
+    except Exception as error:  # tokenizers raises bare Exception for a broken file
+        raise CheckpointError(f"{folder}: the tokenizer cannot be opened ({error})") from error
+
+
+def _config(folder: Path) -> Any:
+    try:
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:  # transformers validates fields with errors of many kinds
+        raise CheckpointError(f"{folder / 'config.json'}: {error}") from error
+
+
+def _longest(config: Any) -> int:
+    """Positions a text may take: the RoBERTa kind keeps its first padding_idx + 1 for itself."""
+    kept = config.pad_token_id + 1 if "roberta" in config.model_type else 0
+    return int(config.max_position_embeddings) - kept
+
+
+def _classifier_fits(
+    folder: Path, family: Family, shapes: dict[str, list[int]], labels: int
+) -> None:
+    shape = shapes.get(family.classifier)
+    if shape is None:
+        raise CheckpointError(
+            f"{folder}: no classifier ({family.classifier}); this is an encoder that was never "
+            "fine-tuned for classification: tune it with `qt-bert train`"
+        )
+    if shape[0] != labels:
+        raise CheckpointError(
+            f"{folder}: config.json speaks of {labels} labels, the classifier has {shape[0]} rows"
+        )
+
+
+def _weights(folder: Path, config: Any, attention: str) -> Any:
+    verbosity = hf_logging.get_verbosity()
+    hf_logging.set_verbosity_error()
+    hf_logging.disable_progress_bar()
+    try:
+        loaded, info = AutoModelForSequenceClassification.from_pretrained(
+            folder,
+            config=config,
+            dtype=torch.float32,
+            attn_implementation=attention,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    except Exception as error:  # shapes, headers, config: transformers has no common error
+        raise CheckpointError(f"{folder}: the weights do not fit the config ({error})") from error
+    finally:
+        hf_logging.set_verbosity(verbosity)
+    missing = sorted(info["missing_keys"])
+    if missing:
+        raise CheckpointError(
+            f"{folder}: {len(missing)} weights are missing ({', '.join(missing[:3])}…); "
+            "transformers would start them at random, so the folder is refused"
+        )
+    return loaded

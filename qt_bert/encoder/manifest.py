@@ -1,0 +1,49 @@
+"""A SHA-256 manifest beside the weights: safetensors has no checksum, a flipped bit loads silently."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qt_bert.errors import CheckpointError
+from qt_bert.files import read_json, sha256_file, write_json
+
+MANIFEST = "manifest.json"
+
+
+def write_manifest(folder: Path) -> None:
+    """Hash every file of `folder` into `manifest.json`."""
+    files = sorted(p for p in folder.iterdir() if p.is_file() and p.name != MANIFEST)
+    write_json(folder / MANIFEST, {"schema": 1, "sha256": {p.name: sha256_file(p) for p in files}})
+
+
+def verify_manifest(folder: Path) -> None:
+    """Compare the files of `folder` with its manifest; folders without one are not judged.
+
+    Raises CheckpointError naming the first file that is missing or differs.
+    """
+    path = folder / MANIFEST
+    if not path.exists():
+        return
+    try:
+        listed: dict[str, str] = read_json(path)["sha256"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path}: not a manifest ({error}); fetch the folder anew") from error
+    for name, expected in listed.items():
+        file = folder / name
+        if not file.exists():
+            raise CheckpointError(f"{folder}: {name} is missing, though {MANIFEST} lists it")
+        if sha256_file(file) != expected:
+            raise CheckpointError(
+                f"{file}: the bytes differ from {MANIFEST} (damaged, or changed after saving); "
+                "fetch the folder anew, or delete the manifest if you changed the file yourself"
+            )
+
+
+def weights_sha256(folder: Path) -> str:
+    """One hash for the weights of a folder: of its safetensors file, or of all shards' hashes."""
+    import hashlib
+
+    shards = sorted(folder.glob("*.safetensors"))
+    if len(shards) == 1:
+        return sha256_file(shards[0])
+    return hashlib.sha256("".join(sha256_file(s) for s in shards).encode()).hexdigest()

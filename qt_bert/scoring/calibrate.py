@@ -1,0 +1,43 @@
+"""Fitting a calibration on a dev file and saving it in the model's `qt_bert.json`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from qt_bert.encoder.manifest import MANIFEST, write_manifest
+from qt_bert.errors import ArgumentError
+from qt_bert.evaluation.calibration import Calibration, fit_cutoffs, fit_temperature
+from qt_bert.pairs import ReaderOptions
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.judge import judge_file, judge_logits
+
+
+def calibrate_model(path: Path, options: ReaderOptions, scorer: Scorer) -> Calibration:
+    """Fit temperature, then cut-offs on the tempered expected grade, and save both.
+
+    Cut-offs maximise QWK and are fitted where the labels are levels of the model. Raises
+    ArgumentError for a one-logit model, or labels that share no levels with it.
+    """
+    checkpoint = scorer.checkpoint
+    labels = checkpoint.settings.labels
+    if labels.logits == 1:
+        raise ArgumentError(f"{checkpoint.name} has one logit: there is nothing to calibrate")
+    judged = judge_file(path, options, scorer)
+    if judged.judgements.truth is None:
+        raise ArgumentError(
+            f"{path}: its labels overlap, so they share no levels with the model; calibrate on "
+            "exact grades, or on labels that do not overlap"
+        )
+    meaning = labels.grades or tuple((i + 1,) for i in range(labels.logits))
+    sets = [pair.grades or () for pair in judged.pairs]
+    temperature = fit_temperature(judged.logits, sets, model_grades=meaning)
+    tempered = judge_logits(judged.logits, judged.pairs, labels, Calibration(temperature, ()))
+    cutoffs = fit_cutoffs(
+        tempered.expected, judged.judgements.truth, n_levels=len(tempered.levels)
+    )
+    found = Calibration(temperature, cutoffs)
+    replace(checkpoint.settings, calibration=found.to_json()).write(checkpoint.folder)
+    if (checkpoint.folder / MANIFEST).exists():
+        write_manifest(checkpoint.folder)
+    return found

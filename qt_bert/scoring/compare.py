@@ -1,0 +1,60 @@
+"""Two checkpoints on the same graded pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from qt_bert.errors import ArgumentError
+from qt_bert.evaluation import compare
+from qt_bert.pairs import ReaderOptions
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.judge import judge_file
+
+
+def compare_models(
+    path: Path,
+    options: ReaderOptions,
+    a: Scorer,
+    b: Scorer,
+    *,
+    most: int = 10,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Every metric of both with the paired difference, and the `most` pairs that differ most.
+
+    Raises ArgumentError where one model reads labels another way than the other (levels against
+    grades), so that no figure would mean the same.
+    """
+    kinds = [scorer.checkpoint.settings.labels for scorer in (a, b)]
+    if (kinds[0].grades is None) != (kinds[1].grades is None) or (
+        kinds[0].grades is None and kinds[0].logits != kinds[1].logits
+    ):
+        raise ArgumentError(
+            f"{a.checkpoint.name} and {b.checkpoint.name} have outputs of different kinds; say what "
+            "the logits mean in their qt_bert.json"
+        )
+    first, second = (judge_file(path, options, scorer) for scorer in (a, b))
+    found = compare(first.judgements, second.judgements, seed=seed, most_different=most).to_json()
+    chosen = found.pop("most_different")
+    settings = found.pop("settings")
+    return {
+        "schema": 1,
+        "a": a.checkpoint.describe(),
+        "b": b.checkpoint.describe(),
+        "n_pairs": len(first.pairs),
+        "metrics": found,
+        "settings": settings,
+        "most_different": [
+            {
+                "id": first.pairs[i].id,
+                "line": first.pairs[i].line,
+                "query": first.pairs[i].query,
+                "title": first.pairs[i].title,
+                "grade": first.pairs[i].label,
+                "a": float(first.judgements.ranking_score[i]),
+                "b": float(second.judgements.ranking_score[i]),
+            }
+            for i in chosen
+        ],
+    }

@@ -1,0 +1,55 @@
+"""What the logits of a window of pairs say: probabilities, the predicted and the expected grade."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qt_bert.encoder import ModelLabels
+from qt_bert.evaluation.calibration import Calibration, apply_cutoffs, apply_temperature
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Outputs of n pairs. For one-logit models all but `score` is None, else `score` is None.
+
+    `probabilities` [n, K]; `predicted` [n] names of outputs (the likeliest, ties to the lowest;
+    with cut-offs, by the expected grade); `expected` [n] = Σ p × value of the output.
+    """
+
+    labels: ModelLabels
+    probabilities: np.ndarray | None
+    predicted: list[str] | None
+    expected: np.ndarray | None
+    score: np.ndarray | None
+
+    def columns(self) -> dict[str, list[object]]:
+        """Output columns in order: `p_1` … `p_5`, `predicted_grade`, `expected_grade` (for other
+        models `p_<level>`, `predicted_level`, `expected_level`; for one logit `score`)."""
+        if self.score is not None:
+            return {"score": list(self.score.astype(np.float32))}
+        assert self.probabilities is not None and self.expected is not None
+        kind = "grade" if self.labels.exact else "level"
+        out: dict[str, list[object]] = {
+            f"p_{name}": list(column.astype(np.float32))
+            for name, column in zip(self.labels.names, self.probabilities.T, strict=True)
+        }
+        out[f"predicted_{kind}"] = list(self.predicted or [])
+        out[f"expected_{kind}"] = list(self.expected.astype(np.float32))
+        return out
+
+
+def read_outputs(
+    logits: np.ndarray, labels: ModelLabels, calibration: Calibration | None = None
+) -> Outputs:
+    """Read logits [n, K] by what they mean; `calibration` acts only where it is given."""
+    if labels.logits == 1:
+        return Outputs(labels, None, None, None, logits[:, 0])
+    probabilities = apply_temperature(logits, calibration.temperature if calibration else 1.0)
+    expected = probabilities @ np.array(labels.values)
+    if calibration and calibration.cutoffs:
+        index = apply_cutoffs(expected, calibration.cutoffs)
+    else:
+        index = probabilities.argmax(1)
+    return Outputs(labels, probabilities, [labels.names[i] for i in index], expected, None)

@@ -1,0 +1,127 @@
+"""Text shards and pair files as flat arrays of token ids, tokenised once and kept beside the run."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from qt_bert.errors import PairFileError
+from qt_bert.files import atomic_write, sha256_file
+from qt_bert.progress import progress
+from .sources import PairSource
+
+_OPENERS = {".xz": lzma.open, ".gz": gzip.open}
+
+
+@dataclass(frozen=True)
+class TokenStore:
+    """Token ids of many texts: text i is `ids[offsets[i]:offsets[i + 1]]`."""
+
+    ids: np.ndarray
+    offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Fragments of running text, and texts that belong together (`first[i]` with `second[i]`)."""
+
+    fragments: TokenStore
+    first: TokenStore
+    second: TokenStore
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    """The non-empty lines of a .txt, .txt.gz or .txt.xz shard (one fragment a line, UTF-8).
+
+    Raises PairFileError where the file is missing, truncated or not UTF-8.
+    """
+    try:
+        with _OPENERS.get(path.suffix, open)(path, "rb") as handle:
+            for line in handle:
+                text = line.decode("utf-8").strip()
+                if text:
+                    yield text
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise PairFileError(f"{path}: cannot be read as a text shard ({error})") from error
+    except UnicodeDecodeError as error:
+        raise PairFileError(f"{path}: not UTF-8 ({error}); convert it first") from error
+
+
+def load_corpus(
+    tokenizer_folder: Path, shards: list[Path], pairs: list[PairSource], cache: Path
+) -> Corpus:
+    """Tokenise shards and pair files with the folder's tokenizer, or reuse `cache` (an .npz).
+
+    The cache is keyed by the SHA-256 of tokenizer and input files.
+    """
+    key = _key(tokenizer_folder, shards, pairs)
+    if cache.exists():
+        with np.load(cache) as stored:
+            if str(stored["key"]) == key:
+                return Corpus(
+                    *(
+                        TokenStore(stored[f"{n}_ids"], stored[f"{n}_offsets"])
+                        for n in ("fragments", "first", "second")
+                    )
+                )
+    encode = _encoder(tokenizer_folder)
+    fragments = encode(line for shard in shards for line in text_lines(shard))
+    matched = [(p.query, p.title) for source in pairs for p in source.read()]
+    corpus = Corpus(fragments, encode(q for q, _ in matched), encode(t for _, t in matched))
+    with atomic_write(cache) as temporary, open(temporary, "wb") as handle:
+        np.savez(
+            handle,
+            key=np.array(key),
+            **{
+                f"{name}_{part}": getattr(store, part)
+                for name, store in vars(corpus).items()
+                for part in ("ids", "offsets")
+            },
+        )
+    return corpus
+
+
+def _key(tokenizer_folder: Path, shards: list[Path], pairs: list[PairSource]) -> str:
+    digest = hashlib.sha256(sha256_file(tokenizer_folder / "tokenizer.json").encode())
+    for shard in shards:
+        digest.update(sha256_file(shard).encode())
+    for source in pairs:
+        digest.update(f"{sha256_file(source.file)} {source}".encode())
+    return digest.hexdigest()
+
+
+def _encoder(tokenizer_folder: Path):  # type: ignore[no-untyped-def]
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    dtype = np.uint16 if tokenizer.get_vocab_size() <= 2**16 else np.int32
+
+    def encode(texts: Iterable[str]) -> TokenStore:
+        parts: list[np.ndarray] = []
+        lengths: list[int] = [0]
+        stream = iter(texts)
+        with progress(None, "tokenising", "texts") as shown:
+            while block := list(islice(stream, 20_000)):
+                for encoding in tokenizer.encode_batch_fast(block, add_special_tokens=False):
+                    parts.append(np.array(encoding.ids, dtype))
+                    lengths.append(len(encoding.ids))
+                shown.advance(len(block))
+        ids = np.concatenate(parts) if parts else np.zeros(0, dtype)
+        return TokenStore(ids, np.cumsum(lengths, dtype=np.int64))
+
+    return encode

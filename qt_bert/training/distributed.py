@@ -1,0 +1,54 @@
+"""Several processes (torchrun, accelerate launch): each takes its rows, gradients are summed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among `size`; rank 0 alone writes files and speaks."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+    def sum_gradients(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Add up the gradients of all processes in place (nothing to do for one)."""
+        if self.size == 1:
+            return
+        for parameter in parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            dist.all_reduce(parameter.grad)
+
+    def agree(self, value: float) -> float:
+        """Rank 0's value, everywhere."""
+        if self.size == 1:
+            return value
+        shared = torch.tensor([value], dtype=torch.float64)
+        dist.broadcast(shared, 0)
+        return float(shared)
+
+
+@contextmanager
+def world() -> Iterator[World]:
+    """The group torchrun started this process in (gloo, CPU), or a world of one."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield World()
+        return
+    dist.init_process_group("gloo")
+    try:
+        yield World(dist.get_rank(), size)
+    finally:
+        dist.destroy_process_group()

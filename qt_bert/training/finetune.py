@@ -1,0 +1,167 @@
+"""Fine-tuning a classifier on graded pairs: one loop, resumable, early-stopped on a dev figure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from qt_bert.progress import progress
+from .compiling import compiled
+from .distributed import World
+from .finetune_batches import BatchLayout, BatchPlan, plan_epoch, to_tensors
+from .labelled import LabelledExample
+from .masters import MasterWeights, linear_schedule
+from .runlog import RunLog
+from .state import load_state, same_settings, save_state
+from .tuning_model import TuningModel
+
+
+@dataclass(frozen=True)
+class TuneSettings:
+    """What fixes a fine-tuning run.
+
+    `slots` is the tokens of a batch, empty ones included; `evaluations` how often an epoch is
+    judged; the run ends after `patience` judgements without a better one (0: never).
+    """
+
+    epochs: int = 3
+    lr: float = 3e-4
+    warmup: float = 0.06
+    seed: int = 0
+    slots: int = 3072
+    dtype: str = "bfloat16"
+    weight_decay: float = 0.01
+    evaluations: int = 2
+    patience: int = 4
+    save_every: int = 100
+    compile: bool = True
+
+
+@dataclass
+class Standing:
+    """Where a run stands: what is stored beside its tensors."""
+
+    step: int = 0
+    best: float = -2.0
+    best_step: int = 0
+    stale: int = 0
+    losses: int = 0
+    loss_sum: float = 0.0
+
+
+class Tuner:
+    """One run in a folder. `judge` maps the model to the figure to maximise (QWK of the dev file).
+
+    A state in `out` is taken up, with the same result as a run that was never stopped
+    (RunFolderError where it belongs to other settings).
+    """
+
+    def __init__(
+        self,
+        model: TuningModel,
+        examples: Sequence[LabelledExample],
+        layout: BatchLayout,
+        settings: TuneSettings,
+        out: Path,
+        judge: Callable[[Any], float],
+        world: World,
+    ) -> None:
+        self.model, self.examples, self.layout = model.train(), examples, layout
+        self.settings, self.out, self.judge, self.world = settings, out, judge, world
+        self.masters = MasterWeights(
+            model,
+            getattr(torch, settings.dtype),
+            lr=settings.lr,
+            weight_decay=settings.weight_decay,
+        )
+        epochs = [plan_epoch(examples, layout, settings.seed, e) for e in range(settings.epochs)]
+        self.plans = [plan for epoch in epochs for plan in epoch]
+        self.judged_at = _judged_at([len(epoch) for epoch in epochs], settings.evaluations)
+        self.loss = compiled(model.loss, settings.compile)
+        self.standing = Standing()
+        self.best: dict[str, torch.Tensor] = {}
+        self.asked = json.loads(
+            json.dumps(asdict(settings) | {"steps": len(self.plans), "processes": world.size})
+        )
+        self._take_up()
+        self.log = RunLog(out / "log.jsonl", self.standing.step) if world.leads else None
+
+    def run(self) -> dict[str, torch.Tensor]:
+        """Train to the end; returns the float32 state dict of the best-judged classifier."""
+        at, settings = self.standing, self.settings
+        with progress(len(self.plans), "training", "steps", done=at.step) as shown:
+            while at.step < len(self.plans) and not 0 < settings.patience <= at.stale:
+                loss = self._step(self.plans[at.step])
+                at.step += 1
+                at.losses, at.loss_sum = at.losses + 1, at.loss_sum + loss
+                if at.step in self.judged_at:
+                    self._judge()
+                if at.step % settings.save_every == 0 or at.step in self.judged_at:
+                    self._save()
+                shown.advance(1, f"loss {loss:.3f}, best {max(at.best, 0):.3f}")
+        return {
+            name.removeprefix("model."): value
+            for name, value in self.best.items()
+            if name.startswith("model.")
+        }
+
+    def _step(self, plan: BatchPlan) -> float:
+        world, steps = self.world, len(self.plans)
+        batch = to_tensors(plan, self.examples, self.layout, rank=world.rank, size=world.size)
+        loss = self.loss(batch)
+        loss.backward()
+        warmup = max(1, int(self.settings.warmup * steps))
+        self.masters.step(linear_schedule(self.standing.step, warmup=warmup, total=steps), world)
+        return float(loss.detach())
+
+    def _judge(self) -> None:
+        at = self.standing
+        figure = 0.0
+        if self.world.leads:
+            self.model.eval()
+            with torch.inference_mode():
+                figure = self.judge(self.model.model)
+            self.model.train()
+        figure = self.world.agree(figure)
+        at.stale += 1
+        if figure > at.best:
+            at.best, at.best_step, at.stale = figure, at.step, 0
+            self.best = self.masters.float32_state(self.model)
+        if self.log is not None:
+            mean = at.loss_sum / max(1, at.losses)
+            self.log.add(
+                {"step": at.step, "train_loss": round(mean, 5), "dev_qwk": round(figure, 5)}
+            )
+        at.losses, at.loss_sum = 0, 0.0
+
+    def _save(self) -> None:
+        if self.world.leads:
+            best = {f"best/{name}": value for name, value in self.best.items()}
+            values = {"settings": self.asked, "standing": asdict(self.standing)}
+            save_state(self.out, self.masters.tensors() | best, values)
+
+    def _take_up(self) -> None:
+        stored = load_state(self.out)
+        if stored is None:
+            return
+        tensors, values = stored
+        same_settings(self.out, values["settings"], self.asked)
+        self.masters.load(tensors)
+        self.standing = Standing(**values["standing"])
+        self.best = {k.removeprefix("best/"): v for k, v in tensors.items() if k[:5] == "best/"}
+
+
+def _judged_at(epoch_steps: list[int], evaluations: int) -> set[int]:
+    """Step counts after which the model is judged: evenly spread over each epoch, its end included."""
+    ends = np.cumsum([0, *epoch_steps])
+    return {
+        int(start + round(steps * part / evaluations))
+        for start, steps in zip(ends[:-1], epoch_steps, strict=True)
+        for part in range(1, evaluations + 1)
+    }

@@ -1,0 +1,104 @@
+"""Graded pairs of several files as one tokenised training set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.pairs import GRADES, Pair, PairTokenizer
+from .packing import Example
+from .sources import PairSource
+
+
+@dataclass(frozen=True)
+class LabelledExample(Example):
+    """A tokenised pair with its target.
+
+    `allowed` [labels] is 1 at each grade (or level) the label may mean; a pair of an auxiliary
+    source has none allowed and its class in `auxiliary` = (output, class).
+    """
+
+    allowed: np.ndarray
+    auxiliary: tuple[int, int]
+    weight: float
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Examples, the auxiliary outputs (name → labels in order), and how many rows each file gave."""
+
+    examples: list[LabelledExample]
+    auxiliaries: dict[str, list[str]]
+    counts: dict[str, int]
+    truncated: int
+
+
+def training_set(
+    sources: Sequence[PairSource], tokenizer: PairTokenizer, levels: int | None
+) -> TrainingSet:
+    """Read and tokenise `sources`.
+
+    `levels` = K trains ordered levels 0 … K − 1 instead of grades. Raises PairFileError where a
+    source gives no row or a label that is no grade, ArgumentError where levels and auxiliary
+    outputs are asked for together.
+    """
+    if levels and any(source.auxiliary for source in sources):
+        raise ArgumentError("--levels trains one output; leave the auxiliary sources out")
+    read = [(source, _pairs(source)) for source in sources]
+    auxiliaries = _auxiliaries(read)
+    outputs = list(auxiliaries)
+    examples: list[LabelledExample] = []
+    counts: dict[str, int] = {}
+    truncated = 0
+    for source, pairs in read:
+        name = f"{source.file.name}{f' ({source.auxiliary})' if source.auxiliary else ''}"
+        counts[name] = counts.get(name, 0) + len(pairs)
+        encoded = tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False)
+        for pair, tokens in zip(pairs, encoded, strict=True):
+            truncated += tokens.title_truncated or tokens.query_truncated
+            if source.auxiliary:
+                allowed = np.zeros(levels or len(GRADES), np.float32)
+                output = outputs.index(source.auxiliary)
+                place = (output, auxiliaries[source.auxiliary].index(pair.label or ""))
+            else:
+                allowed, place = _allowed(pair, source, levels), (-1, 0)
+            examples.append(
+                LabelledExample(
+                    np.array(tokens.input_ids),
+                    np.array(tokens.token_type_ids),
+                    allowed,
+                    place,
+                    source.weight,
+                )
+            )
+    return TrainingSet(examples, auxiliaries, counts, truncated)
+
+
+def _pairs(source: PairSource) -> list[Pair]:
+    pairs = source.read()
+    if not pairs:
+        raise PairFileError(f"{source.file}: no row is left to train on; check labels and exclude")
+    return pairs
+
+
+def _auxiliaries(read: list[tuple[PairSource, list[Pair]]]) -> dict[str, list[str]]:
+    labels: dict[str, set[str]] = {}
+    for source, pairs in read:
+        if source.auxiliary:
+            labels.setdefault(source.auxiliary, set()).update(p.label or "" for p in pairs)
+    return {name: sorted(found) for name, found in labels.items()}
+
+
+def _allowed(pair: Pair, source: PairSource, levels: int | None) -> np.ndarray:
+    """1 at each output the pair's label may mean."""
+    where = f"{source.file}, line {pair.line}: label {pair.label!r}"
+    if levels:
+        if pair.label is None or not pair.label.isdigit() or int(pair.label) >= levels:
+            raise PairFileError(f"{where} is no level; --levels {levels} wants 0 … {levels - 1}")
+        return np.eye(levels, dtype=np.float32)[int(pair.label)]
+    if pair.grades is None:
+        raise PairFileError(f"{where} is no grade; say what it means with --grades")
+    return np.isin(GRADES, pair.grades).astype(np.float32)

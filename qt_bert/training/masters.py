@@ -1,0 +1,109 @@
+"""bfloat16 weights over float32 masters: the products run in bf16, the updates are summed in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from .distributed import World
+
+
+class MasterWeights:
+    """Float32 copies of a model's parameters, and the AdamW that updates them.
+
+    With `dtype=torch.float32` the masters are the parameters themselves. Weight decay acts on
+    matrices only (biases and LayerNorms are left out, Devlin et al. 2019, A.2).
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        dtype: torch.dtype,
+        *,
+        lr: float,
+        weight_decay: float = 0.01,
+        betas: tuple[float, float] = (0.9, 0.98),
+        clip: float = 1.0,
+        lr_scale: Iterable[tuple[str, float]] = (),
+    ) -> None:
+        named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+        self.names = [n for n, _ in named]
+        self.masters: list[torch.Tensor] = [p.detach().float().clone() for _, p in named]
+        self.shared = dtype == torch.float32
+        model.to(dtype)
+        self.params = [dict(model.named_parameters())[n] for n in self.names]
+        if self.shared:
+            self.masters = list(self.params)
+        self.clip = clip
+        self.lr = lr
+        scales = dict(lr_scale)
+        groups: dict[tuple[float, float], list[torch.Tensor]] = {}
+        for name, master in zip(self.names, self.masters, strict=True):
+            scale = next((s for k, s in scales.items() if name.startswith(k)), 1.0)
+            decay = weight_decay if master.ndim > 1 else 0.0
+            groups.setdefault((decay, scale), []).append(master)
+        self.optimizer = torch.optim.AdamW(
+            [{"params": g, "weight_decay": d, "scale": s} for (d, s), g in groups.items()],
+            lr=lr,
+            betas=betas,
+            eps=1e-6,
+            fused=True,
+        )
+
+    def step(self, factor: float, world: World | None = None) -> float:
+        """Sum over processes, clip, update at rate lr × `factor`. Returns the gradient's norm."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.lr * factor * group["scale"]
+        if not self.shared:
+            for master, param in zip(self.masters, self.params, strict=True):
+                master.grad = None if param.grad is None else param.grad.float()
+        if world is not None:
+            world.sum_gradients(self.masters)
+        norm = torch.nn.utils.clip_grad_norm_(self.masters, self.clip)
+        self.optimizer.step()
+        if not self.shared:
+            with torch.no_grad():
+                torch._foreach_copy_(self.params, self.masters)
+        for tensor in (*self.params, *self.masters):
+            tensor.grad = None
+        return float(norm)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Masters and both AdamW moments, by parameter name: all that a resume needs."""
+        out: dict[str, torch.Tensor] = {}
+        for name, master in zip(self.names, self.masters, strict=True):
+            out[f"master/{name}"] = master.detach()
+            state = self.optimizer.state.get(master, {})
+            out.update({f"{k}/{name}": v.detach() for k, v in state.items() if torch.is_tensor(v)})
+        return out
+
+    def load(self, tensors: dict[str, torch.Tensor]) -> None:
+        """Take up the state of `tensors()`, exactly."""
+        with torch.no_grad():
+            for name, master, param in zip(self.names, self.masters, self.params, strict=True):
+                master.copy_(tensors[f"master/{name}"])
+                param.copy_(master)
+                state = {
+                    k: tensors[f"{k}/{name}"].clone()
+                    for k in ("step", "exp_avg", "exp_avg_sq")
+                    if f"{k}/{name}" in tensors
+                }
+                if state:
+                    self.optimizer.state[master] = state
+
+    def float32_state(self, model: nn.Module) -> dict[str, torch.Tensor]:
+        """The model's state dict with the float32 masters in place of the bf16 weights."""
+        masters = {id(p): m for p, m in zip(self.params, self.masters, strict=True)}
+        out = {}
+        for name, value in model.state_dict(keep_vars=True).items():
+            out[name] = masters.get(id(value), value).detach().float().clone()
+        return out
+
+
+def linear_schedule(step: int, *, warmup: int, total: int) -> float:
+    """Factor of the peak rate at `step` (from 0): linear up over `warmup`, linear down to 0 at `total`."""
+    if step < warmup:
+        return (step + 1) / warmup
+    return max(0.0, (total - step) / max(1, total - warmup))

@@ -1,0 +1,93 @@
+"""Several examples in one row: best-fit packing with positions that restart and a block-diagonal mask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True)
+class Example:
+    """One tokenised pair, special tokens included: ids and segment ids [length]."""
+
+    input_ids: np.ndarray
+    token_type_ids: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """Rows of packed examples: four arrays [rows, slots] and the place of each example.
+
+    `segment` numbers the examples of a row from 1 (0 = empty slot): a token sees the tokens of its
+    own segment only. `first_slot` [examples] is the flat index of each example's first token,
+    examples in the order of the rows.
+    """
+
+    input_ids: np.ndarray
+    token_type_ids: np.ndarray
+    position_ids: np.ndarray
+    segment: np.ndarray
+    first_slot: np.ndarray
+
+
+def best_fit(lengths: Sequence[int], slots: int) -> list[list[int]]:
+    """Indices of `lengths` grouped into rows of at most `slots`, longest first, tightest gap first.
+
+    Raises ValueError where a length exceeds `slots`.
+    """
+    rows: list[list[int]] = []
+    with_room: list[list[int]] = [[] for _ in range(slots + 1)]
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        length = lengths[index]
+        if length > slots:
+            raise ValueError(f"an example of {length} tokens does not fit a row of {slots}")
+        room = next((r for r in range(length, slots + 1) if with_room[r]), None)
+        if room is None:
+            rows.append([index])
+            with_room[slots - length].append(len(rows) - 1)
+        else:
+            row = with_room[room].pop()
+            rows[row].append(index)
+            with_room[room - length].append(row)
+    return rows
+
+
+def lay_out(
+    rows: Sequence[Sequence[Example]], slots: int, *, pad: int, first_position: int = 0
+) -> PackedRows:
+    """Write the examples of each row one behind the other; positions restart at `first_position`."""
+    shape = (len(rows), slots)
+    input_ids = np.full(shape, pad, np.int64)
+    token_type_ids, segment = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    position_ids = np.full(shape, first_position, np.int64)
+    first_slot = []
+    for r, row in enumerate(rows):
+        start = 0
+        for number, example in enumerate(row, 1):
+            end = start + len(example)
+            input_ids[r, start:end] = example.input_ids
+            token_type_ids[r, start:end] = example.token_type_ids
+            position_ids[r, start:end] += np.arange(end - start)
+            segment[r, start:end] = number
+            first_slot.append(r * slots + start)
+            start = end
+    return PackedRows(
+        input_ids, token_type_ids, position_ids, segment, np.array(first_slot, np.int64)
+    )
+
+
+def filled(size: int, values: np.ndarray) -> np.ndarray:
+    """`values` with zeros behind them up to `size` rows: arrays of one shape compile once."""
+    return np.pad(values, [(0, size - len(values))] + [(0, 0)] * (values.ndim - 1))
+
+
+def block_diagonal(segment: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Additive attention mask [rows, 1, slots, slots]: 0 inside a segment, the dtype's minimum outside."""
+    same = segment[:, None, :, None] == segment[:, None, None, :]
+    return torch.zeros(same.shape, dtype=dtype).masked_fill(~same, torch.finfo(dtype).min)

@@ -1,0 +1,169 @@
+"""Character MLM plus segment-pair prediction (Devlin et al. 2019, 3.1) on packed rows."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers import BertConfig, BertForPreTraining
+
+from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.progress import progress
+from .compiling import compiled
+from .corpus import Corpus
+from .masters import MasterWeights, linear_schedule
+from .packing import block_diagonal
+from .pretrain_batches import BatchShape, PretrainBatch, Special, batches
+from .runlog import RunLog
+from .state import load_state, same_settings, save_state
+
+
+@dataclass(frozen=True)
+class PretrainSettings:
+    """What fixes a pretraining run. Schedules count steps, never minutes."""
+
+    steps: int
+    lr: float = 8e-4
+    warmup: int = 600
+    seed: int = 0
+    dtype: str = "bfloat16"
+    save_every: int = 200
+    log_every: int = 20
+    compile: bool = True
+    shape: BatchShape = BatchShape()
+
+
+def new_model(
+    *, vocabulary: int, layers: int, heads: int, hidden: int, positions: int, seed: int
+) -> BertForPreTraining:
+    """A `BertForPreTraining` with random weights (normal, 0.02), no dropout.
+
+    Raises ArgumentError where `hidden` is not a multiple of `heads`.
+    """
+    if hidden % heads:
+        raise ArgumentError(f"--hidden {hidden} is not a multiple of --heads {heads}")
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * hidden,
+        max_position_embeddings=positions,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    return BertForPreTraining(config)
+
+
+def packed_hidden(encoder: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Last hidden states [slots, hidden] of packed rows; each example sees itself alone."""
+    hidden = encoder.embeddings(
+        input_ids=batch["input_ids"],
+        token_type_ids=batch["token_type_ids"],
+        position_ids=batch["position_ids"],
+    )
+    mask = block_diagonal(batch["segment"], hidden.dtype)
+    for layer in encoder.encoder.layer:
+        hidden = layer(hidden, mask)
+    return hidden.flatten(0, 1)
+
+
+def losses(model: BertForPreTraining, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """[MLM loss, segment-pair loss, MLM accuracy, segment-pair accuracy] of one batch, in float32."""
+    hidden = packed_hidden(model.bert, batch)
+    guessed = model.cls.predictions(hidden[batch["masked_slot"]]).float()
+    pooled = model.bert.pooler(hidden[batch["cls_slot"]][:, None])
+    paired = model.cls.seq_relationship(pooled).float()
+    out = []
+    for logits, labels, weight in (
+        (guessed, batch["masked_label"], batch["masked_weight"]),
+        (paired, 1 - batch["belongs"], batch["cls_weight"]),
+    ):
+        total = weight.sum()
+        out.append((F.cross_entropy(logits, labels, reduction="none") * weight).sum() / total)
+        out.append(((logits.argmax(-1) == labels) * weight).sum() / total)
+    return torch.stack([out[0], out[2], out[1], out[3]])
+
+
+def as_tensors(batch: PretrainBatch) -> dict[str, torch.Tensor]:
+    """The arrays a step reads, as tensors."""
+    rows = ("input_ids", "token_type_ids", "position_ids", "segment")
+    own = ("masked_slot", "masked_label", "masked_weight", "cls_slot", "belongs", "cls_weight")
+    arrays = {n: getattr(batch.rows, n) for n in rows} | {n: getattr(batch, n) for n in own}
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def pretrain(
+    model: BertForPreTraining,
+    corpus: Corpus,
+    special: Special,
+    settings: PretrainSettings,
+    out: Path,
+    *,
+    save: Callable[[dict[str, torch.Tensor]], None],
+) -> dict[str, Any]:
+    """Train for `settings.steps` steps, from where `out` stopped if it holds a state.
+
+    `save` receives the float32 state dict at the end. Returns the last averaged figures. The log
+    is `out/log.jsonl`; the state is replaced every `save_every` steps, so that a kill costs at most
+    these. Raises RunFolderError where `out` holds a run with other settings.
+    """
+    if special.vocabulary != model.config.vocab_size:
+        raise CheckpointError(
+            f"the tokenizer knows {special.vocabulary} tokens, the model {model.config.vocab_size}"
+        )
+    model.train()
+    masters = MasterWeights(model, getattr(torch, settings.dtype), lr=settings.lr)
+    asked = json.loads(json.dumps(asdict(settings)))
+    done, tokens = 0, 0
+    if (stored := load_state(out)) is not None:
+        tensors, values = stored
+        same_settings(out, values["settings"], asked)
+        masters.load(tensors)
+        done, tokens = values["step"], values["tokens"]
+    log = RunLog(out / "log.jsonl", keep_until=done)
+    step_losses = compiled(lambda batch: losses(model, batch), settings.compile)
+    stream = batches(corpus, special, settings.shape, settings.seed, skip=done)
+    window: list[torch.Tensor] = []
+    figures: dict[str, Any] = {}
+    started, since = time.monotonic(), tokens
+    with progress(settings.steps, "pretraining", "steps", done=done) as shown:
+        for step in range(done, settings.steps):
+            batch = next(stream)
+            tokens += batch.real_tokens
+            measured = step_losses(as_tensors(batch))
+            (measured[0] + measured[1]).backward()
+            factor = linear_schedule(step, warmup=settings.warmup, total=settings.steps)
+            norm = masters.step(factor)
+            window.append(measured.detach())
+            last = step + 1 == settings.steps
+            if (step + 1) % settings.log_every == 0 or last:
+                figures = _figures(torch.stack(window).mean(0), step + 1, tokens, factor, norm)
+                figures["tokens_per_second"] = round(
+                    (tokens - since) / (time.monotonic() - started), 1
+                )
+                started, since = time.monotonic(), tokens
+                log.add(figures)
+                window.clear()
+            if (step + 1) % settings.save_every == 0 or last:
+                values = {"settings": asked, "step": step + 1, "tokens": tokens}
+                save_state(out, masters.tensors(), values)
+            shown.advance(1, f"loss {figures.get('mlm_loss', 0):.3f}" if figures else "")
+    save(masters.float32_state(model))
+    return figures
+
+
+def _figures(
+    mean: torch.Tensor, step: int, tokens: int, factor: float, norm: float
+) -> dict[str, Any]:
+    names = ("mlm_loss", "pair_loss", "mlm_accuracy", "pair_accuracy")
+    rounded = {n: round(float(v), 5) for n, v in zip(names, mean, strict=True)}
+    return {"step": step, "tokens": tokens, "rate": factor, "norm": round(norm, 4)} | rounded

@@ -1,0 +1,81 @@
+"""The model as it is tuned: a classifier of any family, and auxiliary outputs it later drops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from qt_bert.encoder.families import Family
+from qt_bert.encoder.tuning import open_for_tuning
+from .packing import block_diagonal
+
+
+class TuningModel(nn.Module):
+    """`model` (Hugging Face sequence classification) plus one linear output per auxiliary source.
+
+    The auxiliary outputs read the last hidden state of the first token. `labels` of the main output
+    are grades 1 … 5, or ordered levels.
+    """
+
+    def __init__(self, model: Any, family: Family, auxiliaries: Mapping[str, list[str]]) -> None:
+        super().__init__()
+        self.model = model
+        self.family = family
+        width = model.config.hidden_size
+        self.auxiliaries = nn.ModuleList(
+            nn.Linear(width, len(labels)) for labels in auxiliaries.values()
+        )
+
+    @classmethod
+    def open(
+        cls, base: Path, labels: int, auxiliaries: Mapping[str, list[str]], seed: int
+    ) -> TuningModel:
+        """From a checkpoint folder; outputs it does not hold start at random from `seed`."""
+        torch.manual_seed(seed)
+        model, family = open_for_tuning(base, labels)
+        return cls(model, family, auxiliaries)
+
+    def first_tokens(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Last hidden state of each example's first token [examples, 1, hidden]."""
+        backbone = getattr(self.model, self.family.backbone)
+        hidden = backbone.embeddings(
+            input_ids=batch["input_ids"],
+            token_type_ids=batch["token_type_ids"],
+            position_ids=batch["position_ids"],
+        )
+        if hasattr(backbone, "embeddings_project"):
+            hidden = backbone.embeddings_project(hidden)
+        mask = block_diagonal(batch["segment"], hidden.dtype)
+        for layer in backbone.encoder.layer:
+            hidden = layer(hidden, mask)
+        return hidden.flatten(0, 1)[batch["first_slot"]][:, None]
+
+    def loss(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """−log Σ p(g) over each label's set, weighted by `share`, plus the auxiliary cross-entropies."""
+        first = self.first_tokens(batch)
+        logits = self.family.head(self.model, first).float()
+        total = (label_set_loss(logits, batch["allowed"]) * batch["share"]).sum()
+        for number, output in enumerate(self.auxiliaries):
+            chosen = (batch["auxiliary"][:, 0] == number) & (batch["share"] > 0)
+            losses = F.cross_entropy(
+                output(first[:, 0]).float(),
+                batch["auxiliary"][:, 1].clamp(max=output.out_features - 1),
+                reduction="none",
+            )
+            total = total + (losses * batch["share"] * chosen).sum()
+        return total
+
+
+def label_set_loss(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """−log Σ_g p(g) over the allowed labels [examples]; 0 where none is allowed.
+
+    `logits` and `allowed` (0 or 1) are [examples, labels]. An exact label has one allowed.
+    """
+    kept = logits.masked_fill(allowed == 0, torch.finfo(logits.dtype).min)
+    loss = torch.logsumexp(logits, -1) - torch.logsumexp(kept, -1)
+    return torch.where(allowed.any(-1), loss, torch.zeros_like(loss))
