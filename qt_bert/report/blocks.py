@@ -1,0 +1,110 @@
+"""What sections are made of. Every kind has one template, `templates/blocks/KIND.html.j2`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from qt_bert.results import Figure, Text
+from qt_bert.results.text import Label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A value with the ends of its 95 % interval, any of them missing."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+Cell = str | int | float | None | Text | Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: `name` heads it in CSV files, `title` on the page; `digits` after the point."""
+
+    name: str
+    title: Label
+    digits: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of cells, also written as `tables/NAME.csv`.
+
+    `grouped` draws the first column as a heading over the rows that share it; `folded` hides the
+    table behind its title until it is opened.
+    """
+
+    kind: ClassVar[str] = "table"
+    name: str
+    title: Text
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: Text | None = None
+    grouped: bool = False
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prose:
+    """A paragraph, or, `preformatted`, text shown as it is."""
+
+    kind: ClassVar[str] = "text"
+    body: Label
+    title: Text | None = None
+    preformatted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureBlock:
+    """A figure, drawn as SVG."""
+
+    kind: ClassVar[str] = "figure"
+    figure: Figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One number at a glance; `base` says what it rests on."""
+
+    title: Label
+    value: Interval
+    base: Text
+    digits: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cards:
+    """A row of cards."""
+
+    kind: ClassVar[str] = "cards"
+    cards: tuple[Card, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A pair, its label, the model's answer and its probability for each level."""
+
+    query: str
+    title: str
+    grade: str
+    predicted: str
+    expected: float | None
+    levels: tuple[str, ...]
+    probabilities: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examples:
+    """Pairs with their grade distributions."""
+
+    kind: ClassVar[str] = "examples"
+    title: Text
+    note: Text
+    examples: tuple[Example, ...]
+
+
+Block = Table | Prose | FigureBlock | Cards | Examples

@@ -1,0 +1,132 @@
+"""A small SVG canvas over ElementTree, so that every text is escaped by the library.
+
+Colours, fonts and line styles come from the page's style sheet through class names, so that a
+chart follows light and dark. A bilingual text is drawn twice; the style sheet shows one.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from xml.etree import ElementTree
+
+from qt_bert.report.numbers import printable
+from qt_bert.results.text import Label, Text, in_language
+
+FONT_SIZE = 13
+_SCROLLS_FROM = 720
+
+Place = tuple[float, float]
+
+
+class Canvas:
+    """An SVG picture of a given size in pixels, with a title for screen readers."""
+
+    def __init__(self, width: float, height: float, title: Text) -> None:
+        # A wide picture scrolls in its box; a narrow one may shrink to fit a phone.
+        least = width if width > _SCROLLS_FROM else 0.8 * width
+        spoken = printable(f"{title.zh} / {title.en}")
+        self.width = width
+        self.root = ElementTree.Element(
+            "svg",
+            {
+                "viewBox": f"0 0 {width:g} {height:g}",
+                "role": "img",
+                "aria-label": spoken,
+                "style": f"max-width:{width:g}px;min-width:{least:g}px",
+            },
+        )
+        ElementTree.SubElement(self.root, "title").text = spoken
+
+    def rect(
+        self,
+        place: Place,
+        size: Place,
+        style: str,
+        *,
+        opacity: float | None = None,
+        tip: Label | None = None,
+    ) -> None:
+        """A rectangle with its upper left corner at `place`; `tip` shows when pointed at."""
+        shape = self._add("rect", style, x=place[0], y=place[1], width=size[0], height=size[1])
+        if opacity is not None:
+            shape.set("fill-opacity", f"{opacity:.3f}")
+        self._tip(shape, tip)
+
+    def line(self, start: Place, end: Place, style: str, *, width: float | None = None) -> None:
+        """A straight line."""
+        shape = self._add("line", style, x1=start[0], y1=start[1], x2=end[0], y2=end[1])
+        if width is not None:
+            shape.set("stroke-width", f"{width:.2f}")
+
+    def path(
+        self,
+        points: Iterable[Place],
+        style: str,
+        *,
+        closed: bool = False,
+        tip: Label | None = None,
+    ) -> None:
+        """A line through `points`, or the area that they enclose."""
+        steps = " L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+        shape = self._add("path", style)
+        shape.set("d", f"M{steps}{' Z' if closed else ''}")
+        self._tip(shape, tip)
+
+    def circle(self, centre: Place, radius: float, style: str, *, tip: Label | None = None) -> None:
+        """A disc."""
+        shape = self._add("circle", style, cx=centre[0], cy=centre[1], r=radius)
+        self._tip(shape, tip)
+
+    def text(self, place: Place, label: Label, style: str = "", *, anchor: str = "start") -> None:
+        """A line of text on the baseline `place`; `anchor` is start, middle or end."""
+        languages = ("zh", "en") if isinstance(label, Text) else ("",)
+        for language in languages:
+            shape = self._add("text", f"{style} {language}".strip(), x=place[0], y=place[1])
+            shape.set("text-anchor", anchor)
+            shape.text = printable(in_language(label, language))
+
+    def svg(self) -> str:
+        """The picture as markup to stand inside an HTML page."""
+        return ElementTree.tostring(self.root, encoding="unicode")
+
+    def _add(self, name: str, style: str, **numbers: float) -> ElementTree.Element:
+        attributes = {key: f"{value:.1f}".removesuffix(".0") for key, value in numbers.items()}
+        if style:
+            attributes["class"] = style
+        return ElementTree.SubElement(self.root, name, attributes)
+
+    def _tip(self, shape: ElementTree.Element, tip: Label | None) -> None:
+        if tip is not None:
+            words = tip if isinstance(tip, str) else f"{tip.zh} / {tip.en}"
+            ElementTree.SubElement(shape, "title").text = printable(words)
+
+
+def text_width(label: Label, size: float = FONT_SIZE) -> float:
+    """About how many pixels the label takes, in its longer language."""
+    words = {in_language(label, language) for language in ("zh", "en")}
+    return max(sum(map(_em, text)) for text in words) * size
+
+
+def fit(label: Label, width: float, size: float = FONT_SIZE) -> Label:
+    """The label, its end cut off where it would not fit into `width` pixels."""
+    if isinstance(label, Text):
+        return Text(_fit(label.zh, width, size), _fit(label.en, width, size))
+    return _fit(label, width, size)
+
+
+def _fit(text: str, width: float, size: float) -> str:
+    if text_width(text, size) <= width:
+        return text
+    room = width - size
+    kept = 0
+    while kept < len(text) and room >= _em(text[kept]) * size:
+        room -= _em(text[kept]) * size
+        kept += 1
+    return f"{text[:kept]}…"
+
+
+def _em(character: str) -> float:
+    if unicodedata.combining(character):
+        return 0.0
+    return 1.0 if unicodedata.east_asian_width(character) in "WF" else 0.58

@@ -1,0 +1,105 @@
+"""The page: one HTML file with its style sheet and pictures inside, and no script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qt_bert.report.blocks import Card, Cell, Interval, Table
+from qt_bert.report.charts import draw
+from qt_bert.report.numbers import MISSING, clip, interval, number, printable
+from qt_bert.report.section import Drawn
+from qt_bert.results import Figure, Text
+from qt_bert.study import RunRecord
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_TEMPLATES = Path(__file__).with_name("templates")
+_HEADING = Text("查询–标题相关性模型报告", "Query–title relevance model report")
+_INCOMPLETE = Text("本次运行尚未完成，缺少：", "This run is not complete; missing:")
+_FOOTER = Text(
+    "由 qt_bert 生成。同样的数字在 report.json 和 tables/ 中。",
+    "Made by qt_bert. The same numbers stand in report.json and tables/.",
+)
+_WIDE = 520  # figures up to this many pixels stand two in a row
+
+
+def page(record: RunRecord, cards: Sequence[Card], sections: Sequence[Drawn]) -> str:
+    """The whole page. Every text in it is escaped; see `_environment`."""
+    template = _environment().get_template("report.html.j2")
+    unfinished = [name for name, stage in record.stages.items() if stage.status != "done"]
+    return template.render(
+        record=record,
+        cards=cards,
+        sections=sections,
+        unfinished=unfinished,
+        style=_style(),
+        heading=_HEADING,
+        incomplete=_INCOMPLETE,
+        footer=_FOOTER,
+    )
+
+
+@cache
+def _environment() -> Environment:
+    """Templates that escape whatever they are given, and fail on a name that they are not."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+    )
+    environment.filters |= {"clip": clip, "number": number}
+    environment.globals |= {
+        "chart": _chart,
+        "interval": interval,
+        "groups": _groups,
+        "shape": _shape,
+        "MISSING": MISSING,
+    }
+    return environment
+
+
+def _finalize(value: Any) -> Any:
+    """Every plain text that reaches the page passes here."""
+    return printable(value) if type(value) is str else value
+
+
+def _style() -> Any:
+    from markupsafe import Markup
+
+    return Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8"))
+
+
+def _chart(figure: Figure) -> dict[str, Any]:
+    """A figure's SVG, whose texts its library has escaped, and whether it takes the full width."""
+    from markupsafe import Markup
+
+    canvas = draw(figure)
+    return {"svg": Markup(canvas.svg()), "wide": canvas.width > _WIDE}
+
+
+def _groups(table: Table) -> list[tuple[Cell, list[tuple[Cell, ...]]]]:
+    """The rows of a grouped table by their first cell, the others as one group without a name."""
+    if not table.grouped:
+        return [(None, list(table.rows))]
+    return [(key, [row[1:] for row in rows]) for key, rows in groupby(table.rows, lambda r: r[0])]
+
+
+def _shape(cell: Cell) -> str:
+    """How the page draws a cell: `text`, `words` (bilingual), `interval`, `number` or `missing`."""
+    if cell is None:
+        return "missing"
+    if isinstance(cell, Interval):
+        return "interval"
+    if isinstance(cell, Text):
+        return "words"
+    return "text" if isinstance(cell, str) else "number"

@@ -1,0 +1,57 @@
+"""Tables as CSV files that a spreadsheet opens, with nothing in them that it would run."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from qt_bert.files import atomic_write
+from qt_bert.report.blocks import Cell, Column, Interval, Table
+from qt_bert.report.numbers import printable
+from qt_bert.results import Text
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_csv(table: Table, path: Path) -> None:
+    """Write `table` as UTF-8 with a byte order mark, so that Excel shows Chinese.
+
+    An interval takes three columns, a bilingual text two. A text that a spreadsheet would take
+    for a formula gets a leading apostrophe.
+    """
+    columns = list(zip(table.columns, zip(*table.rows, strict=True), strict=False))
+    if not table.rows:
+        columns = [(column, ()) for column in table.columns]
+    expanded = [pair for column, cells in columns for pair in _expand(column, cells)]
+    with (
+        atomic_write(path) as temporary,
+        open(temporary, "w", encoding="utf-8-sig", newline="") as handle,
+    ):
+        writer = csv.writer(handle)
+        writer.writerow(_guarded(name) for name, _ in expanded)
+        writer.writerows(zip(*(cells for _, cells in expanded), strict=True))
+
+
+def _expand(column: Column, cells: tuple[Cell, ...]) -> Iterator[tuple[str, list[object]]]:
+    if any(isinstance(cell, Interval) for cell in cells):
+        ends = [
+            cell if isinstance(cell, Interval) else Interval(value=None, low=None, high=None)
+            for cell in cells
+        ]
+        yield column.name, [cell.value for cell in ends]
+        yield f"{column.name}_ci_low", [cell.low for cell in ends]
+        yield f"{column.name}_ci_high", [cell.high for cell in ends]
+    elif any(isinstance(cell, Text) for cell in cells):
+        for language in ("zh", "en"):
+            words = [getattr(cell, language) if isinstance(cell, Text) else cell for cell in cells]
+            yield f"{column.name}_{language}", [_guarded(cell) for cell in words]
+    else:
+        yield column.name, [_guarded(cell) for cell in cells]
+
+
+def _guarded(cell: object) -> object:
+    if not isinstance(cell, str):
+        return cell
+    cell = printable(cell)
+    return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA_STARTS) else cell

@@ -1,0 +1,133 @@
+"""The content of `evaluation.json`: how well a model grades a file of pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from qt_bert.results.codec import read_result
+from qt_bert.results.text import Text
+
+Grade = str | int | float
+"""A label as the file has it, or a grade or level as the model gives it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedModel:
+    """The model and its size: heads a layer, hidden units, `max_length` in tokens."""
+
+    name: str
+    sha256: str
+    parameters: int
+    layers: int
+    heads: int
+    hidden: int
+    max_length: int
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedPairs:
+    """The file of pairs that the model was judged on."""
+
+    name: str
+    sha256: str
+    n_pairs: int
+    n_queries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricValue:
+    """A metric with its 95 % interval and its base; `reason` says why a value is missing."""
+
+    value: float | None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    n: int | None = None
+    n_eligible: int | None = None
+    n_queries: int | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradeScores:
+    """Precision, recall and F1 of one level; `support` counts its pairs."""
+
+    level: str
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    support: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairCounts:
+    """Title pairs under one query, by whether the model orders them as the labels do."""
+
+    concordant: int
+    discordant: int
+    tied: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReliabilityBin:
+    """Mean top probability, accuracy and number of pairs of one bin."""
+
+    confidence: float | None
+    accuracy: float | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradedPair:
+    """A pair as the model graded it; `p` holds one probability a logit of the model."""
+
+    query: str
+    title: str
+    grade: Grade | None
+    predicted_grade: Grade | None
+    expected_grade: float | None
+    p: tuple[float, ...] | None
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricDescription:
+    """One sentence on a metric, its display name where it has one, and which way is better."""
+
+    zh: str
+    en: str
+    direction: Literal["higher", "lower", "zero"]
+    title: Text | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationResult:
+    """Everything measured on one file of pairs.
+
+    `confusion[true level][predicted level]` counts pairs; `slices[column][value][metric]`;
+    `learning_curve` has one mapping (`step`, `train_loss`, `dev_qwk`, …) a measurement.
+    """
+
+    schema: Literal[1] = 1
+    model: JudgedModel
+    pairs: JudgedPairs
+    levels: tuple[str, ...] = ()
+    metrics: dict[str, MetricValue]
+    descriptions: dict[str, MetricDescription] = field(default_factory=dict)
+    confusion: tuple[tuple[int, ...], ...] | None = None
+    per_grade: tuple[GradeScores, ...] | None = None
+    pnr_counts: PairCounts | None = None
+    reliability: tuple[ReliabilityBin, ...] | None = None
+    slices: dict[str, dict[str, dict[str, MetricValue]]] = field(default_factory=dict)
+    errors: tuple[GradedPair, ...] = ()
+    examples: tuple[GradedPair, ...] = ()
+    truncated_titles: int = 0
+    card: str | None = None
+    learning_curve: tuple[dict[str, float | None], ...] | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> EvaluationResult:
+        """Read `evaluation.json`. Raises RunFolderError naming the key that does not fit."""
+        return read_result(cls, path)

@@ -1,0 +1,20 @@
+"""The stages of a run, their folder, reuse and resume."""
+
+from qt_bert.study.keys import source_hash
+from qt_bert.study.record import RunInputs, RunRecord, StageRecord
+from qt_bert.study.run_folder import RunFolder
+from qt_bert.study.stage import STAGES, Stage, StageRegistry
+from qt_bert.study.study import StudyContext, run_study
+
+__all__ = [
+    "STAGES",
+    "RunFolder",
+    "RunInputs",
+    "RunRecord",
+    "Stage",
+    "StageRecord",
+    "StageRegistry",
+    "StudyContext",
+    "run_study",
+    "source_hash",
+]

@@ -1,0 +1,57 @@
+"""What the stages of one run share, opened when the first of them asks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qt_bert.files import sha256_file
+from qt_bert.pairs.options import ReaderOptions
+from qt_bert.results.probe import ModelRef, PairsRef
+from qt_bert.study.record import RunInputs
+from qt_bert.study.study import StudyContext
+
+if TYPE_CHECKING:
+    from qt_bert.scoring.bulk import Scorer
+
+
+def scorer_of(context: StudyContext) -> Scorer:
+    """The run's checkpoint, ready to score."""
+
+    def build() -> Scorer:
+        from qt_bert.encoder import open_checkpoint
+        from qt_bert.scoring.bulk import Scorer
+
+        checkpoint = open_checkpoint(
+            context.model,
+            dtype=context.argument("dtype"),
+            model_grades=context.argument("model_grades"),
+        )
+        return Scorer(checkpoint, max_length=context.argument("max_length"))
+
+    return context.shared("scorer", build)
+
+
+def reader_options(context: StudyContext) -> ReaderOptions:
+    """The run's reader options."""
+    return ReaderOptions(**context.argument("reader"))
+
+
+def run_inputs(model: Path, pairs: Path, arguments: Mapping[str, Any]) -> RunInputs:
+    """What decides a run: hashes of model and pairs, and the command's arguments.
+
+    The model's hash covers its settings too, so that another calibration or another meaning of
+    the logits never answers from an old run. Raises CheckpointError for a folder that is no model.
+    """
+    from qt_bert.encoder.verify import verify_folder
+
+    verify_folder(model)
+    files = sorted([*model.glob("*.safetensors"), *model.glob("*.json"), *model.glob("*.txt")])
+    digest = hashlib.sha256("".join(f"{f.name} {sha256_file(f)}\n" for f in files).encode())
+    return RunInputs(
+        model=ModelRef(name=model.name, sha256=digest.hexdigest()),
+        pairs=PairsRef(name=pairs.name, sha256=sha256_file(pairs)),
+        arguments=arguments,
+    )

@@ -1,0 +1,46 @@
+"""Keys of stages: two runs of a stage with one key give the same files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from qt_bert.errors import ArgumentError
+from qt_bert.results.codec import encode
+from qt_bert.study.record import RunInputs
+from qt_bert.study.stage import Stage
+
+
+@cache
+def source_hash(package: Path = Path(__file__).parents[1]) -> str:
+    """SHA-256 over the names and bytes of the package's .py sources, read once per process."""
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(package).as_posix()} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def stage_key(stage: Stage, inputs: RunInputs, source: str, needed: Mapping[str, str]) -> str:
+    """SHA-256 over all that the stage's files depend on.
+
+    `needed` maps the stages whose results it reads to their keys.
+    Raises ArgumentError when the run lacks an argument that the stage names.
+    """
+    missing = [name for name in stage.arguments if name not in inputs.arguments]
+    if missing:
+        raise ArgumentError(f"stage {stage.name!r} needs the argument {missing[0]!r}")
+    parts = {
+        "stage": stage.name,
+        "source": source,
+        "model": inputs.model.sha256,
+        "pairs": inputs.pairs.sha256,
+        "segmenter": inputs.segmenter,
+        "arguments": {name: encode(inputs.arguments[name]) for name in stage.arguments},
+        "needs": dict(needed),
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

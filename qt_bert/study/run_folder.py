@@ -1,0 +1,143 @@
+"""The folder of a run: what is done, what may be reused, and what must never be touched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from qt_bert.errors import RunFolderError
+from qt_bert.files import write_json
+from qt_bert.results.codec import encode, read_result
+from qt_bert.study.keys import source_hash
+from qt_bert.study.record import RunInputs, RunRecord, StageRecord, installed_versions
+
+_RECORD = "run.json"
+_TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
+
+
+class RunFolder:
+    """A run folder and its `run.json`, which is rewritten atomically at each change."""
+
+    def __init__(self, path: Path, record: RunRecord) -> None:
+        self.path = path
+        self.record = record
+
+    @classmethod
+    def open(
+        cls, path: Path, inputs: RunInputs, *, resume: bool = False, overwrite: bool = False
+    ) -> RunFolder:
+        """Start a run in `path`, or go on with the one that is there.
+
+        An empty or new folder starts a run. A run folder goes on under `resume` and starts anew
+        under `overwrite`, which removes the files that its stages wrote and no others.
+        Raises RunFolderError when `path` holds anything else, or a run and neither is given.
+        """
+        fresh = RunRecord(versions=installed_versions(), source=source_hash(), inputs=inputs)
+        if _is_vacant(path):
+            folder = cls(path, fresh)
+        else:
+            folder = cls.read(path)
+            if not (resume or overwrite):
+                state = "a complete run" if folder.record.complete else "an interrupted run"
+                raise RunFolderError(
+                    f"{path} holds {state}; add --resume to go on with it, --overwrite to start "
+                    "anew, or choose another folder"
+                )
+            if resume and not overwrite:
+                # Not saved yet: only `plan` knows which of the old results still hold.
+                stages, guards = folder.record.stages, folder.record.guards
+                folder.record = replace(fresh, stages=stages, guards=guards)
+                return folder
+            folder._forget(folder.record.stages)
+            folder.record = fresh
+        folder._save()
+        return folder
+
+    @classmethod
+    def read(cls, path: Path) -> RunFolder:
+        """The run in `path`, as it stands. Raises RunFolderError when there is none."""
+        if not path.is_dir():
+            raise RunFolderError(f"{path} is no folder; give the folder of a run")
+        if not (path / _RECORD).is_file():
+            raise RunFolderError(f"{path} is no run folder (no {_RECORD}); choose another folder")
+        try:
+            return cls(path, read_result(RunRecord, path / _RECORD))
+        except RunFolderError as error:
+            raise RunFolderError(
+                f"{path} holds no run of this program ({error}); choose another folder"
+            ) from error
+
+    def plan(self, keys: Mapping[str, str]) -> None:
+        """List this run's stages, given with their keys, as pending where they are not done.
+
+        Recorded stages of another key, or that are no part of this run, are forgotten and their
+        files removed: a stale result must not reach the report.
+        """
+        self._forget([n for n, stage in self.record.stages.items() if stage.key != keys.get(n)])
+        pending = {name: StageRecord(status="pending") for name in keys}
+        self._update(stages=pending | self.record.stages, complete=False)
+
+    def is_done(self, name: str, key: str) -> bool:
+        """Whether the stage's files are there, made under the same key."""
+        stage = self.record.stages.get(name)
+        return (
+            stage is not None
+            and (stage.status, stage.key) == ("done", key)
+            and all(self.file(name).is_file() for name in stage.files)
+        )
+
+    def begin(self, name: str, key: str, files: Iterable[str]) -> None:
+        """Mark the stage as running, with the files that it is going to write."""
+        running = StageRecord(status="running", key=key, files=tuple(files))
+        self._update(stages=self.record.stages | {name: running}, complete=False)
+
+    def finish(self, name: str, seconds: float, guards: Mapping[str, Any]) -> None:
+        """Mark the stage as done. Raises RunFolderError when it left one of its files unwritten."""
+        stage = self.record.stages[name]
+        missing = [file for file in stage.files if not self.file(file).is_file()]
+        if missing:
+            raise RunFolderError(f"{self.path}: stage {name!r} ended without writing {missing[0]}")
+        done = replace(stage, status="done", seconds=round(seconds, 3))
+        self._update(
+            stages=self.record.stages | {name: done},
+            guards=self.record.guards | ({name: dict(guards)} if guards else {}),
+        )
+
+    def complete(self) -> None:
+        """Mark the whole run as done."""
+        self._update(complete=True)
+
+    def file(self, relative: str) -> Path:
+        """A path inside the folder. Raises RunFolderError for one that leads out of it."""
+        path = (self.path / relative).resolve()
+        if not path.is_relative_to(self.path.resolve()):
+            raise RunFolderError(f"{relative!r} leads out of the run folder {self.path}")
+        return path
+
+    def _forget(self, names: Iterable[str]) -> None:
+        forgotten = set(names)
+        for name in forgotten:
+            for file in self.record.stages[name].files:
+                self.file(file).unlink(missing_ok=True)
+        stages = {n: stage for n, stage in self.record.stages.items() if n not in forgotten}
+        guards = {n: guard for n, guard in self.record.guards.items() if n not in forgotten}
+        self.record = replace(self.record, stages=stages, guards=guards)
+
+    def _update(self, **changes: Any) -> None:
+        self.record = replace(self.record, **changes)
+        self._save()
+
+    def _save(self) -> None:
+        write_json(self.path / _RECORD, encode(self.record))
+
+
+def _is_vacant(path: Path) -> bool:
+    """True for a folder that is new, empty, or holds only what a killed start left behind."""
+    if not path.exists():
+        return True
+    if not path.is_dir():
+        raise RunFolderError(f"{path} is a file; give a folder")
+    return all(_TEMPORARY.fullmatch(entry.name) for entry in path.iterdir())

@@ -1,0 +1,56 @@
+"""Stages of a run and their registry.
+
+A new stage is one file that ends in `STAGES.add(Stage(...))`, imported where the study is put
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from qt_bert.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from qt_bert.study.study import StudyContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One part of a run.
+
+    `run` writes exactly the files in `outputs` (paths relative to the run folder), each
+    atomically; it may keep unfinished work there under other names and go on from it.
+    `arguments` names the run's arguments that its figures depend on, `needs` the earlier stages
+    whose files it reads. `quick_seconds` is its share of the profile `quick` on two cores.
+    """
+
+    name: str
+    order: int
+    run: Callable[[StudyContext], None]
+    outputs: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    quick_seconds: float
+
+
+class StageRegistry:
+    """Stages by name; iterating gives them in the order in which they run."""
+
+    def __init__(self) -> None:
+        self._stages: dict[str, Stage] = {}
+
+    def add(self, stage: Stage) -> Stage:
+        """Register `stage`. Raises ArgumentError when its name is taken."""
+        if stage.name in self._stages:
+            raise ArgumentError(f"two stages are named {stage.name!r}")
+        self._stages[stage.name] = stage
+        return stage
+
+    def __iter__(self) -> Iterator[Stage]:
+        return iter(sorted(self._stages.values(), key=lambda stage: (stage.order, stage.name)))
+
+
+STAGES = StageRegistry()
+"""The stages of `qt-bert report`."""

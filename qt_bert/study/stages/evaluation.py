@@ -1,0 +1,55 @@
+"""The first stage: how well the model grades the pairs, on all of them in every profile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from qt_bert.files import write_json
+from qt_bert.study.stage import STAGES, Stage
+from qt_bert.study.study import StudyContext
+
+
+def run(context: StudyContext) -> None:
+    """Write `evaluation.json`, with the checkpoint's card and learning curve beside the figures."""
+    from qt_bert.scoring.evaluate import evaluation_json
+    from qt_bert.scoring.judge import judge_file
+    from qt_bert.study.inputs import reader_options, scorer_of
+    from qt_bert.training.runlog import read_log
+
+    scorer = scorer_of(context)
+    judged = judge_file(context.pairs, reader_options(context), scorer)
+    found = evaluation_json(
+        judged,
+        scorer,
+        context.pairs,
+        by=_columns(judged.pairs[0].extra),
+        resamples=context.argument("resamples"),
+        seed=context.argument("seed"),
+    )
+    folder = scorer.checkpoint.folder
+    found["card"] = _card(folder)
+    found["learning_curve"] = read_log(folder / "training_log.jsonl") or None
+    write_json(context.folder.file("evaluation.json"), found)
+
+
+def _columns(extra: Any) -> tuple[str, ...]:
+    """Columns that cut the shipped set into slices; files without them have none."""
+    return tuple(name for name in ("field", "tags") if name in extra)
+
+
+def _card(folder: Path) -> str | None:
+    path = folder / "README.md"
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+STAGES.add(
+    Stage(
+        name="evaluation",
+        order=10,
+        run=run,
+        outputs=("evaluation.json",),
+        arguments=("reader", "dtype", "max_length", "model_grades", "resamples", "seed"),
+        quick_seconds=15,
+    )
+)

@@ -1,0 +1,87 @@
+"""Running the stages of a study, each only where its result is not there yet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from qt_bert.errors import ArgumentError
+from qt_bert.progress import Progress, silent
+from qt_bert.study.keys import stage_key
+from qt_bert.study.run_folder import RunFolder
+from qt_bert.study.stage import Stage
+
+T = TypeVar("T")
+
+
+@dataclass(kw_only=True)
+class StudyContext:
+    """What a stage gets: the run folder with its inputs, where model and pairs lie, and notes.
+
+    A stage puts the figures of its guards into `guards`; they end in `run.json`.
+    """
+
+    folder: RunFolder
+    model: Path
+    pairs: Path
+    guards: dict[str, Any] = field(default_factory=dict)
+    _shared: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def argument(self, name: str) -> Any:
+        """The run's argument `name`; a stage asks only for those that it declares."""
+        return self.folder.record.inputs.arguments[name]
+
+    def shared(self, name: str, build: Callable[[], T]) -> T:
+        """What several stages use (the model, the pairs), built when it is first asked for."""
+        if name not in self._shared:
+            self._shared[name] = build()
+        return cast(T, self._shared[name])
+
+
+def run_study(
+    stages: Iterable[Stage], context: StudyContext, progress: Progress = silent
+) -> tuple[str, ...]:
+    """Bring every stage's files up to date; return the names of the stages that had to run.
+
+    A stage is reused when model, pairs, segmenter, its arguments, the package's sources and the
+    stages that it needs are unchanged and its files are there. An exception in a stage leaves the
+    folder as one that resumes there. `progress` counts stages.
+
+    Raises ArgumentError when a stage needs one that does not come before it.
+    """
+    folder = context.folder
+    ordered = sorted(stages, key=lambda stage: stage.order)
+    keys = _keys(ordered, folder)
+    folder.plan(keys)
+    ran = []
+    for stage in ordered:
+        if folder.is_done(stage.name, keys[stage.name]):
+            progress.advance(1, f"{stage.name} (reused)")
+            continue
+        _run_stage(stage, keys[stage.name], context)
+        ran.append(stage.name)
+        progress.advance(1, stage.name)
+    folder.complete()
+    return tuple(ran)
+
+
+def _keys(stages: Iterable[Stage], folder: RunFolder) -> dict[str, str]:
+    keys: dict[str, str] = {}
+    for stage in stages:
+        late = [name for name in stage.needs if name not in keys]
+        if late:
+            raise ArgumentError(f"stage {stage.name!r} needs {late[0]!r}, which comes no earlier")
+        needed = {name: keys[name] for name in stage.needs}
+        keys[stage.name] = stage_key(stage, folder.record.inputs, folder.record.source, needed)
+    return keys
+
+
+def _run_stage(stage: Stage, key: str, context: StudyContext) -> None:
+    context.guards = {}
+    context.folder.begin(stage.name, key, stage.outputs)
+    start = time.perf_counter()
+    stage.run(context)
+    context.folder.finish(stage.name, time.perf_counter() - start, context.guards)

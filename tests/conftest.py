@@ -1,0 +1,133 @@
+"""Tiny checkpoints of every family, made at random once a session, and a small pair file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+FAMILIES = ("bert", "ernie", "roberta", "xlm-roberta", "electra")
+CHARACTERS = (
+    "北京到上海高铁票价时刻表查询怎么去除衣服上的油渍沾了洗掉红烧排骨家常做法小哥最近在干嘛"
+    "我伊朗长大假期电影苹果手机多少钱一斤狗追猫先后能吃不开通关闭0123456789abcdefghijklmnopqrstuvwxyz"
+)
+
+
+def wordpiece(folder: Path) -> None:
+    """Save a character WordPiece tokenizer that BERT, ERNIE, ELECTRA and RoBERTa tests share."""
+    from transformers import BertTokenizerFast
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokens = special + sorted(set(CHARACTERS)) + [f"##{c}" for c in sorted(set(CHARACTERS))]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    BertTokenizerFast(vocab={t: i for i, t in enumerate(tokens)}).save_pretrained(folder)
+
+
+def sentencepiece(folder: Path) -> None:
+    """Save an XLM-R style Unigram tokenizer: `<s> q </s></s> t </s>`, pad id 1."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    pieces = [(t, 0.0) for t in ("<s>", "<pad>", "</s>", "<unk>")]
+    pieces += [("▁", -2.0)] + [(c, -5.0) for c in sorted(set(CHARACTERS))] + [("<mask>", 0.0)]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=3))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>",
+        pair="<s> $A </s> </s> $B </s>",
+        special_tokens=[("<s>", 0), ("</s>", 2)],
+    )
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token="<s>",
+        eos_token="</s>",
+        cls_token="<s>",
+        sep_token="</s>",
+        pad_token="<pad>",
+        unk_token="<unk>",
+        mask_token="<mask>",
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    fast.save_pretrained(folder)
+
+
+def make_checkpoint(
+    folder: Path,
+    family: str = "bert",
+    *,
+    labels: int = 5,
+    layers: int = 2,
+    heads: int = 2,
+    hidden: int = 16,
+    positions: int = 64,
+    seed: int = 0,
+) -> Path:
+    """Save a random sequence classifier of `family` with its tokenizer; returns the folder."""
+    import torch
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+    (sentencepiece if family == "xlm-roberta" else wordpiece)(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    config = AutoConfig.for_model(
+        family,
+        vocab_size=len(tokenizer),
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=2 * hidden,
+        max_position_embeddings=positions + (2 if "roberta" in family else 0),
+        type_vocab_size=1 if family == "xlm-roberta" else 2,
+        pad_token_id=tokenizer.pad_token_id,
+        num_labels=labels,
+        initializer_range=0.4,
+    )
+    torch.manual_seed(seed)
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def checkpoint_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """`checkpoint_of("electra", labels=1)`: a folder, made once for each set of arguments."""
+    made: dict[str, Path] = {}
+
+    def build(family: str = "bert", **options: int) -> Path:
+        key = f"{family}-{sorted(options.items())}"
+        if key not in made:
+            folder = tmp_path_factory.mktemp("models") / f"{family}-{len(made)}"
+            made[key] = make_checkpoint(folder, family, **options)
+        return made[key]
+
+    return build
+
+
+@pytest.fixture
+def fresh_checkpoint(tmp_path: Path) -> Callable[..., Path]:
+    """A checkpoint of one's own, to damage."""
+    return lambda family="bert", **options: make_checkpoint(tmp_path / "model", family, **options)
+
+
+PAIRS = [
+    ("怎么去除衣服上的油渍", "衣服沾了油怎么洗掉", 5),
+    ("怎么去除衣服上的油渍", "红烧排骨的家常做法", 1),
+    ("北京到上海高铁票价", "北京到上海高铁时刻表查询", 3),
+    ("北京到上海高铁票价", "上海到北京高铁票价", 2),
+    ("北京到上海高铁票价", "北京上海高铁票多少钱", 5),
+    ("京东小哥", "京东小哥最近在干嘛", 4),
+    ("苹果多少钱一斤", "苹果手机多少钱", 2),
+    ("狗追猫", "猫追狗", 2),
+]
+
+
+@pytest.fixture
+def pair_file(tmp_path: Path) -> Path:
+    """Eight graded pairs as TSV."""
+    path = tmp_path / "pairs.tsv"
+    rows = "".join(f"{q}\t{t}\t{g}\n" for q, t, g in PAIRS)
+    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+    return path

@@ -1,0 +1,176 @@
+"""Charts: well-formed, escaped, and with their numbers in the right places."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from qt_bert.report.charts import draw
+from qt_bert.results import Bars, Curve, Figure, Graph, HeatMap, Text, Tokens
+from qt_bert.results.figures import BarSeries, Edge, Node, Point, Series, Token, TokenLine
+
+BAD = "</text><script>&\x00\ud800"
+TITLE = Text(f"标题{BAD}", f"title{BAD}")
+
+
+def heat_map(**change: object) -> HeatMap:
+    fields: dict[str, object] = {
+        "name": "heat",
+        "title": TITLE,
+        "x_label": BAD,
+        "y_label": BAD,
+        "unit": BAD,
+        "columns": (BAD, "H1"),
+        "rows": (BAD, "L1"),
+        "values": ((1.0, None), (-2.0, 0.0)),
+        "annotations": ((BAD, ""), ("", "")),
+        "marked": ((0, 0),),
+        "scale": "diverging",
+    }
+    return HeatMap(**(fields | change))  # type: ignore[arg-type]
+
+
+def curve(*points: Point) -> Curve:
+    line = Series(name=BAD, points=points)
+    return Curve(
+        name="curve", title=TITLE, x_label=BAD, y_label=BAD, unit=BAD, x_unit=BAD, series=(line,)
+    )
+
+
+def bars(
+    *values: float | None, intervals: tuple[tuple[float, float] | None, ...] | None = None
+) -> Bars:
+    return Bars(
+        name="bars",
+        title=TITLE,
+        x_label=BAD,
+        y_label=BAD,
+        unit=BAD,
+        categories=(BAD,) * len(values),
+        series=(BarSeries(name=BAD, values=values, intervals=intervals),),
+    )
+
+
+def tokens(*texts: str) -> Tokens:
+    line = TokenLine(
+        name=BAD, tokens=tuple(Token(text=t, value=0.5, marked=True, ends_word=True) for t in texts)
+    )
+    return Tokens(name="tokens", title=TITLE, unit=BAD, lines=(line,))
+
+
+def graph(*weights: float) -> Graph:
+    nodes = tuple(Node(name=f"{BAD}{i}", column=i, row=0) for i in range(len(weights) + 1))
+    edges = tuple(
+        Edge(source=nodes[i].name, target=nodes[i + 1].name, weight=weight)
+        for i, weight in enumerate(weights)
+    )
+    return Graph(
+        name="graph", title=TITLE, x_label=BAD, y_label=BAD, unit=BAD, nodes=nodes, edges=edges
+    )
+
+
+FIGURES: dict[str, Figure] = {
+    "heat map": heat_map(),
+    "heat map of one value": heat_map(values=((0.0, 0.0), (0.0, 0.0)), scale="sequential"),
+    "heat map of nothing": heat_map(rows=(), columns=(), values=(), annotations=None, marked=()),
+    "curve": curve(
+        Point(x=0, y=0.5, low=0.4, high=0.6, n=3), Point(x=10, y=0.7, low=0.6, high=0.8)
+    ),
+    "curve of one point": curve(Point(x=3, y=0.5)),
+    "curve of nothing": curve(),
+    "bars": bars(3.0, -2.0, None, intervals=((2.0, 4.0), (-3.0, -1.0), None)),
+    "bars of zero": bars(0.0),
+    "bars of nothing": bars(),
+    "tokens": tokens("紫", BAD, "x" * 500, ""),
+    "tokens of nothing": tokens(),
+    "graph": graph(0.5, -1.0),
+    "graph without weight": graph(0.0),
+    "graph of one node": graph(),
+}
+
+
+@pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES)
+def test_every_chart_is_well_formed_and_escaped(figure: Figure) -> None:
+    root = ElementTree.fromstring(draw(figure).svg())
+    assert {element.tag for element in root.iter()} <= {
+        "svg",
+        "title",
+        "rect",
+        "line",
+        "path",
+        "circle",
+        "text",
+    }
+    assert root.get("role") == "img"
+    assert root.get("aria-label", "").startswith("标题")
+
+
+@pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES)
+def test_no_coordinate_is_lost(figure: Figure) -> None:
+    assert "nan" not in draw(figure).svg()
+    assert "inf" not in draw(figure).svg()
+
+
+@pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES)
+def test_boxes_stay_inside_the_picture(figure: Figure) -> None:
+    canvas = draw(figure)
+    root = ElementTree.fromstring(canvas.svg())
+    width, height = (float(size) for size in root.get("viewBox", "").split()[2:])
+    for box in root.iter("rect"):
+        x, y, w, h = (float(box.get(name, "nan")) for name in ("x", "y", "width", "height"))
+        assert x >= 0 and y >= 0 and w >= 0 and h >= 0
+        assert x + w <= width + 0.1
+        assert y + h <= height + 0.1
+
+
+def cells(figure: HeatMap, style: str) -> list[str | None]:
+    root = ElementTree.fromstring(draw(figure).svg())
+    return [box.get("fill-opacity") for box in root.iter("rect") if box.get("class") == style]
+
+
+def test_diverging_colours_are_symmetric_about_zero() -> None:
+    assert cells(heat_map(), "positive through") == ["0.500", "0.000"]
+    assert cells(heat_map(), "negative through") == ["1.000"]
+
+
+def test_sequential_colours_span_the_given_range() -> None:
+    figure = heat_map(values=((0.0, 25.0), (50.0, 200.0)), scale="sequential", low=0.0, high=100.0)
+    assert cells(figure, "heat through") == ["0.000", "0.250", "0.500", "1.000"]
+
+
+def test_a_missing_cell_is_marked_as_missing() -> None:
+    assert cells(heat_map(), "missing through") == ["1.000"]
+
+
+def test_a_bar_is_as_long_as_its_value() -> None:
+    root = ElementTree.fromstring(draw(bars(2.0, 1.0)).svg())
+    lengths = [float(box.get("width", "0")) for box in root.iter("rect")]
+    assert lengths[0] == pytest.approx(2 * lengths[1], abs=0.2)
+
+
+def test_a_negative_bar_ends_at_zero() -> None:
+    root = ElementTree.fromstring(draw(bars(-3.0, 3.0)).svg())
+    left, right = list(root.iter("rect"))
+    end = float(left.get("x", "0")) + float(left.get("width", "0"))
+    assert end == pytest.approx(float(right.get("x", "0")), abs=0.2)
+
+
+def test_bilingual_words_are_drawn_in_both_languages() -> None:
+    root = ElementTree.fromstring(draw(heat_map(unit=Text("对", "pairs"))).svg())
+    styles = {text.text: text.get("class") for text in root.iter("text")}
+    assert styles["对"] == "muted small zh"
+    assert styles["pairs"] == "muted small en"
+
+
+def test_a_token_keeps_its_word_end() -> None:
+    root = ElementTree.fromstring(draw(tokens("紫", "熨斗")).svg())
+    assert [line.get("class") for line in root.iter("line")] == ["word-end", "word-end"]
+
+
+def test_a_wide_map_scrolls_and_a_narrow_one_shrinks() -> None:
+    names = tuple(str(i) for i in range(60))
+    wide = heat_map(columns=names, rows=("a",), values=((0.0,) * 60,), annotations=None, marked=())
+    canvas = draw(wide)
+    assert f"min-width:{canvas.width:g}px" in canvas.svg()
+    assert f"min-width:{draw(heat_map()).width:g}px" not in draw(heat_map()).svg()

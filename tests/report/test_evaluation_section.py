@@ -1,0 +1,126 @@
+"""The section `evaluation` for every kind of model and label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qt_bert.report.blocks import Block, Examples, FigureBlock, Interval, Table
+from qt_bert.report.sections.evaluation import SECTION
+from qt_bert.results import Curve, HeatMap, Text
+from qt_bert.study import RunFolder
+
+BuildRun = Callable[[dict[str, Any]], Path]
+
+
+def build(path: Path) -> Sequence[Block]:
+    blocks = SECTION.build(RunFolder.read(path))
+    assert blocks is not None
+    return blocks
+
+
+def table(blocks: Sequence[Block], name: str) -> Table:
+    return next(block for block in blocks if isinstance(block, Table) and block.name == name)
+
+
+def figures(blocks: Sequence[Block]) -> dict[str, Any]:
+    return {block.figure.name: block.figure for block in blocks if isinstance(block, FigureBlock)}
+
+
+def test_confusion_is_drawn_as_shares_of_its_rows(run: Path) -> None:
+    figure = figures(build(run))["confusion"]
+    assert isinstance(figure, HeatMap)
+    assert figure.values[0] == pytest.approx((70.0, 23.75, 5.0, 1.25, 0.0))
+    assert figure.annotations is not None
+    assert figure.annotations[0][0] == "(112)"
+
+
+def test_a_level_without_pairs_has_no_shares(
+    evaluation: dict[str, Any], build_run: BuildRun
+) -> None:
+    evaluation["confusion"][2] = [0, 0, 0, 0, 0]
+    figure = figures(build(build_run(evaluation)))["confusion"]
+    assert figure.values[2] == (None,) * 5
+
+
+def test_metrics_are_grouped_and_none_is_lost(evaluation: dict[str, Any], run: Path) -> None:
+    rows = table(build(run), "metrics").rows
+    assert {row[1] for row in rows} == set(evaluation["metrics"])
+    groups = list(dict.fromkeys(row[0].en for row in rows if isinstance(row[0], Text)))
+    assert groups == ["Classes", "Ordered grades", "Ranking", "Calibration", "Other"]
+
+
+def test_a_metric_shows_its_base_and_meaning(run: Path) -> None:
+    rows = {row[1]: row for row in table(build(run), "metrics").rows}
+    assert rows["ndcg_at_5"][4:7] == (800, 158, 160)
+    assert rows["mae"][3] == "↓"
+    assert rows["mae"][7] == Text(
+        "平均绝对误差：等级差的平均绝对值。", "Mean absolute error: Mean difference."
+    )
+
+
+def test_a_metric_without_value_says_why(run: Path) -> None:
+    pnr = next(row for row in table(build(run), "metrics").rows if row[1] == "pnr")
+    assert pnr[2] == Interval(value=None, low=None, high=None)
+    assert isinstance(pnr[7], Text)
+    assert pnr[7].en.startswith("no value: nothing")
+
+
+def test_empty_bins_are_left_out_of_the_reliability_curve(run: Path) -> None:
+    figure = figures(build(run))["reliability"]
+    assert isinstance(figure, Curve)
+    assert [point.n for point in figure.series[0].points] == [40 + 20 * i for i in range(8)]
+
+
+def test_a_slice_never_names_a_file_after_its_column(
+    evaluation: dict[str, Any], build_run: BuildRun
+) -> None:
+    evaluation["slices"] = {"../../field": evaluation["slices"]["field"]}
+    found = table(build(build_run(evaluation)), "slice_1")
+    assert [row[0] for row in found.rows][:2] == ["医疗", "旅游"]
+    assert found.rows[0][1] == 40
+
+
+def test_coarse_labels_still_show_the_models_own_grades(
+    evaluation: dict[str, Any], build_run: BuildRun
+) -> None:
+    evaluation["levels"] = ["0", "1", "2"]
+    evaluation["confusion"] = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    blocks = build(build_run(evaluation))
+    shown = next(block for block in blocks if isinstance(block, Examples))
+    assert shown.examples[0].levels == ("1", "2", "3", "4", "5")
+
+
+def test_a_model_of_one_score_draws_what_it_has(
+    evaluation: dict[str, Any], build_run: BuildRun
+) -> None:
+    evaluation |= {"confusion": None, "per_grade": None, "reliability": None, "pnr_counts": None}
+    evaluation |= {"learning_curve": None, "slices": {}, "levels": [], "errors": []}
+    for pair in evaluation["examples"]:
+        pair |= {"p": None, "predicted_grade": None, "expected_grade": None}
+    blocks = build(build_run(evaluation))
+    assert figures(blocks) == {}
+    shown = next(block for block in blocks if isinstance(block, Examples))
+    assert (shown.examples[0].predicted, shown.examples[0].probabilities) == ("—", ())
+
+
+def test_learning_curves_part_losses_from_quality(run: Path) -> None:
+    drawn = figures(build(run))
+    assert [line.name for line in drawn["learning_loss"].series] == ["train_loss", "dev_loss"]
+    assert [line.name for line in drawn["learning_quality"].series] == ["dev_qwk"]
+    assert len(drawn["learning_quality"].series[0].points) == 19
+
+
+def test_summary_leaves_out_what_was_not_measured(
+    evaluation: dict[str, Any], build_run: BuildRun
+) -> None:
+    del evaluation["metrics"]["qwk"]
+    cards = SECTION.cards(RunFolder.read(build_run(evaluation)))
+    assert [card.title.en for card in cards if isinstance(card.title, Text)] == [
+        "Accuracy",
+        "Spearman ρ",
+        "NDCG@5",
+    ]

@@ -1,0 +1,204 @@
+"""The page as a whole: what stands in it, and what cannot get into it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qt_bert.errors import RunFolderError
+from qt_bert.files import write_json
+from qt_bert.report import render
+from qt_bert.results.probe import ModelRef, PairsRef
+from qt_bert.study import RunFolder, RunInputs, Stage, StudyContext, run_study
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and the text, of a page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.source = path.read_text(encoding="utf-8")
+        self.feed(self.source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.words)
+
+
+@pytest.fixture
+def page(run: Path) -> Page:
+    return Page(render(run))
+
+
+def test_nothing_in_the_page_can_run(page: Page) -> None:
+    assert {"script", "img", "iframe", "object", "link", "form"}.isdisjoint(
+        tag for tag, _ in page.tags
+    )
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+
+
+def test_nothing_in_the_page_leads_outside(page: Page) -> None:
+    addresses = [
+        value
+        for _, attributes in page.tags
+        for name, value in attributes.items()
+        if name in ("href", "src", "xlink:href", "action")
+    ]
+    assert addresses
+    assert all(value is not None and value.startswith("#") for value in addresses)
+    assert "://" not in page.source
+    assert "url(" not in page.source
+
+
+def test_the_policy_forbids_what_the_page_does_not_need(page: Page) -> None:
+    policies = [
+        attributes["content"]
+        for tag, attributes in page.tags
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert len(policies) == 1
+    assert policies[0] is not None
+    assert policies[0].startswith("default-src 'none'")
+
+
+def test_hostile_texts_stay_text(page: Page, hostile: tuple[str, str]) -> None:
+    assert all(text in page.text for text in hostile)
+    assert "{{ 7*7 }}" in page.text
+
+
+def test_characters_that_no_page_can_hold_are_replaced(page: Page) -> None:
+    assert not set("\x00\x1b\u202e") & set(page.source)
+    assert "\ufffd\ufffd\ufffd" in page.text
+
+
+def test_summary_shows_value_interval_and_base(page: Page) -> None:
+    assert "0.523 [0.489, 0.557]" in page.text
+    assert "158/160 个查询可评" in page.text
+
+
+def test_both_languages_stand_in_the_page(page: Page) -> None:
+    assert "混淆矩阵" in page.text
+    assert "Confusion matrix" in page.text
+
+
+def test_links_lead_to_sections(page: Page) -> None:
+    targets = {attributes["href"] for tag, attributes in page.tags if tag == "a"}
+    assert targets == {"#evaluation", "#model_card", "#run"}
+    assert {f"#{attributes.get('id')}" for _, attributes in page.tags} >= targets
+
+
+def test_identifiers_are_unique(page: Page) -> None:
+    names = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(names) == len(set(names))
+
+
+def test_twelve_examples_are_shown(page: Page) -> None:
+    assert sum(tag == "article" for tag, _ in page.tags) == 12
+
+
+def test_the_page_is_small_and_quick(run: Path) -> None:
+    start = time.perf_counter()
+    report = render(run)
+    assert time.perf_counter() - start < 2
+    assert report.stat().st_size < 1_000_000
+
+
+def test_a_complete_run_has_no_warning(page: Page) -> None:
+    assert "尚未完成" not in page.text
+
+
+def test_long_texts_do_not_swell_the_page(
+    evaluation: dict[str, Any], build_run: Callable[[dict[str, Any]], Path]
+) -> None:
+    for pair in evaluation["errors"] + evaluation["examples"]:
+        pair["title"] = "长" * 100_000
+    assert render(build_run(evaluation)).stat().st_size < 300_000
+
+
+def test_data_and_tables_hold_what_the_page_shows(run: Path) -> None:
+    render(run)
+    data = json.loads((run / "report.json").read_text(encoding="utf-8"))
+    assert [section["name"] for section in data["sections"]] == ["evaluation", "model_card", "run"]
+    assert data["summary"][0]["value"]["value"] == pytest.approx(0.523)
+    tables = {path.stem for path in (run / "tables").iterdir()}
+    assert tables >= {"metrics", "confusion", "per_grade", "errors"}
+
+
+def test_confusion_table_counts_pairs(run: Path) -> None:
+    render(run)
+    with open(run / "tables" / "confusion.csv", encoding="utf-8-sig", newline="") as handle:
+        rows = list(csv.reader(handle))
+    assert rows[1] == ["1", "112", "38", "8", "2", "0"]
+
+
+def test_drawing_twice_gives_the_same_page(run: Path) -> None:
+    first = render(run).read_bytes()
+    assert render(run).read_bytes() == first
+
+
+def interrupted(path: Path, evaluation: dict[str, Any] | None) -> Path:
+    """A run whose stage after the evaluation never came to its end."""
+
+    def write(context: StudyContext) -> None:
+        if evaluation is None:
+            raise KeyboardInterrupt
+        write_json(context.folder.file("evaluation.json"), evaluation)
+
+    def stop(context: StudyContext) -> None:
+        raise KeyboardInterrupt
+
+    stages = [
+        Stage(
+            name="evaluation", order=1, run=write, outputs=("evaluation.json",), quick_seconds=15
+        ),
+        Stage(name="redundancy", order=2, run=stop, outputs=("x.json",), quick_seconds=45),
+    ]
+    inputs = RunInputs(
+        model=ModelRef(name="graded", sha256="a"), pairs=PairsRef(name="test.tsv", sha256="b")
+    )
+    folder = RunFolder.open(path, inputs)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(stages, StudyContext(folder=folder, model=path, pairs=path))
+    return path
+
+
+def test_an_interrupted_run_shows_what_it_has_and_names_the_rest(
+    tmp_path: Path, evaluation: dict[str, Any]
+) -> None:
+    page = Page(render(interrupted(tmp_path, evaluation)))
+    assert "This run is not complete; missing: redundancy" in page.text
+    assert "0.523" in page.text
+
+
+def test_a_run_without_any_result_still_gives_a_page(tmp_path: Path) -> None:
+    page = Page(render(interrupted(tmp_path, None)))
+    assert "evaluation, redundancy" in page.text
+    assert {"href": "#evaluation"} not in [
+        attributes for tag, attributes in page.tags if tag == "a"
+    ]
+
+
+def test_a_damaged_result_is_named(run: Path) -> None:
+    (run / "evaluation.json").write_text('{"schema": 1}', encoding="utf-8")
+    with pytest.raises(RunFolderError, match=r"evaluation\.json: the key 'model' is missing"):
+        render(run)
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="is no run folder"):
+        render(tmp_path)
