@@ -105,7 +105,7 @@ def _grades(
             raise CheckpointError(
                 f"--model-grades {asked!r} does not name each of the {logits} logits ({error})"
             ) from error
-        if len(mapping) != logits:
+        if len(mapping.sets) != logits:
             raise CheckpointError(f"--model-grades {asked!r} names more than {logits} logits")
         return sets
     if stored.get("grades"):

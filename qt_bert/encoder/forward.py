@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from .families import Family
+from qt_bert.encoder.families import Family
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 from transformers.utils import logging as hf_logging
 
 from qt_bert.errors import CheckpointError
-from .families import Family
-from .verify import verify_folder, weight_shapes
+from qt_bert.encoder.families import Family
+from qt_bert.encoder.verify import verify_folder, weight_shapes
 
 
 def open_for_tuning(folder: Path, labels: int) -> tuple[Any, Family]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from qt_bert.errors import CheckpointError
-from .families import Family, family_of
-from .manifest import verify_manifest
+from qt_bert.encoder.families import Family, family_of
+from qt_bert.encoder.manifest import verify_manifest
 
 _VOCABULARIES = (
     "tokenizer.json",

@@ -10,7 +10,7 @@ import torch
 
 from qt_bert.encoder import Checkpoint, Encoder
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs import EncodedPair
+from qt_bert.pairs.tokenise import EncodedPair
 from qt_bert.progress import Progress, silent
 
 BATCH_TOKENS = 1024
@@ -100,8 +100,3 @@ def length_batches(lengths: Sequence[int], budget: int) -> Iterator[np.ndarray]:
             yield order[start:i]
             start = i
 
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Row-wise softmax in float64."""
-    shifted = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
-    return shifted / shifted.sum(-1, keepdims=True)

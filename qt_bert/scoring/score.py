@@ -77,7 +77,7 @@ def score_file(
     names: list[str] | None = None
     with progress(count_rows(path), "scoring", "pairs", done=standing.pairs) as shown:
         for number, pairs in enumerate(_windows(reader, window)):
-            names = names or _extra_names(pairs)
+            names = _extra_names(pairs) if names is None else names
             if number * window < standing.pairs:
                 continue
             logits = scorer.logits([(p.query, p.title) for p in pairs], shown)

@@ -15,7 +15,7 @@ import numpy as np
 from qt_bert.errors import PairFileError
 from qt_bert.files import atomic_write, sha256_file
 from qt_bert.progress import progress
-from .sources import PairSource
+from qt_bert.training.sources import PairSource
 
 _OPENERS = {".xz": lzma.open, ".gz": gzip.open}
 

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 
 from qt_bert.progress import progress
-from .compiling import compiled
-from .distributed import World
-from .finetune_batches import BatchLayout, BatchPlan, plan_epoch, to_tensors
-from .labelled import LabelledExample
-from .masters import MasterWeights, linear_schedule
-from .runlog import RunLog
-from .state import load_state, same_settings, save_state
-from .tuning_model import TuningModel
+from qt_bert.training.compiling import compiled
+from qt_bert.training.distributed import World
+from qt_bert.training.finetune_batches import BatchLayout, BatchPlan, plan_epoch, to_tensors
+from qt_bert.training.labelled import LabelledExample
+from qt_bert.training.masters import MasterWeights, linear_schedule
+from qt_bert.training.runlog import RunLog
+from qt_bert.training.state import load_state, same_settings, save_state
+from qt_bert.training.tuning_model import TuningModel
 
 
 @dataclass(frozen=True)

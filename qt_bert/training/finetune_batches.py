@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .labelled import LabelledExample
-from .packing import best_fit, filled, lay_out
+from qt_bert.training.labelled import LabelledExample
+from qt_bert.training.packing import best_fit, filled, lay_out
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.pairs import GRADES, Pair, PairTokenizer
-from .packing import Example
-from .sources import PairSource
+from qt_bert.training.packing import Example
+from qt_bert.training.sources import PairSource
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-from .distributed import World
+from qt_bert.training.distributed import World
 
 
 class MasterWeights:

@@ -16,13 +16,13 @@ from transformers import BertConfig, BertForPreTraining
 
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.progress import progress
-from .compiling import compiled
-from .corpus import Corpus
-from .masters import MasterWeights, linear_schedule
-from .packing import block_diagonal
-from .pretrain_batches import BatchShape, PretrainBatch, Special, batches
-from .runlog import RunLog
-from .state import load_state, same_settings, save_state
+from qt_bert.training.compiling import compiled
+from qt_bert.training.corpus import Corpus
+from qt_bert.training.masters import MasterWeights, linear_schedule
+from qt_bert.training.packing import block_diagonal
+from qt_bert.training.pretrain_batches import BatchShape, PretrainBatch, Special, batches
+from qt_bert.training.runlog import RunLog
+from qt_bert.training.state import load_state, same_settings, save_state
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .corpus import Corpus, TokenStore
-from .packing import Example, PackedRows, best_fit, filled, lay_out
+from qt_bert.training.corpus import Corpus, TokenStore
+from qt_bert.training.packing import Example, PackedRows, best_fit, filled, lay_out
 
 EXAMPLES_A_CHUNK = 20_000
 """Examples are drawn, packed and shuffled in chunks of this many."""

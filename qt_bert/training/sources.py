@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs import GradeMap, Pair, PairReader, parse_columns
+from qt_bert.pairs import GradeMap, Pair, PairReader
+from qt_bert.pairs.columns import parse_columns
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,6 @@ class PairSource:
 
     def read(self) -> list[Pair]:
         """The rows this source gives. Raises PairFileError as the reader does."""
-        from ..pairs import parse_columns
-
         grade_map = GradeMap.parse(self.grades) if self.grades else GradeMap.identity()
         columns = parse_columns(self.columns) if self.columns else None
         reader = PairReader(self.file, columns=columns, grade_map=grade_map)

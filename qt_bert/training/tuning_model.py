@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from qt_bert.encoder.families import Family
 from qt_bert.encoder.tuning import open_for_tuning
-from .packing import block_diagonal
+from qt_bert.training.packing import block_diagonal
 
 
 class TuningModel(nn.Module):

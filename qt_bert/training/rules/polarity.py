@@ -1,0 +1,92 @@
+"""Rules that turn a need around: its negation, its antonym, its opposite."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from qt_bert.training.rules.places import Place, put, shared
+from qt_bert.training.rules.rule import Draw, Made, Rule, changed
+from qt_bert.training.rules.tables import alternatives, rows, words_of_kind
+
+_YES_OR_NO = re.compile("吗|能否|是否|可否|能不能|会不会|是不是|要不要|可不可以|有没有|还是|么[？?]?$")
+_DENIED = re.compile("[不没无未别非]")
+_INDEFINITE = ("什么", "哪", "多", "几", "谁", "没", "不", "否", "效", "关", "限", "名", "趣")
+
+
+def _negation(draw: Draw) -> Made | None:
+    # A yes-or-no question asks the same with and without the negation.
+    if _YES_OR_NO.search(draw.query) or _YES_OR_NO.search(draw.title):
+        return None
+    table = _turned()
+    places = [p for p in shared(draw.query, draw.title, table, draw.segmenter) if _plain(draw, p)]
+    if not places:
+        return None
+    denied = [p for p in places if _DENIED.search(p.word)]
+    if not denied and (_DENIED.search(draw.title) or draw.rng.random() < 0.5):
+        return None
+    place = draw.rng.choice(denied or places)
+    return changed(draw, put(draw.title, place, table[place.word]))
+
+
+def _plain(draw: Draw, place: Place) -> bool:
+    return not draw.title.startswith(_INDEFINITE, place.end)
+
+
+def _antonym(draw: Draw) -> Made | None:
+    if _YES_OR_NO.search(draw.query):
+        return None
+    table = alternatives("antonyms")
+    places = [
+        place
+        for place in shared(draw.query, draw.title, table, draw.segmenter)
+        if not any(other in draw.title + draw.query for other in table[place.word])
+    ]
+    if not places:
+        return None
+    place = draw.rng.choice(places)
+    return changed(draw, put(draw.title, place, draw.rng.choice(table[place.word])))
+
+
+def _opposite(draw: Draw) -> Made | None:
+    rng = draw.rng
+    kinds, one, other = rng.choice(rows("opposed"))
+    kind = rng.choice(kinds.split(","))
+    subject = rng.choice(words_of_kind()[kind]) if kind in words_of_kind() else ""
+    sides = [one.split("|"), other.split("|")]
+    rng.shuffle(sides)
+    query, kept = rng.sample(sides[0], 2)
+    texts = (text.replace("{X}", subject) for text in (query, rng.choice(sides[1]), kept))
+    return Made(*texts)
+
+
+@cache
+def _turned() -> Mapping[str, str]:
+    pairs = rows("negations")
+    return {a: b for a, b in pairs} | {b: a for a, b in pairs}
+
+
+POLARITY = (
+    Rule(
+        "negation",
+        (2,),
+        "肯定换成否定或否定换成肯定（能/不能、适合/不适合）",
+        "an affirmed word is denied, or a denied one affirmed",
+        _negation,
+    ),
+    Rule(
+        "antonym",
+        (2,),
+        "一个词换成反义词（开通/关闭、上涨/下跌、饭前/饭后）",
+        "one word gives way to its antonym",
+        _antonym,
+    ),
+    Rule(
+        "opposite",
+        (2,),
+        "同一事物的相反需求，两边各有多种说法",
+        "the opposite need of the same thing, each side put in several ways",
+        _opposite,
+    ),
+)

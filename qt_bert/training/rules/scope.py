@@ -1,0 +1,168 @@
+"""Rules on what is asked and how widely: another intent, a constraint more, less or another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from random import Random
+
+from qt_bert.training.rules.needs import Need, other_need, read_need, said
+from qt_bert.training.rules.rule import Draw, Made, Rule, changed
+from qt_bert.training.rules.tables import kinds_of_word, name_of_kind, rows
+
+_ANY_KIND = "*"
+_JOINS = ("，", "、", "及", "和", " ", "？", "以及")
+_GENERAL = ("{X}大全", "{X}知识大全", "关于{X}的那些事", "{X}排行榜", "{X}有哪些", "最全{X}汇总")
+_DROPPABLE = re.compile(
+    r"(?:19|20)\d\d年?|\d{1,2}岁|\d{1,2}个月大?|[（(【《].{1,8}[）)】》]|免费|高清|完整版|孕妇|儿童|宝宝"
+    r"|老人|小儿|女士|男士|女生|男生|新手|初学者|小学生|大学生|家用|便宜|进口|二手|正宗|家常|晚上|早上|冬天|夏天"
+)
+
+
+def _intent(draw: Draw) -> Made | None:
+    need = read_need(draw.title)
+    form = other_need(need, draw.rng) if need and need.subject in draw.query else None
+    return changed(draw, said(form, need.subject)) if need and form else None
+
+
+def _constraint_added(draw: Draw, group: str) -> Made | None:
+    """The title asks less widely than the query."""
+    need = read_need(draw.title)
+    words = _qualifiers(need, group) if need and need.subject in draw.query else ()
+    if not need or not words:
+        return None
+    return Made(draw.query, said(need.form, draw.rng.choice(words) + need.subject))
+
+
+def _constraint_changed(draw: Draw) -> Made | None:
+    need = read_need(draw.title)
+    groups = [g for g in ("scope", "audience") if need and len(_qualifiers(need, g)) > 1]
+    if not need or not groups or draw.query.count(need.subject) != 1:
+        return None
+    asked, given = draw.rng.sample(_qualifiers(need, draw.rng.choice(groups)), 2)
+    query = draw.query.replace(need.subject, asked + need.subject)
+    kept = said(need.form, asked + need.subject)
+    return Made(query, said(need.form, given + need.subject), kept)
+
+
+def _constraint_dropped(draw: Draw) -> Made | None:
+    if draw.rng.random() < 0.5:
+        return _added_to_query(draw)
+    matches = [m for m in _DROPPABLE.finditer(draw.title) if m[0] in draw.query]
+    if not matches:
+        return None
+    match = draw.rng.choice(matches)
+    end = match.end() + draw.title.startswith("的", match.end())
+    title = (draw.title[: match.start()] + draw.title[end:]).strip(" ，,的")
+    return changed(draw, title) if len(title) >= 4 else None
+
+
+def _added_to_query(draw: Draw) -> Made | None:
+    need = read_need(draw.title)
+    words = [w for g in ("scope", "audience") for w in (_qualifiers(need, g) if need else ())]
+    if not need or not words or draw.query.count(need.subject) != 1:
+        return None
+    subject = draw.rng.choice(words) + need.subject
+    return Made(draw.query.replace(need.subject, subject), draw.title, said(need.form, subject))
+
+
+def _wider(draw: Draw) -> Made | None:
+    need = read_need(draw.title)
+    if not need or need.subject not in draw.query:
+        return None
+    parts = [part for _ in range(2) if (part := _remainder(need, draw.rng))]
+    if not parts:
+        return None
+    return Made(draw.query, _joined([draw.title, *dict.fromkeys(parts)], draw.rng))
+
+
+def _remainder(need: Need, rng: Random) -> str | None:
+    """Another need of the subject without naming the subject again."""
+    form = other_need(need, rng)
+    before, after = (form or "{X}").split("{X}")
+    return after.removeprefix("的") if not before and len(after) > 1 else None
+
+
+def _joined(parts: Sequence[str], rng: Random) -> str:
+    join = rng.choice(_JOINS)
+    return join.join(parts)
+
+
+def _general(draw: Draw) -> Made | None:
+    need = read_need(draw.title)
+    if not need or need.subject not in draw.query or need.subject not in kinds_of_word():
+        return None
+    name = name_of_kind()[draw.rng.choice(need.kinds)]
+    form = need.form if draw.rng.random() < 0.6 else draw.rng.choice(_GENERAL)
+    return changed(draw, said(form, name))
+
+
+def _qualifiers(need: Need, group: str) -> tuple[str, ...]:
+    """The words of the table that may stand before the subject."""
+    table = _qualifier_table()
+    if need.subject not in kinds_of_word():
+        return table.get((_ANY_KIND, group), ())
+    return tuple(word for kind in need.kinds for word in table.get((kind, group), ()))
+
+
+@cache
+def _qualifier_table() -> Mapping[tuple[str, str], tuple[str, ...]]:
+    table: dict[tuple[str, str], tuple[str, ...]] = {}
+    for kinds, group, words in rows("qualifiers"):
+        for kind in kinds.split(","):
+            table[kind, group] = (*table.get((kind, group), ()), *words.split("|"))
+    return table
+
+
+SCOPE = (
+    Rule(
+        "intent",
+        (3,),
+        "同一事物，问的是另一件事（价格/教程）",
+        "another intent for the same subject",
+        _intent,
+    ),
+    Rule(
+        "constraint_dropped",
+        (3, 4),
+        "标题少了查询的一个限定",
+        "the title lacks one constraint of the query",
+        _constraint_dropped,
+    ),
+    Rule(
+        "constraint_changed",
+        (2, 3),
+        "限定换成了另一个（二手/全新、孕妇/儿童）",
+        "one constraint is another",
+        _constraint_changed,
+    ),
+    Rule(
+        "constraint_added",
+        (4,),
+        "标题比查询窄：多一个限定",
+        "the title is narrower by one constraint",
+        partial(_constraint_added, group="scope"),
+    ),
+    Rule(
+        "audience_added",
+        (3, 4),
+        "标题只讲某一类人",
+        "the title speaks of one group of people only",
+        partial(_constraint_added, group="audience"),
+    ),
+    Rule(
+        "wider",
+        (4,),
+        "标题除查询所问，还讲同一事物的别的方面",
+        "the title gives what is asked and more on the same subject",
+        _wider,
+    ),
+    Rule(
+        "general",
+        (3, 4),
+        "标题讲的是这一大类，不专讲查询的那一样",
+        "the title treats the kind, not the one thing asked for",
+        _general,
+    ),
+)

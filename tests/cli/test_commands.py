@@ -1,0 +1,123 @@
+"""The commands end to end on a tiny model."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def test_help_loads_no_torch():
+    code = (
+        "import sys, qt_bert.cli, qt_bert.cli.register; "
+        "print([m for m in ('torch', 'numpy', 'pandas', 'transformers', 'jieba') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_help_shows_commands_in_groups(run):
+    shown = run("--help").out
+    for word in ("check", "score", "evaluate", "compare", "explain", "train", "report", "评分"):
+        assert word in shown
+
+
+def test_check_counts_and_compares(run, pair_file, tmp_path):
+    other = tmp_path / "other.tsv"
+    other.write_text("query\ttitle\n京东小哥\t新的\n", encoding="utf-8")
+    ended = run("check", pair_file, "--against", other, "--json")
+    found = json.loads(ended.out)
+    assert found["rows"] == 8 and found["shared_queries"]["rows"] == 1
+
+
+def test_explain_shows_grades_and_terms(run, checkpoint_of):
+    shown = run("explain", "京东小哥", "京东小哥最近在干嘛", "--model", checkpoint_of()).out
+    assert "expected grade" in shown and "最近" in shown
+
+
+def test_explain_as_json(run, checkpoint_of):
+    ended = run("explain", "京东小哥", "小哥在干嘛", "--model", checkpoint_of(), "--json")
+    found = json.loads(ended.out)
+    assert sum(found[f"p_{g}"] for g in range(1, 6)) == pytest.approx(1, abs=1e-5)
+
+
+def test_compare_two_models(run, checkpoint_of, pair_file):
+    a, b = checkpoint_of(), checkpoint_of("bert", seed=3)
+    ended = run("compare", a, b, "--pairs", pair_file, "--json")
+    assert json.loads(ended.out)["n_pairs"] == 8
+
+
+def test_calibrate_then_evaluate_calibrated(run, fresh_checkpoint, pair_file):
+    model = fresh_checkpoint()
+    assert run("calibrate", "--model", model, "--pairs", pair_file).status == 0
+    plain = json.loads(run("evaluate", "--model", model, "--pairs", pair_file, "--json").out)
+    ended = run("evaluate", "--model", model, "--pairs", pair_file, "--calibrated", "--json")
+    assert json.loads(ended.out)["nll"]["value"] <= plain["nll"]["value"] + 1e-6
+
+
+def test_train_then_score(run, checkpoint_of, pair_file, tmp_path):
+    out = tmp_path / "model"
+    ended = run(
+        "train", "--base", checkpoint_of(), "--pairs", pair_file, "--dev", pair_file, "--epochs",
+        "2", "--slots", "96", "--max-length", "48", "--no-compile", "--out", out,
+    )  # fmt: skip
+    assert ended.status == 0, ended.err
+    assert run("score", pair_file, "--model", out, "--out", tmp_path / "s.tsv").status == 0
+    assert json.loads((out / "training.json").read_text())["rows"] == {"pairs.tsv": 8}
+    again = run("train", "--base", checkpoint_of(), "--pairs", pair_file, "--out", out)
+    assert again.status == 2 and "not empty" in again.err
+
+
+def test_pretrain_then_train(run, checkpoint_of, pair_file, tmp_path):
+    text = tmp_path / "t.txt"
+    text.write_text("北京到上海高铁票价\n怎么去除衣服上的油渍\n" * 200, encoding="utf-8")
+    out = tmp_path / "pretrained"
+    ended = run(
+        "pretrain", "--init", checkpoint_of(), "--layers", "2", "--heads", "2", "--hidden", "16",
+        "--text", text, "--pairs", pair_file, "--steps", "2", "--no-compile", "--out", out,
+    )  # fmt: skip
+    assert ended.status == 0, ended.err
+    ended = run(
+        "train", "--base", out, "--pairs", pair_file, "--dev", pair_file, "--epochs", "1",
+        "--no-compile", "--out", tmp_path / "graded",
+    )  # fmt: skip
+    assert ended.status == 0, ended.err
+
+
+def test_report_is_drawn_reused_and_redone(run, checkpoint_of, pair_file, tmp_path):
+    out = tmp_path / "report"
+    arguments = ["report", "--model", checkpoint_of(), "--pairs", pair_file, "--out", out]
+    first = run(*arguments)
+    assert first.status == 0, first.err
+    assert "京东小哥" in (out / "report.html").read_text(encoding="utf-8")
+    assert run(*arguments).status == 2
+    assert "nothing changed" in run(*arguments, "--resume").err
+    assert "ran: evaluation" in run(*arguments, "--resume", "--seed", "1").err
+
+
+@pytest.mark.parametrize("processes", [2])
+def test_training_on_two_processes_equals_one(checkpoint_of, pair_file, tmp_path, processes):
+    import torch
+    from safetensors.torch import load_file
+
+    def command(out: Path) -> list[str]:
+        return [
+            "train", "--base", str(checkpoint_of()), "--pairs", str(pair_file), "--dev",
+            str(pair_file), "--epochs", "2", "--slots", "96", "--max-length", "48", "--dtype",
+            "float32", "--no-compile", "--out", str(out),
+        ]  # fmt: skip
+
+    code = "from qt_bert.cli import main; main()"
+    script = tmp_path / "main.py"
+    script.write_text(code)
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, script, *command(tmp_path / "one")], env=environment, check=True)
+    launch = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}"]
+    subprocess.run([*launch, script, *command(tmp_path / "two")], env=environment, check=True)
+    one, two = (load_file(tmp_path / n / "model.safetensors") for n in ("one", "two"))
+    for name, tensor in one.items():
+        torch.testing.assert_close(two[name].float(), tensor.float(), atol=2e-3, rtol=0)

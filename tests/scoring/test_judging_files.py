@@ -1,0 +1,135 @@
+"""From file and checkpoint to judgements: which labels fit which model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from qt_bert.encoder import ModelLabels, open_checkpoint
+from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.evaluation.calibration import Calibration
+from qt_bert.pairs import Pair, ReaderOptions, segmenter
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.calibrate import calibrate_model
+from qt_bert.scoring.compare import compare_models
+from qt_bert.scoring.evaluate import evaluation_json, write_errors
+from qt_bert.scoring.explain import explain_pair
+from qt_bert.scoring.judge import judge_file, judge_logits
+from qt_bert.scoring.outputs import read_outputs
+
+FIVE = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
+
+
+def pair(grades, query="q"):
+    return Pair(query, "t", grades, "1", 1, "x", {})
+
+
+def test_exact_grades_by_hand():
+    logits = np.log(np.array([[0.1, 0.1, 0.1, 0.1, 0.6], [0.7, 0.1, 0.1, 0.05, 0.05]]))
+    judged = judge_logits(logits, [pair((5,)), pair((2,))], FIVE)
+    assert judged.mode == "grades"
+    assert list(judged.predicted) == [4, 0]
+    np.testing.assert_allclose(judged.ranking_score, [4.0, 1.65])
+
+
+def test_temperature_and_cutoffs_act_where_given():
+    logits = np.log(np.array([[0.1, 0.1, 0.1, 0.1, 0.6]]))
+    judged = judge_logits(logits, [pair((3,))], FIVE, Calibration(1.0, (1.5, 2.5, 4.5, 4.8)))
+    assert list(judged.predicted) == [2]
+
+
+def test_cutoffs_for_other_levels_are_refused():
+    logits = np.zeros((2, 5))
+    pairs = [pair((1, 2)), pair((3, 4, 5))]
+    with pytest.raises(ArgumentError, match="leave --calibrated out"):
+        judge_logits(logits, pairs, FIVE, Calibration(1.0, (1.5, 2.5, 3.5, 4.5)))
+
+
+def test_outputs_of_a_three_level_model_by_hand():
+    outputs = read_outputs(np.log([[0.2, 0.3, 0.5]]), ModelLabels(3, None))
+    assert outputs.predicted == ["2"]
+    assert outputs.expected[0] == pytest.approx(1.3)
+
+
+def test_a_file_without_grades_is_told_what_to_do(checkpoint_of, tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text("query\ttitle\tgrade\n" + "狗\t猫\t0\n" * 20, encoding="utf-8")
+    with pytest.raises(PairFileError, match="say what they mean with --grades"):
+        judge_file(path, ReaderOptions(), Scorer(open_checkpoint(checkpoint_of())))
+
+
+def test_evaluation_json_is_complete(checkpoint_of, pair_file, tmp_path):
+    from qt_bert.results import EvaluationResult
+
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    judged = judge_file(pair_file, ReaderOptions(), scorer)
+    found = evaluation_json(judged, scorer, pair_file, resamples=50)
+    assert found["metrics"]["accuracy"]["n"] == 8
+    assert sum(map(sum, found["confusion"])) == 8
+    from qt_bert.files import write_json
+
+    write_json(tmp_path / "evaluation.json", found)
+    assert EvaluationResult.read(tmp_path / "evaluation.json").pairs.n_queries == 5
+
+
+def test_an_unknown_slice_column_names_those_there_are(checkpoint_of, pair_file):
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    judged = judge_file(pair_file, ReaderOptions(), scorer)
+    with pytest.raises(ArgumentError, match="it has none"):
+        evaluation_json(judged, scorer, pair_file, by=("field",), resamples=10)
+
+
+def test_errors_come_furthest_off_first(checkpoint_of, pair_file, tmp_path):
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    judged = judge_file(pair_file, ReaderOptions(), scorer)
+    write_errors(tmp_path / "errors.tsv", judged, scorer)
+    rows = list(ReaderOptions().open(tmp_path / "errors.tsv"))
+    off = [abs(float(r.extra["expected_grade"]) - float(r.label)) for r in rows]
+    assert len(rows) == 8 and off == sorted(off, reverse=True)
+
+
+def test_comparing_a_model_with_itself_differs_nowhere(checkpoint_of, pair_file):
+    a, b = (Scorer(open_checkpoint(checkpoint_of())) for _ in range(2))
+    found = compare_models(pair_file, ReaderOptions(), a, b)
+    assert found["metrics"]["accuracy"]["difference"] == 0
+    assert found["metrics"]["accuracy"]["p"] == 1
+
+
+def test_levels_and_grades_are_not_compared(checkpoint_of, pair_file):
+    a = Scorer(open_checkpoint(checkpoint_of()))
+    b = Scorer(open_checkpoint(checkpoint_of("bert", labels=3)))
+    with pytest.raises(ArgumentError, match="outputs of different kinds"):
+        compare_models(pair_file, ReaderOptions(), a, b)
+
+
+def test_calibration_is_saved_and_read_back(fresh_checkpoint, pair_file):
+    folder = fresh_checkpoint()
+    found = calibrate_model(pair_file, ReaderOptions(), Scorer(open_checkpoint(folder)))
+    stored = open_checkpoint(folder).settings.calibration
+    assert Calibration.from_json(stored) == found
+
+
+def test_one_logit_cannot_be_calibrated(checkpoint_of, pair_file):
+    scorer = Scorer(open_checkpoint(checkpoint_of("bert", labels=1)))
+    with pytest.raises(ArgumentError, match="nothing to calibrate"):
+        calibrate_model(pair_file, ReaderOptions(), scorer)
+
+
+def test_explain_leaves_out_each_term_once(checkpoint_of):
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    found = explain_pair("京东小哥", "京东小哥，最近在干嘛", scorer, segmenter("jieba"))
+    for term in found.terms:
+        text = found.query if term.side == "query" else found.title
+        assert text[term.start : term.end] == term.term
+        rest = text[: term.start] + text[term.end :]
+        pair_ = (rest, found.title) if term.side == "query" else (found.query, rest)
+        alone = read_outputs(scorer.logits([pair_]), scorer.checkpoint.settings.labels)
+        assert term.score == pytest.approx(float(alone.expected[0]), abs=1e-5)
+        assert term.change == pytest.approx(term.score - found.score)
+    assert "，" not in [term.term for term in found.terms]
+
+
+def test_explain_never_empties_a_text(checkpoint_of):
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    found = explain_pair("狗", "狗追猫", scorer, segmenter("jieba"))
+    assert all(term.side == "title" for term in found.terms)

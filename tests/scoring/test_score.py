@@ -1,0 +1,216 @@
+"""`score`: formats, columns, precision, resume."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+
+import numpy as np
+import pytest
+
+from qt_bert.encoder import open_checkpoint
+from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
+from qt_bert.pairs import ReaderOptions
+from qt_bert.scoring import score as score_module
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.score import score_file
+
+
+@pytest.fixture
+def scorer(checkpoint_of):
+    return Scorer(open_checkpoint(checkpoint_of()))
+
+
+def run(path, scorer, out, **options):
+    return score_file(path, ReaderOptions(), scorer, out, **options)
+
+
+def read_tsv(data: str) -> list[dict[str, str]]:
+    head, *rows = [line.split("\t") for line in data.splitlines()]
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def test_rows_keep_their_order_and_columns(scorer, pair_file, tmp_path):
+    out = tmp_path / "scored.tsv"
+    report = run(pair_file, scorer, out)
+    rows = read_tsv(out.read_text(encoding="utf-8"))
+    assert list(rows[0]) == [
+        "id", "query", "title", "grade", "p_1", "p_2", "p_3", "p_4", "p_5",
+        "predicted_grade", "expected_grade",
+    ]  # fmt: skip
+    assert [row["id"] for row in rows] == [str(line) for line in range(2, 10)]
+    assert rows[5]["title"] == "京东小哥最近在干嘛"
+    assert report.pairs == 8
+    for row in rows:
+        p = [float(row[f"p_{g}"]) for g in range(1, 6)]
+        assert sum(p) == pytest.approx(1, abs=1e-5)
+        assert row["predicted_grade"] == str(1 + int(np.argmax(p)))
+        expected = sum(g * x for g, x in zip(range(1, 6), p, strict=True))
+        assert float(row["expected_grade"]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_digits_restore_the_float32(scorer, pair_file, tmp_path):
+    import pyarrow.parquet as pq
+
+    run(pair_file, scorer, tmp_path / "a.tsv")
+    run(pair_file, scorer, tmp_path / "a.parquet")
+    exact = pq.read_table(tmp_path / "a.parquet")["p_3"].to_numpy()
+    rows = read_tsv((tmp_path / "a.tsv").read_text(encoding="utf-8"))
+    assert exact.dtype == np.float32
+    assert (np.array([row["p_3"] for row in rows], np.float32) == exact).all()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "open_"),
+    [(".tsv", open), (".tsv.gz", gzip.open), (".csv.xz", lzma.open), (".jsonl", open)],
+)
+def test_every_text_format_is_read_back_by_the_reader(scorer, pair_file, tmp_path, suffix, open_):
+    out = tmp_path / f"scored{suffix}"
+    run(pair_file, scorer, out, window=3)
+    pairs = list(ReaderOptions().open(out))
+    assert len(pairs) == 8
+    assert float(pairs[0].extra["expected_grade"]) > 0
+    with open_(out, "rb") as handle:
+        assert handle.read().endswith(b"\n")
+
+
+def test_hostile_texts_stay_one_row(scorer, tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    rows = [
+        {"query": 'a"b', "title": "x\ty\nz", "note": "1,2"},
+        {"query": "=cmd", "title": '"q"', "note": "\r"},
+    ]
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
+    for suffix in (".tsv", ".csv"):
+        out = tmp_path / f"out{suffix}"
+        run(path, scorer, out)
+        pairs = list(ReaderOptions().open(out))
+        assert [(p.query, p.title) for p in pairs] == [('a"b', "x y z"), ("=cmd", '"q"')]
+        assert pairs[0].extra["note"] == "1,2"
+
+
+def test_a_bad_grade_costs_no_row(scorer, tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text("query\ttitle\tgrade\n狗\t猫\t9\n狗\t狗\t\n", encoding="utf-8")
+    assert run(path, scorer, tmp_path / "o.tsv").pairs == 2
+
+
+def test_a_column_named_like_an_output_is_kept_apart(scorer, tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text("query\ttitle\tp_1\n狗\t猫\told\n", encoding="utf-8")
+    run(path, scorer, tmp_path / "o.tsv")
+    assert read_tsv((tmp_path / "o.tsv").read_text())[0]["input_p_1"] == "old"
+
+
+def test_a_column_that_comes_late_is_named(scorer, tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text(
+        '{"query":"狗","title":"猫"}\n{"query":"狗","title":"猫","late":"x"}\n', encoding="utf-8"
+    )
+    with pytest.raises(PairFileError, match="line 2: the column 'late'"):
+        run(path, scorer, tmp_path / "o.tsv", window=1)
+
+
+def test_rejects_are_listed_beside_the_output(scorer, tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text("query\ttitle\n狗\t猫\n只有一个\n", encoding="utf-8")
+    report = run(path, scorer, tmp_path / "o.tsv")
+    assert report.rejected == 1
+    assert "too few fields" in (tmp_path / "o.tsv.rejects.tsv").read_text(encoding="utf-8")
+
+
+def test_three_levels_have_their_own_names(checkpoint_of, pair_file, tmp_path):
+    scorer = Scorer(open_checkpoint(checkpoint_of("bert", labels=3)))
+    run(pair_file, scorer, tmp_path / "o.tsv")
+    row = read_tsv((tmp_path / "o.tsv").read_text(encoding="utf-8"))[0]
+    assert {"p_0", "p_1", "p_2", "predicted_level", "expected_level"} <= set(row)
+
+
+def test_one_logit_is_a_raw_score(checkpoint_of, pair_file, tmp_path):
+    scorer = Scorer(open_checkpoint(checkpoint_of("xlm-roberta", labels=1)))
+    run(pair_file, scorer, tmp_path / "o.tsv")
+    rows = read_tsv((tmp_path / "o.tsv").read_text(encoding="utf-8"))
+    got = np.array([row["score"] for row in rows], np.float32)
+    texts = [(row["query"], row["title"]) for row in rows]
+    np.testing.assert_array_equal(got, scorer.logits(texts)[:, 0])
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".tsv.gz", ".parquet"])
+def test_a_run_stopped_between_windows_ends_in_the_same_bytes(
+    scorer, pair_file, tmp_path, monkeypatch, suffix
+):
+    whole, stopped = tmp_path / f"whole{suffix}", tmp_path / f"stopped{suffix}"
+    run(pair_file, scorer, whole, window=3)
+    calls = []
+    logits = scorer.logits
+
+    def stop_at_second(*args):
+        calls.append(1)
+        if len(calls) == 2:
+            raise Killed
+        return logits(*args)
+
+    monkeypatch.setattr(scorer, "logits", stop_at_second)
+    with pytest.raises(Killed):
+        run(pair_file, scorer, stopped, window=3)
+    assert not stopped.exists()
+    with pytest.raises(RunFolderError, match="--resume goes on"):
+        run(pair_file, scorer, stopped, window=3)
+    report = run(pair_file, scorer, stopped, window=3, resume=True)
+    assert report.resumed_at == 3
+    assert stopped.read_bytes() == whole.read_bytes()
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_half_a_window_on_disk_is_dropped_at_resume(scorer, pair_file, tmp_path, monkeypatch):
+    whole, out = tmp_path / "whole.tsv", tmp_path / "out.tsv"
+    run(pair_file, scorer, whole, window=3)
+    write = score_module.write_json
+
+    def killed_before_the_mark(path, value):
+        if value["standing"]["pairs"] == 6:
+            raise Killed
+        write(path, value)
+
+    monkeypatch.setattr(score_module, "write_json", killed_before_the_mark)
+    with pytest.raises(Killed):
+        run(pair_file, scorer, out, window=3)
+    monkeypatch.undo()
+    run(pair_file, scorer, out, window=3, resume=True)
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_unfinished_work_of_another_file_is_refused(scorer, pair_file, tmp_path, monkeypatch):
+    out = tmp_path / "o.tsv"
+    monkeypatch.setattr(score_module.growing_table(out).__class__, "finish", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run(pair_file, scorer, out, window=3)
+    pair_file.write_text("query\ttitle\n狗\t猫\n", encoding="utf-8")
+    with pytest.raises(RunFolderError, match="another model, file or option"):
+        run(pair_file, scorer, out, window=3, resume=True)
+
+
+def test_an_output_that_is_there_is_kept(scorer, pair_file, tmp_path):
+    out = tmp_path / "o.tsv"
+    out.write_text("mine")
+    with pytest.raises(RunFolderError, match="--overwrite replaces it"):
+        run(pair_file, scorer, out)
+    assert out.read_text() == "mine"
+    assert run(pair_file, scorer, out, overwrite=True).pairs == 8
+
+
+@pytest.mark.parametrize("name", ["o.xlsx", "o", "o.parquet.gz"])
+def test_an_unknown_output_format_is_refused(scorer, pair_file, tmp_path, name):
+    with pytest.raises(ArgumentError, match="unknown format"):
+        run(pair_file, scorer, tmp_path / name)
+
+
+def test_a_folder_as_output_is_refused(scorer, pair_file, tmp_path):
+    (tmp_path / "o.tsv").mkdir()
+    with pytest.raises(ArgumentError, match="is a folder"):
+        run(pair_file, scorer, tmp_path / "o.tsv")

@@ -1,0 +1,131 @@
+"""Training and scoring killed at random moments end in the same bytes as undisturbed runs."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-c", "from qt_bert.cli import main; main()"]
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def start(*arguments: str | Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+
+
+def finish(process: subprocess.Popen[bytes]) -> None:
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said.decode()
+
+
+def kill_at(
+    arguments: list[str | Path], progress_file: Path, sizes_before: int, delay: float
+) -> bool:
+    """Start, wait until `progress_file` changed, then `delay` seconds, then SIGKILL.
+
+    Returns False where the run had ended by itself.
+    """
+    process = start(*arguments)
+    while process.poll() is None and _stamp(progress_file) == sizes_before:
+        time.sleep(0.01)
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
+
+
+def _stamp(path: Path) -> int:
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+def kill_and_resume(arguments: list[str | Path], state: Path, kills: int, seed: int) -> int:
+    """Kill `kills` times at random moments of the work, each time resuming; then let it end."""
+    rng, done = random.Random(seed), 0
+    for _ in range(kills):
+        flags = ["--resume"] if state.exists() else []
+        if not kill_at([*arguments, *flags], state, _stamp(state), rng.uniform(0, 0.4)):
+            return done
+        done += 1
+    finish(start(*arguments, "--resume"))
+    return done
+
+
+@pytest.fixture
+def training_file(tmp_path: Path) -> Path:
+    rng = random.Random(0)
+    rows = ["query\ttitle\tgrade"]
+    for i in range(240):
+        text = "".join(rng.choices("北京到上海高铁票价怎么去除衣服油渍", k=6))
+        other = "".join(rng.choices("北京到上海高铁票价怎么去除衣服油渍", k=9))
+        rows.append(f"{text}{i % 60}\t{other}\t{1 + i % 5}")
+    path = tmp_path / "train.tsv"
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def train_arguments(base: Path, file: Path, out: Path) -> list[str | Path]:
+    recipe = file.with_name("recipe.toml")
+    recipe.write_text(
+        f'[[pairs]]\nfile = "{file.name}"\n\n[settings]\nepochs = 6\nlr = 1e-3\nslots = 192\n'
+        "save_every = 1\npatience = 0\ncompile = false\n\n[job]\nmax_length = 48\n",
+        encoding="utf-8",
+    )
+    return ["train", "--recipe", recipe, "--data", file.parent, "--base", base, "--out", out]
+
+
+def check_training(checkpoint_of, training_file, tmp_path, kills: int, seed: int) -> None:
+    base = checkpoint_of("bert", layers=2, hidden=32)
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    finish(start(*train_arguments(base, training_file, whole)))
+    state = tmp_path / "killed.training" / "state.safetensors"
+    done = kill_and_resume(train_arguments(base, training_file, killed), state, kills, seed)
+    assert done >= 1
+    for name in ("model.safetensors", "training_log.jsonl", "training.json", "qt_bert.json"):
+        assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def check_scoring(checkpoint_of, tmp_path, kills: int, seed: int) -> None:
+    model = checkpoint_of("bert", layers=2, hidden=32)
+    pairs = tmp_path / "many.tsv"
+    rng = random.Random(seed)
+    rows = [
+        "".join(rng.choices("京东小哥最近在干嘛", k=5)) + "\t" + "狗追猫" * rng.randint(1, 9)
+        for _ in range(60_000)
+    ]
+    pairs.write_text("query\ttitle\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    whole, killed = tmp_path / "whole.tsv", tmp_path / "killed.tsv"
+    finish(start("score", pairs, "--model", model, "--out", whole))
+    state = tmp_path / ".killed.tsv.progress.json"
+    done = kill_and_resume(["score", pairs, "--model", model, "--out", killed], state, kills, seed)
+    assert done >= 1
+    assert killed.read_bytes() == whole.read_bytes()
+
+
+def test_train_survives_kills(checkpoint_of, training_file, tmp_path):
+    check_training(checkpoint_of, training_file, tmp_path, kills=3, seed=1)
+
+
+def test_score_survives_kills(checkpoint_of, tmp_path):
+    check_scoring(checkpoint_of, tmp_path, kills=3, seed=1)
+
+
+@pytest.mark.slow
+def test_train_survives_ten_kills(checkpoint_of, training_file, tmp_path):
+    check_training(checkpoint_of, training_file, tmp_path, kills=10, seed=2)
+
+
+@pytest.mark.slow
+def test_score_survives_ten_kills(checkpoint_of, tmp_path):
+    check_scoring(checkpoint_of, tmp_path, kills=10, seed=2)
