@@ -80,7 +80,8 @@ def make_checkpoint(
         num_hidden_layers=layers,
         num_attention_heads=heads,
         intermediate_size=2 * hidden,
-        max_position_embeddings=positions + (2 if "roberta" in family else 0),
+        max_position_embeddings=positions
+        + (tokenizer.pad_token_id + 1 if "roberta" in family else 0),
         type_vocab_size=1 if family == "xlm-roberta" else 2,
         pad_token_id=tokenizer.pad_token_id,
         num_labels=labels,

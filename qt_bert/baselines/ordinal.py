@@ -21,6 +21,7 @@ L2_GRID = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 ARRAYS = ("mean", "scale", "coefficients", "thresholds")
 LEAST_GAP = 1e-3
 STEEPEST_END = 1e-3
+MOST_STEPS = 5_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +47,7 @@ class OrdinalRegression:
     l2: float
 
     @classmethod
-    def fit(
-        cls, data: Labelled, *, l2: float, n_grades: int = len(GRADES)
-    ) -> OrdinalRegression:
+    def fit(cls, data: Labelled, *, l2: float, n_grades: int = len(GRADES)) -> OrdinalRegression:
         """Minimise the weighted mean of −log Σ p(g) over each label's set, plus l2/2 · |β|².
 
         The penalty is on coefficients of standardised features; thresholds are free. L-BFGS with
@@ -62,10 +61,10 @@ class OrdinalRegression:
         allowed = _allowed(data.grade_sets, len(features), n_grades)
         weights = _checked_weights(data.weights, len(features))
         mean, scale = features.mean(0), features.std(0)
-        scale[scale == 0] = 1.0
+        scale[np.ptp(features, axis=0) == 0] = 1.0
         loss = LabelSetLoss((features - mean) / scale, allowed, weights, l2)
         found = minimize(
-            loss, loss.start(), jac=True, method="L-BFGS-B", options={"maxiter": 5_000}
+            loss, loss.start(), jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS}
         )
         if not (np.isfinite(found.fun) and np.abs(found.jac).max() < STEEPEST_END):
             raise ArgumentError(
@@ -94,18 +93,16 @@ class OrdinalRegression:
     def from_json(cls, value: Mapping[str, Any]) -> OrdinalRegression:
         """The model that `to_json` wrote; ArgumentError where its parts do not fit together."""
         try:
-            arrays = [np.array(value[name], dtype=np.float64) for name in ARRAYS]
+            arrays = {name: np.array(value[name], dtype=np.float64) for name in ARRAYS}
             l2 = float(value["l2"])
         except (KeyError, TypeError, ValueError) as error:
             raise ArgumentError(f"not an ordinal regression: {error!r}") from error
-        shapes = {array.shape for array in arrays[:3]}
-        rising = arrays[3].ndim == 1 and (np.diff(arrays[3]) > 0).all()
-        if len(shapes) > 1 or arrays[0].ndim != 1 or not arrays[3].size or not rising:
-            raise ArgumentError(
-                "not an ordinal regression: mean, scale and coefficients need one length, and "
-                "thresholds must rise"
-            )
-        return cls(*arrays, l2)
+        shapes = {arrays[name].shape for name in ARRAYS[:3]}
+        cuts = arrays["thresholds"]
+        rising = cuts.ndim == 1 and cuts.size and (np.diff(cuts) > 0).all()
+        if len(shapes) > 1 or arrays["mean"].ndim != 1 or not rising:
+            raise ArgumentError("not an ordinal regression: unequal lengths or falling thresholds")
+        return cls(**arrays, l2=l2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +202,8 @@ def _slopes(
     from scipy.special import expit
 
     lower, upper = _bounds(score, thresholds)
-    inside = np.concatenate([[0.0], 1 / np.expm1(np.diff(thresholds)), [0.0]])
+    gaps = np.diff(thresholds)
+    inside = np.concatenate([[0.0], np.exp(-gaps) / -np.expm1(-gaps), [0.0]])
     by_score = (share * (1 - expit(lower) - expit(upper))).sum(axis=1)
     as_lower = (share * (expit(lower) + inside)).sum(axis=0)
     as_upper = (share * (expit(-upper) + inside)).sum(axis=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ class PairSource:
     """One file of pairs as a training command reads it.
 
     `columns` and `grades` are the reader's specifications (`query=q,title=t`, `0=1-2,1=3-4,2=5`);
-    `labels` keeps rows of these labels only; `exclude` drops rows whose query stands in one of
+    `always` is the set of grades (`4-5`) every row of a file without labels stands for; `labels`
+    keeps rows of these labels only; `exclude` drops rows whose query stands in one of
     these files; `auxiliary` trains the labels through an output of their own of that name, which
     the finished model drops; `weight` scales the loss; `tenth` keeps a tenth of the queries, by
     hash, `alone` or leaves it `left out` ("" keeps all).
@@ -28,6 +29,7 @@ class PairSource:
     file: Path
     columns: str = ""
     grades: str = ""
+    always: str = ""
     labels: tuple[str, ...] = ()
     exclude: tuple[Path, ...] = ()
     auxiliary: str = ""
@@ -40,8 +42,9 @@ class PairSource:
         columns = parse_columns(self.columns) if self.columns else None
         reader = PairReader(self.file, columns=columns, grade_map=grade_map)
         barred = {q for other in self.exclude for q in _queries(other)}
+        fixed = GradeMap.parse(f"any={self.always}").sets["any"] if self.always else None
         return [
-            pair
+            replace(pair, grades=fixed) if fixed else pair
             for pair in reader
             if (not self.labels or pair.label in self.labels)
             and pair.query not in barred

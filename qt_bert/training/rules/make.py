@@ -27,6 +27,8 @@ _REWORDED = 0.5
 _TRIES = 40
 _QUERY_LENGTH = range(4, 31)
 _TITLE_LENGTH = range(2, 81)
+_HAN = re.compile("[一-鿿]")
+_PROSE = re.compile("[。；…“”\"']|，.*，|[他她]们?[说的]|我说")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
 
 
@@ -80,9 +82,7 @@ def make_pairs(
         yield from _made_by(RULES[name], draws, number, accept)
 
 
-def _made_by(
-    rule: Rule, draws: Iterable[Draw], number: int, accept: _Gate
-) -> Iterator[MadePair]:
+def _made_by(rule: Rule, draws: Iterable[Draw], number: int, accept: _Gate) -> Iterator[MadePair]:
     count = 0
     for tries, draw in enumerate(draws):
         if count == number or tries == _TRIES * number:
@@ -165,7 +165,8 @@ def _clean(text: str) -> str:
 
 
 def _is_query(text: str) -> bool:
-    return len(text) in _QUERY_LENGTH and any("一" <= c <= "鿿" for c in text)
+    """Whether `text` may be something a person types to search: short, no prose or dialogue."""
+    return len(text) in _QUERY_LENGTH and bool(_HAN.search(text)) and not _PROSE.search(text)
 
 
 def _reworded(text: str, cutter: Segmenter, rng: Random) -> str:

@@ -43,9 +43,20 @@ def other_form(need: Need, rng: Random) -> str | None:
 
 def other_need(need: Need, rng: Random) -> str | None:
     """The form of another need that the same subject may have."""
-    kind = rng.choice(need.kinds)
-    others = [w for w in _by_kind()[kind] if not set(w.forms) & set(need.wording.forms)]
+    others = _other_wordings(need, rng)
     return rng.choice(rng.choice(others).forms) if others else None
+
+
+def other_aspects(need: Need, number: int, rng: Random) -> list[str]:
+    """Up to `number` other needs of the subject, said without naming it again."""
+    others = _other_wordings(need, rng)
+    drawn = (rng.choice(w.forms).split(_SLOT) for w in rng.sample(others, min(number, len(others))))
+    return [after.removeprefix("的") for before, after in drawn if not before and len(after) > 1]
+
+
+def _other_wordings(need: Need, rng: Random) -> list[Wording]:
+    asked = set(need.wording.forms)
+    return [w for w in _by_kind()[rng.choice(need.kinds)] if not asked & set(w.forms)]
 
 
 def said(form: str, subject: str) -> str:
@@ -78,7 +89,9 @@ def _need(subject: str, wording: Wording, form: str) -> Need | None:
 @cache
 def _kinds_with_members() -> tuple[str, ...]:
     # A kind comes as often as it has needs, so that texts of a rich kind do not repeat less.
-    return tuple(kind for kind, found in _by_kind().items() if kind in words_of_kind() for _ in found)
+    return tuple(
+        kind for kind, found in _by_kind().items() if kind in words_of_kind() for _ in found
+    )
 
 
 @cache

@@ -59,7 +59,8 @@ def _same_number(query: str, *texts: str) -> bool:
 def _changed_number(written: str, smallest: int, largest: int, rng: Random) -> str | None:
     """Another number near `written`, in digits or as a numeral as it was, inside the limits."""
     if written in _NUMERALS:
-        return rng.choice([n for n in _NUMERALS if n != written])
+        at = _NUMERALS.index(written)
+        return rng.choice(_NUMERALS[max(0, at - 2) : at] + _NUMERALS[at + 1 : at + 3])
     if written.startswith("0"):
         return None
     value = int(written)

@@ -12,12 +12,15 @@ _DIRECTED = re.compile(
     "(直?达|到|至|飞往?|开往|转换?成?|换成?|兑换?|翻译?成|给|送给?|借给|追|咬|打败?|战胜|击败|起诉"
     "|比|对|欠|嫁到?|寄往?到?|发往|搬到|去|导入|升级到?|代替|替代)"
 )
+_KEYWORD = re.compile("[一-鿿]{2,6}")
 _DISTANCE = re.compile("多远|公里|距离|多少米|时差|区别")
 _COMPARED = re.compile(
     r"(?P<a>[\w]{2,8})(?P<link>和|与|跟|还是)(?P<b>[\w]{2,8}?)"
     r"(?P<rest>(?:的|有什么|有啥|之间的?)*(?:区别|不同|差别|关系|对比|哪个(?:更)?[好大贵难]).*)"
 )
-_TIME_AFTER_SUBJECT = re.compile(r"(?P<rest>\w{2,6})(?P<when>最近|今天|明天|今年|去年)(?P<more>\w{2,})")
+_TIME_AFTER_SUBJECT = re.compile(
+    r"(?P<rest>\w{2,6})(?P<when>最近|今天|明天|今年|去年)(?P<more>\w{2,})"
+)
 
 
 def _direction(draw: Draw) -> Made | None:
@@ -40,7 +43,7 @@ def _neutral_order(draw: Draw) -> Made | None:
 
 
 def _composed(draw: Draw, table: str, turned: bool) -> Made | None:
-    """A query with {A} and {B}, a title with them exchanged and, where that matters, one without."""
+    """A query with {A} and {B}, a title with them exchanged, and a twin where that matters."""
     rng = draw.rng
     wording = rng.choice(wordings(table))
     first, second = rng.sample(words_of_kind()[rng.choice(wording.kinds)], 2)
@@ -86,7 +89,7 @@ def _turned_time(text: str) -> str | None:
 def _turned_words(draw: Draw) -> str | None:
     """Two to four keywords, typed with spaces between them, in another order."""
     words = draw.query.split(" ")
-    if not 2 <= len(words) <= 4 or not all(2 <= len(word) <= 8 for word in words):
+    if not 2 <= len(words) <= 4 or not all(_KEYWORD.fullmatch(word) for word in words):
         return None
     if any(_DIRECTED.search(word) for word in words):
         return None

@@ -5,22 +5,25 @@ from __future__ import annotations
 from qt_bert.training.rules.rule import Draw, Made, Rule
 
 _MOST_SHARED_CHARACTERS = 0.5
+_LONGEST_QUERY = 16
 
 
 def _other_need(draw: Draw) -> Made | None:
-    """Shares a common word of the query, not the rarest, which names the subject."""
-    words = _by_rarity(draw)
-    return _sharing(draw, draw.rng.choice(words[1:])) if len(words) >= 2 else None
-
-
-def _same_subject(draw: Draw) -> Made | None:
+    """Shares the rarest word of the query, which often names its subject."""
     words = _by_rarity(draw)
     return _sharing(draw, words[0]) if len(words) >= 2 else None
 
 
+def _stray_word(draw: Draw) -> Made | None:
+    words = _by_rarity(draw)
+    return _sharing(draw, draw.rng.choice(words[1:])) if len(words) >= 2 else None
+
+
 def _by_rarity(draw: Draw) -> list[str]:
+    if len(draw.query) > _LONGEST_QUERY:
+        return []
     words = draw.related.content_words(draw.query)
-    return sorted(words, key=draw.related.rarity)
+    return sorted((w for w in words if not w.isdigit()), key=draw.related.rarity)
 
 
 def _sharing(draw: Draw, word: str) -> Made | None:
@@ -41,16 +44,16 @@ OTHERS = (
     Rule(
         "other_need",
         (2,),
-        "另一篇文字，只与查询共有一个常见词",
-        "another text that shares one common word with the query",
+        "另一篇文字，共有查询里最特别的词，此外无关",
+        "another text that shares the query's rarest word and no other",
         _other_need,
     ),
     Rule(
-        "same_subject",
-        (2, 3),
-        "另一篇文字，共有查询里最特别的词，此外无关",
-        "another text that shares the query's rarest word and no other",
-        _same_subject,
+        "stray_word",
+        (1, 2),
+        "另一篇文字，只与查询共有一个常见词",
+        "another text that shares one common word with the query",
+        _stray_word,
     ),
     Rule(
         "random",

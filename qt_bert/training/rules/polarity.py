@@ -10,9 +10,12 @@ from qt_bert.training.rules.places import Place, put, shared
 from qt_bert.training.rules.rule import Draw, Made, Rule, changed
 from qt_bert.training.rules.tables import alternatives, rows, words_of_kind
 
-_YES_OR_NO = re.compile("吗|能否|是否|可否|能不能|会不会|是不是|要不要|可不可以|有没有|还是|么[？?]?$")
+_YES_OR_NO = re.compile(
+    "吗|嘛|吧|能否|是否|可否|能不能|会不会|是不是|要不要|可不可以|有没有|还是|什么[？?]?$|么[？?]?$"
+)
 _DENIED = re.compile("[不没无未别非]")
-_INDEFINITE = ("什么", "哪", "多", "几", "谁", "没", "不", "否", "效", "关", "限", "名", "趣")
+_OPEN = re.compile("[什哪多几谁没不否有]")
+_BOUND = re.compile("[还才只可就都也更谁老总很万一再从并所久]")
 
 
 def _negation(draw: Draw) -> Made | None:
@@ -20,7 +23,8 @@ def _negation(draw: Draw) -> Made | None:
     if _YES_OR_NO.search(draw.query) or _YES_OR_NO.search(draw.title):
         return None
     table = _turned()
-    places = [p for p in shared(draw.query, draw.title, table, draw.segmenter) if _plain(draw, p)]
+    found = shared(draw.query, draw.title, table, draw.segmenter)
+    places = [place for place in found if _stands_free(draw.title, place)]
     if not places:
         return None
     denied = [p for p in places if _DENIED.search(p.word)]
@@ -30,8 +34,10 @@ def _negation(draw: Draw) -> Made | None:
     return changed(draw, put(draw.title, place, table[place.word]))
 
 
-def _plain(draw: Draw, place: Place) -> bool:
-    return not draw.title.startswith(_INDEFINITE, place.end)
+def _stands_free(title: str, place: Place) -> bool:
+    """Whether the word is bound to neither an adverb before it nor a question word after it."""
+    before, after = title[max(0, place.start - 1) : place.start], title[place.end : place.end + 1]
+    return not _BOUND.search(before) and not _OPEN.search(after)
 
 
 def _antonym(draw: Draw) -> Made | None:
@@ -57,14 +63,17 @@ def _opposite(draw: Draw) -> Made | None:
     sides = [one.split("|"), other.split("|")]
     rng.shuffle(sides)
     query, kept = rng.sample(sides[0], 2)
-    texts = (text.replace("{X}", subject) for text in (query, rng.choice(sides[1]), kept))
-    return Made(*texts)
+    query, title, kept = (
+        text.replace("{X}", subject) for text in (query, rng.choice(sides[1]), kept)
+    )
+    return Made(query, title, kept)
 
 
 @cache
 def _turned() -> Mapping[str, str]:
     pairs = rows("negations")
-    return {a: b for a, b in pairs} | {b: a for a, b in pairs}
+    # 有, 会, 要 stand in too many phrases to be denied; 没有, 不会, 不要 can be affirmed.
+    return {a: b for a, b in pairs if a not in "有会要"} | {b: a for a, b in pairs}
 
 
 POLARITY = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from qt_bert.pairs.shuffles import reverse_characters, shuffle_characters, shuffle_words
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 _FEWEST_CHARACTERS = 6
 _FEWEST_WORDS = 5
+_GRAMMAR = re.compile("[的了吗是有在被把会能不要给从到]|怎|什么|如何|多少|哪")
+_LIST = re.compile(r"[ _|/\-—、]")
 
 
 def _shuffled_characters(draw: Draw) -> Made | None:
@@ -22,8 +25,9 @@ def _shuffled_characters(draw: Draw) -> Made | None:
 
 
 def _shuffled_words(draw: Draw) -> Made | None:
-    # Two or three nouns in another order still say the same.
-    if len(draw.segmenter.words(draw.title)) < _FEWEST_WORDS:
+    # A few nouns, or a list of keywords, in another order still say the same.
+    is_sentence = _GRAMMAR.search(draw.title) and not _LIST.search(draw.title)
+    if not is_sentence or len(draw.segmenter.words(draw.title)) < _FEWEST_WORDS:
         return None
     title = shuffle_words(draw.title, draw.segmenter, _generator(draw))
     return changed(draw, title) if title else None

@@ -65,7 +65,7 @@ def _middle(query: str, rng: Random) -> int | None:
     if len(query) < 7:
         return None
     at = rng.randrange(1, len(query) - 1)
-    return None if _CARRIES_MEANING.match(query[at]) or query[at].isascii() else at
+    return None if _CARRIES_MEANING.search(query[at - 1 : at + 1]) or query[at].isascii() else at
 
 
 def _unconverted(draw: Draw) -> str | None:

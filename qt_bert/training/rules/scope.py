@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache, partial
-from random import Random
 
-from qt_bert.training.rules.needs import Need, other_need, read_need, said
+from qt_bert.training.rules.needs import Need, other_aspects, other_need, read_need, said
 from qt_bert.training.rules.rule import Draw, Made, Rule, changed
 from qt_bert.training.rules.tables import kinds_of_word, name_of_kind, rows
 
 _ANY_KIND = "*"
 _JOINS = ("，", "、", "及", "和", " ", "？", "以及")
-_GENERAL = ("{X}大全", "{X}知识大全", "关于{X}的那些事", "{X}排行榜", "{X}有哪些", "最全{X}汇总")
+_LISTS = ("大全", "一览表", "汇总", "一览", "对照表", "大全2023最新版")
+_ALL = ("各", "各类", "全部", "所有", "常见", "")
+_QUESTION = re.compile("[怎如什么哪几谁吗为多何呢好]")
 _DROPPABLE = re.compile(
     r"(?:19|20)\d\d年?|\d{1,2}岁|\d{1,2}个月大?|[（(【《].{1,8}[）)】》]|免费|高清|完整版|孕妇|儿童|宝宝"
     r"|老人|小儿|女士|男士|女生|男生|新手|初学者|小学生|大学生|家用|便宜|进口|二手|正宗|家常|晚上|早上|冬天|夏天"
@@ -71,47 +72,42 @@ def _wider(draw: Draw) -> Made | None:
     need = read_need(draw.title)
     if not need or need.subject not in draw.query:
         return None
-    parts = [part for _ in range(2) if (part := _remainder(need, draw.rng))]
-    if not parts:
-        return None
-    return Made(draw.query, _joined([draw.title, *dict.fromkeys(parts)], draw.rng))
-
-
-def _remainder(need: Need, rng: Random) -> str | None:
-    """Another need of the subject without naming the subject again."""
-    form = other_need(need, rng)
-    before, after = (form or "{X}").split("{X}")
-    return after.removeprefix("的") if not before and len(after) > 1 else None
-
-
-def _joined(parts: Sequence[str], rng: Random) -> str:
-    join = rng.choice(_JOINS)
-    return join.join(parts)
+    parts = other_aspects(need, 2, draw.rng)
+    join = draw.rng.choice(_JOINS)
+    return Made(draw.query, join.join([draw.title, *parts])) if parts else None
 
 
 def _general(draw: Draw) -> Made | None:
     need = read_need(draw.title)
     if not need or need.subject not in draw.query or need.subject not in kinds_of_word():
         return None
-    name = name_of_kind()[draw.rng.choice(need.kinds)]
-    form = need.form if draw.rng.random() < 0.6 else draw.rng.choice(_GENERAL)
-    return changed(draw, said(form, name))
+    forms = [f for f in need.wording.forms if f.startswith("{X}") and not _QUESTION.search(f)]
+    if not forms:
+        return None
+    name = draw.rng.choice(_ALL) + name_of_kind()[draw.rng.choice(need.kinds)]
+    return changed(draw, said(draw.rng.choice(forms), name) + draw.rng.choice(_LISTS))
 
 
 def _qualifiers(need: Need, group: str) -> tuple[str, ...]:
-    """The words of the table that may stand before the subject."""
-    table = _qualifier_table()
-    if need.subject not in kinds_of_word():
-        return table.get((_ANY_KIND, group), ())
-    return tuple(word for kind in need.kinds for word in table.get((kind, group), ()))
+    """The words of the table that may stand before the subject, for what is asked of it."""
+    kinds = need.kinds if need.subject in kinds_of_word() else (_ANY_KIND,)
+    asked = "|".join(need.wording.forms)
+    return tuple(
+        word
+        for kind in kinds
+        for needs, words in _qualifier_table().get((kind, group), ())
+        if any(part in asked for part in needs.split("|"))
+        for word in words.split("|")
+    )
 
 
 @cache
-def _qualifier_table() -> Mapping[tuple[str, str], tuple[str, ...]]:
-    table: dict[tuple[str, str], tuple[str, ...]] = {}
-    for kinds, group, words in rows("qualifiers"):
+def _qualifier_table() -> Mapping[tuple[str, str], list[tuple[str, str]]]:
+    """Kind and group → rows of the needs they suit and the words."""
+    table: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for kinds, group, needs, words in rows("qualifiers"):
         for kind in kinds.split(","):
-            table[kind, group] = (*table.get((kind, group), ()), *words.split("|"))
+            table.setdefault((kind, group), []).append((needs, words))
     return table
 
 
@@ -161,8 +157,8 @@ SCOPE = (
     Rule(
         "general",
         (3, 4),
-        "标题讲的是这一大类，不专讲查询的那一样",
-        "the title treats the kind, not the one thing asked for",
+        "标题是这一大类的汇总，不专讲查询的那一样",
+        "the title is a list for the whole kind, not for the one thing asked for",
         _general,
     ),
 )

@@ -11,6 +11,9 @@ from typing import NamedTuple
 TEMPLATE_ONLY = "~"
 """Begins the name of a kind whose words mean other things in free text."""
 
+_TITLES_OF_WORKS = frozenset({"novel", "tv", "movie"})
+"""Kinds whose members of two characters are everyday words too."""
+
 
 @cache
 def rows(name: str) -> tuple[tuple[str, ...], ...]:
@@ -49,7 +52,11 @@ def kind_in_text() -> Mapping[str, str]:
         word: [kind for kind in kinds if not kind.startswith(TEMPLATE_ONLY)]
         for word, kinds in kinds_of_word().items()
     }
-    return {word: kinds[0] for word, kinds in plain.items() if len(kinds) == 1 and len(word) > 1}
+    return {
+        word: kinds[0]
+        for word, kinds in plain.items()
+        if len(kinds) == 1 and len(word) >= (3 if kinds[0] in _TITLES_OF_WORKS else 2)
+    }
 
 
 class Wording(NamedTuple):

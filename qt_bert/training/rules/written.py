@@ -23,10 +23,11 @@ def write_made(path: str | os.PathLike[str], made: Iterable[MadePair]) -> int:
     The grade is a label of `MADE_GRADES`, such as `2` or `4-5`. The file appears whole or not at
     all. Texts hold no tab or line break: `make_pairs` turns them into spaces.
     """
-    count = 0
+    rows = 0
     with atomic_write(path) as temporary, open(temporary, "w", encoding="utf-8") as out:
         print(*COLUMNS, sep="\t", file=out)
-        for count, pair in enumerate(made, start=1):
+        for pair in made:
             label = grade_label(pair.grades)
             print(pair.query, pair.title, label, pair.rule, sep="\t", file=out)
-    return count
+            rows += 1
+    return rows

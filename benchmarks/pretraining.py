@@ -1,0 +1,135 @@
+"""Real tokens a second of `qt-bert pretrain` against the loop a user would write, in one run.
+
+    python benchmarks/pretraining.py TEXT [TEXT …] [--seconds 40] [--layers 12] [--hidden 192]
+
+The plain loop: Hugging Face `BertForPreTraining` in float32, one example a row, rows padded to 64,
+the model's own loss over all positions, AdamW, clip 1.0, the same tokens a batch. Both start from
+the same random model and run after a warm-up, in turn, in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from qt_bert.encoder import open_tokenizer
+from qt_bert.shipped import PRETRAINED, shipped
+from qt_bert.training.compiling import compiled
+from qt_bert.training.corpus import Corpus, load_corpus
+from qt_bert.training.masters import MasterWeights
+from qt_bert.training.pretrain import as_tensors, losses, new_model
+from qt_bert.training.pretrain_batches import BatchShape, PretrainBatch, Special, batches
+
+WARM_UP = 4
+
+
+def main() -> None:
+    arguments = parse()
+    folder = arguments.tokenizer or shipped(PRETRAINED)
+    tokenizer = open_tokenizer(folder)
+    with tempfile.TemporaryDirectory() as work:
+        corpus = load_corpus(folder, arguments.text, [], Path(work) / "corpus.npz")
+    special = Special(
+        tokenizer.cls_token_id,
+        tokenizer.sep_token_id,
+        tokenizer.pad_token_id,
+        tokenizer.mask_token_id,
+        len(tokenizer),
+    )
+    model = new_model(
+        vocabulary=len(tokenizer),
+        layers=arguments.layers,
+        heads=12,
+        hidden=arguments.hidden,
+        positions=128,
+        seed=0,
+    )
+    ours = rate(packed_steps(copy.deepcopy(model), corpus, special), arguments.seconds)
+    plain = rate(plain_steps(model, corpus, special), arguments.seconds)
+    print(f"qt-bert pretrain {ours:9,.0f} real tokens/s")
+    print(f"plain loop       {plain:9,.0f} real tokens/s")
+    print(f"ratio            {ours / plain:9.2f}×  ({torch.get_num_threads()} threads)")
+
+
+def rate(steps: Iterator[int], seconds: float) -> float:
+    """Real tokens a second after the warm-up."""
+    for _ in range(WARM_UP):
+        next(steps)
+    start, tokens = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        tokens += next(steps)
+    return tokens / (time.perf_counter() - start)
+
+
+def packed_steps(model: Any, corpus: Corpus, special: Special) -> Iterator[int]:
+    """The steps of `qt-bert pretrain`; each yields its real tokens."""
+    masters = MasterWeights(model.train(), torch.bfloat16, lr=1e-4)
+    step_losses = compiled(lambda batch: losses(model, batch))
+    short = BatchShape(long=64)  # one row length, as the plain loop has
+    for batch in batches(corpus, special, short, seed=0):
+        measured = step_losses(as_tensors(batch))
+        (measured[0] + measured[1]).backward()
+        masters.step(1.0)
+        yield batch.real_tokens
+
+
+def plain_steps(model: Any, corpus: Corpus, special: Special) -> Iterator[int]:
+    """What a user would write; the same examples, one a row of 64."""
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    for batch in batches(corpus, special, BatchShape(long=64), seed=0):
+        inputs, tokens = unpacked(batch)
+        model(**inputs).loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        yield tokens
+
+
+def unpacked(batch: PretrainBatch) -> tuple[dict[str, torch.Tensor], int]:
+    """The examples of a batch as padded rows with labels at the masked positions."""
+    rows = batch.rows
+    width = rows.segment.shape[1]
+    labels = np.full(rows.input_ids.size, -100)
+    n = int(batch.masked_weight.sum())
+    labels[batch.masked_slot[:n]] = batch.masked_label[:n]
+    flat = {name: getattr(rows, name).ravel() for name in ("input_ids", "token_type_ids", "segment")}
+    count = len(rows.first_slot)
+    ids, types, mask = (np.zeros((count, 64), np.int64) for _ in range(3))
+    wanted = np.full((count, 64), -100)
+    for i, start in enumerate(rows.first_slot):
+        row = flat["segment"][start : (start // width + 1) * width]
+        length = int((row == row[0]).sum())
+        place = slice(start, start + length)
+        ids[i, :length], types[i, :length] = flat["input_ids"][place], flat["token_type_ids"][place]
+        mask[i, :length], wanted[i, :length] = 1, labels[place]
+    inputs = {
+        "input_ids": ids,
+        "token_type_ids": types,
+        "attention_mask": mask,
+        "labels": wanted,
+        "next_sentence_label": 1 - batch.belongs[:count],
+    }
+    return {name: torch.from_numpy(array) for name, array in inputs.items()}, int(mask.sum())
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("text", type=Path, nargs="+")
+    parser.add_argument("--tokenizer", type=Path, help="folder of the tokenizer")
+    parser.add_argument("--seconds", type=float, default=40)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--hidden", type=int, default=192)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

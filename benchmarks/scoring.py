@@ -1,0 +1,93 @@
+"""Pairs a second of `qt_bert` against `sentence_transformers.CrossEncoder.predict`, in one run.
+
+    python benchmarks/scoring.py PAIRS [--columns …] [--model DIR] [--limit 2000] [--rounds 3]
+
+Both start from texts (tokenising included) with the model loaded; the same checkpoint, the same
+`max_length`, the same threads. CrossEncoder runs its torch backend in float32 at each batch size of
+16 to 256 and its best one counts. Rounds alternate; medians and ratios are printed, and the largest
+difference between the two tools' logits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sentence_transformers import CrossEncoder
+
+from qt_bert.encoder import open_checkpoint
+from qt_bert.pairs import ReaderOptions
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.shipped import GRADED, shipped
+
+BATCH_SIZES = (16, 32, 64, 128, 256)
+
+
+def main() -> None:
+    arguments = parse()
+    reader = ReaderOptions(columns=arguments.columns).open(arguments.pairs)
+    texts = [(p.query, p.title) for p in reader][: arguments.limit]
+    folder = arguments.model or shipped(GRADED)
+    exact = Scorer(open_checkpoint(folder))
+    short = Scorer(open_checkpoint(folder, dtype="bfloat16"))
+    theirs = CrossEncoder(
+        str(folder), max_length=exact.tokenizer.max_length, device="cpu", local_files_only=True
+    )
+    runs: dict[str, Callable[[], Any]] = {
+        f"CrossEncoder float32, batch {size}": predict(theirs, texts, size) for size in BATCH_SIZES
+    }
+    runs["qt_bert float32"] = lambda: exact.logits(texts)
+    runs["qt_bert bfloat16"] = lambda: short.logits(texts)
+    rates = measure(runs, len(texts), arguments.rounds)
+    best = max(r for name, r in rates.items() if name.startswith("Cross"))
+    for name, rate in rates.items():
+        print(f"{name:34} {rate:9.1f} pairs/s   {rate / best:5.2f}× the best CrossEncoder")
+    gap = np.abs(exact.logits(texts) - predict(theirs, texts, 32)()).max()
+    flipped = np.mean(exact.logits(texts).argmax(1) != short.logits(texts).argmax(1))
+    print(f"largest difference of logits to CrossEncoder: {gap:.2e}")
+    print(f"grades that differ in bfloat16: {flipped:.2%} of {len(texts):,} pairs")
+    print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, {arguments.pairs.name}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rates | {"gap": float(gap)}, indent=1))
+
+
+def predict(model: CrossEncoder, texts: list[tuple[str, str]], size: int) -> Callable[[], Any]:
+    identity = torch.nn.Identity()
+    return lambda: model.predict(
+        texts, batch_size=size, activation_fn=identity, show_progress_bar=False
+    )
+
+
+def measure(runs: dict[str, Callable[[], Any]], n: int, rounds: int) -> dict[str, float]:
+    """Median pairs a second of each run; a short warm-up first, then rounds in turn."""
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for name, run in runs.items():
+        run()
+    for _ in range(rounds):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: n / statistics.median(found) for name, found in seconds.items()}
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("pairs", type=Path)
+    parser.add_argument("--columns")
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--limit", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
