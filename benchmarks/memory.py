@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import subprocess
 import sys
 import tempfile
 import threading
@@ -71,7 +70,8 @@ def peak_of(model: Path, pairs: Path, rows: int) -> float:
     if status:
         raise SystemExit(status)
     seconds = time.monotonic() - start
-    scored = sum(1 for _ in open(out, "rb")) - 1
+    with open(out, "rb") as handle:
+        scored = sum(1 for _ in handle) - 1
     print(f"{rows:,} pairs: {scored:,} scored, peak {peak[0]:.0f} MB, {seconds:.0f} s", flush=True)
     return peak[0]
 

@@ -101,7 +101,9 @@ def unpacked(batch: PretrainBatch) -> tuple[dict[str, torch.Tensor], int]:
     labels = np.full(rows.input_ids.size, -100)
     n = int(batch.masked_weight.sum())
     labels[batch.masked_slot[:n]] = batch.masked_label[:n]
-    flat = {name: getattr(rows, name).ravel() for name in ("input_ids", "token_type_ids", "segment")}
+    flat = {
+        name: getattr(rows, name).ravel() for name in ("input_ids", "token_type_ids", "segment")
+    }
     count = len(rows.first_slot)
     ids, types, mask = (np.zeros((count, 64), np.int64) for _ in range(3))
     wanted = np.full((count, 64), -100)

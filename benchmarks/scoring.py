@@ -68,7 +68,7 @@ def predict(model: CrossEncoder, texts: list[tuple[str, str]], size: int) -> Cal
 def measure(runs: dict[str, Callable[[], Any]], n: int, rounds: int) -> dict[str, float]:
     """Median pairs a second of each run; a short warm-up first, then rounds in turn."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for name, run in runs.items():
+    for run in runs.values():
         run()
     for _ in range(rounds):
         for name, run in runs.items():

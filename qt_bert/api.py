@@ -51,9 +51,7 @@ class Grader:
             raise ArgumentError("this model gives one score and no grades; use score([...])")
         names = outputs.labels.names
         probabilities = dict(zip(names, map(float, outputs.probabilities[0]), strict=True))
-        return Graded(
-            query, title, outputs.predicted[0], float(outputs.expected[0]), probabilities
-        )
+        return Graded(query, title, outputs.predicted[0], float(outputs.expected[0]), probabilities)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
         """Grade many (query, title) pairs: one row a pair, columns as `qt-bert score` writes them."""

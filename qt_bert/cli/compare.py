@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -52,9 +51,7 @@ def compare(
     pairs_rows = [("line", "grade", "A", "B", "query", "title")]
     for pair in found["most_different"]:
         shown = (figure(pair["a"], 2), figure(pair["b"], 2))
-        pairs_rows.append(
-            (str(pair["line"]), pair["grade"], *shown, pair["query"], pair["title"])
-        )
+        pairs_rows.append((str(pair["line"]), pair["grade"], *shown, pair["query"], pair["title"]))
     if len(pairs_rows) > 1:
         typer.echo("\nwhere they differ most (expected grade):")
         typer.echo(table(pairs_rows))

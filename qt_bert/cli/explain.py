@@ -57,6 +57,7 @@ def _as_json(found: Explanation) -> str:
 
 def _as_text(found: Explanation) -> str:
     out = found.outputs
+    rows: list[tuple[str, ...]]
     lines = [f"query  {found.query}", f"title  {found.title}", ""]
     if out.probabilities is None:
         lines.append(f"score  {found.score:.4f}")
@@ -75,8 +76,6 @@ def _as_text(found: Explanation) -> str:
         rows = [("without", "in", unit, "change", "")]
         for term in found.terms:
             bar = ("+" if term.change > 0 else "−") * round(abs(term.change) / longest * 12)
-            rows.append(
-                (term.term, term.side, f"{term.score:.2f}", f"{term.change:+.2f}", bar)
-            )
+            rows.append((term.term, term.side, f"{term.score:.2f}", f"{term.change:+.2f}", bar))
         lines += ["", table(rows, left=2)]
     return "\n".join(lines)

@@ -11,7 +11,9 @@ DATA, SCORING, TRAINING, STUDY = "Pairs · 数据", "Scoring · 评分", "Traini
 
 Columns = Annotated[
     str | None,
-    typer.Option(help="Names of the file's columns: query=q,title=t,grade=label (positions from 1 with --no-header)."),
+    typer.Option(
+        help="Names of the file's columns: query=q,title=t,grade=label (positions from 1 with --no-header)."
+    ),
 ]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line is a pair, not names.")]
 Grades = Annotated[

@@ -7,6 +7,7 @@ from qt_bert.cli import (  # noqa: F401, I001 - the order is the help's
     compare,
     explain,
     calibrate,
+    make_pairs,
     pretrain,
     train,
     report,

@@ -46,7 +46,9 @@ def metrics_table(found: dict[str, Any]) -> str:
             n = f"{metric['n_eligible']:,}/{metric['n_queries']:,} queries"
         reason = metric.get("reason") or ""
         rows.append((name, figure(metric["value"]), interval(metric), n, reason))
-    head = f"{found['model']['name']} on {found['pairs']['name']}: {found['pairs']['n_pairs']:,} pairs"
+    head = (
+        f"{found['model']['name']} on {found['pairs']['name']}: {found['pairs']['n_pairs']:,} pairs"
+    )
     parts = [head, "", table([row[:4] + (row[4],) for row in rows])]
     for column, slices in found["slices"].items():
         parts += ["", _slices_table(column, slices)]

@@ -56,7 +56,9 @@ def train(
     max_length: options.MaxLength = None,
     dtype: Annotated[str | None, typer.Option(help="Of the products. [bfloat16]")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random draw. [0]")] = None,
-    no_compile: Annotated[bool, typer.Option("--no-compile", help="Leave torch.compile out.")] = False,
+    no_compile: Annotated[
+        bool, typer.Option("--no-compile", help="Leave torch.compile out.")
+    ] = False,
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:

@@ -11,12 +11,12 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging as hf_logging
 
-from qt_bert.errors import CheckpointError
-from qt_bert.pairs import PairTokenizer
 from qt_bert.encoder.card import ModelSettings, read_settings
 from qt_bert.encoder.families import Family
 from qt_bert.encoder.manifest import weights_sha256
 from qt_bert.encoder.verify import verify_folder, weight_shapes
+from qt_bert.errors import CheckpointError
+from qt_bert.pairs import PairTokenizer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]

@@ -9,9 +9,9 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification
 from transformers.utils import logging as hf_logging
 
-from qt_bert.errors import CheckpointError
 from qt_bert.encoder.families import Family
 from qt_bert.encoder.verify import verify_folder, weight_shapes
+from qt_bert.errors import CheckpointError
 
 
 def open_for_tuning(folder: Path, labels: int) -> tuple[Any, Family]:
@@ -49,5 +49,7 @@ def open_for_tuning(folder: Path, labels: int) -> tuple[Any, Family]:
         if not name.startswith("classifier.") and ".pooler." not in name
     ]
     if lost:
-        raise CheckpointError(f"{folder}: encoder weights are missing or of another size: {lost[0]}")
+        raise CheckpointError(
+            f"{folder}: encoder weights are missing or of another size: {lost[0]}"
+        )
     return model, family

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from qt_bert.errors import CheckpointError
 from qt_bert.encoder.families import Family, family_of
 from qt_bert.encoder.manifest import verify_manifest
+from qt_bert.errors import CheckpointError
 
 _VOCABULARIES = (
     "tokenizer.json",

@@ -49,9 +49,7 @@ class Scorer:
         self.counts = Counts()
 
     @torch.inference_mode()
-    def logits(
-        self, pairs: Sequence[tuple[str, str]], shown: Progress = silent
-    ) -> np.ndarray:
+    def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
         """Float32 logits [pair, output] of (query, title) pairs, in their order."""
         encoded = self.tokenizer.encode(pairs, offsets=False)
         self._count(encoded)
@@ -99,4 +97,3 @@ def length_batches(lengths: Sequence[int], budget: int) -> Iterator[np.ndarray]:
         if i == len(order) or full or (changes and 2 * (i - start) * longest >= budget):
             yield order[start:i]
             start = i
-

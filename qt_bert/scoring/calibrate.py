@@ -33,9 +33,7 @@ def calibrate_model(path: Path, options: ReaderOptions, scorer: Scorer) -> Calib
     sets = [pair.grades or () for pair in judged.pairs]
     temperature = fit_temperature(judged.logits, sets, model_grades=meaning)
     tempered = judge_logits(judged.logits, judged.pairs, labels, Calibration(temperature, ()))
-    cutoffs = fit_cutoffs(
-        tempered.expected, judged.judgements.truth, n_levels=len(tempered.levels)
-    )
+    cutoffs = fit_cutoffs(tempered.expected, judged.judgements.truth, n_levels=len(tempered.levels))
     found = Calibration(temperature, cutoffs)
     replace(checkpoint.settings, calibration=found.to_json()).write(checkpoint.folder)
     if (checkpoint.folder / MANIFEST).exists():

@@ -71,9 +71,7 @@ def score_file(
     table = growing_table(out)
     table.rewind(standing.mark)
     report = ScoreReport(resumed_at=standing.pairs)
-    scorer.counts = Counts(
-        standing.pairs, standing.truncated_titles, standing.truncated_queries
-    )
+    scorer.counts = Counts(standing.pairs, standing.truncated_titles, standing.truncated_queries)
     names: list[str] | None = None
     with progress(count_rows(path), "scoring", "pairs", done=standing.pairs) as shown:
         for number, pairs in enumerate(_windows(reader, window)):

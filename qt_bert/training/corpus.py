@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import lzma
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from qt_bert.errors import PairFileError
 from qt_bert.files import atomic_write, sha256_file
 from qt_bert.progress import progress
 from qt_bert.training.sources import PairSource
-
-_OPENERS = {".xz": lzma.open, ".gz": gzip.open}
+from qt_bert.training.text import text_lines
 
 
 @dataclass(frozen=True)
@@ -41,23 +37,6 @@ class Corpus:
     fragments: TokenStore
     first: TokenStore
     second: TokenStore
-
-
-def text_lines(path: Path) -> Iterator[str]:
-    """The non-empty lines of a .txt, .txt.gz or .txt.xz shard (one fragment a line, UTF-8).
-
-    Raises PairFileError where the file is missing, truncated or not UTF-8.
-    """
-    try:
-        with _OPENERS.get(path.suffix, open)(path, "rb") as handle:
-            for line in handle:
-                text = line.decode("utf-8").strip()
-                if text:
-                    yield text
-    except (OSError, EOFError, lzma.LZMAError) as error:
-        raise PairFileError(f"{path}: cannot be read as a text shard ({error})") from error
-    except UnicodeDecodeError as error:
-        raise PairFileError(f"{path}: not UTF-8 ({error}); convert it first") from error
 
 
 def load_corpus(
@@ -103,7 +82,7 @@ def _key(tokenizer_folder: Path, shards: list[Path], pairs: list[PairSource]) ->
     return digest.hexdigest()
 
 
-def _encoder(tokenizer_folder: Path):  # type: ignore[no-untyped-def]
+def _encoder(tokenizer_folder: Path) -> Callable[[Iterable[str]], TokenStore]:
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))

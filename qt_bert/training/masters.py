@@ -33,7 +33,7 @@ class MasterWeights:
         self.masters: list[torch.Tensor] = [p.detach().float().clone() for _, p in named]
         self.shared = dtype == torch.float32
         model.to(dtype)
-        self.params = [dict(model.named_parameters())[n] for n in self.names]
+        self.params: list[torch.Tensor] = [dict(model.named_parameters())[n] for n in self.names]
         if self.shared:
             self.masters = list(self.params)
         self.clip = clip

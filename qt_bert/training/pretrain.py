@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 from transformers import BertConfig, BertForPreTraining
 
@@ -63,7 +62,7 @@ def new_model(
     return BertForPreTraining(config)
 
 
-def packed_hidden(encoder: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+def packed_hidden(encoder: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     """Last hidden states [slots, hidden] of packed rows; each example sees itself alone."""
     hidden = encoder.embeddings(
         input_ids=batch["input_ids"],
@@ -76,7 +75,7 @@ def packed_hidden(encoder: nn.Module, batch: dict[str, torch.Tensor]) -> torch.T
     return hidden.flatten(0, 1)
 
 
-def losses(model: BertForPreTraining, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+def losses(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     """[MLM loss, segment-pair loss, MLM accuracy, segment-pair accuracy] of one batch, in float32."""
     hidden = packed_hidden(model.bert, batch)
     guessed = model.cls.predictions(hidden[batch["masked_slot"]]).float()

@@ -114,9 +114,7 @@ def _examples(
     return [_joined(first, second, belongs, special) for first, second, belongs in drawn]
 
 
-def _joined(
-    first: np.ndarray, second: np.ndarray, belongs: bool, special: Special
-) -> PairExample:
+def _joined(first: np.ndarray, second: np.ndarray, belongs: bool, special: Special) -> PairExample:
     ids = np.concatenate([[special.cls], first, [special.sep], second, [special.sep]])
     types = np.repeat([0, 1], [len(first) + 2, len(second) + 1])
     return PairExample(ids, types, belongs)

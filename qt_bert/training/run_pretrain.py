@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import BertForPreTraining
@@ -81,9 +81,7 @@ def run_pretrain(
     return pretrain(model, corpus, special, settings, work, save=save)
 
 
-def _model(
-    init: Path, shape: NewShape | None, special: Special, seed: int
-) -> BertForPreTraining:
+def _model(init: Path, shape: NewShape | None, special: Special, seed: int) -> BertForPreTraining:
     if shape is not None:
         return new_model(
             vocabulary=special.vocabulary,
@@ -95,13 +93,16 @@ def _model(
         )
     config, family = verify_folder(init)
     if family.model_type != "bert":
-        raise CheckpointError(f"{init}: pretraining goes on from a BERT, not {config['model_type']}")
-    model, info = BertForPreTraining.from_pretrained(
+        raise CheckpointError(
+            f"{init}: pretraining goes on from a BERT, not {config['model_type']}"
+        )
+    loaded: Any = BertForPreTraining.from_pretrained(
         init, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
     )
+    model, info = loaded
     if info["missing_keys"]:
         raise CheckpointError(
             f"{init}: weights are missing ({sorted(info['missing_keys'])[0]}); pretraining goes on "
             "from a BertForPreTraining folder"
         )
-    return model
+    return cast(BertForPreTraining, model)

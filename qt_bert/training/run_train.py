@@ -121,7 +121,9 @@ def _sources_and_dev(job: TrainJob) -> tuple[list[PairSource], list[Pair]]:
         for pair in replace(source, tenth="alone").read()
     ]
     if not dev:
-        raise PairFileError("no query falls into the tenth kept back for early stopping; give --dev")
+        raise PairFileError(
+            "no query falls into the tenth kept back for early stopping; give --dev"
+        )
     return sources, dev
 
 

@@ -65,7 +65,7 @@ def load_recipe(path: Path, data: Path) -> dict[str, Any]:
     """A TOML recipe with its relative file names resolved under `data`.
 
     `[[pairs]]` tables and `[dev]` become `PairSource` objects, `text` a list of shard paths (globs
-    allowed); `[settings]` and `[job]` stay as they are.
+    allowed), `forbidden` a list of files; `[settings]` and `[job]` stay as they are.
     Raises ArgumentError naming the key that cannot be meant, or the file that is missing.
     """
     try:
@@ -83,6 +83,7 @@ def load_recipe(path: Path, data: Path) -> dict[str, Any]:
             raise ArgumentError(f"{path}: no file matches {pattern!r} under {data}")
         shards += found
     recipe["text"] = shards
+    recipe["forbidden"] = [_existing(data / name, path) for name in recipe.get("forbidden", [])]
     return recipe
 
 
@@ -113,7 +114,10 @@ def one_for_each(
     Raises ArgumentError where their numbers do not match, or a file is missing.
     """
     names = list(files or ())
-    read = [_spread(values, names, what) for values, what in ((grades, "--grades"), (columns, "--columns"))]
+    read = [
+        _spread(values, names, what)
+        for values, what in ((grades, "--grades"), (columns, "--columns"))
+    ]
     for name in names:
         if not name.exists():
             raise ArgumentError(f"--pairs {name}: no such file")

@@ -62,11 +62,9 @@ class TuningModel(nn.Module):
         total = (label_set_loss(logits, batch["allowed"]) * batch["share"]).sum()
         for number, output in enumerate(self.auxiliaries):
             chosen = (batch["auxiliary"][:, 0] == number) & (batch["share"] > 0)
-            losses = F.cross_entropy(
-                output(first[:, 0]).float(),
-                batch["auxiliary"][:, 1].clamp(max=output.out_features - 1),
-                reduction="none",
-            )
+            guessed = output(first[:, 0]).float()
+            classes = batch["auxiliary"][:, 1].clamp(max=guessed.shape[1] - 1)
+            losses = F.cross_entropy(guessed, classes, reduction="none")
             total = total + (losses * batch["share"] * chosen).sum()
         return total
 

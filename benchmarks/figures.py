@@ -1,0 +1,76 @@
+"""The figures of the shipped checkpoint on unseen pairs, as the card quotes them.
+
+    python benchmarks/figures.py [--data DATA] [--three-levels DIR] [--model DIR] [--json OUT]
+
+Prints accuracy, QWK, Spearman and more on the shipped test split and, with --data (a folder that holds
+pairs/qbqtc_eval.jsonl and pairs/kuake_qtr_eval.tsv), on the public pairs held out; with --three-levels
+also the accuracy and macro-F1 of a model trained by `qt-bert train --levels 3`. A file that is not
+there is said and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import qt_bert
+from qt_bert.shipped import DEV, GRADED, TEST, shipped
+
+HELD_OUT = {
+    "qbqtc_eval": ("pairs/qbqtc_eval.jsonl", "grade=label", "0=1-2,1=3-4,2=5"),
+    "kuake_qtr_eval": ("pairs/kuake_qtr_eval.tsv", "grade=label_0_3", "0=1,1=2-3,2=4,3=5"),
+}
+SHOWN = ("accuracy", "macro_f1", "qwk", "mae", "spearman", "ndcg_at_5", "pnr", "ece")
+
+
+def main() -> None:
+    arguments = parse()
+    grader = qt_bert.load(arguments.model or shipped(GRADED))
+    found: dict[str, Any] = {}
+    for name, path in (("dev", shipped(DEV)), ("test", shipped(TEST))):
+        found[name] = show(name, grader.evaluate(path))
+    for name, (file, columns, grades) in HELD_OUT.items():
+        path = arguments.data / file
+        if not path.exists():
+            print(f"{name}: {path} is not there, left out")
+            continue
+        found[name] = show(name, grader.evaluate(path, columns=columns, grades=grades))
+        if arguments.three_levels and name == "qbqtc_eval":
+            levels = qt_bert.load(arguments.three_levels)
+            found["three levels"] = show(
+                f"three levels on {name}", levels.evaluate(path, columns=columns)
+            )
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found, indent=1))
+
+
+def show(name: str, evaluation: dict[str, Any]) -> dict[str, Any]:
+    """Print the chosen metrics of one file and return them."""
+    pairs = evaluation["pairs"]
+    print(f"\n{name}: {pairs['n_pairs']:,} pairs, {pairs['n_queries']:,} queries")
+    chosen = {m: evaluation["metrics"][m] for m in SHOWN}
+    for metric, figure in chosen.items():
+        if figure["value"] is None:
+            continue
+        interval = (
+            f"[{figure['ci_low']:.3f}, {figure['ci_high']:.3f}]"
+            if figure["ci_low"] is not None
+            else ""
+        )
+        print(f"  {metric:12} {figure['value']:.3f}  {interval}")
+    return chosen
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, default=Path("data-not-given"))
+    parser.add_argument("--three-levels", type=Path)
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
