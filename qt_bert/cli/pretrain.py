@@ -46,6 +46,9 @@ def pretrain(
     heads: Annotated[int, typer.Option(help="Heads a layer of a random start.")] = 12,
     hidden: Annotated[int, typer.Option(help="Hidden size of a random start.")] = 192,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
+    stop_at: Annotated[
+        int | None, typer.Option(help="End after so many steps of the schedule.")
+    ] = None,
     lr: Annotated[float | None, typer.Option(help="Peak rate of AdamW. [default: 8e-4]")] = None,
     warmup: Annotated[int | None, typer.Option(help="Warm-up steps. [default: 600]")] = None,
     dtype: Annotated[str | None, typer.Option(help="Of the products. [bfloat16]")] = None,
@@ -87,6 +90,7 @@ def pretrain(
         out,
         settings,
         shape=_shape(layers, heads, hidden, settings.shape.long),
+        stop_at=stop_at,
         resume=resume,
         overwrite=overwrite,
     )

@@ -108,8 +108,11 @@ def pretrain(
     out: Path,
     *,
     save: Callable[[dict[str, torch.Tensor]], None],
+    stop_at: int | None = None,
 ) -> dict[str, Any]:
     """Train for `settings.steps` steps, from where `out` stopped if it holds a state.
+
+    `stop_at` ends the run before its schedule does.
 
     `save` receives the float32 state dict at the end. Returns the last averaged figures. The log
     is `out/log.jsonl`; the state is replaced every `save_every` steps, so that a kill costs at most
@@ -134,8 +137,9 @@ def pretrain(
     window: list[torch.Tensor] = []
     figures: dict[str, Any] = {}
     started, since = time.monotonic(), tokens
-    with progress(settings.steps, "pretraining", "steps", done=done) as shown:
-        for step in range(done, settings.steps):
+    end = min(settings.steps, stop_at or settings.steps)
+    with progress(end, "pretraining", "steps", done=done) as shown:
+        for step in range(done, end):
             batch = next(stream)
             tokens += batch.real_tokens
             measured = step_losses(as_tensors(batch))
@@ -143,7 +147,7 @@ def pretrain(
             factor = linear_schedule(step, warmup=settings.warmup, total=settings.steps)
             norm = masters.step(factor)
             window.append(measured.detach())
-            last = step + 1 == settings.steps
+            last = step + 1 == end
             if (step + 1) % settings.log_every == 0 or last:
                 figures = _figures(torch.stack(window).mean(0), step + 1, tokens, factor, norm)
                 figures["tokens_per_second"] = round(

@@ -37,6 +37,7 @@ def run_pretrain(
     settings: PretrainSettings,
     *,
     shape: NewShape | None = None,
+    stop_at: int | None = None,
     resume: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Any]:
@@ -72,13 +73,14 @@ def run_pretrain(
             "fragments": len(corpus.fragments),
             "pairs": len(corpus.first),
             "settings": asdict(settings),
+            "stop_at": stop_at,
         }
         texts = training_texts(work, facts)
         save_checkpoint(
             out, model.float(), tokenizer, state=state, texts=texts, overwrite=overwrite
         )
 
-    return pretrain(model, corpus, special, settings, work, save=save)
+    return pretrain(model, corpus, special, settings, work, save=save, stop_at=stop_at)
 
 
 def _model(init: Path, shape: NewShape | None, special: Special, seed: int) -> BertForPreTraining:

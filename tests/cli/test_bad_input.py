@@ -41,7 +41,10 @@ PAIR_FILES = {
     "no title column": (lambda t: write(t, "p.tsv", "query\tname\n狗\t猫\n"), "no column 'title'"),
     "column twice": (lambda t: write(t, "p.tsv", "query\tquery\ttitle\na\tb\tc\n"), "2 columns"),
     "zip named tsv": (a_zip, "p.tsv"),
-    "truncated gzip": (lambda t: write(t, "p.tsv.gz", gzip.compress(GOOD.encode())[:-9]), "p.tsv.gz"),
+    "truncated gzip": (
+        lambda t: write(t, "p.tsv.gz", gzip.compress(GOOD.encode())[:-9]),
+        "p.tsv.gz",
+    ),
     "not gzip": (lambda t: write(t, "p.tsv.gz", GOOD), "p.tsv.gz"),
     "truncated xz": (lambda t: write(t, "p.tsv.xz", lzma.compress(GOOD.encode())[:-9]), "p.tsv.xz"),
     "utf-16": (lambda t: write(t, "p.tsv", GOOD.encode("utf-16")), "UTF-16"),
@@ -49,7 +52,10 @@ PAIR_FILES = {
     "bad json": (lambda t: write(t, "p.jsonl", "{\n" * 20), "bad JSON"),
     "json list": (lambda t: write(t, "p.jsonl", "[1]\n" * 20), "not a JSON object"),
     "not parquet": (lambda t: write(t, "p.parquet", "PAR1"), "p.parquet"),
-    "too many rejects": (lambda t: write(t, "p.tsv", HEAD + "a\tb\t1\n" * 50 + "x\n" * 11), "--max-rejects"),
+    "too many rejects": (
+        lambda t: write(t, "p.tsv", HEAD + "a\tb\t1\n" * 50 + "x\n" * 11),
+        "--max-rejects",
+    ),
 }
 
 
@@ -155,10 +161,16 @@ TRAINING = {
     "nothing to train on": ([], "nothing to train on"),
     "file that is not there": (["--pairs", "none.tsv"], "no such file"),
     "recipe that is not there": (["--recipe", "none.toml"], "not a readable recipe"),
-    "more grades than files": (["--pairs", "{pairs}", "--grades", "a=1", "--grades", "b=1"], "2 times for 1"),
+    "more grades than files": (
+        ["--pairs", "{pairs}", "--grades", "a=1", "--grades", "b=1"],
+        "2 times for 1",
+    ),
     "metric that is none": (["--pairs", "{pairs}", "--stop-on", "luck"], "choose from accuracy"),
     "length beyond the base": (["--pairs", "{pairs}", "--max-length", "500"], "the base has"),
-    "labels that are no levels": (["--pairs", "{pairs}", "--levels", "2", "--dev", "{pairs}"], "is no level"),
+    "labels that are no levels": (
+        ["--pairs", "{pairs}", "--levels", "2", "--dev", "{pairs}"],
+        "is no level",
+    ),
 }
 
 

@@ -115,7 +115,9 @@ def test_training_on_two_processes_equals_one(checkpoint_of, pair_file, tmp_path
     script = tmp_path / "main.py"
     script.write_text(code)
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, script, *command(tmp_path / "one")], env=environment, check=True)
+    subprocess.run(
+        [sys.executable, script, *command(tmp_path / "one")], env=environment, check=True
+    )
     launch = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}"]
     subprocess.run([*launch, script, *command(tmp_path / "two")], env=environment, check=True)
     one, two = (load_file(tmp_path / n / "model.safetensors") for n in ("one", "two"))

@@ -69,4 +69,3 @@ def test_a_full_enough_batch_ends_where_the_length_changes():
 
 def test_a_small_batch_goes_on_into_shorter_rows():
     assert [list(b) for b in length_batches([5, 4, 3], 40)] == [[0, 1, 2]]
-

@@ -62,7 +62,9 @@ def test_every_shape_is_the_same_for_a_row_length(corpus):
 
 
 def test_negatives_are_about_their_share(corpus):
-    found = [b.belongs[: int(b.cls_weight.sum())] for b in take(batches(corpus, SPECIAL, SHAPE, 2), 12)]
+    found = [
+        b.belongs[: int(b.cls_weight.sum())] for b in take(batches(corpus, SPECIAL, SHAPE, 2), 12)
+    ]
     assert np.concatenate(found).mean() == pytest.approx(0.7, abs=0.06)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, zip_longest
 from random import Random
-from typing import NamedTuple
 
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs import GradeSet, segmenter
+from qt_bert.pairs import segmenter
 from qt_bert.pairs.segmenters import Segmenter
 from qt_bert.training.rules.catalogue import RULES
+from qt_bert.training.rules.gate import Gate, MadePair, barrier
 from qt_bert.training.rules.needs import composed
 from qt_bert.training.rules.related import RelatedTexts
 from qt_bert.training.rules.rule import Base, Draw, Made, Rule
@@ -25,20 +24,11 @@ _TAILS = 0.3
 _COURTESIES = 0.06
 _REWORDED = 0.5
 _TRIES = 40
+_COMPOSED = 8
 _QUERY_LENGTH = range(4, 31)
-_TITLE_LENGTH = range(2, 81)
 _HAN = re.compile("[一-鿿]")
 _PROSE = re.compile("[。；…“”\"']|，.*，|[他她]们?[说的]|我说")
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
-
-
-class MadePair(NamedTuple):
-    """A pair that a rule made, with the grades it stands for."""
-
-    query: str
-    title: str
-    grades: GradeSet
-    rule: str
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
 
 
 def make_pairs(
@@ -54,46 +44,48 @@ def make_pairs(
 
     `texts` are texts people type, of 4-30 characters (others are passed over); `good_pairs` are
     queries with a title known to be good (grade 4 or 5); further pairs are composed from the
-    tables. No query, and no title, is or holds as its base a query of `forbidden` (compared
-    without case, width, spaces and punctuation where it is a set). No pair comes twice, none of
-    `good_pairs` comes under other grades. The same arguments and seed give the same pairs.
+    tables. No query and no title is one of `forbidden`, nor made from one (a set is compared
+    without case, width, spaces and punctuation). No pair comes twice, and none under grades that
+    contradict another's or `good_pairs`. The same arguments and seed give the same pairs.
 
-    Raises ArgumentError for an unknown rule or a negative number.
+    Raises ArgumentError for an unknown rule, a negative number, or where rjieba (the extra `fast`)
+    is not installed.
     """
     numbers = _numbers(rules, per_rule)
-    if not numbers:
-        return
-    is_barred = _barrier(forbidden)
+    is_barred = barrier(forbidden)
     cutter = segmenter("rjieba")
     rng = Random(seed)
-    usable = [t for t in dict.fromkeys(map(_clean, texts)) if _is_query(t) and not is_barred(t)]
-    good = [(_clean(q), _clean(t)) for q, t in good_pairs]
-    good = [(q, t) for q, t in dict.fromkeys(good) if _is_query(q) and not is_barred(q)]
+    usable = _usable(texts, is_barred)
+    good = _usable_pairs(good_pairs, is_barred)
     bases = (
         [Base(text, _reworded(text, cutter, rng), (5,)) for text in usable],
         [Base(query, title, (4, 5)) for query, title in good],
-        list(_composed_bases(4 * max(numbers.values()), rng)),
+        _composed_bases(_COMPOSED * max(numbers.values(), default=0), rng),
     )
     related = RelatedTexts(usable, cutter)
-    accept = _Gate(is_barred, good)
-    for name, number in numbers.items():
+    gate = Gate(is_barred, good)
+
+    def made_by(name: str) -> Iterator[MadePair]:
         source = Random(f"{seed}/{name}")
         draws = (Draw(base, source, cutter, related) for base in _mixed(bases, source))
-        yield from _made_by(RULES[name], draws, number, accept)
+        return _made_by(RULES[name], draws, numbers[name], gate)
+
+    return chain.from_iterable(map(made_by, numbers))
 
 
-def _made_by(rule: Rule, draws: Iterable[Draw], number: int, accept: _Gate) -> Iterator[MadePair]:
+def _made_by(rule: Rule, draws: Iterable[Draw], number: int, gate: Gate) -> Iterator[MadePair]:
     count = 0
     for tries, draw in enumerate(draws):
         if count == number or tries == _TRIES * number:
             return
         made = rule.apply(draw)
-        if made is None:
+        if made is None or not gate.admits(made, rule.grades):
             continue
-        pairs = _dressed(rule, made, draw.rng)
-        if accept(pairs):
+        pair, *twin = _dressed(rule, made, draw.rng)
+        if gate.is_new(pair):
             count += 1
-            yield from pairs
+            yield pair
+            yield from filter(gate.is_new, twin)
 
 
 def _dressed(rule: Rule, made: Made, rng: Random) -> list[MadePair]:
@@ -101,52 +93,13 @@ def _dressed(rule: Rule, made: Made, rng: Random) -> list[MadePair]:
     query = with_courtesy(made.query, rng) if rng.random() < _COURTESIES else made.query
     pairs = [MadePair(query, _tailed(made.title, rng), rule.grades, rule.name)]
     if made.kept is not None:
-        pairs.append(
-            MadePair(query, _tailed(made.kept, rng), made.kept_grades, f"{rule.name}{KEPT}")
-        )
+        kept = _tailed(made.kept, rng)
+        pairs.append(MadePair(query, kept, made.kept_grades, f"{rule.name}{KEPT}"))
     return pairs
 
 
 def _tailed(title: str, rng: Random) -> str:
     return with_tail(title, rng) if rng.random() < _TAILS else title
-
-
-class _Gate:
-    """Lets through what is new, says nothing of a barred query, and contradicts no good pair."""
-
-    def __init__(self, is_barred: Callable[[str], bool], good: Iterable[tuple[str, str]]) -> None:
-        self._is_barred = is_barred
-        self._seen = {(folded(query), folded(title)) for query, title in good}
-
-    def __call__(self, pairs: Sequence[MadePair]) -> bool:
-        made = pairs[0]
-        key = folded(made.query), folded(made.title)
-        if key in self._seen and 5 not in made.grades:
-            return False
-        if 5 not in made.grades and key[0] == key[1]:
-            return False
-        exact = made.query, made.title
-        if exact in self._seen or any(self._bars(pair) for pair in pairs):
-            return False
-        self._seen |= {exact, key, *((pair.query, pair.title) for pair in pairs)}
-        return True
-
-    def _bars(self, pair: MadePair) -> bool:
-        too_long = len(pair.title) not in _TITLE_LENGTH
-        return too_long or self._is_barred(pair.query) or self._is_barred(pair.title)
-
-
-def folded(text: str) -> str:
-    """`text` without case, width, spaces and punctuation: what near-equal texts share."""
-    plain = unicodedata.normalize("NFKC", text).lower()
-    return "".join(character for character in plain if character.isalnum())
-
-
-def _barrier(forbidden: Callable[[str], bool] | Set[str]) -> Callable[[str], bool]:
-    if not isinstance(forbidden, Set):
-        return forbidden
-    barred = {folded(query) for query in forbidden}
-    return lambda text: folded(text) in barred
 
 
 def _numbers(rules: Sequence[str], per_rule: int | Mapping[str, int]) -> dict[str, int]:
@@ -158,6 +111,22 @@ def _numbers(rules: Sequence[str], per_rule: int | Mapping[str, int]) -> dict[st
         if number < 0:
             raise ArgumentError(f"per_rule: {number} pairs of {name!r}; give 0 or more")
     return {name: given[name] for name in dict.fromkeys(rules) if given.get(name)}
+
+
+def _usable(texts: Iterable[str], is_barred: Callable[[str], bool]) -> list[str]:
+    cleaned = dict.fromkeys(map(_clean, texts))
+    return [text for text in cleaned if _is_query(text) and not is_barred(text)]
+
+
+def _usable_pairs(
+    pairs: Iterable[tuple[str, str]], is_barred: Callable[[str], bool]
+) -> list[tuple[str, str]]:
+    cleaned = dict.fromkeys((_clean(query), _clean(title)) for query, title in pairs)
+    return [
+        (query, title)
+        for query, title in cleaned
+        if title and _is_query(query) and not is_barred(query) and not is_barred(title)
+    ]
 
 
 def _clean(text: str) -> str:
@@ -174,9 +143,9 @@ def _reworded(text: str, cutter: Segmenter, rng: Random) -> str:
     return reworded or text
 
 
-def _composed_bases(number: int, rng: Random) -> Iterator[Base]:
+def _composed_bases(number: int, rng: Random) -> list[Base]:
     drawn = dict.fromkeys(composed(rng) for _ in range(number))
-    return (Base(query, title, (5,)) for query, title in drawn)
+    return [Base(query, title, (5,)) for query, title in drawn]
 
 
 def _mixed(bases: Sequence[Sequence[Base]], rng: Random) -> Iterator[Base]:

@@ -6,17 +6,16 @@ import re
 from functools import cache
 from random import Random
 
-from qt_bert.training.rules.rule import Draw, Made, Rule, changed
+from qt_bert.training.rules.rule import Draw, Made, Rule, reworded
 from qt_bert.training.rules.tables import rows
 
-_MODEL = re.compile(r"(?<![A-Za-z0-9.])[A-Za-z]{1,8}[- ]?(\d{1,4})(?![0-9.%])")
-_YEAR = re.compile(r"(?<!\d)((?:19[5-9]|20[0-3])\d)(?!\d)")
+_MODEL = re.compile(r"(?<![A-Za-z0-9.])[A-Za-z]{1,8}[- ]?(?P<number>\d{1,4})(?![0-9.%])")
+_YEAR = re.compile(r"(?<!\d)(?P<number>(?:19[5-9]|20[0-3])\d)(?!\d)")
 _NUMERALS = "一二三四五六七八九十"
-_NEARBY = (-10, -5, -3, -2, -1, 1, 2, 3, 5, 10)
 
 
 def _model(draw: Draw) -> Made | None:
-    return _renumbered(draw, _MODEL, 1, 9999) or _counted(draw, "point")
+    return _renumbered(draw) or _counted(draw, "point")
 
 
 def _number(draw: Draw) -> Made | None:
@@ -24,36 +23,44 @@ def _number(draw: Draw) -> Made | None:
 
 
 def _year(draw: Draw) -> Made | None:
-    return _renumbered(draw, _YEAR, 1950, 2039)
+    matches = [m for m in _YEAR.finditer(draw.title) if _same_number(draw.query, m[0])]
+    if not matches:
+        return None
+    match = draw.rng.choice(matches)
+    year = int(match["number"]) + draw.rng.choice((-3, -2, -1, 1, 2, 3))
+    return _with_number(draw, match, str(year))
 
 
 def _counted(draw: Draw, weight: str) -> Made | None:
     for match in _with_unit(weight).finditer(draw.title):
         smallest, largest = _limits(match["unit"])
-        written = match["number"]
-        if not _same_number(draw.query, match["number"] + match["unit"], match[0]):
+        if not _same_number(draw.query, match[0]):
             continue
-        number = _changed_number(written, smallest, largest, draw.rng)
+        number = _changed_number(match["number"], smallest, largest, draw.rng)
         if number is not None:
-            start, end = match.span("number")
-            return changed(draw, draw.title[:start] + number + draw.title[end:])
+            return _with_number(draw, match, number)
     return None
 
 
-def _renumbered(draw: Draw, pattern: re.Pattern[str], smallest: int, largest: int) -> Made | None:
-    matches = [m for m in pattern.finditer(draw.title) if _same_number(draw.query, m[0], m[0])]
+def _renumbered(draw: Draw) -> Made | None:
+    matches = [m for m in _MODEL.finditer(draw.title) if _same_number(draw.query, m[0])]
     if not matches:
         return None
     match = draw.rng.choice(matches)
-    number = _changed_number(match[1], smallest, largest, draw.rng)
-    if number is None:
-        return None
-    return changed(draw, draw.title[: match.start(1)] + number + draw.title[match.end(1) :])
+    number = _changed_number(match["number"], 1, 9999, draw.rng)
+    return _with_number(draw, match, number) if number else None
 
 
-def _same_number(query: str, *texts: str) -> bool:
-    """Whether the query names the same amount, once."""
-    return any(query.lower().count(text.lower()) == 1 for text in texts)
+def _with_number(draw: Draw, match: re.Match[str], number: str) -> Made:
+    start, end = (place - match.start() for place in match.span("number"))
+    new = match[0][:start] + number + match[0][end:]
+    title = draw.title[: match.start()] + new + draw.title[match.end() :]
+    return reworded(draw, match[0], new, title)
+
+
+def _same_number(query: str, text: str) -> bool:
+    """Whether the query names the same model or amount, once."""
+    return query.lower().count(text.lower()) == 1
 
 
 def _changed_number(written: str, smallest: int, largest: int, rng: Random) -> str | None:
@@ -63,12 +70,18 @@ def _changed_number(written: str, smallest: int, largest: int, rng: Random) -> s
         return rng.choice(_NUMERALS[max(0, at - 2) : at] + _NUMERALS[at + 1 : at + 3])
     if written.startswith("0"):
         return None
-    value = int(written)
-    scale = max(1, value // 100) if value >= 200 and largest != 2039 else 1
-    near = [value + step * scale for step in _NEARBY]
-    allowed = [n for n in near if smallest <= n <= largest and len(str(n)) <= len(written) + 1]
-    close = [n for n in allowed if abs(n - value) <= 3 * scale]
-    return str(rng.choice(close or allowed)) if allowed else None
+    value, step = int(written), _step(int(written))
+    near = [value + step * count for count in (-3, -2, -1, 1, 2, 3)]
+    allowed = [n for n in near if smallest <= n <= largest]
+    return str(rng.choice(allowed)) if allowed else None
+
+
+def _step(value: int) -> int:
+    """By how much a number is moved: a round one to another round one."""
+    for step in (1000, 100, 10):
+        if value % step == 0 and value >= 2 * step:
+            return step
+    return max(1, value // 100)
 
 
 @cache
@@ -77,8 +90,8 @@ def _with_unit(weight: str) -> re.Pattern[str]:
     names = "|".join(map(re.escape, units))
     every = "|".join(re.escape(unit) for unit, *_ in rows("units"))
     return re.compile(
-        rf"(?<![\d.A-Za-z一二三四五六七八九十百千万几])(?P<number>\d{{1,4}}|[二三四五六七八九])"
-        rf"(?P<unit>{names})(?!{every}|[A-Za-z人半内外])"
+        rf"(?<![\d.A-Za-z~至到一二三四五六七八九十百千万几-])(?P<number>\d{{1,4}}|[二三四五六七八九])"
+        rf"(?P<unit>{names})(?!{every}|[A-Za-z人半内外之格])"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qt_bert.training.rules.needs import read_need
 from qt_bert.training.rules.rule import Draw, Made, Rule
 
 _MOST_SHARED_CHARACTERS = 0.5
@@ -9,9 +10,12 @@ _LONGEST_QUERY = 16
 
 
 def _other_need(draw: Draw) -> Made | None:
-    """Shares the rarest word of the query, which often names its subject."""
+    """Shares the rarest word of the query, unless that is all the query is about."""
     words = _by_rarity(draw)
-    return _sharing(draw, words[0]) if len(words) >= 2 else None
+    need = read_need(draw.query)
+    if len(words) < 2 or (need is not None and words[0] in need.subject):
+        return None
+    return _sharing(draw, words[0])
 
 
 def _stray_word(draw: Draw) -> Made | None:

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from functools import cache
 
 from qt_bert.training.rules.places import Place, put, shared
-from qt_bert.training.rules.rule import Draw, Made, Rule, changed
+from qt_bert.training.rules.rule import Draw, Made, Rule, reworded
 from qt_bert.training.rules.tables import alternatives, rows, words_of_kind
 
 _YES_OR_NO = re.compile(
     "吗|嘛|吧|能否|是否|可否|能不能|会不会|是不是|要不要|可不可以|有没有|还是|什么[？?]?$|么[？?]?$"
 )
 _DENIED = re.compile("[不没无未别非]")
+_NOT_DENIED = re.compile("[不没无未别非]|怎|如何|多久|多少|几|哪|什么时|何时|呗")
 _OPEN = re.compile("[什哪多几谁没不否有]")
-_BOUND = re.compile("[还才只可就都也更谁老总很万一再从并所久]")
+_BOUND = re.compile("[还才只可就都也更谁老总很万一再从并所久的大]")
 
 
 def _negation(draw: Draw) -> Made | None:
@@ -28,16 +29,18 @@ def _negation(draw: Draw) -> Made | None:
     if not places:
         return None
     denied = [p for p in places if _DENIED.search(p.word)]
-    if not denied and (_DENIED.search(draw.title) or draw.rng.random() < 0.5):
+    if not denied and (_NOT_DENIED.search(draw.title) or draw.rng.random() < 0.5):
         return None
     place = draw.rng.choice(denied or places)
-    return changed(draw, put(draw.title, place, table[place.word]))
+    other = table[place.word]
+    return reworded(draw, place.word, other, put(draw.title, place, other))
 
 
 def _stands_free(title: str, place: Place) -> bool:
-    """Whether the word is bound to neither an adverb before it nor a question word after it."""
+    """Whether nothing beside the word binds it, and its opposite stands nowhere else."""
     before, after = title[max(0, place.start - 1) : place.start], title[place.end : place.end + 1]
-    return not _BOUND.search(before) and not _OPEN.search(after)
+    both = title.count(_turned()[place.word]) > place.word.count(_turned()[place.word])
+    return not both and not _BOUND.search(before) and not _OPEN.search(after)
 
 
 def _antonym(draw: Draw) -> Made | None:
@@ -52,7 +55,8 @@ def _antonym(draw: Draw) -> Made | None:
     if not places:
         return None
     place = draw.rng.choice(places)
-    return changed(draw, put(draw.title, place, draw.rng.choice(table[place.word])))
+    other = draw.rng.choice(table[place.word])
+    return reworded(draw, place.word, other, put(draw.title, place, other))
 
 
 def _opposite(draw: Draw) -> Made | None:

@@ -71,3 +71,16 @@ class Rule:
 def changed(draw: Draw, title: str) -> Made:
     """The base's query with a title of another meaning, and the base's own title as the twin."""
     return Made(draw.query, title, draw.title, draw.base.grades)
+
+
+def reworded(draw: Draw, old: str, new: str, title: str) -> Made:
+    """The pair where `title` is the base's with `new` for `old`, a word that the query has once.
+
+    Half the time the query is given `new` too and the titles change roles: both words then stand
+    as often in titles that meet their query as in titles that do not.
+    """
+    if draw.rng.random() < 0.5:
+        return changed(draw, title)
+    at = draw.query.lower().index(old.lower())
+    query = draw.query[:at] + new + draw.query[at + len(old) :]
+    return Made(query, draw.title, title, draw.base.grades)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _FEWEST_CHARACTERS = 6
-_FEWEST_WORDS = 5
+_FEWEST_WORDS = 6
 _GRAMMAR = re.compile("[的了吗是有在被把会能不要给从到]|怎|什么|如何|多少|哪")
 _LIST = re.compile(r"[ _|/\-—、]")
 

@@ -13,6 +13,7 @@ from qt_bert.training.rules.rule import Draw, Made, Rule
 from qt_bert.training.rules.tables import alternatives, rows
 from qt_bert.training.rules.wording import with_courtesy, with_mark, with_synonym
 
+_MIDDLING, _LONG = 7, 10
 _CARRIES_MEANING = re.compile("[不没无非未禁0-9零一二三四五六七八九十两]")
 
 
@@ -48,7 +49,7 @@ def _homophone(draw: Draw) -> str | None:
 
 def _dropped(draw: Draw) -> str | None:
     query = draw.query
-    at = _middle(query, draw.rng)
+    at = _middle(query, draw.rng) if len(query) >= _LONG else None
     return query[:at] + query[at + 1 :] if at else None
 
 
@@ -61,8 +62,8 @@ def _exchanged(draw: Draw) -> str | None:
 
 
 def _middle(query: str, rng: Random) -> int | None:
-    """A place inside a long query whose character can be spared."""
-    if len(query) < 7:
+    """A place inside a query where a slip does not hide what is asked."""
+    if len(query) < _MIDDLING:
         return None
     at = rng.randrange(1, len(query) - 1)
     return None if _CARRIES_MEANING.search(query[at - 1 : at + 1]) or query[at].isascii() else at

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
+from random import Random
 
 from qt_bert.training.rules.needs import Need, other_aspects, other_need, read_need, said
 from qt_bert.training.rules.rule import Draw, Made, Rule, changed
 from qt_bert.training.rules.tables import kinds_of_word, name_of_kind, rows
 
 _ANY_KIND = "*"
+_SLOT = "{X}"
+_GROUPS = ("scope", "audience")
 _JOINS = ("，", "、", "及", "和", " ", "？", "以及")
 _LISTS = ("大全", "一览表", "汇总", "一览", "对照表", "大全2023最新版")
 _ALL = ("各", "各类", "全部", "所有", "常见", "")
 _QUESTION = re.compile("[怎如什么哪几谁吗为多何呢好]")
 _DROPPABLE = re.compile(
-    r"(?:19|20)\d\d年?|\d{1,2}岁|\d{1,2}个月大?|[（(【《].{1,8}[）)】》]|免费|高清|完整版|孕妇|儿童|宝宝"
-    r"|老人|小儿|女士|男士|女生|男生|新手|初学者|小学生|大学生|家用|便宜|进口|二手|正宗|家常|晚上|早上|冬天|夏天"
+    r"(?:19|20)\d\d年?|\d{1,2}岁|\d{1,2}个月大?|免费|高清|完整版|孕妇|儿童|老人|小儿|女士|男士|新手|初学者"
+    r"|小学生|大学生|家用|便宜|进口|二手|正宗|家常|晚上|早上|冬天|夏天"
 )
 
 
@@ -33,24 +36,31 @@ def _constraint_added(draw: Draw, group: str) -> Made | None:
     words = _qualifiers(need, group) if need and need.subject in draw.query else ()
     if not need or not words:
         return None
-    return Made(draw.query, said(need.form, draw.rng.choice(words) + need.subject))
+    return Made(draw.query, _narrowed(draw.title, need, draw.rng.choice(words), group))
 
 
 def _constraint_changed(draw: Draw) -> Made | None:
     need = read_need(draw.title)
-    groups = [g for g in ("scope", "audience") if need and len(_qualifiers(need, g)) > 1]
+    groups = [g for g in _GROUPS if need and len(_qualifiers(need, g)) > 1]
     if not need or not groups or draw.query.count(need.subject) != 1:
         return None
-    asked, given = draw.rng.sample(_qualifiers(need, draw.rng.choice(groups)), 2)
-    query = draw.query.replace(need.subject, asked + need.subject)
-    kept = said(need.form, asked + need.subject)
-    return Made(query, said(need.form, given + need.subject), kept)
+    group = draw.rng.choice(groups)
+    asked, given = draw.rng.sample(_qualifiers(need, group), 2)
+    return Made(
+        _narrowed(draw.query, need, asked, group),
+        _narrowed(draw.title, need, given, group),
+        _narrowed(draw.title, need, asked, group),
+    )
 
 
 def _constraint_dropped(draw: Draw) -> Made | None:
     if draw.rng.random() < 0.5:
         return _added_to_query(draw)
-    matches = [m for m in _DROPPABLE.finditer(draw.title) if m[0] in draw.query]
+    matches = [
+        match
+        for match in _DROPPABLE.finditer(draw.title)
+        if match[0] in draw.query and draw.title.count(match[0]) == 1
+    ]
     if not matches:
         return None
     match = draw.rng.choice(matches)
@@ -61,31 +71,59 @@ def _constraint_dropped(draw: Draw) -> Made | None:
 
 def _added_to_query(draw: Draw) -> Made | None:
     need = read_need(draw.title)
-    words = [w for g in ("scope", "audience") for w in (_qualifiers(need, g) if need else ())]
+    group = draw.rng.choice(_GROUPS)
+    words = _qualifiers(need, group) if need else ()
     if not need or not words or draw.query.count(need.subject) != 1:
         return None
-    subject = draw.rng.choice(words) + need.subject
-    return Made(draw.query.replace(need.subject, subject), draw.title, said(need.form, subject))
+    word = draw.rng.choice(words)
+    query, kept = (_narrowed(text, need, word, group) for text in (draw.query, draw.title))
+    return Made(query, draw.title, kept)
+
+
+def _narrowed(text: str, need: Need, word: str, group: str) -> str:
+    """`text` with a qualifier: one of scope before the subject, of audience before all."""
+    if group == "scope":
+        return text.replace(need.subject, word + need.subject)
+    return word + text.removeprefix(word[-1])
 
 
 def _wider(draw: Draw) -> Made | None:
     need = read_need(draw.title)
     if not need or need.subject not in draw.query:
         return None
-    parts = other_aspects(need, 2, draw.rng)
+    parts = other_aspects(need, draw.rng.choice((1, 2)), draw.rng)
     join = draw.rng.choice(_JOINS)
     return Made(draw.query, join.join([draw.title, *parts])) if parts else None
+
+
+def _part(draw: Draw) -> Made | None:
+    need = read_need(draw.title)
+    second = other_aspects(need, 1, draw.rng) if need and need.subject in draw.query else []
+    if not second:
+        return None
+    asked, kept = draw.rng.sample(_JOINS, 2)
+    query = asked.join([draw.query, *second])
+    return Made(query, draw.title, kept.join([draw.title, *second]))
 
 
 def _general(draw: Draw) -> Made | None:
     need = read_need(draw.title)
     if not need or need.subject not in draw.query or need.subject not in kinds_of_word():
         return None
-    forms = [f for f in need.wording.forms if f.startswith("{X}") and not _QUESTION.search(f)]
+    forms = [f for f in need.wording.forms if f.startswith(_SLOT) and not _QUESTION.search(f)]
     if not forms:
         return None
-    name = draw.rng.choice(_ALL) + name_of_kind()[draw.rng.choice(need.kinds)]
-    return changed(draw, said(draw.rng.choice(forms), name) + draw.rng.choice(_LISTS))
+    name = name_of_kind()[draw.rng.choice(need.kinds)]
+    form = draw.rng.choice(forms)
+    if form.startswith((f"{_SLOT}{name[-1]}", f"{_SLOT}{name[-2:]}")):
+        return None
+    one, other = (said(form, all_of + name) + lists for all_of, lists in _two_lists(draw.rng))
+    # A list meets its own query: its marks alone say nothing of the grade.
+    return changed(draw, one) if draw.rng.random() < 0.5 else Made(other, draw.title, one)
+
+
+def _two_lists(rng: Random) -> Iterator[tuple[str, str]]:
+    return zip(rng.sample(_ALL, 2), rng.sample(_LISTS, 2), strict=True)
 
 
 def _qualifiers(need: Need, group: str) -> tuple[str, ...]:
@@ -155,10 +193,17 @@ SCOPE = (
         _wider,
     ),
     Rule(
+        "part",
+        (3, 4),
+        "查询问同一事物的两方面，标题只讲其中之一",
+        "the query asks two things of a subject, and the title gives one of them",
+        _part,
+    ),
+    Rule(
         "general",
         (3, 4),
-        "标题是这一大类的汇总，不专讲查询的那一样",
-        "the title is a list for the whole kind, not for the one thing asked for",
+        "一边是这一大类的汇总，一边专讲其中一样",
+        "of query and title one is a list for a whole kind, the other on one thing of it",
         _general,
     ),
 )

@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 from qt_bert.training.rules.needs import read_need, said
 from qt_bert.training.rules.places import put, shared
-from qt_bert.training.rules.rule import Draw, Made, Rule, changed
+from qt_bert.training.rules.rule import Draw, Made, Rule, changed, reworded
 from qt_bert.training.rules.tables import kind_in_text, kinds_of_word, words_of_kind
+
+_MARKS = ("-", "_", "|", "—")
+"""Stand before the name of a site, which says nothing of the page."""
 
 _PLACES = frozenset({"city", "province", "country", "scenic"})
 
@@ -32,13 +35,18 @@ def _place(draw: Draw) -> Made | None:
 def _replaced(draw: Draw, wanted: Callable[[str], bool]) -> Made | None:
     table = kind_in_text()
     found = shared(draw.query, draw.title, table, draw.segmenter)
-    places = [place for place in found if wanted(table[place.word])]
+    places = [
+        place
+        for place in found
+        if wanted(table[place.word]) and draw.title[place.start - 1 : place.start] not in _MARKS
+    ]
     if not places:
         return None
     place = draw.rng.choice(places)
     both = draw.query + draw.title
     others = [word for word in words_of_kind()[table[place.word]] if word not in both]
-    return changed(draw, put(draw.title, place, draw.rng.choice(others)))
+    other = draw.rng.choice(others)
+    return reworded(draw, place.word, other, put(draw.title, place, other))
 
 
 THINGS = (

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from qt_bert.files import atomic_write
 from qt_bert.training.rules.catalogue import grade_label
-from qt_bert.training.rules.make import MadePair
+from qt_bert.training.rules.gate import MadePair
 
 _SETS = ((1,), (2,), (3,), (4,), (5,), (1, 2), (2, 3), (3, 4), (4, 5))
 
