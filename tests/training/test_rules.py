@@ -116,7 +116,8 @@ def test_negation_affirms_and_denies_in_both_roles() -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["狗能吃葡萄吗", "能不能用开水浇花", "功能齐全的书桌", "他还没有来"]
+    "query",
+    ["狗能吃葡萄吗", "这桌布可以机洗么", "能不能用开水浇花", "功能齐全的书桌", "他还没有来"],
 )
 def test_negation_leaves_questions_and_bound_words_alone(query: str) -> None:
     assert made("negation", query) == []

@@ -11,8 +11,9 @@ from qt_bert.training.rules.rule import Draw, Made, Rule, reworded
 from qt_bert.training.rules.tables import alternatives, rows, words_of_kind
 
 _YES_OR_NO = re.compile(
-    "吗|嘛|吧|能否|是否|可否|能不能|会不会|是不是|要不要|可不可以|有没有|还是|什么[？?]?$|么[？?]?$"
+    "吗|嘛|吧|能否|是否|可否|能不能|会不会|是不是|要不要|可不可以|有没有|还是|多长时间|(?<![什怎])么[？?]?$"
 )
+_CHAT = re.compile("[我你您亲]")
 _DENIED = re.compile("[不没无未别非]")
 _NOT_DENIED = re.compile("[不没无未别非]|怎|如何|多久|多少|几|哪|什么时|何时|呗")
 _OPEN = re.compile("[什哪多几谁没不否有]")
@@ -21,7 +22,8 @@ _BOUND = re.compile("[还才只可就都也更谁老总很万一再从并所久�
 
 def _negation(draw: Draw) -> Made | None:
     # A yes-or-no question asks the same with and without the negation.
-    if _YES_OR_NO.search(draw.query) or _YES_OR_NO.search(draw.title):
+    both = draw.query + draw.title
+    if _YES_OR_NO.search(both) or _CHAT.search(both):
         return None
     table = _turned()
     found = shared(draw.query, draw.title, table, draw.segmenter)
@@ -76,8 +78,8 @@ def _opposite(draw: Draw) -> Made | None:
 @cache
 def _turned() -> Mapping[str, str]:
     pairs = rows("negations")
-    # 有, 会, 要 stand in too many phrases to be denied; 没有, 不会, 不要 can be affirmed.
-    return {a: b for a, b in pairs if a not in "有会要"} | {b: a for a, b in pairs}
+    # 会 stands in too many phrases to be denied; 不会 can be affirmed.
+    return {a: b for a, b in pairs if a != "会"} | {b: a for a, b in pairs}
 
 
 POLARITY = (

@@ -1,0 +1,90 @@
+"""Training sources: what a recipe says is what is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qt_bert.errors import ArgumentError
+from qt_bert.training.run_make_pairs import run_make_pairs
+from qt_bert.training.sources import PairSource, load_recipe, one_for_each
+
+ROWS = [("甲乙丙丁", "甲乙", "0"), ("戊己庚辛", "戊己", "1"), ("壬癸子丑", "壬癸", "2"), ("甲乙丙丁", "丙丁", "2")]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "a.tsv"
+    rows = "".join("\t".join(row) + "\n" for row in ROWS)
+    path.write_text("query\ttitle\tlabel\n" + rows, encoding="utf-8")
+    return path
+
+
+def test_labels_choose_rows_and_grades_read_them(file):
+    source = PairSource(file, columns="grade=label", grades="0=1-2,1=3,2=4-5", labels=("0", "2"))
+    assert [p.grades for p in source.read()] == [(1, 2), (4, 5), (4, 5)]
+
+
+def test_excluded_queries_are_left_out(file, tmp_path):
+    other = tmp_path / "held_out.tsv"
+    other.write_text("query\ttitle\n甲乙丙丁\t什么\n", encoding="utf-8")
+    read = PairSource(file, columns="grade=label", exclude=(other,)).read()
+    assert [p.query for p in read] == ["戊己庚辛", "壬癸子丑"]
+
+
+def test_a_file_without_labels_stands_for_one_set(file):
+    source = PairSource(file, columns="grade=label", always="4-5")
+    assert {p.grades for p in source.read()} == {(4, 5)}
+
+
+def test_a_tenth_and_the_rest_are_the_whole(tmp_path):
+    path = tmp_path / "many.tsv"
+    path.write_text("query\ttitle\n" + "".join(f"q{i}\tt\n" for i in range(900)), encoding="utf-8")
+    alone = {p.query for p in PairSource(path, tenth="alone").read()}
+    rest = {p.query for p in PairSource(path, tenth="left out").read()}
+    assert len(alone | rest) == 900 and not alone & rest
+    assert 60 < len(alone) < 120
+
+
+def test_a_recipe_is_read_relative_to_the_data(file, tmp_path):
+    (tmp_path / "t1.txt").write_text("一行\n", encoding="utf-8")
+    recipe = tmp_path / "r.toml"
+    recipe.write_text(
+        'text = ["t*.txt"]\nforbidden = ["a.tsv"]\n[[pairs]]\nfile = "a.tsv"\ncolumns = "grade=label"\n'
+        'labels = [1]\nweight = 0.5\n[dev]\nfile = "a.tsv"\n[settings]\nepochs = 1\n'
+    )
+    read = load_recipe(recipe, tmp_path)
+    assert read["text"] == [tmp_path / "t1.txt"] and read["forbidden"] == [file]
+    assert read["pairs"][0].labels == ("1",) and read["pairs"][0].weight == 0.5
+    assert read["dev"].file == file and read["settings"] == {"epochs": 1}
+
+
+def test_a_glob_that_finds_nothing_is_named(tmp_path):
+    recipe = tmp_path / "r.toml"
+    recipe.write_text('text = ["none*.txt"]\n')
+    with pytest.raises(ArgumentError, match="no file matches 'none"):
+        load_recipe(recipe, tmp_path)
+
+
+def test_one_specification_for_all_files_or_one_for_each(file):
+    shared = one_for_each([file, file], ["0=1"], None)
+    assert [s.grades for s in shared] == ["0=1", "0=1"]
+    own = one_for_each([file, file], ["0=1", "0=2"], ["grade=label", ""])
+    assert [(s.grades, s.columns) for s in own] == [("0=1", "grade=label"), ("0=2", "")]
+
+
+def test_made_pairs_use_no_forbidden_query(tmp_path):
+    source, barred = tmp_path / "s.tsv", tmp_path / "barred.tsv"
+    texts = ["北京到上海高铁票价", "孕妇能吃螃蟹吗", "苹果13参数配置", "2022年放假安排", "怎么开通花呗"]
+    rows = "".join(f"{t}\t{t}介绍\t5\n" for t in texts)
+    source.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+    barred.write_text("query\ttitle\n孕妇能吃螃蟹吗\tx\n", encoding="utf-8")
+    out = tmp_path / "made.tsv"
+    counts = run_make_pairs([PairSource(source)], [], [barred], out, per_rule=30, seed=1)
+    made = PairSource(out).read()
+    assert counts.total() == len(made) > 100
+    assert "孕妇能吃螃蟹吗" not in {p.query for p in made}
+    again = tmp_path / "again.tsv"
+    run_make_pairs([PairSource(source)], [], [barred], again, per_rule=30, seed=1)
+    assert again.read_bytes() == out.read_bytes()
