@@ -10,9 +10,10 @@ from qt_bert.files import read_json, sha256_file, write_json
 MANIFEST = "manifest.json"
 
 
-def write_manifest(folder: Path) -> None:
-    """Hash every file of `folder` into `manifest.json`."""
-    files = sorted(p for p in folder.iterdir() if p.is_file() and p.name != MANIFEST)
+def write_manifest(folder: Path, without: str = "") -> None:
+    """Hash every file of `folder` (but the one named `without`) into `manifest.json`."""
+    left_out = (MANIFEST, without)
+    files = sorted(p for p in folder.iterdir() if p.is_file() and p.name not in left_out)
     write_json(folder / MANIFEST, {"schema": 1, "sha256": {p.name: sha256_file(p) for p in files}})
 
 

@@ -30,8 +30,8 @@ def save_checkpoint(
 
     `settings` becomes `qt_bert.json`; `texts` are further files, name → content.
 
-    The folder is made beside its place and renamed into it, so that a kill leaves the old one or
-    the new one. Raises RunFolderError where `folder` holds anything and `overwrite` is False.
+    The folder is made beside its place and renamed into it: a kill leaves nothing half-written (at
+    worst the old folder stands beside its place as `.NAME.old`). Raises RunFolderError where `folder` holds anything and `overwrite` is False.
     """
     final = Path(folder)
     if final.exists() and any(final.iterdir()) and not overwrite:
@@ -39,7 +39,8 @@ def save_checkpoint(
     final.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
     try:
-        weights = {k: v.to(dtype) for k, v in (state or model.state_dict()).items()}
+        source = model.state_dict() if state is None else state
+        weights = {k: v.to(dtype) for k, v in source.items()}
         was = model.config.dtype
         model.config.dtype = dtype
         model.save_pretrained(temporary, state_dict=weights)

@@ -73,7 +73,7 @@ def judge_grades(
 def judge_levels(
     probabilities: npt.ArrayLike, level_indices: Sequence[int], queries: Sequence[str]
 ) -> Judgements:
-    """Judge a model of K logits at its own levels 1..K.
+    """Judge a model of K logits at its own levels, named 0..K-1 and worth 1..K.
 
     `probabilities` [n, K]; `level_indices` holds each label's level, 0-based.
     Raises ArgumentError for lengths that differ, a label outside the levels, no pair, NaN.
@@ -90,7 +90,7 @@ def judge_levels(
             f"levels (0..{n_levels - 1}); say what its logits mean with --model-grades"
         )
     numbers = np.arange(1.0, n_levels + 1)
-    names = tuple(str(level + 1) for level in range(n_levels))
+    names = tuple(map(str, range(n_levels)))
     ranked = _ranked(expectation(table, numbers), truth + 1.0, middle_cut(n_levels), queries)
     return _at_levels(ranked, "levels", names, table, truth.astype(np.int64))
 

@@ -19,6 +19,9 @@ JUDGED_EVERY = 10_000
 _BREAKS = re.compile("[\t\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
+_HEADER = "line\treason\ttext\n"
+
+
 class RejectLog:
     """A rejects file: a header, then `line`, `reason`, `text` separated by tabs.
 
@@ -52,7 +55,7 @@ class RejectLog:
                 self._stack = stack.pop_all()
         except OSError as error:
             raise ArgumentError(f"{path}: the rejects cannot be written here ({error})") from error
-        handle.write("line\treason\ttext\n")
+        handle.write(_HEADER)
         return handle
 
     def __exit__(
@@ -63,8 +66,16 @@ class RejectLog:
     ) -> None:
         # Closed as if nothing had gone wrong: the list is wanted most when reading was stopped.
         self._stack.close()
-        if self._path is not None and self._handle is None and self._path.is_file():
+        if self._path is not None and self._handle is None and _is_old_list(self._path):
             self._path.unlink(missing_ok=True)
+
+
+def _is_old_list(path: Path) -> bool:
+    """Whether a list of rejects stands there, and not some other file of the user's."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as handle:
+        return handle.read(len(_HEADER)) == _HEADER.encode()
 
 
 def check_share(max_rejects: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from qt_bert.encoder.card import CARD
 from qt_bert.encoder.manifest import MANIFEST, write_manifest
 from qt_bert.errors import ArgumentError
 from qt_bert.evaluation.calibration import Calibration, fit_cutoffs, fit_temperature
@@ -16,8 +17,9 @@ from qt_bert.scoring.judge import judge_file, judge_logits
 def calibrate_model(path: Path, options: ReaderOptions, scorer: Scorer) -> Calibration:
     """Fit temperature, then cut-offs on the tempered expected grade, and save both.
 
-    Cut-offs maximise QWK and are fitted where the labels are levels of the model. Raises
-    ArgumentError for a one-logit model, or labels that share no levels with it.
+    Cut-offs maximise QWK and are fitted only where the labels are the model's own levels (labels
+    coarser than these say nothing of where one output ends). Raises ArgumentError for a one-logit
+    model, or labels that share no levels with it.
     """
     checkpoint = scorer.checkpoint
     labels = checkpoint.settings.labels
@@ -33,9 +35,14 @@ def calibrate_model(path: Path, options: ReaderOptions, scorer: Scorer) -> Calib
     sets = [pair.grades or () for pair in judged.pairs]
     temperature = fit_temperature(judged.logits, sets, model_grades=meaning)
     tempered = judge_logits(judged.logits, judged.pairs, labels, Calibration(temperature, ()))
-    cutoffs = fit_cutoffs(tempered.expected, judged.judgements.truth, n_levels=len(tempered.levels))
+    cutoffs: tuple[float, ...] = ()
+    if len(tempered.levels) == labels.logits:
+        cutoffs = fit_cutoffs(tempered.expected, judged.judgements.truth, n_levels=labels.logits)
     found = Calibration(temperature, cutoffs)
+    listed = (checkpoint.folder / MANIFEST).exists()
+    if listed:  # unlisted while it changes, so that a kill leaves a folder that opens
+        write_manifest(checkpoint.folder, without=CARD)
     replace(checkpoint.settings, calibration=found.to_json()).write(checkpoint.folder)
-    if (checkpoint.folder / MANIFEST).exists():
+    if listed:
         write_manifest(checkpoint.folder)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,5 +21,5 @@ def count_rows(path: Path) -> int | None:
             return int(pq.read_metadata(path).num_rows)
         with _OPENERS.get(path.suffix, open)(path, "rb") as handle:
             return sum(block.count(b"\n") for block in iter(lambda: handle.read(1 << 20), b""))
-    except (OSError, EOFError, lzma.LZMAError):
+    except (OSError, EOFError, lzma.LZMAError, zlib.error):
         return None

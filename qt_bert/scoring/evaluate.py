@@ -9,8 +9,8 @@ import numpy as np
 
 from qt_bert.errors import ArgumentError
 from qt_bert.evaluation import METRICS, evaluate
+from qt_bert.evaluation.tables import furthest_off
 from qt_bert.files import sha256_file
-from qt_bert.pairs import Pair
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import Judged
 from qt_bert.scoring.outputs import Outputs, read_outputs
@@ -35,8 +35,8 @@ def evaluation_json(
     `by` names columns of the file to slice by; ArgumentError where the file has none of that name.
     """
     measured = evaluate(judged.judgements, resamples=resamples, seed=seed).to_json()
-    outputs = read_outputs(judged.logits, scorer.checkpoint.settings.labels)
-    ranked = worst_first(judged, outputs)
+    outputs = read_outputs(judged.logits, scorer.checkpoint.settings.labels, judged.calibration)
+    furthest = furthest_off(judged.judgements, worst)
     return {
         "schema": 1,
         "model": scorer.checkpoint.describe(),
@@ -56,23 +56,15 @@ def evaluation_json(
         "settings": measured.pop("settings"),
         "metrics": measured,
         "descriptions": {
-            name: {"zh": m.description.zh, "en": m.description.en, "direction": m.direction}
+            name: {**m.description._asdict(), "title": m.title._asdict(), "direction": m.direction}
             for name, m in METRICS.items()
         },
         "slices": {column: slices(judged, column, resamples, seed) for column in by},
-        "errors": [shown_pair(judged.pairs[i], outputs, i) for i in ranked[:worst]],
+        "errors": [shown_pair(judged, outputs, int(i)) for i in furthest],
         "examples": examples(judged, outputs),
         "truncated_titles": scorer.counts.truncated_titles,
         "truncated_queries": scorer.counts.truncated_queries,
     }
-
-
-def worst_first(judged: Judged, outputs: Outputs) -> list[int]:
-    """Pair indices by |expected − true| (of the ranking score), furthest off first."""
-    truth = judged.judgements.ranking_truth
-    if outputs.expected is None:
-        return []
-    return [int(i) for i in np.argsort(-np.abs(outputs.expected - truth), kind="stable")]
 
 
 def examples(judged: Judged, outputs: Outputs) -> list[dict[str, Any]]:
@@ -81,7 +73,7 @@ def examples(judged: Judged, outputs: Outputs) -> list[dict[str, Any]]:
     for i, pair in enumerate(judged.pairs):
         if len(shown) >= EXAMPLES and pair.query != shown[-1]["query"]:
             break
-        shown.append(shown_pair(pair, outputs, i))
+        shown.append(shown_pair(judged, outputs, i))
     return shown[: 2 * EXAMPLES]
 
 
@@ -97,20 +89,21 @@ def slices(judged: Judged, column: str, resamples: int, seed: int) -> dict[str, 
     for value in sorted({tag for row in tags for tag in row}):
         rows = np.array([value in row for row in tags])
         one = evaluate(judged.judgements.subset(rows), resamples=resamples, seed=seed)
-        out[value or "-"] = {
+        out[value or "(none)"] = {
             name: one.metrics[name].to_json() for name in SHOWN_IN_SLICES if name in one.metrics
         }
     return out
 
 
-def shown_pair(pair: Pair, outputs: Outputs, row: int) -> dict[str, Any]:
-    """One pair with its grade and what the model says of it."""
+def shown_pair(judged: Judged, outputs: Outputs, row: int) -> dict[str, Any]:
+    """One pair with its label and what the model says of it."""
+    pair = judged.pairs[row]
     out: dict[str, Any] = {
         "id": pair.id,
         "line": pair.line,
         "query": pair.query,
         "title": pair.title,
-        "grade": pair.label,
+        "grade": _label(judged, row),
     }
     if outputs.probabilities is not None and outputs.expected is not None:
         out["p"] = [round(float(p), 6) for p in outputs.probabilities[row]]
@@ -121,10 +114,18 @@ def shown_pair(pair: Pair, outputs: Outputs, row: int) -> dict[str, Any]:
     return out
 
 
+def _label(judged: Judged, row: int) -> str | None:
+    """The label; a coarse one with the grades it may mean, so that it is not read as a grade."""
+    pair = judged.pairs[row]
+    if judged.judgements.mode in ("coarse", "overlapping") and pair.grades:
+        return f"{pair.label} = {'/'.join(map(str, pair.grades))}"
+    return pair.label
+
+
 def write_errors(path: Path, judged: Judged, scorer: Scorer) -> None:
     """Write every pair with its outputs, furthest off first, in the format of `path`'s suffix."""
-    outputs = read_outputs(judged.logits, scorer.checkpoint.settings.labels)
-    order = worst_first(judged, outputs)
+    outputs = read_outputs(judged.logits, scorer.checkpoint.settings.labels, judged.calibration)
+    order = furthest_off(judged.judgements, len(judged.pairs))
     columns: dict[str, list[Any]] = {
         name: [str(getattr(judged.pairs[i], name) or "") for i in order]
         for name in ("id", "line", "query", "title", "label")

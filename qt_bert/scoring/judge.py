@@ -28,6 +28,7 @@ class Judged:
     logits: np.ndarray
     judgements: Judgements
     rejected: int
+    calibration: Calibration | None = None
 
 
 def judge_file(
@@ -54,7 +55,8 @@ def judge_file(
     with progress(len(pairs), "scoring", "pairs") as shown:
         logits = scorer.logits([(p.query, p.title) for p in pairs], shown)
     labels = scorer.checkpoint.settings.labels
-    return Judged(pairs, logits, judge_logits(logits, pairs, labels, calibration), rejected)
+    judgements = judge_logits(logits, pairs, labels, calibration)
+    return Judged(pairs, logits, judgements, rejected, calibration)
 
 
 def graded_pairs(

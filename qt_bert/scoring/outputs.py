@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qt_bert.encoder import ModelLabels
+from qt_bert.errors import ArgumentError
 from qt_bert.evaluation.calibration import Calibration, apply_cutoffs, apply_temperature
 
 
@@ -49,7 +50,13 @@ def read_outputs(
     probabilities = apply_temperature(logits, calibration.temperature if calibration else 1.0)
     expected = probabilities @ np.array(labels.values)
     if calibration and calibration.cutoffs:
-        index = apply_cutoffs(expected, calibration.cutoffs)
+        if len(calibration.cutoffs) != labels.logits - 1:
+            raise ArgumentError(
+                f"the saved cut-offs part {len(calibration.cutoffs) + 1} levels, the model has "
+                f"{labels.logits}; run qt-bert calibrate again"
+            )
+        # Cut-offs lie on the scale 1 … K of the outputs, whatever the outputs are worth.
+        index = apply_cutoffs(probabilities @ np.arange(1, labels.logits + 1), calibration.cutoffs)
     else:
         index = probabilities.argmax(1)
     return Outputs(labels, probabilities, [labels.names[i] for i in index], expected, None)

@@ -67,6 +67,9 @@ def score_file(
     rejects = out.with_name(f"{out.name}.rejects.tsv")
     reader = options.open(path, rejects_path=rejects)
     work = _Work(out, path, options, scorer, calibration, window)
+    if resume and work.is_finished():
+        work.end()
+        return ScoreReport()
     standing = work.begin(resume, overwrite)
     table = growing_table(out)
     table.rewind(standing.mark)
@@ -119,6 +122,14 @@ class _Work:
         }
         self.key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
+    def is_finished(self) -> bool:
+        """Whether the run was killed after its output was moved into place."""
+        partial = self.out.with_name(f".{self.out.name}.partial")
+        parts = self.out.with_name(f".{self.out.name}.parts")
+        if not (self.out.is_file() and self.path.exists()) or partial.exists() or parts.exists():
+            return False
+        return bool(read_json(self.path)["key"] == self.key)
+
     def begin(self, resume: bool, overwrite: bool) -> _Standing:
         if self.out.is_dir():
             raise ArgumentError(f"--out {self.out} is a folder; give the name of a file")
@@ -161,8 +172,12 @@ def _windows(reader: PairReader, size: int) -> Iterator[list[Pair]]:
 
 def _extra_names(pairs: list[Pair]) -> list[str]:
     """Names of the file's other columns, the label's among them, in the first window's order."""
-    names = dict.fromkeys(name for pair in pairs for name in pair.extra)
-    return (["grade"] if any(pair.label is not None for pair in pairs) else []) + list(names)
+    names = dict.fromkeys(name for pair in pairs for name in _names_of(pair))
+    return sorted(names, key=lambda name: name != "grade")
+
+
+def _names_of(pair: Pair) -> list[str]:
+    return (["grade"] if pair.label is not None else []) + list(pair.extra)
 
 
 def _columns(
@@ -178,7 +193,7 @@ def _columns(
         values = (p.label if name == "grade" else p.extra.get(name) for p in pairs)
         out[shown] = ["" if value is None else value for value in values]
     known = set(names)
-    late = next(((p, n) for p in pairs for n in p.extra if n not in known), None)
+    late = next(((p, n) for p in pairs for n in _names_of(p) if n not in known), None)
     if late:
         raise PairFileError(
             f"{where}, line {late[0].line}: the column {late[1]!r} is not in the first rows, which "

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import atomic_write
 
 Columns = Mapping[str, Sequence[Any]]
@@ -82,6 +82,10 @@ class _TextTable:
 
     def rewind(self, mark: int) -> None:
         with open(self.partial, "ab") as handle:
+            if handle.tell() < mark:
+                raise RunFolderError(
+                    f"{self.partial}: shorter than the run says; start anew with --overwrite"
+                )
             handle.truncate(mark)
         self.mark = mark
 

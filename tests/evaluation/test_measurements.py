@@ -90,7 +90,7 @@ def test_a_three_level_model_has_every_metric() -> None:
     truth = generator.integers(0, 3, 60).tolist()
     found = evaluate(judge_levels(probabilities, truth, ["猫", "狗"] * 30), resamples=0)
     assert all(one.value is not None for one in found.metrics.values())
-    assert found.levels == ("1", "2", "3")
+    assert found.levels == ("0", "1", "2")
 
 
 def test_a_single_query_has_no_interval() -> None:

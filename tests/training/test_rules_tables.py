@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from qt_bert.training.rules.tables import (
+from qt_bert.training.rules.lookup import (
     TEMPLATE_ONLY,
     alternatives,
     kind_in_text,

@@ -9,7 +9,7 @@ from functools import cache
 from random import Random
 from typing import NamedTuple
 
-from qt_bert.training.rules.tables import Wording, kinds_of_word, wordings, words_of_kind
+from qt_bert.training.rules.lookup import Wording, kinds_of_word, wordings, words_of_kind
 
 _SLOT = "{X}"
 _QUESTION = re.compile("[怎如何什么哪几谁吗呢的了和与或，。？?! 、:：-]|为什|多少")

@@ -8,7 +8,7 @@ from functools import cached_property
 from random import Random
 
 from qt_bert.pairs.segmenters import Segmenter
-from qt_bert.training.rules.tables import rows
+from qt_bert.training.rules.lookup import rows
 
 _MOST_TEXTS = 400
 """A word of more texts than this says too little of any of them."""

@@ -1,0 +1,1 @@
+"""Bulk scoring in resumable windows, and the orchestration of evaluate, compare, calibrate, explain."""
