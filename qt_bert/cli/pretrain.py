@@ -77,10 +77,12 @@ def pretrain(
     if "steps" not in values:
         raise ArgumentError("how long? give --steps N")
     from qt_bert.training.pretrain import PretrainSettings
+    from qt_bert.training.pretrain_batches import BatchShape
     from qt_bert.training.run_pretrain import run_pretrain
 
     try:
-        settings = PretrainSettings(**values)
+        shape = BatchShape(**values.pop("shape", {}))
+        settings = PretrainSettings(shape=shape, **values)
     except TypeError as error:
         raise ArgumentError(f"{recipe}: [settings] {error}") from error
     figures = run_pretrain(

@@ -41,8 +41,10 @@ def train(
     ] = None,
     dev: Annotated[
         Path | None,
-        typer.Option(help="Graded file for early stopping. [default: a tenth of the queries]"),
+        typer.Option(help="Graded file for early stopping (default: a tenth of the queries)."),
     ] = None,
+    dev_grades: Annotated[str, typer.Option(help="What the labels of --dev mean.")] = "",
+    dev_columns: Annotated[str, typer.Option(help="Columns of --dev.")] = "",
     levels: Annotated[
         int | None, typer.Option(help="Train K ordered levels, labels 0 … K−1, instead of grades.")
     ] = None,
@@ -80,11 +82,15 @@ def train(
         raise ArgumentError("nothing to train on: give --pairs FILE, or --recipe FILE")
     from qt_bert.training.run_train import TrainJob, run_train
 
-    dev_source = PairSource(dev) if dev else stored.get("dev")
+    if dev:
+        stored["dev"] = PairSource(dev, columns=dev_columns, grades=dev_grades)
+    unknown = set(stored.get("job", {})) - {"levels", "max_length", "stop_on"}
+    if unknown:
+        raise ArgumentError(f"{recipe}: [job] knows no {sorted(unknown)[0]!r}")
     job = TrainJob(
         base=base if base is not None else shipped(PRETRAINED),
         sources=tuple(sources),
-        dev=dev_source,
+        dev=stored.get("dev"),
         **_kept({"levels": levels, "max_length": max_length, "stop_on": stop_on}, stored, "job"),
     )
     settings = _settings(_kept(given, stored, "settings"), recipe)

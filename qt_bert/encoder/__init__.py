@@ -1,12 +1,20 @@
 """Checkpoints opened, verified and saved; the encoder families and the layer-by-layer forward."""
 
 from qt_bert.encoder.card import ModelLabels, ModelSettings
-from qt_bert.encoder.checkpoint import Checkpoint, open_checkpoint, open_tokenizer, resolve_folder
+from qt_bert.encoder.checkpoint import (
+    DTYPES,
+    Checkpoint,
+    open_checkpoint,
+    open_tokenizer,
+    positions_of,
+    resolve_folder,
+)
 from qt_bert.encoder.families import FAMILIES, Family
 from qt_bert.encoder.forward import Encoder
 from qt_bert.encoder.saving import save_checkpoint
 
 __all__ = [
+    "DTYPES",
     "FAMILIES",
     "Checkpoint",
     "Encoder",
@@ -15,6 +23,7 @@ __all__ = [
     "ModelSettings",
     "open_checkpoint",
     "open_tokenizer",
+    "positions_of",
     "resolve_folder",
     "save_checkpoint",
 ]

@@ -45,7 +45,7 @@ class Checkpoint:
     @property
     def longest(self) -> int:
         """Tokens the position embeddings have room for."""
-        return _longest(self.model.config)
+        return positions_of(self.model.config)
 
     @property
     def sha256(self) -> str:
@@ -117,7 +117,7 @@ def open_checkpoint(
             f"{folder}: the tokenizer knows {len(tokenizer)} tokens, the model's embeddings only "
             f"{config.vocab_size}; the vocabulary belongs to another model"
         )
-    settings = read_settings(folder, config.num_labels, _longest(config), model_grades)
+    settings = read_settings(folder, config.num_labels, positions_of(config), model_grades)
     return Checkpoint(folder.name, folder, loaded, tokenizer, family, settings, dtype)
 
 
@@ -136,7 +136,7 @@ def _config(folder: Path) -> Any:
         raise CheckpointError(f"{folder / 'config.json'}: {error}") from error
 
 
-def _longest(config: Any) -> int:
+def positions_of(config: Any) -> int:
     """Positions a text may take: the RoBERTa kind keeps its first padding_idx + 1 for itself."""
     kept = config.pad_token_id + 1 if "roberta" in config.model_type else 0
     return int(config.max_position_embeddings) - kept

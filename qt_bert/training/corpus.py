@@ -15,6 +15,8 @@ from qt_bert.progress import progress
 from qt_bert.training.sources import PairSource
 from qt_bert.training.text import text_lines
 
+_STORES = ("fragments", "first", "second")
+
 
 @dataclass(frozen=True)
 class TokenStore:
@@ -32,11 +34,15 @@ class TokenStore:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Fragments of running text, and texts that belong together (`first[i]` with `second[i]`)."""
+    """Fragments of running text, and texts that belong together (`first[i]` with `second[i]`).
+
+    `sha256` stands for tokenizer and input files.
+    """
 
     fragments: TokenStore
     first: TokenStore
     second: TokenStore
+    sha256: str = ""
 
 
 def load_corpus(
@@ -50,23 +56,22 @@ def load_corpus(
     if cache.exists():
         with np.load(cache) as stored:
             if str(stored["key"]) == key:
-                return Corpus(
-                    *(
-                        TokenStore(stored[f"{n}_ids"], stored[f"{n}_offsets"])
-                        for n in ("fragments", "first", "second")
-                    )
+                first, second, third = (
+                    TokenStore(stored[f"{name}_ids"], stored[f"{name}_offsets"]) for name in _STORES
                 )
+                return Corpus(first, second, third, key)
     encode = _encoder(tokenizer_folder)
     fragments = encode(line for shard in shards for line in text_lines(shard))
     matched = [(p.query, p.title) for source in pairs for p in source.read()]
-    corpus = Corpus(fragments, encode(q for q, _ in matched), encode(t for _, t in matched))
+    first, second = encode(q for q, _ in matched), encode(t for _, t in matched)
+    corpus = Corpus(fragments, first, second, key)
     with atomic_write(cache) as temporary, open(temporary, "wb") as handle:
         np.savez(
             handle,
             key=np.array(key),
             **{
-                f"{name}_{part}": getattr(store, part)
-                for name, store in vars(corpus).items()
+                f"{name}_{part}": getattr(getattr(corpus, name), part)
+                for name in _STORES
                 for part in ("ids", "offsets")
             },
         )

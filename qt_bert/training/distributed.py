@@ -31,6 +31,11 @@ class World:
                 parameter.grad = torch.zeros_like(parameter)
             dist.all_reduce(parameter.grad)
 
+    def wait(self) -> None:
+        """Go on when all processes are here."""
+        if self.size > 1:
+            dist.barrier()
+
     def agree(self, value: float) -> float:
         """Rank 0's value, everywhere."""
         if self.size == 1:

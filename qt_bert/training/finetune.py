@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from qt_bert.encoder import DTYPES
+from qt_bert.errors import ArgumentError
 from qt_bert.progress import progress
 from qt_bert.training.compiling import compiled
 from qt_bert.training.distributed import World
@@ -48,7 +50,7 @@ class Standing:
     """Where a run stands: what is stored beside its tensors."""
 
     step: int = 0
-    best: float = -2.0
+    best: float | None = None
     best_step: int = 0
     stale: int = 0
     losses: int = 0
@@ -56,10 +58,11 @@ class Standing:
 
 
 class Tuner:
-    """One run in a folder. `judge` maps the model to the figure to maximise (QWK of the dev file).
+    """One run in a folder. `judge` maps the model to the figure to maximise, named `figure` in the log.
 
     A state in `out` is taken up, with the same result as a run that was never stopped
-    (RunFolderError where it belongs to other settings).
+    (RunFolderError where it belongs to other settings, or another `identity`: hashes of the base
+    and of the data).
     """
 
     def __init__(
@@ -69,9 +72,14 @@ class Tuner:
         layout: BatchLayout,
         settings: TuneSettings,
         out: Path,
-        judge: Callable[[Any], float],
+        judge: Callable[[Any], float | None],
         world: World,
+        *,
+        figure: str = "qwk",
+        identity: dict[str, Any] | None = None,
     ) -> None:
+        check_settings(settings)
+        self.figure = figure
         self.model, self.examples, self.layout = model.train(), examples, layout
         self.settings, self.out, self.judge, self.world = settings, out, judge, world
         self.masters = MasterWeights(
@@ -87,7 +95,11 @@ class Tuner:
         self.standing = Standing()
         self.best: dict[str, torch.Tensor] = {}
         self.asked = json.loads(
-            json.dumps(asdict(settings) | {"steps": len(self.plans), "processes": world.size})
+            json.dumps(
+                asdict(settings)
+                | {"steps": len(self.plans), "processes": world.size}
+                | (identity or {})
+            )
         )
         self._take_up()
         self.log = RunLog(out / "log.jsonl", self.standing.step) if world.leads else None
@@ -104,7 +116,7 @@ class Tuner:
                     self._judge()
                 if at.step % settings.save_every == 0 or at.step in self.judged_at:
                     self._save()
-                shown.advance(1, f"loss {loss:.3f}, best {max(at.best, 0):.3f}")
+                shown.advance(1, f"loss {loss:.3f}" + (f", best {at.best:.3f}" if at.best else ""))
         return {
             name.removeprefix("model."): value
             for name, value in self.best.items()
@@ -122,21 +134,21 @@ class Tuner:
 
     def _judge(self) -> None:
         at = self.standing
-        figure = 0.0
+        figure: float | None = None
         if self.world.leads:
             self.model.eval()
             with torch.inference_mode():
                 figure = self.judge(self.model.model)
             self.model.train()
-        figure = self.world.agree(figure)
+        agreed = self.world.agree(float("-inf") if figure is None else figure)
         at.stale += 1
-        if figure > at.best:
-            at.best, at.best_step, at.stale = figure, at.step, 0
+        if at.best is None or agreed > at.best:
+            at.best, at.best_step, at.stale = max(agreed, -1e9), at.step, 0
             self.best = self.masters.float32_state(self.model)
         if self.log is not None:
             mean = at.loss_sum / max(1, at.losses)
             self.log.add(
-                {"step": at.step, "train_loss": round(mean, 5), "dev_qwk": round(figure, 5)}
+                {"step": at.step, "train_loss": round(mean, 5), f"dev_{self.figure}": figure}
             )
         at.losses, at.loss_sum = 0, 0.0
 
@@ -155,6 +167,18 @@ class Tuner:
         self.masters.load(tensors)
         self.standing = Standing(**values["standing"])
         self.best = {k.removeprefix("best/"): v for k, v in tensors.items() if k[:5] == "best/"}
+
+
+def check_settings(settings: TuneSettings) -> None:
+    """Raise ArgumentError for a setting that cannot be meant."""
+    least = {"epochs": 1, "slots": 16, "evaluations": 1, "save_every": 1, "patience": 0}
+    for name, low in least.items():
+        if getattr(settings, name) < low:
+            raise ArgumentError(f"{name} is {getattr(settings, name)}; it must be {low} or more")
+    if settings.dtype not in DTYPES:
+        raise ArgumentError(f"--dtype {settings.dtype!r}: choose from {', '.join(DTYPES)}")
+    if not 0 < settings.lr < 1:
+        raise ArgumentError(f"--lr {settings.lr}: give a rate between 0 and 1, such as 3e-4")
 
 
 def _judged_at(epoch_steps: list[int], evaluations: int) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,7 @@ class TrainingSet:
     auxiliaries: dict[str, list[str]]
     counts: dict[str, int]
     truncated: int
+    sha256: str
 
 
 def training_set(
@@ -64,7 +66,7 @@ def training_set(
                 output = outputs.index(source.auxiliary)
                 place = (output, auxiliaries[source.auxiliary].index(pair.label or ""))
             else:
-                allowed, place = _allowed(pair, source, levels), (-1, 0)
+                allowed, place = allowed_outputs(pair, source, levels), (-1, 0)
             examples.append(
                 LabelledExample(
                     np.array(tokens.input_ids),
@@ -74,7 +76,17 @@ def training_set(
                     source.weight,
                 )
             )
-    return TrainingSet(examples, auxiliaries, counts, truncated)
+    return TrainingSet(examples, auxiliaries, counts, truncated, _digest(examples))
+
+
+def _digest(examples: Sequence[LabelledExample]) -> str:
+    """One hash over all that training sees of the examples, in their order."""
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(example.input_ids.astype(np.int32).tobytes())
+        digest.update(example.allowed.tobytes())
+        digest.update(f"{example.auxiliary} {example.weight}".encode())
+    return digest.hexdigest()
 
 
 def _pairs(source: PairSource) -> list[Pair]:
@@ -92,8 +104,8 @@ def _auxiliaries(read: list[tuple[PairSource, list[Pair]]]) -> dict[str, list[st
     return {name: sorted(found) for name, found in labels.items()}
 
 
-def _allowed(pair: Pair, source: PairSource, levels: int | None) -> np.ndarray:
-    """1 at each output the pair's label may mean."""
+def allowed_outputs(pair: Pair, source: PairSource, levels: int | None) -> np.ndarray:
+    """1 at each output the pair's label may mean. Raises PairFileError for a label that is none."""
     where = f"{source.file}, line {pair.line}: label {pair.label!r}"
     if levels:
         if pair.label is None or not pair.label.isdigit() or int(pair.label) >= levels:

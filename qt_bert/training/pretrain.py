@@ -13,6 +13,7 @@ import torch
 from torch.nn import functional as F
 from transformers import BertConfig, BertForPreTraining
 
+from qt_bert.encoder import DTYPES
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.progress import progress
 from qt_bert.training.compiling import compiled
@@ -109,6 +110,7 @@ def pretrain(
     *,
     save: Callable[[dict[str, torch.Tensor]], None],
     stop_at: int | None = None,
+    identity: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Train for `settings.steps` steps, from where `out` stopped if it holds a state.
 
@@ -122,9 +124,10 @@ def pretrain(
         raise CheckpointError(
             f"the tokenizer knows {special.vocabulary} tokens, the model {model.config.vocab_size}"
         )
+    check_settings(settings, stop_at)
     model.train()
     masters = MasterWeights(model, getattr(torch, settings.dtype), lr=settings.lr)
-    asked = json.loads(json.dumps(asdict(settings)))
+    asked = json.loads(json.dumps(asdict(settings) | (identity or {})))
     done, tokens = 0, 0
     if (stored := load_state(out)) is not None:
         tensors, values = stored
@@ -135,7 +138,7 @@ def pretrain(
     step_losses = compiled(lambda batch: losses(model, batch), settings.compile)
     stream = batches(corpus, special, settings.shape, settings.seed, skip=done)
     window: list[torch.Tensor] = []
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = log.last()
     started, since = time.monotonic(), tokens
     end = min(settings.steps, stop_at or settings.steps)
     with progress(end, "pretraining", "steps", done=done) as shown:
@@ -162,6 +165,16 @@ def pretrain(
             shown.advance(1, f"loss {figures.get('mlm_loss', 0):.3f}" if figures else "")
     save(masters.float32_state(model))
     return figures
+
+
+def check_settings(settings: PretrainSettings, stop_at: int | None = None) -> None:
+    """Raise ArgumentError for a setting that cannot be meant."""
+    counts = {"--steps": settings.steps, "save_every": settings.save_every, "--stop-at": stop_at}
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise ArgumentError(f"{name} is {count}; it must be 1 or more")
+    if settings.dtype not in DTYPES:
+        raise ArgumentError(f"--dtype {settings.dtype!r}: choose from {', '.join(DTYPES)}")
 
 
 def _figures(

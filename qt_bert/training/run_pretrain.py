@@ -9,14 +9,21 @@ from typing import Any, cast
 import torch
 from transformers import BertForPreTraining
 
-from qt_bert.encoder import open_tokenizer, save_checkpoint
+from qt_bert.encoder import ModelLabels, ModelSettings, open_tokenizer, save_checkpoint
+from qt_bert.encoder.manifest import weights_sha256
 from qt_bert.encoder.verify import verify_folder
 from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.files import sha256_file
 from qt_bert.training.corpus import load_corpus
-from qt_bert.training.pretrain import PretrainSettings, new_model, pretrain
+from qt_bert.training.pretrain import PretrainSettings, check_settings, new_model, pretrain
 from qt_bert.training.pretrain_batches import Special
 from qt_bert.training.sources import PairSource
-from qt_bert.training.workspace import open_workspace, training_texts
+from qt_bert.training.workspace import (
+    finished_facts,
+    is_finished,
+    open_workspace,
+    training_texts,
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,9 @@ def run_pretrain(
     """
     if not shards:
         raise ArgumentError("pretraining needs text: give --text SHARD or a --recipe with `text`")
+    check_settings(settings, stop_at)
+    if resume and is_finished(out):
+        return finished_facts(out)
     work = open_workspace(out, resume=resume, overwrite=overwrite)
     tokenizer = open_tokenizer(init)
     corpus = load_corpus(init, shards, pairs, work / "corpus.npz")
@@ -76,11 +86,23 @@ def run_pretrain(
             "stop_at": stop_at,
         }
         texts = training_texts(work, facts)
+        card = ModelSettings(ModelLabels(0, None), settings.shape.long)
         save_checkpoint(
-            out, model.float(), tokenizer, state=state, texts=texts, overwrite=overwrite
+            out,
+            model.float(),
+            tokenizer,
+            state=state,
+            settings=card,
+            texts=texts,
+            overwrite=overwrite,
         )
 
-    return pretrain(model, corpus, special, settings, work, save=save, stop_at=stop_at)
+    identity = {"init": sha256_file(init / "tokenizer.json"), "corpus": corpus.sha256}
+    if shape is None:
+        identity["init"] = weights_sha256(init)
+    return pretrain(
+        model, corpus, special, settings, work, save=save, stop_at=stop_at, identity=identity
+    )
 
 
 def _model(init: Path, shape: NewShape | None, special: Special, seed: int) -> BertForPreTraining:

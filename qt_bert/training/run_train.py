@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from qt_bert.encoder import Checkpoint, ModelLabels, ModelSettings, open_tokenizer, save_checkpoint
+from qt_bert.encoder import (
+    Checkpoint,
+    ModelLabels,
+    ModelSettings,
+    open_tokenizer,
+    positions_of,
+    save_checkpoint,
+)
 from qt_bert.encoder.card import MAX_LENGTH
+from qt_bert.encoder.manifest import weights_sha256
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.evaluation import METRICS
 from qt_bert.pairs import GRADES, Pair, PairTokenizer
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import judge_logits
-from qt_bert.training.distributed import world
-from qt_bert.training.finetune import Tuner, TuneSettings
+from qt_bert.training.distributed import World, world
+from qt_bert.training.finetune import Tuner, TuneSettings, check_settings
 from qt_bert.training.finetune_batches import BatchLayout, buckets_for
-from qt_bert.training.labelled import TrainingSet, training_set
+from qt_bert.training.labelled import TrainingSet, allowed_outputs, training_set
 from qt_bert.training.sources import PairSource
 from qt_bert.training.tuning_model import TuningModel
-from qt_bert.training.workspace import open_workspace, training_texts
+from qt_bert.training.workspace import (
+    finished_facts,
+    is_finished,
+    open_workspace,
+    training_texts,
+    workspace_of,
+)
 
 
 @dataclass(frozen=True)
@@ -60,31 +72,48 @@ def run_train(
     """
     if job.stop_on not in METRICS:
         raise ArgumentError(f"--stop-on {job.stop_on!r}: choose from {', '.join(METRICS)}")
-    work = open_workspace(out, resume=resume or _in_group(), overwrite=overwrite)
+    check_settings(settings)
+    with world() as group:
+        if resume and is_finished(out):
+            return finished_facts(out)
+        if group.leads:
+            open_workspace(out, resume=resume, overwrite=overwrite)
+        group.wait()
+        return _train(job, out, settings, group, overwrite=overwrite)
+
+
+def _train(
+    job: TrainJob, out: Path, settings: TuneSettings, group: World, *, overwrite: bool
+) -> dict[str, Any]:
+    work = workspace_of(out)
     tokenizer = open_tokenizer(job.base)
     kept, dev = _sources_and_dev(job)
     data = training_set(kept, PairTokenizer(tokenizer, job.max_length), job.levels)
     labels = _labels(job.levels)
     model = TuningModel.open(job.base, labels.logits, data.auxiliaries, settings.seed)
-    longest = model.model.config.max_position_embeddings
+    longest = positions_of(model.model.config)
     if job.max_length > longest:
         raise ArgumentError(f"--max-length {job.max_length}: the base has {longest} positions")
     card = ModelSettings(labels, job.max_length)
-    view = Checkpoint(out.name, job.base, model.model, tokenizer, model.family, card, "bfloat16")
-    with world() as group:
-        tuner = Tuner(
-            model,
-            data.examples,
-            _layout(model, tokenizer, job.max_length, settings.slots),
-            settings,
-            work,
-            _judge(view, dev, job.stop_on),
-            group,
-        )
-        state = tuner.run()
-        if not group.leads:
-            return {}
+    view = Checkpoint(
+        out.name, job.base, model.model, tokenizer, model.family, card, settings.dtype
+    )
+    tuner = Tuner(
+        model,
+        data.examples,
+        _layout(model, tokenizer, job.max_length, settings.slots),
+        settings,
+        work,
+        _judge(view, dev, job.stop_on),
+        group,
+        figure=job.stop_on,
+        identity={"base": weights_sha256(job.base), "data": data.sha256, "stop_on": job.stop_on},
+    )
     facts = _facts(job, settings, data, len(dev), tuner)
+    state = tuner.run()
+    if not group.leads:
+        return {}
+    facts |= _reached(tuner)
     save_checkpoint(
         out,
         model.model.float(),
@@ -97,11 +126,6 @@ def run_train(
     return facts
 
 
-def _in_group() -> bool:
-    """Processes of one torchrun group open the workspace together; the first one made it."""
-    return int(os.environ.get("RANK", "0")) > 0
-
-
 def _labels(levels: int | None) -> ModelLabels:
     return ModelLabels(levels, None) if levels else ModelLabels(5, tuple((g,) for g in GRADES))
 
@@ -109,13 +133,11 @@ def _labels(levels: int | None) -> ModelLabels:
 def _sources_and_dev(job: TrainJob) -> tuple[list[PairSource], list[Pair]]:
     """The sources to train on, and the pairs early stopping is judged on."""
     if job.dev is not None:
-        dev = [p for p in job.dev.read() if p.grades is not None]
-        if not dev:
-            raise PairFileError(f"{job.dev.file}: no graded pair to judge the training by")
+        dev = [_judged_pair(pair, job.dev, job.levels) for pair in job.dev.read()]
         return list(job.sources), dev
     sources = [replace(source, tenth="left out") for source in job.sources]
     dev = [
-        _as_level(pair, job.levels)
+        _judged_pair(pair, source, job.levels)
         for source in job.sources
         if not source.auxiliary
         for pair in replace(source, tenth="alone").read()
@@ -127,10 +149,10 @@ def _sources_and_dev(job: TrainJob) -> tuple[list[PairSource], list[Pair]]:
     return sources, dev
 
 
-def _as_level(pair: Pair, levels: int | None) -> Pair:
-    if not levels:
-        return pair
-    return replace(pair, grades=(int(pair.label or 0) + 1,))
+def _judged_pair(pair: Pair, source: PairSource, levels: int | None) -> Pair:
+    """The pair with its label as a set of grades, or of one level counted from 1."""
+    allowed = allowed_outputs(pair, source, levels)
+    return replace(pair, grades=tuple(int(i) + 1 for i in np.flatnonzero(allowed)))
 
 
 def _layout(model: TuningModel, tokenizer: Any, max_length: int, slots: int) -> BatchLayout:
@@ -139,15 +161,19 @@ def _layout(model: TuningModel, tokenizer: Any, max_length: int, slots: int) -> 
     return BatchLayout(buckets_for(max_length), slots, pad, first)
 
 
-def _judge(view: Checkpoint, dev: list[Pair], metric: str) -> Callable[[Any], float]:
+def _judge(view: Checkpoint, dev: list[Pair], metric: str) -> Callable[[Any], float | None]:
+    """The dev figure, turned so that more is better; None where it is not defined."""
     texts = [(p.query, p.title) for p in dev]
+    better = {
+        "higher": lambda value: value,
+        "lower": lambda value: -value,
+        "zero": lambda value: -abs(value),
+    }[METRICS[metric].direction]
 
-    def judge(model: Any) -> float:
+    def judge(model: Any) -> float | None:
         logits = Scorer(replace(view, model=model)).logits(texts)
         value = METRICS[metric].value(judge_logits(logits, dev, view.settings.labels))
-        if value is None:
-            return 0.0
-        return -value if METRICS[metric].direction == "lower" else float(np.float64(value))
+        return None if value is None else float(better(value))
 
     return judge
 
@@ -159,22 +185,18 @@ def _facts(
         "schema": 1,
         "base": job.base.name,
         "rows": data.counts,
-        "queries_sha256": _digest(job.sources),
+        "data_sha256": data.sha256,
         "truncated": data.truncated,
         "auxiliary": data.auxiliaries,
         "dev_pairs": dev,
         "stop_on": job.stop_on,
-        "best": round(tuner.standing.best, 6),
-        "best_step": tuner.standing.best_step,
-        "steps": tuner.standing.step,
+        "levels": job.levels,
         "max_length": job.max_length,
+        "planned_steps": len(tuner.plans),
         "settings": asdict(settings),
     }
 
 
-def _digest(sources: Sequence[PairSource]) -> str:
-    """One hash over the queries seen, so that a card can be checked against files."""
-    digest = hashlib.sha256()
-    for query in sorted({p.query for source in sources for p in source.read()}):
-        digest.update(query.encode() + b"\n")
-    return digest.hexdigest()
+def _reached(tuner: Tuner) -> dict[str, Any]:
+    at = tuner.standing
+    return {"best": at.best, "best_step": at.best_step, "steps": at.step}

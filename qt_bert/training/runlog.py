@@ -18,6 +18,10 @@ class RunLog:
         with atomic_write(path) as temporary:
             temporary.write_text("".join(json.dumps(r) + "\n" for r in kept), encoding="utf-8")
 
+    def last(self) -> dict[str, Any]:
+        """The newest record, or nothing."""
+        return next(reversed(read_log(self.path)), {})
+
     def add(self, record: dict[str, Any]) -> None:
         with open(self.path, "a", encoding="utf-8") as handle:
             handle.write(json.dumps(record) + "\n")

@@ -8,16 +8,33 @@ from pathlib import Path
 from typing import Any
 
 from qt_bert.errors import RunFolderError
+from qt_bert.files import read_json
 from qt_bert.training.state import STATE_FILE
+
+
+def workspace_of(out: Path) -> Path:
+    """`OUT.training`."""
+    return out.with_name(f"{out.name}.training")
+
+
+def is_finished(out: Path) -> bool:
+    """Whether `out` is a finished folder of a training command."""
+    return (out / "training.json").exists()
+
+
+def finished_facts(out: Path) -> dict[str, Any]:
+    """What the finished folder says of its making."""
+    facts: dict[str, Any] = read_json(out / "training.json")
+    return facts
 
 
 def open_workspace(out: Path, *, resume: bool, overwrite: bool) -> Path:
     """The folder a run keeps its state and log in, `OUT.training`.
 
-    Raises RunFolderError where `out` is finished, or a run was begun, and neither flag says what
-    to do with it; `resume` on a finished folder is an error too (there is nothing to go on with).
+    Raises RunFolderError where `out` holds anything, or a run was begun, and neither flag says what
+    to do with it.
     """
-    work = out.with_name(f"{out.name}.training")
+    work = workspace_of(out)
     finished = out.exists() and any(out.iterdir())
     if overwrite:
         shutil.rmtree(work, ignore_errors=True)

@@ -6,8 +6,8 @@ import re
 from functools import cache
 from random import Random
 
-from qt_bert.training.rules.rule import Draw, Made, Rule, reworded
 from qt_bert.training.rules.lookup import rows
+from qt_bert.training.rules.rule import Draw, Made, Rule, reworded
 
 _MODEL = re.compile(r"(?<![A-Za-z0-9.])[A-Za-z]{1,8}[- ]?(?P<number>\d{1,4})(?![0-9.%])")
 _YEAR = re.compile(r"(?<!\d)(?P<number>(?:19[5-9]|20[0-3])\d)(?!\d)")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from qt_bert.training.rules.lookup import kinds_of_word, wordings, words_of_kind
 from qt_bert.training.rules.places import Place, exchange, find
 from qt_bert.training.rules.rule import Draw, Made, Rule, changed
-from qt_bert.training.rules.lookup import kinds_of_word, wordings, words_of_kind
 
 _DIRECTED = re.compile(
     "(直?达|到|至|飞往?|开往|转换?成?|换成?|兑换?|翻译?成|给|送给?|借给|追|咬|打败?|战胜|击败|起诉"

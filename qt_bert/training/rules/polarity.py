@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
+from qt_bert.training.rules.lookup import alternatives, rows, words_of_kind
 from qt_bert.training.rules.places import Place, put, shared
 from qt_bert.training.rules.rule import Draw, Made, Rule, reworded
-from qt_bert.training.rules.lookup import alternatives, rows, words_of_kind
 
 _YES_OR_NO = re.compile(
     "吗|嘛|吧|能否|是否|可否|能不能|会不会|是不是|要不要|可不可以|有没有|还是|多长时间|(?<![什怎])么[？?]?$"

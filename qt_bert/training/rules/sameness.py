@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import cache
 from random import Random
 
+from qt_bert.training.rules.lookup import alternatives, rows
 from qt_bert.training.rules.needs import composed
 from qt_bert.training.rules.places import find, put
 from qt_bert.training.rules.rule import Draw, Made, Rule
-from qt_bert.training.rules.lookup import alternatives, rows
 from qt_bert.training.rules.wording import with_courtesy, with_mark, with_synonym
 
 _MIDDLING, _LONG = 7, 10

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from random import Random
 
+from qt_bert.training.rules.lookup import kinds_of_word, name_of_kind, rows
 from qt_bert.training.rules.needs import Need, other_aspects, other_need, read_need, said
 from qt_bert.training.rules.rule import Draw, Made, Rule, changed
-from qt_bert.training.rules.lookup import kinds_of_word, name_of_kind, rows
 
 _ANY_KIND = "*"
 _SLOT = "{X}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from qt_bert.training.rules.lookup import kind_in_text, kinds_of_word, words_of_kind
 from qt_bert.training.rules.needs import read_need, said
 from qt_bert.training.rules.places import put, shared
 from qt_bert.training.rules.rule import Draw, Made, Rule, changed, reworded
-from qt_bert.training.rules.lookup import kind_in_text, kinds_of_word, words_of_kind
 
 _MARKS = ("-", "_", "|", "—")
 """Stand before the name of a site, which says nothing of the page."""

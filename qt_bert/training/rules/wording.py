@@ -7,9 +7,9 @@ from functools import cache
 from random import Random
 
 from qt_bert.pairs.segmenters import Segmenter
+from qt_bert.training.rules.lookup import alternatives, rows
 from qt_bert.training.rules.needs import other_form, read_need
 from qt_bert.training.rules.places import find, put
-from qt_bert.training.rules.lookup import alternatives, rows
 
 _QUESTION_END = ("吗", "呢", "啊", "呀", "？", "?", "。", "！", "!")
 _FULL_WIDTH = str.maketrans("?!,:()", "？！，：（）")
