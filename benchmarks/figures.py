@@ -18,6 +18,7 @@ from typing import Any
 import qt_bert
 from qt_bert.shipped import DEV, GRADED, TEST, shipped
 
+# KUAKE's label 2 (training reads it as 3 or 4) is 4 here, so that the sets are ordered levels.
 HELD_OUT = {
     "qbqtc_eval": ("pairs/qbqtc_eval.jsonl", "grade=label", "0=1-2,1=3-4,2=5"),
     "kuake_qtr_eval": ("pairs/kuake_qtr_eval.tsv", "grade=label_0_3", "0=1,1=2-3,2=4,3=5"),

@@ -23,6 +23,7 @@ def calibrate(
     no_header: options.NoHeader = False,
     grades: options.Grades = None,
     max_rejects: options.MaxRejects = 0.01,
+    rejects: options.Rejects = None,
     max_length: options.MaxLength = None,
 ) -> None:
     """Fit a temperature and grade cut-offs on a dev file and save them beside the model."""
@@ -34,7 +35,7 @@ def calibrate(
     from qt_bert.scoring.calibrate import calibrate_model
 
     scorer = opening.open_scorer(model, max_length=max_length)
-    found = calibrate_model(path, asked, scorer)
-    cuts = ", ".join(f"{cut:.3f}" for cut in found.cutoffs)
+    found = calibrate_model(path, asked, scorer, rejects_path=rejects)
+    cuts = ", ".join(f"{cut:.3f}" for cut in found.cutoffs) or "none (coarse labels)"
     opening.say(f"temperature {found.temperature:.3f}; cut-offs {cuts}: saved in {model}")
     opening.say("they act only where --calibrated is given")

@@ -18,7 +18,10 @@ def check(
     against: Annotated[
         Path | None, typer.Option(help="Another file: count the queries and pairs both have.")
     ] = None,
-    rejects: Annotated[Path | None, typer.Option(help="List the rejected rows here.")] = None,
+    rejects: options.Rejects = None,
+    against_columns: Annotated[
+        str | None, typer.Option(help="Names of the other file's columns.")
+    ] = None,
     columns: options.Columns = None,
     no_header: options.NoHeader = False,
     grades: options.Grades = None,
@@ -30,6 +33,7 @@ def check(
 
     asked = ReaderOptions(columns, no_header, grades, max_rejects)
     reader = asked.open(file, rejects_path=rejects)
-    other = ReaderOptions(max_rejects=max_rejects).open(against) if against else None
+    compared = ReaderOptions(against_columns, max_rejects=max_rejects)
+    other = compared.open(against) if against else None
     report = check_file(reader, other)
     typer.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else report.render())

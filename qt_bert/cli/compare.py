@@ -21,6 +21,7 @@ def compare(
     no_header: options.NoHeader = False,
     grades: options.Grades = None,
     max_rejects: options.MaxRejects = 0.01,
+    rejects: options.Rejects = None,
     dtype: options.Dtype = "float32",
     max_length: options.MaxLength = None,
     most: Annotated[int, typer.Option(help="Pairs shown where the two differ most.")] = 10,
@@ -37,7 +38,10 @@ def compare(
         opening.open_scorer(model, dtype=dtype, max_length=max_length)
         for model in (model_a, model_b)
     ]
-    found = compare_models(path, asked, scorers[0], scorers[1], most=most, seed=seed)
+    found = compare_models(
+        path, asked, scorers[0], scorers[1], most=most, seed=seed, rejects_path=rejects
+    )
+    opening.tell_rejects(found["rejected"], rejects)
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
         return

@@ -27,6 +27,7 @@ def evaluate(
     no_header: options.NoHeader = False,
     grades: options.Grades = None,
     max_rejects: options.MaxRejects = 0.01,
+    rejects: options.Rejects = None,
     dtype: options.Dtype = "float32",
     max_length: options.MaxLength = None,
     model_grades: options.ModelGrades = None,
@@ -46,13 +47,14 @@ def evaluate(
         model, dtype=dtype, max_length=max_length, model_grades=model_grades
     )
     calibration = opening.calibration_of(scorer, calibrated)
-    judged = judge_file(path, asked, scorer, calibration=calibration)
+    judged = judge_file(path, asked, scorer, calibration=calibration, rejects_path=rejects)
     found = evaluation_json(
         judged, scorer, path, by=tuple(by or ()), resamples=resamples, seed=seed
     )
     if errors is not None:
         write_errors(errors, judged, scorer)
         opening.say(f"pairs furthest off: {errors}")
+    opening.tell_rejects(judged.rejected, rejects)
     opening.tell_truncation(scorer)
     if as_json:
         typer.echo(json.dumps(_flat(found), ensure_ascii=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,6 +26,9 @@ def explain(
     segmenter: Annotated[
         str, typer.Option(help="Cuts terms: jieba, jieba-search, rjieba.")
     ] = "jieba",
+    userdict: Annotated[
+        Path | None, typer.Option(help="Further words for the segmenter, one a line.")
+    ] = None,
     dtype: options.Dtype = "float32",
     max_length: options.MaxLength = None,
     model_grades: options.ModelGrades = None,
@@ -36,7 +40,7 @@ def explain(
 
     if not query.strip() or not title.strip():
         raise ArgumentError("query and title must both hold text")
-    cut = make_segmenter(segmenter)
+    cut = make_segmenter(segmenter, userdict=userdict)
     from qt_bert.scoring.explain import explain_pair
 
     scorer = opening.open_scorer(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,23 @@ if TYPE_CHECKING:
 def say(text: str) -> None:
     """A line for the person at the terminal: standard error, so that data keeps standard output."""
     typer.echo(text, err=True)
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Around work that goes on where it stopped: says so on Ctrl-C, and ends with status 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("interrupted; --resume goes on where it stopped")
+        raise typer.Exit(130) from None
+
+
+def tell_rejects(rejected: int, listed: Path | None) -> None:
+    """Say how many rows were no pairs, and where they are listed."""
+    if rejected:
+        where = f"listed in {listed}" if listed else "list them with --rejects FILE"
+        say(f"{rejected:,} rows rejected, {where}")
 
 
 def open_scorer(

@@ -37,6 +37,7 @@ MaxLength = Annotated[
 Calibrated = Annotated[
     bool, typer.Option("--calibrated", help="Apply what `qt-bert calibrate` saved.")
 ]
+Rejects = Annotated[Path | None, typer.Option(help="List the rejected rows in this file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where an earlier run stopped.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]

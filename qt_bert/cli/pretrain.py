@@ -85,17 +85,18 @@ def pretrain(
         settings = PretrainSettings(shape=shape, **values)
     except TypeError as error:
         raise ArgumentError(f"{recipe}: [settings] {error}") from error
-    figures = run_pretrain(
-        init if init is not None else shipped(PRETRAINED),
-        stored["text"] + list(text or []),
-        stored["pairs"] + one_for_each(pairs, None, columns),
-        out,
-        settings,
-        shape=_shape(layers, heads, hidden, settings.shape.long),
-        stop_at=stop_at,
-        resume=resume,
-        overwrite=overwrite,
-    )
+    with opening.resumable():
+        figures = run_pretrain(
+            init if init is not None else shipped(PRETRAINED),
+            stored["text"] + list(text or []),
+            stored["pairs"] + one_for_each(pairs, None, columns),
+            out,
+            settings,
+            shape=_shape(layers, heads, hidden, settings.shape.long),
+            stop_at=stop_at,
+            resume=resume,
+            overwrite=overwrite,
+        )
     loss = figures.get("mlm_loss")
     opening.say(f"{figures.get('tokens', 0):,} tokens seen, MLM loss {loss}: {out}")
 

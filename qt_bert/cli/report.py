@@ -56,7 +56,7 @@ def report(
     registered = list(stages())
     from qt_bert.progress import progress
 
-    with progress(len(registered), "report", "stages") as shown:
+    with opening.resumable(), progress(len(registered), "report", "stages") as shown:
         ran = run_study(registered, context, shown)
     page = render(out)
     opening.say("nothing changed since the last run" if not ran else f"ran: {', '.join(ran)}")

@@ -36,10 +36,10 @@ def score(
         model, dtype=dtype, max_length=max_length, model_grades=model_grades
     )
     calibration = opening.calibration_of(scorer, calibrated)
-    report = score_file(
-        pairs, asked, scorer, out, calibration=calibration, resume=resume, overwrite=overwrite
-    )
+    with opening.resumable():
+        report = score_file(
+            pairs, asked, scorer, out, calibration=calibration, resume=resume, overwrite=overwrite
+        )
     opening.tell_truncation(scorer)
-    if report.rejected:
-        opening.say(f"{report.rejected:,} rows rejected, listed in {out}.rejects.tsv")
+    opening.tell_rejects(report.rejected, Path(f"{out}.rejects.tsv"))
     opening.say(f"{report.pairs:,} pairs scored: {out}")

@@ -94,7 +94,8 @@ def train(
         **_kept({"levels": levels, "max_length": max_length, "stop_on": stop_on}, stored, "job"),
     )
     settings = _settings(_kept(given, stored, "settings"), recipe)
-    facts = run_train(job, out, settings, resume=resume, overwrite=overwrite)
+    with opening.resumable():
+        facts = run_train(job, out, settings, resume=resume, overwrite=overwrite)
     if facts:
         opening.say(json.dumps(facts["rows"], ensure_ascii=False))
         opening.say(f"best {job.stop_on} {facts['best']:.4f} at step {facts['best_step']}: {out}")

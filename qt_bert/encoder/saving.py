@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers.utils import logging as hf_logging
 
 from qt_bert.encoder.card import ModelSettings
 from qt_bert.encoder.manifest import write_manifest
@@ -28,6 +29,7 @@ def save_checkpoint(
 ) -> Path:
     """Write config, weights (`state` or the model's own, cast to `dtype`), tokenizer and manifest.
 
+    The config keeps the model's own dtype, so that the Auto classes open float16 files in float32.
     `settings` becomes `qt_bert.json`; `texts` are further files, name → content.
 
     The folder is made beside its place and renamed into it: a kill leaves nothing half-written (at
@@ -40,11 +42,10 @@ def save_checkpoint(
     temporary = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
     try:
         source = model.state_dict() if state is None else state
-        weights = {k: v.to(dtype) for k, v in source.items()}
-        was = model.config.dtype
-        model.config.dtype = dtype
+        tied = getattr(model, "_tied_weights_keys", None) or {}
+        weights = {k: v.to(dtype) for k, v in source.items() if k not in tied}
+        hf_logging.disable_progress_bar()
         model.save_pretrained(temporary, state_dict=weights)
-        model.config.dtype = was
         tokenizer.save_pretrained(temporary)
         if settings is not None:
             settings.write(temporary)
@@ -59,6 +60,8 @@ def save_checkpoint(
 
 def _swap(new: Path, final: Path) -> None:
     new.chmod(0o755)
+    for file in new.iterdir():
+        file.chmod(0o644)
     if final.exists():
         old = final.with_name(f".{final.name}.old")
         shutil.rmtree(old, ignore_errors=True)

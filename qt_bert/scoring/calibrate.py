@@ -14,7 +14,9 @@ from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import judge_file, judge_logits
 
 
-def calibrate_model(path: Path, options: ReaderOptions, scorer: Scorer) -> Calibration:
+def calibrate_model(
+    path: Path, options: ReaderOptions, scorer: Scorer, *, rejects_path: Path | None = None
+) -> Calibration:
     """Fit temperature, then cut-offs on the tempered expected grade, and save both.
 
     Cut-offs maximise QWK and are fitted only where the labels are the model's own levels (labels
@@ -25,7 +27,7 @@ def calibrate_model(path: Path, options: ReaderOptions, scorer: Scorer) -> Calib
     labels = checkpoint.settings.labels
     if labels.logits == 1:
         raise ArgumentError(f"{checkpoint.name} has one logit: there is nothing to calibrate")
-    judged = judge_file(path, options, scorer)
+    judged = judge_file(path, options, scorer, rejects_path=rejects_path)
     if judged.judgements.truth is None:
         raise ArgumentError(
             f"{path}: its labels overlap, so they share no levels with the model; calibrate on "

@@ -20,6 +20,7 @@ def compare_models(
     *,
     most: int = 10,
     seed: int = 0,
+    rejects_path: Path | None = None,
 ) -> dict[str, Any]:
     """Every metric of both with the paired difference, and the `most` pairs that differ most.
 
@@ -34,7 +35,9 @@ def compare_models(
             f"{a.checkpoint.name} and {b.checkpoint.name} have outputs of different kinds; say what "
             "the logits mean in their qt_bert.json"
         )
-    first, second = (judge_file(path, options, scorer) for scorer in (a, b))
+    first, second = (
+        judge_file(path, options, scorer, rejects_path=rejects_path) for scorer in (a, b)
+    )
     found = compare(first.judgements, second.judgements, seed=seed, most_different=most).to_json()
     chosen = found.pop("most_different")
     settings = found.pop("settings")
@@ -43,6 +46,7 @@ def compare_models(
         "a": a.checkpoint.describe(),
         "b": b.checkpoint.describe(),
         "n_pairs": len(first.pairs),
+        "rejected": first.rejected,
         "metrics": found,
         "settings": settings,
         "most_different": [

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import torch
 from transformers import BertForPreTraining
+from transformers.utils import logging as hf_logging
 
 from qt_bert.encoder import ModelLabels, ModelSettings, open_tokenizer, save_checkpoint
 from qt_bert.encoder.manifest import weights_sha256
@@ -120,6 +121,7 @@ def _model(init: Path, shape: NewShape | None, special: Special, seed: int) -> B
         raise CheckpointError(
             f"{init}: pretraining goes on from a BERT, not {config['model_type']}"
         )
+    hf_logging.disable_progress_bar()
     loaded: Any = BertForPreTraining.from_pretrained(
         init, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
     )

@@ -41,7 +41,9 @@ def test_sizes_of_the_splits(splits):
 def test_no_query_or_title_stands_in_two_splits(splits):
     for a, b in (("train", "dev"), ("train", "test"), ("dev", "test")):
         for field in ("query", "title"):
-            assert not {getattr(p, field) for p in splits[a]} & {getattr(p, field) for p in splits[b]}
+            assert not {getattr(p, field) for p in splits[a]} & {
+                getattr(p, field) for p in splits[b]
+            }
 
 
 def test_fields_and_order_queries(splits):

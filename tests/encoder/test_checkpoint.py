@@ -265,3 +265,21 @@ def test_a_save_that_fails_leaves_the_old_folder(checkpoint_of, tmp_path, monkey
         save_checkpoint(folder, checkpoint.model, checkpoint.tokenizer, overwrite=True)
     assert (folder / "model.safetensors").read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_tied_weights_are_stored_once(tmp_path, checkpoint_of):
+    from transformers import BertForPreTraining
+
+    from qt_bert.encoder import open_tokenizer
+    from qt_bert.encoder.verify import weight_shapes
+    from qt_bert.training.pretrain import new_model
+
+    tokenizer = open_tokenizer(checkpoint_of())
+    model = new_model(vocabulary=len(tokenizer), layers=1, heads=2, hidden=16, positions=32, seed=0)
+    folder = save_checkpoint(tmp_path / "m", model, tokenizer)
+    assert "cls.predictions.decoder.weight" not in weight_shapes(folder)
+    again = BertForPreTraining.from_pretrained(folder)
+    assert again.dtype == torch.float32
+    embeddings = again.bert.embeddings.word_embeddings.weight
+    assert again.cls.predictions.decoder.weight is embeddings
+    assert torch.equal(embeddings, model.bert.embeddings.word_embeddings.weight.half().float())

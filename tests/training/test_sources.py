@@ -10,7 +10,12 @@ from qt_bert.errors import ArgumentError
 from qt_bert.training.run_make_pairs import run_make_pairs
 from qt_bert.training.sources import PairSource, load_recipe, one_for_each
 
-ROWS = [("甲乙丙丁", "甲乙", "0"), ("戊己庚辛", "戊己", "1"), ("壬癸子丑", "壬癸", "2"), ("甲乙丙丁", "丙丁", "2")]
+ROWS = [
+    ("甲乙丙丁", "甲乙", "0"),
+    ("戊己庚辛", "戊己", "1"),
+    ("壬癸子丑", "壬癸", "2"),
+    ("甲乙丙丁", "丙丁", "2"),
+]
 
 
 @pytest.fixture
@@ -76,7 +81,13 @@ def test_one_specification_for_all_files_or_one_for_each(file):
 
 def test_made_pairs_use_no_forbidden_query(tmp_path):
     source, barred = tmp_path / "s.tsv", tmp_path / "barred.tsv"
-    texts = ["北京到上海高铁票价", "孕妇能吃螃蟹吗", "苹果13参数配置", "2022年放假安排", "怎么开通花呗"]
+    texts = [
+        "北京到上海高铁票价",
+        "孕妇能吃螃蟹吗",
+        "苹果13参数配置",
+        "2022年放假安排",
+        "怎么开通花呗",
+    ]
     rows = "".join(f"{t}\t{t}介绍\t5\n" for t in texts)
     source.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
     barred.write_text("query\ttitle\n孕妇能吃螃蟹吗\tx\n", encoding="utf-8")

@@ -18,7 +18,8 @@ def run(context: StudyContext) -> None:
     from qt_bert.training.runlog import read_log
 
     scorer = scorer_of(context)
-    judged = judge_file(context.pairs, reader_options(context), scorer)
+    rejects = context.folder.file("rejects.tsv")
+    judged = judge_file(context.pairs, reader_options(context), scorer, rejects_path=rejects)
     found = evaluation_json(
         judged,
         scorer,
