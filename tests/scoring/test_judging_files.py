@@ -133,3 +133,47 @@ def test_explain_never_empties_a_text(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     found = explain_pair("狗", "狗追猫", scorer, segmenter("jieba"))
     assert all(term.side == "title" for term in found.terms)
+
+
+def test_errors_of_a_three_level_model_are_on_one_scale(checkpoint_of, tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text("query\ttitle\tgrade\n狗\t猫\t0\n狗\t狗\t2\n猫\t狗\t1\n", encoding="utf-8")
+    scorer = Scorer(open_checkpoint(checkpoint_of("bert", labels=3)))
+    judged = judge_file(path, ReaderOptions(), scorer)
+    write_errors(tmp_path / "e.tsv", judged, scorer)
+    rows = list(ReaderOptions().open(tmp_path / "e.tsv"))
+    off = [abs(float(r.extra["expected_level"]) - float(r.label)) for r in rows]
+    assert off == sorted(off, reverse=True)
+    assert judged.judgements.levels == ("0", "1", "2")
+
+
+def test_errors_of_a_reranker_are_all_there(checkpoint_of, pair_file, tmp_path):
+    scorer = Scorer(open_checkpoint(checkpoint_of("bert", labels=1)))
+    judged = judge_file(pair_file, ReaderOptions(), scorer)
+    write_errors(tmp_path / "e.tsv", judged, scorer)
+    assert len(list(ReaderOptions().open(tmp_path / "e.tsv"))) == 8
+
+
+def test_a_coarse_label_is_not_shown_as_a_grade(checkpoint_of, tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text("query\ttitle\tgrade\n狗\t猫\t0\n狗\t狗\t1\n", encoding="utf-8")
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    judged = judge_file(path, ReaderOptions(grades="0=1-2,1=3-5"), scorer)
+    shown = evaluation_json(judged, scorer, path, resamples=10)["examples"]
+    assert [pair["grade"] for pair in shown] == ["0 = 1/2", "1 = 3/4/5"]
+
+
+def test_cutoffs_act_on_the_scale_they_were_fitted_on():
+    logits = np.log([[0.2, 0.3, 0.5]])  # 2.3 on the scale 1 … 3, 1.3 on 0 … 2
+    labels = ModelLabels(3, None)
+    assert read_outputs(logits, labels, Calibration(1.0, (1.5, 2.2))).predicted == ["2"]
+    with pytest.raises(ArgumentError, match="run qt-bert calibrate again"):
+        read_outputs(logits, labels, Calibration(1.0, (1.5, 2.2, 3.1)))
+
+
+def test_calibrating_on_coarse_labels_fits_no_cutoffs(fresh_checkpoint, tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text("query\ttitle\tgrade\n狗\t猫\t0\n狗\t狗\t1\n", encoding="utf-8")
+    scorer = Scorer(open_checkpoint(fresh_checkpoint()))
+    found = calibrate_model(path, ReaderOptions(grades="0=1-2,1=3-5"), scorer)
+    assert found.cutoffs == ()

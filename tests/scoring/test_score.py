@@ -103,6 +103,15 @@ def test_a_column_named_like_an_output_is_kept_apart(scorer, tmp_path):
     assert read_tsv((tmp_path / "o.tsv").read_text())[0]["input_p_1"] == "old"
 
 
+def test_a_label_that_comes_late_is_not_lost_silently(scorer, tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text(
+        '{"query":"狗","title":"猫"}\n{"query":"狗","title":"猫","grade":1}\n', encoding="utf-8"
+    )
+    with pytest.raises(PairFileError, match="line 2: the column 'grade'"):
+        run(path, scorer, tmp_path / "o.tsv", window=1)
+
+
 def test_a_column_that_comes_late_is_named(scorer, tmp_path):
     path = tmp_path / "p.jsonl"
     path.write_text(
