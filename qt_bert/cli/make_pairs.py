@@ -15,16 +15,12 @@ from qt_bert.cli.show import table
 @app.command(rich_help_panel=options.TRAINING)
 def make_pairs(
     out: Annotated[Path | None, typer.Option(help="TSV of the made pairs.")] = None,
-    recipe: Annotated[
-        Path | None, typer.Option(help="TOML file with [[pairs]], `text`, `forbidden`, [settings].")
-    ] = None,
-    data: Annotated[Path, typer.Option(help="Folder the recipe's file names start from.")] = Path(
-        "."
-    ),
+    recipe: options.Recipe = None,
+    data: options.DataFolder = Path("."),
     per_rule: Annotated[
         int | None, typer.Option(help="Pairs of each rule. [default: 4000]")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of every random draw. [0]")] = None,
+    seed: options.TrainingSeed = None,
     list_rules: Annotated[
         bool, typer.Option("--list", help="Show the rules and the grades they stand for.")
     ] = False,

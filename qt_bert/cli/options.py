@@ -46,3 +46,15 @@ Pairs = Annotated[
     Path | None,
     typer.Option(help="File of graded pairs. [default: the test split that ships]"),
 ]
+
+Recipe = Annotated[
+    Path | None, typer.Option(help="TOML file: `text`, [[pairs]], [dev], [job], [settings].")
+]
+DataFolder = Annotated[Path, typer.Option(help="Folder the recipe's file names start from.")]
+ColumnsOfEach = Annotated[
+    list[str] | None, typer.Option(help="Columns of each --pairs, in the same order.")
+]
+Rate = Annotated[float | None, typer.Option(help="Peak rate of AdamW.")]
+TrainingDtype = Annotated[str | None, typer.Option(help="Of the products. [default: bfloat16]")]
+TrainingSeed = Annotated[int | None, typer.Option(help="Seed of every random draw. [default: 0]")]
+NoCompile = Annotated[bool, typer.Option("--no-compile", help="Leave torch.compile out.")]

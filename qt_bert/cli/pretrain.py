@@ -27,15 +27,9 @@ def pretrain(
         list[Path] | None,
         typer.Option(help="File of pairs that belong together (repeatable); labels are not read."),
     ] = None,
-    columns: Annotated[
-        list[str] | None, typer.Option(help="Columns of each --pairs, in the same order.")
-    ] = None,
-    recipe: Annotated[
-        Path | None, typer.Option(help="TOML file with `text`, [[pairs]] and [settings].")
-    ] = None,
-    data: Annotated[Path, typer.Option(help="Folder the recipe's file names start from.")] = Path(
-        "."
-    ),
+    columns: options.ColumnsOfEach = None,
+    recipe: options.Recipe = None,
+    data: options.DataFolder = Path("."),
     init: Annotated[
         Path | None,
         typer.Option(help="Weights and tokenizer to go on from. [default: the pretrained one]"),
@@ -49,13 +43,11 @@ def pretrain(
     stop_at: Annotated[
         int | None, typer.Option(help="End after so many steps of the schedule.")
     ] = None,
-    lr: Annotated[float | None, typer.Option(help="Peak rate of AdamW. [default: 8e-4]")] = None,
+    lr: options.Rate = None,
     warmup: Annotated[int | None, typer.Option(help="Warm-up steps. [default: 600]")] = None,
-    dtype: Annotated[str | None, typer.Option(help="Of the products. [bfloat16]")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of every random draw. [0]")] = None,
-    no_compile: Annotated[
-        bool, typer.Option("--no-compile", help="Leave torch.compile out.")
-    ] = False,
+    dtype: options.TrainingDtype = None,
+    seed: options.TrainingSeed = None,
+    no_compile: options.NoCompile = False,
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:

@@ -27,15 +27,9 @@ def train(
         list[str] | None,
         typer.Option(help="What the labels of each --pairs mean, in the same order."),
     ] = None,
-    columns: Annotated[
-        list[str] | None, typer.Option(help="Columns of each --pairs, in the same order.")
-    ] = None,
-    recipe: Annotated[
-        Path | None, typer.Option(help="TOML file with [[pairs]], [dev] and [settings] tables.")
-    ] = None,
-    data: Annotated[Path, typer.Option(help="Folder the recipe's file names start from.")] = Path(
-        "."
-    ),
+    columns: options.ColumnsOfEach = None,
+    recipe: options.Recipe = None,
+    data: options.DataFolder = Path("."),
     base: Annotated[
         Path | None, typer.Option(help="Encoder to start from. [default: the pretrained one]")
     ] = None,
@@ -49,18 +43,16 @@ def train(
         int | None, typer.Option(help="Train K ordered levels, labels 0 … K−1, instead of grades.")
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the pairs. [default: 3]")] = None,
-    lr: Annotated[float | None, typer.Option(help="Peak rate of AdamW. [default: 3e-4]")] = None,
+    lr: options.Rate = None,
     slots: Annotated[int | None, typer.Option(help="Tokens a batch. [default: 3072]")] = None,
     patience: Annotated[
         int | None, typer.Option(help="Stop after so many readings without a better one; 0: never.")
     ] = None,
     stop_on: Annotated[str | None, typer.Option(help="Metric of the dev file. [qwk]")] = None,
     max_length: options.MaxLength = None,
-    dtype: Annotated[str | None, typer.Option(help="Of the products. [bfloat16]")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of every random draw. [0]")] = None,
-    no_compile: Annotated[
-        bool, typer.Option("--no-compile", help="Leave torch.compile out.")
-    ] = False,
+    dtype: options.TrainingDtype = None,
+    seed: options.TrainingSeed = None,
+    no_compile: options.NoCompile = False,
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:
