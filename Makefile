@@ -23,10 +23,10 @@ report: setup
 	@$(BIN)/qt-bert report --resume --out report
 
 test: setup
-	$(BIN)/python -m pytest -q -m 'not slow'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow'
 
 test-slow: setup
-	$(BIN)/python -m pytest -q -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow
 
 lint: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
