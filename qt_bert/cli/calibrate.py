@@ -24,7 +24,9 @@ def calibrate(
     grades: options.Grades = None,
     max_rejects: options.MaxRejects = 0.01,
     rejects: options.Rejects = None,
+    dtype: options.Dtype = "float32",
     max_length: options.MaxLength = None,
+    model_grades: options.ModelGrades = None,
 ) -> None:
     """Fit a temperature and grade cut-offs on a dev file and save them beside the model."""
     path = pairs if pairs is not None else shipped(DEV)
@@ -34,7 +36,9 @@ def calibrate(
         raise ArgumentError(f"--model {model}: no such folder; calibration is saved into it")
     from qt_bert.scoring.calibrate import calibrate_model
 
-    scorer = opening.open_scorer(model, max_length=max_length)
+    scorer = opening.open_scorer(
+        model, dtype=dtype, max_length=max_length, model_grades=model_grades
+    )
     found = calibrate_model(path, asked, scorer, rejects_path=rejects)
     cuts = ", ".join(f"{cut:.3f}" for cut in found.cutoffs) or "none (coarse labels)"
     opening.say(f"temperature {found.temperature:.3f}; cut-offs {cuts}: saved in {model}")

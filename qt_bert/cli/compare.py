@@ -24,6 +24,7 @@ def compare(
     rejects: options.Rejects = None,
     dtype: options.Dtype = "float32",
     max_length: options.MaxLength = None,
+    model_grades: options.ModelGrades = None,
     most: Annotated[int, typer.Option(help="Pairs shown where the two differ most.")] = 10,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -35,7 +36,7 @@ def compare(
     from qt_bert.scoring.compare import compare_models
 
     scorers = [
-        opening.open_scorer(model, dtype=dtype, max_length=max_length)
+        opening.open_scorer(model, dtype=dtype, max_length=max_length, model_grades=model_grades)
         for model in (model_a, model_b)
     ]
     found = compare_models(

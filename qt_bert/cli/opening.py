@@ -47,9 +47,11 @@ def open_scorer(
     model_grades: str | None = None,
 ) -> Scorer:
     """The checkpoint of `--model` (default: what ships), ready to score."""
-    from qt_bert.encoder import open_checkpoint
+    from qt_bert.encoder import has_bfloat16, open_checkpoint
     from qt_bert.scoring.bulk import Scorer
 
+    if dtype == "bfloat16" and not has_bfloat16():
+        say("this processor has no bfloat16 products: float32 will be faster")
     folder = model if model is not None else shipped(GRADED)
     checkpoint = open_checkpoint(folder, dtype=dtype, model_grades=model_grades)
     return Scorer(checkpoint, max_length=max_length)

@@ -28,6 +28,8 @@ def pretrain(
         typer.Option(help="File of pairs that belong together (repeatable); labels are not read."),
     ] = None,
     columns: options.ColumnsOfEach = None,
+    no_header: options.NoHeader = False,
+    max_rejects: options.MaxRejects = 0.01,
     recipe: options.Recipe = None,
     data: options.DataFolder = Path("."),
     init: Annotated[
@@ -81,7 +83,8 @@ def pretrain(
         figures = run_pretrain(
             init if init is not None else shipped(PRETRAINED),
             stored["text"] + list(text or []),
-            stored["pairs"] + one_for_each(pairs, None, columns),
+            stored["pairs"]
+            + one_for_each(pairs, None, columns, no_header=no_header, max_rejects=max_rejects),
             out,
             settings,
             shape=_shape(layers, heads, hidden, settings.shape.long),

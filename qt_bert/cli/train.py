@@ -28,6 +28,8 @@ def train(
         typer.Option(help="What the labels of each --pairs mean, in the same order."),
     ] = None,
     columns: options.ColumnsOfEach = None,
+    no_header: options.NoHeader = False,
+    max_rejects: options.MaxRejects = 0.01,
     recipe: options.Recipe = None,
     data: options.DataFolder = Path("."),
     base: Annotated[
@@ -69,7 +71,9 @@ def train(
     from qt_bert.training.sources import PairSource, load_recipe, one_for_each
 
     stored: dict[str, Any] = load_recipe(recipe, data) if recipe else {"pairs": [], "settings": {}}
-    sources: list[PairSource] = stored["pairs"] + one_for_each(pairs, grades, columns)
+    sources: list[PairSource] = stored["pairs"] + one_for_each(
+        pairs, grades, columns, no_header=no_header, max_rejects=max_rejects
+    )
     if not sources:
         raise ArgumentError("nothing to train on: give --pairs FILE, or --recipe FILE")
     from qt_bert.training.run_train import TrainJob, run_train

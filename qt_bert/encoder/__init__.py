@@ -4,6 +4,7 @@ from qt_bert.encoder.card import ModelLabels, ModelSettings
 from qt_bert.encoder.checkpoint import (
     DTYPES,
     Checkpoint,
+    has_bfloat16,
     open_checkpoint,
     open_tokenizer,
     positions_of,
@@ -21,6 +22,7 @@ __all__ = [
     "Family",
     "ModelLabels",
     "ModelSettings",
+    "has_bfloat16",
     "open_checkpoint",
     "open_tokenizer",
     "positions_of",

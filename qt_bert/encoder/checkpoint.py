@@ -22,6 +22,15 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
 
 
+def has_bfloat16() -> bool:
+    """Whether the processor multiplies bfloat16 itself (AVX-512 BF16 or AMX); True where unknown."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if not cpuinfo.exists():
+        return True
+    flags = set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
+    return not flags.isdisjoint({"avx512_bf16", "amx_bf16", "bf16"})
+
+
 @dataclass
 class Checkpoint:
     """An opened classifier: the Hugging Face model in eval mode, its tokenizer and its labels."""

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs import GradeMap, Pair, PairReader
-from qt_bert.pairs.columns import parse_columns
+from qt_bert.pairs import GradeMap, Pair, PairReader, ReaderOptions
 
 
 @dataclass(frozen=True)
 class PairSource:
     """One file of pairs as a training command reads it.
 
-    `columns` and `grades` are the reader's specifications (`query=q,title=t`, `0=1-2,1=3-4,2=5`);
+    `columns`, `grades` (`0=1-2,1=3-4,2=5`), `no_header` and `max_rejects` are the reader's options;
     `always` is the set of grades (`4-5`) every row of a file without labels stands for; `labels`
     keeps rows of these labels only; `exclude` drops rows whose query stands in one of
     these files; `auxiliary` trains the labels through an output of their own of that name, which
@@ -35,12 +34,15 @@ class PairSource:
     auxiliary: str = ""
     weight: float = 1.0
     tenth: str = ""
+    no_header: bool = False
+    max_rejects: float = 0.01
 
     def read(self) -> list[Pair]:
         """The rows this source gives. Raises PairFileError as the reader does."""
-        grade_map = GradeMap.parse(self.grades) if self.grades else GradeMap.identity()
-        columns = parse_columns(self.columns) if self.columns else None
-        reader = PairReader(self.file, columns=columns, grade_map=grade_map)
+        options = ReaderOptions(
+            self.columns or None, self.no_header, self.grades or None, self.max_rejects
+        )
+        reader = options.open(self.file, default_map=GradeMap.identity())
         barred = {q for other in self.exclude for q in _queries(other)}
         fixed = GradeMap.parse(f"any={self.always}").sets["any"] if self.always else None
         return [
@@ -107,7 +109,12 @@ def _existing(path: Path, recipe: Path) -> Path:
 
 
 def one_for_each(
-    files: Sequence[Path] | None, grades: Sequence[str] | None, columns: Sequence[str] | None
+    files: Sequence[Path] | None,
+    grades: Sequence[str] | None,
+    columns: Sequence[str] | None,
+    *,
+    no_header: bool = False,
+    max_rejects: float = 0.01,
 ) -> list[PairSource]:
     """Sources of repeated options: one specification for every file, or one for all.
 
@@ -122,7 +129,7 @@ def one_for_each(
         if not name.exists():
             raise ArgumentError(f"--pairs {name}: no such file")
     return [
-        PairSource(name, grades=grade, columns=column)
+        PairSource(name, grades=grade, columns=column, no_header=no_header, max_rejects=max_rejects)
         for name, grade, column in zip(names, *read, strict=True)
     ]
 

@@ -113,6 +113,37 @@ def check_scoring(checkpoint_of, tmp_path, kills: int, seed: int) -> None:
     assert killed.read_bytes() == whole.read_bytes()
 
 
+def check_pretraining(checkpoint_of, tmp_path, kills: int, seed: int) -> None:
+    text = tmp_path / "text.txt"
+    rng = random.Random(seed)
+    lines = ("".join(rng.choices("北京到上海高铁票价怎么去除衣服油渍", k=12)) for _ in range(3000))
+    text.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    recipe = tmp_path / "pretrain.toml"
+    recipe.write_text(
+        'text = ["text.txt"]\n[settings]\nsteps = 60\nwarmup = 5\nsave_every = 1\nlog_every = 5\n'
+        "compile = false\n[settings.shape]\nslots = 256\nshort = 16\nlong = 32\n"
+    )
+
+    def arguments(out: Path) -> list[str | Path]:
+        size = ["--layers", "2", "--heads", "2", "--hidden", "16"]
+        return [
+            "pretrain", "--recipe", recipe, "--data", tmp_path, "--init", checkpoint_of(), *size,
+            "--out", out,
+        ]  # fmt: skip
+
+    finish(start(*arguments(tmp_path / "whole")))
+    state = tmp_path / "killed.training" / "state.safetensors"
+    assert kill_and_resume(arguments(tmp_path / "killed"), state, kills, seed) >= 1
+    for name in ("model.safetensors", "training.json"):
+        whole, killed = tmp_path / "whole" / name, tmp_path / "killed" / name
+        assert killed.read_bytes() == whole.read_bytes(), name
+
+
+@pytest.mark.slow
+def test_pretrain_survives_kills(checkpoint_of, tmp_path):
+    check_pretraining(checkpoint_of, tmp_path, kills=5, seed=3)
+
+
 def test_train_survives_kills(checkpoint_of, training_file, tmp_path):
     check_training(checkpoint_of, training_file, tmp_path, kills=3, seed=1)
 
