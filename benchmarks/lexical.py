@@ -28,7 +28,8 @@ from qt_bert.errors import ArgumentError, PairFileError, QtBertError
 from qt_bert.evaluation import Judgements, compare, evaluate, judge_grades
 from qt_bert.files import write_json
 from qt_bert.pairs import GRADES, GradeMap, Pair, read_pairs
-from qt_bert.training.sources import PairSource, load_recipe
+from qt_bert.training.recipes import load_recipe
+from qt_bert.training.sources import PairSource
 
 SHOWN = ("accuracy", "macro_f1", "qwk", "mae", "spearman", "ndcg_at_5")
 
@@ -84,7 +85,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _sources(recipe: Path | None, data: Path, files: list[Path]) -> list[PairSource]:
-    in_recipe: list[PairSource] = load_recipe(recipe, data)["pairs"] if recipe else []
+    in_recipe: list[PairSource] = load_recipe(recipe, data).pairs if recipe else []
     for source in in_recipe:
         if source.auxiliary:
             print(f"left out: {source.file.name}, which trains the output {source.auxiliary!r}")

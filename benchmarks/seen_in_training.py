@@ -1,7 +1,7 @@
 """One file of every pair a training recipe reads, for `qt-bert check --against`.
 
-    python benchmarks/seen_in_training.py RECIPE --data DATA --out seen.tsv
-    qt-bert check seen.tsv --against DATA/pairs/qbqtc_eval.jsonl
+python benchmarks/seen_in_training.py RECIPE --data DATA --out seen.tsv
+qt-bert check seen.tsv --against DATA/pairs/qbqtc_eval.jsonl
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from qt_bert.files import atomic_write
-from qt_bert.training.sources import load_recipe
+from qt_bert.training.recipes import load_recipe
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     seen: dict[tuple[str, str], None] = {}
-    for source in load_recipe(arguments.recipe, arguments.data)["pairs"]:
+    for source in load_recipe(arguments.recipe, arguments.data).pairs:
         pairs = source.read()
         seen |= dict.fromkeys((one_line(p.query), one_line(p.title)) for p in pairs)
         print(f"{source.file.name}: {len(pairs):,} rows")

@@ -69,13 +69,22 @@ class _Bar:
 
 @contextmanager
 def progress(
-    total: int | None, label: str, unit: str, *, done: int = 0, every: float = 15.0
+    total: int | None,
+    label: str,
+    unit: str,
+    *,
+    done: int = 0,
+    every: float = 15.0,
+    quiet: bool = False,
 ) -> Iterator[Progress]:
     """Report progress on standard error while the block runs.
 
     `total` may be None when it is not known; `done` units count as finished before the start (a
-    resumed run), so that rate and time left speak of this run only.
+    resumed run), so that rate and time left speak of this run only. `quiet` reports nothing.
     """
+    if quiet:
+        yield silent
+        return
     if sys.stderr.isatty():
         shown = _Bar(total, label, unit, done)
         try:

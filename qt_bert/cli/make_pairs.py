@@ -37,24 +37,16 @@ def make_pairs(
         return
     if recipe is None or out is None:
         raise ArgumentError("give --recipe FILE and --out FILE (or --list)")
-    from qt_bert.training.run_make_pairs import run_make_pairs
-    from qt_bert.training.sources import load_recipe
+    from qt_bert.training.recipes import load_recipe, typed
+    from qt_bert.training.run_make_pairs import MakeSettings, run_make_pairs
 
     stored = load_recipe(recipe, data)
-    settings = stored.get("settings", {})
     asked = {"per_rule": per_rule, "seed": seed}
-    settings |= {name: value for name, value in asked.items() if value is not None}
-    try:
-        counts = run_make_pairs(
-            stored["pairs"],
-            stored["text"],
-            stored["forbidden"],
-            out,
-            overwrite=overwrite,
-            **settings,
-        )
-    except TypeError as error:
-        raise ArgumentError(f"{recipe}: [settings] {error}") from error
+    values = stored.settings | {name: value for name, value in asked.items() if value is not None}
+    settings = typed(MakeSettings, values, f"{recipe} [settings]")
+    counts = run_make_pairs(
+        stored.pairs, stored.text, stored.forbidden, out, settings, overwrite=overwrite
+    )
     for name, count in counts.items():
         opening.say(f"{count:7,}  {name}")
     opening.say(f"{counts.total():,} pairs made: {out}")

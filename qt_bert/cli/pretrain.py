@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from qt_bert.cli import app, opening, options
 from qt_bert.cli.options import Overwrite, Resume
+from qt_bert.cli.train import over
 from qt_bert.errors import ArgumentError
 from qt_bert.shipped import PRETRAINED, shipped
 
@@ -33,7 +34,7 @@ def pretrain(
     recipe: options.Recipe = None,
     data: options.DataFolder = Path("."),
     init: Annotated[
-        Path | None,
+        str | None,
         typer.Option(help="Weights and tokenizer to go on from. [default: the pretrained one]"),
     ] = None,
     layers: Annotated[
@@ -62,28 +63,29 @@ def pretrain(
         "seed": seed,
         "compile": False if no_compile else None,
     }
-    from qt_bert.training.sources import load_recipe, one_for_each
+    from qt_bert.training.recipes import Recipe, load_recipe, typed
+    from qt_bert.training.sources import one_for_each
 
-    stored: dict[str, Any] = (
-        load_recipe(recipe, data) if recipe else {"pairs": [], "text": [], "settings": {}}
-    )
-    values = stored.get("settings", {}) | {k: v for k, v in given.items() if v is not None}
+    stored = load_recipe(recipe, data) if recipe else Recipe()
+    values = over(stored.settings, given)
     if "steps" not in values:
         raise ArgumentError("how long? give --steps N")
+    from qt_bert.encoder import resolve_folder
     from qt_bert.training.pretrain import PretrainSettings
     from qt_bert.training.pretrain_batches import BatchShape
     from qt_bert.training.run_pretrain import run_pretrain
 
-    try:
-        shape = BatchShape(**values.pop("shape", {}))
-        settings = PretrainSettings(shape=shape, **values)
-    except TypeError as error:
-        raise ArgumentError(f"{recipe}: [settings] {error}") from error
+    where = f"{stored.where} [settings]"
+    rows = values.pop("shape", {})
+    if not isinstance(rows, dict):
+        raise ArgumentError(f"{where}: shape must be a table, [settings.shape]")
+    values["shape"] = typed(BatchShape, rows, f"{where} shape")
+    settings = typed(PretrainSettings, values, where)
     with opening.resumable():
-        figures = run_pretrain(
-            init if init is not None else shipped(PRETRAINED),
-            stored["text"] + list(text or []),
-            stored["pairs"]
+        facts = run_pretrain(
+            resolve_folder(init if init is not None else shipped(PRETRAINED)),
+            stored.text + list(text or []),
+            stored.pairs
             + one_for_each(pairs, None, columns, no_header=no_header, max_rejects=max_rejects),
             out,
             settings,
@@ -92,6 +94,7 @@ def pretrain(
             resume=resume,
             overwrite=overwrite,
         )
+    figures = facts.get("figures", {})
     loss = figures.get("mlm_loss")
     opening.say(f"{figures.get('tokens', 0):,} tokens seen, MLM loss {loss}: {out}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,9 +12,6 @@ from qt_bert.cli import app, opening, options
 from qt_bert.cli.options import Overwrite, Resume
 from qt_bert.errors import ArgumentError
 from qt_bert.shipped import PRETRAINED, shipped
-
-if TYPE_CHECKING:
-    from qt_bert.training.sources import PairSource
 
 
 @app.command(rich_help_panel=options.TRAINING)
@@ -33,7 +30,7 @@ def train(
     recipe: options.Recipe = None,
     data: options.DataFolder = Path("."),
     base: Annotated[
-        Path | None, typer.Option(help="Encoder to start from. [default: the pretrained one]")
+        str | None, typer.Option(help="Encoder to start from. [default: the pretrained one]")
     ] = None,
     dev: Annotated[
         Path | None,
@@ -68,44 +65,45 @@ def train(
         "seed": seed,
         "compile": False if no_compile else None,
     }
-    from qt_bert.training.sources import PairSource, load_recipe, one_for_each
+    from qt_bert.training.recipes import Recipe, load_recipe
+    from qt_bert.training.sources import PairSource, one_for_each
 
-    stored: dict[str, Any] = load_recipe(recipe, data) if recipe else {"pairs": [], "settings": {}}
-    sources: list[PairSource] = stored["pairs"] + one_for_each(
+    stored = load_recipe(recipe, data) if recipe else Recipe()
+    sources = stored.pairs + one_for_each(
         pairs, grades, columns, no_header=no_header, max_rejects=max_rejects
     )
     if not sources:
         raise ArgumentError("nothing to train on: give --pairs FILE, or --recipe FILE")
+    judged = stored.dev
+    if dev is not None:
+        judged = PairSource(
+            dev,
+            columns=dev_columns,
+            grades=dev_grades,
+            no_header=no_header,
+            max_rejects=max_rejects,
+        )
+    from qt_bert.encoder import resolve_folder
+    from qt_bert.training.finetune import TuneSettings
+    from qt_bert.training.recipes import typed
     from qt_bert.training.run_train import TrainJob, run_train
 
-    if dev:
-        stored["dev"] = PairSource(dev, columns=dev_columns, grades=dev_grades)
-    unknown = set(stored.get("job", {})) - {"levels", "max_length", "stop_on"}
-    if unknown:
-        raise ArgumentError(f"{recipe}: [job] knows no {sorted(unknown)[0]!r}")
-    job = TrainJob(
-        base=base if base is not None else shipped(PRETRAINED),
-        sources=tuple(sources),
-        dev=stored.get("dev"),
-        **_kept({"levels": levels, "max_length": max_length, "stop_on": stop_on}, stored, "job"),
-    )
-    settings = _settings(_kept(given, stored, "settings"), recipe)
+    asked = {"levels": levels, "max_length": max_length, "stop_on": stop_on}
+    paths = {
+        "base": resolve_folder(base if base is not None else shipped(PRETRAINED)),
+        "sources": tuple(sources),
+        "dev": judged,
+    }
+    job = typed(TrainJob, over(stored.job, asked) | paths, f"{stored.where} [job]")
+    settings = typed(TuneSettings, over(stored.settings, given), f"{stored.where} [settings]")
     with opening.resumable():
         facts = run_train(job, out, settings, resume=resume, overwrite=overwrite)
     if facts:
         opening.say(json.dumps(facts["rows"], ensure_ascii=False))
-        opening.say(f"best {job.stop_on} {facts['best']:.4f} at step {facts['best_step']}: {out}")
+        best = "not defined" if facts["best"] is None else f"{facts['best']:.4f}"
+        opening.say(f"best {job.stop_on} {best} at step {facts['best_step']}: {out}")
 
 
-def _kept(given: dict[str, Any], stored: dict[str, Any], table: str) -> dict[str, Any]:
+def over(stored: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """The recipe's values under those given on the command line."""
-    return stored.get(table, {}) | {k: v for k, v in given.items() if v is not None}
-
-
-def _settings(values: dict[str, Any], recipe: Path | None) -> Any:
-    from qt_bert.training.finetune import TuneSettings
-
-    try:
-        return TuneSettings(**values)
-    except TypeError as error:
-        raise ArgumentError(f"{recipe}: [settings] {error}") from error
+    return stored | {name: value for name, value in given.items() if value is not None}

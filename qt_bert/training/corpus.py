@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from qt_bert.errors import PairFileError
 from qt_bert.files import atomic_write, sha256_file
 from qt_bert.progress import progress
 from qt_bert.training.sources import PairSource
@@ -62,8 +63,11 @@ def load_corpus(
                 return Corpus(first, second, third, key)
     encode = _encoder(tokenizer_folder)
     fragments = encode(line for shard in shards for line in text_lines(shard))
+    if not len(fragments):
+        raise PairFileError(f"{', '.join(map(str, shards))}: no line of text to train on")
     matched = [(p.query, p.title) for source in pairs for p in source.read()]
-    first, second = encode(q for q, _ in matched), encode(t for _, t in matched)
+    first = encode((q for q, _ in matched), True)
+    second = encode((t for _, t in matched), True)
     corpus = Corpus(fragments, first, second, key)
     with atomic_write(cache) as temporary, open(temporary, "wb") as handle:
         np.savez(
@@ -83,11 +87,11 @@ def _key(tokenizer_folder: Path, shards: list[Path], pairs: list[PairSource]) ->
     for shard in shards:
         digest.update(sha256_file(shard).encode())
     for source in pairs:
-        digest.update(f"{sha256_file(source.file)} {source}".encode())
+        digest.update(source.options_key.encode())
     return digest.hexdigest()
 
 
-def _encoder(tokenizer_folder: Path) -> Callable[[Iterable[str]], TokenStore]:
+def _encoder(tokenizer_folder: Path) -> Callable[..., TokenStore]:
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
@@ -95,15 +99,16 @@ def _encoder(tokenizer_folder: Path) -> Callable[[Iterable[str]], TokenStore]:
     tokenizer.no_padding()
     dtype = np.uint16 if tokenizer.get_vocab_size() <= 2**16 else np.int32
 
-    def encode(texts: Iterable[str]) -> TokenStore:
+    def encode(texts: Iterable[str], keep_empty: bool = False) -> TokenStore:
         parts: list[np.ndarray] = []
         lengths: list[int] = [0]
         stream = iter(texts)
         with progress(None, "tokenising", "texts") as shown:
             while block := list(islice(stream, 20_000)):
                 for encoding in tokenizer.encode_batch_fast(block, add_special_tokens=False):
-                    parts.append(np.array(encoding.ids, dtype))
-                    lengths.append(len(encoding.ids))
+                    if encoding.ids or keep_empty:
+                        parts.append(np.array(encoding.ids, dtype))
+                        lengths.append(len(encoding.ids))
                 shown.advance(len(block))
         ids = np.concatenate(parts) if parts else np.zeros(0, dtype)
         return TokenStore(ids, np.cumsum(lengths, dtype=np.int64))

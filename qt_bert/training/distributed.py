@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 @dataclass(frozen=True)
 class World:
-    """This process among `size`; rank 0 alone writes files and speaks."""
+    """This process among `size`; rank 0 alone judges, writes files and shows progress."""
 
     rank: int = 0
     size: int = 1
@@ -36,13 +36,22 @@ class World:
         if self.size > 1:
             dist.barrier()
 
-    def agree(self, value: float) -> float:
-        """Rank 0's value, everywhere."""
+    def total(self, value: float) -> float:
+        """The sum of all processes' values."""
         if self.size == 1:
             return value
         shared = torch.tensor([value], dtype=torch.float64)
-        dist.broadcast(shared, 0)
+        dist.all_reduce(shared)
         return float(shared)
+
+    def agree(self, judged: tuple[float, float] | None) -> tuple[float | None, float | None]:
+        """Rank 0's two numbers, everywhere; (None, None) where it has none."""
+        if self.size > 1:
+            known = judged is not None
+            shared = torch.tensor([known, *(judged or (0.0, 0.0))], dtype=torch.float64)
+            dist.broadcast(shared, 0)
+            judged = (float(shared[1]), float(shared[2])) if shared[0] else None
+        return judged or (None, None)
 
 
 @contextmanager

@@ -51,6 +51,7 @@ class Standing:
 
     step: int = 0
     best: float | None = None
+    merit: float | None = None
     best_step: int = 0
     stale: int = 0
     losses: int = 0
@@ -58,7 +59,8 @@ class Standing:
 
 
 class Tuner:
-    """One run in a folder. `judge` maps the model to the figure to maximise, named `figure` in the log.
+    """One run in a folder. `judge` maps the model to the dev figure (named `figure` in the log) and its
+    merit, the number to maximise; None where it is not defined.
 
     A state in `out` is taken up, with the same result as a run that was never stopped
     (RunFolderError where it belongs to other settings, or another `identity`: hashes of the base
@@ -72,7 +74,7 @@ class Tuner:
         layout: BatchLayout,
         settings: TuneSettings,
         out: Path,
-        judge: Callable[[Any], float | None],
+        judge: Callable[[Any], tuple[float, float] | None],
         world: World,
         *,
         figure: str = "qwk",
@@ -107,7 +109,9 @@ class Tuner:
     def run(self) -> dict[str, torch.Tensor]:
         """Train to the end; returns the float32 state dict of the best-judged classifier."""
         at, settings = self.standing, self.settings
-        with progress(len(self.plans), "training", "steps", done=at.step) as shown:
+        with progress(
+            len(self.plans), "training", "steps", done=at.step, quiet=not self.world.leads
+        ) as shown:
             while at.step < len(self.plans) and not 0 < settings.patience <= at.stale:
                 loss = self._step(self.plans[at.step])
                 at.step += 1
@@ -116,12 +120,10 @@ class Tuner:
                     self._judge()
                 if at.step % settings.save_every == 0 or at.step in self.judged_at:
                     self._save()
-                shown.advance(1, f"loss {loss:.3f}" + (f", best {at.best:.3f}" if at.best else ""))
-        return {
-            name.removeprefix("model."): value
-            for name, value in self.best.items()
-            if name.startswith("model.")
-        }
+                best = "" if at.best is None else f", best {at.best:.3f}"
+                shown.advance(1, f"loss {loss:.3f}{best}")
+        kept = self.best or self.masters.float32_state(self.model)  # no judgement was defined
+        return {n.removeprefix("model."): v for n, v in kept.items() if n.startswith("model.")}
 
     def _step(self, plan: BatchPlan) -> float:
         world, steps = self.world, len(self.plans)
@@ -130,25 +132,25 @@ class Tuner:
         loss.backward()
         warmup = max(1, int(self.settings.warmup * steps))
         self.masters.step(linear_schedule(self.standing.step, warmup=warmup, total=steps), world)
-        return float(loss.detach())
+        return world.total(float(loss.detach()))
 
     def _judge(self) -> None:
         at = self.standing
-        figure: float | None = None
+        judged: tuple[float, float] | None = None
         if self.world.leads:
             self.model.eval()
             with torch.inference_mode():
-                figure = self.judge(self.model.model)
+                judged = self.judge(self.model.model)
             self.model.train()
-        agreed = self.world.agree(float("-inf") if figure is None else figure)
+        value, merit = self.world.agree(judged)
         at.stale += 1
-        if at.best is None or agreed > at.best:
-            at.best, at.best_step, at.stale = max(agreed, -1e9), at.step, 0
+        if merit is not None and (at.merit is None or merit > at.merit):
+            at.best, at.merit, at.best_step, at.stale = value, merit, at.step, 0
             self.best = self.masters.float32_state(self.model)
         if self.log is not None:
             mean = at.loss_sum / max(1, at.losses)
             self.log.add(
-                {"step": at.step, "train_loss": round(mean, 5), f"dev_{self.figure}": figure}
+                {"step": at.step, "train_loss": round(mean, 5), f"dev_{self.figure}": value}
             )
         at.losses, at.loss_sum = 0, 0.0
 
@@ -179,6 +181,8 @@ def check_settings(settings: TuneSettings) -> None:
         raise ArgumentError(f"--dtype {settings.dtype!r}: choose from {', '.join(DTYPES)}")
     if not 0 < settings.lr < 1:
         raise ArgumentError(f"--lr {settings.lr}: give a rate between 0 and 1, such as 3e-4")
+    if settings.seed < 0:
+        raise ArgumentError(f"--seed {settings.seed}: give 0 or more")
 
 
 def _judged_at(epoch_steps: list[int], evaluations: int) -> set[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -39,17 +40,20 @@ class TrainingSet:
 
 
 def training_set(
-    sources: Sequence[PairSource], tokenizer: PairTokenizer, levels: int | None
+    sources: Sequence[PairSource],
+    tokenizer: PairTokenizer,
+    levels: int | None,
+    rejects: Path | None = None,
 ) -> TrainingSet:
     """Read and tokenise `sources`.
 
     `levels` = K trains ordered levels 0 … K − 1 instead of grades. Raises PairFileError where a
-    source gives no row or a label that is no grade, ArgumentError where levels and auxiliary
-    outputs are asked for together.
+    source gives no row or too many bad ones (listed in the folder `rejects`), ArgumentError where
+    levels and auxiliary outputs are asked for together.
     """
     if levels and any(source.auxiliary for source in sources):
         raise ArgumentError("--levels trains one output; leave the auxiliary sources out")
-    read = [(source, _pairs(source)) for source in sources]
+    read = [(s, _pairs(s, levels, rejects, number)) for number, s in enumerate(sources, 1)]
     auxiliaries = _auxiliaries(read)
     outputs = list(auxiliaries)
     examples: list[LabelledExample] = []
@@ -66,7 +70,7 @@ def training_set(
                 output = outputs.index(source.auxiliary)
                 place = (output, auxiliaries[source.auxiliary].index(pair.label or ""))
             else:
-                allowed, place = allowed_outputs(pair, source, levels), (-1, 0)
+                allowed, place = _allowed(pair, levels), (-1, 0)
             examples.append(
                 LabelledExample(
                     np.array(tokens.input_ids),
@@ -89,8 +93,9 @@ def _digest(examples: Sequence[LabelledExample]) -> str:
     return digest.hexdigest()
 
 
-def _pairs(source: PairSource) -> list[Pair]:
-    pairs = source.read()
+def _pairs(source: PairSource, levels: int | None, rejects: Path | None, number: int) -> list[Pair]:
+    listed = rejects / f"rejects-{number}.tsv" if rejects else None
+    pairs = source.read(levels=levels, labelled=True, rejects_path=listed)
     if not pairs:
         raise PairFileError(f"{source.file}: no row is left to train on; check labels and exclude")
     return pairs
@@ -104,13 +109,6 @@ def _auxiliaries(read: list[tuple[PairSource, list[Pair]]]) -> dict[str, list[st
     return {name: sorted(found) for name, found in labels.items()}
 
 
-def allowed_outputs(pair: Pair, source: PairSource, levels: int | None) -> np.ndarray:
-    """1 at each output the pair's label may mean. Raises PairFileError for a label that is none."""
-    where = f"{source.file}, line {pair.line}: label {pair.label!r}"
-    if levels:
-        if pair.label is None or not pair.label.isdigit() or int(pair.label) >= levels:
-            raise PairFileError(f"{where} is no level; --levels {levels} wants 0 … {levels - 1}")
-        return np.eye(levels, dtype=np.float32)[int(pair.label)]
-    if pair.grades is None:
-        raise PairFileError(f"{where} is no grade; say what it means with --grades")
-    return np.isin(GRADES, pair.grades).astype(np.float32)
+def _allowed(pair: Pair, levels: int | None) -> np.ndarray:
+    """1 at each output the pair's label may mean."""
+    return np.isin(range(1, (levels or len(GRADES)) + 1), pair.grades or ()).astype(np.float32)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import torch
 from torch import nn
 
@@ -26,7 +24,6 @@ class MasterWeights:
         weight_decay: float = 0.01,
         betas: tuple[float, float] = (0.9, 0.98),
         clip: float = 1.0,
-        lr_scale: Iterable[tuple[str, float]] = (),
     ) -> None:
         named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         self.names = [n for n, _ in named]
@@ -38,14 +35,13 @@ class MasterWeights:
             self.masters = list(self.params)
         self.clip = clip
         self.lr = lr
-        scales = dict(lr_scale)
-        groups: dict[tuple[float, float], list[torch.Tensor]] = {}
-        for name, master in zip(self.names, self.masters, strict=True):
-            scale = next((s for k, s in scales.items() if name.startswith(k)), 1.0)
-            decay = weight_decay if master.ndim > 1 else 0.0
-            groups.setdefault((decay, scale), []).append(master)
+        matrices = [m for m in self.masters if m.ndim > 1]
+        vectors = [m for m in self.masters if m.ndim <= 1]
         self.optimizer = torch.optim.AdamW(
-            [{"params": g, "weight_decay": d, "scale": s} for (d, s), g in groups.items()],
+            [
+                {"params": matrices, "weight_decay": weight_decay},
+                {"params": vectors, "weight_decay": 0.0},
+            ],
             lr=lr,
             betas=betas,
             eps=1e-6,
@@ -55,7 +51,7 @@ class MasterWeights:
     def step(self, factor: float, world: World | None = None) -> float:
         """Sum over processes, clip, update at rate lr × `factor`. Returns the gradient's norm."""
         for group in self.optimizer.param_groups:
-            group["lr"] = self.lr * factor * group["scale"]
+            group["lr"] = self.lr * factor
         if not self.shared:
             for master, param in zip(self.masters, self.params, strict=True):
                 master.grad = None if param.grad is None else param.grad.float()

@@ -47,6 +47,8 @@ def new_model(
 
     Raises ArgumentError where `hidden` is not a multiple of `heads`.
     """
+    if min(layers, heads, hidden) < 1:
+        raise ArgumentError("--layers, --heads and --hidden must be 1 or more")
     if hidden % heads:
         raise ArgumentError(f"--hidden {hidden} is not a multiple of --heads {heads}")
     torch.manual_seed(seed)
@@ -108,7 +110,7 @@ def pretrain(
     settings: PretrainSettings,
     out: Path,
     *,
-    save: Callable[[dict[str, torch.Tensor]], None],
+    save: Callable[[dict[str, torch.Tensor], dict[str, Any]], None],
     stop_at: int | None = None,
     identity: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -116,7 +118,7 @@ def pretrain(
 
     `stop_at` ends the run before its schedule does.
 
-    `save` receives the float32 state dict at the end. Returns the last averaged figures. The log
+    `save` receives the float32 state dict and the last figures. Returns the last averaged figures. The log
     is `out/log.jsonl`; the state is replaced every `save_every` steps, so that a kill costs at most
     these. Raises RunFolderError where `out` holds a run with other settings.
     """
@@ -163,18 +165,32 @@ def pretrain(
                 values = {"settings": asked, "step": step + 1, "tokens": tokens}
                 save_state(out, masters.tensors(), values)
             shown.advance(1, f"loss {figures.get('mlm_loss', 0):.3f}" if figures else "")
-    save(masters.float32_state(model))
+    save(masters.float32_state(model), figures)
     return figures
 
 
 def check_settings(settings: PretrainSettings, stop_at: int | None = None) -> None:
     """Raise ArgumentError for a setting that cannot be meant."""
-    counts = {"--steps": settings.steps, "save_every": settings.save_every, "--stop-at": stop_at}
+    counts = {
+        "--steps": settings.steps,
+        "--stop-at": stop_at,
+        "--warmup": settings.warmup,
+        "save_every": settings.save_every,
+        "log_every": settings.log_every,
+    }
     for name, count in counts.items():
         if count is not None and count < 1:
             raise ArgumentError(f"{name} is {count}; it must be 1 or more")
     if settings.dtype not in DTYPES:
         raise ArgumentError(f"--dtype {settings.dtype!r}: choose from {', '.join(DTYPES)}")
+    if not 0 < settings.lr < 1 or settings.seed < 0:
+        raise ArgumentError("--lr must lie between 0 and 1, --seed at 0 or above")
+    shape = settings.shape
+    if not 8 <= shape.short <= shape.long <= shape.slots:
+        raise ArgumentError(
+            f"shape: rows of {shape.short} and {shape.long} tokens in {shape.slots} slots; give "
+            "8 ≤ short ≤ long ≤ slots"
+        )
 
 
 def _figures(

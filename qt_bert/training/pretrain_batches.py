@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -23,6 +24,11 @@ class Special:
     pad: int
     mask: int
     vocabulary: int
+
+    @cached_property
+    def ordinary(self) -> np.ndarray:
+        """The ids a masked character may be swapped for."""
+        return np.setdiff1d(np.arange(self.vocabulary), [self.cls, self.sep, self.pad, self.mask])
 
 
 @dataclass(frozen=True)
@@ -185,7 +191,7 @@ def _masked(
     kind = rng.random(len(chosen))
     ids[chosen[kind < 0.8]] = special.mask
     swapped = chosen[kind >= 0.9]
-    ids[swapped] = rng.integers(special.mask + 1, special.vocabulary, len(swapped))
+    ids[swapped] = rng.choice(special.ordinary, len(swapped))
     examples = shape.slots // 4
     belongs = np.array([e.belongs for row in group for e in row], np.int64)
     return PretrainBatch(

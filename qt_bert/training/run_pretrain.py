@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from transformers import BertForPreTraining
-from transformers.utils import logging as hf_logging
 
 from qt_bert.encoder import ModelLabels, ModelSettings, open_tokenizer, save_checkpoint
 from qt_bert.encoder.manifest import weights_sha256
+from qt_bert.encoder.tuning import open_for_pretraining
 from qt_bert.encoder.verify import verify_folder
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.files import sha256_file
@@ -20,6 +20,7 @@ from qt_bert.training.pretrain import PretrainSettings, check_settings, new_mode
 from qt_bert.training.pretrain_batches import Special
 from qt_bert.training.sources import PairSource
 from qt_bert.training.workspace import (
+    close_workspace,
     finished_facts,
     is_finished,
     open_workspace,
@@ -51,24 +52,28 @@ def run_pretrain(
 ) -> dict[str, Any]:
     """Pretrain from `init` (weights and tokenizer; with `shape` only its tokenizer) into `out`.
 
-    Returns the last figures of the log, which is copied into `out`. Raises ArgumentError without
+    Returns what the run was and the last figures of its log. Raises ArgumentError without
     text, CheckpointError for a folder that is no BERT, RunFolderError as `open_workspace` does.
     """
     if not shards:
         raise ArgumentError("pretraining needs text: give --text SHARD or a --recipe with `text`")
     check_settings(settings, stop_at)
+    verify_folder(init)
+    asked = {
+        "init": weights_sha256(init) if shape is None else None,
+        "tokenizer": sha256_file(init / "tokenizer.json"),
+        "size": None if shape is None else asdict(shape),
+        "settings": asdict(settings),
+        "stop_at": stop_at,
+        "text": [sha256_file(shard) for shard in shards],
+        "pairs": [source.options_key for source in pairs],
+    }
     if resume and is_finished(out):
-        return finished_facts(out)
+        return finished_facts(out, asked)
     work = open_workspace(out, resume=resume, overwrite=overwrite)
     tokenizer = open_tokenizer(init)
     corpus = load_corpus(init, shards, pairs, work / "corpus.npz")
-    special = Special(
-        cls=tokenizer.cls_token_id,
-        sep=tokenizer.sep_token_id,
-        pad=tokenizer.pad_token_id,
-        mask=tokenizer.mask_token_id,
-        vocabulary=len(tokenizer),
-    )
+    special = _special(tokenizer, init)
     model = _model(init, shape, special, settings.seed)
     if settings.shape.long > model.config.max_position_embeddings:
         raise ArgumentError(
@@ -76,59 +81,57 @@ def run_pretrain(
             f"{model.config.max_position_embeddings}"
         )
 
-    def save(state: dict[str, torch.Tensor]) -> None:
-        facts = {
-            "schema": 1,
-            "init": init.name if shape is None else None,
-            "text": [shard.name for shard in shards],
-            "fragments": len(corpus.fragments),
-            "pairs": len(corpus.first),
-            "settings": asdict(settings),
-            "stop_at": stop_at,
-        }
-        texts = training_texts(work, facts)
-        card = ModelSettings(ModelLabels(0, None), settings.shape.long)
+    facts = {
+        "schema": 1,
+        "init": init.name if shape is None else None,
+        "text": [shard.name for shard in shards],
+        "fragments": len(corpus.fragments),
+        "pairs": len(corpus.first),
+        "asked": asked,
+    }
+
+    def save(state: dict[str, torch.Tensor], figures: dict[str, Any]) -> None:
         save_checkpoint(
             out,
             model.float(),
             tokenizer,
             state=state,
-            settings=card,
-            texts=texts,
-            overwrite=overwrite,
+            settings=ModelSettings(ModelLabels(0, None), settings.shape.long),
+            texts=training_texts(work, facts | {"figures": figures}),
+            overwrite=True,  # the workspace was opened for it
         )
 
-    identity = {"init": sha256_file(init / "tokenizer.json"), "corpus": corpus.sha256}
-    if shape is None:
-        identity["init"] = weights_sha256(init)
-    return pretrain(
-        model, corpus, special, settings, work, save=save, stop_at=stop_at, identity=identity
+    identity = {k: v for k, v in asked.items() if k in ("init", "tokenizer", "size")}
+    figures = pretrain(
+        model,
+        corpus,
+        special,
+        settings,
+        work,
+        save=save,
+        stop_at=stop_at,
+        identity=identity | {"corpus": corpus.sha256},
     )
+    close_workspace(out)
+    return facts | {"figures": figures}
+
+
+def _special(tokenizer: Any, init: Path) -> Special:
+    ids = {name: getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "pad", "mask")}
+    absent = [name for name, number in ids.items() if number is None]
+    if absent:
+        raise CheckpointError(f"{init}: the tokenizer has no [{absent[0].upper()}] token")
+    return Special(**ids, vocabulary=len(tokenizer))
 
 
 def _model(init: Path, shape: NewShape | None, special: Special, seed: int) -> BertForPreTraining:
-    if shape is not None:
-        return new_model(
-            vocabulary=special.vocabulary,
-            layers=shape.layers,
-            heads=shape.heads,
-            hidden=shape.hidden,
-            positions=shape.positions,
-            seed=seed,
-        )
-    config, family = verify_folder(init)
-    if family.model_type != "bert":
-        raise CheckpointError(
-            f"{init}: pretraining goes on from a BERT, not {config['model_type']}"
-        )
-    hf_logging.disable_progress_bar()
-    loaded: Any = BertForPreTraining.from_pretrained(
-        init, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
+    if shape is None:
+        return open_for_pretraining(init)
+    return new_model(
+        vocabulary=special.vocabulary,
+        layers=shape.layers,
+        heads=shape.heads,
+        hidden=shape.hidden,
+        positions=shape.positions,
+        seed=seed,
     )
-    model, info = loaded
-    if info["missing_keys"]:
-        raise CheckpointError(
-            f"{init}: weights are missing ({sorted(info['missing_keys'])[0]}); pretraining goes on "
-            "from a BertForPreTraining folder"
-        )
-    return cast(BertForPreTraining, model)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from qt_bert.encoder import (
     Checkpoint,
@@ -19,6 +18,7 @@ from qt_bert.encoder import (
 )
 from qt_bert.encoder.card import MAX_LENGTH
 from qt_bert.encoder.manifest import weights_sha256
+from qt_bert.encoder.verify import verify_folder
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.evaluation import METRICS
 from qt_bert.pairs import GRADES, Pair, PairTokenizer
@@ -27,10 +27,11 @@ from qt_bert.scoring.judge import judge_logits
 from qt_bert.training.distributed import World, world
 from qt_bert.training.finetune import Tuner, TuneSettings, check_settings
 from qt_bert.training.finetune_batches import BatchLayout, buckets_for
-from qt_bert.training.labelled import TrainingSet, allowed_outputs, training_set
+from qt_bert.training.labelled import TrainingSet, training_set
 from qt_bert.training.sources import PairSource
 from qt_bert.training.tuning_model import TuningModel
 from qt_bert.training.workspace import (
+    close_workspace,
     finished_facts,
     is_finished,
     open_workspace,
@@ -70,25 +71,31 @@ def run_train(
     counts) and `training_log.jsonl`. Raises PairFileError, ArgumentError, CheckpointError for what
     cannot be read, RunFolderError as `open_workspace` does.
     """
-    if job.stop_on not in METRICS:
-        raise ArgumentError(f"--stop-on {job.stop_on!r}: choose from {', '.join(METRICS)}")
+    check_job(job)
     check_settings(settings)
     with world() as group:
         if resume and is_finished(out):
-            return finished_facts(out)
+            return finished_facts(out, _asked(job, settings))
         if group.leads:
             open_workspace(out, resume=resume, overwrite=overwrite)
         group.wait()
-        return _train(job, out, settings, group, overwrite=overwrite)
+        return _train(job, out, settings, group)
 
 
-def _train(
-    job: TrainJob, out: Path, settings: TuneSettings, group: World, *, overwrite: bool
-) -> dict[str, Any]:
+def check_job(job: TrainJob) -> None:
+    """Raise ArgumentError for what cannot be meant."""
+    if job.stop_on not in METRICS:
+        raise ArgumentError(f"--stop-on {job.stop_on!r}: choose from {', '.join(METRICS)}")
+    if job.levels is not None and job.levels < 2:
+        raise ArgumentError(f"--levels {job.levels}: a classifier tells at least two levels apart")
+
+
+def _train(job: TrainJob, out: Path, settings: TuneSettings, group: World) -> dict[str, Any]:
     work = workspace_of(out)
+    verify_folder(job.base)
     tokenizer = open_tokenizer(job.base)
-    kept, dev = _sources_and_dev(job)
-    data = training_set(kept, PairTokenizer(tokenizer, job.max_length), job.levels)
+    sources, dev = _sources_and_dev(job)
+    data = training_set(sources, PairTokenizer(tokenizer, job.max_length), job.levels, work)
     labels = _labels(job.levels)
     model = TuningModel.open(job.base, labels.logits, data.auxiliaries, settings.seed)
     longest = positions_of(model.model.config)
@@ -107,13 +114,12 @@ def _train(
         _judge(view, dev, job.stop_on),
         group,
         figure=job.stop_on,
-        identity={"base": weights_sha256(job.base), "data": data.sha256, "stop_on": job.stop_on},
+        identity=_identity(job, data, dev),
     )
-    facts = _facts(job, settings, data, len(dev), tuner)
     state = tuner.run()
     if not group.leads:
         return {}
-    facts |= _reached(tuner)
+    facts = _facts(job, data, len(dev), tuner) | {"asked": _asked(job, settings)}
     save_checkpoint(
         out,
         model.model.float(),
@@ -121,9 +127,33 @@ def _train(
         state=state,
         settings=card,
         texts=training_texts(work, facts),
-        overwrite=overwrite,
+        overwrite=True,  # the workspace was opened for it
     )
+    close_workspace(out)
     return facts
+
+
+def _asked(job: TrainJob, settings: TuneSettings) -> dict[str, Any]:
+    """What a finished folder is compared with when it is asked to go on."""
+    return asdict(settings) | {
+        "base": weights_sha256(job.base),
+        "sources": [source.options_key for source in job.sources],
+        "dev": job.dev.options_key if job.dev else None,
+        "levels": job.levels,
+        "max_length": job.max_length,
+        "stop_on": job.stop_on,
+    }
+
+
+def _identity(job: TrainJob, data: TrainingSet, dev: list[Pair]) -> dict[str, Any]:
+    judged = "\n".join(f"{p.query}\t{p.title}\t{p.grades}" for p in dev)
+    return {
+        "base": weights_sha256(job.base),
+        "data": data.sha256,
+        "dev": hashlib.sha256(judged.encode()).hexdigest(),
+        "stop_on": job.stop_on,
+        "max_length": job.max_length,
+    }
 
 
 def _labels(levels: int | None) -> ModelLabels:
@@ -133,14 +163,13 @@ def _labels(levels: int | None) -> ModelLabels:
 def _sources_and_dev(job: TrainJob) -> tuple[list[PairSource], list[Pair]]:
     """The sources to train on, and the pairs early stopping is judged on."""
     if job.dev is not None:
-        dev = [_judged_pair(pair, job.dev, job.levels) for pair in job.dev.read()]
-        return list(job.sources), dev
+        return list(job.sources), job.dev.read(levels=job.levels, labelled=True)
     sources = [replace(source, tenth="left out") for source in job.sources]
     dev = [
-        _judged_pair(pair, source, job.levels)
+        pair
         for source in job.sources
         if not source.auxiliary
-        for pair in replace(source, tenth="alone").read()
+        for pair in replace(source, tenth="alone").read(levels=job.levels, labelled=True)
     ]
     if not dev:
         raise PairFileError(
@@ -149,38 +178,33 @@ def _sources_and_dev(job: TrainJob) -> tuple[list[PairSource], list[Pair]]:
     return sources, dev
 
 
-def _judged_pair(pair: Pair, source: PairSource, levels: int | None) -> Pair:
-    """The pair with its label as a set of grades, or of one level counted from 1."""
-    allowed = allowed_outputs(pair, source, levels)
-    return replace(pair, grades=tuple(int(i) + 1 for i in np.flatnonzero(allowed)))
-
-
 def _layout(model: TuningModel, tokenizer: Any, max_length: int, slots: int) -> BatchLayout:
     pad = int(tokenizer.pad_token_id)
     first = pad + 1 if "roberta" in model.family.model_type else 0
     return BatchLayout(buckets_for(max_length), slots, pad, first)
 
 
-def _judge(view: Checkpoint, dev: list[Pair], metric: str) -> Callable[[Any], float | None]:
-    """The dev figure, turned so that more is better; None where it is not defined."""
+def _judge(
+    view: Checkpoint, dev: list[Pair], metric: str
+) -> Callable[[Any], tuple[float, float] | None]:
+    """(dev figure, its merit: more is better), or None where the metric is not defined."""
     texts = [(p.query, p.title) for p in dev]
-    better = {
+    merit: dict[str, Callable[[float], float]] = {
         "higher": lambda value: value,
         "lower": lambda value: -value,
         "zero": lambda value: -abs(value),
-    }[METRICS[metric].direction]
+    }
 
-    def judge(model: Any) -> float | None:
+    def judge(model: Any) -> tuple[float, float] | None:
         logits = Scorer(replace(view, model=model)).logits(texts)
         value = METRICS[metric].value(judge_logits(logits, dev, view.settings.labels))
-        return None if value is None else float(better(value))
+        return None if value is None else (value, merit[METRICS[metric].direction](value))
 
     return judge
 
 
-def _facts(
-    job: TrainJob, settings: TuneSettings, data: TrainingSet, dev: int, tuner: Tuner
-) -> dict[str, Any]:
+def _facts(job: TrainJob, data: TrainingSet, dev: int, tuner: Tuner) -> dict[str, Any]:
+    at = tuner.standing
     return {
         "schema": 1,
         "base": job.base.name,
@@ -189,14 +213,8 @@ def _facts(
         "truncated": data.truncated,
         "auxiliary": data.auxiliaries,
         "dev_pairs": dev,
-        "stop_on": job.stop_on,
-        "levels": job.levels,
-        "max_length": job.max_length,
         "planned_steps": len(tuner.plans),
-        "settings": asdict(settings),
+        "steps": at.step,
+        "best": at.best,
+        "best_step": at.best_step,
     }
-
-
-def _reached(tuner: Tuner) -> dict[str, Any]:
-    at = tuner.standing
-    return {"best": at.best, "best_step": at.best_step, "steps": at.step}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs import GradeMap, Pair, PairReader, ReaderOptions
+from qt_bert.files import sha256_file
+from qt_bert.pairs import GradeMap, LevelMap, Pair, PairReader, ReaderOptions
+from qt_bert.pairs.grades import LabelScheme
 
 
 @dataclass(frozen=True)
@@ -37,21 +38,45 @@ class PairSource:
     no_header: bool = False
     max_rejects: float = 0.01
 
-    def read(self) -> list[Pair]:
-        """The rows this source gives. Raises PairFileError as the reader does."""
+    def read(
+        self,
+        *,
+        levels: int | None = None,
+        labelled: bool = False,
+        rejects_path: Path | None = None,
+    ) -> list[Pair]:
+        """The rows this source gives; `levels` = K reads labels as 0 … K − 1 instead of grades.
+
+        `labelled` rejects rows without a readable label (an auxiliary source: without any). Raises
+        PairFileError as the reader does.
+        """
         options = ReaderOptions(
             self.columns or None, self.no_header, self.grades or None, self.max_rejects
         )
-        reader = options.open(self.file, default_map=GradeMap.identity())
-        barred = {q for other in self.exclude for q in _queries(other)}
+        scheme: LabelScheme = LevelMap.parse(str(levels)) if levels else GradeMap.identity()
+        reader = options.open(
+            self.file,
+            default_map=scheme,
+            grade_required=labelled and not self.always and not self.auxiliary,
+            rejects_path=rejects_path,
+        )
+        barred = {query for other in self.exclude for query in _queries(other)}
         fixed = GradeMap.parse(f"any={self.always}").sets["any"] if self.always else None
         return [
             replace(pair, grades=fixed) if fixed else pair
             for pair in reader
             if (not self.labels or pair.label in self.labels)
             and pair.query not in barred
+            and not (labelled and self.auxiliary and pair.label is None)
             and (not self.tenth or _in_tenth(pair.query) == (self.tenth == "alone"))
         ]
+
+    @property
+    def options_key(self) -> str:
+        """What the rows depend on beside the bytes of the files."""
+        kept = {f.name: getattr(self, f.name) for f in fields(self)}
+        files = [sha256_file(path) for path in (self.file, *self.exclude)]
+        return repr((files, {k: v for k, v in kept.items() if k not in ("file", "exclude")}))
 
 
 def _in_tenth(query: str) -> bool:
@@ -59,53 +84,9 @@ def _in_tenth(query: str) -> bool:
     return hashlib.sha256(query.encode()).digest()[0] < 26
 
 
-def _queries(path: Path) -> set[str]:
-    return {pair.query for pair in PairReader(path)}
-
-
-def load_recipe(path: Path, data: Path) -> dict[str, Any]:
-    """A TOML recipe with its relative file names resolved under `data`.
-
-    `[[pairs]]` tables and `[dev]` become `PairSource` objects, `text` a list of shard paths (globs
-    allowed), `forbidden` a list of files; `[settings]` and `[job]` stay as they are.
-    Raises ArgumentError naming the key that cannot be meant, or the file that is missing.
-    """
-    try:
-        with open(path, "rb") as handle:
-            recipe = tomllib.load(handle)
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise ArgumentError(f"{path}: not a readable recipe ({error})") from error
-    recipe["pairs"] = [_source(table, path, data) for table in recipe.get("pairs", [])]
-    if "dev" in recipe:
-        recipe["dev"] = _source(recipe["dev"], path, data)
-    shards: list[Path] = []
-    for pattern in recipe.get("text", []):
-        found = sorted(data.glob(pattern))
-        if not found:
-            raise ArgumentError(f"{path}: no file matches {pattern!r} under {data}")
-        shards += found
-    recipe["text"] = shards
-    recipe["forbidden"] = [_existing(data / name, path) for name in recipe.get("forbidden", [])]
-    return recipe
-
-
-def _source(table: Mapping[str, Any], recipe: Path, data: Path) -> PairSource:
-    known = {f.name for f in fields(PairSource)}
-    unknown = sorted(set(table) - known)
-    if unknown or "file" not in table:
-        what = f"unknown key {unknown[0]!r}" if unknown else "a [[pairs]] table without `file`"
-        raise ArgumentError(f"{recipe}: {what}; a table knows {', '.join(sorted(known))}")
-    values = dict(table)
-    values["file"] = _existing(data / values["file"], recipe)
-    values["labels"] = tuple(str(label) for label in values.get("labels", ()))
-    values["exclude"] = tuple(_existing(data / name, recipe) for name in values.get("exclude", ()))
-    return PairSource(**values)
-
-
-def _existing(path: Path, recipe: Path) -> Path:
-    if not path.exists():
-        raise ArgumentError(f"{recipe}: {path} does not exist; give the data's folder with --data")
-    return path
+@cache
+def _queries(path: Path) -> frozenset[str]:
+    return frozenset(pair.query for pair in PairReader(path))
 
 
 def one_for_each(

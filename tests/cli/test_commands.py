@@ -99,27 +99,33 @@ def test_report_is_drawn_reused_and_redone(run, checkpoint_of, pair_file, tmp_pa
     assert "ran: evaluation" in run(*arguments, "--resume", "--seed", "1").err
 
 
-@pytest.mark.parametrize("processes", [2])
-def test_training_on_two_processes_equals_one(checkpoint_of, pair_file, tmp_path, processes):
+def test_training_on_two_processes_equals_one(checkpoint_of, pair_file, tmp_path):
     import torch
     from safetensors.torch import load_file
 
-    def command(out: Path) -> list[str]:
-        return [
-            "train", "--base", str(checkpoint_of()), "--pairs", str(pair_file), "--dev",
-            str(pair_file), "--epochs", "2", "--slots", "96", "--max-length", "48", "--dtype",
-            "float32", "--no-compile", "--out", str(out),
-        ]  # fmt: skip
-
-    code = "from qt_bert.cli import main; main()"
-    script = tmp_path / "main.py"
-    script.write_text(code)
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run(
-        [sys.executable, script, *command(tmp_path / "one")], env=environment, check=True
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        f'[[pairs]]\nfile = "{pair_file.name}"\n[dev]\nfile = "{pair_file.name}"\n[job]\n'
+        "max_length = 48\n[settings]\nepochs = 8\nlr = 5e-3\nslots = 96\npatience = 0\n"
+        'dtype = "float32"\ncompile = false\n'
     )
-    launch = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}"]
-    subprocess.run([*launch, script, *command(tmp_path / "two")], env=environment, check=True)
-    one, two = (load_file(tmp_path / n / "model.safetensors") for n in ("one", "two"))
-    for name, tensor in one.items():
-        torch.testing.assert_close(two[name].float(), tensor.float(), atol=2e-3, rtol=0)
+    script = tmp_path / "main.py"
+    script.write_text("from qt_bert.cli import main; main()")
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
+    trained = []
+    for name, begin in (("one", [sys.executable]), ("two", launch)):
+        command = ["train", "--recipe", recipe, "--data", tmp_path, "--base", checkpoint_of()]
+        run_ = [*begin, script, *command, "--out", tmp_path / name]
+        subprocess.run(run_, env=environment, check=True)
+        state = load_file(tmp_path / f"{name}.training" / "state.safetensors")
+        trained.append({k: v for k, v in state.items() if k.startswith("master/")})
+    before = load_file(checkpoint_of() / "model.safetensors")
+    name = "bert.encoder.layer.0.output.dense.weight"
+    moved = (trained[0][f"master/model.{name}"] - before[name]).abs().max()
+    assert moved > 0.02
+    for key, tensor in trained[0].items():
+        torch.testing.assert_close(trained[1][key], tensor, atol=1e-3, rtol=0)
+    logs = [(tmp_path / f"{n}.training" / "log.jsonl").read_text() for n in ("one", "two")]
+    losses = [[json.loads(line)["train_loss"] for line in log.splitlines()] for log in logs]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-3)

@@ -30,17 +30,20 @@ def finish(process: subprocess.Popen[bytes]) -> None:
     assert process.returncode == 0, said.decode()
 
 
-def kill_at(
-    arguments: list[str | Path], progress_file: Path, sizes_before: int, delay: float
-) -> bool:
-    """Start, wait until `progress_file` changed, then `delay` seconds, then SIGKILL.
+def kill_at(arguments: list[str | Path], state: Path, delay: float) -> bool:
+    """Start, wait until `state` was written anew, then `delay` seconds, then SIGKILL.
 
     Returns False where the run had ended by itself.
     """
+    before = _stamp(state)
     process = start(*arguments)
-    while process.poll() is None and _stamp(progress_file) == sizes_before:
-        time.sleep(0.01)
+    while process.poll() is None and _stamp(state) == before:
+        time.sleep(0.005)
     time.sleep(delay)
+    return kill(process)
+
+
+def kill(process: subprocess.Popen[bytes]) -> bool:
     process.send_signal(signal.SIGKILL)
     process.communicate()
     return process.returncode == -signal.SIGKILL
@@ -50,16 +53,16 @@ def _stamp(path: Path) -> int:
     return path.stat().st_mtime_ns if path.exists() else 0
 
 
-def kill_and_resume(arguments: list[str | Path], state: Path, kills: int, seed: int) -> int:
-    """Kill `kills` times at random moments of the work, each time resuming; then let it end."""
-    rng, done = random.Random(seed), 0
-    for _ in range(kills):
-        flags = ["--resume"] if state.exists() else []
-        if not kill_at([*arguments, *flags], state, _stamp(state), rng.uniform(0, 0.4)):
-            return done
-        done += 1
+def kill_and_resume(arguments: list[str | Path], state: Path, kills: int, seed: int) -> None:
+    """Kill once at any moment of the start, then at random moments of the work; then let it end."""
+    rng = random.Random(seed)
+    process = start(*arguments)
+    time.sleep(rng.uniform(0.5, 4))
+    assert kill(process)
+    for _ in range(kills - 1):
+        assert kill_at([*arguments, "--resume"], state, rng.uniform(0, 0.2)), "ended too early"
     finish(start(*arguments, "--resume"))
-    return done
+    finish(start(*arguments, "--resume"))  # asked again, a finished run says so and stays
 
 
 @pytest.fixture
@@ -78,7 +81,7 @@ def training_file(tmp_path: Path) -> Path:
 def train_arguments(base: Path, file: Path, out: Path) -> list[str | Path]:
     recipe = file.with_name("recipe.toml")
     recipe.write_text(
-        f'[[pairs]]\nfile = "{file.name}"\n\n[settings]\nepochs = 6\nlr = 1e-3\nslots = 192\n'
+        f'[[pairs]]\nfile = "{file.name}"\n\n[settings]\nepochs = 16\nlr = 1e-3\nslots = 192\n'
         "save_every = 1\npatience = 0\ncompile = false\n\n[job]\nmax_length = 48\n",
         encoding="utf-8",
     )
@@ -90,8 +93,7 @@ def check_training(checkpoint_of, training_file, tmp_path, kills: int, seed: int
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     finish(start(*train_arguments(base, training_file, whole)))
     state = tmp_path / "killed.training" / "state.safetensors"
-    done = kill_and_resume(train_arguments(base, training_file, killed), state, kills, seed)
-    assert done >= 1
+    kill_and_resume(train_arguments(base, training_file, killed), state, kills, seed)
     for name in ("model.safetensors", "training_log.jsonl", "training.json", "qt_bert.json"):
         assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
 
@@ -102,14 +104,13 @@ def check_scoring(checkpoint_of, tmp_path, kills: int, seed: int) -> None:
     rng = random.Random(seed)
     rows = [
         "".join(rng.choices("京东小哥最近在干嘛", k=5)) + "\t" + "狗追猫" * rng.randint(1, 9)
-        for _ in range(60_000)
+        for _ in range(30_000 * kills)
     ]
     pairs.write_text("query\ttitle\n" + "\n".join(rows) + "\n", encoding="utf-8")
     whole, killed = tmp_path / "whole.tsv", tmp_path / "killed.tsv"
     finish(start("score", pairs, "--model", model, "--out", whole))
     state = tmp_path / ".killed.tsv.progress.json"
-    done = kill_and_resume(["score", pairs, "--model", model, "--out", killed], state, kills, seed)
-    assert done >= 1
+    kill_and_resume(["score", pairs, "--model", model, "--out", killed], state, kills, seed)
     assert killed.read_bytes() == whole.read_bytes()
 
 
@@ -120,7 +121,7 @@ def check_pretraining(checkpoint_of, tmp_path, kills: int, seed: int) -> None:
     text.write_text("\n".join(lines) + "\n", encoding="utf-8")
     recipe = tmp_path / "pretrain.toml"
     recipe.write_text(
-        'text = ["text.txt"]\n[settings]\nsteps = 60\nwarmup = 5\nsave_every = 1\nlog_every = 5\n'
+        'text = ["text.txt"]\n[settings]\nsteps = 200\nwarmup = 5\nsave_every = 1\nlog_every = 5\n'
         "compile = false\n[settings.shape]\nslots = 256\nshort = 16\nlong = 32\n"
     )
 
@@ -133,7 +134,7 @@ def check_pretraining(checkpoint_of, tmp_path, kills: int, seed: int) -> None:
 
     finish(start(*arguments(tmp_path / "whole")))
     state = tmp_path / "killed.training" / "state.safetensors"
-    assert kill_and_resume(arguments(tmp_path / "killed"), state, kills, seed) >= 1
+    kill_and_resume(arguments(tmp_path / "killed"), state, kills, seed)
     for name in ("model.safetensors", "training.json"):
         whole, killed = tmp_path / "whole" / name, tmp_path / "killed" / name
         assert killed.read_bytes() == whole.read_bytes(), name
@@ -160,3 +161,16 @@ def test_train_survives_ten_kills(checkpoint_of, training_file, tmp_path):
 @pytest.mark.slow
 def test_score_survives_ten_kills(checkpoint_of, tmp_path):
     check_scoring(checkpoint_of, tmp_path, kills=10, seed=2)
+
+
+def test_a_run_that_replaces_a_finished_one_goes_on_too(checkpoint_of, training_file, tmp_path):
+    base = checkpoint_of("bert", layers=2, hidden=32)
+    out = tmp_path / "model"
+    arguments = train_arguments(base, training_file, out)
+    finish(start(*arguments))
+    first = (out / "model.safetensors").read_bytes()
+    state = tmp_path / "model.training" / "state.safetensors"
+    assert kill_at([*arguments, "--seed", "7", "--overwrite"], state, 0.1)
+    assert (out / "model.safetensors").read_bytes() == first
+    finish(start(*arguments, "--seed", "7", "--resume"))
+    assert (out / "model.safetensors").read_bytes() != first

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.errors import ArgumentError
-from qt_bert.training.run_make_pairs import run_make_pairs
-from qt_bert.training.sources import PairSource, load_recipe, one_for_each
+from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.training.recipes import load_recipe, typed
+from qt_bert.training.run_make_pairs import MakeSettings, run_make_pairs
+from qt_bert.training.sources import PairSource, one_for_each
 
 ROWS = [
     ("甲乙丙丁", "甲乙", "0"),
@@ -60,9 +61,41 @@ def test_a_recipe_is_read_relative_to_the_data(file, tmp_path):
         'labels = [1]\nweight = 0.5\n[dev]\nfile = "a.tsv"\n[settings]\nepochs = 1\n'
     )
     read = load_recipe(recipe, tmp_path)
-    assert read["text"] == [tmp_path / "t1.txt"] and read["forbidden"] == [file]
-    assert read["pairs"][0].labels == ("1",) and read["pairs"][0].weight == 0.5
-    assert read["dev"].file == file and read["settings"] == {"epochs": 1}
+    assert read.text == [tmp_path / "t1.txt"] and read.forbidden == [file]
+    assert read.pairs[0].labels == ("1",) and read.pairs[0].weight == 0.5
+    assert read.dev is not None and read.dev.file == file
+    assert read.settings == {"epochs": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[setting]\nepochs = 1\n", "unknown 'setting'"),
+        ("settings = 3\n", "settings must be a table"),
+        ("text = 3\n", "text must be a list"),
+        ('text = [""]\n', "no pattern"),
+        ('text = ["/etc/*"]\n', "no pattern"),
+        ("[[pairs]]\nfile = 3\n", "without `file`"),
+        ('[[pairs]]\nfile = "a.tsv"\nlabels = 1\n', "labels = 1"),
+        ('[[pairs]]\nfile = "a.tsv"\nlabels = "12"\n', "labels = '12'"),
+        ('[[pairs]]\nfile = "a.tsv"\ncolumns = 3\n', "columns = 3 is no str"),
+        ('[[pairs]]\nfile = "a.tsv"\nmax_rejects = "a"\n', "is no float"),
+        ('[[pairs]]\nfile = "a.tsv"\nweight = 0\n', "must be above 0"),
+        ('[[pairs]]\nfile = "a.tsv"\nexclude = "b"\n', "exclude must be a list"),
+        ("\xff", "not a readable recipe"),
+    ],
+)
+def test_a_recipe_that_cannot_be_meant_is_named(file, tmp_path, text, said):
+    recipe = tmp_path / "r.toml"
+    recipe.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ArgumentError, match=said):
+        load_recipe(recipe, tmp_path)
+
+
+@pytest.mark.parametrize("table", [{"seed": "3"}, {"seed": 2.5}, {"seed": True}, {"luck": 1}])
+def test_settings_of_another_type_are_refused(table):
+    with pytest.raises(ArgumentError, match=next(iter(table))):
+        typed(MakeSettings, table, "here")
 
 
 def test_a_glob_that_finds_nothing_is_named(tmp_path):
@@ -92,10 +125,41 @@ def test_made_pairs_use_no_forbidden_query(tmp_path):
     source.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
     barred.write_text("query\ttitle\n孕妇能吃螃蟹吗\tx\n", encoding="utf-8")
     out = tmp_path / "made.tsv"
-    counts = run_make_pairs([PairSource(source)], [], [barred], out, per_rule=30, seed=1)
+    counts = run_make_pairs([PairSource(source)], [], [barred], out, MakeSettings(30, 1))
     made = PairSource(out).read()
     assert counts.total() == len(made) > 100
     assert "孕妇能吃螃蟹吗" not in {p.query for p in made}
     again = tmp_path / "again.tsv"
-    run_make_pairs([PairSource(source)], [], [barred], again, per_rule=30, seed=1)
+    run_make_pairs([PairSource(source)], [], [barred], again, MakeSettings(30, 1))
     assert again.read_bytes() == out.read_bytes()
+
+
+def test_levels_are_read_as_the_evaluation_reads_them(file):
+    pairs = PairSource(file, columns="grade=label").read(levels=3, labelled=True)
+    assert [p.grades for p in pairs] == [(1,), (2,), (3,), (3,)]
+
+
+def test_bad_labels_are_rejects_and_too_many_stop(tmp_path):
+    path = tmp_path / "p.tsv"
+    rows = "".join(f"查询{i}\t标题\t{3 if i else '坏'}\n" for i in range(30))
+    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+    read = PairSource(path).read(labelled=True, rejects_path=tmp_path / "rejects.tsv")
+    assert len(read) == 29 and "bad grade" in (tmp_path / "rejects.tsv").read_text(encoding="utf-8")
+    with pytest.raises(PairFileError, match="bad grade"):
+        PairSource(path, grades="9=1").read(labelled=True)
+
+
+def test_an_auxiliary_source_leaves_rows_without_a_label_out(tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text("query\ttitle\tgrade\n甲\t乙\tx\n丙\t丁\t\n", encoding="utf-8")
+    read = PairSource(path, auxiliary="other").read(labelled=True)
+    assert [p.label for p in read] == ["x"]
+
+
+def test_the_key_follows_the_exclude_file(file, tmp_path):
+    other = tmp_path / "held_out.tsv"
+    other.write_text("query\ttitle\n甲\t乙\n", encoding="utf-8")
+    source = PairSource(file, exclude=(other,))
+    before = source.options_key
+    other.write_text("query\ttitle\n丙\t乙\n", encoding="utf-8")
+    assert source.options_key != before

@@ -1,0 +1,58 @@
+"""Reading weights through transformers, guarded: safetensors only, every fault a CheckpointError."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig
+from transformers.utils import logging as hf_logging
+
+from qt_bert.encoder.verify import weight_shapes
+from qt_bert.errors import CheckpointError
+
+
+def load_config(folder: Path) -> Any:
+    """The folder's config. Raises CheckpointError where transformers cannot read it."""
+    try:
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:  # transformers validates fields with errors of many kinds
+        raise CheckpointError(f"{folder / 'config.json'}: {error}") from error
+
+
+def without_dropout(config: Any) -> Any:
+    """The config with every dropout at 0: training draws no random numbers but the data's order."""
+    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
+    config.classifier_dropout = 0.0
+    return config
+
+
+def load_weights(
+    auto_class: Any, folder: Path, config: Any, *, attention: str = "eager", resize: bool = False
+) -> tuple[Any, dict[str, Any]]:
+    """(model in float32, what transformers says of missing and unexpected weights).
+
+    `resize` lets weights of another shape start at random (a new classifier). Raises
+    CheckpointError where a file is truncated or the weights do not fit the config.
+    """
+    weight_shapes(folder)
+    verbosity = hf_logging.get_verbosity()
+    hf_logging.set_verbosity_error()
+    hf_logging.disable_progress_bar()
+    try:
+        model, info = auto_class.from_pretrained(
+            folder,
+            config=config,
+            dtype=torch.float32,
+            attn_implementation=attention,
+            use_safetensors=True,
+            trust_remote_code=False,
+            ignore_mismatched_sizes=resize,
+            output_loading_info=True,
+        )
+    except Exception as error:  # shapes, headers, config: transformers has no common error
+        raise CheckpointError(f"{folder}: the weights do not fit the config ({error})") from error
+    finally:
+        hf_logging.set_verbosity(verbosity)
+    return model, info
