@@ -24,7 +24,10 @@ def compare(
     rejects: options.Rejects = None,
     dtype: options.Dtype = "float32",
     max_length: options.MaxLength = None,
-    model_grades: options.ModelGrades = None,
+    model_grades: Annotated[
+        str | None, typer.Option(help="Which grades each logit of A means: '0=1-2,1=3-4,2=5'.")
+    ] = None,
+    model_grades_b: Annotated[str | None, typer.Option(help="The same for B.")] = None,
     most: Annotated[int, typer.Option(help="Pairs shown where the two differ most.")] = 10,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -36,13 +39,15 @@ def compare(
     from qt_bert.scoring.compare import compare_models
 
     scorers = [
-        opening.open_scorer(model, dtype=dtype, max_length=max_length, model_grades=model_grades)
-        for model in (model_a, model_b)
+        opening.open_scorer(model, dtype=dtype, max_length=max_length, model_grades=meant)
+        for model, meant in ((model_a, model_grades), (model_b, model_grades_b))
     ]
     found = compare_models(
         path, asked, scorers[0], scorers[1], most=most, seed=seed, rejects_path=rejects
     )
     opening.tell_rejects(found["rejected"], rejects)
+    for scorer in scorers:
+        opening.tell_truncation(scorer)
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
         return
@@ -58,5 +63,5 @@ def compare(
         shown = (figure(pair["a"], 2), figure(pair["b"], 2))
         pairs_rows.append((str(pair["line"]), pair["grade"], *shown, pair["query"], pair["title"]))
     if len(pairs_rows) > 1:
-        typer.echo("\nwhere they differ most (expected grade):")
+        typer.echo("\nwhere they differ most (expected grade, or the one score):")
         typer.echo(table(pairs_rows))

@@ -10,6 +10,7 @@ import typer
 
 from qt_bert.cli import app, opening, options
 from qt_bert.cli.show import metrics_table
+from qt_bert.errors import ArgumentError
 from qt_bert.pairs.options import ReaderOptions
 
 
@@ -40,6 +41,8 @@ def evaluate(
     path = opening.pairs_or_test(pairs)
     asked = ReaderOptions(columns, no_header, grades, max_rejects)
     asked.open(path)
+    if errors is not None:
+        _check_errors(errors, path)
     from qt_bert.scoring.evaluate import evaluation_json, write_errors
     from qt_bert.scoring.judge import judge_file
 
@@ -60,6 +63,17 @@ def evaluate(
         typer.echo(json.dumps(_flat(found), ensure_ascii=False))
     else:
         typer.echo(metrics_table(found))
+
+
+def _check_errors(errors: Path, pairs: Path) -> None:
+    """Refuse a file that cannot be written, or must not be, before the model is opened."""
+    from qt_bert.scoring.tables import growing_table
+
+    if errors.resolve() == pairs.resolve():
+        raise ArgumentError(f"--errors {errors} is the file of pairs itself; name another file")
+    growing_table(errors, "--errors")
+    if errors.exists():
+        raise ArgumentError(f"--errors {errors} is there already; name another file or remove it")
 
 
 def _flat(found: dict[str, Any]) -> dict[str, Any]:

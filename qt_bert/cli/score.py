@@ -40,6 +40,11 @@ def score(
         report = score_file(
             pairs, asked, scorer, out, calibration=calibration, resume=resume, overwrite=overwrite
         )
+    if report.already:
+        opening.say(
+            f"{out} is there already and nothing of it is unfinished; --overwrite redoes it"
+        )
+        return
     opening.tell_truncation(scorer)
     opening.tell_rejects(report.rejected, Path(f"{out}.rejects.tsv"))
     opening.say(f"{report.pairs:,} pairs scored: {out}")

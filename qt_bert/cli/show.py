@@ -60,5 +60,13 @@ def _slices_table(column: str, slices: dict[str, Any]) -> str:
     rows = [(column, "n", *names)]
     for value, metrics in slices.items():
         n = f"{next(iter(metrics.values()))['n']:,}"
-        rows.append((value, n, *(figure(metrics[name]["value"]) for name in names)))
+        rows.append((value, n, *(_with_queries(metrics[name]) for name in names)))
     return table(rows)
+
+
+def _with_queries(metric: dict[str, Any]) -> str:
+    """A figure; one of order with the queries it rests on, of how many: `0.913 (12/40)`."""
+    shown = figure(metric["value"])
+    if metric.get("n_queries") is None:
+        return shown
+    return f"{shown} ({metric['n_eligible']:,}/{metric['n_queries']:,})"

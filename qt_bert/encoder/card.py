@@ -74,47 +74,87 @@ def read_settings(
     """Settings of a checkpoint folder with `logits` outputs and room for `longest` tokens.
 
     `model_grades` (`0=1-2,1=3-4,2=5`) overrides the file. Without either, five logits are the five
-    grades and any other number are ordered levels. Raises CheckpointError where they do not fit.
+    grades and any other number are ordered levels. Raises CheckpointError where the file is not
+    what it should be, or does not fit the model.
     """
-    stored: dict[str, Any] = {}
     path = folder / CARD
-    if path.exists():
-        try:
-            stored = dict(read_json(path))
-        except ValueError as error:
-            raise CheckpointError(f"{path}: not valid JSON ({error})") from error
-    grades = _grades(stored, model_grades, logits, path)
+    stored = _stored(path)
+    grades = (
+        _stored_grades(stored, logits, path)
+        if model_grades is None
+        else _asked_grades(model_grades, logits)
+    )
     stored.pop("schema", None)
     stored.pop("grades", None)
-    wanted = int(stored.pop("max_length", MAX_LENGTH))
+    wanted = stored.pop("max_length", MAX_LENGTH)
+    if type(wanted) is not int or wanted < 1:
+        raise CheckpointError(f"{path}: `max_length` is {wanted!r}, not a number of tokens")
     calibration = stored.pop("calibration", None)
+    if not isinstance(calibration, dict | None):
+        raise CheckpointError(
+            f"{path}: `calibration` is {calibration!r}, not an object; run qt-bert calibrate again"
+        )
     return ModelSettings(ModelLabels(logits, grades), min(wanted, longest), calibration, stored)
 
 
-def _grades(
-    stored: Mapping[str, Any], asked: str | None, logits: int, path: Path
+def store_calibration(folder: Path, calibration: Mapping[str, Any]) -> None:
+    """Write `calibration` into the folder's `qt_bert.json`; all else in it stays as it is.
+
+    Raises CheckpointError where the file is no JSON object.
+    """
+    stored = _stored(folder / CARD) or {"schema": 1}
+    write_json(folder / CARD, stored | {"calibration": dict(calibration)})
+
+
+def _stored(path: Path) -> dict[str, Any]:
+    """The file's JSON object; empty where there is no file."""
+    if not path.exists():
+        return {}
+    try:
+        value = read_json(path)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: not valid JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: not a JSON object")
+    return value
+
+
+def _asked_grades(asked: str, logits: int) -> tuple[GradeSet, ...]:
+    mapping = GradeMap.parse(asked)
+    try:
+        sets = tuple(mapping.grades_of(str(i)) for i in range(logits))
+    except ValueError as error:
+        raise CheckpointError(
+            f"--model-grades {asked!r} does not name each of the {logits} logits ({error})"
+        ) from error
+    if len(mapping.sets) != logits:
+        raise CheckpointError(f"--model-grades {asked!r} names more than {logits} logits")
+    return sets
+
+
+def _stored_grades(
+    stored: Mapping[str, Any], logits: int, path: Path
 ) -> tuple[GradeSet, ...] | None:
-    where = str(path)
-    if asked is not None:
-        mapping = GradeMap.parse(asked)
-        try:
-            sets: tuple[GradeSet, ...] | None = tuple(
-                mapping.grades_of(str(i)) for i in range(logits)
-            )
-        except ValueError as error:
-            raise CheckpointError(
-                f"--model-grades {asked!r} does not name each of the {logits} logits ({error})"
-            ) from error
-        if len(mapping.sets) != logits:
-            raise CheckpointError(f"--model-grades {asked!r} names more than {logits} logits")
-        return sets
-    if stored.get("grades"):
-        sets = tuple(tuple(int(g) for g in grades) for grades in stored["grades"])
-        if len(sets) != logits or any(g not in GRADES for grades in sets for g in grades):
-            raise CheckpointError(
-                f"{where}: `grades` names {len(sets)} outputs, the model has {logits}"
-            )
-        return sets
-    if logits == len(GRADES) and "grades" not in stored:
-        return tuple((g,) for g in GRADES)
-    return None
+    if "grades" not in stored:
+        return tuple((g,) for g in GRADES) if logits == len(GRADES) else None
+    value = stored["grades"]
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise CheckpointError(
+            f"{path}: `grades` is {value!r}; it must list the grades of each output, or be null"
+        )
+    if len(value) != logits:
+        raise CheckpointError(
+            f"{path}: `grades` names {len(value)} outputs, the model has {logits}"
+        )
+    return tuple(_grade_set(one, f"{path}: `grades` of output {i}") for i, one in enumerate(value))
+
+
+def _grade_set(value: Any, where: str) -> GradeSet:
+    if not isinstance(value, list) or not value:
+        raise CheckpointError(f"{where} is {value!r}, not a list of at least one grade")
+    for grade in value:
+        if type(grade) is not int or grade not in GRADES:
+            raise CheckpointError(f"{where}: {grade!r} is not a grade from 1 to 5")
+    return tuple(sorted(set(value)))

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
-from transformers.utils import logging as hf_logging
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from qt_bert.encoder.card import ModelSettings, read_settings
 from qt_bert.encoder.families import Family
+from qt_bert.encoder.loading import load_config, load_weights
 from qt_bert.encoder.manifest import weights_sha256
 from qt_bert.encoder.verify import verify_folder, weight_shapes
 from qt_bert.errors import CheckpointError
@@ -63,7 +63,8 @@ class Checkpoint:
 
     def pair_tokenizer(self, max_length: int | None = None) -> PairTokenizer:
         """A tokenizer of its own (safe beside others in threads) for pairs up to `max_length`."""
-        return PairTokenizer(self.tokenizer, max_length or self.settings.max_length)
+        wanted = self.settings.max_length if max_length is None else max_length
+        return PairTokenizer(self.tokenizer, wanted)
 
     def describe(self) -> dict[str, Any]:
         """Plain facts for reports and run records."""
@@ -117,7 +118,7 @@ def open_checkpoint(
     folder = resolve_folder(model)
     _, family = verify_folder(folder)
     shapes = weight_shapes(folder)
-    config = _config(folder)
+    config = load_config(folder)
     _classifier_fits(folder, family, shapes, config.num_labels)
     loaded = _weights(folder, config, attention).to(DTYPES[dtype]).eval()
     tokenizer = open_tokenizer(folder)
@@ -136,13 +137,6 @@ def open_tokenizer(folder: Path) -> Any:
         return AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False)
     except Exception as error:  # tokenizers raises bare Exception for a broken file
         raise CheckpointError(f"{folder}: the tokenizer cannot be opened ({error})") from error
-
-
-def _config(folder: Path) -> Any:
-    try:
-        return AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    except Exception as error:  # transformers validates fields with errors of many kinds
-        raise CheckpointError(f"{folder / 'config.json'}: {error}") from error
 
 
 def positions_of(config: Any) -> int:
@@ -167,23 +161,9 @@ def _classifier_fits(
 
 
 def _weights(folder: Path, config: Any, attention: str) -> Any:
-    verbosity = hf_logging.get_verbosity()
-    hf_logging.set_verbosity_error()
-    hf_logging.disable_progress_bar()
-    try:
-        loaded, info = AutoModelForSequenceClassification.from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            attn_implementation=attention,
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-        )
-    except Exception as error:  # shapes, headers, config: transformers has no common error
-        raise CheckpointError(f"{folder}: the weights do not fit the config ({error})") from error
-    finally:
-        hf_logging.set_verbosity(verbosity)
+    loaded, info = load_weights(
+        AutoModelForSequenceClassification, folder, config, attention=attention
+    )
     missing = sorted(info["missing_keys"])
     if missing:
         raise CheckpointError(

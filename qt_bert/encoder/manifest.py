@@ -20,24 +20,37 @@ def write_manifest(folder: Path, without: str = "") -> None:
 def verify_manifest(folder: Path) -> None:
     """Compare the files of `folder` with its manifest; folders without one are not judged.
 
-    Raises CheckpointError naming the first file that is missing or differs.
+    Raises CheckpointError naming the first file that is missing or differs, or where the manifest
+    is none.
     """
     path = folder / MANIFEST
     if not path.exists():
         return
-    try:
-        listed: dict[str, str] = read_json(path)["sha256"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path}: not a manifest ({error}); fetch the folder anew") from error
-    for name, expected in listed.items():
+    for name, expected in _listed(path).items():
         file = folder / name
-        if not file.exists():
+        if not file.is_file():
             raise CheckpointError(f"{folder}: {name} is missing, though {MANIFEST} lists it")
         if sha256_file(file) != expected:
             raise CheckpointError(
                 f"{file}: the bytes differ from {MANIFEST} (damaged, or changed after saving); "
                 "fetch the folder anew, or delete the manifest if you changed the file yourself"
             )
+
+
+def _listed(path: Path) -> dict[str, str]:
+    """File name → hash."""
+    try:
+        listed = read_json(path)["sha256"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{path}: not a manifest ({error}); fetch the folder anew") from error
+    if not isinstance(listed, dict):
+        raise CheckpointError(f"{path}: not a manifest (`sha256` is no object); fetch it anew")
+    for name, expected in listed.items():
+        if not name or Path(name).name != name or not isinstance(expected, str):
+            raise CheckpointError(
+                f"{path}: not a manifest ({name!r} is no file name with a hash); fetch it anew"
+            )
+    return listed
 
 
 def weights_sha256(folder: Path) -> str:

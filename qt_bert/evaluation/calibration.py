@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qt_bert.errors import ArgumentError, CheckpointError
-from qt_bert.evaluation.arrays import FloatArray, IntArray, count_cells
+from qt_bert.evaluation.arrays import BoolArray, FloatArray, IntArray, count_cells
 from qt_bert.evaluation.labels import FIVE_GRADES, checked_set, read_labels
 from qt_bert.evaluation.metrics.ordinal import weighted_kappa
 
@@ -70,22 +70,39 @@ def fit_temperature(
     C. Guo et al., "On calibration of modern neural networks", ICML 2017; here with label sets.
     `logits` [n, K]. Raises ArgumentError where shapes, labels or numbers do not fit.
     """
+    labels = read_labels(grade_sets)
+    model = [set(checked_set(tuple(one), f"logit {i}")) for i, one in enumerate(model_grades)]
+    meant = np.array([[bool(one & set(label)) for one in model] for label in labels.sets])
+    return _best_temperature(logits, meant[labels.index])
+
+
+def fit_level_temperature(logits: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+    """`fit_temperature` for a model of K levels that are no grades.
+
+    `logits` [n, K]; `truth` [n] holds the 0-based level of each pair. Raises ArgumentError where
+    shapes, levels or numbers do not fit.
+    """
+    n_levels = np.shape(logits)[-1] if np.ndim(logits) else 0
+    return _best_temperature(logits, np.asarray(truth)[:, None] == np.arange(n_levels))
+
+
+def _best_temperature(logits: npt.ArrayLike, meant: BoolArray) -> float:
+    """The temperature of least loss; `meant` [n, K] says which logits a pair's label allows."""
     from scipy.optimize import minimize_scalar
     from scipy.special import logsumexp
 
-    labels = read_labels(grade_sets)
-    model = [set(checked_set(tuple(one), f"logit {i}")) for i, one in enumerate(model_grades)]
     table = np.asarray(logits, dtype=np.float64)
-    if table.shape != (len(labels.index), len(model)) or not np.isfinite(table).all():
+    if table.shape != meant.shape or not np.isfinite(table).all():
         raise ArgumentError(
-            f"logits of shape {table.shape} for {len(labels.index)} labels and {len(model)} "
+            f"logits of shape {table.shape} for {meant.shape[0]} labels and {meant.shape[1]} "
             "logits, or some are not numbers"
         )
-    meant = np.array([[bool(one & set(label)) for one in model] for label in labels.sets])
-    unreachable = np.flatnonzero(~meant[labels.index].any(axis=1))
+    if not meant.size:
+        raise ArgumentError("no graded pair: a temperature needs at least one")
+    unreachable = np.flatnonzero(~meant.any(axis=1))
     if unreachable.size:
         raise ArgumentError(f"no logit stands for the label of pair {unreachable[0]}")
-    outside = np.where(meant[labels.index], 0.0, -np.inf)
+    outside = np.where(meant, 0.0, -np.inf)
 
     def loss(log_temperature: float) -> float:
         scaled = table / np.exp(log_temperature)

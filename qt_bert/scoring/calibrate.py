@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-from qt_bert.encoder.card import CARD
+from qt_bert.encoder.card import CARD, store_calibration
 from qt_bert.encoder.manifest import MANIFEST, write_manifest
 from qt_bert.errors import ArgumentError
-from qt_bert.evaluation.calibration import Calibration, fit_cutoffs, fit_temperature
+from qt_bert.evaluation.calibration import (
+    Calibration,
+    fit_cutoffs,
+    fit_level_temperature,
+    fit_temperature,
+)
 from qt_bert.pairs import ReaderOptions
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import judge_file, judge_logits
@@ -17,7 +21,7 @@ from qt_bert.scoring.judge import judge_file, judge_logits
 def calibrate_model(
     path: Path, options: ReaderOptions, scorer: Scorer, *, rejects_path: Path | None = None
 ) -> Calibration:
-    """Fit temperature, then cut-offs on the tempered expected grade, and save both.
+    """Fit temperature, then cut-offs on the tempered expected grade (or level), and save both.
 
     Cut-offs maximise QWK and are fitted only where the labels are the model's own levels (labels
     coarser than these say nothing of where one output ends). Raises ArgumentError for a one-logit
@@ -33,18 +37,24 @@ def calibrate_model(
             f"{path}: its labels overlap, so they share no levels with the model; calibrate on "
             "exact grades, or on labels that do not overlap"
         )
-    meaning = labels.grades or tuple((i + 1,) for i in range(labels.logits))
-    sets = [pair.grades or () for pair in judged.pairs]
-    temperature = fit_temperature(judged.logits, sets, model_grades=meaning)
+    if labels.grades is None:
+        temperature = fit_level_temperature(judged.logits, judged.judgements.truth)
+    else:
+        sets = [pair.grades or () for pair in judged.pairs]
+        temperature = fit_temperature(judged.logits, sets, model_grades=labels.grades)
     tempered = judge_logits(judged.logits, judged.pairs, labels, Calibration(temperature, ()))
     cutoffs: tuple[float, ...] = ()
     if len(tempered.levels) == labels.logits:
         cutoffs = fit_cutoffs(tempered.expected, judged.judgements.truth, n_levels=labels.logits)
     found = Calibration(temperature, cutoffs)
-    listed = (checkpoint.folder / MANIFEST).exists()
-    if listed:  # unlisted while it changes, so that a kill leaves a folder that opens
-        write_manifest(checkpoint.folder, without=CARD)
-    replace(checkpoint.settings, calibration=found.to_json()).write(checkpoint.folder)
-    if listed:
-        write_manifest(checkpoint.folder)
+    _save(found, checkpoint.folder)
     return found
+
+
+def _save(found: Calibration, folder: Path) -> None:
+    listed = (folder / MANIFEST).exists()
+    if listed:  # unlisted while it changes, so that a kill leaves a folder that opens
+        write_manifest(folder, without=CARD)
+    store_calibration(folder, found.to_json())
+    if listed:
+        write_manifest(folder)

@@ -24,16 +24,14 @@ def compare_models(
 ) -> dict[str, Any]:
     """Every metric of both with the paired difference, and the `most` pairs that differ most.
 
-    Raises ArgumentError where one model reads labels another way than the other (levels against
-    grades), so that no figure would mean the same.
+    A one-logit model beside a graded one is compared by the metrics of order; the others say why
+    not. Raises ArgumentError where one model reads labels another way than the other (levels
+    against grades), so that no figure would mean the same.
     """
-    kinds = [scorer.checkpoint.settings.labels for scorer in (a, b)]
-    if (kinds[0].grades is None) != (kinds[1].grades is None) or (
-        kinds[0].grades is None and kinds[0].logits != kinds[1].logits
-    ):
+    if _reading(a) != _reading(b):
         raise ArgumentError(
             f"{a.checkpoint.name} and {b.checkpoint.name} have outputs of different kinds; say what "
-            "the logits mean in their qt_bert.json"
+            "the logits mean with --model-grades and --model-grades-b, or in their qt_bert.json"
         )
     first, second = (
         judge_file(path, options, scorer, rejects_path=rejects_path) for scorer in (a, b)
@@ -62,3 +60,9 @@ def compare_models(
             for i in chosen
         ],
     }
+
+
+def _reading(scorer: Scorer) -> int | None:
+    """How a model has labels read: as so many levels, or (None) as grades."""
+    labels = scorer.checkpoint.settings.labels
+    return None if labels.grades is not None or labels.logits == 1 else labels.logits

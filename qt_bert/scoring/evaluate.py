@@ -68,7 +68,7 @@ def evaluation_json(
 
 
 def examples(judged: Judged, outputs: Outputs) -> list[dict[str, Any]]:
-    """The pairs of the first queries of the file, as many whole queries as fit."""
+    """The first pairs of the file: whole queries until 12 pairs are there, 24 pairs at most."""
     shown: list[dict[str, Any]] = []
     for i, pair in enumerate(judged.pairs):
         if len(shown) >= EXAMPLES and pair.query != shown[-1]["query"]:
@@ -133,7 +133,8 @@ def write_errors(path: Path, judged: Judged, scorer: Scorer) -> None:
     columns["grade"] = columns.pop("label")
     for name, values in outputs.columns().items():
         columns[name] = [values[i] for i in order]
-    table = growing_table(path)
+    table = growing_table(path, "--errors")
     table.rewind(0)
     table.append(columns)
     table.finish()
+    table.clear()

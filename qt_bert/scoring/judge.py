@@ -86,14 +86,17 @@ def judge_logits(
     labels: ModelLabels,
     calibration: Calibration | None = None,
 ) -> Judgements:
-    """Judgements of logits [n, K] for pairs whose `grades` are read (levels count from 1)."""
+    """Judgements of logits [n, K] for pairs whose `grades` are read (levels count from 1).
+
+    Raises ArgumentError where labels, or saved cut-offs, do not fit the model.
+    """
     sets = [pair.grades or () for pair in pairs]
     queries = [pair.query for pair in pairs]
     if labels.logits == 1:
         return judge_scores(logits[:, 0].astype(np.float64), sets, queries)
     probabilities = apply_temperature(logits, calibration.temperature if calibration else 1.0)
     if labels.grades is None:
-        judged = judge_levels(probabilities, [s[0] - 1 for s in sets], queries)
+        judged = judge_levels(probabilities, _levels_of(sets, labels), queries)
     else:
         judged = judge_grades(probabilities, sets, queries, model_grades=labels.grades)
     if calibration and calibration.cutoffs and judged.truth is not None:
@@ -104,6 +107,17 @@ def judge_logits(
             )
         judged = judged.with_predicted(apply_cutoffs(judged.expected, calibration.cutoffs))
     return judged
+
+
+def _levels_of(sets: list[tuple[int, ...]], labels: ModelLabels) -> list[int]:
+    """The 0-based level each label names; one that may mean several cannot be judged so."""
+    if coarse := next((s for s in sets if len(s) > 1), None):
+        raise ArgumentError(
+            f"--grades: a label means the grades {', '.join(map(str, coarse))}, but the model's "
+            f"{labels.logits} logits are levels of unknown grade; say which grades each means "
+            "with --model-grades"
+        )
+    return [s[0] - 1 for s in sets]
 
 
 def _default_scheme(labels: ModelLabels) -> LabelScheme:

@@ -4,44 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
+from qt_bert.errors import ArgumentError
 from qt_bert.evaluation.calibration import Calibration
-from qt_bert.files import read_json, sha256_file, write_json
+from qt_bert.files import sha256_file
 from qt_bert.pairs import Pair, PairReader, ReaderOptions
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import Counts, Scorer
+from qt_bert.scoring.columns import InputColumns
 from qt_bert.scoring.counting import count_rows
 from qt_bert.scoring.outputs import read_outputs
 from qt_bert.scoring.tables import growing_table
+from qt_bert.scoring.work import ScoreReport, Standing, Work
 
 WINDOW = 8192
 """Pairs scored and written at a time: what a kill may cost, and all that is held in memory."""
-
-
-@dataclass
-class ScoreReport:
-    """What a finished run has to say."""
-
-    pairs: int = 0
-    truncated_titles: int = 0
-    truncated_queries: int = 0
-    rejected: int = 0
-    resumed_at: int = 0
-
-
-@dataclass
-class _Standing:
-    pairs: int = 0
-    mark: int = 0
-    truncated_titles: int = 0
-    truncated_queries: int = 0
 
 
 def score_file(
@@ -60,143 +41,77 @@ def score_file(
     Rejected rows are listed in `out` + `.rejects.tsv`; a bad grade costs no row.
 
     Until the last row is written the work lies in hidden files beside `out`; `resume` goes on
-    after the last finished window, with the same bytes as an undisturbed run. Raises
-    RunFolderError where `out` or unfinished work is there and neither flag says what to do, or
-    where the unfinished work belongs to another model, file or option.
+    after the last finished window, with the same bytes as an undisturbed run, and has nothing to
+    do where `out` is finished. Raises RunFolderError where `out` or unfinished work is there and
+    neither flag says what to do, or where the unfinished work belongs to another model, file or
+    option; ArgumentError where `out` is no name of a file.
     """
-    rejects = out.with_name(f"{out.name}.rejects.tsv")
-    reader = options.open(path, rejects_path=rejects)
-    work = _Work(out, path, options, scorer, calibration, window)
-    if resume and work.is_finished():
-        work.end()
-        return ScoreReport()
-    standing = work.begin(resume, overwrite)
+    if not out.name or out.is_dir():
+        raise ArgumentError(f"--out {out} is a folder; give the name of a file")
     table = growing_table(out)
-    table.rewind(standing.mark)
-    report = ScoreReport(resumed_at=standing.pairs)
-    scorer.counts = Counts(standing.pairs, standing.truncated_titles, standing.truncated_queries)
-    names: list[str] | None = None
-    with progress(count_rows(path), "scoring", "pairs", done=standing.pairs) as shown:
-        for number, pairs in enumerate(_windows(reader, window)):
-            names = _extra_names(pairs) if names is None else names
-            if number * window < standing.pairs:
-                continue
-            logits = scorer.logits([(p.query, p.title) for p in pairs], shown)
-            outputs = read_outputs(logits, scorer.checkpoint.settings.labels, calibration)
-            mark = table.append(_columns(pairs, names, outputs.columns(), str(reader.path)))
-            counts = scorer.counts
-            work.save(
-                _Standing(counts.pairs, mark, counts.truncated_titles, counts.truncated_queries)
-            )
+    job = _Job(path, options, scorer, calibration, window)
+    reader = options.open(path, rejects_path=out.with_name(f"{out.name}.rejects.tsv"))
+    work = Work(out, table, job.key())
+    if resume and not overwrite and (found := work.finished()) is not None:
+        work.end()
+        scorer.counts = Counts(found.pairs, found.truncated_titles, found.truncated_queries)
+        return found
+    begun = work.begin(resume, overwrite)
+    table.rewind(begun.mark)
+    standing = _score_rest(job, reader, work, begun)
     table.finish()
     work.end()
-    report.pairs, report.rejected = scorer.counts.pairs, reader.rejected
-    report.truncated_titles = scorer.counts.truncated_titles
-    report.truncated_queries = scorer.counts.truncated_queries
-    return report
+    return standing.report(resumed_at=begun.pairs)
 
 
-class _Work:
-    """The state file of an unfinished run beside its output."""
+@dataclass(frozen=True)
+class _Job:
+    """All that the bytes of the output depend on."""
 
-    def __init__(
-        self,
-        out: Path,
-        path: Path,
-        options: ReaderOptions,
-        scorer: Scorer,
-        calibration: Calibration | None,
-        window: int,
-    ) -> None:
-        self.out = out
-        self.path = out.with_name(f".{out.name}.progress.json")
+    path: Path
+    options: ReaderOptions
+    scorer: Scorer
+    calibration: Calibration | None
+    window: int
+
+    def key(self) -> str:
+        """One hash of it."""
+        checkpoint = self.scorer.checkpoint
         asked = {
-            "pairs": sha256_file(path),
-            "reader": repr(options),
-            "model": scorer.checkpoint.sha256,
-            "dtype": scorer.checkpoint.dtype,
-            "max_length": scorer.tokenizer.max_length,
-            "labels": repr(scorer.checkpoint.settings.labels),
-            "calibration": repr(calibration),
-            "window": window,
+            "pairs": sha256_file(self.path),
+            "reader": repr(self.options),
+            "model": checkpoint.sha256,
+            "dtype": checkpoint.dtype,
+            "max_length": self.scorer.tokenizer.max_length,
+            "labels": repr(checkpoint.settings.labels),
+            "calibration": repr(self.calibration),
+            "window": self.window,
         }
-        self.key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
-    def is_finished(self) -> bool:
-        """Whether the run was killed after its output was moved into place."""
-        partial = self.out.with_name(f".{self.out.name}.partial")
-        parts = self.out.with_name(f".{self.out.name}.parts")
-        if not (self.out.is_file() and self.path.exists()) or partial.exists() or parts.exists():
-            return False
-        return bool(read_json(self.path)["key"] == self.key)
 
-    def begin(self, resume: bool, overwrite: bool) -> _Standing:
-        if self.out.is_dir():
-            raise ArgumentError(f"--out {self.out} is a folder; give the name of a file")
-        if self.out.exists() and not overwrite:
-            raise RunFolderError(f"{self.out} is there already; --overwrite replaces it")
-        if overwrite or not self.path.exists():
-            self.end()
-            return _Standing()
-        if not resume:
-            raise RunFolderError(
-                f"{self.out} was begun and not finished; --resume goes on, --overwrite starts anew"
-            )
-        stored = read_json(self.path)
-        if stored["key"] != self.key:
-            raise RunFolderError(
-                f"{self.out} was begun with another model, file or option; "
-                "resume with the same, or start anew with --overwrite"
-            )
-        return _Standing(**stored["standing"])
-
-    def save(self, standing: _Standing) -> None:
-        write_json(self.path, {"key": self.key, "standing": asdict(standing)})
-
-    def end(self) -> None:
-        """Remove what an unfinished run leaves."""
-        self.path.unlink(missing_ok=True)
-        for name in (f".{self.out.name}.partial", f".{self.out.name}.parts"):
-            left = self.out.with_name(name)
-            if left.is_dir():
-                shutil.rmtree(left)
-            else:
-                left.unlink(missing_ok=True)
+def _score_rest(job: _Job, reader: PairReader, work: Work, begun: Standing) -> Standing:
+    """Score and write the windows behind `begun`, saving after each; returns the last standing."""
+    scorer, standing = job.scorer, begun
+    scorer.counts = Counts(begun.pairs, begun.truncated_titles, begun.truncated_queries)
+    columns: InputColumns | None = None
+    with progress(count_rows(job.path), "scoring", "pairs", done=begun.pairs) as shown:
+        for number, pairs in enumerate(_windows(reader, job.window)):
+            columns = columns or InputColumns.of(pairs, job.path, job.options)
+            if number * job.window < begun.pairs:
+                continue
+            logits = scorer.logits([(p.query, p.title) for p in pairs], shown)
+            outputs = read_outputs(logits, scorer.checkpoint.settings.labels, job.calibration)
+            mark = work.table.append(columns.table(pairs, outputs.columns(), str(job.path)))
+            seen = scorer.counts
+            standing = Standing(seen.pairs, mark, seen.truncated_titles, seen.truncated_queries)
+            work.save(standing)
+    standing = replace(standing, rejected=reader.rejected)
+    work.save(standing)
+    return standing
 
 
 def _windows(reader: PairReader, size: int) -> Iterator[list[Pair]]:
     stream = iter(reader)
     while pairs := list(islice(stream, size)):
         yield pairs
-
-
-def _extra_names(pairs: list[Pair]) -> list[str]:
-    """Names of the file's other columns, the label's among them, in the first window's order."""
-    names = dict.fromkeys(name for pair in pairs for name in _names_of(pair))
-    return sorted(names, key=lambda name: name != "grade")
-
-
-def _names_of(pair: Pair) -> list[str]:
-    return (["grade"] if pair.label is not None else []) + list(pair.extra)
-
-
-def _columns(
-    pairs: list[Pair], names: list[str], outputs: dict[str, list[Any]], where: str
-) -> dict[str, list[Any]]:
-    out: dict[str, list[Any]] = {
-        "id": [p.id for p in pairs],
-        "query": [p.query for p in pairs],
-        "title": [p.title for p in pairs],
-    }
-    for name in names:
-        shown = f"input_{name}" if name in outputs or name in out else name
-        values = (p.label if name == "grade" else p.extra.get(name) for p in pairs)
-        out[shown] = ["" if value is None else value for value in values]
-    known = set(names)
-    late = next(((p, n) for p in pairs for n in _names_of(p) if n not in known), None)
-    if late:
-        raise PairFileError(
-            f"{where}, line {late[0].line}: the column {late[1]!r} is not in the first rows, which "
-            "name the columns of the output; give every row the same columns"
-        )
-    return out | outputs

@@ -27,7 +27,12 @@ _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 
 
 class GrowingTable(Protocol):
-    """A table written window by window; `mark` is what a resumed run continues from."""
+    """A table written window by window; `mark` is what a resumed run continues from.
+
+    `hidden` is where its windows lie until it is finished.
+    """
+
+    hidden: Path
 
     def append(self, columns: Columns) -> int:
         """Write one window and return the mark behind it."""
@@ -36,13 +41,16 @@ class GrowingTable(Protocol):
         """Drop what was written after `mark` (0: everything)."""
 
     def finish(self) -> None:
-        """Move the finished table to its place."""
+        """Put the finished table in its place."""
+
+    def clear(self) -> None:
+        """Remove what lies at `hidden`."""
 
 
-def growing_table(path: Path) -> GrowingTable:
-    """A table in the format of `path`'s suffix.
+def growing_table(path: Path, option: str = "--out") -> GrowingTable:
+    """A table in the format of `path`'s suffix; nothing is written before `rewind`.
 
-    Raises ArgumentError for a suffix that is no format here.
+    Raises ArgumentError, naming `option`, for a suffix that is no format here.
     """
     suffixes = path.suffixes[-2:]
     packing = suffixes[-1] if suffixes and suffixes[-1] in (".gz", ".xz") else ""
@@ -51,7 +59,7 @@ def growing_table(path: Path) -> GrowingTable:
         return _ParquetTable(path)
     if kind not in FORMATS[:-1]:
         raise ArgumentError(
-            f"--out {path}: unknown format; end the name in {', '.join(FORMATS)} "
+            f"{option} {path}: unknown format; end the name in {', '.join(FORMATS)} "
             "(the text formats also with .gz or .xz)"
         )
     return _TextTable(path, _LINES[kind], _COMPRESS[packing])
@@ -67,13 +75,12 @@ class _TextTable:
         compress: Callable[[bytes], bytes],
     ) -> None:
         self.path, self.lines, self.compress = path, lines, compress
-        self.partial = path.with_name(f".{path.name}.partial")
-        self.partial.parent.mkdir(parents=True, exist_ok=True)
+        self.hidden = path.with_name(f".{path.name}.partial")
         self.mark = 0
 
     def append(self, columns: Columns) -> int:
         data = self.compress(self.lines(columns, self.mark == 0).encode("utf-8"))
-        with open(self.partial, "ab") as handle:
+        with open(self.hidden, "ab") as handle:
             handle.write(data)
             handle.flush()
             os.fsync(handle.fileno())
@@ -81,16 +88,20 @@ class _TextTable:
         return self.mark
 
     def rewind(self, mark: int) -> None:
-        with open(self.partial, "ab") as handle:
+        self.hidden.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.hidden, "ab") as handle:
             if handle.tell() < mark:
                 raise RunFolderError(
-                    f"{self.partial}: shorter than the run says; start anew with --overwrite"
+                    f"{self.hidden}: shorter than the run says; start anew with --overwrite"
                 )
             handle.truncate(mark)
         self.mark = mark
 
     def finish(self) -> None:
-        os.replace(self.partial, self.path)
+        os.replace(self.hidden, self.path)
+
+    def clear(self) -> None:
+        self.hidden.unlink(missing_ok=True)
 
 
 class _ParquetTable:
@@ -98,8 +109,7 @@ class _ParquetTable:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.parts = path.with_name(f".{path.name}.parts")
-        self.parts.mkdir(parents=True, exist_ok=True)
+        self.hidden = path.with_name(f".{path.name}.parts")
         self.mark = 0
 
     def append(self, columns: Columns) -> int:
@@ -112,7 +122,8 @@ class _ParquetTable:
         return self.mark
 
     def rewind(self, mark: int) -> None:
-        for part in self.parts.glob("*.parquet"):
+        self.hidden.mkdir(parents=True, exist_ok=True)
+        for part in self.hidden.glob("*.parquet"):
             if int(part.stem) >= mark:
                 part.unlink()
         self.mark = mark
@@ -124,10 +135,13 @@ class _ParquetTable:
         with atomic_write(self.path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
             for number in range(self.mark):
                 writer.write_table(pq.read_table(self._part(number)))
-        shutil.rmtree(self.parts)
+
+    def clear(self) -> None:
+        if self.hidden.exists():
+            shutil.rmtree(self.hidden)
 
     def _part(self, number: int) -> Path:
-        return self.parts / f"{number:06}.parquet"
+        return self.hidden / f"{number:06}.parquet"
 
 
 def _arrow(values: Sequence[Any]) -> Any:

@@ -42,13 +42,13 @@ def reader_options(context: StudyContext) -> ReaderOptions:
 def run_inputs(model: Path, pairs: Path, arguments: Mapping[str, Any]) -> RunInputs:
     """What decides a run: hashes of model and pairs, and the command's arguments.
 
-    The model's hash covers its settings too, so that another calibration or another meaning of
-    the logits never answers from an old run. Raises CheckpointError for a folder that is no model.
+    The model's hash covers every file of its folder, so that another calibration, meaning of the
+    logits or card never answers from an old run. Raises CheckpointError for a folder that is no model.
     """
     from qt_bert.encoder.verify import verify_folder
 
     verify_folder(model)
-    files = sorted([*model.glob("*.safetensors"), *model.glob("*.json"), *model.glob("*.txt")])
+    files = sorted(file for file in model.iterdir() if file.is_file())
     digest = hashlib.sha256("".join(f"{f.name} {sha256_file(f)}\n" for f in files).encode())
     return RunInputs(
         model=ModelRef(name=model.name, sha256=digest.hexdigest()),

@@ -29,7 +29,8 @@ class TuneSettings:
     """What fixes a fine-tuning run.
 
     `slots` is the tokens of a batch, empty ones included; `evaluations` how often an epoch is
-    judged; the run ends after `patience` judgements without a better one (0: never).
+    judged; `average` is the decay a step of the moving average of the weights that is judged and kept
+    instead of the last weights (0: none); the run ends after `patience` judgements without a better one (0: never).
     """
 
     epochs: int = 3
@@ -39,6 +40,7 @@ class TuneSettings:
     slots: int = 3072
     dtype: str = "bfloat16"
     weight_decay: float = 0.01
+    average: float = 0.0
     evaluations: int = 2
     patience: int = 4
     save_every: int = 100
@@ -89,6 +91,7 @@ class Tuner:
             getattr(torch, settings.dtype),
             lr=settings.lr,
             weight_decay=settings.weight_decay,
+            average=settings.average,
         )
         epochs = [plan_epoch(examples, layout, settings.seed, e) for e in range(settings.epochs)]
         self.plans = [plan for epoch in epochs for plan in epoch]
@@ -139,7 +142,7 @@ class Tuner:
         judged: tuple[float, float] | None = None
         if self.world.leads:
             self.model.eval()
-            with torch.inference_mode():
+            with self.masters.averaged(), torch.inference_mode():
                 judged = self.judge(self.model.model)
             self.model.train()
         value, merit = self.world.agree(judged)
@@ -181,6 +184,8 @@ def check_settings(settings: TuneSettings) -> None:
         raise ArgumentError(f"--dtype {settings.dtype!r}: choose from {', '.join(DTYPES)}")
     if not 0 < settings.lr < 1:
         raise ArgumentError(f"--lr {settings.lr}: give a rate between 0 and 1, such as 3e-4")
+    if not 0 <= settings.average < 1:
+        raise ArgumentError(f"average is {settings.average}; give a decay from 0 to below 1")
     if settings.seed < 0:
         raise ArgumentError(f"--seed {settings.seed}: give 0 or more")
 

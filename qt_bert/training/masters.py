@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import nn
 
@@ -12,7 +15,9 @@ class MasterWeights:
     """Float32 copies of a model's parameters, and the AdamW that updates them.
 
     With `dtype=torch.float32` the masters are the parameters themselves. Weight decay acts on
-    matrices only (biases and LayerNorms are left out, Devlin et al. 2019, A.2).
+    matrices only (biases and LayerNorms are left out, Devlin et al. 2019, A.2). With `average` > 0
+    an exponential moving average of the masters is kept, decay `average` a step (Polyak & Juditsky
+    1992); `averaged()` puts it into the model.
     """
 
     def __init__(
@@ -24,6 +29,7 @@ class MasterWeights:
         weight_decay: float = 0.01,
         betas: tuple[float, float] = (0.9, 0.98),
         clip: float = 1.0,
+        average: float = 0.0,
     ) -> None:
         named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         self.names = [n for n, _ in named]
@@ -34,6 +40,8 @@ class MasterWeights:
         if self.shared:
             self.masters = list(self.params)
         self.clip = clip
+        self.decay = average
+        self.average = [m.detach().clone() for m in self.masters] if average else self.masters
         self.lr = lr
         matrices = [m for m in self.masters if m.ndim > 1]
         vectors = [m for m in self.masters if m.ndim <= 1]
@@ -62,9 +70,26 @@ class MasterWeights:
         if not self.shared:
             with torch.no_grad():
                 torch._foreach_copy_(self.params, self.masters)
+        if self.decay:
+            with torch.no_grad():
+                torch._foreach_lerp_(self.average, self.masters, 1 - self.decay)
         for tensor in (*self.params, *self.masters):
             tensor.grad = None
         return float(norm)
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The model holds the averaged weights while the block runs."""
+        if not self.decay:
+            yield
+            return
+        with torch.no_grad():
+            kept = [p.detach().clone() for p in self.params]
+            torch._foreach_copy_(self.params, self.average)
+            try:
+                yield
+            finally:
+                torch._foreach_copy_(self.params, kept)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Masters and both AdamW moments, by parameter name: all that a resume needs."""
@@ -73,6 +98,9 @@ class MasterWeights:
             out[f"master/{name}"] = master.detach()
             state = self.optimizer.state.get(master, {})
             out.update({f"{k}/{name}": v.detach() for k, v in state.items() if torch.is_tensor(v)})
+        if self.decay:
+            averages = zip(self.names, self.average, strict=True)
+            out.update({f"average/{name}": value for name, value in averages})
         return out
 
     def load(self, tensors: dict[str, torch.Tensor]) -> None:
@@ -88,10 +116,13 @@ class MasterWeights:
                 }
                 if state:
                     self.optimizer.state[master] = state
+            if self.decay:
+                for name, value in zip(self.names, self.average, strict=True):
+                    value.copy_(tensors[f"average/{name}"])
 
     def float32_state(self, model: nn.Module) -> dict[str, torch.Tensor]:
-        """The model's state dict with the float32 masters in place of the bf16 weights."""
-        masters = {id(p): m for p, m in zip(self.params, self.masters, strict=True)}
+        """The model's state dict with float32 masters (or their average) in place of bf16 weights."""
+        masters = {id(p): m for p, m in zip(self.params, self.average, strict=True)}
         out = {}
         for name, value in model.state_dict(keep_vars=True).items():
             out[name] = masters.get(id(value), value).detach().float().clone()

@@ -168,8 +168,8 @@ TRAINING = {
     "metric that is none": (["--pairs", "{pairs}", "--stop-on", "luck"], "choose from accuracy"),
     "length beyond the base": (["--pairs", "{pairs}", "--max-length", "500"], "the base has"),
     "labels that are no levels": (
-        ["--pairs", "{pairs}", "--levels", "2", "--dev", "{pairs}"],
-        "is no level",
+        ["--pairs", "{sevens}", "--levels", "2", "--dev", "{sevens}"],
+        "bad grade",
     ),
 }
 
@@ -177,7 +177,9 @@ TRAINING = {
 @pytest.mark.parametrize("kind", TRAINING)
 def test_bad_training_input(run, checkpoint_of, pair_file, tmp_path, kind):
     extra, said = TRAINING[kind]
-    filled = [argument.replace("{pairs}", str(pair_file)) for argument in extra]
+    sevens = write(tmp_path, "sevens.tsv", HEAD + "狗\t猫\t7\n" * 30)
+    named = {"{pairs}": str(pair_file), "{sevens}": str(sevens)}
+    filled = [named.get(argument, argument) for argument in extra]
     ended = run("train", "--base", checkpoint_of(), "--out", tmp_path / "out", *filled)
     assert ended.status == 2 and said in ended.err, ended
     assert not (tmp_path / "out").exists()

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from qt_bert.encoder import FAMILIES, open_checkpoint, save_checkpoint
-from qt_bert.encoder.manifest import write_manifest
-from qt_bert.errors import CheckpointError, RunFolderError
+from qt_bert.encoder.manifest import verify_manifest, write_manifest
+from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 
 
 def edit_config(folder: Path, **values: object) -> None:
@@ -186,6 +186,53 @@ def test_a_fault_is_named(fresh_checkpoint, damage, said):
     with pytest.raises(CheckpointError) as error:
         open_checkpoint(folder)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("card", "said"),
+    [
+        (5, "not a JSON object"),
+        ([1], "not a JSON object"),
+        ({"max_length": "abc"}, "`max_length` is 'abc'"),
+        ({"max_length": 0}, "`max_length` is 0"),
+        ({"max_length": None}, "`max_length` is None"),
+        ({"grades": 3}, "`grades` is 3"),
+        ({"grades": []}, "names 0 outputs, the model has 5"),
+        ({"grades": [[], [1], [2], [3], [4]]}, "of output 0 is []"),
+        ({"grades": [1, 2, 3, 4, 5]}, "of output 0 is 1"),
+        ({"grades": [[1], [2], [3], [4], [9]]}, "of output 4: 9 is not a grade from 1 to 5"),
+        ({"grades": [[1], [2], [3], [4], ["5"]]}, "of output 4: '5' is not a grade"),
+        ({"calibration": 5}, "`calibration` is 5"),
+    ],
+)
+def test_a_card_of_another_shape_is_refused(fresh_checkpoint, card, said):
+    folder = fresh_checkpoint()
+    (folder / "qt_bert.json").write_text(json.dumps(card))
+    with pytest.raises(CheckpointError) as error:
+        open_checkpoint(folder)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        5,
+        [1],
+        {"sha256": []},
+        {"sha256": {"config.json": 1}},
+        {"sha256": {"../x": ""}},
+        {"sha256": {"": ""}},
+    ],
+)
+def test_a_manifest_of_another_shape_is_refused(tmp_path, manifest):
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError, match="not a manifest"):
+        verify_manifest(tmp_path)
+
+
+def test_a_length_of_nothing_is_no_default(checkpoint_of):
+    with pytest.raises(ArgumentError):
+        open_checkpoint(checkpoint_of()).pair_tokenizer(0)
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):

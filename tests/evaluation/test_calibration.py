@@ -13,6 +13,7 @@ from qt_bert.evaluation.calibration import (
     apply_cutoffs,
     apply_temperature,
     fit_cutoffs,
+    fit_level_temperature,
     fit_temperature,
 )
 
@@ -56,6 +57,32 @@ def test_logits_that_do_not_fit_are_refused(logits: Any, labels: Any, message: s
 def test_a_label_that_no_logit_means_is_refused() -> None:
     with pytest.raises(ArgumentError, match="no logit stands for the label of pair 1"):
         fit_temperature([[0.0, 1.0]] * 2, [(1,), (5,)], model_grades=[(1, 2), (3, 4)])
+
+
+def test_levels_are_fitted_like_exact_grades() -> None:
+    truth = [label[0] - 1 for label in SAMPLED]
+    found = fit_level_temperature(LOGITS * 2, truth)
+    assert found == pytest.approx(fit_temperature(LOGITS * 2, SAMPLED))
+
+
+def test_more_than_five_levels_have_a_temperature() -> None:
+    logits = np.log([[0.4, *[0.1] * 6]] * 10)
+    # Right four times in ten at odds of 0.4: the temperature is 1.
+    truth = [0, 0, 0, 0, 1, 2, 3, 4, 5, 6]
+    assert fit_level_temperature(logits, truth) == pytest.approx(1, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("logits", "truth", "message"),
+    [
+        ([[0.0] * 7], [7], "no logit stands for the label of pair 0"),
+        ([[0.0] * 7], [0, 1], "2 labels"),
+        (np.empty((0, 7)), [], "no graded pair"),
+    ],
+)
+def test_levels_that_do_not_fit_are_refused(logits: Any, truth: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        fit_level_temperature(logits, truth)
 
 
 def test_a_grade_is_the_number_of_cutoffs_below() -> None:

@@ -8,6 +8,7 @@ import pytest
 from qt_bert.encoder import ModelLabels, open_checkpoint
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.evaluation.calibration import Calibration
+from qt_bert.files import read_json, write_json
 from qt_bert.pairs import Pair, ReaderOptions, segmenter
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.calibrate import calibrate_model
@@ -66,8 +67,6 @@ def test_evaluation_json_is_complete(checkpoint_of, pair_file, tmp_path):
     found = evaluation_json(judged, scorer, pair_file, resamples=50)
     assert found["metrics"]["accuracy"]["n"] == 8
     assert sum(map(sum, found["confusion"])) == 8
-    from qt_bert.files import write_json
-
     write_json(tmp_path / "evaluation.json", found)
     assert EvaluationResult.read(tmp_path / "evaluation.json").pairs.n_queries == 5
 
@@ -95,6 +94,22 @@ def test_comparing_a_model_with_itself_differs_nowhere(checkpoint_of, pair_file)
     assert found["metrics"]["accuracy"]["p"] == 1
 
 
+def test_one_logit_is_compared_with_grades_by_order_alone(checkpoint_of, pair_file):
+    a = Scorer(open_checkpoint(checkpoint_of()))
+    b = Scorer(open_checkpoint(checkpoint_of("bert", labels=1)))
+    metrics = compare_models(pair_file, ReaderOptions(), a, b)["metrics"]
+    assert metrics["ndcg_at_5"]["difference"] is not None
+    assert metrics["ndcg_at_5"]["p"] is not None
+    assert metrics["accuracy"]["difference"] is None and metrics["accuracy"]["reason"]
+
+
+def test_coarse_labels_do_not_fit_levels(checkpoint_of, pair_file):
+    scorer = Scorer(open_checkpoint(checkpoint_of("bert", labels=3)))
+    options = ReaderOptions(grades="1=1-2,2=1-2,3=3,4=4-5,5=4-5")
+    with pytest.raises(ArgumentError, match="with --model-grades"):
+        judge_file(pair_file, options, scorer)
+
+
 def test_levels_and_grades_are_not_compared(checkpoint_of, pair_file):
     a = Scorer(open_checkpoint(checkpoint_of()))
     b = Scorer(open_checkpoint(checkpoint_of("bert", labels=3)))
@@ -109,6 +124,25 @@ def test_calibration_is_saved_and_read_back(fresh_checkpoint, pair_file):
     assert Calibration.from_json(stored) == found
 
 
+def test_calibrating_changes_one_key_of_the_card(fresh_checkpoint, pair_file):
+    folder = fresh_checkpoint("bert", labels=3)
+    card = {"schema": 1, "grades": None, "max_length": 999, "mine": [1]}
+    write_json(folder / "qt_bert.json", card)
+    scorer = Scorer(open_checkpoint(folder, model_grades="0=1-2,1=3-4,2=5"))
+    found = calibrate_model(pair_file, ReaderOptions(), scorer)
+    stored = read_json(folder / "qt_bert.json")
+    assert stored.pop("calibration") == found.to_json()
+    assert stored == card
+
+
+def test_a_model_of_seven_levels_is_calibrated(fresh_checkpoint, tmp_path):
+    path = tmp_path / "p.tsv"
+    rows = "".join(f"狗\t{'猫' * (1 + level)}\t{level}\n" for level in range(7))
+    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+    scorer = Scorer(open_checkpoint(fresh_checkpoint("bert", labels=7)))
+    assert len(calibrate_model(path, ReaderOptions(), scorer).cutoffs) == 6
+
+
 def test_one_logit_cannot_be_calibrated(checkpoint_of, pair_file):
     scorer = Scorer(open_checkpoint(checkpoint_of("bert", labels=1)))
     with pytest.raises(ArgumentError, match="nothing to calibrate"):
@@ -118,6 +152,7 @@ def test_one_logit_cannot_be_calibrated(checkpoint_of, pair_file):
 def test_explain_leaves_out_each_term_once(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     found = explain_pair("京东小哥", "京东小哥，最近在干嘛", scorer, segmenter("jieba"))
+    assert found.terms
     for term in found.terms:
         text = found.query if term.side == "query" else found.title
         assert text[term.start : term.end] == term.term
@@ -132,6 +167,7 @@ def test_explain_leaves_out_each_term_once(checkpoint_of):
 def test_explain_never_empties_a_text(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     found = explain_pair("狗", "狗追猫", scorer, segmenter("jieba"))
+    assert found.terms
     assert all(term.side == "title" for term in found.terms)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ import pytest
 from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.pairs import ReaderOptions
-from qt_bert.scoring import score as score_module
+from qt_bert.scoring import work as work_module
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.score import score_file
+from qt_bert.scoring.tables import growing_table
 
 
 @pytest.fixture
@@ -103,6 +105,53 @@ def test_a_column_named_like_an_output_is_kept_apart(scorer, tmp_path):
     assert read_tsv((tmp_path / "o.tsv").read_text())[0]["input_p_1"] == "old"
 
 
+def test_a_column_called_grade_is_kept_beside_the_label(scorer, tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text("query\ttitle\tlabel\tgrade\n狗\t猫\t4\tB\n", encoding="utf-8")
+    score_file(path, ReaderOptions(columns="grade=label"), scorer, tmp_path / "o.tsv")
+    row = read_tsv((tmp_path / "o.tsv").read_text(encoding="utf-8"))[0]
+    assert (row["grade"], row["input_grade"]) == ("4", "B")
+
+
+def test_a_file_scored_twice_keeps_every_column(scorer, tmp_path):
+    path = tmp_path / "0.tsv"
+    path.write_text("query\ttitle\tp_1\n狗\t猫\told\n", encoding="utf-8")
+    for number in (1, 2):
+        run(path, scorer, tmp_path / f"{number}.tsv")
+        path = tmp_path / f"{number}.tsv"
+    row = read_tsv(path.read_text(encoding="utf-8"))[0]
+    assert row["input_p_1"] == "old"
+    assert row["input_input_p_1"] == row["p_1"]
+
+
+@pytest.mark.parametrize("labels", [("", "5"), ("", "")])
+def test_a_grade_column_no_row_of_the_first_window_fills_is_kept(scorer, tmp_path, labels):
+    path = tmp_path / "p.tsv"
+    rows = "".join(f"狗\t猫\t{label}\n" for label in labels)
+    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+    run(path, scorer, tmp_path / "o.tsv", window=1)
+    rows = read_tsv((tmp_path / "o.tsv").read_text(encoding="utf-8"))
+    assert tuple(row["grade"] for row in rows) == labels
+
+
+def test_a_parquet_grade_column_of_nulls_is_kept(scorer, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path, out = tmp_path / "p.parquet", tmp_path / "o.parquet"
+    grades = pa.array([None], pa.string())
+    pq.write_table(pa.table({"query": ["狗"], "title": ["猫"], "grade": grades}), path)
+    run(path, scorer, out)
+    assert pq.read_table(out)["grade"].to_pylist() == [""]
+
+
+def test_a_file_without_grades_gets_no_grade_column(scorer, tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text("query\ttitle\n狗\t猫\n", encoding="utf-8")
+    run(path, scorer, tmp_path / "o.tsv")
+    assert "grade" not in read_tsv((tmp_path / "o.tsv").read_text(encoding="utf-8"))[0]
+
+
 def test_a_label_that_comes_late_is_not_lost_silently(scorer, tmp_path):
     path = tmp_path / "p.jsonl"
     path.write_text(
@@ -149,22 +198,26 @@ class Killed(BaseException):
     pass
 
 
+def stop_in_window(monkeypatch, scorer, number):
+    calls = []
+    logits = scorer.logits
+
+    def stopping(*args):
+        calls.append(1)
+        if len(calls) == number:
+            raise Killed
+        return logits(*args)
+
+    monkeypatch.setattr(scorer, "logits", stopping)
+
+
 @pytest.mark.parametrize("suffix", [".tsv", ".tsv.gz", ".parquet"])
 def test_a_run_stopped_between_windows_ends_in_the_same_bytes(
     scorer, pair_file, tmp_path, monkeypatch, suffix
 ):
     whole, stopped = tmp_path / f"whole{suffix}", tmp_path / f"stopped{suffix}"
     run(pair_file, scorer, whole, window=3)
-    calls = []
-    logits = scorer.logits
-
-    def stop_at_second(*args):
-        calls.append(1)
-        if len(calls) == 2:
-            raise Killed
-        return logits(*args)
-
-    monkeypatch.setattr(scorer, "logits", stop_at_second)
+    stop_in_window(monkeypatch, scorer, 2)
     with pytest.raises(Killed):
         run(pair_file, scorer, stopped, window=3)
     assert not stopped.exists()
@@ -179,14 +232,14 @@ def test_a_run_stopped_between_windows_ends_in_the_same_bytes(
 def test_half_a_window_on_disk_is_dropped_at_resume(scorer, pair_file, tmp_path, monkeypatch):
     whole, out = tmp_path / "whole.tsv", tmp_path / "out.tsv"
     run(pair_file, scorer, whole, window=3)
-    write = score_module.write_json
+    write = work_module.write_json
 
     def killed_before_the_mark(path, value):
         if value["standing"]["pairs"] == 6:
             raise Killed
         write(path, value)
 
-    monkeypatch.setattr(score_module, "write_json", killed_before_the_mark)
+    monkeypatch.setattr(work_module, "write_json", killed_before_the_mark)
     with pytest.raises(Killed):
         run(pair_file, scorer, out, window=3)
     monkeypatch.undo()
@@ -194,9 +247,62 @@ def test_half_a_window_on_disk_is_dropped_at_resume(scorer, pair_file, tmp_path,
     assert out.read_bytes() == whole.read_bytes()
 
 
+@pytest.mark.parametrize("suffix", [".tsv", ".parquet"])
+@pytest.mark.parametrize("window", [1, 2])
+def test_a_killed_overwrite_goes_on(scorer, pair_file, tmp_path, monkeypatch, suffix, window):
+    whole, out = tmp_path / f"whole{suffix}", tmp_path / f"out{suffix}"
+    run(pair_file, scorer, whole, window=3)
+    out.write_text("of an earlier run")
+    stop_in_window(monkeypatch, scorer, window)
+    with pytest.raises(Killed):
+        run(pair_file, scorer, out, window=3, overwrite=True)
+    assert out.read_text() == "of an earlier run"
+    report = run(pair_file, scorer, out, window=3, resume=True)
+    assert (report.resumed_at, report.pairs) == (3 * (window - 1), 8)
+    assert out.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".parquet"])
+def test_a_run_killed_as_it_ends_reports_the_whole(
+    scorer, pair_file, tmp_path, monkeypatch, suffix
+):
+    def killed(_):
+        raise Killed
+
+    pair_file.write_text(pair_file.read_text(encoding="utf-8") + "只有一个\n", encoding="utf-8")
+    out = tmp_path / f"out{suffix}"
+    monkeypatch.setattr(work_module.Work, "end", killed)
+    with pytest.raises(Killed):
+        run(pair_file, scorer, out, window=3)
+    monkeypatch.undo()
+    done = out.read_bytes()
+    report = run(pair_file, scorer, out, window=3, resume=True)
+    assert (report.pairs, report.rejected, report.already) == (8, 1, False)
+    assert out.read_bytes() == done
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_resuming_what_is_finished_does_nothing(scorer, pair_file, tmp_path):
+    out = tmp_path / "o.tsv"
+    run(pair_file, scorer, out)
+    done = out.read_bytes()
+    assert run(pair_file, scorer, out, resume=True).already
+    assert out.read_bytes() == done
+
+
+def test_a_run_that_failed_before_its_first_window_may_be_begun_again(
+    scorer, pair_file, tmp_path, monkeypatch
+):
+    out = tmp_path / "o.tsv"
+    stop_in_window(monkeypatch, scorer, 1)
+    with pytest.raises(Killed):
+        run(pair_file, scorer, out)
+    assert run(pair_file, scorer, out).pairs == 8
+
+
 def test_unfinished_work_of_another_file_is_refused(scorer, pair_file, tmp_path, monkeypatch):
     out = tmp_path / "o.tsv"
-    monkeypatch.setattr(score_module.growing_table(out).__class__, "finish", lambda _: 1 / 0)
+    monkeypatch.setattr(growing_table(out).__class__, "finish", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run(pair_file, scorer, out, window=3)
     pair_file.write_text("query\ttitle\n狗\t猫\n", encoding="utf-8")
@@ -217,6 +323,13 @@ def test_an_output_that_is_there_is_kept(scorer, pair_file, tmp_path):
 def test_an_unknown_output_format_is_refused(scorer, pair_file, tmp_path, name):
     with pytest.raises(ArgumentError, match="unknown format"):
         run(pair_file, scorer, tmp_path / name)
+
+
+@pytest.mark.parametrize("name", [".", "..", "/"])
+def test_a_path_without_a_name_is_refused(scorer, pair_file, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ArgumentError, match="is a folder"):
+        run(pair_file, scorer, Path(name))
 
 
 def test_a_folder_as_output_is_refused(scorer, pair_file, tmp_path):

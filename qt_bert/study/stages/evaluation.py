@@ -11,7 +11,10 @@ from qt_bert.study.study import StudyContext
 
 
 def run(context: StudyContext) -> None:
-    """Write `evaluation.json`, with the checkpoint's card and learning curve beside the figures."""
+    """Write `evaluation.json`, with the checkpoint's card and learning curve beside the figures.
+
+    Rows that are no pairs, if there are any, are listed in `rejects.tsv`.
+    """
     from qt_bert.scoring.evaluate import evaluation_json
     from qt_bert.scoring.judge import judge_file
     from qt_bert.study.inputs import reader_options, scorer_of

@@ -1,0 +1,84 @@
+"""The scoring commands at the edges: finished work, files that are there, two kinds of models."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from qt_bert.cli.show import metrics_table
+
+
+def test_resuming_a_finished_output_says_so(run, checkpoint_of, pair_file, tmp_path):
+    arguments = ("score", pair_file, "--model", checkpoint_of(), "--out", tmp_path / "o.tsv")
+    assert run(*arguments).status == 0
+    ended = run(*arguments, "--resume")
+    assert ended.status == 0
+    assert "is there already" in ended.err and "pairs scored" not in ended.err
+
+
+def test_a_folder_as_output(run, checkpoint_of, pair_file):
+    ended = run("score", pair_file, "--model", checkpoint_of(), "--out", ".")
+    assert ended.status == 2 and "--out . is a folder" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("pairs.tsv", "is the file of pairs itself"),
+        ("mine.tsv", "is there already"),
+        ("errors.xlsx", "--errors"),
+    ],
+)
+def test_errors_are_judged_before_the_model_is_opened(run, pair_file, tmp_path, name, said):
+    (tmp_path / "mine.tsv").write_text("mine")
+    before = pair_file.read_bytes()
+    model = tmp_path / "no model"
+    ended = run(
+        "evaluate", "--pairs", pair_file, "--model", model, "--errors", tmp_path / name
+    )  # fmt: skip
+    assert ended.status == 2 and said in ended.err and "no such folder" not in ended.err
+    assert pair_file.read_bytes() == before
+    assert (tmp_path / "mine.tsv").read_text() == "mine"
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".parquet"])
+def test_errors_leave_nothing_beside_them(run, checkpoint_of, pair_file, tmp_path, suffix):
+    out = tmp_path / f"errors{suffix}"
+    ended = run(
+        "evaluate", "--pairs", pair_file, "--model", checkpoint_of(), "--resamples", "10",
+        "--errors", out,
+    )  # fmt: skip
+    assert ended.status == 0, ended.err
+    assert {path.name for path in tmp_path.iterdir()} == {"pairs.tsv", out.name}
+
+
+def test_slices_say_how_many_queries_a_ranking_figure_rests_on():
+    metrics = {
+        "accuracy": {"value": 0.5, "n": 40},
+        "ndcg_at_5": {"value": 0.9134, "n": 40, "n_eligible": 3, "n_queries": 12},
+    }
+    shown = metrics_table(
+        {
+            "model": {"name": "m"},
+            "pairs": {"name": "p", "n_pairs": 40},
+            "metrics": metrics,
+            "slices": {"field": {"law": metrics}},
+        }
+    )
+    assert shown.splitlines()[-1].split() == ["law", "40", "0.500", "0.913", "(3/12)"]
+
+
+def test_a_length_of_nothing_is_refused(run, checkpoint_of, pair_file):
+    ended = run("evaluate", "--pairs", pair_file, "--model", checkpoint_of(), "--max-length", "0")
+    assert ended.status == 2 and "--max-length 0" in ended.err
+
+
+def test_compare_takes_the_meaning_of_each_model(run, checkpoint_of, pair_file):
+    ended = run(
+        "compare", checkpoint_of(), checkpoint_of("bert", labels=3), "--pairs", pair_file,
+        "--model-grades-b", "0=1-2,1=3-4,2=5", "--max-length", "16", "--json",
+    )  # fmt: skip
+    assert ended.status == 0, ended.err
+    assert json.loads(ended.out)["metrics"]["ndcg_at_5"]["difference"] is not None
+    assert ended.err.count("were cut at 16 tokens") == 2
