@@ -10,5 +10,6 @@ from qt_bert.cli import (  # noqa: F401, I001 - the order is the help's
     make_pairs,
     pretrain,
     train,
+    average,
     report,
 )

@@ -13,7 +13,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.pairs.tokenise import EncodedPair
 from qt_bert.progress import Progress, silent
 
-BATCH_TOKENS = 1024
+BATCH_TOKENS = {"float32": 1024, "bfloat16": 4096}
 """Tokens a forward pass takes at most (one pair, if that is longer): small batches stay in cache."""
 
 
@@ -34,7 +34,7 @@ class Scorer:
         checkpoint: Checkpoint,
         *,
         max_length: int | None = None,
-        batch_tokens: int = BATCH_TOKENS,
+        batch_tokens: int | None = None,
     ) -> None:
         longest = checkpoint.longest
         if max_length is not None and max_length > longest:
@@ -44,7 +44,7 @@ class Scorer:
         self.checkpoint = checkpoint
         self.encoder = Encoder(checkpoint.model, checkpoint.family)
         self.tokenizer = checkpoint.pair_tokenizer(max_length)
-        self.batch_tokens = batch_tokens
+        self.batch_tokens = batch_tokens or BATCH_TOKENS[checkpoint.dtype]
         self.pad = int(checkpoint.model.config.pad_token_id or 0)
         self.counts = Counts()
 
