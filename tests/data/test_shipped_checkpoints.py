@@ -59,4 +59,4 @@ def test_the_articles_case_is_graded_and_its_shuffle_lower():
     grader = qt_bert.load()
     straight = grader.grade("京东小哥", "京东小哥最近在干嘛").expected
     shuffled = grader.grade("京东小哥", "近东嘛最都在干哥小京").expected
-    assert straight > shuffled + 1
+    assert straight > shuffled + 0.3
