@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
-import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+from qt_bert.errors import PairFileError
+from qt_bert.pairs.formats.source import open_bytes
 
 
 def count_rows(path: Path) -> int | None:
@@ -19,7 +15,7 @@ def count_rows(path: Path) -> int | None:
             import pyarrow.parquet as pq
 
             return int(pq.read_metadata(path).num_rows)
-        with _OPENERS.get(path.suffix, open)(path, "rb") as handle:
+        with open_bytes(path) as handle:
             return sum(block.count(b"\n") for block in iter(lambda: handle.read(1 << 20), b""))
-    except (OSError, EOFError, lzma.LZMAError, zlib.error):
+    except (OSError, PairFileError):
         return None

@@ -38,20 +38,15 @@ def judge_file(
     *,
     calibration: Calibration | None = None,
     rejects_path: Path | None = None,
-    limit: int | None = None,
-    seed: int = 0,
 ) -> Judged:
     """Read the graded pairs of `path`, score them, and judge them at levels model and labels share.
 
-    `limit` draws that many pairs by `seed`. Raises PairFileError where rows have no label or a
+    Raises PairFileError where rows have no label or a
     bad one (above `--max-rejects`), ArgumentError where labels and model do not fit.
     """
     pairs, rejected = graded_pairs(
         path, options, scorer.checkpoint.settings.labels, rejects_path=rejects_path
     )
-    if limit is not None and limit < len(pairs):
-        chosen = np.sort(np.random.default_rng(seed).choice(len(pairs), limit, replace=False))
-        pairs = [pairs[i] for i in chosen]
     with progress(len(pairs), "scoring", "pairs") as shown:
         logits = scorer.logits([(p.query, p.title) for p in pairs], shown)
     labels = scorer.checkpoint.settings.labels

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -91,3 +92,18 @@ def block_diagonal(segment: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Additive attention mask [rows, 1, slots, slots]: 0 inside a segment, the dtype's minimum outside."""
     same = segment[:, None, :, None] == segment[:, None, None, :]
     return torch.zeros(same.shape, dtype=dtype).masked_fill(~same, torch.finfo(dtype).min)
+
+
+def packed_hidden(backbone: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """Last hidden states [slots, hidden] of packed rows; each example sees itself alone."""
+    hidden = backbone.embeddings(
+        input_ids=batch["input_ids"],
+        token_type_ids=batch["token_type_ids"],
+        position_ids=batch["position_ids"],
+    )
+    if hasattr(backbone, "embeddings_project"):  # ELECTRA
+        hidden = backbone.embeddings_project(hidden)
+    mask = block_diagonal(batch["segment"], hidden.dtype)
+    for layer in backbone.encoder.layer:
+        hidden = layer(hidden, mask)
+    return hidden.flatten(0, 1)

@@ -19,7 +19,7 @@ from qt_bert.progress import progress
 from qt_bert.training.compiling import compiled
 from qt_bert.training.corpus import Corpus
 from qt_bert.training.masters import MasterWeights, linear_schedule
-from qt_bert.training.packing import block_diagonal
+from qt_bert.training.packing import packed_hidden
 from qt_bert.training.pretrain_batches import BatchShape, PretrainBatch, Special, batches
 from qt_bert.training.runlog import RunLog
 from qt_bert.training.state import load_state, same_settings, save_state
@@ -63,19 +63,6 @@ def new_model(
         attention_probs_dropout_prob=0.0,
     )
     return BertForPreTraining(config)
-
-
-def packed_hidden(encoder: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Last hidden states [slots, hidden] of packed rows; each example sees itself alone."""
-    hidden = encoder.embeddings(
-        input_ids=batch["input_ids"],
-        token_type_ids=batch["token_type_ids"],
-        position_ids=batch["position_ids"],
-    )
-    mask = block_diagonal(batch["segment"], hidden.dtype)
-    for layer in encoder.encoder.layer:
-        hidden = layer(hidden, mask)
-    return hidden.flatten(0, 1)
 
 
 def losses(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from qt_bert.encoder.families import Family
 from qt_bert.encoder.tuning import open_for_tuning
-from qt_bert.training.packing import block_diagonal
+from qt_bert.training.packing import packed_hidden
 
 
 class TuningModel(nn.Module):
@@ -43,17 +43,7 @@ class TuningModel(nn.Module):
     def first_tokens(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Last hidden state of each example's first token [examples, 1, hidden]."""
         backbone = getattr(self.model, self.family.backbone)
-        hidden = backbone.embeddings(
-            input_ids=batch["input_ids"],
-            token_type_ids=batch["token_type_ids"],
-            position_ids=batch["position_ids"],
-        )
-        if hasattr(backbone, "embeddings_project"):
-            hidden = backbone.embeddings_project(hidden)
-        mask = block_diagonal(batch["segment"], hidden.dtype)
-        for layer in backbone.encoder.layer:
-            hidden = layer(hidden, mask)
-        return hidden.flatten(0, 1)[batch["first_slot"]][:, None]
+        return packed_hidden(backbone, batch)[batch["first_slot"]][:, None]
 
     def loss(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """−log Σ p(g) over each label's set, weighted by `share`, plus the auxiliary cross-entropies."""
