@@ -8,7 +8,7 @@ the first token is computed, the only one the head reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from qt_bert.encoder.families import Family
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layer:
     """One layer's weights; `qkv` stacks the query, key and value projections (each heads × width rows)."""
 
@@ -56,11 +56,23 @@ class Layer:
         """[batch, length, size] → [batch, heads, length, width]."""
         return tensor.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
-    def finish(self, context: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
-        """From the heads' contexts [batch, heads, rows, width] to the layer's output [batch, rows, hidden]."""
-        mixed = self.output(context.transpose(1, 2).flatten(2))
+    def mix(self, context: torch.Tensor) -> torch.Tensor:
+        """W_O over the heads' contexts [..., heads, rows, width], with its bias [..., rows, hidden]."""
+        return self.output(context.transpose(-3, -2).flatten(-2))
+
+    def mix_some(self, context: torch.Tensor, heads: Sequence[int]) -> torch.Tensor:
+        """The share of some heads in `mix`, without the bias: [..., len(heads), rows, width] → [..., rows, hidden]."""
+        columns = self.output.weight.unflatten(1, (self.heads, -1))[:, list(heads)].flatten(1)
+        return F.linear(context.transpose(-3, -2).flatten(-2), columns)
+
+    def feed_forward(self, mixed: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        """From what the heads give, mixed, and the layer's input to its output, all [..., rows, hidden]."""
         attended = self.output_norm(mixed + hidden)
         return self.down_norm(self.down(self.activation(self.up(attended))) + attended)
+
+    def finish(self, context: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        """From the heads' contexts [batch, heads, rows, width] to the layer's output [batch, rows, hidden]."""
+        return self.feed_forward(self.mix(context), hidden)
 
 
 class Encoder:
@@ -107,10 +119,13 @@ def attend(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None
 ) -> torch.Tensor:
     """Contexts [batch, heads, rows, width]: softmax(q·kᵀ/√width + bias)·v."""
-    weights = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2))
-    if bias is not None:
-        weights = weights + bias
-    return torch.matmul(torch.softmax(weights, -1), value)
+    return torch.matmul(attention(query, key, bias), value)
+
+
+def attention(query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """Attention weights [..., heads, rows, length]: softmax(q·kᵀ/√width + bias)."""
+    scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2))
+    return torch.softmax(scores if bias is None else scores + bias, -1)
 
 
 def additive_mask(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

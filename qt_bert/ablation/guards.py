@@ -1,0 +1,192 @@
+"""What every run with heads left out proves first: that the masks do what their names say.
+
+On eight pairs, in float32 whatever the run's dtype: the unmasked pass is the Hugging Face model;
+some of the run's own variants are that model with hooks; and a whole layer off moves the logits. (A
+mask that silently does nothing has cost other tools whole studies.)
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from qt_bert.ablation.loop import sweep
+from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.reduction import Reduction, View
+from qt_bert.ablation.reference import PlainModel
+from qt_bert.ablation.variant import NONE, Variant
+from qt_bert.encoder import Checkpoint, Encoder, open_checkpoint
+from qt_bert.encoder.batches import Batch, batches_of
+from qt_bert.encoder.heads import Head
+from qt_bert.errors import GuardError
+from qt_bert.pairs.tokenise import EncodedPair
+
+PAIRS = 8
+VARIANTS = 5
+TOLERANCE = 1e-5
+ROUNDING = 4.0
+LEAST_MOVE = 10.0
+LIVE = 1e-3
+BATCH_TOKENS = 512
+
+
+def run_guards(
+    checkpoint: Checkpoint,
+    variants: Sequence[Variant],
+    encoded: Sequence[EncodedPair],
+    *,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Check the masked loop on this model, these variants and eight of these pairs.
+
+    Differences are the largest |difference| / max(1, |logit|). The bound is 1e-5, or four times
+    the float32 model's distance to itself in float64, whichever is larger. Returns the figures
+    for `run.json`. Raises GuardError naming the guard, the figure and the bound.
+    """
+    exact = _in_float32(checkpoint)
+    batches = list(
+        batches_of(
+            eight_of(encoded),
+            BATCH_TOKENS,
+            pad=int(exact.model.config.pad_token_id or 0),
+            device=exact.model.device,
+        )
+    )
+    tested = [NONE, *some_of_each(variants, VARIANTS, seed)]
+    got = _swept(exact, batches, tested)
+    want = _hooked(exact, batches, tested)
+    differences = [distance(a, b) for a, b in zip(got, want, strict=True)]
+    bound = TOLERANCE
+    if max(differences) > bound:
+        bound = max(bound, ROUNDING * _rounding(exact, batches, want[0]))
+    figures: dict[str, Any] = {
+        "pairs": sum(map(len, batches)),
+        "bound": bound,
+        "unmasked": differences[0],
+        "variants": {v.name: d for v, d in zip(tested[1:], differences[1:], strict=True)},
+        "layers_off": _layers_off(exact, batches),
+    }
+    _must_agree(figures, bound)
+    return figures
+
+
+def eight_of(encoded: Sequence[EncodedPair]) -> list[EncodedPair]:
+    """Up to eight pairs spread over the lengths, the shortest and the longest among them."""
+    order = sorted(encoded, key=len)
+    places = np.linspace(0, len(order) - 1, min(PAIRS, len(order))).round().astype(int)
+    return [order[place] for place in places]
+
+
+def some_of_each(variants: Sequence[Variant], count: int, seed: int) -> list[Variant]:
+    """`count` variants, or more where there are more modes: each mode once, the rest drawn."""
+    masked = [variant for variant in variants if variant.parts]
+    order = [masked[i] for i in np.random.default_rng(seed).permutation(len(masked))]
+    first: dict[tuple[str, str], Variant] = {}
+    for variant in order:
+        first.setdefault((variant.mode, variant.family), variant)
+    modes = {variant.mode: variant for variant in reversed(order)}
+    chosen = list(dict.fromkeys([*modes.values(), *first.values(), *order]))
+    return chosen[: max(count, len(modes))]
+
+
+def distance(one: np.ndarray, other: np.ndarray) -> float:
+    """The largest |one − other| / max(1, |other|); infinite where one is not a number."""
+    found = np.abs(one - other) / np.maximum(1, np.abs(other))
+    return float(found.max()) if np.isfinite(found).all() else float("inf")
+
+
+def _must_agree(figures: dict[str, Any], bound: float) -> None:
+    if not figures["unmasked"] <= bound:
+        raise GuardError(
+            f"the unmasked pass differs from the Hugging Face model by {figures['unmasked']:.2g}, "
+            f"more than {bound:.2g}; no figure of this run could be trusted"
+        )
+    for name, difference in figures["variants"].items():
+        if not difference <= bound:
+            raise GuardError(
+                f"variant {name} differs from the Hugging Face model with hooks by "
+                f"{difference:.2g}, more than {bound:.2g}; no figure of this run could be trusted"
+            )
+    for layer, moved in figures["layers_off"].items():
+        if moved is not None and not moved > LEAST_MOVE * bound:
+            raise GuardError(
+                f"leaving out all heads of {layer} moves the logits by {moved:.2g}, not by more "
+                f"than {LEAST_MOVE * bound:.2g}: the mask takes no effect"
+            )
+
+
+def _in_float32(checkpoint: Checkpoint) -> Checkpoint:
+    if checkpoint.dtype == "float32":
+        return checkpoint
+    return open_checkpoint(checkpoint.folder)
+
+
+def _swept(
+    checkpoint: Checkpoint, batches: Sequence[Batch], variants: Sequence[Variant]
+) -> np.ndarray:
+    encoder = Encoder(checkpoint.model, checkpoint.family)
+    return np.concatenate([s.logits for s in sweep(encoder, batches, variants)], axis=1)
+
+
+def _hooked(
+    checkpoint: Checkpoint, batches: Sequence[Batch], variants: Sequence[Variant]
+) -> np.ndarray:
+    plain = PlainModel(checkpoint.model, checkpoint.family)
+    return np.stack(
+        [
+            np.concatenate([plain.logits(batch, variant).cpu().numpy() for batch in batches])
+            for variant in variants
+        ]
+    )
+
+
+def _rounding(checkpoint: Checkpoint, batches: Sequence[Batch], logits: np.ndarray) -> float:
+    """How far float32 rounding alone moves the plain model's logits."""
+    double = PlainModel(copy.deepcopy(checkpoint.model).double(), checkpoint.family)
+    exact = np.concatenate([double.logits(batch, NONE).cpu().numpy() for batch in batches])
+    return distance(logits.astype(np.float64), exact)
+
+
+def _layers_off(checkpoint: Checkpoint, batches: Sequence[Batch]) -> dict[str, float | None]:
+    """How far each layer's absence moves the logits; None for a layer without live heads."""
+    heads = range(checkpoint.heads)
+    off = [
+        Variant(f"L{n}", (HeadMask(tuple(Head(n, head) for head in heads)),))
+        for n in range(checkpoint.layers)
+    ]
+    logits = _swept(checkpoint, batches, [NONE, *off])
+    live = _live_layers(checkpoint, batches)
+    return {
+        variant.name: distance(logits[0], one) if alive else None
+        for variant, one, alive in zip(off, logits[1:], live, strict=True)
+    }
+
+
+def _live_layers(checkpoint: Checkpoint, batches: Sequence[Batch]) -> list[bool]:
+    """Whether a layer's heads add anything to speak of to the tokens they write to."""
+    encoder = Encoder(checkpoint.model, checkpoint.family)
+
+    def written(view: View) -> torch.Tensor:
+        layer = encoder.layers[view.layer]
+        return _largest(layer.mix(view.values) - layer.output.bias, view)
+
+    def held(view: View) -> torch.Tensor:
+        return _largest(view.values, view)
+
+    layers = tuple(range(checkpoint.layers))
+    reductions = [
+        Reduction("written", "contexts", layers, written),
+        Reduction("held", "hidden", layers, held),
+    ]
+    found = [swept.reduced for swept in sweep(encoder, batches, [NONE], reductions)]
+    share = np.concatenate([one["written"][0] / one["held"][0] for one in found])
+    return [bool(one) for one in (share > LIVE).any(0)]
+
+
+def _largest(vectors: torch.Tensor, view: View) -> torch.Tensor:
+    """The largest norm over a pair's real tokens [B]."""
+    return (vectors.norm(dim=-1) * view.batch.real).amax(1)

@@ -1,0 +1,231 @@
+"""The one masked loop: batches outside, variants inside, and nothing computed twice.
+
+A pass descends the layers with a stack of *states*. A state is what variants of equal history share:
+variants that change the same things in the layers below hold the same hidden states, so these are
+computed once. In a layer a state may split into *branches*, one for each different change; branches
+are stacked on the batch axis again, within a token budget, and descend further, depth first. So a
+sweep over single heads runs the layers below a masked head once, projects query, key and value of its
+layer once, and uses the linearity of W_O: what a branch's heads gave is taken off the shared sum.
+
+Where no layer above mixes tokens any more (the last layer, or every head above left out), the
+first token's row alone goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from qt_bert.ablation.change import Change
+from qt_bert.ablation.layer_pass import Branch, LayerPass
+from qt_bert.ablation.reduction import Reduction, check_reductions
+from qt_bert.ablation.variant import NONE, Part, Variant
+from qt_bert.encoder.batches import Batch
+from qt_bert.encoder.forward import Encoder, additive_mask
+from qt_bert.errors import ArgumentError
+from qt_bert.progress import Progress, silent
+
+TOKENS = {torch.float32: 512, torch.bfloat16: 2048}
+"""Tokens computed at once, by dtype: a stack that stays in cache is fastest."""
+
+PLAIN = Change()
+
+
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """One batch of B pairs under V variants.
+
+    `rows` [B] says which pairs; `logits` [V, B, labels]; `reduced`: name of a reduction → float32
+    [V, B, its layers, …].
+    """
+
+    rows: np.ndarray
+    logits: np.ndarray
+    reduced: dict[str, np.ndarray]
+
+
+def sweep(
+    encoder: Encoder,
+    batches: Iterable[Batch],
+    variants: Sequence[Variant],
+    reductions: Sequence[Reduction] = (),
+    *,
+    tokens: int | None = None,
+    shown: Progress = silent,
+) -> Iterator[Swept]:
+    """Run every variant on every batch; yields one `Swept` a batch, in the order of `variants`.
+
+    `tokens` bounds what is computed at once (a batch of more tokens goes one variant at a time);
+    memory grows with it and with the number of variants times the pairs of a batch, not with the
+    number of batches. `shown` counts variants × pairs. The unmasked pass is the variant `none`.
+
+    Raises ArgumentError for a reduction or a variant of layers that the model does not have.
+    """
+    check_reductions(reductions, len(encoder.layers))
+    plan = _Plan.of(encoder, variants, reductions)
+    for batch in batches:
+        with torch.inference_mode():
+            one = _Pass(plan, batch, tokens or tokens_at_once(encoder), shown)
+            one.run()
+        yield Swept(batch.rows, one.logits, one.reduced)
+
+
+def tokens_at_once(encoder: Encoder) -> int:
+    """The token budget for this model's dtype; batches of pairs are best made of as many."""
+    return TOKENS[encoder.layers[0].qkv.dtype]
+
+
+def masked_forward(encoder: Encoder, *parts: Part) -> Callable[[Batch], torch.Tensor]:
+    """A forward pass, batch → logits [B, labels], that runs one variant instead of the model."""
+    variants = [Variant("masked", parts) if parts else NONE]
+
+    def forward(batch: Batch) -> torch.Tensor:
+        (swept,) = sweep(encoder, [batch], variants, tokens=1)
+        return torch.from_numpy(swept.logits[0])
+
+    return forward
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What all batches of a sweep share."""
+
+    encoder: Encoder
+    changes: list[list[Change]]  # [variant][layer]
+    horizons: list[int]  # the highest layer in which a variant's tokens mix, −1 for none
+    reductions: dict[int, list[tuple[Reduction, int]]]  # layer → (reduction, its place in `layers`)
+    full_output: int  # the highest layer whose output a reduction wants in full, −1 for none
+    every_row: set[int]  # layers in which a reduction wants attention or contexts of all rows
+
+    @classmethod
+    def of(
+        cls, encoder: Encoder, variants: Sequence[Variant], reductions: Sequence[Reduction]
+    ) -> _Plan:
+        layers = range(len(encoder.layers))
+        changes = [_in_order(variant, len(layers)) for variant in variants]
+        mixing = [[n for n in layers if one[n].mixes(encoder.layers[n].heads)] for one in changes]
+        wanted: dict[int, list[tuple[Reduction, int]]] = {}
+        for reduction in reductions:
+            for place, layer in enumerate(reduction.layers):
+                wanted.setdefault(layer, []).append((reduction, place))
+        pairs = [(layer, one) for layer, ones in wanted.items() for one, _ in ones]
+        # Attention needs every token's key, so the output of the layer below, also for one row.
+        full = [n - 1 for n, one in pairs if one.of != "hidden"]
+        full += [n for n, one in pairs if one.of == "hidden" and not one.first_row]
+        every_row = {n for n, one in pairs if one.of != "hidden" and not one.first_row}
+        horizons = [max(one, default=-1) for one in mixing]
+        return cls(encoder, changes, horizons, wanted, max(full, default=-1), every_row)
+
+    def goes_on_in_full(self, layer: int, variants: Sequence[int]) -> bool:
+        """Whether all rows of this layer's output are needed for one of the variants."""
+        return layer < max(self.full_output + 1, *(self.horizons[v] for v in variants))
+
+
+def _in_order(variant: Variant, layers: int) -> list[Change]:
+    outside = [layer for layer in variant.changes if not 0 <= layer < layers]
+    if outside:
+        raise ArgumentError(
+            f"variant {variant.name!r} changes layer {outside[0]}; the model has layers 0 to "
+            f"{layers - 1}"
+        )
+    return [variant.changes.get(layer, PLAIN) for layer in range(layers)]
+
+
+@dataclass(eq=False)
+class _Pass:
+    """One batch under all variants."""
+
+    plan: _Plan
+    batch: Batch
+    budget: int
+    shown: Progress
+    logits: np.ndarray = field(init=False)
+    reduced: dict[str, np.ndarray] = field(init=False, default_factory=dict)
+
+    def run(self) -> None:
+        """Fill `logits` and `reduced`."""
+        encoder, batch = self.plan.encoder, self.batch
+        hidden = encoder.embed(batch.input_ids, batch.token_type_ids)
+        self.bias = None if batch.mask is None else additive_mask(batch.mask, hidden.dtype)
+        labels = int(encoder.model.config.num_labels)
+        self.logits = np.empty((len(self.plan.changes), len(batch), labels), np.float32)
+        self._descend(0, [list(range(len(self.plan.changes)))], hidden[None])
+
+    def _descend(self, number: int, states: list[list[int]], hidden: torch.Tensor) -> None:
+        """Run the layers from `number` on; `hidden` [states, B, L or 1, size] is its input."""
+        if number == len(self.plan.encoder.layers):
+            self._store_logits(states, hidden)
+            return
+        branches = self._split(number, states)
+        layer = LayerPass(
+            number,
+            self.plan.encoder.layers[number],
+            self.batch,
+            self.bias,
+            hidden,
+            branches,
+            every_row=number in self.plan.every_row,
+        )
+        for chunk in self._chunks(branches, hidden.shape[2]):
+            output = layer.finish(chunk)
+            for reduction, place in self.plan.reductions.get(number, ()):
+                store = self._store_reduced(reduction, place)
+                if reduction.of == "hidden":
+                    layer.reduce_output(reduction, chunk, output, store)
+                else:
+                    layer.reduce(reduction, chunk, store)
+            layer.forget()
+            self._descend(number + 1, [branch.variants for branch in chunk], output)
+
+    def _split(self, number: int, states: list[list[int]]) -> list[Branch]:
+        """The branches of each state: its variants by what they change in this layer."""
+        branches = []
+        for state, variants in enumerate(states):
+            groups: dict[Change, list[int]] = {}
+            for variant in variants:
+                groups.setdefault(self.plan.changes[variant][number], []).append(variant)
+            branches += [
+                Branch(
+                    state,
+                    change,
+                    members,
+                    full=self.plan.goes_on_in_full(number, members),
+                    alone=len(groups) == 1,
+                )
+                for change, members in groups.items()
+            ]
+        return branches
+
+    def _chunks(self, branches: list[Branch], length: int) -> Iterator[list[Branch]]:
+        """Branches that go on together: alike in rows and weights, and within the token budget."""
+        alike: dict[tuple[bool, int], list[Branch]] = {}
+        for branch in branches:
+            alike.setdefault((branch.full, id(branch.change.weights)), []).append(branch)
+        for (full, _), members in alike.items():
+            most = max(1, self.budget // (len(self.batch) * (length if full else 1)))
+            parts = -(-len(members) // most)
+            for part in range(parts):
+                yield members[part * len(members) // parts : (part + 1) * len(members) // parts]
+
+    def _store_logits(self, states: list[list[int]], hidden: torch.Tensor) -> None:
+        encoder = self.plan.encoder
+        first = encoder.family.head(encoder.model, hidden[:, :, :1].flatten(0, 1))
+        logits = first.float().unflatten(0, hidden.shape[:2]).cpu().numpy()
+        for state, variants in enumerate(states):
+            self.logits[variants] = logits[state]
+            self.shown.advance(len(variants) * len(self.batch))
+
+    def _store_reduced(
+        self, reduction: Reduction, place: int
+    ) -> Callable[[list[int], torch.Tensor], None]:
+        def store(variants: list[int], value: torch.Tensor) -> None:
+            found = value.float().cpu().numpy()
+            if reduction.name not in self.reduced:
+                shape = (len(self.plan.changes), len(self.batch), len(reduction.layers))
+                self.reduced[reduction.name] = np.empty(shape + found.shape[1:], np.float32)
+            self.reduced[reduction.name][variants, :, place] = found
+
+        return store

@@ -1,0 +1,164 @@
+"""Heads left out, and queries and titles that cannot see each other.
+
+HEAD-MASK is the article's ("BERT 可解释性-从“头”说起", 二): the head gives the zero vector. `uniform`
+is that of Kovaleva et al. 2019 ("Revealing the Dark Secrets of BERT", disabling heads): each of the L
+tokens weighs 1/L.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, get_args
+
+import torch
+
+from qt_bert.ablation.change import Change, Site
+from qt_bert.encoder.batches import CLS
+from qt_bert.encoder.heads import Head, by_layer
+from qt_bert.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from qt_bert.ablation.reference import PlainModel
+
+Mode = Literal["zero", "uniform", "mean"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+@dataclass(frozen=True)
+class MeanContexts:
+    """A vector for each head: its context averaged over the real tokens of a reference set.
+
+    `vectors` [layers, heads, width], float32; two are equal where their `sha256` is.
+    """
+
+    sha256: str
+    vectors: torch.Tensor = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class HeadMask:
+    """Heads left out: their slice at W_O's input is replaced; W_O's bias stays.
+
+    `mode`: `zero` gives 0; `uniform` the mean of the value vectors, as the masked pass has them,
+    over the tokens that a row may see; `mean` the stored vector of each head, from `means`.
+    Raises ArgumentError for no heads, an unknown mode, or `mean` without `means`.
+    """
+
+    heads: tuple[Head, ...]
+    mode: Mode = "zero"
+    means: MeanContexts | None = None
+
+    def __post_init__(self) -> None:
+        if not self.heads:
+            raise ArgumentError("a head mask without heads; the plain model is the variant `none`")
+        if self.mode not in MODES:
+            raise ArgumentError(f"mode {self.mode!r}: choose from {', '.join(MODES)}")
+        if (self.mode == "mean") != (self.means is not None):
+            raise ArgumentError("the mode `mean`, and no other, needs the heads' mean contexts")
+        object.__setattr__(self, "heads", tuple(sorted(set(self.heads))))
+
+    @property
+    def kind(self) -> str:
+        return self.mode
+
+    def changes(self) -> Mapping[int, Change]:
+        """A replacement of contexts for each layer that has masked heads."""
+        return {
+            layer: Change(contexts=Replacement(layer, heads, self.mode, self.means))
+            for layer, heads in by_layer(self.heads).items()
+        }
+
+    def install(self, model: PlainModel) -> None:
+        """Rewrite the heads' slices in a hook before W_O."""
+        for layer, heads in by_layer(self.heads).items():
+            model.mask_heads(layer, heads, self.mode, self.means)
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A `ContextEdit`: what stands in for some heads of one layer."""
+
+    layer: int
+    heads: tuple[int, ...]
+    mode: Mode
+    means: MeanContexts | None = None
+
+    @property
+    def mixes(self) -> bool:
+        return self.mode == "uniform"
+
+    def contexts(self, site: Site) -> torch.Tensor | None:
+        """[B or 1, heads, rows or 1, width]; None for zeros."""
+        if self.means is not None:
+            vectors = self.means.vectors[self.layer, list(self.heads)]
+            return vectors.to(site.hidden)[None, :, None]
+        if self.mode == "zero":
+            return None
+        return uniform_contexts(site, self.heads)
+
+
+def uniform_contexts(site: Site, heads: tuple[int, ...]) -> torch.Tensor:
+    """The mean of the values over the tokens that a row may see [B, len(heads), 1 or rows, width]."""
+    value = site.project()[2][:, list(heads)]
+    if site.bias is None:
+        return value.mean(2, keepdim=True)
+    # Of the additive mask alone the softmax is the same weight for every token that may be seen.
+    weights = torch.softmax(site.bias.float(), -1).to(value)
+    if weights.shape[1] > 1:
+        weights = weights[:, list(heads)]
+    return torch.matmul(weights[:, :, : site.rows], value)
+
+
+@dataclass(frozen=True)
+class SegmentBlock:
+    """Query and title cannot see each other in these heads.
+
+    Q holds the query's tokens and the first separator, T the title's and every later separator.
+    Rows of Q see Q, rows of T see T; the first token sees all, and nobody else sees it. Masked
+    before the softmax. Raises ArgumentError for no heads.
+    """
+
+    heads: tuple[Head, ...]
+
+    def __post_init__(self) -> None:
+        if not self.heads:
+            raise ArgumentError("a block between the texts without heads blocks nothing")
+        object.__setattr__(self, "heads", tuple(sorted(set(self.heads))))
+
+    @property
+    def kind(self) -> str:
+        return "block"
+
+    def changes(self) -> Mapping[int, Change]:
+        """Another additive mask for each layer that has such heads."""
+        return {
+            layer: Change(attention=Cut(heads)) for layer, heads in by_layer(self.heads).items()
+        }
+
+    def install(self, model: PlainModel) -> None:
+        """Compute the heads' contexts anew, in a hook before W_O, from the tokens they may see."""
+        for layer, heads in by_layer(self.heads).items():
+            model.block_heads(layer, heads)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """An `AttentionEdit`: the block between the texts, for some heads of one layer."""
+
+    heads: tuple[int, ...]
+
+    def bias(self, site: Site) -> torch.Tensor:
+        """0 where a row may see a column, the least number elsewhere [B, 1 or heads, L, L]."""
+        hidden = ~may_see(site.batch.groups)[:, None]
+        if len(self.heads) < site.layer.heads:
+            cut = torch.zeros(site.layer.heads, dtype=torch.bool, device=hidden.device)
+            cut[list(self.heads)] = True
+            hidden = hidden & cut[:, None, None]
+        lowest = torch.finfo(site.hidden.dtype).min / 2  # two of them still add up to a number
+        return torch.zeros_like(hidden, dtype=site.hidden.dtype).masked_fill(hidden, lowest)
+
+
+def may_see(groups: torch.Tensor) -> torch.Tensor:
+    """Which columns each row sees under a block [B, L, L], from `Batch.groups` [B, L]."""
+    return (groups[:, :, None] == groups[:, None, :]) | (groups == CLS)[:, :, None]

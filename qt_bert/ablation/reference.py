@@ -1,0 +1,151 @@
+"""The Hugging Face model with heads left out by hooks: slow, plain, and what the guards trust.
+
+Written without anything of the masked loop, pair by pair over real tokens, so that a fault of the
+one does not hide in the other. The hooks stand before `attention.output.dense`, where heads are
+contiguous slices under every attention kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from qt_bert.encoder.batches import CLS, Batch
+from qt_bert.encoder.families import Family
+
+if TYPE_CHECKING:
+    from qt_bert.ablation.masks import MeanContexts, Mode
+    from qt_bert.ablation.variant import Variant
+
+
+@dataclass
+class Seen:
+    """One pair in one layer: values of its n real tokens, by head, and who may see whom."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    visible: torch.Tensor
+    groups: torch.Tensor
+    context: torch.Tensor
+
+    def attend(self, head: int) -> torch.Tensor:
+        """The head's contexts [n, width], over the tokens that each row may see."""
+        scores = self.query[head] @ self.key[head].T / self.query.shape[-1] ** 0.5
+        scores = scores.masked_fill(~self.visible[head], float("-inf"))
+        return scores.softmax(-1) @ self.value[head]
+
+
+Edit = Callable[[Seen], None]
+
+
+class PlainModel:
+    """A Hugging Face classifier that parts of variants install hooks on."""
+
+    def __init__(self, model: Any, family: Family) -> None:
+        self.model = model
+        self.layers = getattr(model, family.backbone).encoder.layer
+        self._blocks: dict[int, list[Edit]] = {}
+        self._masks: dict[int, list[Edit]] = {}
+
+    @torch.no_grad()
+    def logits(self, batch: Batch, variant: Variant) -> torch.Tensor:
+        """Logits [B, labels] of one variant; no hook is left behind."""
+        for part in variant.parts:
+            part.install(self)
+        try:
+            with self._hooked(batch):
+                return self.model(
+                    input_ids=batch.input_ids,
+                    token_type_ids=batch.token_type_ids,
+                    attention_mask=batch.real.long(),
+                ).logits
+        finally:
+            self._blocks, self._masks = {}, {}
+
+    def mask_heads(
+        self, layer: int, heads: Sequence[int], mode: Mode, means: MeanContexts | None
+    ) -> None:
+        """Replace these heads' contexts by zeros, by a mean of values, or by stored vectors."""
+
+        def edit(seen: Seen) -> None:
+            for head in heads:
+                if mode == "zero":
+                    seen.context[head] = 0
+                elif means is not None:
+                    seen.context[head] = means.vectors[layer, head].to(seen.context)
+                else:
+                    for row, visible in enumerate(seen.visible[head]):
+                        seen.context[head, row] = seen.value[head][visible].mean(0)
+
+        self._masks.setdefault(layer, []).append(edit)
+
+    def block_heads(self, layer: int, heads: Sequence[int]) -> None:
+        """Let these heads attend within the query or within the title alone."""
+
+        def edit(seen: Seen) -> None:
+            for head in heads:
+                for row, group in enumerate(seen.groups):
+                    if group != CLS:
+                        seen.visible[head, row] &= seen.groups == group
+                seen.context[head] = seen.attend(head)
+
+        self._blocks.setdefault(layer, []).append(edit)
+
+    @contextmanager
+    def _hooked(self, batch: Batch) -> Iterator[None]:
+        handles = []
+        for number in self._blocks.keys() | self._masks.keys():
+            attention = self.layers[number].attention
+            kept: dict[str, torch.Tensor] = {}
+            for name in ("query", "key", "value"):
+                handles.append(
+                    getattr(attention.self, name).register_forward_hook(_keep(kept, name))
+                )
+            # What one may see comes first: it decides what `uniform` is the mean of.
+            edits = self._blocks.get(number, []) + self._masks.get(number, [])
+            heads = int(attention.self.num_attention_heads)
+            hook = _rewrite(kept, edits, batch, heads)
+            handles.append(attention.output.dense.register_forward_pre_hook(hook))
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+def _keep(kept: dict[str, torch.Tensor], name: str) -> Callable[..., None]:
+    def hook(module: Any, inputs: Any, output: torch.Tensor) -> None:
+        kept[name] = output
+
+    return hook
+
+
+def _rewrite(
+    kept: dict[str, torch.Tensor], edits: Sequence[Edit], batch: Batch, heads: int
+) -> Callable[..., tuple[torch.Tensor]]:
+    def hook(module: Any, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+        context = inputs[0].clone()
+        for row, real in enumerate(batch.real):
+            groups = batch.groups[row][real]
+            n = len(groups)
+            parts = [_by_head(kept[name][row, :n], heads) for name in ("query", "key", "value")]
+            visible = torch.ones(heads, n, n, dtype=torch.bool, device=groups.device)
+            query, key, value = parts
+            held = _by_head(context[row, :n], heads).clone()
+            seen = Seen(query, key, value, visible, groups, held)
+            for edit in edits:
+                edit(seen)
+            context[row, :n] = seen.context.transpose(0, 1).flatten(1)
+        return (context,)
+
+    return hook
+
+
+def _by_head(tokens: torch.Tensor, heads: int) -> torch.Tensor:
+    """[n, heads × width] → [heads, n, width]."""
+    return tokens.unflatten(-1, (heads, -1)).transpose(0, 1)

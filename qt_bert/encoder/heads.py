@@ -1,0 +1,77 @@
+"""Attention heads by name: `L3H7` is layer 3, head 7, both counted from 0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from qt_bert.errors import ArgumentError
+
+_NAME = re.compile(r"L([0-9]{1,4})H([0-9]{1,4})")
+
+
+class Shape(NamedTuple):
+    """How many layers a model has, and how many heads each."""
+
+    layers: int
+    heads: int
+
+    @property
+    def all_heads(self) -> list[Head]:
+        """Every head, lowest layer first."""
+        return [Head(layer, head) for layer in range(self.layers) for head in range(self.heads)]
+
+
+class Head(NamedTuple):
+    """One head; sorts by layer, then by number, and prints as `L3H7`."""
+
+    layer: int
+    head: int
+
+    def __str__(self) -> str:
+        return f"L{self.layer}H{self.head}"
+
+    @classmethod
+    def parse(cls, name: str) -> Head:
+        """The head called `name`. Raises ArgumentError for anything but `L<layer>H<head>`."""
+        found = _NAME.fullmatch(name)
+        if found is None:
+            raise ArgumentError(f"{name!r} is no head; write it as L3H7, both numbers from 0")
+        return cls(int(found[1]), int(found[2]))
+
+
+def parse_heads(text: str, shape: Shape) -> list[Head]:
+    """The heads named in `text`, parted by spaces or commas, sorted, each once.
+
+    Raises ArgumentError where there is none, or one that a model of `shape` does not have.
+    """
+    heads = sorted({Head.parse(name) for name in re.split(r"[\s,]+", text.strip()) if name})
+    if not heads:
+        raise ArgumentError("no head is named; write them as 'L2H1 L3H7'")
+    return checked_heads(heads, shape)
+
+
+def checked_heads(heads: Iterable[Head], shape: Shape) -> list[Head]:
+    """`heads` as a list. Raises ArgumentError for one that a model of `shape` does not have."""
+    listed = list(heads)
+    for head in listed:
+        if not (head.layer < shape.layers and head.head < shape.heads):
+            raise ArgumentError(
+                f"there is no head {head}: the model has {shape.layers} layers of {shape.heads} "
+                f"heads, L0H0 to L{shape.layers - 1}H{shape.heads - 1}"
+            )
+    return listed
+
+
+def by_layer(heads: Iterable[Head]) -> dict[int, tuple[int, ...]]:
+    """Layer → the numbers of its heads, sorted."""
+    layers: dict[int, list[int]] = {}
+    for head in sorted(set(heads)):
+        layers.setdefault(head.layer, []).append(head.head)
+    return {layer: tuple(numbers) for layer, numbers in layers.items()}
+
+
+def spell(heads: Iterable[Head]) -> str:
+    """`L2H1 L3H7`, sorted."""
+    return " ".join(map(str, sorted(heads)))

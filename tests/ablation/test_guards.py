@@ -1,0 +1,145 @@
+"""Each guard passes on every family, and fails when what it guards is sabotaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from qt_bert.ablation.guards import distance, eight_of, run_guards, some_of_each
+from qt_bert.ablation.layer_pass import LayerPass
+from qt_bert.ablation.masks import Cut, HeadMask, Replacement, SegmentBlock
+from qt_bert.ablation.variant import NONE, Variant
+from qt_bert.encoder import Encoder, forward, open_checkpoint
+from qt_bert.encoder.heads import Head, Shape
+from qt_bert.errors import GuardError
+from tests.ablation.test_loop import TEXTS, means
+from tests.conftest import FAMILIES
+
+SHAPE = Shape(2, 2)
+
+
+def variants(*modes: str) -> list[Variant]:
+    heads = SHAPE.all_heads
+    made = [NONE]
+    for mode in modes:
+        given = means(SHAPE, 8) if mode == "mean" else None
+        made += [Variant(f"{mode} {head}", (HeadMask((head,), mode, given),)) for head in heads]
+    return [*made, Variant("block", (SegmentBlock(tuple(heads)),))]
+
+
+@pytest.fixture
+def guarded(checkpoint_of: Callable[..., Path]) -> Callable[..., dict]:
+    def run(family: str = "bert", *, dtype: str = "float32", modes=("zero", "uniform", "mean")):
+        checkpoint = open_checkpoint(checkpoint_of(family), dtype=dtype)
+        return run_guards(checkpoint, variants(*modes), checkpoint.pair_tokenizer().encode(TEXTS))
+
+    return run
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_guards_hold_and_give_figures(guarded, family):
+    found = guarded(family)
+    assert found["pairs"] == len(TEXTS)
+    assert found["unmasked"] <= found["bound"]
+    assert max(found["variants"].values()) <= found["bound"]
+    assert all(moved > 10 * found["bound"] for moved in found["layers_off"].values())
+    assert list(found["layers_off"]) == ["L0", "L1"]
+    assert {name.split()[0] for name in found["variants"]} == {"zero", "uniform", "mean", "block"}
+
+
+def test_a_bfloat16_run_is_guarded_in_float32(guarded):
+    assert guarded(dtype="bfloat16") == guarded()
+
+
+def test_another_unmasked_pass_is_caught(guarded, monkeypatch):
+    plain = forward.attention
+    monkeypatch.setattr(
+        "qt_bert.ablation.layer_pass.attention", lambda q, k, bias: plain(q * 1.01, k, bias)
+    )
+    with pytest.raises(GuardError, match="unmasked pass differs"):
+        guarded()
+
+
+def test_a_mask_without_effect_is_caught_by_the_hooks(guarded, monkeypatch):
+    monkeypatch.setattr(LayerPass, "_mixed", lambda self, branch: None)
+    with pytest.raises(GuardError, match="differs from the Hugging Face model with hooks"):
+        guarded()
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "wrong"),
+    [
+        (Replacement, "contexts", lambda self, site: torch.ones(1, len(self.heads), 1, 8)),
+        (Cut, "bias", lambda self, site: torch.zeros(1, 1, 1, 1)),
+    ],
+)
+def test_a_wrong_replacement_is_caught(guarded, monkeypatch, owner, method, wrong):
+    monkeypatch.setattr(owner, method, wrong)
+    with pytest.raises(GuardError, match="with hooks"):
+        guarded(modes=("uniform",))
+
+
+def test_a_layer_off_that_moves_nothing_is_caught(guarded, monkeypatch):
+    """Loop and hooks both ignore masks, so they agree; the logits stand still."""
+    monkeypatch.setattr(HeadMask, "changes", lambda self: {})
+    monkeypatch.setattr(HeadMask, "install", lambda self, model: None)
+    with pytest.raises(GuardError, match="takes no effect"):
+        guarded()
+
+
+def test_a_layer_without_live_heads_is_skipped(fresh_checkpoint):
+    checkpoint = open_checkpoint(fresh_checkpoint())
+    with torch.no_grad():
+        checkpoint.model.bert.encoder.layer[1].attention.output.dense.weight.zero_()
+    encoded = checkpoint.pair_tokenizer().encode(TEXTS)
+    found = run_guards(checkpoint, variants("zero"), encoded)
+    assert found["layers_off"]["L0"] > 1e-4
+    assert found["layers_off"]["L1"] is None
+
+
+def test_a_model_with_coarse_rounding_widens_its_bound(fresh_checkpoint):
+    """Huge weights before a softmax: float32 itself is further from float64 than 1e-5."""
+    checkpoint = open_checkpoint(fresh_checkpoint("bert", layers=4))
+    with torch.no_grad():
+        for layer in checkpoint.model.bert.encoder.layer:
+            layer.attention.self.query.weight *= 30
+    shape = Shape(4, 2)
+    one = [Variant(str(head), (HeadMask((head,)),)) for head in shape.all_heads]
+    found = run_guards(checkpoint, one, checkpoint.pair_tokenizer().encode(TEXTS))
+    assert max(found["variants"].values()) <= found["bound"]
+
+
+def test_eight_pairs_hold_the_shortest_and_the_longest(checkpoint_of):
+    tokenizer = open_checkpoint(checkpoint_of()).pair_tokenizer()
+    encoded = tokenizer.encode([("狗", "猫" * n) for n in (9, 1, 30, 4, 5, 6, 7, 8, 2, 12)])
+    assert [len(one) for one in eight_of(encoded)] == [5, 6, 9, 10, 11, 12, 16, 34]
+    assert len(eight_of(encoded[:3])) == 3
+
+
+def test_each_mode_is_among_those_tested():
+    many = [Variant(f"z{i}", (HeadMask((Head(0, 0),)),), family="single") for i in range(50)]
+    last = Variant("u", (HeadMask((Head(0, 0),), "uniform"),), family="single")
+    chosen = some_of_each([NONE, *many, last], 5, seed=0)
+    assert len(chosen) == 5 and last in chosen and NONE not in chosen
+    assert some_of_each([NONE, *many, last], 5, seed=0) == chosen
+
+
+def test_distance_is_relative_above_one():
+    assert distance(np.array([100.0, 0.1]), np.array([101.0, 0.1])) == pytest.approx(1 / 101)
+    assert distance(np.array([0.3]), np.array([0.1])) == pytest.approx(0.2)
+    assert distance(np.array([np.nan]), np.array([0.1])) == float("inf")
+
+
+def test_no_hook_is_left_behind(guarded, checkpoint_of):
+    checkpoint = open_checkpoint(checkpoint_of())
+    encoded = checkpoint.pair_tokenizer().encode(TEXTS)
+    run_guards(checkpoint, variants("zero"), encoded)
+    hooks = [
+        h for m in checkpoint.model.modules() for h in (*m._forward_hooks, *m._forward_pre_hooks)
+    ]
+    assert hooks == []
+    assert Encoder(checkpoint.model, checkpoint.family).layers
