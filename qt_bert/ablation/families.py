@@ -1,0 +1,248 @@
+"""Mask families: the variants that a sweep runs.
+
+Each family takes the model's shape and `mask`, which says how heads are left out (or cut, or
+patched): it makes one part of a few heads. `FAMILIES` holds those that the command line offers.
+
+A random draw depends on its seed, its number and its family's name alone, so that more draws leave
+the earlier ones as they were. A share or a set that is all there is to draw from comes once, without
+a draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from qt_bert.ablation.variant import Part, Variant
+from qt_bert.encoder.heads import Head, Shape, by_layer, checked_heads, parse_heads
+from qt_bert.errors import ArgumentError
+
+MaskOf = Callable[[Iterable[Head]], Part]
+"""How heads are left out, for instance `lambda heads: HeadMask(tuple(heads), "uniform")`."""
+
+DRAWS = 20
+SHARES = tuple(step / 10 for step in range(1, 11))
+_NAMED_HEADS = 6
+
+
+def single(shape: Shape, mask: MaskOf) -> list[Variant]:
+    """Every head alone: `L3H7`, family `single`."""
+    return [Variant(str(head), (mask([head]),), "single") for head in shape.all_heads]
+
+
+def layers(shape: Shape, mask: MaskOf) -> list[Variant]:
+    """Every layer's heads together: `L3`, family `layers`."""
+    return [
+        Variant(f"L{layer}", (mask(_heads_of(shape, [layer])),), "layers")
+        for layer in range(shape.layers)
+    ]
+
+
+def halves(shape: Shape, mask: MaskOf, draws: int = DRAWS, seed: int = 0) -> list[Variant]:
+    """The lower and the upper half of the layers, in steps of 10 % of *all* heads.
+
+    Layers below n // 2 are low, the rest high: of an odd number of layers the middle one is high.
+    A step is a random share of one half (`low:20%#03`, family `low` or `high`), nested in the next
+    of the same draw. The last step is the whole half, without draws: `low:50%`; of an odd number of
+    layers it is whatever share the half is, as in `low:40%` and `high:60%` of five layers, and the
+    high half then takes the step of 50 % too.
+    Raises ArgumentError for a model of one layer.
+    """
+    if shape.layers < 2:
+        raise ArgumentError("a model of one layer has no lower and upper half")
+    middle, total = shape.layers // 2, len(shape.all_heads)
+    variants: list[Variant] = []
+    for family, half in (("low", range(middle)), ("high", range(middle, shape.layers))):
+        pool = _heads_of(shape, half)
+        sizes = {_percent(share): _whole_heads(share, total) for share in SHARES if share <= 0.5}
+        steps = {label: size for label, size in sizes.items() if size < len(pool)}
+        steps[_percent(len(pool) / total)] = len(pool)
+        variants += _curve(family, pool, steps, mask, draws, seed)
+    return variants
+
+
+def random_shares(
+    shape: Shape, mask: MaskOf, draws: int = DRAWS, seed: int = 0, shares: Sequence[float] = SHARES
+) -> list[Variant]:
+    """Random shares of all heads: `random:30%#07`, family `random`; all of them: `random:100%`.
+
+    A share is rounded to whole heads, a half upwards, and left out where that is none. A smaller
+    share of a draw is part of its larger ones. Raises ArgumentError for a share outside 0..1.
+    """
+    wrong = [share for share in shares if not 0 < share <= 1]
+    if wrong:
+        raise ArgumentError(f"shares of all heads lie above 0 and up to 1, not {wrong}")
+    pool = shape.all_heads
+    steps = {_percent(share): _whole_heads(share, len(pool)) for share in shares}
+    return _curve("random", pool, steps, mask, draws, seed)
+
+
+def random_sets(
+    shape: Shape, mask: MaskOf, k: int, draws: int = DRAWS, seed: int = 0
+) -> list[Variant]:
+    """Sets of `k` heads drawn freely: `random:k5#07`, family `random`.
+
+    Raises ArgumentError where the model has fewer heads, or `k` is below 1.
+    """
+    pool = shape.all_heads
+    if not 1 <= k <= len(pool):
+        raise ArgumentError(f"sets of {k} heads: the model has {len(pool)}")
+    return _curve("random", pool, {f"k{k}": k}, mask, draws, seed)
+
+
+def layer_matched(
+    shape: Shape,
+    mask: MaskOf,
+    heads: Iterable[Head],
+    draws: int = DRAWS,
+    seed: int = 0,
+    within: Iterable[Head] | None = None,
+    prefix: str = "",
+) -> list[Variant]:
+    """Random sets of as many heads in each layer as `heads` has, outside it, no set twice.
+
+    They are drawn from `within` (default: all heads) and named `matched:k5#07` after `prefix`,
+    which tells the controls of several sets apart; family `matched`. Where there are fewer sets
+    than `draws`, each of them comes once. Raises ArgumentError for no heads, for heads that the
+    model lacks, and where a layer has too few heads outside.
+    """
+    target = set(checked_heads(heads, shape))
+    if not target:
+        raise ArgumentError("a layer-matched control needs a set of heads to match")
+    allowed = set(shape.all_heads if within is None else checked_heads(within, shape)) - target
+    pools = _matching_pools(target, allowed)
+    possible = math.prod(math.comb(len(pool), size) for pool, size in pools)
+    name = f"{prefix}matched:k{len(target)}"
+    return [
+        Variant(f"{name}#{draw:02d}", (mask(drawn),), "matched", draw, seed)
+        for draw, drawn in enumerate(_distinct_sets(pools, min(draws, possible), seed))
+    ]
+
+
+def keep_only(
+    shape: Shape, mask: MaskOf, kept: Iterable[Head], within: Iterable[int]
+) -> list[Variant]:
+    """Of the layers `within`, every head left out but `kept`: `keep:L1H2+L1H4@L0-L5`.
+
+    Other layers keep all their heads, so kept heads there say nothing. Family `keep`. Raises
+    ArgumentError for heads and layers that the model lacks, and where nothing is left out.
+    """
+    numbers = sorted(set(within))
+    strange = [number for number in numbers if not 0 <= number < shape.layers]
+    if strange:
+        raise ArgumentError(f"there is no layer {strange[0]}: the model has {shape.layers}, from 0")
+    inside = {head for head in checked_heads(kept, shape) if head.layer in numbers}
+    left_out = [head for head in _heads_of(shape, numbers) if head not in inside]
+    if not left_out:
+        raise ArgumentError("nothing is left out: no layer is named, or all their heads are kept")
+    name = f"keep:{_joined(inside) or 'none'}@{_layer_names(numbers)}"
+    return [Variant(name, (mask(left_out),), "keep")]
+
+
+def named_set(shape: Shape, mask: MaskOf, text: str, name: str | None = None) -> list[Variant]:
+    """The heads in `text`, as in 'L2H1 L3H7', together: `L2H1+L3H7`, family `set`.
+
+    More than six heads are cut short and counted: `L0H0+L0H1+L0H2+L0H3+L0H4+L0H5+2more`. Raises
+    ArgumentError for no heads, or heads that the model lacks.
+    """
+    heads = parse_heads(text, shape)
+    return [Variant((name or "").strip() or _joined(heads), (mask(heads),), "set")]
+
+
+FAMILIES: Mapping[str, Callable[[Shape, MaskOf, int, int], list[Variant]]] = {
+    "single": lambda shape, mask, draws, seed: single(shape, mask),
+    "layers": lambda shape, mask, draws, seed: layers(shape, mask),
+    "halves": halves,
+    "random": random_shares,
+}
+"""What `--masks` offers by name: variants by shape, mask, draws and seed."""
+
+
+def _curve(
+    family: str,
+    pool: Sequence[Head],
+    steps: Mapping[str, int],
+    mask: MaskOf,
+    draws: int,
+    seed: int,
+) -> list[Variant]:
+    """Label → number of heads: the first so many heads of each draw's order of the pool."""
+    generators = _generators(family, draws, seed)
+    orders = [[pool[at] for at in rng.permutation(len(pool))] for rng in generators]
+    variants: list[Variant] = []
+    for label, size in steps.items():
+        name = f"{family}:{label}"
+        if size == len(pool):
+            variants.append(Variant(name, (mask(pool),), family))
+        elif size:
+            variants += [
+                Variant(f"{name}#{draw:02d}", (mask(order[:size]),), family, draw, seed)
+                for draw, order in enumerate(orders)
+            ]
+    return variants
+
+
+_Pool = tuple[list[Head], int]
+"""Heads of one layer to draw from, and how many."""
+
+
+def _matching_pools(target: set[Head], allowed: set[Head]) -> list[_Pool]:
+    pools = []
+    for layer, numbers in by_layer(target).items():
+        pool = sorted(head for head in allowed if head.layer == layer)
+        if len(pool) < len(numbers):
+            raise ArgumentError(
+                f"no layer-matched control: the set has {len(numbers)} heads of layer {layer}, and "
+                f"{len(pool)} remain to draw from outside it; take fewer heads of that layer"
+            )
+        pools.append((pool, len(numbers)))
+    return pools
+
+
+def _distinct_sets(pools: Sequence[_Pool], draws: int, seed: int) -> list[tuple[Head, ...]]:
+    """`draws` different sets; one that came before is drawn anew from the same generator."""
+    sets: dict[tuple[Head, ...], None] = {}
+    for rng in _generators("matched", draws, seed):
+        while (drawn := _one_set(pools, rng)) in sets:
+            pass
+        sets[drawn] = None
+    return list(sets)
+
+
+def _one_set(pools: Sequence[_Pool], rng: np.random.Generator) -> tuple[Head, ...]:
+    places = [sorted(rng.choice(len(pool), size, replace=False)) for pool, size in pools]
+    return tuple(pool[at] for (pool, _), chosen in zip(pools, places, strict=True) for at in chosen)
+
+
+def _generators(family: str, draws: int, seed: int) -> list[np.random.Generator]:
+    if draws < 1 or seed < 0:
+        raise ArgumentError(f"{draws} draws, seed {seed}: at least one draw, and no seed below 0")
+    return [np.random.default_rng([seed, draw, *family.encode()]) for draw in range(draws)]
+
+
+def _heads_of(shape: Shape, numbers: Sequence[int]) -> list[Head]:
+    return [head for head in shape.all_heads if head.layer in numbers]
+
+
+def _whole_heads(share: float, total: int) -> int:
+    """A share of the heads, a half upwards; `round` would take 2.5 to 2, and 0.29 x 50 is no 14.5."""
+    return math.floor(round(share * total, 6) + 0.5)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}%"
+
+
+def _joined(heads: Iterable[Head]) -> str:
+    listed = [str(head) for head in sorted(heads)]
+    rest = len(listed) - _NAMED_HEADS
+    return "+".join(listed[:_NAMED_HEADS] + ([f"{rest}more"] if rest > 0 else []))
+
+
+def _layer_names(numbers: Sequence[int]) -> str:
+    first, last = numbers[0], numbers[-1]
+    if len(numbers) > 1 and list(numbers) == list(range(first, last + 1)):
+        return f"L{first}-L{last}"
+    return "+".join(f"L{number}" for number in numbers)

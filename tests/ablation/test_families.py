@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qt_bert.ablation.families import (
+    FAMILIES,
+    halves,
+    keep_only,
+    layer_matched,
+    layers,
+    named_set,
+    random_sets,
+    random_shares,
+    single,
+)
+from qt_bert.ablation.masks import HeadMask, SegmentBlock
+from qt_bert.ablation.variant import Variant, with_plain
+from qt_bert.encoder.heads import Head, Shape, by_layer, parse_heads, spell
+from qt_bert.errors import ArgumentError
+
+SHAPE = Shape(4, 5)
+SHAPES = st.builds(Shape, st.integers(1, 7), st.integers(1, 6))
+SEEDS = st.integers(0, 2**40)
+
+
+def zero(heads: Iterable[Head]) -> HeadMask:
+    return HeadMask(tuple(heads))
+
+
+def named(variants: Iterable[Variant]) -> dict[str, Variant]:
+    return {variant.name: variant for variant in with_plain(list(variants))[1:]}
+
+
+def curve(variants: Iterable[Variant], family: str, draw: int) -> list[set[Head]]:
+    """The sets of one draw, smallest first; those without a draw belong to every curve."""
+    sets = [set(v.heads) for v in variants if v.family == family and v.draw in (draw, None)]
+    return sorted(sets, key=len)
+
+
+def test_every_head_alone() -> None:
+    variants = single(Shape(2, 2), zero)
+    assert [v.name for v in variants] == ["L0H0", "L0H1", "L1H0", "L1H1"]
+    assert all(spell(v.heads) == v.name and v.mode == "zero" for v in variants)
+    assert {(v.family, v.draw, v.seed) for v in variants} == {("single", None, None)}
+
+
+def test_every_layer() -> None:
+    variants = layers(Shape(2, 3), zero)
+    assert [(v.name, spell(v.heads), v.family) for v in variants] == [
+        ("L0", "L0H0 L0H1 L0H2", "layers"),
+        ("L1", "L1H0 L1H1 L1H2", "layers"),
+    ]
+
+
+def test_the_mask_may_be_a_block_between_the_texts() -> None:
+    assert layers(SHAPE, lambda heads: SegmentBlock(tuple(heads)))[1].mode == "block"
+
+
+def test_halves_step_by_a_tenth_of_all_heads() -> None:
+    found = named(halves(SHAPE, zero, draws=3, seed=8))
+    sizes = Counter((v.name.split("#")[0], len(v.heads), v.family) for v in found.values())
+    steps = {"10%": 2, "20%": 4, "30%": 6, "40%": 8}
+    assert sizes == {
+        **{(f"{half}:{at}", n, half): 3 for half in ("low", "high") for at, n in steps.items()},
+        ("low:50%", 10, "low"): 1,
+        ("high:50%", 10, "high"): 1,
+    }
+    assert {head.layer for head in found["low:50%"].heads} == {0, 1}
+    assert {head.layer for head in found["high:50%"].heads} == {2, 3}
+    assert (found["low:50%"].draw, found["low:50%"].seed) == (None, None)
+    assert (found["low:20%#02"].draw, found["low:20%#02"].seed) == (2, 8)
+
+
+def test_of_an_odd_number_of_layers_the_middle_one_is_high() -> None:
+    found = named(halves(Shape(5, 4), zero, draws=1))
+    assert list(found) == [
+        *("low:10%#00", "low:20%#00", "low:30%#00", "low:40%"),
+        *("high:10%#00", "high:20%#00", "high:30%#00", "high:40%#00", "high:50%#00", "high:60%"),
+    ]
+    assert {head.layer for head in found["low:40%"].heads} == {0, 1}
+    assert len(found["high:60%"].heads) == 12
+
+
+def test_a_share_of_the_halves_that_is_no_whole_percent_is_rounded_in_the_name() -> None:
+    last = [v.name for v in halves(Shape(3, 2), zero, draws=1) if v.draw is None]
+    assert last == ["low:33.3%", "high:66.7%"]
+
+
+def test_one_layer_has_no_halves() -> None:
+    with pytest.raises(ArgumentError, match="one layer has no lower and upper half"):
+        halves(Shape(1, 8), zero)
+
+
+def test_random_shares_end_in_all_heads_once() -> None:
+    found = named(random_shares(SHAPE, zero, draws=2))
+    assert len(found) == 2 * 9 + 1
+    assert set(found["random:100%"].heads) == set(SHAPE.all_heads)
+    assert found["random:100%"].draw is None
+    assert len(found["random:30%#01"].heads) == 6
+
+
+@pytest.mark.parametrize(
+    ("shape", "share", "size"),
+    [
+        (Shape(5, 5), 0.1, 3),  # 2.5
+        (Shape(5, 10), 0.29, 15),  # 14.5, which floating point puts below
+        (Shape(3, 5), 0.3, 5),  # 4.5
+        (Shape(12, 12), 0.1, 14),  # 14.4
+        (Shape(12, 12), 0.2, 29),  # 28.8
+    ],
+)
+def test_a_share_is_rounded_to_whole_heads_a_half_upwards(
+    shape: Shape, share: float, size: int
+) -> None:
+    (variant,) = random_shares(shape, zero, draws=1, shares=[share])
+    assert len(variant.heads) == size
+
+
+def test_a_share_of_no_head_is_left_out() -> None:
+    assert not random_shares(Shape(2, 2), zero, draws=1, shares=[0.1])
+
+
+@pytest.mark.parametrize("share", [0, -0.1, 1.01, math.nan])
+def test_a_share_outside_the_heads_is_refused(share: float) -> None:
+    with pytest.raises(ArgumentError, match="above 0 and up to 1"):
+        random_shares(SHAPE, zero, shares=[0.5, share])
+
+
+def test_a_share_names_its_part_of_a_percent() -> None:
+    assert random_shares(SHAPE, zero, draws=1, shares=[0.125])[0].name == "random:12.5%#00"
+
+
+@given(SHAPES, SEEDS)
+def test_rounding_moves_a_share_by_half_a_head_at_most(shape: Shape, seed: int) -> None:
+    total = shape.layers * shape.heads
+    for variant in random_shares(shape, zero, draws=1, seed=seed):
+        share = Fraction(variant.name.split(":")[1].split("%")[0]) / 100
+        exact = share * total
+        assert abs(len(variant.heads) - exact) <= Fraction(1, 2)
+        assert len(variant.heads) != exact - Fraction(1, 2)
+
+
+@given(SHAPES, SEEDS)
+def test_the_sets_of_a_draw_are_nested(shape: Shape, seed: int) -> None:
+    variants = random_shares(shape, zero, draws=2, seed=seed)
+    if shape.layers > 1:
+        variants += halves(shape, zero, draws=2, seed=seed)
+    for family in {variant.family for variant in variants}:
+        for draw in range(2):
+            assert all(small <= large for small, large in pairwise(curve(variants, family, draw)))
+
+
+@given(SHAPES.filter(lambda shape: shape.layers > 1), SEEDS)
+def test_a_half_keeps_to_its_layers(shape: Shape, seed: int) -> None:
+    for variant in halves(shape, zero, draws=2, seed=seed):
+        low = [head.layer < shape.layers // 2 for head in variant.heads]
+        assert all(low) if variant.family == "low" else not any(low)
+
+
+@given(SEEDS)
+def test_more_draws_leave_the_earlier_ones_as_they_were(seed: int) -> None:
+    target = parse_heads("L0H1 L0H2 L2H3", SHAPE)
+    for few, many in (
+        (halves(SHAPE, zero, 2, seed), halves(SHAPE, zero, 4, seed)),
+        (random_shares(SHAPE, zero, 2, seed), random_shares(SHAPE, zero, 4, seed)),
+        (random_sets(SHAPE, zero, 5, 2, seed), random_sets(SHAPE, zero, 5, 4, seed)),
+        (
+            layer_matched(SHAPE, zero, target, 14, seed),
+            layer_matched(SHAPE, zero, target, 15, seed),
+        ),
+        (
+            layer_matched(SHAPE, zero, target[:1], 3, seed),
+            layer_matched(SHAPE, zero, target[:1], 9, seed),
+        ),
+    ):
+        assert named(few).items() <= named(many).items()
+
+
+def test_seeds_and_draws_are_drawn_apart() -> None:
+    shape = Shape(8, 8)
+    target = [Head(layer, 0) for layer in range(8)]
+    for family in (
+        lambda seed: random_sets(shape, zero, 8, 5, seed),
+        lambda seed: layer_matched(shape, zero, target, 5, seed),
+    ):
+        assert len({variant.heads for seed in (0, 1) for variant in family(seed)}) == 10
+
+
+def test_the_halves_are_drawn_apart() -> None:
+    found = named(halves(Shape(8, 8), zero, draws=1))
+    low, high = found["low:30%#00"].heads, found["high:30%#00"].heads
+    assert low != tuple(Head(head.layer - 4, head.head) for head in high)
+
+
+def test_free_draws_reach_every_head_equally() -> None:
+    drawn = Counter(
+        head for variant in random_sets(Shape(2, 5), zero, 3, draws=2_000) for head in variant.heads
+    )
+    assert len(drawn) == 10
+    # 600 expected of each, with a standard deviation of 20.5.
+    assert max(abs(times - 600) for times in drawn.values()) < 90
+
+
+def test_free_draws_have_k_heads() -> None:
+    variants = random_sets(SHAPE, zero, 7, draws=101, seed=4)
+    assert {len(v.heads) for v in variants} == {7}
+    assert [v.name for v in variants[:2]] == ["random:k7#00", "random:k7#01"]
+    assert variants[-1].name == "random:k7#100"
+    assert [v.name for v in random_sets(SHAPE, zero, 20)] == ["random:k20"]
+
+
+@pytest.mark.parametrize("k", [0, -1, 21])
+def test_sets_that_the_model_cannot_give_are_refused(k: int) -> None:
+    with pytest.raises(ArgumentError, match=f"sets of {k} heads: the model has 20"):
+        random_sets(SHAPE, zero, k)
+
+
+@pytest.mark.parametrize(("draws", "seed"), [(0, 0), (-2, 0), (1, -1)])
+def test_draws_and_seeds_that_cannot_be_are_refused(draws: int, seed: int) -> None:
+    for family in (halves, random_shares):
+        with pytest.raises(ArgumentError, match="at least one draw, and no seed below 0"):
+            family(SHAPE, zero, draws, seed)
+    with pytest.raises(ArgumentError, match="at least one draw, and no seed below 0"):
+        layer_matched(SHAPE, zero, [Head(0, 0)], draws, seed)
+
+
+@given(st.data(), SEEDS)
+def test_layer_matched_sets_match_and_differ(data: st.DataObject, seed: int) -> None:
+    shape = data.draw(SHAPES.filter(lambda shape: shape.heads > 1))
+    most = shape.heads // 2
+    numbers = st.sets(st.integers(0, shape.heads - 1), max_size=most)
+    target = [
+        Head(layer, number) for layer in range(shape.layers) for number in data.draw(numbers)
+    ] or [Head(0, 0)]
+    variants = layer_matched(shape, zero, target, draws=30, seed=seed)
+    wanted = {layer: len(heads) for layer, heads in by_layer(target).items()}
+    for variant in variants:
+        assert {layer: len(heads) for layer, heads in by_layer(variant.heads).items()} == wanted
+        assert not set(variant.heads) & set(target)
+    sets = math.prod(math.comb(shape.heads - size, size) for size in wanted.values())
+    assert len({variant.heads for variant in variants}) == len(variants) == min(30, sets)
+
+
+def test_where_few_sets_exist_each_comes_once() -> None:
+    variants = layer_matched(Shape(2, 5), zero, parse_heads("L1H0", SHAPE), draws=99, seed=3)
+    assert {spell(v.heads) for v in variants} == {"L1H1", "L1H2", "L1H3", "L1H4"}
+    assert [v.name for v in variants] == [f"matched:k1#0{draw}" for draw in range(4)]
+    assert {(v.family, v.seed) for v in variants} == {("matched", 3)}
+
+
+def test_matched_sets_keep_to_the_heads_given() -> None:
+    live = parse_heads("L0H0 L0H1 L0H3 L0H4", SHAPE)
+    variants = layer_matched(SHAPE, zero, [Head(0, 0)], 99, 0, within=live, prefix="order:")
+    assert {spell(v.heads) for v in variants} == {"L0H1", "L0H3", "L0H4"}
+    assert variants[0].name == "order:matched:k1#00"
+
+
+def test_matched_sets_are_drawn_equally() -> None:
+    target = parse_heads("L0H0 L0H1", SHAPE)
+    first = Counter(layer_matched(SHAPE, zero, target, 1, seed)[0].heads for seed in range(600))
+    assert set(first) == set(combinations([Head(0, 2), Head(0, 3), Head(0, 4)], 2))
+    # 200 expected of each, with a standard deviation of 11.5.
+    assert max(abs(times - 200) for times in first.values()) < 60
+
+
+def test_a_layer_without_enough_heads_outside_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"3 heads of layer 2, and 2 remain .* outside it"):
+        layer_matched(SHAPE, zero, parse_heads("L0H0 L2H0 L2H1 L2H2", SHAPE))
+
+
+@pytest.mark.parametrize("target", [[], [Head(4, 0)]])
+def test_a_target_that_the_model_lacks_is_refused(target: list[Head]) -> None:
+    with pytest.raises(ArgumentError, match="a set of heads to match|no head L4H0"):
+        layer_matched(SHAPE, zero, target)
+
+
+def test_only_the_kept_heads_of_some_layers_stay() -> None:
+    kept = parse_heads("L1H4 L0H2 L3H3", SHAPE)
+    (variant,) = keep_only(SHAPE, zero, kept, [1, 0])
+    assert variant.name == "keep:L0H2+L1H4@L0-L1"
+    assert variant.family == "keep"
+    assert spell(variant.heads) == "L0H0 L0H1 L0H3 L0H4 L1H0 L1H1 L1H2 L1H3"
+
+
+@pytest.mark.parametrize(
+    ("kept", "within", "name"),
+    [
+        ([], [2], "keep:none@L2"),
+        ([Head(0, 1)], [0, 2, 3], "keep:L0H1@L0+L2+L3"),
+        (Shape(2, 4).all_heads, [0, 1], "keep:L0H0+L0H1+L0H2+L0H3+L1H0+L1H1+2more@L0-L1"),
+    ],
+)
+def test_names_of_what_is_kept(kept: list[Head], within: list[int], name: str) -> None:
+    (variant,) = keep_only(SHAPE, zero, kept, within)
+    assert variant.name == name
+
+
+@pytest.mark.parametrize(
+    ("kept", "within", "message"),
+    [
+        ([], [4], "there is no layer 4: the model has 4, from 0"),
+        ([], [-1, 0], "there is no layer -1"),
+        ([Head(0, 5)], [0], "there is no head L0H5"),
+        ([Head(0, number) for number in range(5)], [0], "nothing is left out"),
+        ([], [], "nothing is left out"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(kept: list[Head], within: list[int], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        keep_only(SHAPE, zero, kept, within)
+
+
+def test_a_set_from_the_command_line() -> None:
+    (variant,) = named_set(SHAPE, zero, "L3H2, L2H1  L3H2")
+    assert (variant.name, variant.family) == ("L2H1+L3H2", "set")
+    assert spell(variant.heads) == "L2H1 L3H2"
+    assert named_set(SHAPE, zero, "L2H1", " matching ")[0].name == "matching"
+
+
+def test_a_long_set_is_cut_short_and_counted() -> None:
+    (variant,) = named_set(SHAPE, zero, spell(SHAPE.all_heads[:8]))
+    assert variant.name == "L0H0+L0H1+L0H2+L0H3+L0H4+L1H0+2more"
+    assert len(variant.heads) == 8
+
+
+def test_a_set_that_the_model_lacks_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="there is no head L9H1"):
+        named_set(SHAPE, zero, "L2H1 L9H1")
+
+
+def test_the_command_lines_families_take_draws_and_a_seed() -> None:
+    found = {name: family(SHAPE, zero, 5, 7) for name, family in FAMILIES.items()}
+    assert {name: len(variants) for name, variants in found.items()} == {
+        "single": 20,
+        "layers": 4,
+        "halves": 2 * (4 * 5 + 1),
+        "random": 9 * 5 + 1,
+    }
+    assert found["random"] == random_shares(SHAPE, zero, draws=5, seed=7)
+    assert len(named(variant for variants in found.values() for variant in variants)) == 112
