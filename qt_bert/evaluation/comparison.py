@@ -19,6 +19,7 @@ from qt_bert.evaluation.intervals import (
 )
 from qt_bert.evaluation.judgements import Judgements
 from qt_bert.evaluation.metrics import METRICS, Metric
+from qt_bert.evaluation.metrics.metric import Estimator
 
 DRAWS = 9_999
 ROUNDING = 1e-10
@@ -82,12 +83,12 @@ def compare(
     chosen = _find_metrics(metrics)
     tested = [metric for metric in chosen if _refusal(metric, a, b) is None]
     both = _both_models(a, b, resamples, seed, tested)
-    swapped = _swapped_differences(a, b, draws, seed, tested)
+    p_values = swap_p_values(a, [b], tested, draws=draws, seed=seed)[0]
     rows = {metric.name: row for row, metric in enumerate(tested)}
     return Comparison(
         metrics={
             metric.name: _difference(
-                metric, a, both[:, rows[metric.name]], swapped[rows[metric.name]]
+                metric, a, both[:, rows[metric.name]], p_values[rows[metric.name]]
             )
             if metric.name in rows
             else _no_difference(a, _refusal(metric, a, b))
@@ -96,6 +97,39 @@ def compare(
         most_different=differ_most(a, b, most_different).tolist(),
         settings={"resamples": resamples, "draws": draws, "seed": seed},
     )
+
+
+def swap_p_values(
+    a: Judgements,
+    others: Sequence[Judgements],
+    metrics: Sequence[Metric],
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> FloatArray:
+    """Two-sided p of each other model's difference from a, by every metric [others, metrics].
+
+    The two predictions of whole queries are swapped at random, `draws` times, with the same swaps
+    for every model; p = (1 + draws at least as large) / (1 + draws), and a draw without a value
+    counts as large. NaN where a metric has no value, and everywhere for 0 draws. All models must
+    hold the pairs of a, in modes that define the metrics. Raises ArgumentError for draws < 0.
+    """
+    if draws < 0:
+        raise ArgumentError(f"draws is {draws}; it must be 0 (no test) or more")
+    estimators = [
+        (metric.of_ranks or metric.estimator)(pooled)
+        for pooled in (side_by_side(a, b) for b in others)
+        for metric in metrics
+    ]
+    unswapped = np.repeat([[1.0, 0.0]], a.n_queries, axis=1)
+    observed = np.abs(_side_differences(estimators, unswapped))
+    hits = np.zeros(len(estimators))
+    for weights in _swap_weights(a, draws, seed):
+        swapped = np.abs(_side_differences(estimators, weights))
+        hits += (~(swapped < observed - ROUNDING)).sum(axis=1)
+    tested = ~np.isnan(observed).any(axis=1) & (draws > 0)
+    p_values = np.where(tested, (1 + hits) / (1 + draws), np.nan)
+    return p_values.reshape(len(others), len(metrics))
 
 
 def check_same_pairs(a: Judgements, b: Judgements) -> None:
@@ -168,42 +202,34 @@ def _both_models(
     return np.stack(values)
 
 
-def _swapped_differences(
-    a: Judgements, b: Judgements, draws: int, seed: int, metrics: list[Metric]
-) -> FloatArray:
-    """Every metric's difference with the predictions of random queries swapped [metrics, draws]."""
-    if draws < 0:
-        raise ArgumentError(f"draws is {draws}; it must be 0 (no test) or more")
-    pooled = side_by_side(a, b)
-    estimators = [(metric.of_ranks or metric.estimator)(pooled) for metric in metrics]
-    left = resample(estimators, _swap_weights(a, draws, seed, mirrored=False))
-    return resample(estimators, _swap_weights(a, draws, seed, mirrored=True)) - left
-
-
-def _swap_weights(a: Judgements, draws: int, seed: int, *, mirrored: bool) -> Iterator[FloatArray]:
-    """Which side's prediction each query takes, for the first model or (mirrored) the second."""
+def _swap_weights(a: Judgements, draws: int, seed: int) -> Iterator[FloatArray]:
+    """Which side's prediction each query takes for the first model, in chunks [r, 2Q]."""
     generator = np.random.default_rng(seed)
     for rows in chunk_sizes(draws, 2 * max(len(a), a.n_queries)):
         swapped = generator.integers(2, size=(rows, a.n_queries)).astype(np.float64)
-        sides = [1 - swapped, swapped]
-        yield np.concatenate(sides[::-1] if mirrored else sides, axis=1)
+        yield np.concatenate([1 - swapped, swapped], axis=1)
 
 
-def _difference(metric: Metric, a: Judgements, both: FloatArray, swapped: FloatArray) -> Difference:
-    """`both` [2, 1 + R] holds the two models' values, `swapped` [draws] the null differences."""
+def _side_differences(estimators: Sequence[Estimator], weights: FloatArray) -> FloatArray:
+    """Second model's value less the first one's, each query's sides exchanged: [estimators, r]."""
+    mirrored = np.roll(weights, weights.shape[1] // 2, axis=1)
+    return resample(estimators, iter([mirrored])) - resample(estimators, iter([weights]))
+
+
+def _difference(metric: Metric, a: Judgements, both: FloatArray, p: float) -> Difference:
+    """`both` [2, 1 + R] holds the two models' values; `p` is NaN without a test."""
     value_a, value_b = (None if np.isnan(one) else float(one) for one in both[:, 0])
     if value_a is None or value_b is None:
         empty = _no_difference(a, metric.undefined)
         return replace(empty, value_a=value_a, value_b=value_b)
     low, high, reason = interval_or_reason(both[1, 1:] - both[0, 1:], a.n_queries)
-    hits = ~(np.abs(swapped) < abs(value_b - value_a) - ROUNDING)
     return Difference(
         value_a=value_a,
         value_b=value_b,
         difference=value_b - value_a,
         ci_low=low,
         ci_high=high,
-        p=float((1 + hits.sum()) / (1 + swapped.size)) if swapped.size else None,
+        p=None if np.isnan(p) else float(p),
         n=len(a),
         n_queries=a.n_queries,
         reason=reason,

@@ -9,7 +9,7 @@ import pytest
 
 from qt_bert.errors import ArgumentError
 from qt_bert.evaluation import METRICS, Judgements, compare, judge_grades, judge_scores
-from qt_bert.evaluation.comparison import side_by_side
+from qt_bert.evaluation.comparison import side_by_side, swap_p_values
 from qt_bert.evaluation.judgements import known
 
 N = 200
@@ -104,6 +104,22 @@ def test_p_is_the_share_of_swaps_that_differ_as_much() -> None:
         draws=4_000,
     )
     assert found.metrics["accuracy"].p == pytest.approx(2 / 8, abs=0.03)
+
+
+def test_many_models_are_tested_with_the_same_swaps(good: Judgements, poor: Judgements) -> None:
+    metrics = [METRICS["accuracy"], METRICS["spearman"]]
+    others = [poor, model(1.1, 5), good]
+    found = swap_p_values(good, others, metrics, draws=200, seed=4)
+    assert found.shape == (3, 2)
+    for other, row in zip(others, found, strict=True):
+        alone = compare(good, other, metrics=["accuracy", "spearman"], draws=200, seed=4)
+        assert row.tolist() == [one.p for one in alone.metrics.values()]
+    assert found[2].tolist() == [1, 1]
+
+
+def test_no_draws_are_no_test(good: Judgements, poor: Judgements) -> None:
+    assert np.isnan(swap_p_values(good, [poor], [METRICS["qwk"]], draws=0)).all()
+    assert compare(good, poor, metrics=["qwk"], resamples=0, draws=0).metrics["qwk"].p is None
 
 
 def test_models_on_other_scales_are_compared_by_order(good: Judgements) -> None:

@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score, log_loss
+
+from qt_bert.ablation.effects import Effects
+from qt_bert.encoder import ModelLabels
+from qt_bert.errors import ArgumentError
+from qt_bert.evaluation import compare, q_values
+from qt_bert.evaluation.intervals import bootstrap_weights
+from qt_bert.pairs import GradeSet, Pair
+from qt_bert.scoring.judge import judge_logits
+
+FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
+THREE = ModelLabels(3, None)
+ONE = ModelLabels(1, None)
+
+
+def pairs_of(grades: Sequence[GradeSet | None], queries: Sequence[str] | None = None) -> list[Pair]:
+    names = queries or [f"查询{row}" for row in range(len(grades))]
+    rows = enumerate(zip(names, grades, strict=True))
+    return [Pair(query, "标题", one, str(row), row + 1, None, {}) for row, (query, one) in rows]
+
+
+def logits_of(*variants: Sequence[Sequence[float]]) -> np.ndarray:
+    """Logits whose softmax are these probabilities, which must be above 0."""
+    return np.log(np.array(variants)).astype(np.float32)
+
+
+def simulated(
+    n: int, variants: int, noise: float = 0.5, seed: int = 0
+) -> tuple[np.ndarray, list[Pair]]:
+    """n pairs of n / 3 queries; masks add noise to the base's logits."""
+    rng = np.random.default_rng(seed)
+    grades = rng.integers(1, 6, n)
+    base = rng.normal(size=(n, 5)) - np.abs(np.arange(1, 6) - grades[:, None])
+    masks = base + noise * rng.normal(size=(variants, n, 5))
+    pairs = pairs_of([(int(g),) for g in grades], [f"查询{row // 3}" for row in range(n)])
+    return np.concatenate([base[None], masks]).astype(np.float32), pairs
+
+
+BASE = [[0.1, 0.1, 0.1, 0.1, 0.6], [0.6, 0.1, 0.1, 0.1, 0.1], [0.1, 0.1, 0.6, 0.1, 0.1]]
+MASK = [[0.1, 0.1, 0.1, 0.1, 0.6], [0.1, 0.1, 0.1, 0.6, 0.1], [0.2, 0.2, 0.2, 0.2, 0.2]]
+HAND_LABELS: list[GradeSet | None] = [(5,), (1,), (3,)]
+
+
+@pytest.fixture
+def hand() -> Effects:
+    """Three pairs of three queries: the mask turns a 1 into a 4 and the 3 into a tie, read as 1."""
+    return Effects(logits_of(BASE, MASK), pairs_of(HAND_LABELS), FIVE, resamples=50, draws=99)
+
+
+@pytest.mark.parametrize(
+    ("metric", "base", "value"),
+    [
+        ("accuracy", 1, 1 / 3),
+        ("macro_f1", 1, 1 / 4),  # F1 of 1, 3, 4, 5: 0, 0, 0, 1
+        ("mae", 0, (3 + 2) / 3),
+        ("qwk", 1, 1 - (9 + 4) / (51 / 3)),  # 51: every label against every prediction, squared
+        ("expected_grade", (4.0 + 2.0 + 3.0) / 3, (4.0 + 3.5 + 3.0) / 3),
+        ("changed_grades", 0, 2 / 3),
+        ("kl", 0, (0.5 * np.log(6) + 0.6 * np.log(3) + 0.4 * np.log(0.5)) / 3),
+        ("log_loss", -np.log(0.6), -(np.log(0.6) + np.log(0.1) + np.log(0.2)) / 3),
+    ],
+)
+def test_changes_computed_by_hand(hand: Effects, metric: str, base: float, value: float) -> None:
+    assert hand.base(metric) == pytest.approx(base, abs=1e-6)
+    assert hand.value(1, metric) == pytest.approx(value, abs=1e-6)
+    assert hand.change(1, metric) == pytest.approx(value - base, abs=1e-6)
+
+
+def test_the_unmasked_pass_does_not_differ_from_itself() -> None:
+    logits, pairs = simulated(60, 0)
+    effects = Effects(logits, pairs, FIVE, resamples=50)
+    for metric in effects.metrics:
+        assert effects.change(0, metric) == 0
+        assert (effects.resampled(0, metric) == 0).all()
+
+
+def test_resampled_changes_are_those_of_the_pairs_drawn() -> None:
+    logits, pairs = simulated(60, 2)
+    effects = Effects(logits, pairs, FIVE, resamples=40, seed=5)
+    weights = np.concatenate(list(bootstrap_weights(20, 40, 5, width=60))).astype(int)
+    truth = np.array([pair.grades[0] for pair in pairs if pair.grades])
+    for number in (0, 17, 39):
+        drawn = np.repeat(np.arange(60), np.repeat(weights[number], 3))
+        base, mask = (logits[row][drawn].argmax(axis=1) + 1 for row in (0, 2))
+        right = (mask == truth[drawn]).mean() - (base == truth[drawn]).mean()
+        kappas = [cohen_kappa_score(truth[drawn], one, weights="quadratic") for one in (base, mask)]
+        changed = (mask != base).mean()
+        assert effects.resampled(2, "accuracy")[number] == pytest.approx(right)
+        assert effects.resampled(2, "qwk")[number] == pytest.approx(kappas[1] - kappas[0])
+        assert effects.resampled(2, "changed_grades")[number] == pytest.approx(changed)
+
+
+def test_an_interval_holds_the_central_95_percent_of_absolute_changes() -> None:
+    logits, pairs = simulated(60, 1)
+    effects = Effects(logits, pairs, FIVE)
+    samples = effects.resampled(1, "mae")
+    assert samples.shape == (2_000,)
+    interval = effects.interval(samples)
+    assert interval == pytest.approx(np.quantile(samples, [0.025, 0.975]))
+
+
+def test_intervals_cover_the_true_change_about_95_times_of_100() -> None:
+    covered = []
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        right = rng.random((2, 60)) < [[0.8], [0.6]]
+        logits = np.where(right[..., None], [0, 0, 0, 0, 9], [9, 0, 0, 0, 0])
+        effects = Effects(logits, pairs_of([(5,)] * 60), FIVE, resamples=400)
+        interval = effects.interval(effects.resampled(1, "accuracy"))
+        assert interval is not None
+        covered.append(interval[0] <= -0.2 <= interval[1])
+    assert 0.89 <= np.mean(covered) <= 0.99
+
+
+def test_resamples_are_the_same_however_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits, pairs = simulated(60, 1)
+    kept = Effects(logits, pairs, FIVE, resamples=100)
+    monkeypatch.setattr("qt_bert.ablation.effects.KEPT_WEIGHTS", 0)
+    drawn = Effects(logits, pairs, FIVE, resamples=100)
+    several = drawn.resampled_by(1, ["qwk", "kl"])
+    assert (several[0] == kept.resampled(1, "qwk")).all()
+    assert (several[1] == kept.resampled(1, "kl")).all()
+
+
+def test_without_resamples_or_with_one_query_there_is_no_interval(hand: Effects) -> None:
+    assert hand.interval(np.array([])) is None
+    single = Effects(logits_of(BASE, MASK), pairs_of(HAND_LABELS, ["猫"] * 3), FIVE, resamples=20)
+    assert single.interval(single.resampled(1, "accuracy")) is None
+
+
+def test_p_is_that_of_a_comparison_with_the_same_seed() -> None:
+    logits, pairs = simulated(90, 4)
+    effects = Effects(logits, pairs, FIVE, draws=500, seed=3)
+    base = judge_logits(logits[0], pairs, FIVE)
+    for metric in ("accuracy", "qwk", "spearman"):
+        found = effects.p_values([1, 4, 2], metric)
+        for variant, p in zip([1, 4, 2], found, strict=True):
+            other = judge_logits(logits[variant], pairs, FIVE)
+            alone = compare(base, other, metrics=[metric], resamples=0, draws=500, seed=3)
+            assert p == alone.metrics[metric].p
+
+
+def test_p_is_near_the_share_of_all_swaps() -> None:
+    # Two of three queries differ, both for the worse: 4 of the 8 swaps keep |difference| = 2 / 3.
+    effects = Effects(logits_of(BASE, MASK), pairs_of(HAND_LABELS), FIVE, draws=9_999)
+    assert effects.p_values([1], "accuracy") == pytest.approx([0.5], abs=0.02)
+
+
+def test_a_family_is_tested_in_blocks_with_the_same_swaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits, pairs = simulated(60, 5)
+    effects = Effects(logits, pairs, FIVE, draws=300)
+    whole = effects.p_values(range(1, 6), "qwk")
+    monkeypatch.setattr("qt_bert.ablation.effects.VARIANTS_AT_ONCE", 2)
+    assert effects.p_values(range(1, 6), "qwk") == whole
+
+
+def test_a_large_family_gets_forty_swaps_a_variant() -> None:
+    logits, pairs = simulated(30, 1)
+    few = Effects(logits, pairs, FIVE, draws=1)
+    many = Effects(logits, pairs, FIVE, draws=120)
+    assert few.p_values([1, 1, 1], "accuracy") == many.p_values([1] * 3, "accuracy")
+
+
+def test_without_draws_nothing_is_tested() -> None:
+    logits, pairs = simulated(30, 1)
+    assert Effects(logits, pairs, FIVE, draws=0).p_values([1], "accuracy") == [None]
+
+
+def test_a_one_logit_model_is_judged_by_order() -> None:
+    pairs = pairs_of([(5,), (1,), (3,), (2,)], ["猫", "猫", "狗", "狗"])
+    logits = np.array([[[4.0], [1.0], [2.0], [0.0]], [[0.0], [1.0], [2.0], [4.0]]])
+    effects = Effects(logits, pairs, ONE, resamples=20, draws=50)
+    assert effects.metrics == (
+        "pairwise_accuracy",
+        "ndcg_at_3",
+        "ndcg_at_10",
+        "spearman",
+        "expected_grade",
+    )
+    assert effects.tested == ("pairwise_accuracy",)
+    assert effects.base("spearman") == pytest.approx(1)
+    # Ranks 4 2 3 1 of the unmasked score against 1 2 3 4: 1 − 6 · (9 + 9) / 60.
+    assert effects.value(1, "spearman") == pytest.approx(-0.8)
+    assert effects.change(1, "pairwise_accuracy") == pytest.approx(-1)
+    assert effects.change(1, "expected_grade") == pytest.approx(0)
+    assert effects.value(1, "accuracy") is None
+    assert effects.value(1, "kl") is None
+    assert np.isnan(effects.resampled(1, "accuracy")).all()
+    assert effects.p_values([1], "qwk") == [None]
+
+
+def test_levels_that_are_no_grades() -> None:
+    logits = np.array([np.eye(3), np.eye(3)[[0, 1, 1]]])
+    effects = Effects(logits, pairs_of([(1,), (2,), (3,)]), THREE, resamples=10)
+    assert effects.change(1, "accuracy") == pytest.approx(-1 / 3)
+    assert effects.change(1, "mae") == pytest.approx(1 / 3)
+    top, rest = np.e / (np.e + 2), 1 / (np.e + 2)
+    assert effects.base("expected_grade") == pytest.approx(1)
+    assert effects.value(1, "expected_grade") == pytest.approx((3 * rest + 1 + 1) / 3)
+    assert effects.base("log_loss") == pytest.approx(-np.log(top))
+
+
+def test_coarse_labels_are_judged_at_the_levels_of_the_file() -> None:
+    pairs = pairs_of([(1, 2), (3, 4), (5,)])
+    mask = [[0.1, 0.5, 0.1, 0.1, 0.2], [0.1, 0.1, 0.1, 0.5, 0.2], [0.1, 0.1, 0.1, 0.5, 0.2]]
+    effects = Effects(logits_of(BASE[::-1], mask), pairs, FIVE, resamples=10, draws=50)
+    assert effects.tested == ("accuracy", "qwk")
+    assert effects.base("accuracy") == pytest.approx(1 / 3)
+    assert effects.value(1, "accuracy") == pytest.approx(2 / 3)
+    assert effects.value(1, "changed_grades") == 1
+    assert effects.value(1, "log_loss") == pytest.approx(-np.log([0.6, 0.6, 0.2]).mean(), abs=1e-6)
+    assert effects.value(1, "log_loss") == pytest.approx(effects.value(1, "nll"))
+
+
+def test_overlapping_labels_leave_accuracy_and_the_loss() -> None:
+    effects = Effects(logits_of(BASE, MASK), pairs_of([(4, 5), (1, 2, 3), (3, 4)]), FIVE)
+    assert effects.metrics == (
+        "accuracy",
+        "expected_grade",
+        "changed_grades",
+        "kl",
+        "log_loss",
+    )
+    assert effects.tested == ("accuracy",)
+    assert effects.base("log_loss") == pytest.approx(-np.log([0.7, 0.8, 0.7]).mean(), abs=1e-6)
+
+
+def test_the_loss_is_that_of_scikit_learn() -> None:
+    logits, pairs = simulated(60, 1)
+    powers = np.exp(logits[1].astype(np.float64))
+    truth = [pair.grades[0] for pair in pairs if pair.grades]
+    expected = log_loss(truth, powers / powers.sum(axis=1, keepdims=True), labels=range(1, 6))
+    assert Effects(logits, pairs, FIVE).value(1, "log_loss") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("labels", "metrics"),
+    [(FIVE, ("expected_grade", "changed_grades", "kl")), (ONE, ("expected_grade",))],
+)
+def test_pairs_without_labels_leave_what_needs_none(
+    labels: ModelLabels, metrics: tuple[str, ...]
+) -> None:
+    logits = logits_of(BASE, MASK)[..., : labels.logits]
+    effects = Effects(logits, pairs_of([None] * 3), labels, resamples=10)
+    assert effects.metrics == metrics
+    assert effects.tested == ()
+    assert effects.value(1, "accuracy") is None
+    labelled = Effects(logits, pairs_of(HAND_LABELS), labels, resamples=10)
+    for metric in metrics:
+        assert effects.change(1, metric) == labelled.change(1, metric)
+
+
+def test_logits_far_apart_give_finite_numbers() -> None:
+    logits = np.array([np.eye(5)[[4, 0]] * 2e4, np.eye(5)[[0, 4]] * 2e4])
+    effects = Effects(logits, pairs_of([(5,), (1,)]), FIVE, resamples=10)
+    assert effects.value(1, "kl") == pytest.approx(2e4)
+    assert effects.value(1, "log_loss") == pytest.approx(effects.value(1, "nll"))
+
+
+def test_a_metric_without_a_value_is_none() -> None:
+    effects = Effects(logits_of(BASE[:1], BASE[:1]), pairs_of([(5,)]), FIVE, resamples=10)
+    assert effects.change(1, "qwk") is None
+    assert effects.p_values([1], "qwk") == [None]
+
+
+def test_masks_that_are_exchangeable_with_the_base_are_rarely_found() -> None:
+    families, masks, n = 120, 30, 24
+    found, small = [], []
+    pairs = pairs_of([(5,)] * n)
+    for seed in range(families):
+        right = np.random.default_rng(seed).random((1 + masks, n)) < 0.6
+        logits = np.where(right[..., None], [0, 0, 0, 0, 9], [9, 0, 0, 0, 0])
+        effects = Effects(logits, pairs, FIVE, draws=999, seed=seed)
+        p_values = effects.p_values(range(1, 1 + masks), "accuracy")
+        found.append(any(q is not None and q < 0.05 for q in q_values(p_values)))
+        small += [p is not None and p < 0.1 for p in p_values]
+    assert np.mean(found) <= 0.08
+    assert 0.03 < np.mean(small) < 0.12
+
+
+def test_a_strong_mask_is_found_among_many() -> None:
+    rng = np.random.default_rng(1)
+    right = rng.random((31, 60)) < 0.8
+    right[17] = rng.random(60) < 0.2
+    logits = np.where(right[..., None], [0, 0, 0, 0, 9], [9, 0, 0, 0, 0])
+    effects = Effects(logits, pairs_of([(5,)] * 60), FIVE, draws=999)
+    q = q_values(effects.p_values(range(1, 31), "accuracy"))
+    assert [row for row, one in enumerate(q, 1) if one is not None and one < 0.05] == [17]
+
+
+def test_logits_are_read_one_variant_at_a_time() -> None:
+    asked = []
+
+    class Counted(np.ndarray):
+        def __getitem__(self, key: Any) -> Any:
+            asked.append(key)
+            return np.asarray(self)[key]
+
+    logits, pairs = simulated(30, 3)
+    effects = Effects(logits.view(Counted), pairs, FIVE, resamples=10)
+    for metric in effects.metrics:
+        effects.change(2, metric)
+        effects.resampled(2, metric)
+    assert asked == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("grades", "message"),
+    [
+        ([(5,), None, (3,)], "1 of 3 pairs have no label .* line 2"),
+        ([(5,), (1,), (3,), (4,)], r"shape \(2, 3, 5\), not \(variants, 4 pairs, 5 outputs\)"),
+    ],
+)
+def test_pairs_that_do_not_fit_are_refused(grades: list[GradeSet | None], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        Effects(logits_of(BASE, MASK), pairs_of(grades), FIVE)
+
+
+def test_bad_arguments_are_refused(hand: Effects) -> None:
+    logits, pairs = logits_of(BASE, MASK), pairs_of(HAND_LABELS)
+    with pytest.raises(ArgumentError, match="no pairs"):
+        Effects(logits[:, :0], [], FIVE)
+    with pytest.raises(ArgumentError, match="-1 draws"):
+        Effects(logits, pairs, FIVE, draws=-1)
+    with pytest.raises(ArgumentError, match="no metric of effects is called 'f2'"):
+        hand.value(1, "f2")
+    with pytest.raises(ArgumentError, match="'kl' cannot be tested"):
+        hand.p_values([1], "kl")
+    logits[1, 2, 0] = np.nan
+    with pytest.raises(ArgumentError, match="variant 1: pair 2 has the logits"):
+        Effects(logits, pairs, FIVE).value(1, "kl")
+
+
+def test_effects_load_no_torch() -> None:
+    command = "import sys, qt_bert.ablation.effect_table; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, text=True, check=True
+    )
+    assert not {"torch", "scipy", "pandas", "transformers"} & set(done.stdout.split())
