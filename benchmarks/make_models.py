@@ -31,15 +31,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("out", type=Path)
     out = parser.parse_args().out
-    characters = sorted(
-        (t for t in open_tokenizer(shipped(PRETRAINED)).get_vocab() if not t.startswith("[")),
-    )
-    wordpiece(out / "bert-base", characters, BERT_BASE_VOCABULARY)
-    save(out / "bert-base", "bert", labels=5, hidden=768, layers=12, heads=12)
+    characters = shipped_characters()
+    bert_base(out / "bert-base")
     wordpiece(out / "two-layer", characters, len(characters) + 5)
     save(out / "two-layer", "bert", labels=5, hidden=64, layers=2, heads=2)
     sentencepiece(out / "xlm-r", [c for c in characters if not c.startswith("##")])
     save(out / "xlm-r", "xlm-roberta", labels=1, hidden=768, layers=12, heads=12)
+
+
+def bert_base(folder: Path) -> None:
+    """A five-grade classifier of BERT-base's size."""
+    wordpiece(folder, shipped_characters(), BERT_BASE_VOCABULARY)
+    save(folder, "bert", labels=5, hidden=768, layers=12, heads=12)
+
+
+def shipped_characters() -> list[str]:
+    """The vocabulary of the shipped tokenizer without its special tokens."""
+    vocabulary = open_tokenizer(shipped(PRETRAINED)).get_vocab()
+    return sorted(token for token in vocabulary if not token.startswith("["))
 
 
 def wordpiece(folder: Path, characters: list[str], size: int) -> None:

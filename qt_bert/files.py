@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+_TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 
 
 @contextmanager
@@ -45,3 +48,10 @@ def sha256_file(path: str | os.PathLike[str]) -> str:
     """SHA-256 of a file's bytes, as hexadecimal."""
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def is_vacant(path: Path) -> bool:
+    """True for a folder that is new, empty, or holds only what a killed start left behind."""
+    if not path.exists():
+        return True
+    return path.is_dir() and all(_TEMPORARY.fullmatch(entry.name) for entry in path.iterdir())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,19 @@ def pair_file(tmp_path: Path) -> Path:
     rows = "".join(f"{q}\t{t}\t{g}\n" for q, t, g in PAIRS)
     path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def fake_probe(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The modules of `tests/probes/room` stand in the room of the probes, as a new file would."""
+    from qt_bert import probes
+    from qt_bert.probes import registry
+
+    room = Path(__file__).parent / "probes" / "room"
+    monkeypatch.setattr(probes, "__path__", [*probes.__path__, str(room)])
+    registry.probes.cache_clear()
+    yield
+    registry.probes.cache_clear()
+    for file in room.glob("*.py"):
+        sys.modules.pop(f"{probes.__name__}.{file.stem}", None)
+        vars(probes).pop(file.stem, None)

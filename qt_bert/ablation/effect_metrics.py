@@ -91,7 +91,7 @@ class OutputReader:
         self.labels = labels
         self.labelled = _are_labelled(self.pairs)
         self.query_index, self.n_queries = index_queries([pair.query for pair in self.pairs])
-        self._meant = _meant_logits(self.pairs, labels) if self.labelled else None
+        self._meant = meant_logits(self.pairs, labels) if self.labelled else None
 
     def read(self, logits: np.ndarray, unmasked: Outputs | None = None) -> Outputs:
         """The outputs for logits [P, K].
@@ -169,7 +169,7 @@ def _are_labelled(pairs: list[Pair]) -> bool:
     return not unlabelled
 
 
-def _meant_logits(pairs: list[Pair], labels: ModelLabels) -> BoolArray:
+def meant_logits(pairs: list[Pair], labels: ModelLabels) -> BoolArray:
     """Which logits each pair's label may mean [P, K]."""
     own: Sequence[GradeSet] = labels.grades or [(i + 1,) for i in range(labels.logits)]
     return np.array([[not set(one).isdisjoint(pair.grades or ()) for one in own] for pair in pairs])

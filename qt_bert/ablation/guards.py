@@ -184,7 +184,7 @@ def _live_layers(checkpoint: Checkpoint, batches: Sequence[Batch]) -> list[bool]
     ]
     found = [swept.reduced for swept in sweep(encoder, batches, [NONE], reductions)]
     share = np.concatenate([one["written"][0] / one["held"][0] for one in found])
-    return [bool(one) for one in (share > LIVE).any(0)]
+    return [bool(one > LIVE) for one in share.max(0)]
 
 
 def _largest(vectors: torch.Tensor, view: View) -> torch.Tensor:

@@ -32,6 +32,9 @@ def evaluate(
     dtype: options.Dtype = "float32",
     max_length: options.MaxLength = None,
     model_grades: options.ModelGrades = None,
+    heads_out: options.HeadsOut = None,
+    mode: options.HeadsOutMode = None,
+    reference: options.Reference = None,
     calibrated: options.Calibrated = False,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples of queries.")] = 2000,
     seed: options.Seed = 0,
@@ -41,13 +44,18 @@ def evaluate(
     path = opening.pairs_or_test(pairs)
     asked = ReaderOptions(columns, no_header, grades, max_rejects)
     asked.open(path)
+    without = opening.HeadsOut.asked(heads_out, mode, reference, asked)
     if errors is not None:
         _check_errors(errors, path)
     from qt_bert.scoring.evaluate import evaluation_json, write_errors
     from qt_bert.scoring.judge import judge_file
 
     scorer = opening.open_scorer(
-        model, dtype=dtype, max_length=max_length, model_grades=model_grades
+        model,
+        dtype=dtype,
+        max_length=max_length,
+        model_grades=model_grades,
+        heads_out=without,
     )
     calibration = opening.calibration_of(scorer, calibrated)
     judged = judge_file(path, asked, scorer, calibration=calibration, rejects_path=rejects)
@@ -78,5 +86,15 @@ def _check_errors(errors: Path, pairs: Path) -> None:
 
 def _flat(found: dict[str, Any]) -> dict[str, Any]:
     """Metrics at the top level, the tables beside them."""
-    kept = ("model", "pairs", "mode", "levels", "confusion", "per_grade", "pnr_counts", "slices")
-    return found["metrics"] | {name: found[name] for name in kept}
+    kept = (
+        "model",
+        "pairs",
+        "mode",
+        "levels",
+        "confusion",
+        "per_grade",
+        "pnr_counts",
+        "slices",
+        "guards",
+    )
+    return found["metrics"] | {name: found[name] for name in kept if name in found}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qt_bert.cli import app, opening, options
-from qt_bert.cli.show import table
+from qt_bert.cli.show import left_out, table
 
 if TYPE_CHECKING:
     from qt_bert.scoring.explain import Explanation
@@ -32,6 +32,9 @@ def explain(
     dtype: options.Dtype = "float32",
     max_length: options.MaxLength = None,
     model_grades: options.ModelGrades = None,
+    heads_out: options.HeadsOut = None,
+    mode: options.HeadsOutMode = None,
+    reference: options.Reference = None,
     as_json: options.AsJson = False,
 ) -> None:
     """One pair's grades, and the effect of leaving out each term of query and title."""
@@ -40,11 +43,16 @@ def explain(
 
     if not query.strip() or not title.strip():
         raise ArgumentError("query and title must both hold text")
+    without = opening.HeadsOut.asked(heads_out, mode, reference)
     cut = make_segmenter(segmenter, userdict=userdict)
     from qt_bert.scoring.explain import explain_pair
 
     scorer = opening.open_scorer(
-        model, dtype=dtype, max_length=max_length, model_grades=model_grades
+        model,
+        dtype=dtype,
+        max_length=max_length,
+        model_grades=model_grades,
+        heads_out=without,
     )
     found = explain_pair(query, title, scorer, cut)
     opening.tell_truncation(scorer)
@@ -56,6 +64,8 @@ def _as_json(found: Explanation) -> str:
     outputs = {k: v if isinstance(v, str) else float(str(v)) for k, v in columns.items()}
     terms = [asdict(term) for term in found.terms]
     shown = {"query": found.query, "title": found.title, **outputs, "terms": terms}
+    if found.left_out:
+        shown |= found.left_out.describe() | {"guards": dict(found.left_out.guards)}
     return json.dumps(shown, ensure_ascii=False)
 
 
@@ -63,6 +73,8 @@ def _as_text(found: Explanation) -> str:
     out = found.outputs
     rows: list[tuple[str, ...]]
     lines = [f"query  {found.query}", f"title  {found.title}", ""]
+    if found.left_out:
+        lines.insert(2, left_out(found.left_out.describe()).strip())
     if out.probabilities is None:
         lines.append(f"score  {found.score:.4f}")
         unit = "score"

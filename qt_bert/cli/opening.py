@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from qt_bert.cli.show import left_out
 from qt_bert.errors import ArgumentError
-from qt_bert.shipped import GRADED, TEST, shipped
+from qt_bert.pairs.options import ReaderOptions
+from qt_bert.shipped import DEV, GRADED, TEST, shipped
 
 if TYPE_CHECKING:
     from qt_bert.evaluation.calibration import Calibration
@@ -45,8 +48,9 @@ def open_scorer(
     dtype: str = "float32",
     max_length: int | None = None,
     model_grades: str | None = None,
+    heads_out: HeadsOut | None = None,
 ) -> Scorer:
-    """The checkpoint of `--model` (default: what ships), ready to score."""
+    """The checkpoint of `--model` (default: what ships), ready to score, `heads_out` left out."""
     from qt_bert.encoder import has_bfloat16, open_checkpoint
     from qt_bert.scoring.bulk import Scorer
 
@@ -54,7 +58,44 @@ def open_scorer(
         say("this processor has no bfloat16 products: float32 will be faster")
     folder = model if model is not None else shipped(GRADED)
     checkpoint = open_checkpoint(folder, dtype=dtype, model_grades=model_grades)
-    return Scorer(checkpoint, max_length=max_length)
+    scorer = Scorer(checkpoint, max_length=max_length)
+    return scorer if heads_out is None else heads_out.of(scorer)
+
+
+@dataclass(frozen=True)
+class HeadsOut:
+    """What `--heads-out`, `--mode` and `--reference` say, and how the reference file is read."""
+
+    heads: str
+    mode: str
+    reference: Path | None
+    reader: ReaderOptions
+
+    @classmethod
+    def asked(
+        cls,
+        heads: str | None,
+        mode: str | None,
+        reference: Path | None,
+        reader: ReaderOptions | None = None,
+    ) -> HeadsOut | None:
+        """None where no heads are named; then the other two mean nothing: ArgumentError."""
+        if heads is not None:
+            return cls(heads, mode or "zero", reference, reader or ReaderOptions())
+        if mode is not None or reference is not None:
+            option = "--mode" if mode is not None else "--reference"
+            raise ArgumentError(f"{option} goes with --heads-out 'L2H1 L3H7', which names no head")
+        return None
+
+    def of(self, scorer: Scorer) -> Scorer:
+        """`scorer` without these heads; says so."""
+        from qt_bert.ablation.heads_out import leave_heads_out
+
+        shown = self.reader if self.reference is not None else ReaderOptions()
+        pairs = list(shown.open(self.reference or shipped(DEV)))
+        without = leave_heads_out(scorer, self.heads, self.mode, pairs)
+        say(f"{scorer.checkpoint.name}{left_out(without.describe())}")
+        return without
 
 
 def calibration_of(scorer: Scorer, wanted: bool) -> Calibration | None:

@@ -42,9 +42,37 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on s
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where an earlier run stopped.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 Seed = Annotated[int, typer.Option(help="Seed of every random draw.")]
+Base = Annotated[
+    str | None,
+    typer.Option(help="Model before fine-tuning. [default: what ships, for the model that ships]"),
+]
+Segmenter = Annotated[str, typer.Option(help="Cuts words: jieba, jieba-search, rjieba.")]
+Full = Annotated[
+    bool, typer.Option("--full", help="Take every pair and draw, where `quick` takes a sample.")
+]
 Pairs = Annotated[
     Path | None,
     typer.Option(help="File of graded pairs. [default: the test split that ships]"),
+]
+
+HeadsOut = Annotated[
+    str | None,
+    typer.Option(help="Leave these heads out: 'L2H1 L3H7', layers and heads from 0."),
+]
+HeadsOutMode = Annotated[
+    str | None,
+    typer.Option(
+        "--mode",
+        help="What they are replaced by: zero, uniform, mean; or block: in them query and title "
+        "cannot see each other. [default: zero]",
+    ),
+]
+Reference = Annotated[
+    Path | None,
+    typer.Option(
+        help="Pairs to check --heads-out on and to take mean contexts from, in the columns of the "
+        "other file. [default: the dev split that ships]"
+    ),
 ]
 
 Recipe = Annotated[

@@ -11,5 +11,7 @@ from qt_bert.cli import (  # noqa: F401, I001 - the order is the help's
     pretrain,
     train,
     average,
+    sweep,
     report,
+    probe,
 )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from qt_bert.cli import app, opening, options
+from qt_bert.cli.gathering import gather
+from qt_bert.errors import QtBertError
 from qt_bert.pairs.options import ReaderOptions
-from qt_bert.shipped import GRADED, shipped
 
 
 @app.command(rich_help_panel=options.STUDY)
@@ -25,39 +25,44 @@ def report(
     dtype: options.Dtype = "float32",
     max_length: options.MaxLength = None,
     model_grades: options.ModelGrades = None,
+    base: options.Base = None,
+    segmenter: options.Segmenter = "jieba",
+    full: options.Full = False,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples of queries.")] = 2000,
     seed: options.Seed = 0,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Evaluate a model on graded pairs and draw the report: report.html, report.json, tables."""
-    path = opening.pairs_or_test(pairs)
-    asked = ReaderOptions(columns, no_header, grades, max_rejects)
-    asked.open(path)
-    from qt_bert.encoder.checkpoint import resolve_folder
+    """Evaluate and probe a model on graded pairs, and draw the report: report.html, report.json, tables."""
+    gathered = gather(
+        model=model,
+        pairs=pairs,
+        base=base,
+        reader=ReaderOptions(columns, no_header, grades, max_rejects),
+        segmenter=segmenter,
+        full=full,
+        dtype=dtype,
+        max_length=max_length,
+        model_grades=model_grades,
+        resamples=resamples,
+        seed=seed,
+    )
+    from qt_bert.progress import progress
     from qt_bert.report import render
     from qt_bert.study import RunFolder, StudyContext, run_study
-    from qt_bert.study.inputs import run_inputs
     from qt_bert.study.stages import stages
 
-    folder = resolve_folder(model if model is not None else shipped(GRADED))
-    arguments = {
-        "reader": asdict(asked),
-        "dtype": dtype,
-        "max_length": max_length,
-        "model_grades": model_grades,
-        "resamples": resamples,
-        "seed": seed,
-    }
-    run = RunFolder.open(
-        out, run_inputs(folder, path, arguments), resume=resume, overwrite=overwrite
+    run = RunFolder.open(out, gathered.inputs, resume=resume, overwrite=overwrite)
+    context = StudyContext(
+        folder=run, model=gathered.model, pairs=gathered.pairs, files=gathered.files
     )
-    context = StudyContext(folder=run, model=folder, pairs=path)
-    registered = list(stages())
-    from qt_bert.progress import progress
-
-    with opening.resumable(), progress(len(registered), "report", "stages") as shown:
-        ran = run_study(registered, context, shown)
+    chosen = [stage for stage in stages() if stage.applies(gathered.inputs)]
+    try:
+        with opening.resumable(), progress(len(chosen), "report", "stages") as shown:
+            ran = run_study(chosen, context, shown)
+    except QtBertError:
+        opening.say(f"a stage failed; what is done so far: {render(out).resolve()}")
+        raise
     page = render(out)
     opening.say("nothing changed since the last run" if not ran else f"ran: {', '.join(ran)}")
     typer.echo(f"report: {page.resolve()}")

@@ -23,6 +23,9 @@ def score(
     dtype: options.Dtype = "float32",
     max_length: options.MaxLength = None,
     model_grades: options.ModelGrades = None,
+    heads_out: options.HeadsOut = None,
+    mode: options.HeadsOutMode = None,
+    reference: options.Reference = None,
     calibrated: options.Calibrated = False,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
@@ -30,10 +33,15 @@ def score(
     """Grade every pair of a file: probabilities, predicted and expected grade beside its columns."""
     asked = ReaderOptions(columns, no_header, grades, max_rejects)
     asked.open(pairs)  # a file that cannot be read is said before the model is loaded
+    without = opening.HeadsOut.asked(heads_out, mode, reference, asked)
     from qt_bert.scoring.score import score_file
 
     scorer = opening.open_scorer(
-        model, dtype=dtype, max_length=max_length, model_grades=model_grades
+        model,
+        dtype=dtype,
+        max_length=max_length,
+        model_grades=model_grades,
+        heads_out=without,
     )
     calibration = opening.calibration_of(scorer, calibrated)
     with opening.resumable():

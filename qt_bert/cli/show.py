@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qt_bert.results import Finding
 
 
 def width(text: str) -> int:
@@ -30,11 +33,16 @@ def figure(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-def interval(metric: dict[str, Any]) -> str:
+def interval(metric: dict[str, Any], digits: int = 3) -> str:
     """`[low, high]`, or nothing where there is none."""
     if metric.get("ci_low") is None:
         return ""
-    return f"[{figure(metric['ci_low'])}, {figure(metric['ci_high'])}]"
+    return f"[{figure(metric['ci_low'], digits)}, {figure(metric['ci_high'], digits)}]"
+
+
+def left_out(model: Mapping[str, Any]) -> str:
+    """` without L2H1 (zero)` for a model described with heads left out, else nothing."""
+    return f" without {model['heads_out']} ({model['mode']})" if "heads_out" in model else ""
 
 
 def metrics_table(found: dict[str, Any]) -> str:
@@ -46,13 +54,33 @@ def metrics_table(found: dict[str, Any]) -> str:
             n = f"{metric['n_eligible']:,}/{metric['n_queries']:,} queries"
         reason = metric.get("reason") or ""
         rows.append((name, figure(metric["value"]), interval(metric), n, reason))
-    head = (
-        f"{found['model']['name']} on {found['pairs']['name']}: {found['pairs']['n_pairs']:,} pairs"
-    )
+    model, pairs = found["model"], found["pairs"]
+    head = f"{model['name']}{left_out(model)} on {pairs['name']}: {pairs['n_pairs']:,} pairs"
     parts = [head, "", table([row[:4] + (row[4],) for row in rows])]
     for column, slices in found["slices"].items():
         parts += ["", _slices_table(column, slices)]
     return "\n".join(parts)
+
+
+def findings_table(findings: Sequence[Finding]) -> str:
+    """Each claim in English with the source's figure, ours, its interval, q and the verdict."""
+    rows = [("claim", "source", "measured", "95 % interval", "q", "verdict")]
+    for found in findings:
+        source = found.source.value
+        digits = 3 if abs(found.value or 0) < 1 else 2
+        unit = found.unit if isinstance(found.unit, str) else found.unit.en
+        ends = {"ci_low": found.ci_low, "ci_high": found.ci_high}
+        rows.append(
+            (
+                found.claim.en,
+                source if isinstance(source, str) else figure(source),
+                f"{figure(found.value, digits)} {unit}".rstrip(),
+                interval(ends, digits),
+                figure(found.q),
+                found.verdict or "(no claim)",
+            )
+        )
+    return table(rows)
 
 
 def _slices_table(column: str, slices: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from qt_bert.errors import CheckpointError
@@ -55,9 +56,14 @@ def _listed(path: Path) -> dict[str, str]:
 
 def weights_sha256(folder: Path) -> str:
     """One hash for the weights of a folder: of its safetensors file, or of all shards' hashes."""
-    import hashlib
-
     shards = sorted(folder.glob("*.safetensors"))
     if len(shards) == 1:
         return sha256_file(shards[0])
     return hashlib.sha256("".join(sha256_file(s) for s in shards).encode()).hexdigest()
+
+
+def folder_sha256(folder: Path) -> str:
+    """One hash for all that a folder's outputs depend on: the name and bytes of each of its files."""
+    files = sorted(file for file in folder.iterdir() if file.is_file())
+    listed = "".join(f"{file.name} {sha256_file(file)}\n" for file in files)
+    return hashlib.sha256(listed.encode()).hexdigest()

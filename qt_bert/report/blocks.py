@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from qt_bert.results import Figure, Text
 from qt_bert.results.text import Label
@@ -11,14 +11,27 @@ from qt_bert.results.text import Label
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A value with the ends of its 95 % interval, any of them missing."""
+    """A value with the ends of its 95 % interval, any of them missing.
+
+    `unit` follows it; `digits` are its own where the values of a column differ in kind.
+    """
 
     value: float | None
     low: float | None
     high: float | None
+    unit: Label = ""
+    digits: int | None = None
 
 
-Cell = str | int | float | None | Text | Interval
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """A short word in a frame whose colour and line say the same."""
+
+    text: Text
+    tone: Literal["good", "bad", "open"]
+
+
+Cell = str | int | float | None | Text | Interval | Badge
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 MISSING = "—"
 _MINUS = "\N{MINUS SIGN}"
@@ -22,11 +24,23 @@ def number(value: float | None, digits: int = 3) -> str:
     return shown.replace("-", _MINUS)
 
 
+def shortest(value: float) -> str:
+    """A number in three digits at most, without those that say nothing: `5`, `2.3`, `0.02`."""
+    return f"{value:.3g}".replace("-", _MINUS)
+
+
 def interval(low: float | None, high: float | None, digits: int = 3) -> str:
     """An interval's ends in brackets, empty when one is missing."""
     if low is None or high is None:
         return ""
     return f"[{number(low, digits)}, {number(high, digits)}]"
+
+
+def plain(value: Any) -> str | None:
+    """A JSON value in one line: texts as they are, nothing for none."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def printable(text: str) -> str:

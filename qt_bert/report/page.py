@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qt_bert.report.blocks import Card, Cell, Interval, Table
+from qt_bert.report.blocks import Badge, Card, Cell, Interval, Table
 from qt_bert.report.charts import draw
 from qt_bert.report.numbers import MISSING, clip, interval, number, printable
 from qt_bert.report.section import Drawn
@@ -95,9 +95,11 @@ def _groups(table: Table) -> list[tuple[Cell, list[tuple[Cell, ...]]]]:
 
 
 def _shape(cell: Cell) -> str:
-    """How the page draws a cell: `text`, `words` (bilingual), `interval`, `number` or `missing`."""
+    """How the page draws a cell: `text`, `words` (bilingual), `interval`, `badge`, `number`, `missing`."""
     if cell is None:
         return "missing"
+    if isinstance(cell, Badge):
+        return "badge"
     if isinstance(cell, Interval):
         return "interval"
     if isinstance(cell, Text):

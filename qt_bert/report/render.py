@@ -26,7 +26,7 @@ def render(path: Path) -> Path:
     folder = RunFolder.read(Path(path))
     drawn = []
     cards: list[Card] = []
-    for section in sections():
+    for section in sections(folder):
         if (blocks := section.build(folder)) is not None:
             drawn.append(Drawn(section, blocks))
         cards += section.cards(folder)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from qt_bert.files import atomic_write
-from qt_bert.report.blocks import Cell, Column, Interval, Table
+from qt_bert.report.blocks import Badge, Cell, Column, Interval, Table
 from qt_bert.report.numbers import printable
 from qt_bert.results import Text
 
@@ -17,7 +17,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 def write_csv(table: Table, path: Path) -> None:
     """Write `table` as UTF-8 with a byte order mark, so that Excel shows Chinese.
 
-    An interval takes three columns, a bilingual text two. A text that a spreadsheet would take
+    An interval takes three columns and those of its unit, a bilingual text two. A text that a spreadsheet would take
     for a formula gets a leading apostrophe.
     """
     columns = list(zip(table.columns, zip(*table.rows, strict=True), strict=False))
@@ -42,10 +42,16 @@ def _expand(column: Column, cells: tuple[Cell, ...]) -> Iterator[tuple[str, list
         yield column.name, [cell.value for cell in ends]
         yield f"{column.name}_ci_low", [cell.low for cell in ends]
         yield f"{column.name}_ci_high", [cell.high for cell in ends]
+        if any(cell.unit for cell in ends):
+            units = Column(f"{column.name}_unit", column.title)
+            yield from _expand(units, tuple(cell.unit for cell in ends))
+    elif any(isinstance(cell, Badge) for cell in cells):
+        words = tuple(cell.text if isinstance(cell, Badge) else cell for cell in cells)
+        yield from _expand(column, words)
     elif any(isinstance(cell, Text) for cell in cells):
         for language in ("zh", "en"):
-            words = [getattr(cell, language) if isinstance(cell, Text) else cell for cell in cells]
-            yield f"{column.name}_{language}", [_guarded(cell) for cell in words]
+            shown = [getattr(cell, language) if isinstance(cell, Text) else cell for cell in cells]
+            yield f"{column.name}_{language}", [_guarded(cell) for cell in shown]
     else:
         yield column.name, [_guarded(cell) for cell in cells]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,8 @@ from qt_bert.results.figures import Figure
 from qt_bert.results.text import Label, Text
 
 Verdict = Literal["reproduced", "not reproduced", "inconclusive"]
+Side = Literal["above", "below", "none"]
+"""Where a claim says the value lies: above or below zero by more than a margin, or within it."""
 
 _HEAD = re.compile(r"L\d+H\d+")
 
@@ -32,8 +34,11 @@ class Source:
 class Finding:
     """A claim, the source's figure, what was measured, its 95 % interval and the verdict.
 
-    `value`, `ci_low`, `ci_high` and `margin` are in `unit`; `q` is over the report's primary
-    findings; `n_queries` is the number of queries the value rests on.
+    `value`, `ci_low`, `ci_high` and `margin` are in `unit`; `n_queries` is the number of queries
+    the value rests on. `side` is the claimed one: `none` claims an effect within ± `margin`.
+    A finding that is not `primary` stands beside the claims: it gets no q and no verdict.
+    `q` (over the primary findings) and `verdict` are set by `results.verdicts.settle`;
+    `conclusions` holds what a reader may conclude, by verdict.
     """
 
     id: str
@@ -43,11 +48,19 @@ class Finding:
     ci_low: float | None
     ci_high: float | None
     p: float | None
-    q: float | None
+    q: float | None = None
     margin: float | None
     n_queries: int
-    verdict: Verdict
+    verdict: Verdict | None = None
     unit: Label = ""
+    side: Side = "above"
+    primary: bool = True
+    conclusions: dict[Verdict, Text] = field(default_factory=dict)
+
+    @property
+    def conclusion(self) -> Text | None:
+        """What a reader may conclude from the verdict, where the probe says so."""
+        return None if self.verdict is None else self.conclusions.get(self.verdict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `finding_from_json` reads it."""
@@ -89,10 +102,13 @@ class ProbeResult:
     """The whole answer of one probe, as it stands in `probes/NAME.json`.
 
     `sets` maps a name (`matching`) to heads; `settings` holds what the probe was run with.
+    `title` and `order` are the name and the place of its section of the report.
     """
 
     schema: Literal[1] = 1
     probe: str
+    title: Text | None = None
+    order: int = 1000
     model: ModelRef
     pairs: PairsRef
     settings: Mapping[str, Any]

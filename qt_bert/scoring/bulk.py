@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
 
 from qt_bert.encoder import Checkpoint, Encoder
+from qt_bert.encoder.batches import Batch, batches_of
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs.tokenise import EncodedPair
 from qt_bert.progress import Progress, silent
 
 BATCH_TOKENS = {"float32": 1024, "bfloat16": 4096}
 """Tokens a forward pass takes at most (one pair, if that is longer): small batches stay in cache."""
+
+WINDOW = 8192
+"""Pairs whose tokens are held in memory at a time."""
+
+Forward = Callable[[Batch], torch.Tensor]
+"""How a batch of B pairs becomes logits [B, labels]."""
 
 
 @dataclass
@@ -26,8 +35,31 @@ class Counts:
     truncated_queries: int = 0
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """Heads that a scorer leaves out: their names, what replaces them, and what proves it.
+
+    `means` is the hash of the mean contexts under the mode `mean`; `forward` runs the model without
+    these heads; `guards` are the figures of the check that it really does.
+    """
+
+    heads: str
+    mode: str
+    forward: Forward = field(compare=False, repr=False)
+    means: str | None = None
+    guards: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def describe(self) -> dict[str, Any]:
+        """`heads_out`, `mode` and, where there are any, the hash of the mean contexts."""
+        means = {} if self.means is None else {"means_sha256": self.means}
+        return {"heads_out": self.heads, "mode": self.mode, **means}
+
+
 class Scorer:
-    """Scores pairs with one checkpoint; counts what it had to truncate in `counts`."""
+    """Scores pairs with one checkpoint; counts what it had to truncate in `counts`.
+
+    `left_out` says which heads it does without.
+    """
 
     def __init__(
         self,
@@ -47,53 +79,52 @@ class Scorer:
         self.batch_tokens = batch_tokens or BATCH_TOKENS[checkpoint.dtype]
         self.pad = int(checkpoint.model.config.pad_token_id or 0)
         self.counts = Counts()
+        self.left_out: LeftOut | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """The checkpoint's plain facts, and which heads are left out."""
+        return self.checkpoint.describe() | (self.left_out.describe() if self.left_out else {})
+
+    def fresh(self) -> Scorer:
+        """This scorer with counts of its own and everything else shared."""
+        other = copy.copy(self)
+        other.counts = Counts()
+        return other
+
+    def without(self, left_out: LeftOut) -> Scorer:
+        """A fresh one that leaves heads out."""
+        other = self.fresh()
+        other.left_out = left_out
+        return other
 
     @torch.inference_mode()
     def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
         """Float32 logits [pair, output] of (query, title) pairs, in their order."""
-        encoded = self.tokenizer.encode(pairs, offsets=False)
-        self._count(encoded)
         out = np.empty((len(pairs), self.checkpoint.model.config.num_labels), np.float32)
-        for rows in length_batches([len(e) for e in encoded], self.batch_tokens):
-            inputs = self._tensors([encoded[i] for i in rows])
-            out[rows] = self.encoder.logits(*inputs).float().numpy()
-            shown.advance(len(rows))
+        forward = self.left_out.forward if self.left_out else self._plain
+        for batch in self.batches(pairs, self.batch_tokens):
+            out[batch.rows] = forward(batch).float().numpy()
+            shown.advance(len(batch))
         return out
+
+    def batches(
+        self, pairs: Sequence[tuple[str, str]], budget: int, window: int = WINDOW
+    ) -> Iterator[Batch]:
+        """(query, title) pairs as batches of at most `budget` tokens, `window` pairs at a time.
+
+        Within a window the longest come first; `rows` are places in `pairs`. What has to be cut is
+        counted.
+        """
+        for start in range(0, len(pairs), window):
+            encoded = self.tokenizer.encode(pairs[start : start + window], offsets=False)
+            self._count(encoded)
+            for batch in batches_of(encoded, budget, pad=self.pad):
+                yield replace(batch, rows=batch.rows + start)
 
     def _count(self, encoded: Sequence[EncodedPair]) -> None:
         self.counts.pairs += len(encoded)
         self.counts.truncated_titles += sum(e.title_truncated for e in encoded)
         self.counts.truncated_queries += sum(e.query_truncated for e in encoded)
 
-    def _tensors(
-        self, rows: Sequence[EncodedPair]
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """Ids, segment ids and mask; no mask for rows of one length."""
-        lengths = [len(row) for row in rows]
-        longest = max(lengths)
-        ids = np.full((len(rows), longest), self.pad, np.int64)
-        types = np.zeros((len(rows), longest), np.int64)
-        for i, row in enumerate(rows):
-            ids[i, : lengths[i]] = row.input_ids
-            types[i, : lengths[i]] = row.token_type_ids
-        if min(lengths) == longest:
-            return torch.from_numpy(ids), torch.from_numpy(types), None
-        mask = np.arange(longest) < np.array(lengths)[:, None]
-        return torch.from_numpy(ids), torch.from_numpy(types), torch.from_numpy(mask).long()
-
-
-def length_batches(lengths: Sequence[int], budget: int) -> Iterator[np.ndarray]:
-    """Row indices of batches of at most `budget` tokens, longest first.
-
-    A batch ends where the length changes, unless it is under half full; then it goes on into
-    shorter rows, which are padded.
-    """
-    order = np.argsort(-np.asarray(lengths), kind="stable")
-    start = 0
-    for i in range(1, len(order) + 1):
-        longest = lengths[order[start]]
-        full = (i - start + 1) * longest > budget
-        changes = i < len(order) and lengths[order[i]] != lengths[order[i - 1]]
-        if i == len(order) or full or (changes and 2 * (i - start) * longest >= budget):
-            yield order[start:i]
-            start = i
+    def _plain(self, batch: Batch) -> torch.Tensor:
+        return self.encoder.logits(batch.input_ids, batch.token_type_ids, batch.mask)

@@ -41,8 +41,8 @@ def compare_models(
     settings = found.pop("settings")
     return {
         "schema": 1,
-        "a": a.checkpoint.describe(),
-        "b": b.checkpoint.describe(),
+        "a": a.describe(),
+        "b": b.describe(),
         "n_pairs": len(first.pairs),
         "rejected": first.rejected,
         "metrics": found,
@@ -59,7 +59,7 @@ def compare_models(
             }
             for i in chosen
         ],
-    }
+    } | ({"guards": dict(b.left_out.guards)} if b.left_out else {})
 
 
 def _reading(scorer: Scorer) -> int | None:

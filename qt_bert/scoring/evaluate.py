@@ -39,7 +39,7 @@ def evaluation_json(
     furthest = furthest_off(judged.judgements, worst)
     return {
         "schema": 1,
-        "model": scorer.checkpoint.describe(),
+        "model": scorer.describe(),
         "pairs": {
             "name": path.name,
             "sha256": sha256_file(path),
@@ -64,7 +64,7 @@ def evaluation_json(
         "examples": examples(judged, outputs),
         "truncated_titles": scorer.counts.truncated_titles,
         "truncated_queries": scorer.counts.truncated_queries,
-    }
+    } | ({"guards": dict(scorer.left_out.guards)} if scorer.left_out else {})
 
 
 def examples(judged: Judged, outputs: Outputs) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qt_bert.pairs.segmenters import Segmenter
-from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.bulk import LeftOut, Scorer
 from qt_bert.scoring.outputs import Outputs, read_outputs
 
 
@@ -25,13 +25,17 @@ class TermEffect:
 
 @dataclass(frozen=True)
 class Explanation:
-    """One pair's outputs and the effect of each of its terms, in text order."""
+    """One pair's outputs and the effect of each of its terms, in text order.
+
+    `left_out` says which heads the model did without.
+    """
 
     query: str
     title: str
     outputs: Outputs
     score: float
     terms: list[TermEffect]
+    left_out: LeftOut | None = None
 
 
 def explain_pair(query: str, title: str, scorer: Scorer, segmenter: Segmenter) -> Explanation:
@@ -60,4 +64,4 @@ def explain_pair(query: str, title: str, scorer: Scorer, segmenter: Segmenter) -
         TermEffect(*place, score=float(s), change=float(s - scores[0]))
         for place, s in zip(kept, scores[1:], strict=True)
     ]
-    return Explanation(query, title, outputs, float(scores[0]), terms)
+    return Explanation(query, title, outputs, float(scores[0]), terms, scorer.left_out)

@@ -14,15 +14,12 @@ from qt_bert.evaluation.calibration import Calibration
 from qt_bert.files import sha256_file
 from qt_bert.pairs import Pair, PairReader, ReaderOptions
 from qt_bert.progress import progress
-from qt_bert.scoring.bulk import Counts, Scorer
+from qt_bert.scoring.bulk import WINDOW, Counts, Scorer
 from qt_bert.scoring.columns import InputColumns
 from qt_bert.scoring.counting import count_rows
 from qt_bert.scoring.outputs import read_outputs
 from qt_bert.scoring.tables import growing_table
 from qt_bert.scoring.work import ScoreReport, Standing, Work
-
-WINDOW = 8192
-"""Pairs scored and written at a time: what a kill may cost, and all that is held in memory."""
 
 
 def score_file(
@@ -41,8 +38,8 @@ def score_file(
     Rejected rows are listed in `out` + `.rejects.tsv`; a bad grade costs no row.
 
     Until the last row is written the work lies in hidden files beside `out`; `resume` goes on
-    after the last finished window, with the same bytes as an undisturbed run, and has nothing to
-    do where `out` is finished. Raises RunFolderError where `out` or unfinished work is there and
+    after the last finished window of `window` pairs, with the same bytes as an undisturbed run, and
+    has nothing to do where `out` is finished. Raises RunFolderError where `out` or unfinished work is there and
     neither flag says what to do, or where the unfinished work belongs to another model, file or
     option; ArgumentError where `out` is no name of a file.
     """
@@ -84,6 +81,7 @@ class _Job:
             "dtype": checkpoint.dtype,
             "max_length": self.scorer.tokenizer.max_length,
             "labels": repr(checkpoint.settings.labels),
+            "left_out": repr(self.scorer.left_out),
             "calibration": repr(self.calibration),
             "window": self.window,
         }

@@ -1,6 +1,6 @@
 """The stages of a run, their folder, reuse and resume."""
 
-from qt_bert.study.keys import source_hash
+from qt_bert.sources import source_hash
 from qt_bert.study.record import RunInputs, RunRecord, StageRecord
 from qt_bert.study.run_folder import RunFolder
 from qt_bert.study.stage import STAGES, Stage, StageRegistry

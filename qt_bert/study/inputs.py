@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,19 +38,21 @@ def reader_options(context: StudyContext) -> ReaderOptions:
     return ReaderOptions(**context.argument("reader"))
 
 
-def run_inputs(model: Path, pairs: Path, arguments: Mapping[str, Any]) -> RunInputs:
+def run_inputs(
+    model: Path, pairs: Path, arguments: Mapping[str, Any], segmenter: str | None = None
+) -> RunInputs:
     """What decides a run: hashes of model and pairs, and the command's arguments.
 
     The model's hash covers every file of its folder, so that another calibration, meaning of the
     logits or card never answers from an old run. Raises CheckpointError for a folder that is no model.
     """
+    from qt_bert.encoder.manifest import folder_sha256
     from qt_bert.encoder.verify import verify_folder
 
     verify_folder(model)
-    files = sorted(file for file in model.iterdir() if file.is_file())
-    digest = hashlib.sha256("".join(f"{f.name} {sha256_file(f)}\n" for f in files).encode())
     return RunInputs(
-        model=ModelRef(name=model.name, sha256=digest.hexdigest()),
+        model=ModelRef(name=model.name, sha256=folder_sha256(model)),
         pairs=PairsRef(name=pairs.name, sha256=sha256_file(pairs)),
         arguments=arguments,
+        segmenter=segmenter,
     )

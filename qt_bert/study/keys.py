@@ -5,24 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 
 from qt_bert.errors import ArgumentError
 from qt_bert.results.codec import encode
 from qt_bert.study.record import RunInputs
 from qt_bert.study.stage import Stage
-
-
-@cache
-def source_hash(package: Path = Path(__file__).parents[1]) -> str:
-    """SHA-256 over the names and bytes of the package's .py sources, read once per process."""
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        content = path.read_bytes()
-        digest.update(f"{path.relative_to(package).as_posix()} {len(content)}\n".encode())
-        digest.update(content)
-    return digest.hexdigest()
 
 
 def stage_key(stage: Stage, inputs: RunInputs, source: str, needed: Mapping[str, str]) -> str:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from qt_bert.results.probe import ModelRef, PairsRef
 
-_PACKAGES = ("qt-bert", "torch", "transformers", "numpy")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRecord:
-    """One stage: its key (see `stage_key`), the files it wrote and the seconds it took."""
+    """One stage: its key (see `stage_key`), what it wrote and the seconds it took.
+
+    `folders` hold its sweeps, which a killed stage goes on with; they lie below `sweeps/`.
+    """
 
     status: Literal["pending", "running", "done"]
     key: str = ""
     seconds: float | None = None
     files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +52,3 @@ class RunRecord:
     stages: dict[str, StageRecord] = field(default_factory=dict)
     guards: dict[str, Any] = field(default_factory=dict)
     complete: bool = False
-
-
-def installed_versions() -> dict[str, str]:
-    """Versions of Python, this package and what its figures rest on, without importing them."""
-    versions = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            versions[name] = "not installed"
-    return versions

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from qt_bert.errors import RunFolderError
-from qt_bert.files import write_json
+from qt_bert.files import is_vacant, write_json
 from qt_bert.results.codec import encode, read_result
-from qt_bert.study.keys import source_hash
-from qt_bert.study.record import RunInputs, RunRecord, StageRecord, installed_versions
+from qt_bert.sources import installed_versions, source_hash
+from qt_bert.study.record import RunInputs, RunRecord, StageRecord
 
 _RECORD = "run.json"
-_TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
+_WORK = "sweeps"
 
 
 class RunFolder:
@@ -32,11 +32,11 @@ class RunFolder:
         """Start a run in `path`, or go on with the one that is there.
 
         An empty or new folder starts a run. A run folder goes on under `resume` and starts anew
-        under `overwrite`, which removes the files that its stages wrote and no others.
+        under `overwrite`, which removes what its stages wrote and nothing else.
         Raises RunFolderError when `path` holds anything else, or a run and neither is given.
         """
         fresh = RunRecord(versions=installed_versions(), source=source_hash(), inputs=inputs)
-        if _is_vacant(path):
+        if is_vacant(path):
             folder = cls(path, fresh)
         else:
             folder = cls.read(path)
@@ -89,9 +89,9 @@ class RunFolder:
             and all(self.file(name).is_file() for name in stage.files)
         )
 
-    def begin(self, name: str, key: str, files: Iterable[str]) -> None:
-        """Mark the stage as running, with the files that it is going to write."""
-        running = StageRecord(status="running", key=key, files=tuple(files))
+    def begin(self, name: str, key: str, files: Iterable[str], folders: Iterable[str] = ()) -> None:
+        """Mark the stage as running, with the files and the folders that it is going to write."""
+        running = StageRecord(status="running", key=key, files=tuple(files), folders=tuple(folders))
         self._update(stages=self.record.stages | {name: running}, complete=False)
 
     def finish(self, name: str, seconds: float, guards: Mapping[str, Any]) -> None:
@@ -117,11 +117,23 @@ class RunFolder:
             raise RunFolderError(f"{relative!r} leads out of the run folder {self.path}")
         return path
 
+    def work(self, relative: str) -> Path:
+        """A folder of sweeps inside the folder. Raises RunFolderError for any other place.
+
+        It may be removed with all that it holds, so a damaged record must not name another one.
+        """
+        path = self.file(relative)
+        if self.file(_WORK) not in path.parents:
+            raise RunFolderError(f"{relative!r} is no folder below {self.path / _WORK}")
+        return path
+
     def _forget(self, names: Iterable[str]) -> None:
         forgotten = set(names)
         for name in forgotten:
             for file in self.record.stages[name].files:
                 self.file(file).unlink(missing_ok=True)
+            for folder in self.record.stages[name].folders:
+                remove_tree(self.work(folder))
         stages = {n: stage for n, stage in self.record.stages.items() if n not in forgotten}
         guards = {n: guard for n, guard in self.record.guards.items() if n not in forgotten}
         self.record = replace(self.record, stages=stages, guards=guards)
@@ -134,10 +146,7 @@ class RunFolder:
         write_json(self.path / _RECORD, encode(self.record))
 
 
-def _is_vacant(path: Path) -> bool:
-    """True for a folder that is new, empty, or holds only what a killed start left behind."""
-    if not path.exists():
-        return True
-    if not path.is_dir():
-        raise RunFolderError(f"{path} is a file; give a folder")
-    return all(_TEMPORARY.fullmatch(entry.name) for entry in path.iterdir())
+def remove_tree(path: Path) -> None:
+    """Remove a folder with all that it holds; nothing where there is none."""
+    if path.is_dir():
+        shutil.rmtree(path)

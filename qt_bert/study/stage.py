@@ -11,9 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qt_bert.errors import ArgumentError
+from qt_bert.study.record import RunInputs
 
 if TYPE_CHECKING:
     from qt_bert.study.study import StudyContext
+
+
+def always(inputs: RunInputs) -> bool:
+    """Every run has the stage."""
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,9 +27,11 @@ class Stage:
     """One part of a run.
 
     `run` writes exactly the files in `outputs` (paths relative to the run folder), each
-    atomically; it may keep unfinished work there under other names and go on from it.
+    atomically; it may keep unfinished work there under other names and go on from it. `folders`
+    are folders of such work below `sweeps/`, which go when the stage's result is forgotten.
     `arguments` names the run's arguments that its figures depend on, `needs` the earlier stages
     whose files it reads. `quick_seconds` is its share of the profile `quick` on two cores.
+    `applies` says whether a run of these inputs has the stage at all.
     """
 
     name: str
@@ -32,7 +40,9 @@ class Stage:
     outputs: tuple[str, ...]
     arguments: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     quick_seconds: float
+    applies: Callable[[RunInputs], bool] = always
 
 
 class StageRegistry:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 from qt_bert.errors import ArgumentError
 from qt_bert.progress import Progress, silent
 from qt_bert.study.keys import stage_key
+from qt_bert.study.probe_files import ProbeFiles
 from qt_bert.study.run_folder import RunFolder
 from qt_bert.study.stage import Stage
 
@@ -21,12 +22,14 @@ T = TypeVar("T")
 class StudyContext:
     """What a stage gets: the run folder with its inputs, where model and pairs lie, and notes.
 
+    `files` are what probes read besides.
     A stage puts the figures of its guards into `guards`; they end in `run.json`.
     """
 
     folder: RunFolder
     model: Path
     pairs: Path
+    files: ProbeFiles = ProbeFiles()
     guards: dict[str, Any] = field(default_factory=dict)
     _shared: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -46,6 +49,7 @@ def run_study(
 ) -> tuple[str, ...]:
     """Bring every stage's files up to date; return the names of the stages that had to run.
 
+    Stages that do not apply to the run's inputs are left out.
     A stage is reused when model, pairs, segmenter, its arguments, the package's sources and the
     stages that it needs are unchanged and its files are there. An exception in a stage leaves the
     folder as one that resumes there. `progress` counts stages.
@@ -53,7 +57,8 @@ def run_study(
     Raises ArgumentError when a stage needs one that does not come before it.
     """
     folder = context.folder
-    ordered = sorted(stages, key=lambda stage: stage.order)
+    applying = [stage for stage in stages if stage.applies(folder.record.inputs)]
+    ordered = sorted(applying, key=lambda stage: stage.order)
     keys = _keys(ordered, folder)
     folder.plan(keys)
     ran = []
@@ -81,7 +86,7 @@ def _keys(stages: Iterable[Stage], folder: RunFolder) -> dict[str, str]:
 
 def _run_stage(stage: Stage, key: str, context: StudyContext) -> None:
     context.guards = {}
-    context.folder.begin(stage.name, key, stage.outputs)
+    context.folder.begin(stage.name, key, stage.outputs, stage.folders)
     start = time.perf_counter()
     stage.run(context)
     context.folder.finish(stage.name, time.perf_counter() - start, context.guards)

@@ -49,6 +49,8 @@ def test_stored_keys_are_those_of_the_contract() -> None:
     assert list(stored) == [
         "schema",
         "probe",
+        "title",
+        "order",
         "model",
         "pairs",
         "settings",
@@ -66,6 +68,25 @@ def test_stored_keys_are_those_of_the_contract() -> None:
 def test_finding_round_trip() -> None:
     stored = json.loads(json.dumps(FINDING.to_json()))
     assert finding_from_json(stored) == FINDING
+
+
+def test_a_file_from_before_sides_and_titles_is_still_read(tmp_path: Path) -> None:
+    stored = RESULT.to_json()
+    for key in ("title", "order"):
+        del stored[key]
+    for key in ("side", "primary", "conclusions"):
+        del stored["findings"][0][key]
+    path = tmp_path / "matching.json"
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    assert ProbeResult.read(path) == RESULT
+
+
+def test_a_conclusion_follows_the_verdict() -> None:
+    sentence = Text("匹配头承担匹配", "these heads do the matching")
+    finding = replace(FINDING, conclusions={"reproduced": sentence})
+    assert finding_from_json(finding.to_json()).conclusion == sentence
+    assert replace(finding, verdict="inconclusive").conclusion is None
+    assert replace(finding, verdict=None).conclusion is None
 
 
 @pytest.mark.parametrize("value", [None, -0.5, "82 %"])

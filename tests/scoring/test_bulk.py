@@ -8,7 +8,7 @@ import torch
 
 from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError
-from qt_bert.scoring.bulk import Scorer, length_batches
+from qt_bert.scoring.bulk import LeftOut, Scorer
 
 TEXTS = [("狗追猫" * (1 + i % 5), "猫追狗" * (1 + i % 7)) for i in range(40)]
 
@@ -55,17 +55,26 @@ def test_a_length_beyond_the_positions_is_refused(checkpoint_of):
         Scorer(open_checkpoint(checkpoint_of()), max_length=65)
 
 
-def test_batches_hold_every_row_once_within_the_budget():
-    lengths = [9, 3, 5, 5, 40, 5, 3, 9, 9, 2]
-    batches = list(length_batches(lengths, 20))
-    assert sorted(np.concatenate(batches)) == list(range(10))
-    for rows in batches:
-        assert len(rows) == 1 or len(rows) * max(lengths[i] for i in rows) <= 20
+def test_windows_change_nothing_but_the_batches(checkpoint_of):
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    batches = list(scorer.batches(TEXTS, 60, window=7))
+    rows = np.concatenate([batch.rows for batch in batches])
+    assert sorted(rows) == list(range(len(TEXTS)))
+    encoded = scorer.tokenizer.encode(TEXTS, offsets=False)
+    assert all(b.encoded == tuple(encoded[i] for i in b.rows) for b in batches)
+    assert all(max(b.rows) // 7 == min(b.rows) // 7 for b in batches)
+    assert scorer.counts.pairs == len(TEXTS)
 
 
-def test_a_full_enough_batch_ends_where_the_length_changes():
-    assert [list(b) for b in length_batches([5, 5, 5, 4], 20)] == [[0, 1, 2], [3]]
+def test_a_scorer_without_heads_has_counts_and_logits_of_its_own(checkpoint_of):
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
 
+    def ones(batch):
+        return torch.ones(len(batch), 5)
 
-def test_a_small_batch_goes_on_into_shorter_rows():
-    assert [list(b) for b in length_batches([5, 4, 3], 40)] == [[0, 1, 2]]
+    other = scorer.without(LeftOut("L0H1", "mean", ones, means="ab", guards={"bound": 1e-5}))
+    assert (other.logits(TEXTS) == 1).all() and (scorer.logits(TEXTS[:3]) != 1).any()
+    assert (other.counts.pairs, scorer.counts.pairs) == (len(TEXTS), 3)
+    named = {"heads_out": "L0H1", "mode": "mean", "means_sha256": "ab"}
+    assert other.describe() == scorer.describe() | named
+    assert "heads_out" not in scorer.describe()

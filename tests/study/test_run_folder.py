@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from qt_bert.errors import RunFolderError
-from qt_bert.study import RunFolder, RunInputs
+from qt_bert.study import RunFolder, RunInputs, StudyContext
 
 Study = Callable[..., tuple[str, ...]]
 Inputs = Callable[..., RunInputs]
@@ -61,7 +63,7 @@ def test_a_folder_of_something_else_is_refused(
 
 def test_a_file_is_no_folder(inputs: Inputs, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
-    with pytest.raises(RunFolderError, match="is a file"):
+    with pytest.raises(RunFolderError, match="is no folder"):
         RunFolder.open(tmp_path / "out", inputs())
 
 
@@ -83,3 +85,58 @@ def test_a_record_cannot_reach_outside_its_folder(
     with pytest.raises(RunFolderError, match="leads out of the run folder"):
         RunFolder.open(tmp_path / "run", inputs(), overwrite=True)
     assert outside.exists()
+
+
+@pytest.fixture
+def swept(study: Study, stages: Any, tmp_path: Path) -> Path:
+    """A run whose stage `heads` left a sweep."""
+
+    def sweep(context: StudyContext) -> None:
+        sweep = context.folder.work("sweeps/heads")
+        sweep.mkdir(parents=True)
+        (sweep / "logits.npy").write_text("1")
+        stages.heads.run(context)
+
+    study(replace(stages.heads, run=sweep, folders=("sweeps/heads",)))
+    (tmp_path / "run" / "sweeps" / "mine").mkdir()
+    return tmp_path / "run"
+
+
+def test_overwrite_removes_the_sweeps_of_its_stages_alone(swept: Path, inputs: Inputs) -> None:
+    assert (swept / "sweeps" / "heads" / "logits.npy").exists()
+    RunFolder.open(swept, inputs(), overwrite=True)
+    assert [path.name for path in (swept / "sweeps").iterdir()] == ["mine"]
+
+
+def test_sweeps_go_with_the_result_they_belong_to(swept: Path, study: Study, stages: Any) -> None:
+    study(stages.grades, stages.heads, k=7)
+    assert [path.name for path in (swept / "sweeps").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    "named", [".", "", "sweeps", "sweeps/.", "tables", "sweeps/../tables", "../x"]
+)
+def test_a_record_cannot_have_another_folder_removed(
+    swept: Path, inputs: Inputs, named: str
+) -> None:
+    (swept / "tables").mkdir()
+    (swept.parent / "x").mkdir()
+    record = json.loads((swept / "run.json").read_text(encoding="utf-8"))
+    record["stages"]["heads"]["folders"] = [named]
+    (swept / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(RunFolderError, match=r"no folder below|leads out of the run folder"):
+        RunFolder.open(swept, inputs(), overwrite=True)
+    assert (swept / "sweeps" / "heads").is_dir() and (swept / "tables").is_dir()
+    assert (swept.parent / "x").is_dir()
+
+
+def test_a_link_to_another_folder_is_not_followed(
+    swept: Path, inputs: Inputs, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (swept / "sweeps" / "heads").rename(swept / "sweeps" / "old")
+    (swept / "sweeps" / "heads").symlink_to(mine)
+    with pytest.raises(RunFolderError, match="leads out of the run folder"):
+        RunFolder.open(swept, inputs(), overwrite=True)
+    assert mine.is_dir()

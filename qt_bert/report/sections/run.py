@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from qt_bert.report.blocks import Block, Column, Table
+from qt_bert.report.numbers import plain
 from qt_bert.report.section import Section
 from qt_bert.results import Text
 from qt_bert.study import RunFolder
@@ -54,16 +54,10 @@ def _facts(facts: Iterable[tuple[str, str, Any]]) -> Table:
             Column("name", Text("名称", "name")),
             Column("value", Text("值", "value")),
         ),
-        rows=tuple((groups[group], name, _shown(value)) for group, name, value in facts),
+        rows=tuple((groups[group], name, plain(value)) for group, name, value in facts),
         grouped=True,
         folded=True,
     )
-
-
-def _shown(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
 
 
 SECTION = Section(name="run", order=950, title=Text("本次运行", "This run"), build=_build)

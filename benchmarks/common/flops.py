@@ -1,0 +1,42 @@
+"""Matrix FLOPs of a sweep: counted while it runs on pairs of three lengths, exact for all others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from torch.utils.flop_counter import FlopCounterMode
+
+from qt_bert.encoder.batches import Batch, to_batch
+from qt_bert.pairs.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
+
+LENGTHS = (8, 16, 24)
+
+
+Run = Callable[[Sequence[Batch]], Iterable[object]]
+
+
+def matrix_flops(run: Run, batches: Sequence[Batch]) -> int:
+    """FLOPs of the matrix products of going through `run(batches)`, two a multiplication.
+
+    Every product grows with the pairs, and with their length L as a + bL + cL²; so three lengths
+    of one pair tell it, where counting in a long run would slow it down.
+    """
+    counted = [float(_counted(run, [one_pair(length)])) for length in LENGTHS]
+    powers = np.vander(LENGTHS, 3)
+    curve = np.linalg.solve(powers.astype(float), counted)
+    return round(sum(len(b) * float(np.polyval(curve, b.input_ids.shape[1])) for b in batches))
+
+
+def _counted(run: Run, batches: Sequence[Batch]) -> int:
+    with FlopCounterMode(display=False) as counter:
+        for _ in run(batches):
+            pass
+    return int(counter.get_total_flops())
+
+
+def one_pair(length: int) -> Batch:
+    """A batch of one pair of `length` tokens, whichever."""
+    side = [SPECIAL, QUERY, QUERY, SPECIAL, *[TITLE] * (length - 5), SPECIAL]
+    pair = EncodedPair([0] * length, [0] * length, side, [], False, False)
+    return to_batch(np.array([0]), [pair], pad=0)

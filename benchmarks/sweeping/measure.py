@@ -1,0 +1,151 @@
+"""One model measured: our loop, the plain loops between its halves, bfloat16, FLOPs, memory."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from common.flops import matrix_flops
+from common.machine import matrix_peak, peak_memory
+
+from qt_bert.encoder import open_checkpoint
+from qt_bert.pairs.tokenise import EncodedPair
+from qt_bert.scoring.bulk import Scorer
+from sweeping.ours import OurSweep, Texts, sweep_all
+from sweeping.plain import KERNEL, forward_all, plain_batches, plain_logits
+
+OURS, BFLOAT16 = "ours", "ours in bfloat16"
+PLAIN = {"file order": False, "by length": True}
+"""The plain loops by name, and whether they sort by length."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found for one model; seconds are for all single heads, medians over rounds."""
+
+    layers: int
+    heads: int
+    hidden: int
+    pairs: int
+    mean_tokens: float
+    longest: int
+    rounds: int
+    masks_timed: int
+    seconds: dict[str, float]
+    difference: dict[str, float]
+    flipped: float
+    flops: int
+    peak: float
+    memory_plain: float
+    memory_ours: float
+
+    def times_faster(self, name: str) -> float:
+        """Seconds of `name` over ours; of ours over bfloat16's for that."""
+        if name == BFLOAT16:
+            return self.seconds[OURS] / self.seconds[BFLOAT16]
+        return self.seconds[name] / self.seconds[OURS]
+
+    @property
+    def memory(self) -> float:
+        """Peak MB above the plain forward's."""
+        return self.memory_ours - self.memory_plain
+
+    @property
+    def share_of_peak(self) -> float:
+        """FLOPs a second over those of the machine's fastest product."""
+        return self.flops / self.seconds[OURS] / self.peak
+
+    def to_json(self) -> dict[str, Any]:
+        ratios = {name: self.times_faster(name) for name in (*PLAIN, BFLOAT16)}
+        return asdict(self) | {"times_faster": ratios, "share_of_peak": self.share_of_peak}
+
+
+def measure(folder: Path, texts: Texts, max_length: int, rounds: int) -> Measured:
+    """Measure one model on `texts`. Raises ArgumentError where it has no such `max_length`."""
+    memory = [peak_memory(work, folder, texts, max_length) for work in (forward_all, sweep_all)]
+    peak = matrix_peak(torch.float32)
+    exact, short = (
+        Scorer(open_checkpoint(folder, dtype=dtype, attention=KERNEL), max_length=max_length)
+        for dtype in ("float32", "bfloat16")
+    )
+    encoded = exact.tokenizer.encode(texts, offsets=False)
+    ours, brief = OurSweep(exact, encoded), OurSweep(short, encoded)
+    plain = _PlainLoops(exact, encoded, ours)
+    seconds = _interleaved(ours, brief, plain, rounds)
+    lengths = [len(one) for one in encoded]
+    reference = ours.logits_of(plain.masks)
+    return Measured(
+        layers=ours.shape.layers,
+        heads=ours.shape.heads,
+        hidden=int(exact.checkpoint.model.config.hidden_size),
+        pairs=len(texts),
+        mean_tokens=statistics.mean(lengths),
+        longest=max(lengths),
+        rounds=rounds,
+        masks_timed=len(plain.masks),
+        seconds=seconds,
+        difference={k: float(np.abs(v - reference).max()) for k, v in plain.logits.items()},
+        flipped=float(np.mean(brief.logits.argmax(2) != ours.logits.argmax(2))),
+        flops=matrix_flops(ours.swept, ours.batches),
+        peak=max(peak, matrix_peak(torch.float32)),
+        memory_plain=memory[0],
+        memory_ours=memory[1],
+    )
+
+
+class _PlainLoops:
+    """The plain loops on one mask a layer; `logits` by name."""
+
+    def __init__(self, scorer: Scorer, encoded: Sequence[EncodedPair], ours: OurSweep) -> None:
+        self.checkpoint = scorer.checkpoint
+        self.masks = ours.one_a_layer()
+        self.scale = len(ours.shape.all_heads) / len(self.masks)
+        self.batches = {
+            name: plain_batches(encoded, pad=scorer.pad, by_length=by_length)
+            for name, by_length in PLAIN.items()
+        }
+        self.logits: dict[str, np.ndarray] = {}
+
+    def run(self, name: str) -> None:
+        self.logits[name] = plain_logits(self.checkpoint, self.batches[name], self.masks)
+
+    def warm_up(self) -> None:
+        for batches in self.batches.values():
+            plain_logits(self.checkpoint, batches[:2], self.masks[:1])
+
+
+def _interleaved(
+    ours: OurSweep, brief: OurSweep, plain: _PlainLoops, rounds: int
+) -> dict[str, float]:
+    """Median seconds for all single heads: in each round the plain loops run between our halves."""
+    sweeps = {OURS: ours, BFLOAT16: brief}
+    for one in sweeps.values():
+        one.run(one.batches[-1:])
+    plain.warm_up()
+    rounds_of: dict[str, list[float]] = defaultdict(list)
+    for _ in range(rounds):
+        first, second = ({k: _halved(v, half) for k, v in sweeps.items()} for half in (0, 1))
+        seconds = {name: _timed(work) for name, work in first.items()}
+        for name in plain.batches:
+            rounds_of[name].append(_timed(partial(plain.run, name)) * plain.scale)
+        for name, work in reversed(second.items()):
+            rounds_of[name].append(seconds[name] + _timed(work))
+    return {name: statistics.median(found) for name, found in rounds_of.items()}
+
+
+def _halved(ours: OurSweep, half: int) -> Callable[[], None]:
+    return partial(ours.run, ours.halves()[half])
+
+
+def _timed(work: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start

@@ -1,0 +1,63 @@
+"""Our loop over every single head, in parts that can be timed apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from qt_bert.ablation.families import single
+from qt_bert.ablation.loop import Swept, sweep, tokens_at_once
+from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.variant import with_plain
+from qt_bert.encoder import open_checkpoint
+from qt_bert.encoder.batches import Batch, batches_of
+from qt_bert.encoder.heads import Head, Shape
+from qt_bert.pairs.tokenise import EncodedPair
+from qt_bert.scoring.bulk import Scorer
+
+Texts = list[tuple[str, str]]
+
+
+class OurSweep:
+    """The sweep over all single heads, mode zero; `logits` [1 + heads, pairs, labels] fills up."""
+
+    def __init__(self, scorer: Scorer, encoded: Sequence[EncodedPair]) -> None:
+        checkpoint = scorer.checkpoint
+        self.encoder = scorer.encoder
+        self.shape = Shape(checkpoint.layers, checkpoint.heads)
+        self.variants = with_plain(single(self.shape, lambda heads: HeadMask(tuple(heads))))
+        budget = tokens_at_once(scorer.encoder)
+        self.batches = list(batches_of(encoded, budget, pad=scorer.pad))
+        labels = checkpoint.model.config.num_labels
+        self.logits = np.empty((len(self.variants), len(encoded), labels), np.float32)
+
+    def swept(self, batches: Iterable[Batch]) -> Iterator[Swept]:
+        """The sweep over some batches, nothing stored."""
+        return sweep(self.encoder, batches, self.variants)
+
+    def run(self, batches: Iterable[Batch]) -> None:
+        """Sweep some of `batches` and keep their logits."""
+        for swept in self.swept(batches):
+            self.logits[:, swept.rows] = swept.logits
+
+    def halves(self) -> tuple[list[Batch], list[Batch]]:
+        """Every second batch and the others, so that both hold pairs of all lengths."""
+        return self.batches[::2], self.batches[1::2]
+
+    def one_a_layer(self) -> list[Head]:
+        """A head of each layer, another number in each while there are as many."""
+        return [Head(layer, layer % self.shape.heads) for layer in range(self.shape.layers)]
+
+    def logits_of(self, heads: Sequence[Head]) -> np.ndarray:
+        """Logits [heads, pairs, labels] with each of `heads` left out."""
+        names = [variant.name for variant in self.variants]
+        return self.logits[[names.index(str(head)) for head in heads]]
+
+
+def sweep_all(folder: Path, texts: Texts, max_length: int) -> None:
+    """Open a model and sweep it once: what is watched for its memory."""
+    scorer = Scorer(open_checkpoint(folder), max_length=max_length)
+    ours = OurSweep(scorer, scorer.tokenizer.encode(texts, offsets=False))
+    ours.run(ours.batches)

@@ -1,0 +1,81 @@
+"""What a user writes today: the Hugging Face model, a hook that zeroes one head, batches of 32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from qt_bert.encoder import Checkpoint, open_checkpoint
+from qt_bert.encoder.batches import Batch, to_batch
+from qt_bert.encoder.heads import Head
+from qt_bert.pairs.tokenise import EncodedPair
+
+PAIRS_A_BATCH = 32
+KERNEL = "sdpa"  # what transformers takes by default
+
+
+def plain_batches(encoded: Sequence[EncodedPair], *, pad: int, by_length: bool) -> list[Batch]:
+    """Batches of 32 pairs padded to the longest, in file order or sorted by length."""
+    order = np.arange(len(encoded))
+    if by_length:
+        order = np.argsort([-len(one) for one in encoded], kind="stable")
+    starts = range(0, len(order), PAIRS_A_BATCH)
+    return [
+        to_batch(rows, [encoded[i] for i in rows], pad=pad)
+        for rows in (order[start : start + PAIRS_A_BATCH] for start in starts)
+    ]
+
+
+@torch.inference_mode()
+def plain_logits(
+    checkpoint: Checkpoint, batches: Sequence[Batch], heads: Sequence[Head]
+) -> np.ndarray:
+    """Logits [heads, pairs, labels] with each head left out in turn."""
+    pairs = sum(map(len, batches))
+    logits = np.empty((len(heads), pairs, checkpoint.model.config.num_labels), np.float32)
+    for number, head in enumerate(heads):
+        with zeroed(checkpoint, head):
+            for batch in batches:
+                logits[number, batch.rows] = forward(checkpoint, batch).float().numpy()
+    return logits
+
+
+def forward(checkpoint: Checkpoint, batch: Batch) -> torch.Tensor:
+    """The model's own forward pass [B, labels]."""
+    return checkpoint.model(
+        input_ids=batch.input_ids,
+        token_type_ids=batch.token_type_ids,
+        attention_mask=batch.real.long(),
+    ).logits
+
+
+@contextmanager
+def zeroed(checkpoint: Checkpoint, head: Head) -> Iterator[None]:
+    """The model with one head's slice at the input of `attention.output.dense` set to 0."""
+    layer = getattr(checkpoint.model, checkpoint.family.backbone).encoder.layer[head.layer]
+
+    def zero(module: Any, inputs: tuple[torch.Tensor]) -> torch.Tensor:
+        context = inputs[0].clone()
+        context.unflatten(-1, (checkpoint.heads, -1))[..., head.head, :] = 0
+        return context
+
+    handle = layer.attention.output.dense.register_forward_pre_hook(zero)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@torch.inference_mode()
+def forward_all(folder: Path, texts: list[tuple[str, str]], max_length: int) -> None:
+    """Open a model and run it once over the pairs: what our memory is compared with."""
+    checkpoint = open_checkpoint(folder, attention=KERNEL)
+    encoded = checkpoint.pair_tokenizer(max_length).encode(texts, offsets=False)
+    pad = int(checkpoint.model.config.pad_token_id or 0)
+    for batch in plain_batches(encoded, pad=pad, by_length=False):
+        forward(checkpoint, batch)

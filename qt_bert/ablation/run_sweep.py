@@ -1,0 +1,204 @@
+"""A sweep from a model, pairs and variants to its folder: guards, logits, effects."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qt_bert.ablation.effect_table import effect_rows, write_effects
+from qt_bert.ablation.effects import Effects
+from qt_bert.ablation.folder import EFFECTS, SweepFolder, SweepRecord
+from qt_bert.ablation.guards import eight_of, run_guards
+from qt_bert.ablation.loop import Swept, sweep, tokens_at_once
+from qt_bert.ablation.masks import HeadMask, MeanContexts
+from qt_bert.ablation.variant import Variant, with_plain
+from qt_bert.ablation.work import SweepWork, judge_folder
+from qt_bert.encoder.manifest import folder_sha256
+from qt_bert.errors import ArgumentError
+from qt_bert.pairs import Pair
+from qt_bert.pairs.tokenise import EncodedPair
+from qt_bert.progress import progress
+from qt_bert.results.probe import PairsRef
+from qt_bert.scoring.bulk import WINDOW, Counts, Scorer
+from qt_bert.sources import installed_versions, source_hash
+
+
+def run_sweep(
+    scorer: Scorer,
+    pairs: Sequence[Pair],
+    variants: Sequence[Variant],
+    folder: Path,
+    *,
+    pairs_ref: PairsRef,
+    arguments: Mapping[str, Any] | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
+    resume: bool = False,
+    overwrite: bool = False,
+    tokens: int | None = None,
+    label: str = "sweep",
+) -> SweepFolder:
+    """Run every variant on every pair, and leave logits and effects in `folder`.
+
+    The guards come first; a sweep that fails them leaves nothing. Finished batches are kept: after
+    a kill, `resume` goes on behind the last one and ends in the same bytes as an undisturbed run,
+    and has nothing to do where the sweep is finished. `scorer.counts` says what was cut. `overwrite` replaces a sweep. `pairs_ref` says
+    where the pairs come from; `arguments`, kept in `run.json`, how they and the variants were
+    chosen. `tokens` is the budget of the loop, `label` the name in progress lines.
+
+    Raises ArgumentError for no pairs, two variants of one name, or labels that do not fit the
+    model; RunFolderError where the flags do not fit what lies in `folder`, or the sweep there was
+    begun with another model, other pairs or settings; GuardError where a guard fails.
+    """
+    job = _Job(scorer.fresh(), list(pairs), with_plain(variants), resamples, seed, tokens)
+    job.check()
+    standing = judge_folder(folder, job.key, resume=resume, overwrite=overwrite)
+    if standing == "finished":
+        return _finished(folder, scorer)
+    record = job.record(pairs_ref, arguments or {})
+    work = SweepWork.go_on(folder, record) if standing == "begun" else None
+    work = work or SweepWork.begin(folder, record, job.variants, job.pairs, job.means)
+    _fill(job, work, label)
+    _write_effects(job, work, label)
+    work.finish(job.scorer.counts)
+    return _finished(folder, scorer)
+
+
+def _finished(folder: Path, scorer: Scorer) -> SweepFolder:
+    """The folder; `scorer` knows what was cut, whichever run it was that saw it."""
+    found = SweepFolder.read(folder)
+    cut = found.record.truncated_titles, found.record.truncated_queries
+    scorer.counts = Counts(len(found.pairs), *cut)
+    return found
+
+
+def _fill(job: _Job, work: SweepWork, label: str) -> None:
+    """Sweep the batches that are not stored yet, and store each."""
+    encoder, variants = job.scorer.encoder, job.variants
+    # A resumed run tokenises all pairs again: batches, and counts of what was cut, stay the same.
+    batches = islice(job.scorer.batches(job.texts, job.budget), work.done.batches, None)
+    runs, done = len(variants) * len(job.pairs), len(variants) * work.done.pairs
+    with progress(runs, label, "runs", done=done) as shown:
+        for swept in sweep(encoder, batches, variants, tokens=job.budget, shown=shown):
+            _refuse_overflow(swept, job)
+            work.store(swept)
+
+
+def _refuse_overflow(swept: Swept, job: _Job) -> None:
+    broken = np.argwhere(~np.isfinite(swept.logits).all(2))
+    if len(broken):
+        variant, row = broken[0]
+        raise ArgumentError(
+            f"variant {job.variants[variant].name} gives no finite logits for the pair of line "
+            f"{job.pairs[swept.rows[row]].line}; try --dtype float32, or leave it out"
+        )
+
+
+def _write_effects(job: _Job, work: SweepWork, label: str) -> None:
+    variants = job.variants
+    names, families = [v.name for v in variants], [v.family for v in variants]
+    with progress(len(variants) - 1, f"{label}: effects", "variants") as shown:
+        rows = effect_rows(
+            job.effects(work.logits), names, families, [v.draw for v in variants], shown=shown
+        )
+    write_effects(work.path / EFFECTS, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """All that a sweep's files depend on."""
+
+    scorer: Scorer
+    pairs: list[Pair]
+    variants: list[Variant]
+    resamples: int
+    seed: int
+    tokens: int | None
+
+    @cached_property
+    def texts(self) -> list[tuple[str, str]]:
+        return [(pair.query, pair.title) for pair in self.pairs]
+
+    @property
+    def budget(self) -> int:
+        return self.tokens or tokens_at_once(self.scorer.encoder)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Variants, pairs, logits."""
+        return (len(self.variants), len(self.pairs), self.scorer.checkpoint.settings.labels.logits)
+
+    @property
+    def means(self) -> MeanContexts | None:
+        """The mean contexts that stand in for heads; ArgumentError where there are several."""
+        parts = [part for variant in self.variants for part in variant.parts]
+        found = {part.means for part in parts if isinstance(part, HeadMask) and part.means}
+        if len(found) > 1:
+            raise ArgumentError("the variants of one sweep must share their mean contexts")
+        return next(iter(found), None)
+
+    @cached_property
+    def key(self) -> dict[str, str]:
+        """What must be the same for a sweep to go on, by name. A part is known by its repr."""
+        checkpoint = self.scorer.checkpoint
+        return {
+            "model": folder_sha256(checkpoint.folder),
+            "model_grades": repr(checkpoint.settings.labels.grades),
+            "pairs": _hash((p.id, p.line, p.query, p.title, p.grades) for p in self.pairs),
+            "variants": _hash((v.name, v.family, v.draw, v.seed, v.parts) for v in self.variants),
+            "dtype": checkpoint.dtype,
+            "max_length": str(self.scorer.tokenizer.max_length),
+            "tokens": str(self.budget),
+            "resamples": str(self.resamples),
+            "seed": str(self.seed),
+            "source": source_hash(),
+        }
+
+    def check(self) -> None:
+        """Raise ArgumentError at once for what would fail after the sweep."""
+        if self.scorer.left_out:
+            raise ArgumentError("a sweep takes the whole model, not one that leaves heads out")
+        if len(self.variants) == 1:
+            raise ArgumentError("a sweep needs at least one variant besides the plain model")
+        self.effects(np.zeros((1, *self.shape[1:]), np.float32))
+
+    def effects(self, logits: np.ndarray) -> Effects:
+        labels = self.scorer.checkpoint.settings.labels
+        return Effects(logits, self.pairs, labels, resamples=self.resamples, seed=self.seed)
+
+    def record(self, pairs_ref: PairsRef, arguments: Mapping[str, Any]) -> SweepRecord:
+        """What `run.json` says before the first batch; the guards run here."""
+        checkpoint, means = self.scorer.checkpoint, self.means
+        queries = len({pair.query for pair in self.pairs})
+        return SweepRecord(
+            versions=installed_versions(),
+            key=self.key,
+            model=checkpoint.describe(),
+            pairs=replace(pairs_ref, n_pairs=len(self.pairs), n_queries=queries),
+            arguments=dict(arguments),
+            shape=self.shape,
+            means=None if means is None else means.sha256,
+            guards=run_guards(checkpoint, self.variants, self._guard_pairs(), seed=self.seed),
+        )
+
+    def _guard_pairs(self) -> list[EncodedPair]:
+        """Eight pairs, the shortest and the longest of all among them, a window in memory at a time."""
+        kept: list[EncodedPair] = []
+        for start in range(0, len(self.texts), WINDOW):
+            texts = self.texts[start : start + WINDOW]
+            kept = eight_of([*kept, *self.scorer.tokenizer.encode(texts, offsets=False)])
+        return kept
+
+
+def _hash(rows: Iterable[tuple[Any, ...]]) -> str:
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(f"{row!r}\n".encode())
+    return digest.hexdigest()

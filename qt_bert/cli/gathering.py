@@ -1,0 +1,89 @@
+"""What `report` and `probe` run on: model, pairs, further files, and the inputs that decide the run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qt_bert.cli import opening
+from qt_bert.errors import ArgumentError
+from qt_bert.pairs.options import ReaderOptions
+from qt_bert.shipped import DEV, GRADED, PRETRAINED, TEST, shipped
+
+if TYPE_CHECKING:
+    from qt_bert.study import RunInputs
+    from qt_bert.study.probe_files import ProbeFiles
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The folder of the model, the file of pairs, the other files, and the run's inputs."""
+
+    model: Path
+    pairs: Path
+    files: ProbeFiles
+    inputs: RunInputs
+
+
+def gather(
+    *,
+    model: str | None,
+    pairs: Path | None,
+    base: str | None,
+    reader: ReaderOptions,
+    segmenter: str,
+    full: bool,
+    dtype: str,
+    max_length: int | None,
+    model_grades: str | None,
+    resamples: int,
+    seed: int,
+    userdict: Path | None = None,
+    gold: Path | None = None,
+    reference: Path | None = None,
+) -> Gathered:
+    """Fill in what ships and check what can be checked before the model is opened.
+
+    The base that ships stands beside the model that
+    ships alone: another model was tuned from another one. Raises ArgumentError, CheckpointError or
+    PairFileError for what cannot be meant or is not there.
+    """
+    path = opening.pairs_or_test(pairs)
+    reader.open(path)
+    from qt_bert.encoder.checkpoint import resolve_folder
+    from qt_bert.pairs import segmenter as make_segmenter
+    from qt_bert.study.inputs import run_inputs
+    from qt_bert.study.probe_files import ProbeFiles
+
+    make_segmenter(segmenter, userdict=userdict)
+    if base is None and model is None:
+        base = str(shipped(PRETRAINED))
+    files = ProbeFiles(
+        discovery=discovery_of(path),
+        base=resolve_folder(base) if base is not None else None,
+        userdict=userdict,
+        gold=gold,
+        reference=reference,
+    )
+    folder = resolve_folder(model if model is not None else shipped(GRADED))
+    given = {
+        "reader": asdict(reader),
+        "dtype": dtype,
+        "max_length": max_length,
+        "model_grades": model_grades,
+        "resamples": resamples,
+        "seed": seed,
+        "profile": "full" if full else "quick",
+        **files.arguments(),
+    }
+    return Gathered(folder, path, files, run_inputs(folder, path, given, segmenter))
+
+
+def discovery_of(pairs: Path) -> Path | None:
+    """The dev split beside the test split that ships; any other file is halved."""
+    try:
+        ours = pairs.resolve() == shipped(TEST).resolve()
+    except ArgumentError:
+        return None
+    return shipped(DEV) if ours else None

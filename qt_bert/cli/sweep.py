@@ -1,0 +1,180 @@
+"""`qt-bert sweep`: what the model does without some of its heads, variant by variant."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qt_bert.cli import app, opening, options
+from qt_bert.cli.show import figure, interval, table
+from qt_bert.pairs.options import ReaderOptions
+from qt_bert.shipped import DEV, shipped
+
+if TYPE_CHECKING:
+    from qt_bert.ablation.folder import SweepFolder
+    from qt_bert.ablation.masks import MeanContexts
+    from qt_bert.pairs import Pair
+    from qt_bert.scoring.bulk import Scorer
+
+SHOWN = 10
+MAIN: tuple[str, ...] = ("accuracy", "pairwise_accuracy", "kl", "expected_grade")
+"""Of these the first that is measured is shown: what is tested, or without labels a distance."""
+
+
+@app.command(rich_help_panel=options.STUDY)
+def sweep(
+    out: Annotated[Path, typer.Option(help="Folder of the sweep.")],
+    model: options.Model = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(help="File of pairs, graded or not. [default: the test split that ships]"),
+    ] = None,
+    masks: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What is left out at a time: single, layers, halves, random, a file in the form of "
+            "variants.csv, or heads, 'L2H1 L3H7' (repeatable). [default: single]"
+        ),
+    ] = None,
+    mode: Annotated[
+        str,
+        typer.Option(
+            help="What a head is replaced by: zero, uniform, mean; or block: in it query and title "
+            "cannot see each other."
+        ),
+    ] = "zero",
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            help="Pairs to take mean contexts from, in the columns of --pairs. [default: the dev "
+            "split that ships, or the discovery half of --pairs]"
+        ),
+    ] = None,
+    draws: Annotated[int, typer.Option(help="Draws a step of halves and random.")] = 20,
+    limit: Annotated[
+        int | None, typer.Option(help="Take about so many pairs, whole queries drawn by --seed.")
+    ] = None,
+    columns: options.Columns = None,
+    no_header: options.NoHeader = False,
+    grades: options.Grades = None,
+    max_rejects: options.MaxRejects = 0.01,
+    rejects: options.Rejects = None,
+    dtype: options.Dtype = "float32",
+    max_length: options.MaxLength = None,
+    model_grades: options.ModelGrades = None,
+    resamples: Annotated[int, typer.Option(help="Bootstrap resamples of queries.")] = 2000,
+    seed: options.Seed = 0,
+    resume: options.Resume = False,
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Run the model with heads left out: logits, effects with intervals, and guards, in a folder."""
+    path = opening.pairs_or_test(pairs)
+    asked = ReaderOptions(columns, no_header, grades, max_rejects)
+    asked.open(path)
+    from qt_bert.ablation.asked import parts_with, variants_asked
+    from qt_bert.ablation.run_sweep import run_sweep
+    from qt_bert.encoder.heads import Shape
+    from qt_bert.files import sha256_file
+    from qt_bert.results.probe import PairsRef
+
+    scorer = opening.open_scorer(
+        model, dtype=dtype, max_length=max_length, model_grades=model_grades
+    )
+    taken = _pairs(path, asked, scorer, rejects, limit, seed)
+    variants = variants_asked(
+        masks or ["single"],
+        Shape(scorer.checkpoint.layers, scorer.checkpoint.heads),
+        mode,
+        parts_with(lambda: _means(scorer, pairs, reference, asked)),
+        draws=draws,
+        seed=seed,
+    )
+    with opening.resumable():
+        folder = run_sweep(
+            scorer,
+            taken,
+            variants,
+            out,
+            pairs_ref=PairsRef(name=path.name, sha256=sha256_file(path)),
+            arguments={
+                "masks": masks or ["single"],
+                "mode": mode,
+                "reference": None if reference is None else reference.name,
+                "draws": draws,
+                "limit": limit,
+                "reader": asdict(asked),
+            },
+            resamples=resamples,
+            seed=seed,
+            resume=resume,
+            overwrite=overwrite,
+        )
+    opening.tell_truncation(scorer)
+    typer.echo(_as_json(folder) if as_json else _as_text(folder))
+
+
+def _pairs(
+    path: Path,
+    asked: ReaderOptions,
+    scorer: Scorer,
+    rejects: Path | None,
+    limit: int | None,
+    seed: int,
+) -> list[Pair]:
+    from qt_bert.ablation.asked import load_pairs_for_sweep
+    from qt_bert.pairs.sample import sample_queries
+
+    labels = scorer.checkpoint.settings.labels
+    found, rejected = load_pairs_for_sweep(path, asked, labels, rejects_path=rejects)
+    opening.tell_rejects(rejected, rejects)
+    return found if limit is None else sample_queries(found, limit, seed)
+
+
+def _means(
+    scorer: Scorer, pairs: Path | None, reference: Path | None, asked: ReaderOptions
+) -> MeanContexts:
+    """Mean contexts over --reference, else over the discovery pairs that belong to --pairs."""
+    from qt_bert.ablation.asked import discovery_pairs, reference_means
+
+    if reference is not None:
+        return reference_means(scorer, list(asked.open(reference)))
+    if pairs is not None:
+        return reference_means(scorer, discovery_pairs(pairs, asked))
+    return reference_means(scorer, list(ReaderOptions().open(shipped(DEV))))
+
+
+def _as_json(folder: SweepFolder) -> str:
+    from qt_bert.results.codec import encode
+
+    effects: list[dict[str, Any]] = [row._asdict() for row in folder.effects]
+    return json.dumps(
+        {"out": str(folder.path), **encode(folder.record), "effects": effects}, ensure_ascii=False
+    )
+
+
+def _as_text(folder: SweepFolder) -> str:
+    """The variants that change the main metric most."""
+    measured = {row.metric for row in folder.effects}
+    metric = next(name for name in MAIN if name in measured)
+    changes = [row for row in folder.effects if row.metric == metric]
+    changes.sort(key=lambda row: -abs(row.absolute or 0))
+    rows = [("variant", metric, "change", "95 % interval", "q")]
+    for row in changes[:SHOWN]:
+        values = (figure(row.value), figure(row.absolute))
+        rows.append((row.name, *values, interval(row._asdict()), figure(row.q)))
+    variants, pairs, _ = folder.record.shape
+    return "\n".join(
+        [
+            f"{folder.record.model['name']} on {folder.record.pairs.name}: {pairs:,} pairs, "
+            f"{variants - 1:,} variants; unmasked {metric} {figure(changes[0].base)}",
+            "",
+            table(rows),
+            "",
+            f"logits, effects and guards: {folder.path}",
+        ]
+    )

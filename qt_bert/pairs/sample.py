@@ -1,0 +1,34 @@
+"""Fewer pairs, drawn as whole queries, so that every figure over queries keeps its meaning."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+
+from qt_bert.errors import ArgumentError
+from qt_bert.pairs.pair import Pair
+
+
+def sample_queries(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
+    """Whole queries until `limit` pairs are there, in file order; all pairs where there are no more.
+
+    Queries come in the order of their hash with `seed`: whatever the file's order, a query is drawn
+    by its text alone, and a larger sample holds the smaller ones. The last query is taken whole,
+    so that a few pairs more than `limit` may come. Raises ArgumentError for a limit below 1.
+    """
+    if limit < 1:
+        raise ArgumentError(f"--limit {limit}: give at least one pair")
+    sizes = Counter(pair.query for pair in pairs)
+    drawn: set[str] = set()
+    count = 0
+    for query in sorted(sizes, key=lambda query: (_place(query, seed), query)):
+        if count >= limit:
+            break
+        drawn.add(query)
+        count += sizes[query]
+    return [pair for pair in pairs if pair.query in drawn]
+
+
+def _place(query: str, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed}\0{query}".encode()).digest()

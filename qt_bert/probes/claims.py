@@ -1,0 +1,104 @@
+"""Claims that a probe tests, as findings.
+
+q and verdict are set later, over all the claims that stand together (`results.verdicts.settle`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.results import Finding, Text
+from qt_bert.results.probe import Source, Verdict
+from qt_bert.results.text import Label
+
+POINTS = Text("个百分点", "points")
+"""The unit of accuracy in claims: 1 point is 0.01."""
+
+Spread = FloatArray | tuple[float, float] | None
+"""Resampled values [R], undefined ones NaN; or the ends of a 95 % interval; or neither."""
+
+
+def beyond(
+    id: str,
+    claim: Text,
+    source: Source,
+    value: float | None,
+    spread: Spread,
+    *,
+    p: float | None,
+    n_queries: int,
+    side: Literal["above", "below"] = "above",
+    margin: float = 0.0,
+    unit: Label = "",
+    primary: bool = True,
+    conclusions: Mapping[Verdict, Text] | None = None,
+) -> Finding:
+    """The claim that `value` lies `above` (or `below`) zero by more than `margin`.
+
+    `value`, `spread` and `margin` are in `unit`; NaN counts as no value. A finding that is not
+    `primary` is shown beside the claims and gets no verdict. `conclusions` says what a reader may
+    conclude, by verdict.
+    """
+    low, high = _ends(spread)
+    return Finding(
+        id=id,
+        claim=claim,
+        source=source,
+        value=_finite(value),
+        ci_low=low,
+        ci_high=high,
+        p=_finite(p),
+        margin=margin,
+        n_queries=n_queries,
+        unit=unit,
+        side=side,
+        primary=primary,
+        conclusions=dict(conclusions or {}),
+    )
+
+
+def no_effect(
+    id: str,
+    claim: Text,
+    source: Source,
+    value: float | None,
+    spread: Spread,
+    *,
+    n_queries: int,
+    margin: float,
+    unit: Label = "",
+    primary: bool = True,
+    conclusions: Mapping[Verdict, Text] | None = None,
+) -> Finding:
+    """The claim that there is no effect: `value` lies within ± `margin`. It needs no p-value.
+
+    The margin is `evaluation.multiplicity.NO_EFFECT_ACCURACY` or `NO_EFFECT_SPEARMAN`, in `unit`.
+    """
+    finding = beyond(
+        id,
+        claim,
+        source,
+        value,
+        spread,
+        p=None,
+        n_queries=n_queries,
+        margin=margin,
+        unit=unit,
+        primary=primary,
+        conclusions=conclusions,
+    )
+    return replace(finding, side="none")
+
+
+def _ends(spread: Spread) -> tuple[float | None, float | None]:
+    ends = spread if spread is None or isinstance(spread, tuple) else percentile_interval(spread)
+    return (None, None) if ends is None else (float(ends[0]), float(ends[1]))
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else float(value)

@@ -1,0 +1,57 @@
+"""The shape of a probe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from qt_bert.errors import ArgumentError
+from qt_bert.probes.context import ProbeContext
+from qt_bert.results import ProbeResult, Text
+from qt_bert.results.verdicts import settle
+
+_NAME = re.compile("[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One question about a model, and the function that answers it.
+
+    `name` is the file's, the command's and the result's; `order` its place in the report; `title`
+    heads its section. `quick_seconds` is its share of the profile `quick` on two cores.
+    `needs_base`: it compares with the model before fine-tuning, and gets its folder.
+    """
+
+    name: str
+    order: int
+    title: Text
+    question: Text
+    run: Callable[[ProbeContext], ProbeResult]
+    quick_seconds: float
+    needs_base: bool = False
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ArgumentError(f"{self.name!r} names no probe; use small letters, digits and _")
+
+
+def run_probe(probe: Probe, context: ProbeContext) -> ProbeResult:
+    """The probe's result, with what is the same for every probe filled in.
+
+    That is: name, title and place; the settings of the context beside the probe's own; the guards'
+    figures; q and verdict of its findings, which are one family here (a report settles anew the
+    findings of all its probes together).
+    """
+    found = probe.run(context)
+    settings = {**context.settings(), **found.settings}
+    if context.guards:
+        settings["guards"] = dict(context.guards)
+    return replace(
+        found,
+        probe=probe.name,
+        title=probe.title,
+        order=probe.order,
+        settings=settings,
+        findings=settle(found.findings),
+    )

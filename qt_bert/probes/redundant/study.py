@@ -1,0 +1,186 @@
+"""What the redundancy study runs: random shares, halves, layers, single heads, gradient importance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from qt_bert.ablation.asked import reference_means
+from qt_bert.ablation.effect_metrics import meant_logits
+from qt_bert.ablation.effect_table import EffectRow
+from qt_bert.ablation.effects import Effects
+from qt_bert.ablation.families import MaskOf, halves, layers, random_shares, single
+from qt_bert.ablation.folder import SweepFolder
+from qt_bert.ablation.importance import Importance, gradient_importance
+from qt_bert.ablation.loop import tokens_at_once
+from qt_bert.ablation.masks import MODES, HeadMask, MeanContexts, Mode
+from qt_bert.ablation.run_sweep import run_sweep
+from qt_bert.ablation.variant import Part, Variant
+from qt_bert.encoder import open_checkpoint
+from qt_bert.encoder.heads import Head, Shape
+from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.pairs import Pair
+from qt_bert.pairs.sample import sample_queries
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.split import reference
+from qt_bert.progress import Progress
+from qt_bert.scoring.bulk import Scorer
+
+QUICK_PAIRS = 128
+QUICK_DRAWS, FULL_DRAWS = 5, 20
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Both sweeps and the importance of every head; the figures are those of `validation`."""
+
+    shape: Shape
+    validation: Sweep
+    discovery: Sweep
+    importance: Importance
+    draws: int
+    means: MeanContexts
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """One sweep folder with the effects of its variants."""
+
+    folder: SweepFolder
+    effects: Effects
+
+    @cached_property
+    def rows(self) -> dict[tuple[str, str], EffectRow]:
+        """(variant, metric) → its row of `effects.csv`."""
+        return {(row.name, row.metric): row for row in self.folder.effects}
+
+    @cached_property
+    def by_family(self) -> dict[str, list[int]]:
+        """Family → the rows of its variants in `logits`."""
+        found: dict[str, list[int]] = {}
+        for row, family in enumerate(self.folder.variants["family"]):
+            found.setdefault(family, []).append(row)
+        return found
+
+    @property
+    def metric(self) -> str:
+        """What claims are made of: accuracy, or for a one-logit model pairwise accuracy."""
+        return self.effects.tested[0]
+
+    def change(self, names: Iterable[str]) -> FloatArray:
+        """The metric's change under each of the variants `names`."""
+        return np.array([self.rows[name, self.metric].absolute for name in names], np.float64)
+
+    def name(self, row: int) -> str:
+        return str(self.folder.variants["name"][row])
+
+    def resampled(self, rows: Iterable[int]) -> FloatArray:
+        """The metric's change in each resample of the queries [variants, R]."""
+        return np.stack([self.effects.resampled(row, self.metric) for row in rows])
+
+
+def study(context: ProbeContext) -> Study:
+    """Run what is not there yet; the sweeps lie in the probe's working folder and resume there."""
+    scorer = context.model
+    shape = Shape(scorer.checkpoint.layers, scorer.checkpoint.heads)
+    discovery = _sample(context.discovery, context)
+    validation = _sample(context.validation, context)
+    means = reference_means(scorer, _reference_pairs(context) or discovery)
+    draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
+    variants = _variants(shape, means, draws, context)
+    done = _sweep(context, "validation", validation, variants)
+    chosen_on = _sweep(context, "discovery", discovery, _every_head(shape, "zero", means))
+    with context.progress(len(validation), "pairs") as shown:
+        importance = _importance(scorer, validation, shown)
+    return Study(shape, done, chosen_on, importance, draws, means)
+
+
+def _sample(pairs: list[Pair], context: ProbeContext) -> list[Pair]:
+    size = context.choose(QUICK_PAIRS, len(pairs))
+    return sample_queries(pairs, size, context.seed)
+
+
+def _reference_pairs(context: ProbeContext) -> list[Pair]:
+    """The pairs that mean contexts are taken from, where the user names a file of them."""
+    if context.reference is None:
+        return []
+    return list(context.files.reader.open(context.reference))
+
+
+def _variants(
+    shape: Shape, means: MeanContexts, draws: int, context: ProbeContext
+) -> list[Variant]:
+    """Heads give zero; layers and random shares in every mode, single heads so under --full."""
+    zero = _mask("zero", means)
+    variants = _every_head(shape, "zero", means) + layers(shape, zero)
+    if shape.layers > 1:
+        variants += halves(shape, zero, draws, context.seed)
+    variants += random_shares(shape, zero, draws, context.seed)
+    for mode in MODES[1:]:
+        others = layers(shape, _mask(mode, means))
+        others += random_shares(shape, _mask(mode, means), draws, context.seed)
+        if context.full:
+            others += single(shape, _mask(mode, means))
+        variants += [in_mode(variant, mode) for variant in others]
+    return variants
+
+
+def in_mode(variant: Variant, mode: str) -> Variant:
+    """The variant under a name that tells it from that of mode `zero`."""
+    return replace(variant, name=named(variant.name, mode), family=named(variant.family, mode))
+
+
+def named(name: str, mode: str) -> str:
+    """`uniform:L3`; of mode `zero` the bare name."""
+    return name if mode == "zero" else f"{mode}:{name}"
+
+
+def _every_head(shape: Shape, mode: Mode, means: MeanContexts) -> list[Variant]:
+    return single(shape, _mask(mode, means))
+
+
+def _mask(mode: Mode, means: MeanContexts) -> MaskOf:
+    def mask(heads: Iterable[Head]) -> Part:
+        return HeadMask(tuple(heads), mode, means if mode == "mean" else None)
+
+    return mask
+
+
+def _sweep(context: ProbeContext, name: str, pairs: list[Pair], variants: list[Variant]) -> Sweep:
+    scorer, files = context.model, context.files
+    path = files.discovery or files.pairs if name == "discovery" else files.pairs
+    folder = run_sweep(
+        scorer,
+        pairs,
+        variants,
+        context.work / name,
+        pairs_ref=reference(path, pairs),
+        resamples=context.resamples,
+        seed=context.seed,
+        resume=True,
+        label=f"{context.label}: {name}",
+    )
+    context.guards[name] = folder.record.guards
+    labels = scorer.checkpoint.settings.labels
+    effects = Effects(folder.logits, pairs, labels, resamples=context.resamples, seed=context.seed)
+    return Sweep(folder, effects)
+
+
+def _importance(scorer: Scorer, pairs: list[Pair], shown: Progress) -> Importance:
+    """Gradients in float32, whatever the run's dtype."""
+    if scorer.checkpoint.dtype != "float32":
+        scorer = Scorer(
+            open_checkpoint(scorer.checkpoint.folder), max_length=scorer.tokenizer.max_length
+        )
+    texts = [(pair.query, pair.title) for pair in pairs]
+    batches = scorer.fresh().batches(texts, tokens_at_once(scorer.encoder))
+    labels = scorer.checkpoint.settings.labels
+    sets = (
+        None
+        if labels.logits == 1
+        else [tuple(map(int, np.flatnonzero(meant))) for meant in meant_logits(pairs, labels)]
+    )
+    return gradient_importance(scorer.encoder, batches, sets, shown)

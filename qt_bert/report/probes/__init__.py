@@ -1,0 +1,1 @@
+"""What the sections of probes are made of."""

@@ -1,0 +1,149 @@
+"""The section of one probe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from qt_bert.report.blocks import Block, Cell, Column, FigureBlock, Prose, Table
+from qt_bert.report.numbers import plain, shortest
+from qt_bert.report.probes.words import badge, measured, source_place, source_value
+from qt_bert.results import Finding, ProbeResult, Text
+
+_FINDINGS = (
+    Column("source", Text("来源", "source")),
+    Column("claim", Text("说法", "claim")),
+    Column("there", Text("原文数值", "figure there")),
+    Column("value", Text("本次结果 [95% 区间]", "measured [95 % interval]")),
+    Column("verdict", Text("判定", "verdict")),
+    Column("margin", Text("界限", "margin")),
+    Column("visible", Text("可见效应", "visible effect")),
+    Column("p", Text("p", "p"), digits=4),
+    Column("q", Text("q", "q"), digits=4),
+    Column("n_queries", Text("查询数", "queries")),
+)
+_NOTE = Text(
+    "“可见效应”为区间半宽：比它小的效应在这份样本上看不出来。没有判定的行只作对照，不是主要结论。",
+    "The visible effect is half the interval's width: this sample cannot show a smaller one. Rows "
+    "without a verdict stand beside the claims and are none.",
+)
+
+
+def probe_blocks(result: ProbeResult) -> tuple[Block, ...]:
+    """Summary, findings, figures, sample, named sets; the heads' scores and settings to open."""
+    # Figures are named uniquely in their file alone.
+    figures = [replace(one, name=f"{result.probe}_{one.name}") for one in result.figures]
+    return (
+        Prose(body=result.summary),
+        *_findings(result),
+        *(FigureBlock(figure=figure) for figure in figures),
+        Prose(title=Text("样本", "Sample"), body=_sample(result)),
+        *_sets(result),
+        *_heads(result),
+        _settings(result),
+    )
+
+
+def _findings(result: ProbeResult) -> tuple[Block, ...]:
+    if not result.findings:
+        return ()
+    return (
+        Table(
+            name=f"{result.probe}_findings",
+            title=Text("说法与判定", "Claims and verdicts"),
+            columns=_FINDINGS,
+            rows=tuple(map(_row, result.findings)),
+            note=_NOTE,
+            grouped=True,
+        ),
+    )
+
+
+def _row(finding: Finding) -> tuple[Cell, ...]:
+    low, high = finding.ci_low, finding.ci_high
+    half = None if low is None or high is None else shortest((high - low) / 2)
+    return (
+        source_place(finding),
+        finding.claim,
+        source_value(finding),
+        measured(finding),
+        badge(finding),
+        None if finding.margin is None else shortest(finding.margin),
+        half,
+        finding.p,
+        finding.q,
+        finding.n_queries,
+    )
+
+
+def _sample(result: ProbeResult) -> Text:
+    pairs = result.pairs
+    counts = [f"{n:,}" if n is not None else "?" for n in (pairs.n_pairs, pairs.n_queries)]
+    zh = f"验证：{pairs.name} 的 {counts[0]} 对、{counts[1]} 个查询。"
+    en = f"Validation: {counts[0]} pairs of {pairs.name}, {counts[1]} queries."
+    resolution = result.settings.get("resolution")
+    if isinstance(resolution, Mapping):
+        zh += str(resolution.get("zh", ""))
+        en = f"{en} {resolution.get('en', '')}".rstrip()
+    return Text(zh, en)
+
+
+def _sets(result: ProbeResult) -> tuple[Block, ...]:
+    if not result.sets:
+        return ()
+    return (
+        Table(
+            name=f"{result.probe}_sets",
+            title=Text("选出的头", "Heads chosen"),
+            columns=(
+                Column("set", Text("集合", "set")),
+                Column("n", Text("头数", "heads")),
+                Column("heads", Text("头", "which")),
+            ),
+            rows=tuple(
+                (name, len(heads), " ".join(heads) or None) for name, heads in result.sets.items()
+            ),
+        ),
+    )
+
+
+def _heads(result: ProbeResult) -> tuple[Block, ...]:
+    if not result.heads:
+        return ()
+    scores = list(dict.fromkeys(name for head in result.heads for name in head.scores))
+    selected = Text("选中", "selected")
+    return (
+        Table(
+            name=f"{result.probe}_heads",
+            title=Text("每个头的分数", "Scores of every head"),
+            columns=(
+                Column("head", Text("头", "head")),
+                Column("selected", selected),
+                *(Column(name, name) for name in scores),
+            ),
+            rows=tuple(
+                (one.head, selected if one.selected else "", *map(one.scores.get, scores))
+                for one in result.heads
+            ),
+            folded=True,
+        ),
+    )
+
+
+def _settings(result: ProbeResult) -> Table:
+    return Table(
+        name=f"{result.probe}_settings",
+        title=Text("这一探针的设置", "Settings of this probe"),
+        columns=(Column("name", Text("名称", "name")), Column("value", Text("值", "value"))),
+        rows=tuple((name, plain(value)) for name, value in _flat(result.settings)),
+        folded=True,
+    )
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -1,0 +1,85 @@
+"""A probe as a stage of a run."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.probe import Probe, run_probe
+from qt_bert.probes.split import PairFiles
+from qt_bert.study.inputs import reader_options, scorer_of
+from qt_bert.study.record import RunInputs
+from qt_bert.study.stage import Stage, always
+from qt_bert.study.study import StudyContext
+
+_AFTER_EVALUATION = 100
+_ARGUMENTS = (
+    "reader",
+    "dtype",
+    "max_length",
+    "model_grades",
+    "resamples",
+    "seed",
+    "profile",
+    "discovery",
+    "userdict",
+    "gold",
+    "reference",
+)
+
+
+def probe_stage(probe: Probe) -> Stage:
+    """The stage `probe:NAME`, which writes `probes/NAME.json`.
+
+    A probe that needs a base belongs only to runs that have one.
+    """
+    return Stage(
+        name=f"probe:{probe.name}",
+        order=_AFTER_EVALUATION + probe.order,
+        run=partial(_run, probe),
+        outputs=(_result(probe),),
+        arguments=(*_ARGUMENTS, "base") if probe.needs_base else _ARGUMENTS,
+        folders=(sweeps_of(probe),),
+        quick_seconds=probe.quick_seconds,
+        applies=_has_base if probe.needs_base else always,
+    )
+
+
+def sweeps_of(probe: Probe) -> str:
+    """The folder of a probe's sweeps inside that of a run."""
+    return f"sweeps/{probe.name}"
+
+
+def probe_context(probe: Probe, context: StudyContext) -> ProbeContext:
+    """What the probe gets in this run; model and pairs are opened once for all stages."""
+    files = PairFiles(
+        pairs=context.pairs, reader=reader_options(context), discovery=context.files.discovery
+    )
+    return ProbeContext(
+        label=probe.name,
+        files=files,
+        work=context.folder.work(sweeps_of(probe)),
+        open_model=lambda: scorer_of(context),
+        read_pairs=lambda labels: context.shared("split", lambda: files.read(labels)),
+        base=context.files.base if probe.needs_base else None,
+        full=context.argument("profile") == "full",
+        seed=context.argument("seed"),
+        resamples=context.argument("resamples"),
+        segmenter_name=context.folder.record.inputs.segmenter or "jieba",
+        userdict=context.files.userdict,
+        gold=context.files.gold,
+        reference=context.files.reference,
+        guards=context.guards,
+    )
+
+
+def _run(probe: Probe, context: StudyContext) -> None:
+    run_probe(probe, probe_context(probe, context)).write(context.folder.file(_result(probe)))
+
+
+def _result(probe: Probe) -> str:
+    return f"probes/{probe.name}.json"
+
+
+def _has_base(inputs: RunInputs) -> bool:
+    return inputs.arguments["base"] is not None

@@ -1,0 +1,61 @@
+"""`pairs.csv`: what is written is read back, whatever the texts hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from qt_bert.ablation.pair_table import read_grades, read_pairs, spell_grades, write_pairs
+from qt_bert.errors import RunFolderError
+from qt_bert.pairs import Pair
+
+HOSTILE = [
+    '"',
+    "a,b",
+    "x\ty",
+    "第一\n第二",
+    "a\rb",
+    "a\r\nb",
+    "NA",
+    "null",
+    "=1+1",
+    " 狗 ",
+    "\ufeff狗",
+]
+
+
+def test_texts_come_back_as_they_are(tmp_path):
+    pairs = [
+        Pair(text, text[::-1], (1, 2), f"i{row}", row + 2, None, {})
+        for row, text in enumerate(HOSTILE)
+    ]
+    write_pairs(tmp_path / "pairs.csv", pairs)
+    assert read_pairs(tmp_path / "pairs.csv") == pairs
+
+
+def test_labels_and_further_columns_are_left_behind(tmp_path):
+    write_pairs(tmp_path / "p.csv", [Pair("狗", "猫", None, "7", 7, "3", {"field": "x"})])
+    assert read_pairs(tmp_path / "p.csv") == [Pair("狗", "猫", None, "7", 7, None, {})]
+    assert (tmp_path / "p.csv").read_text(encoding="utf-8") == (
+        '"id","line","query","title","grades"\n"7",7,"狗","猫",""\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("grades", "text"),
+    [(None, ""), ((3,), "3"), ((1, 2), "1-2"), ((2, 3, 4), "2-4"), ((1, 3, 4), "1+3-4")],
+)
+def test_grades(grades, text):
+    assert spell_grades(grades) == text
+    assert read_grades(text) == grades
+
+
+@pytest.mark.parametrize("content", ["", "a,b\n1,2\n", "id,line,query,title,grades\na,x,b,c,1\n"])
+def test_another_file_is_refused(tmp_path, content):
+    (tmp_path / "pairs.csv").write_text(content)
+    with pytest.raises(RunFolderError, match="not the pairs of a sweep"):
+        read_pairs(tmp_path / "pairs.csv")
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(RunFolderError, match="--overwrite"):
+        read_pairs(tmp_path / "pairs.csv")

@@ -1,0 +1,409 @@
+"""A sweep's folder: what is in it, how it goes on after a kill, and what it refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from qt_bert.ablation import run_sweep as run_sweep_module
+from qt_bert.ablation.asked import load_pairs_for_sweep, parts_with, variants_asked
+from qt_bert.ablation.folder import SweepFolder
+from qt_bert.ablation.guards import run_guards
+from qt_bert.ablation.masks import HeadMask, MeanContexts
+from qt_bert.ablation.means import read_means
+from qt_bert.ablation.reference import PlainModel
+from qt_bert.ablation.run_sweep import run_sweep
+from qt_bert.ablation.variant import NONE, Variant
+from qt_bert.ablation.work import SweepWork
+from qt_bert.encoder import open_checkpoint
+from qt_bert.encoder.batches import to_batch
+from qt_bert.encoder.heads import Head, Shape
+from qt_bert.errors import ArgumentError, GuardError, RunFolderError
+from qt_bert.pairs import GradeMap, ReaderOptions, read_pairs
+from qt_bert.results.probe import PairsRef
+from qt_bert.scoring.bulk import LeftOut, Scorer
+from qt_bert.sources import source_hash
+
+REF = PairsRef(name="pairs.tsv", sha256="ab")
+SHAPE = Shape(2, 2)
+FILES = {"logits.npy", "variants.csv", "pairs.csv", "effects.csv", "run.json"}
+
+
+class Killed(Exception):
+    """Stands for a kill."""
+
+
+def mean_contexts() -> MeanContexts:
+    return MeanContexts("cd", torch.ones(2, 2, 8))
+
+
+def variants(mode: str = "zero") -> list[Variant]:
+    return variants_asked(["single", "layers"], SHAPE, mode, parts_with(mean_contexts))
+
+
+@pytest.fixture
+def scorer(checkpoint_of):
+    return Scorer(open_checkpoint(checkpoint_of()))
+
+
+@pytest.fixture
+def pairs(pair_file):
+    return read_pairs(pair_file, grade_map=GradeMap.identity())
+
+
+@pytest.fixture(autouse=True)
+def short_guards(monkeypatch, request):
+    """The guards have tests of their own; here they run where a test asks for them."""
+    if "guarded" not in request.fixturenames:
+        monkeypatch.setattr(run_sweep_module, "run_guards", lambda *_, **__: {"bound": 1e-5})
+
+
+@pytest.fixture
+def guarded():
+    return run_guards
+
+
+def run(scorer, pairs, out: Path, masks=None, **options) -> SweepFolder:
+    settings = {"pairs_ref": REF, "resamples": 20, "tokens": 30} | options
+    return run_sweep(scorer, pairs, masks or variants(), out, **settings)
+
+
+def stop_after(monkeypatch, batches: int, *, marked: bool) -> None:
+    """Kill the run in its next batch: before a byte is written, or between logits and mark."""
+    store, save, calls = SweepWork.store, SweepWork._save, []
+
+    def stopping(work, swept):
+        calls.append(1)
+        if len(calls) > batches and marked:
+            raise Killed
+        store(work, swept)
+
+    def unmarked(work):
+        if len(calls) > batches and not marked:
+            raise Killed
+        save(work)
+
+    monkeypatch.setattr(SweepWork, "store", stopping)
+    monkeypatch.setattr(SweepWork, "_save", unmarked)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_logits_are_those_of_the_plain_model_with_hooks(scorer, pairs, tmp_path):
+    found = run(scorer, pairs, tmp_path / "s")
+    plain = PlainModel(scorer.checkpoint.model, scorer.checkpoint.family)
+    encoded = scorer.tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False)
+    batch = to_batch(np.arange(len(pairs)), encoded, pad=scorer.pad)
+    expected = [plain.logits(batch, variant).numpy() for variant in [NONE, *variants()]]
+    np.testing.assert_allclose(found.logits, np.stack(expected), atol=1e-5)
+
+
+def test_the_folder_holds_tables_in_the_order_of_the_logits(scorer, pairs, tmp_path):
+    found = run(scorer, pairs, tmp_path / "s", arguments={"masks": ["single", "layers"]})
+    assert set(contents(tmp_path / "s")) == FILES
+    assert found.logits.shape == found.record.shape == (7, 8, 5)
+    assert found.logits.dtype == np.float32 and not found.logits.flags.writeable
+    names = ["none", "L0H0", "L0H1", "L1H0", "L1H1", "L0", "L1"]
+    assert found.variants["name"].tolist() == names
+    assert found.variants["heads"].tolist()[-1] == "L1H0 L1H1"
+    assert found.variants["draw"].isna().all()
+    assert [(p.query, p.title, p.grades, p.line) for p in found.pairs] == [
+        (p.query, p.title, p.grades, p.line) for p in pairs
+    ]
+    assert {(row.name, row.metric) for row in found.effects} >= {("L1H1", "qwk"), ("L0", "kl")}
+    assert found.row("L0") == 5
+    with pytest.raises(RunFolderError, match="no variant is named 'L9'"):
+        found.row("L9")
+
+
+def test_run_json_says_what_decided_the_sweep(scorer, pairs, tmp_path, guarded):
+    record = json.loads((run(scorer, pairs, tmp_path / "s").path / "run.json").read_text())
+    assert (record["schema"], record["kind"], record["complete"]) == (1, "sweep", True)
+    assert record["model"] == scorer.checkpoint.describe()
+    assert record["pairs"] == {"name": "pairs.tsv", "sha256": "ab", "n_pairs": 8, "n_queries": 5}
+    assert record["key"]["source"] == source_hash() and record["key"]["tokens"] == "30"
+    assert record["guards"]["unmasked"] <= record["guards"]["bound"]
+    assert record["versions"]["numpy"] == np.__version__ and record["means"] is None
+
+
+def test_effects_are_those_of_the_stored_logits(scorer, pairs, tmp_path):
+    found = run(scorer, pairs, tmp_path / "s")
+    right = found.logits.argmax(2) + 1 == [pair.grades[0] for pair in pairs]
+    rows = {row.name: row for row in found.effects if row.metric == "accuracy"}
+    for number, name in enumerate(found.variants["name"][1:], start=1):
+        assert rows[name].absolute == pytest.approx(right[number].mean() - right[0].mean())
+
+
+def test_mean_contexts_lie_beside_the_logits(scorer, pairs, tmp_path):
+    vectors = np.zeros((2, 2, 8), np.float32)
+    means = MeanContexts(hashlib.sha256(vectors.tobytes()).hexdigest(), torch.from_numpy(vectors))
+    masks = [Variant("m", (HeadMask((Head(0, 0),), "mean", means),))]
+    found = run(scorer, pairs, tmp_path / "s", masks)
+    assert found.record.means == means.sha256
+    assert read_means(tmp_path / "s" / "means.safetensors") == means
+    run(scorer, pairs, tmp_path / "s", overwrite=True)
+    assert set(contents(tmp_path / "s")) == FILES
+
+
+def test_two_sets_of_mean_contexts_are_refused(scorer, pairs, tmp_path):
+    masks = [
+        Variant(name, (HeadMask((Head(0, 0),), "mean", MeanContexts(name, torch.zeros(2, 2, 8))),))
+        for name in "ab"
+    ]
+    with pytest.raises(ArgumentError, match="share their mean contexts"):
+        run(scorer, pairs, tmp_path / "s", masks)
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize("batches", [0, 1, 3])
+def test_a_stopped_sweep_goes_on_to_the_same_bytes(
+    scorer, pairs, tmp_path, monkeypatch, batches, marked
+):
+    run(scorer, pairs, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        stop_after(patch, batches, marked=marked)
+        with pytest.raises(Killed):
+            run(scorer, pairs, tmp_path / "stopped")
+    with pytest.raises(RunFolderError, match="an unfinished sweep; add --resume"):
+        run(scorer, pairs, tmp_path / "stopped")
+    with pytest.raises(RunFolderError, match="--resume goes on with it"):
+        SweepFolder.read(tmp_path / "stopped")
+    computed = []
+    store = SweepWork.store
+    monkeypatch.setattr(
+        SweepWork, "store", lambda work, swept: (computed.append(swept.rows), store(work, swept))
+    )
+    run(scorer, pairs, tmp_path / "stopped", resume=True)
+    whole = list(scorer.batches([(p.query, p.title) for p in pairs], 30))
+    assert [list(rows) for rows in computed] == [list(b.rows) for b in whole[batches:]]
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+
+
+def test_a_sweep_stopped_in_its_effects_computes_no_logits_again(
+    scorer, pairs, tmp_path, monkeypatch
+):
+    run(scorer, pairs, tmp_path / "whole")
+
+    def killed(*_):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_sweep_module, "write_effects", killed)
+        with pytest.raises(Killed):
+            run(scorer, pairs, tmp_path / "s")
+    monkeypatch.setattr(SweepWork, "store", killed)
+    run(scorer, pairs, tmp_path / "s", resume=True)
+    assert contents(tmp_path / "s") == contents(tmp_path / "whole")
+
+
+def test_a_finished_sweep_is_left_alone(scorer, pairs, tmp_path, monkeypatch):
+    run(scorer, pairs, tmp_path / "s")
+    before = contents(tmp_path / "s")
+    monkeypatch.setattr(run_sweep_module, "run_guards", lambda *_, **__: 1 / 0)
+    assert run(scorer, pairs, tmp_path / "s", resume=True).record.complete
+    with pytest.raises(RunFolderError, match="a finished sweep; add --resume"):
+        run(scorer, pairs, tmp_path / "s")
+    assert contents(tmp_path / "s") == before
+
+
+@pytest.mark.parametrize("change", ["seed", "tokens", "variants", "pairs", "model", "max_length"])
+def test_resuming_with_something_else_says_what(
+    checkpoint_of, scorer, pairs, tmp_path, monkeypatch, change
+):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1, marked=True)
+        with pytest.raises(Killed):
+            run(scorer, pairs, tmp_path / "s")
+    before = contents(tmp_path / "s")
+    other = {
+        "seed": lambda: run(scorer, pairs, tmp_path / "s", seed=1, resume=True),
+        "tokens": lambda: run(scorer, pairs, tmp_path / "s", tokens=31, resume=True),
+        "variants": lambda: run(scorer, pairs, tmp_path / "s", variants("uniform"), resume=True),
+        "pairs": lambda: run(scorer, pairs[1:], tmp_path / "s", resume=True),
+        "model": lambda: run(
+            Scorer(open_checkpoint(checkpoint_of("bert", seed=3))),
+            pairs,
+            tmp_path / "s",
+            resume=True,
+        ),  # fmt: skip
+        "max_length": lambda: run(
+            Scorer(scorer.checkpoint, max_length=20), pairs, tmp_path / "s", resume=True
+        ),
+    }
+    with pytest.raises(RunFolderError, match=f"begun with another {change};"):
+        other[change]()
+    assert contents(tmp_path / "s") == before
+
+
+def test_another_version_of_the_program_does_not_go_on(scorer, pairs, tmp_path, monkeypatch):
+    run(scorer, pairs, tmp_path / "s")
+    monkeypatch.setattr(run_sweep_module, "source_hash", lambda: "edited")
+    with pytest.raises(RunFolderError, match="another version of this program"):
+        run(scorer, pairs, tmp_path / "s", resume=True)
+
+
+def test_overwriting_ends_as_if_nothing_had_been_there(scorer, pairs, tmp_path, monkeypatch):
+    run(scorer, pairs, tmp_path / "whole")
+    run(scorer, pairs[:5], tmp_path / "s", variants("uniform"))
+    (tmp_path / "s" / "notes.txt").write_text("mine")
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2, marked=True)
+        with pytest.raises(Killed):
+            run(scorer, pairs, tmp_path / "s", overwrite=True)
+    run(scorer, pairs, tmp_path / "s", resume=True)
+    found = contents(tmp_path / "s")
+    assert found.pop("notes.txt") == b"mine"
+    assert found == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("flag", ["resume", "overwrite"])
+@pytest.mark.parametrize("record", [None, "{}", "not json", '{"kind": "study", "schema": 1}'])
+def test_a_folder_of_something_else_is_never_touched(scorer, pairs, tmp_path, flag, record):
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "mine.txt").write_text("mine")
+    if record is not None:
+        (tmp_path / "s" / "run.json").write_text(record)
+    before = contents(tmp_path / "s")
+    with pytest.raises(RunFolderError, match="choose another folder"):
+        run(scorer, pairs, tmp_path / "s", **{flag: True})
+    assert contents(tmp_path / "s") == before
+
+
+def test_a_failed_guard_leaves_nothing(scorer, pairs, tmp_path, monkeypatch):
+    def failing(*_, **__):
+        raise GuardError("the mask takes no effect")
+
+    monkeypatch.setattr(run_sweep_module, "run_guards", failing)
+    with pytest.raises(GuardError):
+        run(scorer, pairs, tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+def test_guards_see_the_shortest_and_the_longest_pair_of_all_windows(
+    scorer, pairs, tmp_path, monkeypatch
+):
+    seen = []
+    monkeypatch.setattr(run_sweep_module, "WINDOW", 3)
+    monkeypatch.setattr(run_sweep_module, "run_guards", lambda *args, **_: seen.append(args) or {})
+    run(scorer, pairs * 3, tmp_path / "s")
+    lengths = [len(e) for e in scorer.tokenizer.encode([(p.query, p.title) for p in pairs])]
+    checked = [len(one) for one in seen[0][2]]
+    assert len(checked) == 8 and {min(checked), max(checked)} == {min(lengths), max(lengths)}
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-8])
+
+
+def _one_row_less(path: Path) -> None:
+    path.write_text("\n".join(path.read_text(encoding="utf-8").splitlines()[:-1]) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "said"),
+    [
+        ("logits.npy", _cut, "cannot be read"),
+        ("logits.npy", lambda p: np.save(p, np.zeros((2, 2, 5), np.float32)), "not float32"),
+        ("logits.npy", lambda p: np.save(p, np.array([{}], object)), "cannot be read"),
+        ("logits.npy", Path.unlink, "cannot be read"),
+        ("variants.csv", _one_row_less, "6 rows, not 7"),
+        ("variants.csv", lambda p: p.write_text("a\n1\n"), "not the variants"),
+        ("pairs.csv", _one_row_less, "7 rows, not 8"),
+        ("effects.csv", Path.unlink, "cannot be read"),
+        ("run.json", lambda p: p.write_text("{}"), "holds no sweep of this program"),
+        ("run.json", Path.unlink, "holds no sweep"),
+    ],
+)
+def test_a_damaged_folder_is_refused_in_words(scorer, pairs, tmp_path, name, damage, said):
+    run(scorer, pairs, tmp_path / "s")
+    damage(tmp_path / "s" / name)
+    with pytest.raises(RunFolderError, match=said):
+        SweepFolder.read(tmp_path / "s")
+
+
+def test_logits_cut_short_are_not_made_longer_on_resuming(scorer, pairs, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1, marked=True)
+        with pytest.raises(Killed):
+            run(scorer, pairs, tmp_path / "s")
+    _cut(tmp_path / "s" / "logits.npy")
+    with pytest.raises(RunFolderError, match="run the sweep again with --overwrite"):
+        run(scorer, pairs, tmp_path / "s", resume=True)
+
+
+def test_no_folder(tmp_path):
+    with pytest.raises(RunFolderError, match="is no folder"):
+        SweepFolder.read(tmp_path / "none")
+
+
+def test_pairs_without_labels_have_effects_that_need_none(scorer, pair_file, tmp_path):
+    found = run(scorer, read_pairs(pair_file), tmp_path / "s")
+    assert {row.metric for row in found.effects} == {"expected_grade", "changed_grades", "kl"}
+    assert all(pair.grades is None for pair in found.pairs)
+
+
+def test_cut_texts_are_counted_once_however_often_the_run_stopped(
+    checkpoint_of, pairs, tmp_path, monkeypatch
+):
+    short = Scorer(open_checkpoint(checkpoint_of()), max_length=20)
+    whole = run(short, pairs, tmp_path / "whole").record
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2, marked=True)
+        with pytest.raises(Killed):
+            run(short, pairs, tmp_path / "s")
+    assert run(short, pairs, tmp_path / "s", resume=True).record == whole
+    assert short.counts.truncated_titles == whole.truncated_titles > 0
+    assert short.counts.pairs == len(pairs)
+
+
+def test_logits_that_are_no_numbers_stop_the_sweep(scorer, pairs, tmp_path):
+    means = MeanContexts("ab", torch.full((2, 2, 8), float("inf")))
+    masks = [Variant("inf", (HeadMask((Head(0, 0),), "mean", means),))]
+    with pytest.raises(ArgumentError, match="variant inf gives no finite logits"):
+        run(scorer, pairs, tmp_path / "s", masks)
+
+
+def test_what_would_fail_after_the_sweep_fails_before_it(scorer, pairs, tmp_path):
+    half_labelled = [*pairs[:4], *(replace(pair, grades=None) for pair in pairs[4:])]
+    with pytest.raises(ArgumentError, match="have no label"):
+        run(scorer, half_labelled, tmp_path / "s")
+    with pytest.raises(ArgumentError, match="no pairs"):
+        run(scorer, [], tmp_path / "s")
+    with pytest.raises(ArgumentError, match="two variants are named 'L0H0'"):
+        run(scorer, pairs, tmp_path / "s", variants() * 2)
+    with pytest.raises(ArgumentError, match="at least one variant"):
+        run(scorer, pairs, tmp_path / "s", [NONE])
+    without = scorer.without(LeftOut("L0H0", "zero", forward=lambda batch: None))
+    with pytest.raises(ArgumentError, match="takes the whole model"):
+        run(without, pairs, tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("family", "labels", "metric"), [("xlm-roberta", 5, "accuracy"), ("electra", 1, "spearman")]
+)
+def test_other_families_and_outputs(checkpoint_of, pair_file, tmp_path, family, labels, metric):
+    other = Scorer(open_checkpoint(checkpoint_of(family, labels=labels)))
+    meant = other.checkpoint.settings.labels
+    graded, _ = load_pairs_for_sweep(pair_file, ReaderOptions(), meant)
+    found = run(other, graded, tmp_path / "s")
+    assert found.logits.shape == (7, 8, labels)
+    assert metric in {row.metric for row in found.effects}
+
+
+def test_a_copied_folder_reads_the_same(scorer, pairs, tmp_path):
+    found = run(scorer, pairs, tmp_path / "s")
+    shutil.copytree(tmp_path / "s", tmp_path / "copy")
+    copy = SweepFolder.read(tmp_path / "copy")
+    np.testing.assert_array_equal(copy.logits, found.logits)
+    assert copy.record == found.record and copy.effects == found.effects

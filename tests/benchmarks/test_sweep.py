@@ -1,0 +1,175 @@
+"""`benchmarks/sweep.py` on tiny models, and the parts it stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from qt_bert.encoder import open_checkpoint
+from qt_bert.errors import ArgumentError
+from qt_bert.files import read_json
+from qt_bert.scoring.bulk import Scorer
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+TEXTS = [("狗追猫" * (1 + i % 3), "猫追狗" * (1 + i % 4)) for i in range(40)]
+PAGE = "before\n<!-- sweep: begin -->\nold\n<!-- sweep: end -->\nafter\n"
+
+
+@pytest.fixture(autouse=True)
+def _beside_the_benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Benchmarks import each other as the folder's own modules, as when run by path."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    yield
+
+
+@pytest.fixture
+def parts() -> Callable[[str], ModuleType]:
+    return import_module
+
+
+def ours_of(folder: Path, parts: Callable[[str], ModuleType]) -> object:
+    scorer = Scorer(open_checkpoint(folder))
+    encoded = scorer.tokenizer.encode(TEXTS, offsets=False)
+    return parts("sweeping.ours").OurSweep(scorer, encoded)
+
+
+def in_this_process(work: Callable[..., None], *arguments: object) -> float:
+    work(*arguments)
+    return 100.0
+
+
+def test_prints_stores_and_writes_the_table(
+    checkpoint_of: Callable[..., Path],
+    pair_file: Path,
+    tmp_path: Path,
+    parts: Callable[[str], ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(parts("common.machine"), "SIZES", (64,))
+    monkeypatch.setattr(parts("sweeping.measure"), "peak_memory", in_this_process)
+    page, out = tmp_path / "README.md", tmp_path / "found.json"
+    page.write_text(PAGE)
+    options = {
+        "--pairs": pair_file,
+        "--model": checkpoint_of(layers=3, heads=4),
+        "--big": checkpoint_of("xlm-roberta"),
+        "--max-length": 40,
+        "--rounds": 2,
+        "--readme": page,
+        "--json": out,
+    }
+    parts("sweep").main([str(word) for option in options.items() for word in option])
+    found = read_json(out)["models"]
+    assert [(one["layers"], one["heads"], one["masks_timed"]) for one in found.values()] == [
+        (3, 4, 3),
+        (2, 2, 2),
+    ]
+    for one in found.values():
+        assert one["pairs"] == 8 and one["flops"] > 0
+        assert all(0 < gap < 1e-4 for gap in one["difference"].values())
+        assert set(one["times_faster"]) == {"file order", "by length", "ours in bfloat16"}
+    written, printed = page.read_text(), capsys.readouterr().out
+    assert written.startswith("before\n") and written.endswith("\nafter\n")
+    assert "| what | model | aim | measured |" in written and "old" not in written
+    assert "share of the machine's matrix peak" in printed
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (["--pairs", "gone.tsv"], "error: gone.tsv"),
+        (["--pairs", "gone.tsv", "--rounds", "0"], "'0' is no whole number from 1"),
+    ],
+)
+def test_an_inputs_fault_is_one_line(
+    options: list[str],
+    word: str,
+    parts: Callable[[str], ModuleType],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        parts("sweep").main(options)
+    assert word in capsys.readouterr().err
+
+
+def test_pairs_are_drawn_once_each(pair_file: Path, parts: Callable[[str], ModuleType]) -> None:
+    drawn = parts("sweep").drawn
+    every = drawn(pair_file, None, 100)
+    assert len(every) == len(set(every)) == 8
+    assert drawn(pair_file, None, 3) == every[:3]
+
+
+def test_flops_of_three_lengths_tell_those_of_all(
+    checkpoint_of: Callable[..., Path], parts: Callable[[str], ModuleType]
+) -> None:
+    flops = parts("common.flops")
+    ours = ours_of(checkpoint_of(layers=3, heads=4), parts)
+    assert len(ours.batches) > 1
+    with flops.FlopCounterMode(display=False) as counter:
+        ours.run(ours.batches)
+    assert flops.matrix_flops(ours.swept, ours.batches) == counter.get_total_flops()
+
+
+def test_flops_of_the_plain_pass_by_hand(
+    checkpoint_of: Callable[..., Path], parts: Callable[[str], ModuleType]
+) -> None:
+    flops = parts("common.flops")
+    ours = ours_of(checkpoint_of(layers=2, heads=2, hidden=16), parts)
+    ours.variants, ours.logits = ours.variants[:1], ours.logits[:1]
+    length, size = 10, 16
+    projections, mix, attend = 3 * length * size**2, size**2, 2 * length * size
+    forward = mix + 2 * size * 2 * size  # of a row; the hidden width doubles in between
+    first = projections + length * (attend + forward)
+    last = size**2 + 2 * length * size**2 + attend + forward
+    head = size**2 + 5 * size
+    batch = flops.one_pair(length)
+    assert flops.matrix_flops(ours.swept, [batch]) == 2 * (first + last + head)
+
+
+def test_the_plain_loop_leaves_out_the_heads_it_says(
+    checkpoint_of: Callable[..., Path], parts: Callable[[str], ModuleType]
+) -> None:
+    folder = checkpoint_of("electra", layers=3, heads=4)
+    plain, ours = parts("sweeping.plain"), ours_of(folder, parts)
+    ours.run(ours.batches)
+    checkpoint = open_checkpoint(folder, attention="sdpa")
+    encoded = checkpoint.pair_tokenizer().encode(TEXTS)
+    masks = ours.one_a_layer()
+    assert [str(head) for head in masks] == ["L0H0", "L1H1", "L2H2"]
+    for by_length in (False, True):
+        batches = plain.plain_batches(encoded, pad=0, by_length=by_length)
+        assert [len(batch) for batch in batches] == [32, 8]
+        found = plain.plain_logits(checkpoint, batches, masks)
+        torch.testing.assert_close(found, ours.logits_of(masks), atol=1e-5, rtol=0)
+
+
+def test_peak_memory_is_that_of_another_process(parts: Callable[[str], ModuleType]) -> None:
+    peak = parts("common.machine").peak_memory(bytearray, 700 * 2**20)
+    assert 700 < peak < 1400
+
+
+@pytest.mark.parametrize("page", ["nothing", PAGE + PAGE, "<!-- s: end --><!-- s: begin -->"])
+def test_a_page_without_its_two_comments_is_left_alone(
+    page: str, tmp_path: Path, parts: Callable[[str], ModuleType]
+) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(page)
+    with pytest.raises(ArgumentError, match="must stand there once"):
+        parts("common.readme").rewrite_section(path, "sweep", "text")
+    assert path.read_text() == page
+
+
+def test_the_page_that_ships_has_its_two_comments(
+    tmp_path: Path, parts: Callable[[str], ModuleType]
+) -> None:
+    path = tmp_path / "README.md"
+    path.write_text((BENCHMARKS / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
+    parts("common.readme").rewrite_section(path, "sweep", "one line")
+    assert "<!-- sweep: begin -->\none line\n<!-- sweep: end -->" in path.read_text()

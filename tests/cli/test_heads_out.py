@@ -1,0 +1,206 @@
+"""`--heads-out` of score, evaluate, explain and compare, against hooks on the Hugging Face model."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from qt_bert.ablation import heads_out
+from qt_bert.errors import GuardError
+from qt_bert.scoring import score as score_module
+from qt_bert.scoring.bulk import Scorer
+from tests.conftest import PAIRS
+
+HEADS = "L0H1 L1H0"
+WIDTH = 8
+
+
+@pytest.fixture
+def hooked(checkpoint_of):
+    """Probabilities of texts without heads L0H1 and L1H0, pair by pair, and their mean contexts."""
+    folder = checkpoint_of()
+    model = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager")
+    model.eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+
+    def logits(query, title):
+        with torch.no_grad():
+            return model(**tokenizer(query, title, return_tensors="pt")).logits[0].double()
+
+    def replaced(layer, head, mode, means):
+        part = slice(head * WIDTH, (head + 1) * WIDTH)
+        attention, seen = model.bert.encoder.layer[layer].attention, {}
+
+        def keep(module, inputs, output):
+            seen["value"] = output[..., part]
+
+        def replace(module, inputs):
+            context = inputs[0].clone()
+            context[..., part] = {
+                "zero": lambda: 0,
+                "uniform": lambda: seen["value"].mean(1, keepdim=True),
+                "mean": lambda: means[layer, head],
+            }[mode]()
+            return (context,)
+
+        return [
+            attention.self.value.register_forward_hook(keep),
+            attention.output.dense.register_forward_pre_hook(replace),
+        ]
+
+    def mean_contexts(texts):
+        kept = {layer: [] for layer in range(2)}
+        handles = [
+            model.bert.encoder.layer[layer].attention.output.dense.register_forward_pre_hook(
+                lambda module, inputs, layer=layer: kept[layer].append(inputs[0][0])
+            )
+            for layer in kept
+        ]
+        for query, title in texts:
+            logits(query, title)
+        for handle in handles:
+            handle.remove()
+        return torch.stack([torch.cat(kept[n]).mean(0).unflatten(0, (2, WIDTH)) for n in kept])
+
+    def probabilities(texts, mode="zero", reference=()):
+        means = mean_contexts(reference) if mode == "mean" else None
+        handles = replaced(0, 1, mode, means) + replaced(1, 0, mode, means)
+        found = torch.stack([logits(*text) for text in texts]).softmax(-1).numpy()
+        for handle in handles:
+            handle.remove()
+        return found
+
+    return probabilities
+
+
+TEXTS = [(query, title) for query, title, _ in PAIRS]
+
+
+@pytest.mark.parametrize("mode", ["zero", "uniform", "mean"])
+def test_score(run, checkpoint_of, pair_file, tmp_path, hooked, mode):
+    reference = tmp_path / "reference.tsv"
+    rows = "".join(f"{query}\t{title}\n" for query, title in TEXTS[:3])
+    reference.write_text("query\ttitle\n" + rows, encoding="utf-8")
+    out = tmp_path / "o.tsv"
+    ended = run(
+        "score", pair_file, "--model", checkpoint_of(), "--out", out,
+        "--heads-out", HEADS, "--mode", mode, "--reference", reference,
+    )  # fmt: skip
+    assert ended.status == 0 and f"without {HEADS} ({mode})" in ended.err, ended.err
+    with open(out, encoding="utf-8") as handle:
+        scored = list(csv.DictReader(handle, delimiter="\t"))
+    got = [[float(row[f"p_{grade}"]) for grade in range(1, 6)] for row in scored]
+    np.testing.assert_allclose(got, hooked(TEXTS, mode, TEXTS[:3]), atol=1e-5)
+
+
+def test_an_unfinished_score_is_not_gone_on_with_by_another_model(
+    run, checkpoint_of, pair_file, tmp_path, monkeypatch
+):
+    arguments = ("score", pair_file, "--model", checkpoint_of(), "--out", tmp_path / "o.tsv")
+    windows, logits, calls = score_module._windows, Scorer.logits, []
+
+    def interrupted_second(scorer, pairs, shown):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return logits(scorer, pairs, shown)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(score_module, "_windows", lambda reader, _: windows(reader, 3))
+        patch.setattr(Scorer, "logits", interrupted_second)
+        assert run(*arguments, "--heads-out", HEADS).status == 130
+    for other in ([], ["--heads-out", "L0H0"], ["--heads-out", HEADS, "--mode", "uniform"]):
+        ended = run(*arguments, *other, "--resume")
+        assert ended.status == 2 and "begun with another model" in ended.err
+
+
+def test_evaluate(run, checkpoint_of, pair_file, hooked):
+    ended = run(
+        "evaluate", "--pairs", pair_file, "--model", checkpoint_of(), "--resamples", "10",
+        "--heads-out", HEADS, "--json",
+    )  # fmt: skip
+    found = json.loads(ended.out)
+    right = hooked(TEXTS).argmax(1) + 1 == [grade for *_, grade in PAIRS]
+    assert found["accuracy"]["value"] == pytest.approx(right.mean())
+    assert (found["model"]["heads_out"], found["model"]["mode"]) == (HEADS, "zero")
+    assert found["mode"] == "grades"
+    assert found["guards"]["unmasked"] <= found["guards"]["bound"]
+
+
+def test_evaluate_says_so_on_the_terminal_and_is_silent_without(run, checkpoint_of, pair_file):
+    arguments = ("evaluate", "--pairs", pair_file, "--model", checkpoint_of(), "--resamples", "10")
+    shown = run(*arguments, "--heads-out", "L1H0,L0H1", "--mode", "block")
+    assert f"without {HEADS} (block)" in shown.out and f"without {HEADS} (block)" in shown.err
+    plain = run(*arguments, "--json")
+    assert "guards" not in json.loads(plain.out) and "without" not in plain.err
+
+
+def test_explain(run, checkpoint_of, hooked):
+    query, title = "京东小哥", "小哥最近在干嘛"
+    arguments = ("explain", query, title, "--model", checkpoint_of(), "--heads-out", HEADS)
+    found = json.loads(run(*arguments, "--json").out)
+    got = [found[f"p_{grade}"] for grade in range(1, 6)]
+    np.testing.assert_allclose(got, hooked([(query, title)])[0], atol=1e-5)
+    assert (found["heads_out"], found["mode"]) == (HEADS, "zero") and "guards" in found
+    term = next(term for term in found["terms"] if term["side"] == "title")
+    rest = title.replace(term["term"], "", 1)
+    without = hooked([(query, rest)])[0] @ np.arange(1, 6)
+    assert term["score"] == pytest.approx(without, abs=1e-4)
+    assert f"without {HEADS} (zero)" in run(*arguments).out
+
+
+def test_compare_leaves_heads_out_of_b_alone(run, checkpoint_of, pair_file, hooked):
+    model = checkpoint_of()
+    arguments = ("compare", model, model, "--pairs", pair_file, "--heads-out", HEADS)
+    found = json.loads(run(*arguments, "--json").out)
+    plain = json.loads(
+        run("evaluate", "--pairs", pair_file, "--model", model, "--resamples", "10", "--json").out
+    )
+    accuracy = found["metrics"]["accuracy"]
+    right = hooked(TEXTS).argmax(1) + 1 == [grade for *_, grade in PAIRS]
+    assert accuracy["value_a"] == plain["accuracy"]["value"]
+    assert accuracy["value_b"] == pytest.approx(right.mean())
+    assert "heads_out" not in found["a"] and found["b"]["heads_out"] == HEADS
+    assert "guards" in found
+    shown = run(*arguments).out.splitlines()
+    assert shown[0] == f"A = {model}" and shown[1] == f"B = {model} without {HEADS} (zero)"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--heads-out", "L5H0"], "there is no head L5H0: the model has 2 layers of 2 heads"),
+        (["--heads-out", "5"], "'5' is no head"),
+        (["--heads-out", ""], "no head is named"),
+        (["--heads-out", "L0H0", "--mode", "off"], "mode 'off': choose from"),
+        (["--mode", "zero"], "--mode goes with --heads-out"),
+        (["--reference", "x.tsv"], "--reference goes with --heads-out"),
+        (["--heads-out", "L0H0", "--reference", "gone.tsv"], "gone.tsv"),
+    ],
+)
+@pytest.mark.parametrize("command", ["score", "evaluate", "explain", "compare"])
+def test_bad_heads_are_one_line(run, checkpoint_of, pair_file, tmp_path, command, options, said):
+    model = checkpoint_of()
+    arguments = {
+        "score": ["score", pair_file, "--model", model, "--out", tmp_path / "o.tsv"],
+        "evaluate": ["evaluate", "--pairs", pair_file, "--model", model],
+        "explain": ["explain", "狗", "猫", "--model", model],
+        "compare": ["compare", model, model, "--pairs", pair_file],
+    }[command]
+    ended = run(*arguments, *options)
+    assert ended.status == 2 and said in ended.err, ended
+    assert "Traceback" not in ended.err
+
+
+def test_a_guard_that_fails_stops_the_command(run, checkpoint_of, pair_file, monkeypatch):
+    def failing(*_, **__):
+        raise GuardError("the mask takes no effect")
+
+    monkeypatch.setattr(heads_out, "run_guards", failing)
+    ended = run("evaluate", "--pairs", pair_file, "--model", checkpoint_of(), "--heads-out", HEADS)
+    assert ended.status == 2 and "the mask takes no effect" in ended.err and not ended.out

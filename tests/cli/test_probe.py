@@ -1,0 +1,180 @@
+"""`qt-bert probe`: listing, running, going on, and refusing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from qt_bert.results import ProbeResult
+
+
+@pytest.fixture
+def probe(fake_probe, run, checkpoint_of, pair_file, tmp_path):
+    """Run the fake probe on a tiny model and eight pairs, into one folder."""
+
+    def call(*more):
+        model, out = checkpoint_of(), tmp_path / "out"
+        return run("probe", "fake", "--model", model, "--pairs", pair_file, "--out", out, *more)
+
+    return call
+
+
+def test_the_probes_are_listed(fake_probe, run):
+    ended = run("probe", "--list")
+    assert ended.status == 0 and "Is the model good?" in ended.out and "模型好吗？" in ended.out
+    listed = json.loads(run("probe", "--list", "--json").out)
+    assert [one["title"] for one in listed if one["name"] == "fake"] == [
+        {"zh": "小探针", "en": "Fake"}
+    ]
+
+
+def test_listing_loads_no_torch():
+    code = (
+        "import sys; sys.argv = ['qt-bert', 'probe', '--list']\n"
+        "from qt_bert.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print('torch' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == "False"
+
+
+def test_an_unknown_name_gets_the_names(fake_probe, run):
+    ended = run("probe", "fale")
+    assert ended.status == 2 and "fake" in ended.err
+
+
+def test_without_a_name_it_says_where_they_stand(run):
+    ended = run("probe")
+    assert ended.status == 2 and "--list" in ended.err
+
+
+def test_a_probe_leaves_its_result_and_says_it(probe, tmp_path):
+    ended = probe()
+    assert ended.status == 0, ended.err
+    assert "一个小探针" in ended.out and "a small probe" in ended.out
+    assert "accuracy is above zero" in ended.out and "70.000" in ended.out
+    found = ProbeResult.read(tmp_path / "out" / "fake.json")
+    assert found.pairs.name == "pairs.tsv" and found.settings["profile"] == "quick"
+
+
+def test_json_alone_goes_to_standard_output(probe, tmp_path):
+    ended = probe("--json", "--full", "--seed", "4")
+    stored = json.loads((tmp_path / "out" / "fake.json").read_text(encoding="utf-8"))
+    assert json.loads(ended.out) == stored
+    assert (stored["settings"]["sample"], stored["settings"]["seed"]) == (20, 4)
+
+
+def test_files_of_others_are_no_obstacle(probe, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "order.json").write_text("{}")
+    (out / "diary.txt").write_text("dear")
+    assert probe().status == 0
+    assert probe("--overwrite").status == 0
+    assert (out / "order.json").read_text() + (out / "diary.txt").read_text() == "{}dear"
+
+
+def test_a_finished_one_asks_and_is_kept(probe, tmp_path):
+    probe()
+    asked = probe()
+    assert asked.status == 2 and "--resume" in asked.err and "--overwrite" in asked.err
+    before = (tmp_path / "out" / "fake.json").stat().st_mtime_ns
+    assert probe("--resume").status == 0
+    assert (tmp_path / "out" / "fake.json").stat().st_mtime_ns == before
+    assert probe("--overwrite").status == 0
+    assert (tmp_path / "out" / "fake.json").stat().st_mtime_ns != before
+    assert (tmp_path / "out" / "sweeps" / "fake" / "runs.txt").read_text() == "run\n"
+
+
+def test_other_inputs_are_never_resumed(probe):
+    probe()
+    ended = probe("--resume", "--seed", "1")
+    assert ended.status == 2 and "another model, file, option or version" in ended.err
+    assert probe("--overwrite", "--seed", "1").status == 0
+
+
+def test_an_interrupted_one_goes_on_with_its_sweeps(probe, tmp_path):
+    stop = tmp_path / "out" / "sweeps" / "stop"
+    stop.parent.mkdir(parents=True)
+    stop.write_text("")
+    ended = probe()
+    assert ended.status == 130 and "--resume" in ended.err
+    stop.unlink()
+    asked = probe()
+    assert asked.status == 2 and "was begun and not finished" in asked.err
+    assert probe("--resume").status == 0
+    assert (tmp_path / "out" / "sweeps" / "fake" / "runs.txt").read_text() == "run\nrun\n"
+
+
+def test_a_result_of_unknown_origin_is_not_resumed(probe, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "fake.json").write_text("{}")
+    for flags in ([], ["--resume"]):
+        ended = probe(*flags)
+        assert ended.status == 2 and "is there already" in ended.err
+    assert probe("--overwrite").status == 0
+
+
+def test_a_folder_in_the_place_of_the_sweeps_is_left_alone(probe, tmp_path):
+    mine = tmp_path / "out" / "sweeps" / "fake" / "mine.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    ended = probe("--overwrite")
+    assert ended.status == 2 and "no sweeps of this probe" in ended.err
+    assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--segmenter", "none"], "jieba-search"),
+        (["--gold", "missing.txt"], "missing.txt"),
+        (["--base", "missing"], "no such folder"),
+        (["--grades", "x"], "--grades"),
+        (["--dtype", "float8"], "--dtype"),
+    ],
+)
+def test_bad_options_are_one_line(probe, tmp_path, options, said):
+    ended = probe(*options)
+    assert ended.status == 2 and said in ended.err and ended.err.count("\n") == 1
+    assert not (tmp_path / "out" / "fake.json").exists()
+    assert probe().status == 0
+
+
+def test_a_file_in_the_place_of_the_folder(probe, tmp_path):
+    (tmp_path / "out").write_text("")
+    ended = probe()
+    assert ended.status == 2 and "is a file" in ended.err
+
+
+def test_a_probe_that_needs_a_base_says_so(probe, monkeypatch):
+    from qt_bert.probes import fake
+
+    monkeypatch.setattr(fake, "PROBE", replace(fake.PROBE, needs_base=True))
+    ended = probe()
+    assert ended.status == 2 and "--base" in ended.err
+
+
+def test_rows_that_are_no_pairs_are_told(fake_probe, run, checkpoint_of, pair_file, tmp_path):
+    path = tmp_path / "some.tsv"
+    path.write_text(pair_file.read_text(encoding="utf-8") + "狗\t\t1\n", encoding="utf-8")
+    ended = run(
+        "probe", "fake", "--model", checkpoint_of(), "--pairs", path, "--out", tmp_path / "out",
+        "--max-rejects", "0.5",
+    )  # fmt: skip
+    assert ended.status == 0 and "1 rows rejected" in ended.err
+
+
+def test_the_shipped_split_is_chosen_on_dev():
+    from qt_bert.cli.gathering import discovery_of
+    from qt_bert.shipped import DEV, TEST, shipped
+
+    assert discovery_of(Path(os.path.relpath(shipped(TEST)))) == shipped(DEV)
+    assert discovery_of(shipped(DEV)) is None

@@ -1,0 +1,195 @@
+"""`qt-bert sweep` as a user meets it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from qt_bert.ablation.folder import SweepFolder
+from qt_bert.ablation.work import SweepWork
+from qt_bert.pairs import read_pairs
+from qt_bert.pairs.splits import half_of
+
+KILLED = """
+import os, signal, sys
+from qt_bert.ablation.work import SweepWork
+from qt_bert.cli import main
+
+save = SweepWork._save
+
+def deadly(work):
+    if work.done.batches == 3:  # its logits are written, and no mark speaks of them yet
+        os.kill(os.getpid(), signal.SIGKILL)
+    save(work)
+
+SweepWork._save = deadly
+sys.argv = ["qt-bert", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.fixture
+def command(checkpoint_of, pair_file):
+    """The arguments of a short sweep on eight pairs."""
+    return ("sweep", "--model", checkpoint_of(), "--pairs", pair_file, "--resamples", "20")
+
+
+@pytest.fixture
+def many_pairs(tmp_path):
+    path = tmp_path / "many.tsv"
+    rows = [(f"狗{'追' * (i % 11)}{i % 13}", f"猫{'追' * (i % 17)}", i % 5 + 1) for i in range(200)]
+    text = "".join(f"{query}\t{title}\t{grade}\n" for query, title, grade in rows)
+    path.write_text("query\ttitle\tgrade\n" + text, encoding="utf-8")
+    return path
+
+
+def test_every_single_head_by_default(run, command, tmp_path):
+    ended = run(*command, "--out", tmp_path / "s")
+    assert ended.status == 0, ended.err
+    assert "8 pairs, 4 variants; unmasked accuracy" in ended.out
+    assert str(tmp_path / "s") in ended.out and "L1H1" in ended.out
+    with open(tmp_path / "s" / "variants.csv", encoding="utf-8") as handle:
+        names = [row["name"] for row in csv.DictReader(handle)]
+    assert names == ["none", "L0H0", "L0H1", "L1H0", "L1H1"]
+
+
+def test_json_is_the_record_and_the_effects(run, command, tmp_path):
+    ended = run(*command, "--out", tmp_path / "s", "--masks", "layers", "--masks", "L0H1", "--json")
+    found = json.loads(ended.out)
+    assert found["complete"] and found["guards"]["unmasked"] <= found["guards"]["bound"]
+    assert found["arguments"]["masks"] == ["layers", "L0H1"]
+    assert {row["name"] for row in found["effects"]} == {"L0", "L1", "L0H1"}
+    row = next(r for r in found["effects"] if (r["name"], r["metric"]) == ("L1", "accuracy"))
+    assert row["absolute"] == pytest.approx(row["value"] - row["base"])
+
+
+@pytest.mark.parametrize("mode", ["zero", "uniform", "mean", "block"])
+@pytest.mark.parametrize("masks", ["halves", "random"])
+def test_every_family_in_every_mode(run, command, tmp_path, mode, masks):
+    ended = run(
+        *command, "--out", tmp_path / "s", "--masks", masks, "--mode", mode, "--draws", "2", "--json"
+    )  # fmt: skip
+    assert ended.status == 0, ended.err
+    found = json.loads(ended.out)
+    assert (found["means"] is not None) == (mode == "mean")
+    folder = SweepFolder.read(tmp_path / "s")
+    assert set(folder.variants["mode"][1:]) == {mode}
+    assert folder.variants["draw"].notna().any()
+
+
+def test_means_come_from_the_discovery_half_or_from_a_reference(run, command, pair_file, tmp_path):
+    discovery = [pair for pair in read_pairs(pair_file) if half_of(pair.query) == "discovery"]
+    reference = tmp_path / "reference.tsv"
+    rows = "".join(f"{pair.query}\t{pair.title}\n" for pair in discovery)
+    reference.write_text("query\ttitle\n" + rows, encoding="utf-8")
+    options = ("--masks", "L0H1", "--mode", "mean", "--json")
+    found = [
+        json.loads(run(*command, "--out", tmp_path / str(n), *options, *more).out)["means"]
+        for n, more in enumerate([(), ("--reference", reference), ("--reference", pair_file)])
+    ]
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_file_of_variants(run, command, tmp_path):
+    mine = tmp_path / "mine.csv"
+    mine.write_text("name,family,mode,heads,draw,seed\na,own,uniform,L0H1 L1H0,,\n")
+    assert run(*command, "--out", tmp_path / "s", "--masks", mine).status == 0
+    table = SweepFolder.read(tmp_path / "s").variants
+    assert table.loc[1, ["name", "family", "mode"]].tolist() == ["a", "own", "uniform"]
+
+
+def test_limit_keeps_whole_queries(run, command, many_pairs, tmp_path):
+    arguments = [many_pairs if part == command[4] else part for part in command]
+    assert run(*arguments, "--out", tmp_path / "s", "--limit", "50").status == 0
+    taken = SweepFolder.read(tmp_path / "s").pairs
+    everything = read_pairs(many_pairs)
+    queries = {pair.query for pair in taken}
+    assert [p.line for p in taken] == [p.line for p in everything if p.query in queries]
+    assert 50 <= len(taken) < len(everything)
+
+
+def test_a_file_without_grades(run, checkpoint_of, tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("query,title\n狗,猫\n狗,追\n猫,狗追\n", encoding="utf-8")
+    ended = run("sweep", "--model", checkpoint_of(), "--pairs", path, "--out", tmp_path / "s")
+    assert ended.status == 0, ended.err
+    assert "unmasked kl 0.000" in ended.out
+
+
+def test_a_killed_sweep_goes_on_to_the_same_bytes(run, command, many_pairs, tmp_path):
+    arguments = [many_pairs if part == command[4] else part for part in command]
+    assert run(*arguments, "--out", tmp_path / "whole").status == 0
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *map(str, arguments), "--out", str(tmp_path / "s")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert json.loads((tmp_path / "s" / ".progress.json").read_text())["batches"] == 2
+    ended = run(*arguments, "--out", tmp_path / "s")
+    assert ended.status == 2 and "--resume" in ended.err
+    ended = run(*arguments, "--out", tmp_path / "s", "--seed", "5", "--resume")
+    assert ended.status == 2 and "begun with another seed" in ended.err
+    assert run(*arguments, "--out", tmp_path / "s", "--resume").status == 0
+    assert contents(tmp_path / "s") == contents(tmp_path / "whole")
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_ctrl_c_says_how_to_go_on(run, command, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SweepWork, "store", interrupted)
+    ended = run(*command, "--out", tmp_path / "s")
+    assert ended.status == 130 and "--resume goes on" in ended.err
+
+
+def test_finished_then_resumed_shows_the_table_again(run, command, tmp_path):
+    first = run(*command, "--out", tmp_path / "s")
+    logits = tmp_path / "s" / "logits.npy"
+    before = logits.stat().st_mtime_ns
+    again = run(*command, "--out", tmp_path / "s", "--resume")
+    assert (again.status, again.out) == (0, first.out)
+    assert logits.stat().st_mtime_ns == before
+    assert np.load(logits).shape == (5, 8, 5)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--masks", "L7H0"], "there is no head L7H0"),
+        (["--masks", "every"], "--masks 'every'"),
+        (["--masks", "gone.csv"], "gone.csv cannot be read"),
+        (["--masks", "single", "--masks", "L0H0"], "two variants are named 'L0H0'"),
+        (["--mode", "off"], "mode 'off': choose from"),
+        (["--limit", "0"], "--limit 0"),
+        (["--masks", "random", "--draws", "0"], "at least one draw"),
+        (["--resamples", "-1"], "-1 resamples"),
+        (["--max-length", "500"], "--max-length 500"),
+        (["--dtype", "int8"], "--dtype 'int8'"),
+        (["--mode", "mean", "--reference", "gone.tsv"], "gone.tsv"),
+        (["--pairs", "gone.tsv"], "gone.tsv"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(run, command, tmp_path, options, said):
+    ended = run(*command, "--out", tmp_path / "s", *options)
+    assert ended.status == 2 and said in ended.err, ended
+    assert "Traceback" not in ended.err and not (tmp_path / "s").exists()
+
+
+def test_a_folder_that_holds_something_else(run, command, tmp_path):
+    for options in ([], ["--resume"], ["--overwrite"]):
+        ended = run(*command, "--out", tmp_path, *options)
+        assert ended.status == 2 and "choose another folder" in ended.err

@@ -1,0 +1,1 @@
+"""A module of the room that is no probe."""

@@ -1,0 +1,165 @@
+"""Findings open the report, and every probe of the run has its section."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qt_bert.errors import RunFolderError
+from qt_bert.report import render
+from qt_bert.results import ProbeResult
+from qt_bert.results.verdicts import settle
+
+Run = Callable[..., Path]
+Result = Callable[..., ProbeResult]
+
+
+def sections(run: Path) -> dict[str, dict[str, Any]]:
+    """The sections of `report.json` by name, in their order."""
+    render(run)
+    data = json.loads((run / "report.json").read_text(encoding="utf-8"))
+    return {section["name"]: section for section in data["sections"]}
+
+
+def table(run: Path, name: str) -> list[dict[str, str]]:
+    """The rows of a table as its CSV has them."""
+    render(run)
+    with open(run / "tables" / f"{name}.csv", encoding="utf-8-sig", newline="") as handle:
+        return list(csv.DictReader(handle))
+
+
+def test_findings_come_first_and_probes_follow_the_evaluation(
+    run_of: Run, result_of: Result
+) -> None:
+    run = run_of(result_of("order", 30), result_of("redundancy", 10))
+    assert list(sections(run)) == [
+        "findings",
+        "evaluation",
+        "probe-redundancy",
+        "probe-order",
+        "model_card",
+        "run",
+    ]
+    page = (run / "report.html").read_text(encoding="utf-8")
+    anchors = re.findall(r'<a href="#([^"]+)"', page)
+    assert anchors == list(sections(run))
+
+
+def test_a_run_without_probes_has_no_findings(run_of: Run) -> None:
+    assert list(sections(run_of())) == ["evaluation", "model_card", "run"]
+
+
+def test_the_findings_table_says_what_a_reader_may_conclude(run_of: Run, result_of: Result) -> None:
+    rows = table(run_of(result_of("redundancy", 10)), "findings")
+    assert [row["verdict_en"] for row in rows] == ["reproduced", "reproduced", "not reproduced"]
+    assert [row["conclusion_en"] for row in rows] == [
+        "The low heads cannot be spared.",
+        "If there is an effect, it is within ± 2 points.",
+        "These data speak against the claim: no part of the interval lies where it says.",
+    ]
+    assert [row["source"] for row in rows] == ["低层损失更大", "'+1 %", "2.3"]
+    assert (rows[0]["value"], rows[0]["value_ci_low"], rows[0]["value_unit_zh"]) == (
+        "18.25",
+        "11.4",
+        "个百分点",
+    )
+
+
+def test_the_tally_counts_claims_alone(run_of: Run, result_of: Result) -> None:
+    body = sections(run_of(result_of("redundancy", 10)))["findings"]["blocks"][0]["body"]
+    assert body["en"] == "3 claims were tested: 2 reproduced, 1 not reproduced, 0 inconclusive."
+    assert body["zh"] == "检验了 3 条说法：复现 2，未复现 1，未定 0。"
+
+
+def with_p(result: ProbeResult, p: float) -> ProbeResult:
+    """`result` with its first finding alone, which has this p-value."""
+    return replace(result, findings=settle([replace(result.findings[0], p=p)]))
+
+
+def test_q_is_over_the_claims_of_all_probes(run_of: Run, result_of: Result) -> None:
+    first = with_p(result_of("order", 30), 0.04)
+    run = run_of(first, with_p(result_of("other", 40), 0.9))
+    assert first.findings[0].verdict == "reproduced"
+    assert [row["verdict_en"] for row in table(run, "findings")] == ["inconclusive"] * 2
+    assert table(run, "order_findings")[0]["q"] == "0.08"
+
+
+def test_a_section_holds_claims_figures_sample_heads_and_settings(
+    run_of: Run, result_of: Result
+) -> None:
+    run = run_of(result_of("redundancy", 10))
+    section = sections(run)["probe-redundancy"]
+    assert section["title"] == {"zh": "冗余 <b>", "en": "Redundancy <b>"}
+    kinds = [block["kind"] for block in section["blocks"]]
+    assert kinds == [
+        "text",
+        "table",
+        "figure",
+        "figure",
+        "text",
+        "table",
+        "table",
+        "table",
+    ]
+    sample = section["blocks"][4]["body"]["en"]
+    assert sample == "Validation: 800 pairs of test.tsv, 160 queries. It can show 2.1 points."
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert page.count('id="figure-redundancy_heads"') == 1
+    assert "冗余 &lt;b&gt;" in page and "冗余 <b>" not in page
+
+
+def test_the_visible_effect_is_half_the_interval(run_of: Run, result_of: Result) -> None:
+    row = table(run_of(result_of("redundancy", 10)), "redundancy_findings")[0]
+    assert float(row["visible"]) == pytest.approx(6.85)
+
+
+def test_what_is_no_claim_has_no_verdict(run_of: Run, result_of: Result) -> None:
+    rows = table(run_of(result_of("redundancy", 10)), "redundancy_findings")
+    assert (rows[3]["claim_en"], rows[3]["verdict_en"], rows[3]["q"]) == (
+        "The same difference under mean contexts",
+        "",
+        "",
+    )
+
+
+def test_every_head_and_setting_stands_in_a_table(run_of: Run, result_of: Result) -> None:
+    run = run_of(result_of("redundancy", 10))
+    heads = table(run, "redundancy_heads")
+    assert len(heads) == 24
+    assert [row["head"] for row in heads if row["selected_en"]] == ["L1H2"]
+    settings = {row["name"]: row["value"] for row in table(run, "redundancy_settings")}
+    assert (settings["draws"], settings["discovery.n_pairs"]) == ("5", "600")
+    assert [row["heads"] for row in table(run, "redundancy_sets")] == ["L1H2 L4H0", ""]
+
+
+def test_figures_of_one_name_keep_apart(run_of: Run, result_of: Result) -> None:
+    run = run_of(result_of("order", 30), result_of("redundancy", 10))
+    page = render(run).read_text(encoding="utf-8")
+    names = re.findall(r'\sid="([^"]+)"', page)
+    assert len(names) == len(set(names))
+
+
+def test_a_result_without_a_title_is_called_by_its_name(run_of: Run, result_of: Result) -> None:
+    run = run_of(result_of("redundancy", 10, title=None, findings=(), heads=(), sets={}))
+    assert sections(run)["probe-redundancy"]["title"]["zh"] == "redundancy"
+    assert "findings" not in sections(run)
+
+
+def test_results_that_no_stage_of_the_run_made_are_left_out(run_of: Run, result_of: Result) -> None:
+    run = run_of(result_of("redundancy", 10))
+    result_of("foreign", 1).write(run / "probes" / "foreign.json")
+    assert "probe-foreign" not in sections(run)
+
+
+def test_a_damaged_result_is_named(run_of: Run, result_of: Result) -> None:
+    run = run_of(result_of("redundancy", 10))
+    (run / "probes" / "redundancy.json").write_text("{", encoding="utf-8")
+    with pytest.raises(RunFolderError, match=r"redundancy\.json"):
+        render(run)

@@ -1,0 +1,35 @@
+"""The hash of the package's sources, and the versions it runs with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from qt_bert.sources import installed_versions, source_hash
+
+
+def test_an_edited_or_renamed_source_changes_the_hash(tmp_path: Path) -> None:
+    hashes = []
+    for number, (name, text) in enumerate(
+        [("a.py", "x = 1\n"), ("a.py", "x = 2\n"), ("b.py", "x = 1\n")]
+    ):
+        package = tmp_path / str(number)
+        package.mkdir()
+        (package / name).write_text(text)
+        hashes.append(source_hash(package))
+    assert len(set(hashes)) == 3
+
+
+def test_other_files_do_not_change_the_hash(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "a.py").write_text("x = 1\n")
+    (tmp_path / "2" / "style.css").write_text("a {}")
+    assert source_hash(tmp_path / "1") == source_hash(tmp_path / "2")
+
+
+def test_versions_are_those_installed() -> None:
+    versions = installed_versions()
+    assert versions["numpy"] == np.__version__
+    assert set(versions) == {"python", "qt-bert", "torch", "transformers", "numpy"}
