@@ -51,7 +51,7 @@ def gradient_importance(
     Raises ArgumentError where the labels do not fit the logits or the pairs, for no pair at all,
     and for a model that is not in float32, whose gradients would be too coarse.
     """
-    if encoder.layers[0].qkv.dtype not in (torch.float32, torch.float64):
+    if encoder.layers[0].dtype not in (torch.float32, torch.float64):
         raise ArgumentError("gradient importance needs a model opened in float32")
     total: FloatArray = np.zeros(())
     pairs = 0
@@ -92,7 +92,8 @@ def _allowed(encoder: Encoder, batch: Batch, label_sets: LabelSets | None) -> to
 def _gate_gradients(encoder: Encoder, batch: Batch, allowed: torch.Tensor | None) -> np.ndarray:
     """∂L/∂ξ [layers, B, heads]; a pair's gates touch its own loss alone, so one sum serves all."""
     gates = [
-        layer.qkv.new_ones(len(batch), layer.heads, requires_grad=True) for layer in encoder.layers
+        layer.query.weight.new_ones(len(batch), layer.heads, requires_grad=True)
+        for layer in encoder.layers
     ]
     loss = _losses(_gated_logits(encoder, batch, gates), allowed).sum()
     gradients = torch.autograd.grad(loss, gates)

@@ -111,15 +111,22 @@ class LayerPass:
         return _project(self.layer, self.hidden, self.rows)
 
     @cached_property
-    def attention(self) -> torch.Tensor:
-        """Attention weights [states, B, heads, rows, L]."""
-        query, key, _ = self.projections
-        return attention(query, key, self.bias)
+    def attended(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Attention weights [states, B, heads, rows, L], and the contexts they give."""
+        if self.rows > 1:
+            query, key, value = self.projections
+            weights = attention(query, key, self.bias)
+            return weights, torch.matmul(weights, value)
+        states = len(self.hidden)
+        bias = None if self.bias is None else self.bias.repeat(states, 1, 1, 1)
+        first = self.layer.attend_first(self.hidden.flatten(0, 1), bias)
+        weights, contexts = (one.unflatten(0, (states, -1)) for one in first)
+        return weights, contexts
 
     @cached_property
     def contexts(self) -> torch.Tensor:
         """The heads' contexts [states, B, heads, rows, width], edited where a branch is alone."""
-        contexts = torch.matmul(self.attention, self.projections[2])
+        contexts = self.attended[1]
         for branch in self.branches:
             edit = branch.change.contexts
             if branch.alone and branch.change.shares_contexts and edit is not None:
@@ -164,7 +171,7 @@ class LayerPass:
 
     def _attention(self, branch: Branch) -> torch.Tensor:
         if branch.change.shares_contexts:
-            return self.attention[branch.state]
+            return self.attended[0][branch.state]
         return self._own_of(branch).attention
 
     def _contexts(self, branch: Branch) -> torch.Tensor:

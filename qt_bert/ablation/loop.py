@@ -28,7 +28,8 @@ from qt_bert.encoder.forward import Encoder, additive_mask
 from qt_bert.errors import ArgumentError
 from qt_bert.progress import Progress, silent
 
-TOKENS = {torch.float32: 512, torch.bfloat16: 2048}
+TOKENS = {torch.bfloat16: 2048}
+OTHERWISE = 1024
 """Tokens computed at once, by dtype: a stack that stays in cache is fastest."""
 
 PLAIN = Change()
@@ -75,7 +76,7 @@ def sweep(
 
 def tokens_at_once(encoder: Encoder) -> int:
     """The token budget for this model's dtype; batches of pairs are best made of as many."""
-    return TOKENS[encoder.layers[0].qkv.dtype]
+    return TOKENS.get(encoder.layers[0].dtype, OTHERWISE)
 
 
 def masked_forward(encoder: Encoder, *parts: Part) -> Callable[[Batch], torch.Tensor]:

@@ -16,49 +16,68 @@ import torch
 from torch.nn import functional as F
 
 from qt_bert.encoder.families import Family
+from qt_bert.encoder.packed import Packed
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One layer's weights; `qkv` stacks the query, key and value projections (each heads × width rows)."""
+    """One layer's weights: `query`, `key` and `value` also stacked in `qkv`, `up` with its activation."""
 
-    qkv: torch.Tensor
-    qkv_bias: torch.Tensor
     heads: int
+    query: Any
+    key: Any
+    value: Any
+    qkv: Packed
     output: Any
+    packed_output: Packed
     output_norm: Any
-    up: Any
-    activation: Callable[[torch.Tensor], torch.Tensor]
-    down: Any
+    up: Callable[[torch.Tensor], torch.Tensor]
+    down: Packed
     down_norm: Any
 
     @property
-    def size(self) -> int:
-        """Width of the query (and key, and value) of all heads together."""
-        return self.qkv.shape[0] // 3
+    def dtype(self) -> torch.dtype:
+        """The number type of the weights."""
+        return self.query.weight.dtype  # type: ignore[no-any-return]
 
     def project(self, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Query, key, value, each [batch, heads, length, width]."""
-        return tuple(
-            self.split(part) for part in F.linear(hidden, self.qkv, self.qkv_bias).chunk(3, -1)
-        )  # type: ignore[return-value]
+        """Query, key, value, each [..., heads, length, width]."""
+        return tuple(self.split(part) for part in self.qkv(hidden).chunk(3, -1))  # type: ignore[return-value]
 
     def project_first(
         self, hidden: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """As `project`, with the query of the first token alone [batch, heads, 1, width]."""
-        size = self.size
-        query = F.linear(hidden[:, :1], self.qkv[:size], self.qkv_bias[:size])
-        key, value = F.linear(hidden, self.qkv[size:], self.qkv_bias[size:]).chunk(2, -1)
-        return self.split(query), self.split(key), self.split(value)
+        """As `project`, with the query of the first token alone [..., heads, 1, width]."""
+        query = self.query(hidden[..., :1, :])
+        return self.split(query), self.split(self.key(hidden)), self.split(self.value(hidden))
+
+    def attend_first(
+        self, hidden: torch.Tensor, bias: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Attention [batch, heads, 1, length] and contexts [batch, heads, 1, width] of the first token.
+
+        q·(W_K x) is (W_Kᵀ q)·x, and Σ α (W_V x) is W_V (Σ α x): no token is projected. The key's
+        bias adds the same to every score of a row, so the softmax does not see it.
+        """
+        query = self.split(self.query(hidden[:, :1]))
+        sought = torch.einsum("bhrw,hws->bhrs", query, self._by_head(self.key.weight)).flatten(1, 2)
+        scores = torch.matmul(sought * query.shape[-1] ** -0.5, hidden.transpose(1, 2))
+        weights = softmax(scores.unflatten(1, (self.heads, 1)), bias)
+        seen = torch.matmul(weights.flatten(1, 2), hidden).unflatten(1, (self.heads, 1))
+        contexts = torch.einsum("bhrs,hws->bhrw", seen, self._by_head(self.value.weight))
+        return weights, contexts + self.value.bias.unflatten(0, (self.heads, 1, -1))
 
     def split(self, tensor: torch.Tensor) -> torch.Tensor:
-        """[batch, length, size] → [batch, heads, length, width]."""
-        return tensor.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        """[..., length, size] → [..., heads, length, width]."""
+        return tensor.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
+
+    def _by_head(self, weight: torch.Tensor) -> torch.Tensor:
+        """[heads × width, size] → [heads, width, size]."""
+        return weight.unflatten(0, (self.heads, -1))
 
     def mix(self, context: torch.Tensor) -> torch.Tensor:
         """W_O over the heads' contexts [..., heads, rows, width], with its bias [..., rows, hidden]."""
-        return self.output(context.transpose(-3, -2).flatten(-2))
+        return self.packed_output(context.transpose(-3, -2).flatten(-2))
 
     def mix_some(self, context: torch.Tensor, heads: Sequence[int]) -> torch.Tensor:
         """The share of some heads in `mix`, without the bias: [..., len(heads), rows, width] → [..., rows, hidden]."""
@@ -68,7 +87,7 @@ class Layer:
     def feed_forward(self, mixed: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
         """From what the heads give, mixed, and the layer's input to its output, all [..., rows, hidden]."""
         attended = self.output_norm(mixed + hidden)
-        return self.down_norm(self.down(self.activation(self.up(attended))) + attended)
+        return self.down_norm(self.down(self.up(attended)) + attended)
 
     def finish(self, context: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
         """From the heads' contexts [batch, heads, rows, width] to the layer's output [batch, rows, hidden]."""
@@ -78,8 +97,8 @@ class Layer:
 class Encoder:
     """A checkpoint's encoder as a list of `Layer`, with its embeddings and its head.
 
-    Built once per model; the weights of query, key and value are copied side by side, all others
-    are shared with the Hugging Face model.
+    Built once per model, with copies of the weights in the layout of the matrix kernel; a change
+    of the model's weights is not seen.
     """
 
     def __init__(self, model: Any, family: Family) -> None:
@@ -110,22 +129,28 @@ class Encoder:
             query, key, value = layer.project(hidden)
             hidden = layer.finish(attend(query, key, value, bias), hidden)
         last = self.layers[-1]
-        query, key, value = last.project_first(hidden)
-        first = last.finish(attend(query, key, value, bias), hidden[:, :1])
-        return self.family.head(self.model, first)
+        _, contexts = last.attend_first(hidden, bias)
+        return self.family.head(self.model, last.finish(contexts, hidden[:, :1]))
 
 
 def attend(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None
 ) -> torch.Tensor:
-    """Contexts [batch, heads, rows, width]: softmax(q·kᵀ/√width + bias)·v."""
+    """Contexts [..., heads, rows, width]: softmax(q·kᵀ/√width + bias)·v."""
     return torch.matmul(attention(query, key, bias), value)
 
 
 def attention(query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     """Attention weights [..., heads, rows, length]: softmax(q·kᵀ/√width + bias)."""
-    scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2))
-    return torch.softmax(scores if bias is None else scores + bias, -1)
+    return softmax(torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2)), bias)
+
+
+def softmax(scores: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """softmax(scores + bias) over the last axis; bfloat16 goes through float32, which is faster too."""
+    masked = scores if bias is None else scores + bias
+    if scores.dtype != torch.bfloat16:
+        return torch.softmax(masked, -1)
+    return torch.softmax(masked, -1, dtype=torch.float32).to(scores.dtype)
 
 
 def additive_mask(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -135,15 +160,25 @@ def additive_mask(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def _layer(module: Any) -> Layer:
     attention = module.attention.self
-    parts = (attention.query, attention.key, attention.value)
+    output, up, activation = module.attention.output, module.intermediate.dense, module.intermediate
     return Layer(
-        qkv=torch.cat([p.weight for p in parts]).detach(),
-        qkv_bias=torch.cat([p.bias for p in parts]).detach(),
         heads=int(attention.num_attention_heads),
-        output=module.attention.output.dense,
-        output_norm=module.attention.output.LayerNorm,
-        up=module.intermediate.dense,
-        activation=module.intermediate.intermediate_act_fn,
-        down=module.output.dense,
+        query=attention.query,
+        key=attention.key,
+        value=attention.value,
+        qkv=Packed((attention.query, attention.key, attention.value)),
+        output=output.dense,
+        packed_output=Packed((output.dense,)),
+        output_norm=output.LayerNorm,
+        up=_activated(up, activation.intermediate_act_fn),
+        down=Packed((module.output.dense,)),
         down_norm=module.output.LayerNorm,
     )
+
+
+def _activated(up: Any, activation: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The wider layer with its activation, in one operator where that is the exact GELU."""
+    if getattr(activation, "act", activation) is F.gelu:
+        return Packed((up,), gelu=True)
+    product = Packed((up,))
+    return lambda tensor: activation(product(tensor))

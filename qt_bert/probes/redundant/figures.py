@@ -51,6 +51,7 @@ def _random_curve(sweep: Sweep, seed: int) -> Curve:
         series=tuple(
             _series(sweep, named("random", mode), MODE_NAMES[mode], seed, dashed=mode != "zero")
             for mode in MODES
+            if named("random", mode) in sweep.by_family
         ),
     )
 

@@ -12,7 +12,7 @@ from qt_bert.ablation.asked import reference_means
 from qt_bert.ablation.effect_metrics import meant_logits
 from qt_bert.ablation.effect_table import EffectRow
 from qt_bert.ablation.effects import Effects
-from qt_bert.ablation.families import MaskOf, halves, layers, random_shares, single
+from qt_bert.ablation.families import SHARES, MaskOf, halves, layers, random_shares, single
 from qt_bert.ablation.folder import SweepFolder
 from qt_bert.ablation.importance import Importance, gradient_importance
 from qt_bert.ablation.loop import tokens_at_once
@@ -29,8 +29,9 @@ from qt_bert.probes.split import reference
 from qt_bert.progress import Progress
 from qt_bert.scoring.bulk import Scorer
 
-QUICK_PAIRS = 128
+QUICK_PAIRS = {"discovery": 40, "validation": 100}
 QUICK_DRAWS, FULL_DRAWS = 5, 20
+QUICK_SHARES = (0.1, 0.2, 0.4, 0.8, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +87,8 @@ def study(context: ProbeContext) -> Study:
     """Run what is not there yet; the sweeps lie in the probe's working folder and resume there."""
     scorer = context.model
     shape = Shape(scorer.checkpoint.layers, scorer.checkpoint.heads)
-    discovery = _sample(context.discovery, context)
-    validation = _sample(context.validation, context)
+    discovery = _sample("discovery", context.discovery, context)
+    validation = _sample("validation", context.validation, context)
     means = reference_means(scorer, _reference_pairs(context) or discovery)
     draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
     variants = _variants(shape, means, draws, context)
@@ -98,8 +99,8 @@ def study(context: ProbeContext) -> Study:
     return Study(shape, done, chosen_on, importance, draws, means)
 
 
-def _sample(pairs: list[Pair], context: ProbeContext) -> list[Pair]:
-    size = context.choose(QUICK_PAIRS, len(pairs))
+def _sample(split: str, pairs: list[Pair], context: ProbeContext) -> list[Pair]:
+    size = context.choose(QUICK_PAIRS[split], len(pairs))
     return sample_queries(pairs, size, context.seed)
 
 
@@ -113,17 +114,18 @@ def _reference_pairs(context: ProbeContext) -> list[Pair]:
 def _variants(
     shape: Shape, means: MeanContexts, draws: int, context: ProbeContext
 ) -> list[Variant]:
-    """Heads give zero; layers and random shares in every mode, single heads so under --full."""
+    """All in mode zero; whole layers in every mode, and under --full random shares and heads, too."""
     zero = _mask("zero", means)
     variants = _every_head(shape, "zero", means) + layers(shape, zero)
     if shape.layers > 1:
         variants += halves(shape, zero, draws, context.seed)
-    variants += random_shares(shape, zero, draws, context.seed)
+    shares = context.choose(QUICK_SHARES, SHARES)
+    variants += random_shares(shape, zero, draws, context.seed, shares)
     for mode in MODES[1:]:
-        others = layers(shape, _mask(mode, means))
-        others += random_shares(shape, _mask(mode, means), draws, context.seed)
+        mask = _mask(mode, means)
+        others = layers(shape, mask)
         if context.full:
-            others += single(shape, _mask(mode, means))
+            others += random_shares(shape, mask, draws, context.seed) + single(shape, mask)
         variants += [in_mode(variant, mode) for variant in others]
     return variants
 
