@@ -108,15 +108,20 @@ class Scorer:
         return out
 
     def batches(
-        self, pairs: Sequence[tuple[str, str]], budget: int, window: int = WINDOW
+        self,
+        pairs: Sequence[tuple[str, str]],
+        budget: int,
+        window: int = WINDOW,
+        *,
+        offsets: bool = False,
     ) -> Iterator[Batch]:
         """(query, title) pairs as batches of at most `budget` tokens, `window` pairs at a time.
 
-        Within a window the longest come first; `rows` are places in `pairs`. What has to be cut is
-        counted.
+        Within a window the longest come first; `rows` are places in `pairs`. `offsets` asks for the
+        spans of tokens. What has to be cut is counted.
         """
         for start in range(0, len(pairs), window):
-            encoded = self.tokenizer.encode(pairs[start : start + window], offsets=False)
+            encoded = self.tokenizer.encode(pairs[start : start + window], offsets=offsets)
             self._count(encoded)
             for batch in batches_of(encoded, budget, pad=self.pad):
                 yield replace(batch, rows=batch.rows + start)

@@ -1,0 +1,1 @@
+"""What the probes of heads' functions share: streamed passes, naming, controls, claims."""

@@ -1,0 +1,51 @@
+"""Characters of a pair's tokens: which token stands for which single character of which text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from qt_bert.pairs.tokenise import QUERY, TITLE, EncodedPair
+
+_HAN = re.compile(
+    "[\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f\U00030000-\U000323af]"
+)
+"""Ideographs, as Unicode's blocks list them."""
+
+
+class Character(NamedTuple):
+    """A token that stands for one character: its place among the tokens and in its text."""
+
+    token: int
+    place: int
+    text: str
+
+
+def is_han(character: str) -> bool:
+    """Whether it is a Chinese character."""
+    return _HAN.fullmatch(character) is not None
+
+
+def characters_of(
+    encoded: EncodedPair, query: str, title: str, side: int, *, han: bool = True
+) -> list[Character]:
+    """The tokens of one side (QUERY or TITLE) that stand for a single character, in text order.
+
+    With `han`, Chinese characters alone. The pair must have been encoded with offsets.
+    """
+    text = query if side == QUERY else title
+    found = []
+    for token, (owner, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
+        if owner == side and end == start + 1 and (not han or is_han(text[start])):
+            found.append(Character(token, start, text[start]))
+    return found
+
+
+def coverage(texts: Sequence[str], seen: int) -> float:
+    """`seen` as a share of the Chinese characters of `texts`; 1 where they have none."""
+    total = sum(is_han(character) for text in texts for character in text)
+    return seen / total if total else 1.0
+
+
+__all__ = ["QUERY", "TITLE", "Character", "characters_of", "coverage", "is_han"]

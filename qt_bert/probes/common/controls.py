@@ -1,0 +1,109 @@
+"""Targeted heads against random ones: as many in the same layers, as many anywhere, or as loud ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from qt_bert.ablation.families import MaskOf, layer_matched, random_sets
+from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.variant import Part, Variant
+from qt_bert.encoder.heads import Head, Shape
+from qt_bert.errors import ArgumentError
+from qt_bert.evaluation.arrays import FloatArray
+
+NEAREST = 8
+"""A head's loudness-matched control is drawn among so many heads of the nearest norm."""
+
+
+def zeroed(heads: Iterable[Head]) -> Part:
+    """Heads left out as the article does it."""
+    return HeadMask(tuple(heads))
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A target set and its controls, as variants of one sweep.
+
+    `matched` has as many heads in each layer, outside the target; `free` as many anywhere; `loud`,
+    where norms were given, heads of the nearest mean norm. A control that cannot be drawn (too few
+    heads outside) is empty, and nothing is claimed against it.
+    """
+
+    target: Variant
+    matched: tuple[Variant, ...] = ()
+    free: tuple[Variant, ...] = ()
+    loud: tuple[Variant, ...] = ()
+
+    @property
+    def variants(self) -> list[Variant]:
+        """All of them, the target first."""
+        return [self.target, *self.matched, *self.free, *self.loud]
+
+
+def contest(
+    name: str,
+    heads: Sequence[Head],
+    shape: Shape,
+    *,
+    matched: int,
+    free: int,
+    seed: int,
+    within: Iterable[Head] | None = None,
+    norms: FloatArray | None = None,
+    mask: MaskOf = zeroed,
+) -> Contest:
+    """The variants for `heads`, called `name`, with so many draws of each control.
+
+    `within` limits the matched draws; `norms` [layers, heads] adds as many loudness-matched ones.
+    """
+    target = Variant(name, (mask(heads),), "target")
+    try:
+        drawn = (
+            layer_matched(shape, mask, heads, matched, seed, within, f"{name}:") if matched else []
+        )
+    except ArgumentError:  # a layer has too few heads outside the set
+        drawn = []
+    loud = [] if norms is None else _loud(name, heads, norms, matched, seed, mask)
+    anywhere = random_sets(shape, mask, len(heads), free, seed) if free else []
+    return Contest(
+        target,
+        tuple(drawn),
+        tuple(replace(one, name=f"{name}:{one.name}", family="free") for one in anywhere),
+        tuple(loud),
+    )
+
+
+def rank_p(value: float, controls: FloatArray, *, below: bool = True) -> float | None:
+    """(1 + random sets at least as extreme) / (1 + draws); None without a control or a value."""
+    known = controls[np.isfinite(controls)]
+    if not known.size or not np.isfinite(value):
+        return None
+    extreme = known <= value if below else known >= value
+    return float((1 + extreme.sum()) / (1 + known.size))
+
+
+def _loud(
+    name: str, heads: Sequence[Head], norms: FloatArray, draws: int, seed: int, mask: MaskOf
+) -> list[Variant]:
+    """Sets of heads outside `heads`, each drawn among those nearest to one of them in log norm."""
+    target, logs = set(heads), np.log(np.maximum(norms, 1e-12))
+    others = [Head(*place) for place in np.ndindex(*norms.shape) if Head(*place) not in target]
+    if len(others) < len(target):
+        return []
+    variants = []
+    for draw in range(draws):
+        rng = np.random.default_rng([seed, draw])
+        taken: set[Head] = set()
+        for head in heads:
+            left = [one for one in others if one not in taken]
+            left.sort(key=_nearness(logs, head))
+            taken.add(left[int(rng.integers(min(NEAREST, len(left))))])
+        variants.append(Variant(f"{name}:loud#{draw:02d}", (mask(taken),), "loud", draw, seed))
+    return variants
+
+
+def _nearness(logs: FloatArray, head: Head) -> Callable[[Head], float]:
+    return lambda one: abs(float(logs[one] - logs[head]))
