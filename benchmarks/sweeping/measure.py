@@ -20,7 +20,7 @@ from qt_bert.encoder import open_checkpoint
 from qt_bert.pairs.tokenise import EncodedPair
 from qt_bert.scoring.bulk import Scorer
 from sweeping.ours import OurSweep, Texts, sweep_all
-from sweeping.plain import KERNEL, forward_all, plain_batches, plain_logits
+from sweeping.plain import KERNEL, forward, forward_all, plain_batches, plain_logits, zeroed
 
 OURS, BFLOAT16 = "ours", "ours in bfloat16"
 PLAIN = {"file order": False, "by length": True}
@@ -119,7 +119,8 @@ class _PlainLoops:
 
     def warm_up(self) -> None:
         for batches in self.batches.values():
-            plain_logits(self.checkpoint, batches[:2], self.masks[:1])
+            with zeroed(self.checkpoint, self.masks[0]):
+                forward(self.checkpoint, batches[0])
 
 
 def _interleaved(
