@@ -76,6 +76,6 @@ def forward_all(folder: Path, texts: list[tuple[str, str]], max_length: int) -> 
     """Open a model and run it once over the pairs: what our memory is compared with."""
     checkpoint = open_checkpoint(folder, attention=KERNEL)
     encoded = checkpoint.pair_tokenizer(max_length).encode(texts, offsets=False)
-    pad = int(checkpoint.model.config.pad_token_id or 0)
+    pad = checkpoint.pad
     for batch in plain_batches(encoded, pad=pad, by_length=False):
         forward(checkpoint, batch)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from qt_bert.encoder import ModelLabels
 
 SWAPS_PER_VARIANT = 40
+REFINED = 20
 VARIANTS_AT_ONCE = 32
 KEPT_WEIGHTS = 10_000_000
 
@@ -149,7 +150,8 @@ class Effects:
 
         The masked and the unmasked prediction of whole queries are swapped at random, with the
         same swaps for every variant: `draws` times, or 40 times the size of the family if that is
-        more, so that a single true effect can still reach q < 0.05.
+        more, so that a single true effect can still reach q < 0.05. Variants that no swap comes near
+        are tested again with 20 times as many, lest the number of swaps decide later verdicts.
         Raises ArgumentError for a metric that `evaluation.METRICS` does not have.
         """
         if metric not in METRICS:
@@ -157,17 +159,22 @@ class Effects:
         if not self.draws or not is_defined(metric, self._unmasked):
             return [None] * len(variants)
         draws = max(self.draws, SWAPS_PER_VARIANT * len(variants))
-        blocks = [
-            self._p_values(variants[start : start + VARIANTS_AT_ONCE], metric, draws)
-            for start in range(0, len(variants), VARIANTS_AT_ONCE)
-        ]
-        return [None if np.isnan(p) else float(p) for block in blocks for p in block]
+        found = self._p_values(variants, metric, draws)
+        least = np.flatnonzero(found <= 1 / (1 + draws))
+        if least.size:
+            again = [variants[int(place)] for place in least]
+            found[least] = self._p_values(again, metric, REFINED * draws)
+        return [None if np.isnan(p) else float(p) for p in found]
 
     def _p_values(self, variants: Sequence[int], metric: str, draws: int) -> FloatArray:
-        masked = [known(self._outputs(variant).judgements) for variant in variants]
         unmasked = known(self._unmasked.judgements)
-        found = swap_p_values(unmasked, masked, [METRICS[metric]], draws=draws, seed=self.seed)
-        return found[:, 0]
+        blocks = []
+        for start in range(0, len(variants), VARIANTS_AT_ONCE):
+            some = variants[start : start + VARIANTS_AT_ONCE]
+            masked = [known(self._outputs(variant).judgements) for variant in some]
+            found = swap_p_values(unmasked, masked, [METRICS[metric]], draws=draws, seed=self.seed)
+            blocks.append(found[:, 0])
+        return np.concatenate(blocks) if blocks else np.empty(0)
 
     def _estimators(self, variant: int, metrics: Sequence[str]) -> list[Estimator]:
         outputs = self._outputs(variant)

@@ -10,6 +10,7 @@ a draw.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -144,7 +145,7 @@ def keep_only(
 def named_set(shape: Shape, mask: MaskOf, text: str, name: str | None = None) -> list[Variant]:
     """The heads in `text`, as in 'L2H1 L3H7', together: `L2H1+L3H7`, family `set`.
 
-    More than six heads are cut short and counted: `L0H0+L0H1+L0H2+L0H3+L0H4+L0H5+2more`. Raises
+    More than six heads are cut short and counted: `L0H0+L0H1+L0H2+L0H3+L0H4+L0H5+2more.497c39`. Raises
     ArgumentError for no heads, or heads that the model lacks.
     """
     heads = parse_heads(text, shape)
@@ -236,9 +237,13 @@ def _percent(share: float) -> str:
 
 
 def _joined(heads: Iterable[Head]) -> str:
+    """`L2H1+L3H7`; of many heads the first, how many more, and a few digits that tell them apart."""
     listed = [str(head) for head in sorted(heads)]
     rest = len(listed) - _NAMED_HEADS
-    return "+".join(listed[:_NAMED_HEADS] + ([f"{rest}more"] if rest > 0 else []))
+    if rest <= 0:
+        return "+".join(listed)
+    mark = hashlib.sha256(" ".join(listed).encode()).hexdigest()[:6]
+    return "+".join([*listed[:_NAMED_HEADS], f"{rest}more.{mark}"])
 
 
 def _layer_names(numbers: Sequence[int]) -> str:

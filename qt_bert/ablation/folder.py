@@ -115,7 +115,11 @@ class SweepFolder:
         ):
             if rows != wanted:
                 raise RunFolderError(f"{path / name}: {rows} rows, not {wanted}; {ANEW}")
-        return cls(path, record, logits, variants, pairs, read_effects(path / EFFECTS))
+        effects = read_effects(path / EFFECTS)
+        if {row.name for row in effects} - set(variants["name"]):
+            raise RunFolderError(f"{path / EFFECTS}: has variants that {VARIANTS} lacks; {ANEW}")
+        _check_means(path, record)
+        return cls(path, record, logits, variants, pairs, effects)
 
     def row(self, name: str) -> int:
         """The place of the variant called `name`. Raises RunFolderError for an unknown one."""
@@ -123,6 +127,14 @@ class SweepFolder:
         if not len(places):
             raise RunFolderError(f"{self.path}: no variant is named {name!r}")
         return int(places[0])
+
+
+def _check_means(path: Path, record: SweepRecord) -> None:
+    if record.means is not None:
+        from qt_bert.ablation.means import read_means
+
+        if read_means(path / MEANS).sha256 != record.means:
+            raise RunFolderError(f"{path / MEANS}: not the mean contexts of this sweep; {ANEW}")
 
 
 def _read_variant_table(path: Path) -> pd.DataFrame:

@@ -36,6 +36,7 @@ BATCH_TOKENS = 512
 
 def run_guards(
     checkpoint: Checkpoint,
+    encoder: Encoder,
     variants: Sequence[Variant],
     encoded: Sequence[EncodedPair],
     *,
@@ -43,21 +44,24 @@ def run_guards(
 ) -> dict[str, Any]:
     """Check the masked loop on this model, these variants and eight of these pairs.
 
+    `encoder` is the one that the run uses; it stands against the Hugging Face model of `checkpoint`.
+    A bfloat16 run is checked in float32, on an encoder opened for it.
+
     Differences are the largest |difference| / max(1, |logit|). The bound is 1e-5, or four times
     the float32 model's distance to itself in float64, whichever is larger. Returns the figures
     for `run.json`. Raises GuardError naming the guard, the figure and the bound.
     """
-    exact = _in_float32(checkpoint)
+    exact, encoder = _in_float32(checkpoint, encoder)
     batches = list(
         batches_of(
             eight_of(encoded),
             BATCH_TOKENS,
-            pad=int(exact.model.config.pad_token_id or 0),
+            pad=exact.pad,
             device=exact.model.device,
         )
     )
     tested = [NONE, *some_of_each(variants, VARIANTS, seed)]
-    got = _swept(exact, batches, tested)
+    got = _swept(encoder, batches, tested)
     want = _hooked(exact, batches, tested)
     differences = [distance(a, b) for a, b in zip(got, want, strict=True)]
     bound = TOLERANCE
@@ -68,7 +72,7 @@ def run_guards(
         "bound": bound,
         "unmasked": differences[0],
         "variants": {v.name: d for v, d in zip(tested[1:], differences[1:], strict=True)},
-        "layers_off": _layers_off(exact, batches),
+        "layers_off": _layers_off(encoder, batches),
     }
     _must_agree(figures, bound)
     return figures
@@ -119,16 +123,14 @@ def _must_agree(figures: dict[str, Any], bound: float) -> None:
             )
 
 
-def _in_float32(checkpoint: Checkpoint) -> Checkpoint:
+def _in_float32(checkpoint: Checkpoint, encoder: Encoder) -> tuple[Checkpoint, Encoder]:
     if checkpoint.dtype == "float32":
-        return checkpoint
-    return open_checkpoint(checkpoint.folder)
+        return checkpoint, encoder
+    exact = open_checkpoint(checkpoint.folder)
+    return exact, Encoder(exact.model, exact.family)
 
 
-def _swept(
-    checkpoint: Checkpoint, batches: Sequence[Batch], variants: Sequence[Variant]
-) -> np.ndarray:
-    encoder = Encoder(checkpoint.model, checkpoint.family)
+def _swept(encoder: Encoder, batches: Sequence[Batch], variants: Sequence[Variant]) -> np.ndarray:
     return np.concatenate([s.logits for s in sweep(encoder, batches, variants)], axis=1)
 
 
@@ -151,42 +153,39 @@ def _rounding(checkpoint: Checkpoint, batches: Sequence[Batch], logits: np.ndarr
     return distance(logits.astype(np.float64), exact)
 
 
-def _layers_off(checkpoint: Checkpoint, batches: Sequence[Batch]) -> dict[str, float | None]:
+def _layers_off(encoder: Encoder, batches: Sequence[Batch]) -> dict[str, float | None]:
     """How far each layer's absence moves the logits; None for a layer without live heads."""
-    heads = range(checkpoint.heads)
+    heads = range(encoder.layers[0].heads)
     off = [
         Variant(f"L{n}", (HeadMask(tuple(Head(n, head) for head in heads)),))
-        for n in range(checkpoint.layers)
+        for n in range(len(encoder.layers))
     ]
-    logits = _swept(checkpoint, batches, [NONE, *off])
-    live = _live_layers(checkpoint, batches)
+    logits = _swept(encoder, batches, [NONE, *off])
     return {
         variant.name: distance(logits[0], one) if alive else None
-        for variant, one, alive in zip(off, logits[1:], live, strict=True)
+        for variant, one, alive in zip(off, logits[1:], _live_layers(encoder, batches), strict=True)
     }
 
 
-def _live_layers(checkpoint: Checkpoint, batches: Sequence[Batch]) -> list[bool]:
+def _live_layers(encoder: Encoder, batches: Sequence[Batch]) -> list[bool]:
     """Whether a layer's heads add anything to speak of to the tokens they write to."""
-    encoder = Encoder(checkpoint.model, checkpoint.family)
+    last = len(encoder.layers) - 1
+
+    def largest(vectors: torch.Tensor, view: View) -> torch.Tensor:
+        """The largest norm over the tokens that are read later on [B]: in the last layer the first."""
+        read = view.batch.real.clone()
+        read[:, 1:] &= view.layer < last
+        return (vectors.norm(dim=-1) * read).amax(1)
 
     def written(view: View) -> torch.Tensor:
         layer = encoder.layers[view.layer]
-        return _largest(layer.mix(view.values) - layer.output.bias, view)
+        return largest(layer.mix(view.values) - layer.output.bias, view)
 
-    def held(view: View) -> torch.Tensor:
-        return _largest(view.values, view)
-
-    layers = tuple(range(checkpoint.layers))
+    layers = tuple(range(last + 1))
     reductions = [
         Reduction("written", "contexts", layers, written),
-        Reduction("held", "hidden", layers, held),
+        Reduction("held", "hidden", layers, lambda view: largest(view.values, view)),
     ]
     found = [swept.reduced for swept in sweep(encoder, batches, [NONE], reductions)]
     share = np.concatenate([one["written"][0] / one["held"][0] for one in found])
     return [bool(one > LIVE) for one in share.max(0)]
-
-
-def _largest(vectors: torch.Tensor, view: View) -> torch.Tensor:
-    """The largest norm over a pair's real tokens [B]."""
-    return (vectors.norm(dim=-1) * view.batch.real).amax(1)

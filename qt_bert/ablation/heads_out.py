@@ -25,7 +25,7 @@ def leave_heads_out(scorer: Scorer, heads: str, mode: str, reference: Sequence[P
     part = parts_with(lambda: reference_means(scorer, reference))(mode, named)
     means = part.means if isinstance(part, HeadMask) else None
     encoded = scorer.tokenizer.encode([(p.query, p.title) for p in reference], offsets=False)
-    guards = run_guards(checkpoint, [Variant("heads out", (part,))], encoded)
+    guards = run_guards(checkpoint, scorer.encoder, [Variant("heads out", (part,))], encoded)
     return scorer.without(
         LeftOut(
             heads=spell(named),

@@ -116,6 +116,8 @@ class LayerPass:
         if self.rows > 1:
             query, key, value = self.projections
             weights = attention(query, key, self.bias)
+            if all(_is_done_with_projections(branch.change) for branch in self.branches):
+                del self.projections  # this object lives until all layers above are done
             return weights, torch.matmul(weights, value)
         states = len(self.hidden)
         bias = None if self.bias is None else self.bias.repeat(states, 1, 1, 1)
@@ -140,15 +142,15 @@ class LayerPass:
 
     def _mixed(self, branch: Branch) -> torch.Tensor | None:
         """What the heads of a branch give [B, rows or 1, size]; None: what its state's `mixed` has."""
-        change = branch.change
+        change, edit = branch.change, branch.change.contexts
+        if edit is not None and not change.mixes(self.layer.heads):
+            return self._through(edit, self._site(branch.state, change.weights))
         if not change.shares_contexts:
             own = self._own_of(branch)
             return own.layer.mix(own.contexts)
-        if change.contexts is None:
+        if edit is None or branch.alone:
             return None
-        if not change.mixes(self.layer.heads):
-            return self._through(change.contexts, self._site(branch.state))
-        return None if branch.alone else self._replaced(branch.state, change.contexts)
+        return self._replaced(branch.state, edit)
 
     def _replaced(self, state: int, edit: ContextEdit) -> torch.Tensor:
         """W_O is linear: the edited heads' part is taken off, or the part of those kept is made."""
@@ -166,8 +168,8 @@ class LayerPass:
     def _through(self, edit: ContextEdit, site: Site) -> torch.Tensor:
         """W_O over an edit of all heads that is constant: the same for every row [B or 1, 1, size]."""
         new = edit.contexts(site)
-        bias = self.layer.output.bias.expand(len(self.batch), 1, -1)
-        return bias if new is None else bias + self.layer.mix_some(new, edit.heads)
+        bias = site.layer.output.bias.expand(len(self.batch), 1, -1)
+        return bias if new is None else bias + site.layer.mix_some(new, edit.heads)
 
     def _attention(self, branch: Branch) -> torch.Tensor:
         if branch.change.shares_contexts:
@@ -194,12 +196,12 @@ class LayerPass:
         change = branch.change
         site = self._site(branch.state, change.weights)
         if change.projections is not None:
-            projected = change.projections.projections(site)
-            site = site.with_projections(projected)
+            site = site.with_projections(change.projections.projections(site))
         if change.attention is not None:
             added = change.attention.bias(site)
             site = site.with_bias(added if site.bias is None else site.bias + added)
-        query, key, value = site.project()
+        query, key, value = projected = site.project()
+        site = site.with_projections(projected)
         bias = None if site.bias is None else site.bias[:, :, : self.rows]
         weights = attention(query, key, bias)
         contexts = torch.matmul(weights, value)
@@ -224,6 +226,12 @@ class _Own:
     layer: Layer
     attention: torch.Tensor
     contexts: torch.Tensor
+
+
+def _is_done_with_projections(change: Change) -> bool:
+    """Whether a change asks for nothing of the projections but the contexts made of them."""
+    edit = change.contexts
+    return change.shares_contexts and not (edit is not None and edit.mixes)
 
 
 def _project(layer: Layer, hidden: torch.Tensor, rows: int) -> Projections:

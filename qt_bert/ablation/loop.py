@@ -25,6 +25,7 @@ from qt_bert.ablation.reduction import Reduction, check_reductions
 from qt_bert.ablation.variant import NONE, Part, Variant
 from qt_bert.encoder.batches import Batch
 from qt_bert.encoder.forward import Encoder, additive_mask
+from qt_bert.encoder.heads import Shape, checked_heads
 from qt_bert.errors import ArgumentError
 from qt_bert.progress import Progress, silent
 
@@ -63,7 +64,7 @@ def sweep(
     memory grows with it and with the number of variants times the pairs of a batch, not with the
     number of batches. `shown` counts variants × pairs. The unmasked pass is the variant `none`.
 
-    Raises ArgumentError for a reduction or a variant of layers that the model does not have.
+    Raises ArgumentError for a reduction or a variant of layers or heads that the model does not have.
     """
     check_reductions(reductions, len(encoder.layers))
     plan = _Plan.of(encoder, variants, reductions)
@@ -106,6 +107,9 @@ class _Plan:
         cls, encoder: Encoder, variants: Sequence[Variant], reductions: Sequence[Reduction]
     ) -> _Plan:
         layers = range(len(encoder.layers))
+        shape = Shape(len(layers), encoder.layers[0].heads)
+        for variant in variants:
+            checked_heads(variant.heads, shape)
         changes = [_in_order(variant, len(layers)) for variant in variants]
         mixing = [[n for n in layers if one[n].mixes(encoder.layers[n].heads)] for one in changes]
         wanted: dict[int, list[tuple[Reduction, int]]] = {}
@@ -170,7 +174,7 @@ class _Pass:
             branches,
             every_row=number in self.plan.every_row,
         )
-        for chunk in self._chunks(branches, hidden.shape[2]):
+        for chunk in self._chunks(number, branches, hidden.shape[2]):
             output = layer.finish(chunk)
             for reduction, place in self.plan.reductions.get(number, ()):
                 store = self._store_reduced(reduction, place)
@@ -200,13 +204,14 @@ class _Pass:
             ]
         return branches
 
-    def _chunks(self, branches: list[Branch], length: int) -> Iterator[list[Branch]]:
+    def _chunks(self, number: int, branches: list[Branch], length: int) -> Iterator[list[Branch]]:
         """Branches that go on together: alike in rows and weights, and within the token budget."""
         alike: dict[tuple[bool, int], list[Branch]] = {}
         for branch in branches:
             alike.setdefault((branch.full, id(branch.change.weights)), []).append(branch)
         for (full, _), members in alike.items():
-            most = max(1, self.budget // (len(self.batch) * (length if full else 1)))
+            rows = length if full or number in self.plan.every_row else 1
+            most = max(1, self.budget // (len(self.batch) * rows))
             parts = -(-len(members) // most)
             for part in range(parts):
                 yield members[part * len(members) // parts : (part + 1) * len(members) // parts]

@@ -104,10 +104,10 @@ def uniform_contexts(site: Site, heads: tuple[int, ...]) -> torch.Tensor:
     if site.bias is None:
         return value.mean(2, keepdim=True)
     # Of the additive mask alone the softmax is the same weight for every token that may be seen.
-    weights = torch.softmax(site.bias.float(), -1).to(value)
+    weights = torch.softmax(site.bias.float(), -1)
     if weights.shape[1] > 1:
         weights = weights[:, list(heads)]
-    return torch.matmul(weights[:, :, : site.rows], value)
+    return torch.matmul(weights[:, :, : site.rows], value.float()).to(value)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Cut:
             cut = torch.zeros(site.layer.heads, dtype=torch.bool, device=hidden.device)
             cut[list(self.heads)] = True
             hidden = hidden & cut[:, None, None]
-        lowest = torch.finfo(site.hidden.dtype).min / 2  # two of them still add up to a number
+        lowest = torch.finfo(site.hidden.dtype).min / 2  # with that of padding still a number
         return torch.zeros_like(hidden, dtype=site.hidden.dtype).masked_fill(hidden, lowest)
 
 

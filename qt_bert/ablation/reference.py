@@ -55,9 +55,9 @@ class PlainModel:
     @torch.no_grad()
     def logits(self, batch: Batch, variant: Variant) -> torch.Tensor:
         """Logits [B, labels] of one variant; no hook is left behind."""
-        for part in variant.parts:
-            part.install(self)
         try:
+            for part in variant.parts:
+                part.install(self)
             with self._hooked(batch):
                 return self.model(
                     input_ids=batch.input_ids,

@@ -159,10 +159,13 @@ class _Job:
             "resamples": str(self.resamples),
             "seed": str(self.seed),
             "source": source_hash(),
+            "versions": repr(sorted(installed_versions().items())),
         }
 
     def check(self) -> None:
         """Raise ArgumentError at once for what would fail after the sweep."""
+        if self.seed < 0:
+            raise ArgumentError(f"--seed {self.seed}: give 0 or more")
         if self.scorer.left_out:
             raise ArgumentError("a sweep takes the whole model, not one that leaves heads out")
         if len(self.variants) == 1:
@@ -185,7 +188,13 @@ class _Job:
             arguments=dict(arguments),
             shape=self.shape,
             means=None if means is None else means.sha256,
-            guards=run_guards(checkpoint, self.variants, self._guard_pairs(), seed=self.seed),
+            guards=run_guards(
+                checkpoint,
+                self.scorer.encoder,
+                self.variants,
+                self._guard_pairs(),
+                seed=self.seed,
+            ),
         )
 
     def _guard_pairs(self) -> list[EncodedPair]:

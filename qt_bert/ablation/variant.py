@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -45,7 +45,7 @@ class Variant:
     parts: tuple[Part, ...] = ()
     family: str = ""
     draw: int | None = None
-    seed: int | None = field(default=None)
+    seed: int | None = None
 
     @cached_property
     def changes(self) -> Mapping[int, Change]:
@@ -83,10 +83,14 @@ def _both(one: Change, other: Change, name: str, layer: int) -> Change:
 
 
 def with_plain(variants: Sequence[Variant]) -> list[Variant]:
-    """`variants` with `none` first. Raises ArgumentError where two have one name."""
-    listed = [NONE, *(variant for variant in variants if variant.parts)]
+    """`variants` with `none` first. Raises ArgumentError for two of one name, or one without parts."""
+    listed = [NONE, *(variant for variant in variants if variant != NONE)]
     names: set[str] = set()
     for variant in listed:
+        if not variant.parts and variant is not NONE:
+            raise ArgumentError(
+                f"variant {variant.name!r} changes nothing; the plain model is `none`"
+            )
         if variant.name in names:
             raise ArgumentError(f"two variants are named {variant.name!r}")
         names.add(variant.name)

@@ -39,6 +39,25 @@ MARK = ".progress.json"
 Standing = Literal["new", "begun", "finished"]
 
 
+def check_flags(path: Path, *, resume: bool = False, overwrite: bool = False) -> SweepRecord | None:
+    """The sweep in `path` to go on with; None where one is to begin. Nothing is touched.
+
+    Raises RunFolderError for a sweep and neither flag, and for anything but a sweep.
+    """
+    if is_vacant(path):
+        return None
+    record = read_record(path)
+    if resume and not overwrite:
+        return record
+    if overwrite:
+        return None
+    state = "a finished sweep" if record.complete else "an unfinished sweep"
+    raise RunFolderError(
+        f"{path} holds {state}; add --resume to go on with it, --overwrite to start anew, or "
+        "choose another folder"
+    )
+
+
 def judge_folder(
     path: Path, key: Mapping[str, str], *, resume: bool = False, overwrite: bool = False
 ) -> Standing:
@@ -48,17 +67,9 @@ def judge_folder(
     Raises RunFolderError where the flags do not fit what lies there: a sweep and neither flag; a
     sweep of another key under `resume`; anything but a sweep, whatever the flags.
     """
-    if is_vacant(path):
+    record = check_flags(path, resume=resume, overwrite=overwrite)
+    if record is None:
         return "new"
-    record = read_record(path)
-    if overwrite:
-        return "new"
-    if not resume:
-        state = "a finished sweep" if record.complete else "an unfinished sweep"
-        raise RunFolderError(
-            f"{path} holds {state}; add --resume to go on with it, --overwrite to start anew, or "
-            "choose another folder"
-        )
     if other := differing(record.key, key):
         named = ", ".join("version of this program" if n == "source" else n for n in other)
         raise RunFolderError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,9 +14,16 @@ from qt_bert.cli import app, opening, options
 from qt_bert.cli.show import left_out, table
 
 if TYPE_CHECKING:
+    from qt_bert.ablation.explain_heads import HeadEffect
+    from qt_bert.scoring.bulk import Scorer
     from qt_bert.scoring.explain import Explanation
 
-BAR = 24
+BAR, CHANGE_BAR = 24, 12
+HEADS_SHOWN = 10
+NO_SHARES = (
+    "Each head is left out alone. These are effects of its absence, not shares that add up to the "
+    "grade: heads stand in for each other."
+)
 
 
 @app.command(rich_help_panel=options.SCORING)
@@ -37,7 +45,7 @@ def explain(
     reference: options.Reference = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """One pair's grades, and the effect of leaving out each term of query and title."""
+    """One pair's grades, and the effect of leaving out each term of query and title, and each head."""
     from qt_bert.errors import ArgumentError
     from qt_bert.pairs import segmenter as make_segmenter
 
@@ -55,23 +63,30 @@ def explain(
         heads_out=without,
     )
     found = explain_pair(query, title, scorer, cut)
+    heads = None if scorer.left_out else _heads_of(query, title, scorer)
     opening.tell_truncation(scorer)
-    typer.echo(_as_json(found) if as_json else _as_text(found))
+    typer.echo(_as_json(found, heads) if as_json else _as_text(found, heads))
 
 
-def _as_json(found: Explanation) -> str:
+def _heads_of(query: str, title: str, scorer: Scorer) -> list[HeadEffect]:
+    from qt_bert.ablation.explain_heads import explain_heads
+
+    return explain_heads(query, title, scorer)
+
+
+def _as_json(found: Explanation, heads: list[HeadEffect] | None) -> str:
     columns = {name: values[0] for name, values in found.outputs.columns().items()}
     outputs = {k: v if isinstance(v, str) else float(str(v)) for k, v in columns.items()}
     terms = [asdict(term) for term in found.terms]
     shown = {"query": found.query, "title": found.title, **outputs, "terms": terms}
+    shown["heads"] = None if heads is None else [asdict(head) for head in heads]
     if found.left_out:
         shown |= found.left_out.describe() | {"guards": dict(found.left_out.guards)}
     return json.dumps(shown, ensure_ascii=False)
 
 
-def _as_text(found: Explanation) -> str:
+def _as_text(found: Explanation, heads: list[HeadEffect] | None) -> str:
     out = found.outputs
-    rows: list[tuple[str, ...]]
     lines = [f"query  {found.query}", f"title  {found.title}", ""]
     if found.left_out:
         lines.insert(2, left_out(found.left_out.describe()).strip())
@@ -88,10 +103,21 @@ def _as_text(found: Explanation) -> str:
         predicted = (out.predicted or [""])[0]
         lines += ["", f"predicted {predicted}, {unit} {found.score:.2f}"]
     if found.terms:
-        longest = max(abs(term.change) for term in found.terms) or 1.0
-        rows = [("without", "in", unit, "change", "")]
-        for term in found.terms:
-            bar = ("+" if term.change > 0 else "−") * round(abs(term.change) / longest * 12)
-            rows.append((term.term, term.side, f"{term.score:.2f}", f"{term.change:+.2f}", bar))
-        lines += ["", table(rows, left=2)]
+        terms = [((term.term, term.side), term.score, term.change) for term in found.terms]
+        lines += ["", _changes(("without", "in"), unit, terms)]
+    if heads:
+        shown = [((head.head,), head.score, head.change) for head in heads[:HEADS_SHOWN]]
+        lines += ["", _changes(("without head",), unit, shown), "", NO_SHARES]
     return "\n".join(lines)
+
+
+def _changes(
+    names: tuple[str, ...], unit: str, rows: Sequence[tuple[tuple[str, ...], float, float]]
+) -> str:
+    """A table of what is left out, the score without it, and its change as a number and a bar."""
+    longest = max(abs(change) for *_, change in rows) or 1.0
+    shown = [(*names, unit, "change", "")]
+    for name, score, change in rows:
+        bar = ("+" if change > 0 else "−") * round(abs(change) / longest * CHANGE_BAR)
+        shown.append((*name, f"{score:.2f}", f"{change:+.2f}", bar))
+    return table(shown, left=len(names))

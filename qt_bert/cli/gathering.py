@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qt_bert.cli import opening
-from qt_bert.errors import ArgumentError
 from qt_bert.pairs.options import ReaderOptions
-from qt_bert.shipped import DEV, GRADED, PRETRAINED, TEST, shipped
+from qt_bert.shipped import GRADED, PRETRAINED, shipped
 
 if TYPE_CHECKING:
     from qt_bert.study import RunInputs
@@ -45,8 +44,8 @@ def gather(
 ) -> Gathered:
     """Fill in what ships and check what can be checked before the model is opened.
 
-    The base that ships stands beside the model that
-    ships alone: another model was tuned from another one. Raises ArgumentError, CheckpointError or
+    Without `--base`, the pretrained model that ships is the base of the graded one that ships;
+    another model, tuned from another one, gets none. Raises ArgumentError, CheckpointError or
     PairFileError for what cannot be meant or is not there.
     """
     path = opening.pairs_or_test(pairs)
@@ -60,7 +59,7 @@ def gather(
     if base is None and model is None:
         base = str(shipped(PRETRAINED))
     files = ProbeFiles(
-        discovery=discovery_of(path),
+        discovery=opening.discovery_of(path),
         base=resolve_folder(base) if base is not None else None,
         userdict=userdict,
         gold=gold,
@@ -78,12 +77,3 @@ def gather(
         **files.arguments(),
     }
     return Gathered(folder, path, files, run_inputs(folder, path, given, segmenter))
-
-
-def discovery_of(pairs: Path) -> Path | None:
-    """The dev split beside the test split that ships; any other file is halved."""
-    try:
-        ours = pairs.resolve() == shipped(TEST).resolve()
-    except ArgumentError:
-        return None
-    return shipped(DEV) if ours else None

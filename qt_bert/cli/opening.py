@@ -35,6 +35,15 @@ def resumable() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
+def discovery_of(pairs: Path) -> Path | None:
+    """The dev split beside the test split that ships; any other file is halved."""
+    try:
+        ours = pairs.resolve() == shipped(TEST).resolve()
+    except ArgumentError:
+        return None
+    return shipped(DEV) if ours else None
+
+
 def tell_rejects(rejected: int, listed: Path | None) -> None:
     """Say how many rows were no pairs, and where they are listed."""
     if rejected:

@@ -41,7 +41,7 @@ Rejects = Annotated[Path | None, typer.Option(help="List the rejected rows in th
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where an earlier run stopped.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
-Seed = Annotated[int, typer.Option(help="Seed of every random draw.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every random draw.")]
 Base = Annotated[
     str | None,
     typer.Option(help="Model before fine-tuning. [default: what ships, for the model that ships]"),
@@ -84,5 +84,7 @@ ColumnsOfEach = Annotated[
 ]
 Rate = Annotated[float | None, typer.Option(help="Peak rate of AdamW.")]
 TrainingDtype = Annotated[str | None, typer.Option(help="Of the products. [default: bfloat16]")]
-TrainingSeed = Annotated[int | None, typer.Option(help="Seed of every random draw. [default: 0]")]
+TrainingSeed = Annotated[
+    int | None, typer.Option(min=0, help="Seed of every random draw. [default: 0]")
+]
 NoCompile = Annotated[bool, typer.Option("--no-compile", help="Leave torch.compile out.")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +11,8 @@ import typer
 
 from qt_bert.cli import app, opening, options
 from qt_bert.cli.show import figure, interval, table
+from qt_bert.errors import ArgumentError
 from qt_bert.pairs.options import ReaderOptions
-from qt_bert.shipped import DEV, shipped
 
 if TYPE_CHECKING:
     from qt_bert.ablation.folder import SweepFolder
@@ -78,22 +78,26 @@ def sweep(
     asked.open(path)
     from qt_bert.ablation.asked import parts_with, variants_asked
     from qt_bert.ablation.run_sweep import run_sweep
+    from qt_bert.ablation.work import check_flags
     from qt_bert.encoder.heads import Shape
     from qt_bert.files import sha256_file
     from qt_bert.results.probe import PairsRef
 
+    check_flags(out, resume=resume, overwrite=overwrite)
     scorer = opening.open_scorer(
         model, dtype=dtype, max_length=max_length, model_grades=model_grades
     )
     taken = _pairs(path, asked, scorer, rejects, limit, seed)
+    means = _Means(path, reference, asked)
     variants = variants_asked(
         masks or ["single"],
         Shape(scorer.checkpoint.layers, scorer.checkpoint.heads),
         mode,
-        parts_with(lambda: _means(scorer, pairs, reference, asked)),
+        parts_with(lambda: means.of(scorer)),
         draws=draws,
         seed=seed,
     )
+    means.check_used()
     with opening.resumable():
         folder = run_sweep(
             scorer,
@@ -104,7 +108,7 @@ def sweep(
             arguments={
                 "masks": masks or ["single"],
                 "mode": mode,
-                "reference": None if reference is None else reference.name,
+                "reference": means.taken,
                 "draws": draws,
                 "limit": limit,
                 "reader": asdict(asked),
@@ -135,17 +139,33 @@ def _pairs(
     return found if limit is None else sample_queries(found, limit, seed)
 
 
-def _means(
-    scorer: Scorer, pairs: Path | None, reference: Path | None, asked: ReaderOptions
-) -> MeanContexts:
-    """Mean contexts over --reference, else over the discovery pairs that belong to --pairs."""
-    from qt_bert.ablation.asked import discovery_pairs, reference_means
+@dataclass
+class _Means:
+    """Where mean contexts come from: --reference, else the discovery pairs that belong to --pairs."""
 
-    if reference is not None:
-        return reference_means(scorer, list(asked.open(reference)))
-    if pairs is not None:
-        return reference_means(scorer, discovery_pairs(pairs, asked))
-    return reference_means(scorer, list(ReaderOptions().open(shipped(DEV))))
+    pairs: Path
+    reference: Path | None
+    reader: ReaderOptions
+    taken: dict[str, str] | None = None
+
+    def of(self, scorer: Scorer) -> MeanContexts:
+        """The mean contexts; `taken` then names the file."""
+        from qt_bert.ablation.asked import discovery_pairs, reference_means
+        from qt_bert.files import sha256_file
+
+        own = self.reference or opening.discovery_of(self.pairs)
+        path = own or self.pairs
+        self.taken = {"name": path.name, "sha256": sha256_file(path)}
+        if own is None:
+            self.taken["half"] = "discovery"
+            return reference_means(scorer, discovery_pairs(path, self.reader))
+        reader = self.reader if self.reference is not None else ReaderOptions()
+        return reference_means(scorer, list(reader.open(path)))
+
+    def check_used(self) -> None:
+        """ArgumentError for a reference that no variant asked for."""
+        if self.reference is not None and self.taken is None:
+            raise ArgumentError("--reference goes with --mode mean, which no variant has")
 
 
 def _as_json(folder: SweepFolder) -> str:

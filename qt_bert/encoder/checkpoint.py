@@ -52,6 +52,11 @@ class Checkpoint:
         return int(self.model.config.num_attention_heads)
 
     @property
+    def pad(self) -> int:
+        """The token id of padding."""
+        return int(self.model.config.pad_token_id or 0)
+
+    @property
     def longest(self) -> int:
         """Tokens the position embeddings have room for."""
         return positions_of(self.model.config)

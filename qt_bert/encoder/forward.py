@@ -154,8 +154,11 @@ def softmax(scores: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
 
 
 def additive_mask(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """[batch, length] of 0 and 1 → [batch, 1, 1, length], 0 where 1 and the dtype's minimum where 0."""
-    return (1 - mask[:, None, None].to(dtype)) * torch.finfo(dtype).min
+    """[batch, length] of 0 and 1 → [batch, 1, 1, length], 0 where 1 and half the dtype's minimum where 0.
+
+    Two such masks still add up to a number.
+    """
+    return (1 - mask[:, None, None].to(dtype)) * (torch.finfo(dtype).min / 2)
 
 
 def _layer(module: Any) -> Layer:

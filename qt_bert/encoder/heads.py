@@ -56,7 +56,7 @@ def checked_heads(heads: Iterable[Head], shape: Shape) -> list[Head]:
     """`heads` as a list. Raises ArgumentError for one that a model of `shape` does not have."""
     listed = list(heads)
     for head in listed:
-        if not (head.layer < shape.layers and head.head < shape.heads):
+        if not (0 <= head.layer < shape.layers and 0 <= head.head < shape.heads):
             raise ArgumentError(
                 f"there is no head {head}: the model has {shape.layers} layers of {shape.heads} "
                 f"heads, L0H0 to L{shape.layers - 1}H{shape.heads - 1}"

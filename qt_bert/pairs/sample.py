@@ -30,5 +30,23 @@ def sample_queries(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pai
     return [pair for pair in pairs if pair.query in drawn]
 
 
-def _place(query: str, seed: int) -> bytes:
-    return hashlib.sha256(f"{seed}\0{query}".encode()).digest()
+def spread_over_queries(pairs: Sequence[Pair], limit: int, seed: int = 0) -> list[Pair]:
+    """`limit` pairs of as many queries as there can be, in file order.
+
+    One pair of each query comes before a second of any: tests and intervals count queries, so few
+    pairs say most when they are of many queries. Queries, and the pairs of each, come in the order
+    of their hash with `seed`. Raises ArgumentError for a limit below 1.
+    """
+    if limit < 1:
+        raise ArgumentError(f"--limit {limit}: give at least one pair")
+    turn: Counter[str] = Counter()
+    turns = {}
+    for row in sorted(range(len(pairs)), key=lambda row: _place(pairs[row].title, seed)):
+        turns[row] = turn[pairs[row].query]
+        turn[pairs[row].query] += 1
+    order = sorted(turns, key=lambda row: (turns[row], _place(pairs[row].query, seed), row))
+    return [pairs[row] for row in sorted(order[:limit])]
+
+
+def _place(text: str, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed}\0{text}".encode()).digest()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal
 
 from qt_bert.evaluation.arrays import FloatArray
-from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.evaluation.intervals import interval_or_reason
 from qt_bert.results import Finding, Text
 from qt_bert.results.probe import Source, Verdict
 from qt_bert.results.text import Label
@@ -44,7 +44,7 @@ def beyond(
     `primary` is shown beside the claims and gets no verdict. `conclusions` says what a reader may
     conclude, by verdict.
     """
-    low, high = _ends(spread)
+    low, high = _ends(spread, n_queries)
     return Finding(
         id=id,
         claim=claim,
@@ -95,9 +95,24 @@ def no_effect(
     return replace(finding, side="none")
 
 
-def _ends(spread: Spread) -> tuple[float | None, float | None]:
-    ends = spread if spread is None or isinstance(spread, tuple) else percentile_interval(spread)
-    return (None, None) if ends is None else (float(ends[0]), float(ends[1]))
+def _ends(spread: Spread, n_queries: int) -> tuple[float | None, float | None]:
+    """Of samples the central 95 %, where there are queries to resample."""
+    if spread is None or isinstance(spread, tuple):
+        return (None, None) if spread is None else (float(spread[0]), float(spread[1]))
+    low, high, _ = interval_or_reason(spread, n_queries)
+    return low, high
+
+
+def bootstrap_p(samples: FloatArray, null: float, n_queries: int) -> float | None:
+    """Two-sided p of a value other than `null`: twice the smaller share of resamples beyond it.
+
+    One resample more counts on either side, and an undefined one (NaN) on both. None without
+    resamples, and for a single query, which cannot be resampled.
+    """
+    if not samples.size or n_queries < 2:
+        return None
+    sides = (~(samples > null), ~(samples < null))
+    return float(min(1.0, 2 * min((1 + side.sum()) / (1 + samples.size) for side in sides)))
 
 
 def _finite(value: float | None) -> float | None:

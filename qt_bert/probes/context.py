@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from qt_bert.errors import PairFileError
 from qt_bert.pairs import Pair, segmenter
 from qt_bert.pairs.segmenters import Segmenter
 from qt_bert.probes.split import PairFiles, Split, reference
@@ -72,6 +73,19 @@ class ProbeContext:
     def validation(self) -> list[Pair]:
         """Graded pairs, of other queries, for the figures."""
         return self._split.validation
+
+    @cached_property
+    def reference_pairs(self) -> list[Pair]:
+        """The pairs that mean contexts are taken from: `--reference`, or all discovery pairs.
+
+        Raises PairFileError for a file without a pair.
+        """
+        if self.reference is None:
+            return self.discovery
+        pairs = list(self.files.reader.open(self.reference))
+        if not pairs:
+            raise PairFileError(f"{self.reference}: no pair in it to take mean contexts from")
+        return pairs
 
     @cached_property
     def segmenter(self) -> Segmenter:

@@ -77,7 +77,7 @@ class Scorer:
         self.encoder = Encoder(checkpoint.model, checkpoint.family)
         self.tokenizer = checkpoint.pair_tokenizer(max_length)
         self.batch_tokens = batch_tokens or BATCH_TOKENS[checkpoint.dtype]
-        self.pad = int(checkpoint.model.config.pad_token_id or 0)
+        self.pad = checkpoint.pad
         self.counts = Counts()
         self.left_out: LeftOut | None = None
 

@@ -295,7 +295,7 @@ def test_only_the_kept_heads_of_some_layers_stay() -> None:
     [
         ([], [2], "keep:none@L2"),
         ([Head(0, 1)], [0, 2, 3], "keep:L0H1@L0+L2+L3"),
-        (Shape(2, 4).all_heads, [0, 1], "keep:L0H0+L0H1+L0H2+L0H3+L1H0+L1H1+2more@L0-L1"),
+        (Shape(2, 4).all_heads, [0, 1], "keep:L0H0+L0H1+L0H2+L0H3+L1H0+L1H1+2more.0790a2@L0-L1"),
     ],
 )
 def test_names_of_what_is_kept(kept: list[Head], within: list[int], name: str) -> None:
@@ -327,8 +327,14 @@ def test_a_set_from_the_command_line() -> None:
 
 def test_a_long_set_is_cut_short_and_counted() -> None:
     (variant,) = named_set(SHAPE, zero, spell(SHAPE.all_heads[:8]))
-    assert variant.name == "L0H0+L0H1+L0H2+L0H3+L0H4+L1H0+2more"
+    assert variant.name == "L0H0+L0H1+L0H2+L0H3+L0H4+L1H0+2more.497c39"
     assert len(variant.heads) == 8
+
+
+def test_long_sets_of_one_beginning_have_names_of_their_own() -> None:
+    first, second = ([*SHAPE.all_heads[:7], SHAPE.all_heads[n]] for n in (8, 9))
+    names = {named_set(SHAPE, zero, spell(heads))[0].name for heads in (first, second)}
+    assert len(names) == 2
 
 
 def test_a_set_that_the_model_lacks_is_refused() -> None:

@@ -31,11 +31,16 @@ def variants(*modes: str) -> list[Variant]:
     return [*made, Variant("block", (SegmentBlock(tuple(heads)),))]
 
 
+def guards_of(checkpoint, tested: list[Variant]) -> dict:
+    encoder = Encoder(checkpoint.model, checkpoint.family)
+    return run_guards(checkpoint, encoder, tested, checkpoint.pair_tokenizer().encode(TEXTS))
+
+
 @pytest.fixture
 def guarded(checkpoint_of: Callable[..., Path]) -> Callable[..., dict]:
     def run(family: str = "bert", *, dtype: str = "float32", modes=("zero", "uniform", "mean")):
         checkpoint = open_checkpoint(checkpoint_of(family), dtype=dtype)
-        return run_guards(checkpoint, variants(*modes), checkpoint.pair_tokenizer().encode(TEXTS))
+        return guards_of(checkpoint, variants(*modes))
 
     return run
 
@@ -95,8 +100,7 @@ def test_a_layer_without_live_heads_is_skipped(fresh_checkpoint):
     checkpoint = open_checkpoint(fresh_checkpoint())
     with torch.no_grad():
         checkpoint.model.bert.encoder.layer[1].attention.output.dense.weight.zero_()
-    encoded = checkpoint.pair_tokenizer().encode(TEXTS)
-    found = run_guards(checkpoint, variants("zero"), encoded)
+    found = guards_of(checkpoint, variants("zero"))
     assert found["layers_off"]["L0"] > 1e-4
     assert found["layers_off"]["L1"] is None
 
@@ -109,7 +113,7 @@ def test_a_model_with_coarse_rounding_widens_its_bound(fresh_checkpoint):
             layer.attention.self.query.weight *= 30
     shape = Shape(4, 2)
     one = [Variant(str(head), (HeadMask((head,)),)) for head in shape.all_heads]
-    found = run_guards(checkpoint, one, checkpoint.pair_tokenizer().encode(TEXTS))
+    found = guards_of(checkpoint, one)
     assert max(found["variants"].values()) <= found["bound"]
 
 
@@ -136,10 +140,17 @@ def test_distance_is_relative_above_one():
 
 def test_no_hook_is_left_behind(guarded, checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of())
-    encoded = checkpoint.pair_tokenizer().encode(TEXTS)
-    run_guards(checkpoint, variants("zero"), encoded)
+    guards_of(checkpoint, variants("zero"))
     hooks = [
         h for m in checkpoint.model.modules() for h in (*m._forward_hooks, *m._forward_pre_hooks)
     ]
     assert hooks == []
-    assert Encoder(checkpoint.model, checkpoint.family).layers
+
+
+def test_weights_changed_behind_the_encoder_are_caught(fresh_checkpoint):
+    checkpoint = open_checkpoint(fresh_checkpoint())
+    encoder = Encoder(checkpoint.model, checkpoint.family)
+    with torch.no_grad():
+        checkpoint.model.bert.encoder.layer[0].intermediate.dense.weight.zero_()
+    with pytest.raises(GuardError, match="unmasked pass differs"):
+        run_guards(checkpoint, encoder, variants(), checkpoint.pair_tokenizer().encode(TEXTS))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from qt_bert.ablation.change import Change
 from qt_bert.ablation.loop import masked_forward, sweep
 from qt_bert.ablation.masks import HeadMask, MeanContexts, SegmentBlock
 from qt_bert.ablation.reduction import Reduction
@@ -16,6 +18,7 @@ from qt_bert.ablation.reference import PlainModel
 from qt_bert.ablation.variant import NONE, Variant
 from qt_bert.encoder import Encoder, open_checkpoint
 from qt_bert.encoder.batches import Batch, batches_of
+from qt_bert.encoder.forward import Layer
 from qt_bert.encoder.heads import Head, Shape
 from qt_bert.errors import ArgumentError
 from tests.conftest import FAMILIES
@@ -79,6 +82,9 @@ def many_variants() -> list[Variant]:
         variants += [Variant(f"{mode} {n}", (mask(heads, mode),)) for n, heads in sets.items()]
         block = SegmentBlock(tuple(heads_of(0, 1)))
         variants.append(Variant(f"{mode} under a block", (block, mask(few, mode))))
+        for name, heads in (("all", SHAPE.all_heads), ("upper layers", heads_of(1, 2))):
+            blocked = SegmentBlock(tuple(SHAPE.all_heads))
+            variants.append(Variant(f"{mode} {name} under a block", (blocked, mask(heads, mode))))
     variants.append(Variant("block everywhere", (SegmentBlock(tuple(SHAPE.all_heads)),)))
     variants.append(Variant("block some heads", (SegmentBlock(tuple(few)),)))
     return variants
@@ -109,6 +115,72 @@ def test_every_variant_equals_hooks(opened, family, budget):
     want = plain(checkpoint, given, variants, len(TEXTS))
     np.testing.assert_allclose(got, want, atol=1e-5)
     assert all(np.abs(got[i] - got[0]).max() > 1e-3 for i in range(1, len(variants)))
+
+
+@dataclass(frozen=True)
+class OtherWeights:
+    """A part of a kind that the loop has never heard of: one layer's weights are another model's."""
+
+    layer: int
+    weights: Layer
+    kind = "weights"
+    heads = ()
+
+    def changes(self):
+        return {self.layer: Change(weights=self.weights)}
+
+
+@dataclass(frozen=True)
+class OtherQueries:
+    """Another such part: the queries of one layer are those of the tokens in reverse."""
+
+    layer: int
+    kind = "queries"
+    heads = ()
+
+    def changes(self):
+        return {self.layer: Change(projections=self)}
+
+    def projections(self, site):
+        query, key, value = site.project()
+        reversed_hidden = site.hidden.flip(1)
+        full = site.layer.split(site.layer.query(reversed_hidden))
+        return full[:, :, : query.shape[2]], key, value
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2])
+def test_weights_of_another_model_in_one_layer(opened, layer):
+    checkpoint, encoder = opened()
+    other, its_encoder = opened(seed=1)
+    part = OtherWeights(layer, its_encoder.layers[layer])
+    masked = mask([Head(layer, 1)], "zero")
+    variants = [NONE, Variant("weights", (part,)), Variant("both", (part, masked))]
+    given = batches(checkpoint, 1000)
+    got = run(encoder, given, variants, len(TEXTS))
+    mixed, _ = opened()
+    module = other.model.bert.encoder.layer[layer]
+    mixed.model.bert.encoder.layer[layer].load_state_dict(module.state_dict())
+    as_hooked = [NONE, Variant("both", (masked,))]
+    np.testing.assert_allclose(got[1:], plain(mixed, given, as_hooked, len(TEXTS)), atol=1e-5)
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2])
+def test_queries_of_another_input_in_one_layer(opened, layer):
+    checkpoint, encoder = opened()
+    given = batches(checkpoint, 1)  # rows of one length: reversing moves no padding
+    masked = mask([Head(layer, 1)], "zero")
+    part = OtherQueries(layer)
+    variants = [NONE, Variant("queries", (part,)), Variant("both", (part, masked))]
+    got = run(encoder, given, variants, len(TEXTS))
+    model = PlainModel(checkpoint.model, checkpoint.family)
+    query = model.layers[layer].attention.self.query
+    hook = query.register_forward_pre_hook(lambda module, inputs: (inputs[0].flip(1),))
+    try:
+        want = plain(checkpoint, given, [NONE, Variant("both", (masked,))], len(TEXTS))
+    finally:
+        hook.remove()
+    np.testing.assert_allclose(got[1:], want, atol=1e-5)
+    assert np.abs(got[1] - got[0]).max() > 1e-3
 
 
 @pytest.mark.parametrize("kernel", ["eager", "sdpa"])
@@ -294,14 +366,20 @@ def test_faults_are_named(opened):
     checkpoint, encoder = opened()
     given = batches(checkpoint, 1000)
     outside = Variant("v", (mask([Head(3, 0)], "zero"),))
-    with pytest.raises(ArgumentError, match="layers 0 to 2"):
+    with pytest.raises(ArgumentError, match="there is no head L3H0: the model has 3 layers"):
         list(sweep(encoder, given, [outside]))
+    beyond = Variant("v", (OtherQueries(3),))
+    with pytest.raises(ArgumentError, match="changes layer 3; the model has layers 0 to 2"):
+        list(sweep(encoder, given, [beyond]))
     reduction = Reduction("r", "hidden", (5,), lambda view: view.values)
     with pytest.raises(ArgumentError, match="'r' asks for layers"):
         list(sweep(encoder, given, [NONE], [reduction]))
     fine = Reduction("r", "hidden", (0,), lambda view: view.values)
     with pytest.raises(ArgumentError, match="two reductions"):
         list(sweep(encoder, given, [NONE], [fine, fine]))
+    for wrong in (Head(0, 4), Head(0, -1)):
+        with pytest.raises(ArgumentError, match="there is no head"):
+            list(sweep(encoder, given, [Variant("v", (mask([wrong], "zero"),))]))
     twice = Variant("v", (mask([Head(0, 0)], "zero"), mask([Head(0, 1)], "zero")))
     with pytest.raises(ArgumentError, match="changes the contexts of layer 0 twice"):
         list(sweep(encoder, given, [twice]))

@@ -297,7 +297,7 @@ def test_guards_see_the_shortest_and_the_longest_pair_of_all_windows(
     monkeypatch.setattr(run_sweep_module, "run_guards", lambda *args, **_: seen.append(args) or {})
     run(scorer, pairs * 3, tmp_path / "s")
     lengths = [len(e) for e in scorer.tokenizer.encode([(p.query, p.title) for p in pairs])]
-    checked = [len(one) for one in seen[0][2]]
+    checked = [len(one) for one in seen[0][3]]
     assert len(checked) == 8 and {min(checked), max(checked)} == {min(lengths), max(lengths)}
 
 

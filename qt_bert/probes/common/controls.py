@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,6 @@ from qt_bert.ablation.families import MaskOf, layer_matched, random_sets
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.variant import Part, Variant
 from qt_bert.encoder.heads import Head, Shape
-from qt_bert.errors import ArgumentError
 from qt_bert.evaluation.arrays import FloatArray
 
 NEAREST = 8
@@ -60,12 +60,10 @@ def contest(
     `within` limits the matched draws; `norms` [layers, heads] adds as many loudness-matched ones.
     """
     target = Variant(name, (mask(heads),), "target")
-    try:
-        drawn = (
-            layer_matched(shape, mask, heads, matched, seed, within, f"{name}:") if matched else []
-        )
-    except ArgumentError:  # a layer has too few heads outside the set
-        drawn = []
+    pool = shape.all_heads if within is None else list(within)
+    drawn: list[Variant] = []
+    if matched and _can_match(heads, pool):
+        drawn = layer_matched(shape, mask, heads, matched, seed, pool, f"{name}:")
     loud = [] if norms is None else _loud(name, heads, norms, matched, seed, mask)
     anywhere = random_sets(shape, mask, len(heads), free, seed) if free else []
     return Contest(
@@ -76,13 +74,22 @@ def contest(
     )
 
 
+def _can_match(heads: Sequence[Head], pool: Iterable[Head]) -> bool:
+    """Whether every layer has as many heads outside the set as in it."""
+    wanted = Counter(head.layer for head in set(heads))
+    outside = Counter(head.layer for head in set(pool) - set(heads))
+    return all(outside[layer] >= count for layer, count in wanted.items())
+
+
 def rank_p(value: float, controls: FloatArray, *, below: bool = True) -> float | None:
-    """(1 + random sets at least as extreme) / (1 + draws); None without a control or a value."""
-    known = controls[np.isfinite(controls)]
-    if not known.size or not np.isfinite(value):
+    """(1 + random sets at least as extreme) / (1 + draws); None without a control or a value.
+
+    A control whose value is not defined (NaN) counts as extreme.
+    """
+    if not controls.size or not np.isfinite(value):
         return None
-    extreme = known <= value if below else known >= value
-    return float((1 + extreme.sum()) / (1 + known.size))
+    harmless = controls > value if below else controls < value
+    return float((1 + (~harmless).sum()) / (1 + controls.size))
 
 
 def _loud(

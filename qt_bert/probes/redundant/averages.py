@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,17 +37,17 @@ def steps_of(sweep: Sweep, family: str) -> dict[float, list[int]]:
 
 
 def mean_over_draws(sweep: Sweep, rows: Sequence[int], seed: int) -> Average:
-    """The mean change over draws; each resample draws among the draws, too."""
+    """The mean change over draws; each resample draws among the draws, too.
+
+    Resampling D draws shows (D − 1)/D of their variance, which is put right.
+    """
     changes = sweep.resampled(rows) / POINT
-    drawn = np.random.default_rng(seed).integers(len(rows), size=changes.shape)
-    values = sweep.change(map(sweep.name, rows))
-    return Average(
-        float(values.mean()) / POINT, np.take_along_axis(changes, drawn, axis=0).mean(axis=0)
+    count = len(rows)
+    # A stream of its own: neither that of the queries' resamples nor that of another set of draws.
+    rng = np.random.default_rng([seed, zlib.crc32(sweep.name(rows[0]).encode())])
+    drawn = np.take_along_axis(changes, rng.integers(count, size=changes.shape), axis=0).mean(
+        axis=0
     )
-
-
-def tail(samples: FloatArray, null: float) -> float | None:
-    """One-sided p of a value above `null`: the share of resamples that are not, none counting as one."""
-    if not samples.size:
-        return None
-    return float((1 + np.sum(~(samples > null))) / (1 + samples.size))
+    every = changes.mean(axis=0)
+    samples = every + (drawn - every) * np.sqrt(count / max(count - 1, 1))
+    return Average(float(sweep.change(map(sweep.name, rows)).mean()) / POINT, samples)

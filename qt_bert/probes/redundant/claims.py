@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Literal
 
 import numpy as np
 
-from qt_bert.evaluation import q_values
-from qt_bert.evaluation.multiplicity import FALSE_DISCOVERY_RATE, NO_EFFECT_ACCURACY
-from qt_bert.probes.claims import POINTS, beyond, no_effect
-from qt_bert.probes.redundant.averages import POINT, Average, mean_over_draws, steps_of, tail
+from qt_bert.evaluation.multiplicity import NO_EFFECT_ACCURACY
+from qt_bert.probes.claims import POINTS, Spread, beyond, bootstrap_p, no_effect
+from qt_bert.probes.redundant.averages import POINT, mean_over_draws, steps_of
+from qt_bert.probes.redundant.harm import harmful
 from qt_bert.probes.redundant.study import Study, Sweep
+from qt_bert.probes.redundant.words import ARTICLE, SECRETS, id_of, of_metric
 from qt_bert.results import Finding, Text
-from qt_bert.results.probe import Source
+from qt_bert.results.probe import Source, Verdict
 
-ARTICLE = "heads_of_query_title_bert"
-SECRETS = "dark_secrets_of_bert"
 ARTICLE_LAYERS = 12
 GAINING_LAYERS = {5: "> 0", 6: "> 0", 7: "> 0", 8: "+2.3 %", 9: "> 0"}
 LOW_OVER_HIGH = 5.0
 WITHIN_POINTS = 1.0
+TIE = 1e-9
 MOST = 0.5
 
 
@@ -31,26 +32,27 @@ def findings(study: Study, seed: int) -> list[Finding]:
         *_layers(study),
         *_single_heads(study),
         *_heads_that_matter(study),
-        harmful(study),
+        *harmful(study),
     ]
 
 
 def _small_shares(study: Study, seed: int) -> Iterable[Finding]:
     sweep = study.validation
-    steps = steps_of(sweep, "random")
+    steps, metric = steps_of(sweep, "random"), sweep.metric_name
     for share, said in ((10.0, "+1 %"), (20.0, "0")):
         if share in steps:
             found = mean_over_draws(sweep, steps[share], seed)
             yield no_effect(
-                f"random_{share:.0f}",
+                id_of(f"random_{share:.0f}"),
                 Text(
-                    f"随机去掉 {share:.0f}% 的头，准确率不变",
-                    f"Leaving out a random {share:.0f} % of the heads does not change accuracy",
+                    f"随机去掉 {share:.0f}% 的头（置零），{metric.zh}不变",
+                    f"Leaving out a random {share:.0f} % of the heads (zero) does not change "
+                    f"{of_metric(metric)}",
                 ),
                 Source(article=ARTICLE, section="2.1", value=said),
                 found.value,
                 found.samples,
-                n_queries=sweep.effects.n_queries,
+                n_queries=sweep.n_queries,
                 margin=NO_EFFECT_ACCURACY / POINT,
                 unit=POINTS,
             )
@@ -68,16 +70,16 @@ def _halves(study: Study, seed: int) -> Iterable[Finding]:
         ]
         beyond_high = losses[0].less(losses[1])
         yield beyond(
-            f"low_over_high_{name}",
+            id_of(f"low_over_high_{name}"),
             Text(
-                f"低半层去掉{zh}头，比高半层去掉同样多的头多损失 5 个百分点以上",
+                f"低半层去掉{zh}的头，比高半层去掉同样多的头多损失 5 个百分点以上",
                 f"Without {en} of its heads the low half costs over 5 points more than the high half",
             ),
             Source(article=ARTICLE, section="2.1", value=None),
             beyond_high.value,
             beyond_high.samples,
-            p=tail(beyond_high.samples, 0.0),
-            n_queries=sweep.effects.n_queries,
+            p=bootstrap_p(beyond_high.samples, LOW_OVER_HIGH, sweep.n_queries),
+            n_queries=sweep.n_queries,
             margin=LOW_OVER_HIGH,
             unit=POINTS,
         )
@@ -104,165 +106,155 @@ def gaining_layers(layers: int) -> dict[int, str]:
 
 
 def _layers(study: Study) -> Iterable[Finding]:
+    metric = study.validation.metric_name
     for layer, said in gaining_layers(study.shape.layers).items():
         yield _one_variant(
             study.validation,
             f"layer_{layer}_off",
             f"L{layer}",
             Text(
-                f"去掉第 {layer} 层全部的头，准确率提高",
-                f"Leaving out all heads of layer {layer} raises accuracy",
+                f"去掉第 {layer} 层全部的头，{metric.zh}提高",
+                f"Leaving out all heads of layer {layer} raises {of_metric(metric)}",
             ),
             Source(article=ARTICLE, section="2.1", value=said),
-            above=True,
+            side="above",
         )
 
 
 def _one_variant(
     sweep: Sweep,
-    id: str,
-    name: str | None,
+    name: str,
+    variant: str | None,
     claim: Text,
     source: Source,
     *,
-    above: bool,
+    side: Literal["above", "below"],
     q_as_p: bool = False,
+    conclusions: Mapping[Verdict, Text] | None = None,
 ) -> Finding:
-    """The change under one variant with its interval and p (`q_as_p`: the best of many, so its q)."""
-    row = None if name is None else sweep.rows[name, sweep.metric]
-    ends = None
+    """The change under one variant with its interval and p (`q_as_p`: q over its family for p)."""
+    row = None if variant is None else sweep.rows[variant, sweep.metric]
+    ends: Spread = None
     if row is not None and row.ci_low is not None and row.ci_high is not None:
         ends = (row.ci_low / POINT, row.ci_high / POINT)
     return beyond(
-        id,
+        id_of(name),
         claim,
         source,
         None if row is None or row.absolute is None else row.absolute / POINT,
         ends,
         p=None if row is None else row.q if q_as_p else row.p,
-        n_queries=sweep.effects.n_queries,
-        side="above" if above else "below",
+        n_queries=sweep.n_queries,
+        side=side,
         unit=POINTS,
+        conclusions=conclusions,
     )
 
 
 def _single_heads(study: Study) -> Iterable[Finding]:
     sweep = study.validation
-    rows = sweep.by_family["single"]
+    metric, rows = sweep.metric_name, sweep.by_family["single"]
     changes = sweep.change(map(sweep.name, rows)) / POINT
     resampled = sweep.resampled(rows) / POINT
     yield no_effect(
-        "single_mean",
+        id_of("single_mean"),
         Text(
-            "单独去掉一个头，平均而言准确率不变",
-            "Leaving out one head does not, on average, change accuracy",
+            f"单独去掉一个头（置零），平均而言{metric.zh}不变",
+            f"Leaving out one head (zero) does not, on average, change {of_metric(metric)}",
         ),
         Source(
             article=SECRETS, section="Disabling heads", value="better off without a random head"
         ),
         float(changes.mean()),
         resampled.mean(axis=0),
-        n_queries=sweep.effects.n_queries,
+        n_queries=sweep.n_queries,
         margin=NO_EFFECT_ACCURACY / POINT,
         unit=POINTS,
     )
-    within, drawn = (np.abs(x) <= WITHIN_POINTS + 1e-9 for x in (changes, resampled))
-    shares = drawn.mean(axis=0)
+    share, spread, samples = within_one_point(changes, resampled)
     yield beyond(
-        "single_within_one_point",
+        id_of("single_within_one_point"),
         Text(
-            "超过一半的头，单独去掉时准确率变化不超过 1 个百分点",
-            "More than half of the heads change accuracy by at most 1 point when left out alone",
+            f"超过一半的头，单独去掉时{metric.zh}变化不超过 1 个百分点",
+            f"More than half of the heads change {of_metric(metric)} by at most 1 point when left "
+            "out alone",
         ),
         Source(article=ARTICLE, section="2.4.2", value="most"),
-        float(within.mean()),
-        shares,
-        p=tail(shares, MOST),
-        n_queries=sweep.effects.n_queries,
+        share,
+        spread,
+        p=bootstrap_p(samples, MOST, sweep.n_queries),
+        n_queries=sweep.n_queries,
         margin=MOST,
         unit=Text("头的比例", "share of heads"),
     )
 
 
+def within(changes: np.ndarray) -> np.ndarray:
+    """Which changes, in points, are at most one."""
+    return np.asarray(np.abs(changes) <= WITHIN_POINTS + TIE)
+
+
+def within_one_point(
+    changes: np.ndarray, resampled: np.ndarray
+) -> tuple[float, tuple[float, float] | None, np.ndarray]:
+    """The share of heads within ± 1 point, the ends of its interval, and its reflected resamples.
+
+    Resampling adds to each head's change the noise that it already has, so that the share in the
+    resamples lies too low. The interval therefore runs from the heads that are within as their own
+    interval shows, to those that are not shown to be outside; the resamples are reflected.
+    """
+    share = float(within(changes).mean())
+    if not resampled.size:
+        return share, None, resampled
+    low, high = np.quantile(resampled, [0.025, 0.975], axis=1)
+    inside = within(low) & within(high)
+    outside = (low > WITHIN_POINTS + TIE) | (high < -WITHIN_POINTS - TIE)
+    samples = np.clip(2 * share - within(resampled).mean(axis=0), 0, 1)
+    return share, (float(inside.mean()), float(1 - outside.mean())), samples
+
+
 def _heads_that_matter(study: Study) -> Iterable[Finding]:
-    sweep, layer = study.validation, study.shape.layers - 2
-    names = list(map(sweep.name, sweep.by_family["single"]))
-    yield _one_variant(
-        sweep,
-        "one_head_matters",
-        worst := _worst(sweep, names),
+    layer = study.shape.layers - 2
+    names = [str(head) for head in study.shape.all_heads]
+    for name, pool, zh, en in (
+        ("one_head_matters", names, "有的头", "Some head"),
+        (
+            "penultimate_head_matters",
+            [one for one in names if one.startswith(f"L{layer}H")],
+            f"第 {layer} 层有一个头",
+            f"A head of layer {layer}",
+        ),
+    ):
+        if pool:
+            yield _one_that_matters(study, name, pool, zh, en)
+
+
+def _one_that_matters(study: Study, name: str, pool: list[str], zh: str, en: str) -> Finding:
+    """The head that costs most on discovery, and what it costs on validation."""
+    head, metric = most_costly(study.discovery, pool), study.validation.metric_name
+    return _one_variant(
+        study.validation,
+        name,
+        head,
         Text(
-            f"有的头单独去掉就使准确率下降（最显著的是 {worst}）",
-            f"Some head alone lowers accuracy when left out (the clearest: {worst})",
+            f"{zh}单独去掉就使{metric.zh}下降" + (f"（在发现集上选出 {head}）" if head else ""),
+            f"{en} alone lowers {of_metric(metric)} when left out"
+            + (f" (chosen on discovery: {head})" if head else ""),
         ),
         Source(article=ARTICLE, section="2.4.2", value="< 0"),
-        above=False,
-        q_as_p=True,
-    )
-    if layer < 0:
-        return
-    yield _one_variant(
-        sweep,
-        "penultimate_head_matters",
-        high := _worst(sweep, [name for name in names if name.startswith(f"L{layer}H")]),
-        Text(
-            f"第 {layer} 层有一个头单独去掉就使准确率下降（最显著的是 {high}）",
-            f"So does a head of layer {layer} (the clearest: {high})",
-        ),
-        Source(article=ARTICLE, section="2.4.2", value="< 0"),
-        above=False,
+        side="below",
         q_as_p=True,
     )
 
 
-def _worst(sweep: Sweep, names: Iterable[str]) -> str | None:
-    """The head whose loss is the most significant, the largest loss among equals; None: no loss."""
-    rows = [sweep.rows[name, sweep.metric] for name in names]
-    losing = [row for row in rows if row.absolute is not None and row.absolute < 0]
-    if not losing:
-        return None
-    return min(losing, key=lambda row: (1.0 if row.q is None else row.q, row.absolute)).name
+def most_costly(sweep: Sweep, names: Iterable[str]) -> str | None:
+    """The head whose absence costs most, and changes the outputs most among equals; None: no loss."""
+    rows = {name: sweep.rows[name, sweep.metric] for name in names}
+    losing = {n: row.absolute for n, row in rows.items() if row.absolute is not None}
+    losing = {name: loss for name, loss in losing.items() if loss < 0}
 
+    def moved(name: str) -> float:
+        row = sweep.rows.get((name, "kl"))
+        return 0.0 if row is None or row.value is None else row.value
 
-def candidates(study: Study) -> list[str]:
-    """Heads without which the model grades better on discovery, by q < 0.05 over all heads."""
-    sweep = study.discovery
-    rows = [sweep.rows[sweep.name(row), sweep.metric] for row in sweep.by_family["single"]]
-    return [r.name for r in rows if _significant(r.q) and r.absolute is not None and r.absolute > 0]
-
-
-def confirmed(study: Study) -> list[str]:
-    """Those of `candidates` that do so on validation, by q < 0.05 over the candidates."""
-    sweep, names = study.validation, candidates(study)
-    rows = [sweep.rows[name, sweep.metric] for name in names]
-    tested = zip(rows, q_values([row.p for row in rows]), strict=True)
-    return [
-        r.name for r, q in tested if _significant(q) and r.absolute is not None and r.absolute > 0
-    ]
-
-
-def _significant(q: float | None) -> bool:
-    return q is not None and q < FALSE_DISCOVERY_RATE
-
-
-def harmful(study: Study) -> Finding:
-    """The article's open question: heads without which the model grades better."""
-    sweep, names = study.validation, candidates(study)
-    found: Average | None = None
-    if names:
-        resampled = sweep.resampled([sweep.folder.row(name) for name in names]) / POINT
-        found = Average(float(sweep.change(names).mean()) / POINT, resampled.mean(axis=0))
-    return beyond(
-        "harmful_heads",
-        Text(
-            f"有些头有害：在发现集上去掉后准确率提高的头（{len(names)} 个），在验证集上也是如此",
-            f"Some heads harm: those whose absence raises accuracy on discovery ({len(names)}) "
-            "do so on validation",
-        ),
-        Source(article=ARTICLE, section="结语", value=None),
-        None if found is None else found.value,
-        None if found is None else found.samples,
-        p=None if found is None else tail(found.samples, 0.0),
-        n_queries=sweep.effects.n_queries,
-        unit=POINTS,
-    )
+    return min(losing, key=lambda name: (losing[name], -moved(name)), default=None)

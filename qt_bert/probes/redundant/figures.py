@@ -10,15 +10,15 @@ import numpy as np
 from qt_bert.ablation.masks import MODES
 from qt_bert.encoder.heads import Shape
 from qt_bert.evaluation.arrays import FloatArray
-from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.evaluation.intervals import interval_or_reason
 from qt_bert.evaluation.multiplicity import FALSE_DISCOVERY_RATE
 from qt_bert.probes.claims import POINTS
 from qt_bert.probes.redundant.averages import POINT, mean_over_draws, steps_of
 from qt_bert.probes.redundant.study import Study, Sweep, named
+from qt_bert.probes.redundant.words import of_metric
 from qt_bert.results import Bars, Curve, Figure, HeatMap, Text
 from qt_bert.results.figures import BarSeries, Point, Series
 
-CHANGE = Text("准确率变化", "change of accuracy")
 SHARE = Text("去掉的头占全部头的比例", "share of all heads left out")
 HEAD, LAYER = Text("头", "head"), Text("层", "layer")
 MODE_NAMES = {
@@ -40,12 +40,17 @@ def figures(study: Study, seed: int, *, full: bool) -> tuple[Figure, ...]:
     )
 
 
+def _change(sweep: Sweep) -> Text:
+    name = sweep.metric_name
+    return Text(f"{name.zh}变化", f"change of {of_metric(name)}")
+
+
 def _random_curve(sweep: Sweep, seed: int) -> Curve:
     return Curve(
-        name="redundancy_random_shares",
+        name="random_shares",
         title=Text("随机去掉一部分头", "A random share of the heads left out"),
         x_label=SHARE,
-        y_label=CHANGE,
+        y_label=_change(sweep),
         unit=POINTS,
         x_unit="%",
         series=tuple(
@@ -61,10 +66,10 @@ def _halves_curve(sweep: Sweep, seed: int) -> tuple[Curve, ...]:
         return ()
     return (
         Curve(
-            name="redundancy_halves",
+            name="halves",
             title=Text("只去掉低半层或高半层的头", "Heads of the low or the high half left out"),
             x_label=SHARE,
-            y_label=CHANGE,
+            y_label=_change(sweep),
             unit=POINTS,
             x_unit="%",
             series=(
@@ -79,7 +84,7 @@ def _series(sweep: Sweep, family: str, name: Text, seed: int, *, dashed: bool = 
     points = [Point(x=0.0, y=0.0)]
     for share, rows in steps_of(sweep, family).items():
         mean = mean_over_draws(sweep, rows, seed)
-        low, high = percentile_interval(mean.samples) or (None, None)
+        low, high, _ = interval_or_reason(mean.samples, sweep.n_queries)
         points.append(Point(x=share, y=mean.value, low=low, high=high, n=len(rows)))
     return Series(name=name, points=tuple(points), dashed=dashed)
 
@@ -87,10 +92,10 @@ def _series(sweep: Sweep, family: str, name: Text, seed: int, *, dashed: bool = 
 def _layer_bars(study: Study) -> Bars:
     layers = range(study.shape.layers)
     return Bars(
-        name="redundancy_layers",
+        name="layers",
         title=Text("去掉一整层的头", "All heads of one layer left out"),
         x_label=LAYER,
-        y_label=CHANGE,
+        y_label=_change(study.validation),
         unit=POINTS,
         categories=tuple(f"L{layer}" for layer in layers),
         series=tuple(
@@ -125,7 +130,7 @@ def _single_map(study: Study, mode: str) -> HeatMap:
     )
     changes = np.array([row.absolute for row in rows.values()], np.float64) / POINT
     return _heat_map(
-        f"redundancy_single_{mode}",
+        f"single_{mode}",
         Text(
             f"单独去掉每个头（{MODE_NAMES[mode].zh}）",
             f"Each head left out alone ({MODE_NAMES[mode].en})",
@@ -141,7 +146,7 @@ def _single_map(study: Study, mode: str) -> HeatMap:
 
 def _importance_map(study: Study) -> HeatMap:
     return _heat_map(
-        "redundancy_importance",
+        "importance",
         Text("梯度重要性", "Gradient importance"),
         Text("|∂L/∂ξ| 的均值", "mean |∂L/∂ξ|"),
         study.importance.raw,

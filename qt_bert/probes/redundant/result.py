@@ -10,13 +10,24 @@ import numpy as np
 from qt_bert.ablation.importance import Agreement, agreement
 from qt_bert.ablation.masks import MODES
 from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.evaluation.intervals import interval_or_reason
+from qt_bert.evaluation.multiplicity import FALSE_DISCOVERY_RATE
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.redundant.averages import POINT
-from qt_bert.probes.redundant.claims import candidates, confirmed, findings
+from qt_bert.probes.redundant.averages import POINT, steps_of
+from qt_bert.probes.redundant.claims import findings, within
 from qt_bert.probes.redundant.figures import figures
+from qt_bert.probes.redundant.harm import (
+    candidates,
+    comes_back,
+    confirmed,
+    known_of,
+    least_queries,
+)
 from qt_bert.probes.redundant.study import Study, Sweep, named
+from qt_bert.probes.redundant.words import of_metric
 from qt_bert.probes.split import reference
 from qt_bert.results import HeadScores, ProbeResult, Text
+from qt_bert.results.codec import encode
 
 GOOD_RANKS, GOOD_TOP = 0.7, 0.7
 TOP = 10
@@ -30,7 +41,7 @@ def result(study: Study, context: ProbeContext) -> ProbeResult:
         probe="redundancy",
         model=context.model_ref,
         pairs=reference(context.files.pairs, sweep.folder.pairs),
-        settings=_settings(study),
+        settings=_settings(study, context),
         summary=_summary(study, harming),
         findings=tuple(findings(study, context.seed)),
         heads=_heads(study, harming),
@@ -94,61 +105,100 @@ def _agreements(study: Study) -> dict[str, Agreement]:
     }
 
 
-def _settings(study: Study) -> dict[str, Any]:
-    sweep = study.validation
-    rows = [sweep.rows[sweep.name(row), sweep.metric] for row in sweep.by_family["single"]]
-    widths = [r.ci_high - r.ci_low for r in rows if r.ci_high is not None and r.ci_low is not None]
-    half = float(np.median(widths)) / 2 / POINT if widths else float("nan")
+def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
+    sweep, discovery = study.validation, context.files.discovery or context.files.pairs
     return {
         "metric": sweep.metric,
-        "draws": study.draws,
         "variants": len(sweep.folder.variants),
-        "discovery_pairs": len(study.discovery.folder.pairs),
-        "mean_contexts": study.means.sha256,
+        "draws": {
+            family: {f"{share:g}%": len(rows) for share, rows in steps_of(sweep, family).items()}
+            for family in ("random", "low", "high")
+        },
+        "discovery": encode(reference(discovery, study.discovery.folder.pairs)),
+        "mean_contexts": {"sha256": study.means.sha256, "pairs": len(context.reference_pairs)},
+        "comes_back": {"harmful_candidates": comes_back(study, candidates(study))},
         "importance_ranks": {
             name: {"spearman": one.spearman} | {f"top_{t.k}": t.shared for t in one.top}
             for name, one in _agreements(study).items()
         },
-        "resolution": {
-            "zh": f"单个头的区间半宽的中位数为 {half:.1f} 个百分点，更小的变化看不出来。",
-            "en": f"The median half-width of a single head's interval is {half:.1f} points; "
-            "less than that could not be seen.",
-        }
-        if widths
-        else None,
+        "resolution": _resolution(study, context.seed),
+    }
+
+
+def _resolution(study: Study, seed: int) -> dict[str, str]:
+    """The smallest effects that could have been seen: of one head, and of a mean."""
+    sweep = study.validation
+    queries = least_queries(study)
+    points = 100 * queries / len(sweep.folder.pairs)
+    mean = (sweep.resampled(sweep.by_family["single"]) / POINT).mean(axis=0)
+    low, high, _ = interval_or_reason(mean, sweep.n_queries)
+    half = None if low is None or high is None else (high - low) / 2
+    zh = f"要说出单独一个头的作用，至少要有 {queries} 个查询同向变化（约 {points:.0f} 个百分点）"
+    en = f"To name one head, at least {queries} queries must move one way (about {points:.0f} points)"
+    if half is None:
+        return {"zh": f"{zh}。", "en": f"{en}."}
+    return {
+        "zh": f"{zh}；对所有头的平均，区间半宽为 {half:.1f} 个百分点。",
+        "en": f"{en}; for the mean over single heads the interval is ± {half:.1f} points.",
     }
 
 
 def _summary(study: Study, harming: list[str]) -> Text:
-    sweep = study.validation
+    sweep, metric = study.validation, study.validation.metric_name
     changes = sweep.change(map(sweep.name, sweep.by_family["single"])) / POINT
     q = _single(sweep, sweep.metric, "q").values()
-    certain = sum(one is not None and one < 0.05 for one in q)
-    near = int((np.abs(changes) <= 1).sum())
-    zh, en = _stand_in(study)
+    certain = sum(one is not None and one < FALSE_DISCOVERY_RATE for one in q)
+    near = int(within(changes).sum())
+    harm, ranks = _harm(study, harming), _stand_in(study)
     return Text(
-        f"{changes.size} 个头中，单独去掉后变化在 ±1 个百分点以内的有 {near} 个，显著的（q < 0.05）有 "
-        f"{certain} 个；证实有害的有 {len(harming)} 个。{zh}",
-        f"Of {changes.size} heads, {near} change accuracy by at most 1 point when left out alone; "
-        f"{certain} do so significantly (q < 0.05); {len(harming)} are confirmed to harm. {en}",
+        f"{changes.size} 个头中，单独去掉后{metric.zh}变化在 ±1 个百分点以内的有 {near} 个，显著的"
+        f"（q < 0.05）有 {certain} 个。{harm.zh}{ranks.zh}",
+        f"Of {changes.size} heads, {near} change {of_metric(metric)} by at most 1 point when left out "
+        f"alone; {certain} do so significantly (q < 0.05). {harm.en} {ranks.en}".rstrip(),
     )
 
 
-def _stand_in(study: Study) -> tuple[str, str]:
+def _harm(study: Study, harming: list[str]) -> Text:
+    """The heads confirmed to harm, with what else is known of them."""
+    if not harming:
+        tried = len(candidates(study))
+        return Text(
+            f"没有证实有害的头（发现集上的候选 {tried} 个）。",
+            f"No head is confirmed to harm ({tried} candidates on discovery).",
+        )
+    facts = {head: known_of(study, head) for head in harming}
+    listed = [
+        f"{head} (+{there:.1f} / +{here:.1f}, #{rank})"
+        for head, (there, here, rank) in facts.items()
+    ]
+    return Text(
+        "证实有害的头（发现集与验证集上去掉后的提高，及梯度重要性的名次）："
+        + "、".join(listed)
+        + "。",
+        "Heads confirmed to harm (gain on discovery and validation, rank of importance): "
+        + ", ".join(listed)
+        + ".",
+    )
+
+
+def _stand_in(study: Study) -> Text:
     """When the cheap importance may stand for the exact effect."""
-    found = _agreements(study).get("kl")
-    top = {one.k: one for one in found.top}.get(TOP) if found else None
-    if found is None or found.spearman is None or top is None:
-        return "", ""
-    good = found.spearman >= GOOD_RANKS and top.shared >= GOOD_TOP
-    figures = f"ρ = {found.spearman:.2f}"
+    found = _agreements(study)
+    name = "kl" if "kl" in found else study.validation.metric
+    one = found.get(name)
+    if one is None or one.spearman is None or not one.top:
+        return Text("", "")
+    top = max((t for t in one.top if t.k <= TOP), key=lambda t: t.k, default=one.top[0])
+    good = one.spearman >= GOOD_RANKS and top.shared >= GOOD_TOP
+    figures = f"ρ = {one.spearman:.2f}"
     zh = "可以代替逐头去除来排序" if good else "只能用来粗筛，不能代替逐头去除"
     en = (
         "may stand in for the sweep when ranking heads" if good else "is a first sieve, no stand-in"
     )
-    return (
-        f"梯度重要性与去掉该头后的 KL 的秩相关 {figures}，前 {TOP} 个头中有 {top.shared:.0%} 相同"
+    exact = {"kl": Text("KL 散度", "KL divergence")}.get(name, study.validation.metric_name)
+    return Text(
+        f"梯度重要性与去掉该头后的{exact.zh}的秩相关 {figures}，前 {top.k} 个头中有 {top.shared:.0%} 相同"
         f"（随机为 {top.chance:.0%}）：这里{zh}。",
-        f"Gradient importance ranks them by KL with {figures} and shares {top.shared:.0%} of the "
-        f"top {TOP} (chance {top.chance:.0%}): here it {en}.",
+        f"Gradient importance ranks them as {exact.en} does with {figures} and shares "
+        f"{top.shared:.0%} of the top {top.k} (chance {top.chance:.0%}): here it {en}.",
     )

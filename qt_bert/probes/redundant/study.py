@@ -21,16 +21,20 @@ from qt_bert.ablation.run_sweep import run_sweep
 from qt_bert.ablation.variant import Part, Variant
 from qt_bert.encoder import open_checkpoint
 from qt_bert.encoder.heads import Head, Shape
+from qt_bert.errors import ArgumentError
+from qt_bert.evaluation import METRICS
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs import Pair
-from qt_bert.pairs.sample import sample_queries
+from qt_bert.pairs.sample import sample_queries, spread_over_queries
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
 from qt_bert.progress import Progress
+from qt_bert.results import Text
 from qt_bert.scoring.bulk import Scorer
 
 QUICK_PAIRS = {"discovery": 40, "validation": 100}
 QUICK_DRAWS, FULL_DRAWS = 5, 20
+CLAIMED_SHARES = (0.1, 0.2)
 QUICK_SHARES = (0.1, 0.2, 0.4, 0.8, 1.0)
 
 
@@ -42,7 +46,6 @@ class Study:
     validation: Sweep
     discovery: Sweep
     importance: Importance
-    draws: int
     means: MeanContexts
 
 
@@ -71,6 +74,16 @@ class Sweep:
         """What claims are made of: accuracy, or for a one-logit model pairwise accuracy."""
         return self.effects.tested[0]
 
+    @property
+    def metric_name(self) -> Text:
+        """The metric's name in both languages, for claims and figures."""
+        title = METRICS[self.metric].title
+        return Text(title.zh, title.en)
+
+    @property
+    def n_queries(self) -> int:
+        return self.effects.n_queries
+
     def change(self, names: Iterable[str]) -> FloatArray:
         """The metric's change under each of the variants `names`."""
         return np.array([self.rows[name, self.metric].absolute for name in names], np.float64)
@@ -89,43 +102,56 @@ def study(context: ProbeContext) -> Study:
     shape = Shape(scorer.checkpoint.layers, scorer.checkpoint.heads)
     discovery = _sample("discovery", context.discovery, context)
     validation = _sample("validation", context.validation, context)
-    means = reference_means(scorer, _reference_pairs(context) or discovery)
-    draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
-    variants = _variants(shape, means, draws, context)
-    done = _sweep(context, "validation", validation, variants)
-    chosen_on = _sweep(context, "discovery", discovery, _every_head(shape, "zero", means))
+    _check_metric(validation, context)
+    means = reference_means(scorer, context.reference_pairs)
+    zero = _mask("zero", means)
+    done = _sweep(context, "validation", validation, _variants(shape, means, context))
+    chosen_on = _sweep(context, "discovery", discovery, single(shape, zero))
     with context.progress(len(validation), "pairs") as shown:
         importance = _importance(scorer, validation, shown)
-    return Study(shape, done, chosen_on, importance, draws, means)
+    return Study(shape, done, chosen_on, importance, means)
 
 
 def _sample(split: str, pairs: list[Pair], context: ProbeContext) -> list[Pair]:
+    """Few pairs of many queries; a one-logit model is judged within queries, so it gets whole ones."""
     size = context.choose(QUICK_PAIRS[split], len(pairs))
-    return sample_queries(pairs, size, context.seed)
+    draw = (
+        sample_queries
+        if context.model.checkpoint.settings.labels.logits == 1
+        else spread_over_queries
+    )
+    return draw(pairs, size, context.seed)
 
 
-def _reference_pairs(context: ProbeContext) -> list[Pair]:
-    """The pairs that mean contexts are taken from, where the user names a file of them."""
-    if context.reference is None:
-        return []
-    return list(context.files.reader.open(context.reference))
+def _check_metric(pairs: list[Pair], context: ProbeContext) -> None:
+    """Refuse, before anything is swept, pairs on which the metric of the claims is not defined."""
+    labels = context.model.checkpoint.settings.labels
+    zeros = np.zeros((1, len(pairs), labels.logits), np.float32)
+    effects = Effects(zeros, pairs, labels, resamples=0, draws=0)
+    if effects.base(effects.tested[0]) is None:
+        raise ArgumentError(
+            f"{context.files.pairs}: {effects.tested[0]} is not defined on these {len(pairs)} pairs "
+            "(no query has titles of two different labels); give a file where it is"
+        )
 
 
-def _variants(
-    shape: Shape, means: MeanContexts, draws: int, context: ProbeContext
-) -> list[Variant]:
-    """All in mode zero; whole layers in every mode, and under --full random shares and heads, too."""
-    zero = _mask("zero", means)
-    variants = _every_head(shape, "zero", means) + layers(shape, zero)
+def _variants(shape: Shape, means: MeanContexts, context: ProbeContext) -> list[Variant]:
+    """Everything in mode zero; in the other modes whole layers and some shares, all under --full."""
+    seed, shares = context.seed, context.choose(QUICK_SHARES, SHARES)
+    zero, draws = _mask("zero", means), context.choose(QUICK_DRAWS, FULL_DRAWS)
+    variants = single(shape, zero) + layers(shape, zero)
     if shape.layers > 1:
-        variants += halves(shape, zero, draws, context.seed)
-    shares = context.choose(QUICK_SHARES, SHARES)
-    variants += random_shares(shape, zero, draws, context.seed, shares)
+        variants += halves(shape, zero, draws, seed)
+    variants += random_shares(shape, zero, FULL_DRAWS, seed, CLAIMED_SHARES)
+    rest = [share for share in shares if share not in CLAIMED_SHARES]
+    variants += random_shares(shape, zero, draws, seed, rest)
     for mode in MODES[1:]:
         mask = _mask(mode, means)
-        others = layers(shape, mask)
+        some = context.choose(CLAIMED_SHARES[-1:], shares)
+        others = layers(shape, mask) + random_shares(shape, mask, draws, seed, some)
         if context.full:
-            others += random_shares(shape, mask, draws, context.seed) + single(shape, mask)
+            others += single(shape, mask)
+            others += halves(shape, mask, draws, seed) if shape.layers > 1 else []
         variants += [in_mode(variant, mode) for variant in others]
     return variants
 
@@ -138,10 +164,6 @@ def in_mode(variant: Variant, mode: str) -> Variant:
 def named(name: str, mode: str) -> str:
     """`uniform:L3`; of mode `zero` the bare name."""
     return name if mode == "zero" else f"{mode}:{name}"
-
-
-def _every_head(shape: Shape, mode: Mode, means: MeanContexts) -> list[Variant]:
-    return single(shape, _mask(mode, means))
 
 
 def _mask(mode: Mode, means: MeanContexts) -> MaskOf:
@@ -173,13 +195,13 @@ def _sweep(context: ProbeContext, name: str, pairs: list[Pair], variants: list[V
 
 def _importance(scorer: Scorer, pairs: list[Pair], shown: Progress) -> Importance:
     """Gradients in float32, whatever the run's dtype."""
+    labels = scorer.checkpoint.settings.labels
     if scorer.checkpoint.dtype != "float32":
         scorer = Scorer(
             open_checkpoint(scorer.checkpoint.folder), max_length=scorer.tokenizer.max_length
         )
     texts = [(pair.query, pair.title) for pair in pairs]
     batches = scorer.fresh().batches(texts, tokens_at_once(scorer.encoder))
-    labels = scorer.checkpoint.settings.labels
     sets = (
         None
         if labels.logits == 1

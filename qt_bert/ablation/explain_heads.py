@@ -1,0 +1,50 @@
+"""Which heads made one pair's grade: each left out alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qt_bert.ablation.families import single
+from qt_bert.ablation.guards import run_guards
+from qt_bert.ablation.loop import sweep, tokens_at_once
+from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.variant import with_plain
+from qt_bert.encoder.heads import Shape
+from qt_bert.errors import ArgumentError
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.outputs import read_outputs
+
+
+@dataclass(frozen=True)
+class HeadEffect:
+    """What leaving one head out does: `change` of the expected grade (or the one logit)."""
+
+    head: str
+    score: float
+    change: float
+
+
+def explain_heads(query: str, title: str, scorer: Scorer) -> list[HeadEffect]:
+    """Every head of the model left out alone on (query, title); the largest changes first.
+
+    The changes are no shares of the grade: heads stand in for each other, so they do not add up.
+    The guards come first. Raises ArgumentError for a scorer that leaves heads out already, and
+    GuardError where a guard fails.
+    """
+    if scorer.left_out:
+        raise ArgumentError("heads are left out one by one of the whole model alone")
+    checkpoint, scorer = scorer.checkpoint, scorer.fresh()
+    shape = Shape(checkpoint.layers, checkpoint.heads)
+    variants = with_plain(single(shape, lambda heads: HeadMask(tuple(heads))))
+    run_guards(checkpoint, variants, scorer.tokenizer.encode([(query, title)], offsets=False))
+    batches = scorer.batches([(query, title)], tokens_at_once(scorer.encoder))
+    (swept,) = sweep(scorer.encoder, batches, variants)
+    outputs = read_outputs(swept.logits[:, 0], checkpoint.settings.labels)
+    scores = np.asarray(outputs.expected if outputs.score is None else outputs.score, np.float64)
+    effects = [
+        HeadEffect(variant.name, float(score), float(score - scores[0]))
+        for variant, score in zip(variants[1:], scores[1:], strict=True)
+    ]
+    return sorted(effects, key=lambda one: -abs(one.change))
