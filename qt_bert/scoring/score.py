@@ -11,7 +11,7 @@ from pathlib import Path
 
 from qt_bert.errors import ArgumentError
 from qt_bert.evaluation.calibration import Calibration
-from qt_bert.files import sha256_file
+from qt_bert.files import sha256_file, write_json
 from qt_bert.pairs import Pair, PairReader, ReaderOptions
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import WINDOW, Counts, Scorer
@@ -35,7 +35,8 @@ def score_file(
 ) -> ScoreReport:
     """Score every pair of the file at `path` into `out`, rows in file order.
 
-    Rejected rows are listed in `out` + `.rejects.tsv`; a bad grade costs no row.
+    Rejected rows are listed in `out` + `.rejects.tsv`; a bad grade costs no row. Where the scorer
+    leaves heads out, `out` + `.run.json` says which, with the figures of the guards.
 
     Until the last row is written the work lies in hidden files beside `out`; `resume` goes on
     after the last finished window of `window` pairs, with the same bytes as an undisturbed run, and
@@ -56,6 +57,9 @@ def score_file(
     begun = work.begin(resume, overwrite)
     table.rewind(begun.mark)
     standing = _score_rest(job, reader, work, begun)
+    if scorer.left_out is not None:
+        facts = {"schema": 1, "model": scorer.describe(), "guards": scorer.left_out.guards}
+        write_json(out.with_name(f"{out.name}.run.json"), facts)
     table.finish()
     work.end()
     return standing.report(resumed_at=begun.pairs)

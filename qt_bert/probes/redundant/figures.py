@@ -34,9 +34,9 @@ def figures(study: Study, seed: int, *, full: bool) -> tuple[Figure, ...]:
     return (
         _random_curve(study.validation, seed),
         *_halves_curve(study.validation, seed),
-        _layer_bars(study),
         *(_single_map(study, mode) for mode in modes),
         _importance_map(study),
+        _layer_bars(study),
     )
 
 
