@@ -35,11 +35,12 @@ def characters_of(
     With `han`, Chinese characters alone. The pair must have been encoded with offsets.
     """
     text = query if side == QUERY else title
-    found = []
+    found: dict[int, Character] = {}
     for token, (owner, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
         if owner == side and end == start + 1 and (not han or is_han(text[start])):
-            found.append(Character(token, start, text[start]))
-    return found
+            # A word mark of SentencePiece has the span of the character after it, which comes later.
+            found[start] = Character(token, start, text[start])
+    return list(found.values())
 
 
 def coverage(texts: Sequence[str], seen: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,7 +40,8 @@ def one_sided_p(excess: FloatArray) -> FloatArray:
     from scipy.stats import ttest_1samp
 
     speaking = np.isfinite(excess).sum(axis=0)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of heads that too few queries speak of: p is 1 for them
         p = ttest_1samp(excess, 0.0, axis=0, nan_policy="omit", alternative="greater").pvalue
     p = np.ma.filled(np.ma.asarray(p, dtype=np.float64), np.nan)
     return np.asarray(np.where((speaking > 1) & np.isfinite(p), p, 1.0))
@@ -106,7 +108,7 @@ def comes_back(
 def by_query(values: FloatArray, queries: Sequence[str]) -> FloatArray:
     """Means over the pairs of each query [pairs, …] → [queries, …], NaN pairs left out."""
     numbers: dict[str, int] = {}
-    index = np.array([numbers.setdefault(query, len(numbers)) for query in queries])
+    index = np.array([numbers.setdefault(query, len(numbers)) for query in queries], dtype=np.int64)
     known = np.isfinite(values)
     sums = np.zeros((len(numbers), *values.shape[1:]))
     counts = np.zeros_like(sums)

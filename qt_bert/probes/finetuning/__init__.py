@@ -1,0 +1,1 @@
+"""What fine-tuning changes, in parts: matched terms, two models side by side, claims, pictures."""

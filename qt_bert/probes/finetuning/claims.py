@@ -1,0 +1,152 @@
+"""What is claimed of fine-tuning, as findings in hundredths of a token's attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from qt_bert.encoder.heads import Head
+from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.probes.claims import beyond
+from qt_bert.probes.common.controls import rank_p
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.finetuning.averages import PERCENT, Average, average, mean_of_queries
+from qt_bert.probes.finetuning.study import Study
+from qt_bert.probes.finetuning.words import CHANGE, OF_ALL_HEADS, OF_MATCHING_HEADS, Said
+from qt_bert.results import Finding, Text
+from qt_bert.results.probe import Source
+
+LAST_LAYERS = 2
+_MATCHED = OF_MATCHING_HEADS[0]
+
+
+def findings(study: Study, context: ProbeContext) -> list[Finding]:
+    """The claims, then what stands beside them; all on validation."""
+    every = study.shape.all_heads
+    return [
+        *(
+            _stated(f"matching_{s.weight}", s, study.on_base.heads, study, context)
+            for s in OF_MATCHING_HEADS
+        ),
+        *(_stated(f"all_{said.weight}", said, every, study, context) for said in OF_ALL_HEADS),
+        *_biased(study, context),
+        *_beyond_other_heads(study, context),
+        *_strengthened(study, context),
+        *_last_layers(study, context),
+    ]
+
+
+def of_heads(per_query: FloatArray, heads: Sequence[Head]) -> FloatArray:
+    """The mean over `heads` of [queries, layers, heads]: [queries]; NaN without heads."""
+    if not heads:
+        return np.full(len(per_query), np.nan)
+    return np.asarray(np.mean([per_query[:, head.layer, head.head] for head in heads], axis=0))
+
+
+def _change(study: Study, weight: str, heads: Sequence[Head]) -> FloatArray:
+    return of_heads(study.validation.change(weight), heads) / PERCENT
+
+
+def _stated(
+    id: str, said: Said, heads: Sequence[Head], study: Study, context: ProbeContext
+) -> Finding:
+    found = average(_change(study, said.weight, heads), context.resamples, context.seed)
+    return _finding(id, said, found, p=found.p_above if said.side == "above" else found.p_below)
+
+
+def _finding(
+    id: str, said: Said, found: Average, *, p: float | None, primary: bool = True
+) -> Finding:
+    return beyond(
+        id,
+        said.claim,
+        said.source,
+        found.value,
+        found.samples,
+        p=p,
+        n_queries=found.n_queries,
+        side=said.side,
+        unit=CHANGE,
+        primary=primary,
+        conclusions=said.conclusions,
+    )
+
+
+def _biased(study: Study, context: ProbeContext) -> Iterator[Finding]:
+    """The same of the heads that match best after fine-tuning: what picking by the result shows."""
+    for said in OF_MATCHING_HEADS:
+        claim = Text(
+            f"有偏的对照：在按微调后的模型挑出的头里，{said.change.zh}",
+            f"Biased: in heads picked after fine-tuning, {said.change.en}",
+        )
+        found = _stated(
+            f"picked_after_{said.weight}",
+            replace(said, claim=claim),
+            study.on_model.heads,
+            study,
+            context,
+        )
+        yield replace(found, primary=False)
+
+
+def _beyond_other_heads(study: Study, context: ProbeContext) -> Iterator[Finding]:
+    """The rise on matched terms less that of as many other heads of the same layers."""
+    if not study.controls:
+        return
+    rise = study.validation.change("matched") / PERCENT
+    target = of_heads(rise, study.on_base.heads)
+    controls = np.stack([of_heads(rise, heads) for heads in study.controls], axis=1)
+    found = average(target - controls.mean(axis=1), context.resamples, context.seed)
+    p = rank_p(float(mean_of_queries(target)), mean_of_queries(controls), below=False)
+    claim = Text(
+        "微调前就匹配词的头，给相同的词的注意力比同层的其他头增加得多",
+        "Heads that match terms before fine-tuning gain more attention to matched terms than other "
+        "heads of their layers",
+    )
+    yield _finding(
+        "matching_beyond_other_heads",
+        replace(_MATCHED, claim=claim, source=replace(_MATCHED.source, value=None)),
+        found,
+        p=p,
+        primary=False,
+    )
+
+
+def _strengthened(study: Study, context: ProbeContext) -> Iterator[Finding]:
+    """Heads named on discovery as strengthened, on validation."""
+    heads = study.strengthened.heads()
+    if not heads:
+        return
+    claim = Text(
+        f"发现集上匹配被微调加强的头（{len(heads)} 个），在验证集上也是如此",
+        f"The heads whose matching fine-tuning strengthened on discovery ({len(heads)}) show it on "
+        "validation",
+    )
+    found = _stated("strengthened", replace(_MATCHED, claim=claim), heads, study, context)
+    yield replace(found, primary=False)
+
+
+def _last_layers(study: Study, context: ProbeContext) -> Iterator[Finding]:
+    """Kovaleva et al. 2019: for most tasks the last two layers change most."""
+    if study.shape.layers <= LAST_LAYERS:
+        return
+    cosine = study.validation.alike("cosine")
+    last, rest = cosine[:, -LAST_LAYERS:], cosine[:, :-LAST_LAYERS]
+    gap = average(last.mean(axis=(1, 2)) - rest.mean(axis=(1, 2)), context.resamples, context.seed)
+    yield beyond(
+        "last_layers_cosine",
+        Text(
+            "最后两层的注意力图变化最大：余弦低于其余各层",
+            "The maps of the last two layers change most: their cosine is below the others'",
+        ),
+        Source(article="dark_secrets_of_bert", section="What happens in fine-tuning?", value="< 0"),
+        gap.value,
+        gap.samples,
+        p=gap.p_below,
+        n_queries=gap.n_queries,
+        side="below",
+        unit=Text("余弦", "cosine"),
+        primary=False,
+    )

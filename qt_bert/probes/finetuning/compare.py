@@ -1,0 +1,115 @@
+"""The attention of two models on the same tokens, head by head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from qt_bert.ablation.loop import sweep, tokens_at_once
+from qt_bert.ablation.reduction import Reduction, View
+from qt_bert.ablation.variant import NONE
+from qt_bert.encoder import Encoder
+from qt_bert.encoder.batches import Batch
+from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.pairs import Pair
+from qt_bert.pairs.segmenters import Segmenter
+from qt_bert.probes.common.naming import by_query
+from qt_bert.probes.finetuning.maps import Places
+from qt_bert.probes.finetuning.terms import links, matched_terms
+from qt_bert.progress import Progress, silent
+from qt_bert.scoring.bulk import Scorer
+
+WEIGHTS = ("matched", "self", "sep", "cls")
+"""What a token gives to its own term in the other text, to itself, to [SEP], to [CLS]."""
+
+LIKENESS = ("cosine", "cosine_texts", "js_distance")
+"""Of two maps: cosine over all tokens, over the texts' columns alone; mean Jensen–Shannon distance."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Two models on the same pairs, per pair, layer and head.
+
+    `before` and `after` [pairs, layers, heads, WEIGHTS] are mean weights over the texts' tokens
+    (`matched`: over tokens of matched terms, NaN for a pair without one); `likeness` [pairs, layers,
+    heads, LIKENESS]. `pairs_with_terms` counts the pairs with a word in common.
+    """
+
+    pairs: Sequence[Pair]
+    pairs_with_terms: int
+    before: FloatArray
+    after: FloatArray
+    likeness: FloatArray
+
+    def weight(self, when: str, name: str) -> FloatArray:
+        """One of WEIGHTS `before` or `after`, as means of each query [queries, layers, heads]."""
+        return self._by_query(getattr(self, when)[..., WEIGHTS.index(name)])
+
+    def change(self, name: str) -> FloatArray:
+        """One of WEIGHTS, after less before, as means of each query [queries, layers, heads]."""
+        return self.weight("after", name) - self.weight("before", name)
+
+    def alike(self, name: str) -> FloatArray:
+        """One of LIKENESS, as means of each query [queries, layers, heads]."""
+        return self._by_query(self.likeness[..., LIKENESS.index(name)])
+
+    @property
+    def pairs_with_tokens(self) -> int:
+        """How many pairs have a word in common that has tokens of its own in both texts."""
+        return int(np.isfinite(self.after[:, 0, 0, 0]).sum())
+
+    def _by_query(self, values: FloatArray) -> FloatArray:
+        return by_query(values, [pair.query for pair in self.pairs])
+
+
+def compare(
+    base: Encoder,
+    scorer: Scorer,
+    pairs: Sequence[Pair],
+    segmenter: Segmenter,
+    *,
+    shown: Progress = silent,
+) -> Comparison:
+    """Run both models on the same batches; the maps of one batch at a time are held.
+
+    `scorer` is the later model, whose tokens both read. `shown` counts pairs.
+    """
+    encoder = scorer.encoder
+    texts = [(pair.query, pair.title) for pair in pairs]
+    terms = [matched_terms(*text, segmenter) for text in texts]
+    width = 2 * len(WEIGHTS) + len(LIKENESS)
+    found = np.empty((len(pairs), len(encoder.layers), encoder.layers[0].heads, width))
+    for batch in scorer.fresh().batches(texts, tokens_at_once(encoder), offsets=True):
+        linked = [
+            links(encoded, terms[row])
+            for row, encoded in zip(batch.rows, batch.encoded, strict=True)
+        ]
+        found[batch.rows] = _measured(base, encoder, batch, Places.of(batch, linked))
+        shown.advance(len(batch))
+    before, after, likeness = np.split(found, [len(WEIGHTS), 2 * len(WEIGHTS)], axis=-1)
+    return Comparison(pairs, sum(map(bool, terms)), before, after, likeness)
+
+
+def maps_of(encoder: Encoder, batch: Batch) -> torch.Tensor:
+    """The attention of every head on one batch [B, layers, heads, L, L], in float32."""
+    layers = tuple(range(len(encoder.layers)))
+    whole = Reduction("maps", "attention", layers, lambda view: view.values)
+    (swept,) = sweep(encoder, [batch], [NONE], [whole])
+    return torch.from_numpy(swept.reduced["maps"][0])
+
+
+def _measured(base: Encoder, encoder: Encoder, batch: Batch, places: Places) -> FloatArray:
+    """Weights before, weights after and likeness of one batch [B, layers, heads, all of them]."""
+    earlier = maps_of(base, batch)
+
+    def both(view: View) -> torch.Tensor:
+        before, after = earlier[:, view.layer], view.values.float()
+        parts = places.weights(before), places.weights(after), places.likeness(before, after)
+        return torch.cat(parts, dim=-1)
+
+    layers = tuple(range(len(encoder.layers)))
+    (swept,) = sweep(encoder, [batch], [NONE], [Reduction("both", "attention", layers, both)])
+    return np.asarray(swept.reduced["both"][0], np.float64)

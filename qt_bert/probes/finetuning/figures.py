@@ -1,0 +1,173 @@
+"""The pictures of what fine-tuning changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from qt_bert.encoder.heads import Head
+from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.finetuning.averages import PERCENT, average, mean_of_queries
+from qt_bert.probes.finetuning.case import QUERY, TITLE, Case
+from qt_bert.probes.finetuning.claims import of_heads
+from qt_bert.probes.finetuning.compare import WEIGHTS
+from qt_bert.probes.finetuning.study import Study
+from qt_bert.probes.finetuning.words import AFTER, ATTENTION, BEFORE, CHANGE, WEIGHT_NAMES
+from qt_bert.results import Bars, Figure, HeatMap, Text
+from qt_bert.results.figures import BarSeries
+
+HEAD, LAYER = Text("头", "head"), Text("层", "layer")
+TO, FROM = Text("看谁", "looked at"), Text("谁在看", "looking")
+
+
+def figures(study: Study, context: ProbeContext) -> tuple[Figure, ...]:
+    """Weights before and after, maps of likeness and of change by head, the article's case."""
+    return (
+        *_weights(study, context),
+        _rise(study),
+        _likeness(
+            study, "cosine", Text("微调前后注意力图的余弦", "Cosine of the maps before and after")
+        ),
+        _likeness(
+            study,
+            "cosine_texts",
+            Text(
+                "微调前后注意力图的余弦，只算两段文本的列（不含 [CLS]、[SEP]）",
+                "Cosine of the maps over the texts' columns, without [CLS] and [SEP]",
+            ),
+        ),
+        *(_case(study.case) if study.case else ()),
+    )
+
+
+def _weights(study: Study, context: ProbeContext) -> Iterator[Bars]:
+    sets = (
+        (
+            "matching",
+            study.on_base.heads,
+            Text("微调前选出的匹配头看什么", "What the heads chosen before fine-tuning look at"),
+        ),
+        ("all", study.shape.all_heads, Text("全部头看什么", "What all heads look at")),
+    )
+    for name, heads, title in sets:
+        if heads:
+            yield Bars(
+                name=f"weights_{name}",
+                title=title,
+                x_label=Text("看的对象", "looked at"),
+                y_label=Text("平均权重", "mean weight"),
+                unit=ATTENTION,
+                categories=tuple(WEIGHT_NAMES[weight] for weight in WEIGHTS),
+                series=(
+                    _series(study, "before", BEFORE, heads, context),
+                    _series(study, "after", AFTER, heads, context),
+                ),
+                digits=1,
+            )
+
+
+def _series(
+    study: Study, when: str, name: Text, heads: Sequence[Head], context: ProbeContext
+) -> BarSeries:
+    found = [
+        average(
+            of_heads(study.validation.weight(when, weight), heads) / PERCENT,
+            context.resamples,
+            context.seed,
+        )
+        for weight in WEIGHTS
+    ]
+    return BarSeries(
+        name=name,
+        values=tuple(None if np.isnan(one.value) else one.value for one in found),
+        intervals=tuple(percentile_interval(one.samples) for one in found),
+    )
+
+
+def _rise(study: Study) -> HeatMap:
+    return _by_head(
+        "change_matched",
+        Text("给相同的词的注意力的变化", "Change of the attention to matched terms"),
+        CHANGE,
+        mean_of_queries(study.validation.change("matched")) / PERCENT,
+        scale="diverging",
+        digits=1,
+        marked=tuple(sorted(map(tuple, study.strengthened.heads()))),
+        note=Text(
+            "粗框：在发现集上被命名为匹配得到加强的头。",
+            "Outlined: heads named on discovery as strengthened in matching.",
+        ),
+    )
+
+
+def _likeness(study: Study, name: str, title: Text) -> HeatMap:
+    values = mean_of_queries(study.validation.alike(name))
+    return _by_head(name, title, Text("余弦", "cosine"), values, high=1.0)
+
+
+def _by_head(name: str, title: Text, unit: Text, values: FloatArray, **options: Any) -> HeatMap:
+    layers, heads = values.shape
+    return HeatMap(
+        name=name,
+        title=title,
+        x_label=HEAD,
+        y_label=LAYER,
+        unit=unit,
+        columns=tuple(f"H{head}" for head in range(heads)),
+        rows=tuple(f"L{layer}" for layer in range(layers)),
+        values=_cells(values),
+        **options,
+    )
+
+
+def _case(case: Case) -> Iterator[HeatMap]:
+    """Four maps of one pair; the two of a kind share their colours' range."""
+    whole = float(max(case.before.max(), case.after.max()))
+    changed = float(max(case.strengthened.max(), case.weakened.max()))
+    kinds = (
+        ("before", BEFORE, case.before, whole, None),
+        ("after", AFTER, case.after, whole, None),
+        (
+            "strengthened",
+            Text("微调后增强", "strengthened"),
+            case.strengthened,
+            changed,
+            Text(
+                "增强 = max(微调后 − 微调前, 0)。原文的式子写作“微调前 − 微调后 > 0”，符号反了。",
+                "Strengthened = max(after − before, 0). The article prints “before − after > 0”, "
+                "with the sign reversed.",
+            ),
+        ),
+        (
+            "weakened",
+            Text("微调后减弱", "weakened"),
+            case.weakened,
+            changed,
+            Text("减弱 = max(微调前 − 微调后, 0)。", "Weakened = max(before − after, 0)."),
+        ),
+    )
+    for name, title, values, high, note in kinds:
+        yield HeatMap(
+            name=f"case_{name}",
+            title=Text(
+                f"{case.head}：{QUERY} / {TITLE}，{title.zh}",
+                f"{case.head}: {QUERY} / {TITLE}, {title.en}",
+            ),
+            x_label=TO,
+            y_label=FROM,
+            unit=Text("注意力", "attention"),
+            columns=case.tokens,
+            rows=case.tokens,
+            values=_cells(values),
+            low=0.0,
+            high=high,
+            note=note,
+        )
+
+
+def _cells(values: FloatArray) -> tuple[tuple[float | None, ...], ...]:
+    return tuple(tuple(None if np.isnan(one) else float(one) for one in row) for row in values)

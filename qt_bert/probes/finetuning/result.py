@@ -1,0 +1,188 @@
+"""What fine-tuning changes, as a probe's result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from qt_bert.encoder.heads import Head
+from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.probes.common.naming import comes_back
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.finetuning.averages import mean_of_queries
+from qt_bert.probes.finetuning.claims import findings, of_heads
+from qt_bert.probes.finetuning.compare import LIKENESS, WEIGHTS
+from qt_bert.probes.finetuning.figures import figures
+from qt_bert.probes.finetuning.study import LEAST_CHANGE, Choice, Study
+from qt_bert.probes.finetuning.words import WEIGHT_NAMES
+from qt_bert.probes.split import reference
+from qt_bert.results import Finding, HeadScores, ProbeResult, Text
+
+COMES_BACK_RESAMPLES = 200
+
+
+def result(study: Study, context: ProbeContext) -> ProbeResult:
+    """Findings, scores of every head, sets and figures."""
+    found = findings(study, context)
+    return ProbeResult(
+        probe="shift",
+        model=context.model_ref,
+        pairs=reference(context.files.pairs, list(study.validation.pairs)),
+        settings=_settings(study, found, context),
+        summary=_summary(study),
+        findings=tuple(found),
+        heads=_heads(study),
+        sets={
+            "matching_before": _names(study.on_base.heads),
+            "matching_after_biased": _names(study.on_model.heads),
+            "strengthened": _names(study.strengthened.heads()),
+        },
+        figures=figures(study, context),
+    )
+
+
+def _names(heads: Sequence[Head]) -> tuple[str, ...]:
+    return tuple(map(str, heads))
+
+
+def _heads(study: Study) -> tuple[HeadScores, ...]:
+    seen = study.validation
+    columns: dict[str, FloatArray] = {}
+    for name, choice in (("score_before", study.on_base), ("score_after", study.on_model)):
+        if choice.scores is not None:
+            columns[name] = choice.scores.score
+    for weight in WEIGHTS:
+        for when in ("before", "after"):
+            columns[f"{weight}_{when}"] = mean_of_queries(seen.weight(when, weight))
+    for name in LIKENESS:
+        columns[name] = mean_of_queries(seen.alike(name))
+    columns["strengthened_q"] = study.strengthened.q
+    chosen = set(study.on_base.heads)
+    return tuple(
+        HeadScores(
+            head=str(head),
+            scores={name: _known(column[head]) for name, column in columns.items()},
+            selected=head in chosen,
+        )
+        for head in study.shape.all_heads
+    )
+
+
+def _settings(study: Study, found: Sequence[Finding], context: ProbeContext) -> dict[str, Any]:
+    splits = {"discovery": study.discovery, "validation": study.validation}
+    return {
+        "base": {"name": study.base.name, "sha256": study.base.sha256},
+        "rows": "tokens of query and title; for `matched`, tokens of terms in both texts",
+        "sample": {
+            name: {
+                "pairs": len(one.pairs),
+                "queries": len({pair.query for pair in one.pairs}),
+                "pairs_with_a_matched_term": one.pairs_with_terms,
+                "of_these_with_tokens_of_their_own": one.pairs_with_tokens,
+            }
+            for name, one in splits.items()
+        },
+        "scored": {
+            name: asdict(choice.scores.sample)
+            for name, choice in _choices(study).items()
+            if choice.scores is not None
+        },
+        "least_change": LEAST_CHANGE,
+        "layer_matched_draws": len(study.controls),
+        "comes_back": _comes_back(study, context),
+        "case_head": None if study.case is None else str(study.case.head),
+        "resolution": _resolution(found),
+    }
+
+
+def _choices(study: Study) -> dict[str, Choice]:
+    return {"matching_before": study.on_base, "matching_after_biased": study.on_model}
+
+
+def _comes_back(study: Study, context: ProbeContext) -> dict[str, dict[str, float]]:
+    shares = {
+        name: choice.scores.comes_back(
+            choice.heads, resamples=COMES_BACK_RESAMPLES, seed=context.seed
+        )
+        for name, choice in _choices(study).items()
+        if choice.scores is not None
+    }
+    shares["strengthened"] = comes_back(
+        study.discovery.change("matched"),
+        study.strengthened.heads(),
+        resamples=COMES_BACK_RESAMPLES,
+        seed=context.seed,
+    )
+    return {name: asdict(one) for name, one in shares.items() if one is not None}
+
+
+def _resolution(found: Sequence[Finding]) -> dict[str, str]:
+    """Half the widest interval of the claims about each set of heads: less could not be seen."""
+    halves = {}
+    for name in ("matching", "all"):
+        widths = [
+            one.ci_high - one.ci_low
+            for one in found
+            if one.primary
+            and one.id.startswith(f"{name}_")
+            and one.ci_low is not None
+            and one.ci_high is not None
+        ]
+        halves[name] = f"{max(widths) / 2:.2g} %" if widths else "–"
+    return {
+        "zh": f"变化小于下列注意力份额的看不出来：匹配头 {halves['matching']}，全部头 {halves['all']}。",
+        "en": "Changes under these shares of attention could not be seen: matching heads "
+        f"{halves['matching']}, all heads {halves['all']}.",
+    }
+
+
+def _summary(study: Study) -> Text:
+    zh_matching, en_matching = _of_matching_heads(study)
+    zh_all, en_all = _weights(study, study.shape.all_heads, ("matched", "cls", "sep"))
+    cosine = mean_of_queries(study.validation.alike("cosine"))
+    most = min(study.shape.all_heads, key=lambda head: float(cosine[head]))
+    return Text(
+        f"{zh_matching}全部头平均：{zh_all}。变化最大的头是 {most}（余弦 {cosine[most]:.2f}）。",
+        f"{en_matching} Mean of all heads: {en_all}. The head that changed most is {most} "
+        f"(cosine {cosine[most]:.2f}).",
+    )
+
+
+def _of_matching_heads(study: Study) -> tuple[str, str]:
+    heads = study.on_base.heads
+    if not heads:
+        return (
+            "这些文本对没有可供打分的共同字词，选不出匹配头。",
+            "These pairs share nothing to score matching by, so no matching heads were chosen.",
+        )
+    zh, en = _weights(study, heads, ("matched", "self", "sep"))
+    rise = 100 * mean_of_queries(study.validation.change("matched"))
+    each = [f"{head} {rise[head]:+.1f}" for head in heads]
+    return (
+        f"微调前选出的 {len(heads)} 个匹配头，平均给出的注意力：{zh}；逐头看，给相同的词的变化为 "
+        f"{'、'.join(each)}。",
+        f"The {len(heads)} matching heads chosen before fine-tuning give, on average: {en}; head by "
+        f"head, matched terms change by {', '.join(each)}.",
+    )
+
+
+def _weights(study: Study, heads: Sequence[Head], weights: Sequence[str]) -> tuple[str, str]:
+    """`[SEP] 12.3 % → 8.1 %` of each weight, in both languages."""
+    parts = []
+    for weight in weights:
+        before, after = (
+            100 * float(mean_of_queries(of_heads(study.validation.weight(when, weight), heads)))
+            for when in ("before", "after")
+        )
+        parts.append((WEIGHT_NAMES[weight], f"{before:.1f} % → {after:.1f} %"))
+    return (
+        "，".join(f"{name.zh} {figures}" for name, figures in parts),
+        ", ".join(f"{name.en} {figures}" for name, figures in parts),
+    )
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,133 @@
+"""What is run: both models on the same pairs, and the choice of the matching heads on each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from qt_bert.encoder import Checkpoint
+from qt_bert.encoder.heads import Head, Shape
+from qt_bert.errors import ArgumentError
+from qt_bert.pairs import Pair
+from qt_bert.pairs.sample import spread_over_queries
+from qt_bert.probes.common.base_model import open_base
+from qt_bert.probes.common.controls import contest
+from qt_bert.probes.common.naming import Named, name_heads, one_sided_p
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.finetuning.averages import mean_of_queries
+from qt_bert.probes.finetuning.case import Case, case_of
+from qt_bert.probes.finetuning.compare import Comparison, compare
+from qt_bert.probes.term_matching.head_scores import Scores
+from qt_bert.probes.term_matching.scores import (
+    discovery_scores,
+    every_query,
+    score_heads,
+    scored_sample,
+)
+from qt_bert.scoring.bulk import Scorer
+
+MATCHING_HEADS = 5
+QUICK_PAIRS = {"discovery": 60, "validation": 150}
+QUICK_DRAWS, FULL_DRAWS = 99, 999
+LEAST_CHANGE = 0.05
+"""A head is named as strengthened only if its weight on matched terms rose by so much."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The matching heads of one model, best first, by `scores`; none where no pair has a match."""
+
+    scores: Scores | None
+    heads: list[Head]
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Both splits under both models; heads are chosen on `discovery`, figures are `validation`'s.
+
+    `on_base` are the matching heads before fine-tuning, `on_model` those after it; `strengthened`
+    names the heads whose weight on matched terms rose; `controls` are draws of as many heads in
+    the layers of `on_base`, outside it; `case` is there where there is a matching head to draw.
+    """
+
+    shape: Shape
+    base: Checkpoint
+    discovery: Comparison
+    validation: Comparison
+    on_base: Choice
+    on_model: Choice
+    strengthened: Named
+    controls: list[tuple[Head, ...]]
+    case: Case | None
+
+
+def study(context: ProbeContext) -> Study:
+    """Run all of it. Raises ArgumentError without a base, CheckpointError for one that is none."""
+    if context.base is None:
+        raise ArgumentError("the model before fine-tuning is needed; give its folder with --base")
+    checkpoint = context.model.checkpoint
+    base = open_base(context.base, checkpoint)
+    scorer = Scorer(base, max_length=context.model.tokenizer.max_length)
+    on_base = _choice(lambda: _base_scores(scorer, context))
+    discovery = _compare(scorer, "discovery", context.discovery, context)
+    shape = Shape(checkpoint.layers, checkpoint.heads)
+    return Study(
+        shape,
+        base,
+        discovery,
+        _compare(scorer, "validation", context.validation, context),
+        on_base,
+        _choice(lambda: discovery_scores(context)),
+        strengthened(discovery),
+        _controls(on_base.heads, shape, context),
+        case_of(scorer.encoder, context.model, on_base.heads[0]) if on_base.heads else None,
+    )
+
+
+def strengthened(comparison: Comparison) -> Named:
+    """Heads whose weight on matched terms rose: by how much, how surely, in texts they look at."""
+    rise = comparison.change("matched")
+    to_texts = 1 - comparison.weight("after", "sep") - comparison.weight("after", "cls")
+    return name_heads(
+        mean_of_queries(rise), one_sided_p(rise), mean_of_queries(to_texts), least=LEAST_CHANGE
+    )
+
+
+def _choice(score: Callable[[], Scores]) -> Choice:
+    """The best heads of a model, half of them at most."""
+    try:
+        scores = score()
+    except ArgumentError:  # nothing to match in these pairs, so no head matches
+        return Choice(None, [])
+    return Choice(scores, scores.best(min(MATCHING_HEADS, scores.score.size // 2)))
+
+
+def _base_scores(base: Scorer, context: ProbeContext) -> Scores:
+    with context.progress(None, "texts") as shown:
+        return score_heads(
+            base,
+            scored_sample(context, context.discovery),
+            context.segmenter,
+            every_query(context),
+            seed=context.seed,
+            shown=shown,
+        )
+
+
+def _sample(split: str, pairs: Sequence[Pair], context: ProbeContext) -> list[Pair]:
+    """All pairs of a split under `--full`, else QUICK_PAIRS of them, of many queries."""
+    return spread_over_queries(pairs, context.choose(QUICK_PAIRS[split], len(pairs)), context.seed)
+
+
+def _compare(base: Scorer, split: str, pairs: Sequence[Pair], context: ProbeContext) -> Comparison:
+    chosen = _sample(split, pairs, context)
+    with context.progress(len(chosen), "pairs") as shown:
+        return compare(base.encoder, context.model, chosen, context.segmenter, shown=shown)
+
+
+def _controls(heads: Sequence[Head], shape: Shape, context: ProbeContext) -> list[tuple[Head, ...]]:
+    if not heads:
+        return []
+    draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
+    drawn = contest("matching", heads, shape, matched=draws, free=0, seed=context.seed)
+    return [variant.heads for variant in drawn.matched]

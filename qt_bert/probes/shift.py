@@ -1,0 +1,28 @@
+"""What does fine-tuning change in the heads' attention? (`heads_of_query_title_bert`, 2.4.1)."""
+
+from __future__ import annotations
+
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.probe import Probe
+from qt_bert.results import ProbeResult, Text
+
+
+def _run(context: ProbeContext) -> ProbeResult:
+    from qt_bert.probes.finetuning.result import result
+    from qt_bert.probes.finetuning.study import study
+
+    return result(study(context), context)
+
+
+PROBE = Probe(
+    name="shift",
+    order=50,
+    title=Text("微调改变了什么", "What fine-tuning changes"),
+    question=Text(
+        "微调以后，头看相同的词是不是更多了，看自身和 [SEP] 是不是更少了？",
+        "After fine-tuning, do heads look more at matched terms, and less at themselves and [SEP]?",
+    ),
+    run=_run,
+    quick_seconds=8,
+    needs_base=True,
+)

@@ -1,0 +1,101 @@
+"""How far a mask moves a quantity, beside the plain model and beside random sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from qt_bert.ablation.variant import Variant
+from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.probes.claims import beyond
+from qt_bert.probes.common.controls import Contest, rank_p
+from qt_bert.probes.word_order.sensitivity import Quantity
+from qt_bert.probes.word_order.study import Study
+from qt_bert.results import Finding, Text
+from qt_bert.results.probe import Source, Verdict
+
+ARTICLE, SECTION = "heads_of_query_title_bert", "2.3"
+GRADES = Text("档", "grades")
+SHARE = Text("S/R", "S/R")
+
+
+class Change(NamedTuple):
+    """A quantity's change, its resampled values [R], and its rank among the controls' changes."""
+
+    value: float | None
+    samples: FloatArray | None
+    p: float | None = None
+
+
+NOTHING = Change(None, None)
+
+
+def change(study: Study, quantity: Quantity, variants: Sequence[Variant]) -> Change:
+    """The mean over `variants`, less the plain model's; those without the quantity are left out."""
+    found = study.sensitivity
+    rows = study.rows(variants)
+    values = found.values(quantity, rows)
+    known = [row for row, value in zip(rows, values, strict=True) if np.isfinite(value)]
+    plain = found.values(quantity, [0])[0]
+    if not known or not np.isfinite(plain):
+        return NOTHING
+    samples = found.resampled(quantity, known).mean(axis=0) - found.resampled(quantity, [0])[0]
+    return Change(float(np.nanmean(values) - plain), samples)
+
+
+def against(
+    study: Study,
+    quantity: Quantity,
+    one: Contest | None,
+    controls: Literal["matched", "free", "loud"],
+    *,
+    below: bool,
+) -> Change:
+    """The target's change less the mean of its `controls`, and its rank among them.
+
+    Where no control could be drawn: the target's own change, and no p.
+    """
+    if one is None:
+        return NOTHING
+    target = change(study, quantity, [one.target])
+    drawn: Sequence[Variant] = getattr(one, controls)
+    random = change(study, quantity, drawn) if drawn else NOTHING
+    if target.value is None or target.samples is None:
+        return NOTHING
+    if random.value is None or random.samples is None:
+        return target
+    plain = study.sensitivity.values(quantity, [0])[0]
+    ranks = study.sensitivity.values(quantity, study.rows(drawn)) - plain
+    p = rank_p(target.value, ranks, below=below)
+    return Change(target.value - random.value, target.samples - random.samples, p)
+
+
+def finding(
+    study: Study,
+    id: str,
+    claim: Text,
+    found: Change,
+    *,
+    unit: Text,
+    below: bool = False,
+    said: str | None = None,
+    primary: bool = True,
+    n_queries: int | None = None,
+    conclusions: dict[Verdict, Text] | None = None,
+) -> Finding:
+    """A finding of this study, with the article's words beside it where it `said` something."""
+    return beyond(
+        id,
+        claim,
+        Source(article=ARTICLE, section=SECTION, value=said),
+        found.value,
+        found.samples,
+        p=found.p,
+        n_queries=study.sensitivity.n_queries if n_queries is None else n_queries,
+        side="below" if below else "above",
+        unit=unit,
+        primary=primary,
+        conclusions=conclusions,
+    )

@@ -1,0 +1,230 @@
+"""The pictures of the study of word order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from qt_bert.ablation.variant import Variant
+from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.probes.word_order.disturbed import ORIGINAL, Disturbed
+from qt_bert.probes.word_order.grades import expected_grades, probabilities
+from qt_bert.probes.word_order.study import CASE_QUERY, CASE_TITLE, Study
+from qt_bert.probes.word_order.texts import KINDS, SIDES
+from qt_bert.results import Bars, Curve, Figure, HeatMap, Text
+from qt_bert.results.figures import BarSeries, Point, Series
+from qt_bert.results.text import Label
+
+HEAD, LAYER = Text("头", "head"), Text("层", "layer")
+GRADE, LABEL = Text("模型的档位", "model's grade"), Text("标注", "label")
+EXPECTED = Text("期望档位", "expected grade")
+SHARE = Text("概率", "probability")
+AS_IT_WAS = Text("原样", "as it was")
+CASE = f"{CASE_QUERY} / {CASE_TITLE}"
+
+
+def figures(study: Study) -> tuple[Figure, ...]:
+    """Heat maps of scores, bars of disturbed texts and of the case, the curve over k."""
+    sides = [side for side in SIDES if study.disturbed.groups]
+    return (
+        _score_map(study),
+        _identity_map(study),
+        _curve(study),
+        _case(study),
+        *(_disturbed(study.disturbed, side) for side in sides),
+        *(_grades(study, side) for side in sides if study.labels.logits > 1),
+    )
+
+
+def _score_map(study: Study) -> HeatMap:
+    named = study.discovery.named().named
+    return _head_map(
+        "order_scores",
+        Text(
+            "语序分：字被打乱后，最大的邻位倍数", "Order score: the largest lift on shuffled text"
+        ),
+        Text("倍", "times another character's"),
+        study.validation.score,
+        marked=tuple((int(row), int(column)) for row, column in np.argwhere(named)),
+        scale="sequential",
+        note=Text(
+            "验证集；粗框：在发现集上被命名的头（倍数 ≥ 2，q < 0.05）",
+            "Validation; outlined: heads named on discovery (lift ≥ 2, q < 0.05)",
+        ),
+    )
+
+
+def _identity_map(study: Study) -> HeatMap:
+    return _head_map(
+        "order_identity",
+        Text(
+            "身份指数：注意力跟着字走还是跟着位置走",
+            "Identity index: does a map follow its characters?",
+        ),
+        Text("相关系数之差", "difference of correlations"),
+        study.validation.identity,
+        marked=tuple((head.layer, head.head) for head in study.order_heads),
+        scale="diverging",
+        note=Text(
+            "大于 0 跟着字走，小于 0 跟着位置走；粗框：语序头",
+            "Above 0 it follows the characters, below 0 their places; outlined: the order heads",
+        ),
+    )
+
+
+def _head_map(name: str, title: Text, unit: Text, values: FloatArray, **options: Any) -> HeatMap:
+    layers, heads = values.shape
+    return HeatMap(
+        name=name,
+        title=title,
+        x_label=HEAD,
+        y_label=LAYER,
+        unit=unit,
+        columns=tuple(f"H{head}" for head in range(heads)),
+        rows=tuple(f"L{layer}" for layer in range(layers)),
+        values=_cells(values),
+        **options,
+    )
+
+
+def _cells(values: FloatArray) -> tuple[tuple[float | None, ...], ...]:
+    return tuple(tuple(float(v) if np.isfinite(v) else None for v in row) for row in values)
+
+
+def _curve(study: Study) -> Curve:
+    """S / R over k: the order heads, and the mean of each kind of random sets."""
+    curve = study.masks.curve
+    lines: list[tuple[Label, Mapping[int, Sequence[Variant]]]] = [
+        (Text("语序头", "order heads"), {k: [one.target] for k, one in curve.items()}),
+        (Text("同层随机头", "random, same layers"), {k: one.matched for k, one in curve.items()}),
+        (
+            Text("随机头", "random, any layer"),
+            {k: one.free for k, one in curve.items() if one.free},
+        ),
+    ]
+    return Curve(
+        name="order_curve",
+        title=Text("去掉 k 个头后的语序敏感度", "Order sensitivity without k heads"),
+        x_label=Text("去掉的头数 k", "heads left out, k"),
+        y_label=Text("S/R", "S/R"),
+        unit="",
+        series=tuple(
+            Series(name=name, points=_points(study, at), dashed=number > 0)
+            for number, (name, at) in enumerate(lines)
+        ),
+        note=Text(
+            "S：打乱标题的字使期望档位下降多少；R：高档与低档之差",
+            "S: what shuffling a title's characters costs; R: from high to low grades",
+        ),
+    )
+
+
+def _points(study: Study, at: Mapping[int, Sequence[Variant]]) -> tuple[Point, ...]:
+    """The plain model at 0, then the mean S / R over each k's variants that have one."""
+    found = []
+    for k, rows in {0: [0], **{k: study.rows(some) for k, some in at.items()}}.items():
+        values = study.sensitivity.values("ratio", rows)
+        known = [row for row, value in zip(rows, values, strict=True) if np.isfinite(value)]
+        if not known:
+            continue
+        samples = study.sensitivity.resampled("ratio", known).mean(axis=0)
+        low, high = percentile_interval(samples) or (None, None)
+        found.append(Point(x=k, y=float(np.nanmean(values)), low=low, high=high, n=len(known)))
+    return tuple(found)
+
+
+def _case(study: Study) -> Bars:
+    """The article's pair: what the model gives, straight, shuffled, and shuffled without heads."""
+    labels, claim = study.labels, study.masks.claim
+    shown: list[tuple[Text, list[int], int]] = [
+        (Text("原标题", "straight"), [0], 0),
+        (Text("打乱", "shuffled"), [0], 1),
+    ]
+    if claim is not None:
+        heads = Text("打乱，去掉语序头", "shuffled, order heads out")
+        shown.append((heads, study.rows([claim.target]), 1))
+        if claim.free:
+            random = Text("打乱，去掉随机头（平均）", "shuffled, random heads out (mean)")
+            shown.append((random, study.rows(claim.free), 1))
+    return Bars(
+        name="order_case",
+        title=Text(f"文章的例子：{CASE}", f"The article's case: {CASE}"),
+        x_label=GRADE,
+        y_label=SHARE if labels.logits > 1 else Text("分数", "score"),
+        unit="",
+        categories=tuple(labels.names) if labels.logits > 1 else (Text("分数", "score"),),
+        series=tuple(
+            BarSeries(name=name, values=case_values(study, rows, text))
+            for name, rows, text in shown
+        ),
+        note=Text(
+            "文章：原标题 4 档，打乱后 2 档，去掉 7 个语序头 3 档，去掉 7 个随机头 2 档",
+            "Article: straight 4, shuffled 2, without 7 order heads 3, without 7 random heads 2",
+        ),
+    )
+
+
+def case_values(study: Study, rows: Sequence[int], text: int) -> tuple[float, ...]:
+    """Mean probabilities (of a one-logit model the mean score) of one of the case's two texts."""
+    logits = study.case[list(rows), text]
+    shares = probabilities(logits, study.labels)
+    values = expected_grades(logits, study.labels)[:, None] if shares is None else shares
+    return tuple(values.mean(axis=0).tolist())
+
+
+def _disturbed(found: Disturbed, side: str) -> Bars:
+    ways = {ORIGINAL: AS_IT_WAS} | {(side, kind): name for kind, name in KINDS.items()}
+    return Bars(
+        name=f"order_{side}",
+        title=Text(
+            f"{SIDES[side].zh}乱序前后的期望档位",
+            f"Expected grade before and after: {SIDES[side].en}",
+        ),
+        x_label=LABEL,
+        y_label=EXPECTED,
+        unit="",
+        categories=found.groups,
+        series=tuple(
+            BarSeries(
+                name=name,
+                values=tuple(cell.expected for cell in found.cells[way]),
+                intervals=tuple(cell.interval for cell in found.cells[way]),
+            )
+            for way, name in ways.items()
+        ),
+    )
+
+
+def _grades(study: Study, side: str) -> HeatMap:
+    """Label and way by the model's grades: mean probabilities."""
+    found = study.disturbed
+    ways = {ORIGINAL: AS_IT_WAS} | {(side, kind): name for kind, name in KINDS.items()}
+    rows: list[Text] = []
+    values: list[tuple[float | None, ...]] = []
+    for number, group in enumerate(found.groups):
+        for way, name in ways.items():
+            cell = found.cells[way][number]
+            rows.append(_joined(group, name))
+            values.append(cell.probabilities or (None,) * study.labels.logits)
+    return HeatMap(
+        name=f"order_{side}_grades",
+        title=Text(
+            f"{SIDES[side].zh}乱序前后的档位分布", f"Grades before and after: {SIDES[side].en}"
+        ),
+        x_label=GRADE,
+        y_label=LABEL,
+        unit=SHARE,
+        columns=tuple(study.labels.names),
+        rows=tuple(rows),
+        values=tuple(values),
+        low=0.0,
+        high=1.0,
+    )
+
+
+def _joined(group: Label, way: Text) -> Text:
+    zh, en = (group, group) if isinstance(group, str) else (group.zh, group.en)
+    return Text(f"{zh} · {way.zh}", f"{en} · {way.en}")

@@ -1,0 +1,143 @@
+"""The study of word order as a probe's result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from qt_bert.encoder.heads import Head
+from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.probes.common.naming import comes_back
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.split import reference
+from qt_bert.probes.word_order.changes import against
+from qt_bert.probes.word_order.claims import findings
+from qt_bert.probes.word_order.figures import figures
+from qt_bert.probes.word_order.grades import grade_label
+from qt_bert.probes.word_order.maps import OFFSETS
+from qt_bert.probes.word_order.scores import OrderScores
+from qt_bert.probes.word_order.study import Study
+from qt_bert.probes.word_order.summary import summary
+from qt_bert.probes.word_order.training import trained_on_shuffled
+from qt_bert.results import HeadScores, ProbeResult
+
+
+def result(study: Study, context: ProbeContext) -> ProbeResult:
+    """Findings, scores of every head, sets and figures."""
+    trained = trained_on_shuffled(context.model.checkpoint.folder)
+    return ProbeResult(
+        probe="order",
+        model=context.model_ref,
+        pairs=reference(context.files.pairs, context.validation),
+        settings=_settings(study, context) | {"trained_on_shuffled_titles": trained},
+        summary=summary(study, trained),
+        findings=tuple(findings(study)),
+        heads=_heads(study),
+        sets={
+            "order": _names(study.order_heads),
+            "order_named": _names(study.discovery.named().heads()),
+            "matching_left_out": _names(study.matching_heads),
+        },
+        figures=figures(study),
+    )
+
+
+def _names(heads: Sequence[Head]) -> tuple[str, ...]:
+    return tuple(map(str, heads))
+
+
+def _heads(study: Study) -> tuple[HeadScores, ...]:
+    """Scores on validation; p and q are those that heads are named by, on discovery."""
+    named = study.discovery.named()
+    found = study.validation
+
+    def scores(head: Head) -> dict[str, float | None]:
+        values: dict[str, float] = {
+            "score": found.score[head],
+            "offset": OFFSETS[found.offset[head]] if np.isfinite(found.score[head]) else np.nan,
+            "identity": found.identity[head],
+            "weight": found.weight[head],
+            **{f"lift{d:+d}": found.lift[head][n] for n, d in enumerate(OFFSETS)},
+            "discovery_score": study.discovery.score[head],
+            "discovery_identity": study.discovery.identity[head],
+            "p": named.p[head],
+            "q": named.q[head],
+        }
+        return {name: float(v) if np.isfinite(v) else None for name, v in values.items()}
+
+    return tuple(
+        HeadScores(head=str(head), scores=scores(head), selected=head in study.order_heads)
+        for head in study.shape.all_heads
+    )
+
+
+def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
+    texts, at = study.texts, study.ends
+    ratios = study.sensitivity.values("ratio", range(len(study.variants)))
+    return {
+        "k": len(study.order_heads),
+        "scored": {split: _sample(getattr(study, split)) for split in ("discovery", "validation")},
+        "sensitivity": {
+            "queries": study.sensitivity.n_queries,
+            "high_pairs": texts.count("original"),
+            "shuffled_titles": texts.count("shuffled"),
+            "low_pairs": texts.count("low"),
+            "ineligible": texts.ineligible,
+            "shuffles_a_title": study.shuffles,
+            "high": [grade_label(one) for one in at.high],
+            "low": [grade_label(one) for one in at.low],
+            "variants": len(study.variants),
+            "without_ratio": int(np.isnan(ratios).sum()),
+        },
+        "disturbed": {
+            "pairs": study.disturbed.pairs,
+            "ineligible": {
+                ":".join(w): study.disturbed.ineligible[w] for w in study.disturbed.ways
+            },
+        },
+        "draws": _draws(study),
+        "comes_back": _comes_back(study, context.seed),
+        "resolution": _resolution(study),
+    }
+
+
+def _sample(scores: OrderScores) -> dict[str, float]:
+    return {
+        "pairs": scores.pairs,
+        "ineligible": scores.ineligible,
+        "maps_compared": scores.compared,
+        "coverage": round(scores.coverage, 4),
+    }
+
+
+def _draws(study: Study) -> dict[str, int]:
+    claim = study.masks.claim
+    drawn = (
+        {} if claim is None else {n: len(getattr(claim, n)) for n in ("matched", "free", "loud")}
+    )
+    return drawn | {"curve": study.draws.curve, "curve_free": study.draws.curve_free}
+
+
+def _comes_back(study: Study, seed: int) -> dict[str, dict[str, float]]:
+    scores = study.discovery
+    own = np.take_along_axis(scores.per_query, scores.offset[None, ..., None], axis=-1)[..., 0]
+    sets = {
+        "order": (scores.chosen_among, study.order_heads),
+        "order_named": (own, scores.named().heads()),
+    }
+    found = {name: comes_back(values, chosen, seed=seed) for name, (values, chosen) in sets.items()}
+    return {name: {"share": one.share, "chance": one.chance} for name, one in found.items() if one}
+
+
+def _resolution(study: Study) -> dict[str, str] | None:
+    found = against(study, "ratio", study.masks.claim, "matched", below=True)
+    ends = None if found.samples is None else percentile_interval(found.samples)
+    if ends is None:
+        return None
+    half = (ends[1] - ends[0]) / 2
+    return {
+        "zh": f"S/R 之差的区间半宽为 {half:.2f}，更小的差别看不出来。",
+        "en": f"The interval of the difference of S/R is ± {half:.2f} wide; less could not be seen.",
+    }
