@@ -22,7 +22,6 @@ from qt_bert.probes.split import PairFiles, Split
 from qt_bert.probes.word_order import study as study_module
 from qt_bert.probes.word_order.disturbed import ORIGINAL, disturbed
 from qt_bert.probes.word_order.grades import Ends, ends
-from qt_bert.probes.word_order.loudness import mean_norms
 from qt_bert.probes.word_order.maps import Aligned, align, identity_index, offset_sums
 from qt_bert.probes.word_order.masks import Draws, masks
 from qt_bert.probes.word_order.scores import order_scores
@@ -178,20 +177,6 @@ def test_training_on_shuffled_titles_is_known_from_the_records(tmp_path: Path) -
     assert trained_on_shuffled(tmp_path) == "unknown"
     (tmp_path / "README.md").write_text("| `shuffled_words` | 1-2 |", encoding="utf-8")
     assert trained_on_shuffled(tmp_path) == "yes"
-
-
-def test_norms_are_those_of_what_a_head_adds(checkpoint_of: Build) -> None:
-    scorer = Scorer(open_checkpoint(checkpoint_of()))
-    texts = [("狗追猫", "猫追狗"), ("狗", "北京到上海")]
-    layer = scorer.encoder.layers[0]
-    expected = []
-    for batch in scorer.batches(texts, 1):
-        hidden = scorer.encoder.embed(batch.input_ids, batch.token_type_ids)
-        query, key, value = layer.project(hidden)
-        context = (query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5).softmax(-1) @ value
-        own = layer.output.weight[:, : context.shape[-1]]  # head 0
-        expected.append(float((context[0, 0] @ own.T).norm(dim=-1).mean().detach()))
-    assert mean_norms(scorer, texts)[0, 0] == pytest.approx(np.mean(expected), rel=1e-4)
 
 
 @pytest.fixture(scope="module")

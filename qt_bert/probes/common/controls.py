@@ -11,7 +11,7 @@ import numpy as np
 from qt_bert.ablation.families import MaskOf, layer_matched, random_sets
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.variant import Part, Variant
-from qt_bert.encoder.heads import Head, Shape
+from qt_bert.encoder.heads import Head, Shape, checked_heads
 from qt_bert.evaluation.arrays import FloatArray
 
 NEAREST = 8
@@ -58,8 +58,9 @@ def contest(
     """The variants for `heads`, called `name`, with so many draws of each control.
 
     `within` limits the matched draws; `norms` [layers, heads] adds as many loudness-matched ones.
+    Raises ArgumentError for heads that the model lacks.
     """
-    target = Variant(name, (mask(heads),), "target")
+    target = Variant(name, (mask(checked_heads(heads, shape)),), "target")
     pool = shape.all_heads if within is None else list(within)
     drawn: list[Variant] = []
     if matched and _can_match(heads, pool):

@@ -16,12 +16,12 @@ from qt_bert.encoder.heads import Head, Shape
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs import Pair
 from qt_bert.pairs.sample import sample_queries
+from qt_bert.probes.common.norms import head_norms
 from qt_bert.probes.common.streams import stream
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.term_matching.scores import matching_heads
 from qt_bert.probes.word_order.disturbed import Disturbed, disturbed
 from qt_bert.probes.word_order.grades import Ends, ends, expected_grades
-from qt_bert.probes.word_order.loudness import mean_norms
 from qt_bert.probes.word_order.masks import CURVE, Draws, Masks, masks
 from qt_bert.probes.word_order.scores import OrderScores, order_scores
 from qt_bert.probes.word_order.sensitivity import Sensitivity, Texts
@@ -131,7 +131,7 @@ def _masks(
     pairs = context.discovery
     means = reference_means(context.model, _reference_pairs(context) or pairs)
     with context.progress(len(pairs), "pairs") as shown:
-        norms = mean_norms(context.model, [(p.query, p.title) for p in pairs], shown=shown)
+        norms = head_norms(context.model, pairs, shown=shown)
 
     def mean(heads: Iterable[Head]) -> Part:
         return HeadMask(tuple(heads), "mean", means)

@@ -1,0 +1,168 @@
+"""Cells of a pair's attention matrix: where a row looks at its own term in the other text, and where not.
+
+A *kind* says what counts as one's own: the same character, the tokens of the same whole word, of a
+synonym, the same function character, the same punctuation, or merely the same offset. For each kind
+and direction, cells of the other text are `own` or `other`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.pairs.segmenters import Segmenter, Span
+from qt_bert.pairs.tokenise import EncodedPair
+from qt_bert.probes.common.characters import QUERY, TITLE, Character, characters_of
+from qt_bert.probes.term_matching.stop import (
+    is_content,
+    is_content_word,
+    is_punctuation,
+    is_stop,
+)
+from qt_bert.probes.term_matching.synonyms import Aligned
+
+CHARACTERS, TERMS, SYNONYMS, STOP, PUNCTUATION, DIAGONAL = range(6)
+KINDS = ("characters", "terms", "synonyms", "stop", "punctuation", "diagonal")
+TITLE_TO_QUERY, QUERY_TO_TITLE = range(2)
+DIRECTIONS = ("title_to_query", "query_to_title")
+"""Rows are tokens of the first text, columns those of the second."""
+OWN, OTHER = range(2)
+
+Row = tuple[int, set[int]]
+"""A row's token, and the tokens of the other text that are its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of one pair: `channel`, `row` and `column` [n] of each.
+
+    A channel is a kind, a direction, and own or other (`channel_of`); a column or row is a token.
+    """
+
+    channel: npt.NDArray[np.int16]
+    row: npt.NDArray[np.int16]
+    column: npt.NDArray[np.int16]
+
+    @property
+    def counts(self) -> FloatArray:
+        """How many cells each channel has [kinds, directions, 2]."""
+        found = np.bincount(self.channel, minlength=len(KINDS) * 4)
+        return found.astype(np.float64).reshape(len(KINDS), 2, 2)
+
+    @property
+    def rows(self) -> FloatArray:
+        """How many rows each kind has in each direction [kinds, directions]."""
+        places = np.unique(np.stack([self.channel // 2, self.row]), axis=1)
+        found = np.bincount(places[0], minlength=len(KINDS) * 2)
+        return found.astype(np.float64).reshape(len(KINDS), 2)
+
+    def speak_of(self, *kinds: int) -> bool:
+        """Whether one of these kinds has both own and other cells in some direction."""
+        return bool((self.counts[list(kinds)] > 0).all(axis=-1).any())
+
+
+def channel_of(kind: int, direction: int, part: int) -> int:
+    """The number of a channel: kinds, then directions, then own and other."""
+    return (kind * 2 + direction) * 2 + part
+
+
+def cells_of(
+    encoded: EncodedPair, query: str, title: str, segmenter: Segmenter, aligned: Iterable[Aligned]
+) -> Cells:
+    """The cells of a pair encoded with offsets. `aligned` are its spans of one meaning."""
+    texts = (query, title)
+    characters = [characters_of(encoded, query, title, side, han=False) for side in (QUERY, TITLE)]
+    tokens = [_tokens(encoded, side) for side in (QUERY, TITLE)]
+    words = [_content_words(segmenter, text) for text in texts]
+    spans = [((a.q_start, a.q_end), (a.t_start, a.t_end)) for a in aligned]
+    found: list[tuple[int, int, int]] = []
+    for direction, (of, to) in enumerate(((TITLE, QUERY), (QUERY, TITLE))):
+        single, every = {c.token for c in characters[to]}, set(tokens[to])
+        kinds: list[tuple[int, Iterable[Row], set[int]]] = [
+            (CHARACTERS, _same(characters[of], characters[to], is_content), single),
+            (STOP, _same(characters[of], characters[to], is_stop), single),
+            (PUNCTUATION, _same(characters[of], characters[to], is_punctuation), single),
+            (DIAGONAL, _same_offset(characters, tokens, of, to), single),
+            (TERMS, _same_words(words[of], words[to], tokens[of], tokens[to]), every),
+            (SYNONYMS, _aligned_rows(spans, tokens, of, to), every),
+        ]
+        for kind, rows, columns in kinds:
+            for row, own in rows:
+                found += [(channel_of(kind, direction, OWN), row, at) for at in own]
+                found += [(channel_of(kind, direction, OTHER), row, at) for at in columns - own]
+    table = np.array(found, np.int16).reshape(-1, 3)  # many pairs' cells are held at a time
+    return Cells(table[:, 0], table[:, 1], table[:, 2])
+
+
+def _tokens(encoded: EncodedPair, side: int) -> dict[int, Span]:
+    """The tokens of one side that stand for characters, with their spans, in text order."""
+    places = zip(encoded.side, encoded.spans, strict=True)
+    return {
+        at: span for at, (owner, span) in enumerate(places) if owner == side and span[0] < span[1]
+    }
+
+
+def _same(
+    of: Sequence[Character], to: Sequence[Character], wanted: Callable[[str], bool]
+) -> Iterable[Row]:
+    """Rows of the wanted characters that occur in the other text, with their occurrences there."""
+    places: dict[str, set[int]] = {}
+    for one in to:
+        places.setdefault(one.text.casefold(), set()).add(one.token)
+    for one in of:
+        if wanted(one.text) and (own := places.get(one.text.casefold())):
+            yield one.token, own
+
+
+def _same_offset(
+    characters: Sequence[Sequence[Character]], tokens: Sequence[dict[int, Span]], of: int, to: int
+) -> Iterable[Row]:
+    """The rows of `characters` once more; own is the token as far from its text's beginning."""
+    offsets = {token: place for place, token in enumerate(tokens[of])}
+    columns = list(tokens[to])
+    for token, _ in _same(characters[of], characters[to], is_content):
+        if offsets[token] < len(columns):
+            yield token, {columns[offsets[token]]}
+
+
+def _content_words(segmenter: Segmenter, text: str) -> dict[str, list[Span]]:
+    """Each content word of a text, and where it stands."""
+    found: dict[str, list[Span]] = {}
+    for start, end in segmenter.spans(text):
+        if is_content_word(text[start:end]):
+            found.setdefault(text[start:end].casefold(), []).append((start, end))
+    return found
+
+
+def _same_words(
+    of: dict[str, list[Span]],
+    to: dict[str, list[Span]],
+    of_tokens: dict[int, Span],
+    to_tokens: dict[int, Span],
+) -> Iterable[Row]:
+    for word in of.keys() & to.keys():
+        own = _inside(to_tokens, to[word])
+        if own:
+            yield from ((row, own) for row in _inside(of_tokens, of[word]))
+
+
+def _aligned_rows(
+    spans: Sequence[tuple[Span, Span]], tokens: Sequence[dict[int, Span]], of: int, to: int
+) -> Iterable[Row]:
+    for both in spans:
+        own = _inside(tokens[to], [both[to]])
+        if own:
+            yield from ((row, own) for row in _inside(tokens[of], [both[of]]))
+
+
+def _inside(tokens: dict[int, Span], spans: Sequence[Span]) -> set[int]:
+    """The tokens that lie wholly within one of the spans."""
+    return {
+        token
+        for token, (start, end) in tokens.items()
+        if any(first <= start and end <= last for first, last in spans)
+    }

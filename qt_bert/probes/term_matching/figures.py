@@ -1,0 +1,127 @@
+"""The pictures of the matching heads."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qt_bert.encoder.heads import Head
+from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.probes.claims import POINTS
+from qt_bert.probes.term_matching.bars import cut_bars, grade_bars, kept_bars, overlap_bars
+from qt_bert.probes.term_matching.cells import KINDS
+from qt_bert.probes.term_matching.changes import Changes
+from qt_bert.probes.term_matching.changes import Figure as Value
+from qt_bert.probes.term_matching.slices import by_grade, by_overlap
+from qt_bert.probes.term_matching.study import Contests, Study
+from qt_bert.probes.term_matching.sums import SINK_FREE_KIND
+from qt_bert.probes.term_matching.words import (
+    FREE,
+    HEAD,
+    KIND_NAMES,
+    LAYER,
+    MATCHED,
+    MATCHING,
+    change_of,
+    finite,
+)
+from qt_bert.results import Bars, Curve, Figure, HeatMap, Text
+from qt_bert.results.figures import BarSeries, Point, Series
+
+SHOWN_KINDS = {name: kind for kind, name in enumerate(KINDS) if name != "diagonal"} | {
+    "sink_free": SINK_FREE_KIND
+}
+"""What the bars and the table of heads show; of the diagonal they show a share."""
+
+
+def figures(study: Study) -> tuple[Figure, ...]:
+    """Scores of all heads and by kind; then, where heads were left out, what that did."""
+    found: list[Figure] = [_score_map(study)]
+    if study.chosen:
+        found.append(_kind_bars(study))
+    contests, changes = study.contests, study.changes
+    if contests is not None and changes is not None:
+        out = contests.out
+        found.append(_curve(contests, changes))
+        grades = by_grade(changes, out.target, out.matched)
+        overlaps = by_overlap(changes, out.target, out.matched)
+        found += [grade_bars(grades, changes), overlap_bars(overlaps, changes)]
+        if contests.kept is not None and contests.low_off is not None:
+            found.append(kept_bars(contests, changes))
+        found.append(cut_bars(contests, changes))
+    return tuple(found)
+
+
+def _score_map(study: Study) -> HeatMap:
+    scores = study.discovery
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.log2(scores.score)
+    return HeatMap(
+        name="matching_scores",
+        title=Text("每个头的匹配分数", "Matching score of every head"),
+        x_label=HEAD,
+        y_label=LAYER,
+        unit=Text("log₂ 倍数", "log₂ ratio"),
+        columns=tuple(f"H{head}" for head in range(study.shape.heads)),
+        rows=tuple(f"L{layer}" for layer in range(study.shape.layers)),
+        values=tuple(tuple(finite(value) for value in row) for row in values),
+        marked=tuple((head.layer, head.head) for head in scores.named()),
+        scale="diverging",
+        digits=1,
+        note=Text(
+            "0：与换成无关的 query 时一样；1：两倍。发现集，取较强的方向；粗框：q < 0.05 且不低于 2 倍",
+            "0: as with an unrelated query; 1: twice that. On discovery, the stronger direction; "
+            "outlined: q < 0.05 and at least twice",
+        ),
+    )
+
+
+def _kind_bars(study: Study) -> Bars:
+    scores = study.validation
+
+    def of(head: Head) -> tuple[float | None, ...]:
+        direction = study.discovery.direction[head]
+        found = [scores.ratio(kind)[(*head, direction)] for kind in SHOWN_KINDS.values()]
+        return tuple(finite(float(np.log2(value))) for value in found)
+
+    return Bars(
+        name="matching_kinds",
+        title=Text("匹配头对什么有反应", "What the matching heads respond to"),
+        x_label=Text("对应的内容", "what is matched"),
+        y_label=Text("匹配分数", "matching score"),
+        unit=Text("log₂ 倍数", "log₂ ratio"),
+        categories=tuple(KIND_NAMES[name] for name in SHOWN_KINDS),
+        series=tuple(BarSeries(name=str(head), values=of(head)) for head in study.chosen),
+        digits=1,
+        note=Text("验证集，方向为发现集上较强的方向", "Validation, in the direction of discovery"),
+    )
+
+
+def _curve(contests: Contests, changes: Changes) -> Curve:
+    def series(name: Text, values: dict[int, Value | None], *, dashed: bool) -> Series:
+        points = [_point(k, value) for k, value in values.items() if value is not None]
+        return Series(name=name, points=(Point(x=0.0, y=0.0), *points), dashed=dashed)
+
+    curve = contests.curve
+    return Curve(
+        name="matching_curve",
+        title=Text("去掉最强的 k 个匹配头", "The k best matching heads left out"),
+        x_label=Text("去掉的头数", "heads left out"),
+        y_label=change_of(changes.metric),
+        unit=POINTS,
+        series=(
+            series(
+                MATCHING,
+                {k: changes.of(one.target) for k, one in curve.items()},
+                dashed=False,
+            ),
+            series(
+                MATCHED, {k: changes.mean(one.matched) for k, one in curve.items()}, dashed=True
+            ),
+            series(FREE, {k: changes.mean(one.free) for k, one in curve.items()}, dashed=True),
+        ),
+    )
+
+
+def _point(k: int, value: Value) -> Point:
+    low, high = percentile_interval(value.samples) or (None, None)
+    return Point(x=float(k), y=value.value, low=low, high=high)

@@ -1,0 +1,162 @@
+"""How strongly each head matches terms, beside what it does where there is nothing to match.
+
+M (`matched`) is the mean attention of a row to its own term's places in the other text over that to
+all other places there, as a ratio of sums over the sample. It is divided by M of the same rows and
+columns after the query has been replaced by one that shares no character with the title: a head of
+a fixed offset scores 1. A head's score is that of its better direction.
+
+`heads_of_query_title_bert`, 2.4, chose such heads by eye.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from qt_bert.encoder.heads import Head
+from qt_bert.evaluation.arrays import BoolArray, FloatArray
+from qt_bert.evaluation.intervals import bootstrap_weights
+from qt_bert.probes.common.naming import (
+    LEAST_WEIGHT,
+    ComesBack,
+    Named,
+    name_heads,
+    one_sided_p,
+    ranked,
+)
+from qt_bert.probes.term_matching.cells import CHARACTERS, DIAGONAL, OTHER, OWN
+from qt_bert.probes.term_matching.sums import Sample, Sums
+
+LEAST_SCORE = 2.0
+"""The declared minimum effect: a head is named from a score of 2 on."""
+
+FLOOR = 1e-6
+"""Added to mean weights, so that a head that gives a text next to nothing has no ratio of noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of every head over one sample of pairs.
+
+    Arrays are [..., layers, heads, directions]; kinds are those of `cells.KINDS`, and after them
+    `SINK_FREE_KIND`: characters, in attention between the two texts alone.
+    """
+
+    sums: Sums
+    sample: Sample
+
+    def ratio(self, kind: int = CHARACTERS) -> FloatArray:
+        """M over M of the replaced queries [layers, heads, directions]; NaN without such rows."""
+        return np.asarray(self._ratios(np.ones((1, self.sums.n_queries)), kind)[0])
+
+    def matched(self, kind: int = CHARACTERS, *, replaced: bool = False) -> FloatArray:
+        """M alone, or that of the replaced queries [layers, heads, directions]."""
+        sums = self.sums.replaced if replaced else self.sums.original
+        return np.asarray(np.exp(_log_m(sums[:, kind].sum(0), self.sums.counts[:, kind].sum(0))))
+
+    @cached_property
+    def score(self) -> FloatArray:
+        """The larger direction's ratio [layers, heads]; NaN where neither has one."""
+        return _largest(self.ratio())
+
+    @cached_property
+    def direction(self) -> np.ndarray:
+        """Which direction that is [layers, heads]."""
+        return np.nan_to_num(self.ratio(), nan=-np.inf).argmax(-1)
+
+    @cached_property
+    def weight(self) -> FloatArray:
+        """The share of a matched row's attention that goes to the other text [layers, heads, directions]."""
+        given = self.sums.original[:, CHARACTERS].sum((0, -1))
+        rows = self.sums.rows[:, CHARACTERS].sum(0)
+        return np.asarray(np.divide(given, rows, out=np.zeros_like(given), where=rows > 0))
+
+    @cached_property
+    def diagonal(self) -> FloatArray:
+        """The share of a row's attention to the other text that goes to its own offset there."""
+        sums = self.sums.original[:, DIAGONAL].sum(0)
+        total = sums.sum(-1)
+        return np.asarray(
+            np.divide(sums[..., OWN], total, out=np.full(total.shape, np.nan), where=total > 0)
+        )
+
+    def excess(self, kind: int = CHARACTERS) -> FloatArray:
+        """log M less that of the replaced queries, by query [queries, layers, heads, directions]."""
+        counts = self.sums.counts[:, kind, None, None]
+        original, replaced = (
+            _log_m(sums[:, kind], counts) for sums in (self.sums.original, self.sums.replaced)
+        )
+        return original - replaced
+
+    @cached_property
+    def tested(self) -> Named:
+        """Scores, p and q of each (head, direction): the directions of a head lie side by side."""
+        flat = self.ratio().shape[0], -1
+        known = self.sums.n_queries > 1
+        p = one_sided_p(self.excess()) if known else np.ones_like(self.ratio())
+        return name_heads(
+            self.ratio().reshape(flat),
+            p.reshape(flat),
+            self.weight.reshape(flat),
+            least=LEAST_SCORE,
+        )
+
+    def of_head(self, values: FloatArray | BoolArray, head: Head) -> float:
+        """Of [layers, heads, directions] in any grouping, the entry of the head's better direction."""
+        return float(values.reshape(self.ratio().shape)[(*head, self.direction[head])])
+
+    def named(self) -> list[Head]:
+        """Heads with score ≥ 2, q < 0.05 and enough weight in their better direction, best first."""
+        return [h for h in ranked(self.score) if self.of_head(self.tested.named, h)]
+
+    def best(self, k: int, within: Iterable[Head] | None = None) -> list[Head]:
+        """The k best heads by score; those that give the other text too little weight come last."""
+        allowed = None if within is None else set(within)
+        known = (head for head in self._order(self.score) if np.isfinite(self.score[head]))
+        return [head for head in known if allowed is None or head in allowed][:k]
+
+    def comes_back(self, chosen: Sequence[Head], *, resamples: int, seed: int) -> ComesBack | None:
+        """How much of `chosen` are again the best as many heads over resampled queries."""
+        if not chosen:
+            return None
+        shares = [
+            len(set(chosen).intersection(self._order(_largest(one))[: len(chosen)])) / len(chosen)
+            for one in self.resampled(resamples, seed)
+        ]
+        return ComesBack(float(np.mean(shares)), len(chosen) / self.score.size)
+
+    def resampled(self, resamples: int, seed: int) -> FloatArray:
+        """The ratio of characters in each resample of the queries [R, layers, heads, directions]."""
+        if not self.sums.n_queries:
+            return np.full((resamples, *self.ratio().shape), np.nan)
+        width = self.ratio().size
+        weights = bootstrap_weights(self.sums.n_queries, resamples, seed, width=width)
+        return np.concatenate([self._ratios(one, CHARACTERS) for one in weights])
+
+    def _order(self, score: FloatArray) -> list[Head]:
+        heavy = self.weight.max(-1) >= LEAST_WEIGHT
+        return sorted(ranked(score), key=lambda head: not heavy[head])
+
+    def _ratios(self, weights: FloatArray, kind: int) -> FloatArray:
+        """The ratio under each row of query weights [R, layers, heads, directions]."""
+        counts = np.tensordot(weights, self.sums.counts[:, kind], 1)[:, None, None]
+        original, replaced = (
+            _log_m(np.tensordot(weights, sums[:, kind], 1), counts)
+            for sums in (self.sums.original, self.sums.replaced)
+        )
+        return np.asarray(np.exp(original - replaced))
+
+
+def _largest(ratios: FloatArray) -> FloatArray:
+    """The larger direction, NaN where neither is known [..., directions] → [...]."""
+    return np.asarray(np.fmax.reduce(ratios, axis=-1))
+
+
+def _log_m(sums: FloatArray, counts: FloatArray) -> FloatArray:
+    """log M from sums [..., directions, own and other] and counts; NaN where a count is 0."""
+    sums, counts = np.broadcast_arrays(sums, counts)
+    means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0) + FLOOR
+    return np.asarray(np.log(means[..., OWN]) - np.log(means[..., OTHER]))

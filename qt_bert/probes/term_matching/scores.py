@@ -1,0 +1,96 @@
+"""Scoring heads for term matching: on any model and pairs, and on the discovery pairs of a probe."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from qt_bert.encoder.heads import Head
+from qt_bert.pairs import Pair
+from qt_bert.pairs.sample import spread_over_queries
+from qt_bert.pairs.segmenters import Segmenter
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.term_matching.head_scores import Scores
+from qt_bert.probes.term_matching.replacement import DRAWS
+from qt_bert.probes.term_matching.sums import sums_of
+from qt_bert.progress import Progress, silent
+from qt_bert.scoring.bulk import Scorer
+
+QUICK_PAIRS = 120
+KEPT = 4
+
+
+def score_heads(
+    scorer: Scorer,
+    pairs: Sequence[Pair],
+    segmenter: Segmenter,
+    queries: Iterable[str],
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+    shown: Progress = silent,
+) -> Scores:
+    """Score every head of a model on `pairs`; replacements are drawn from `queries`.
+
+    `shown` counts texts run, `draws` + 1 a pair at most. Where no pair has a term to match and a
+    query to replace its own, every score is NaN and no head is among the best.
+    """
+    sums, sample = sums_of(scorer, pairs, segmenter, queries, draws=draws, seed=seed, shown=shown)
+    return Scores(sums, sample)
+
+
+def discovery_scores(context: ProbeContext) -> Scores:
+    """The scores that heads are chosen by; made once for a model, pairs, profile and seed."""
+    sample = scored_sample(context, context.discovery)
+    key = _key(context, sample)
+    if key not in _kept:
+        while len(_kept) >= KEPT:
+            _kept.pop(next(iter(_kept)))
+        _kept[key] = scores_on(context, sample)
+    return _kept[key]
+
+
+def scores_on(context: ProbeContext, pairs: Sequence[Pair]) -> Scores:
+    """Score the context's model on `pairs`, replacements drawn from both splits."""
+    with context.progress(None, "texts") as shown:
+        return score_heads(
+            context.model,
+            pairs,
+            context.segmenter,
+            every_query(context),
+            seed=context.seed,
+            shown=shown,
+        )
+
+
+def scored_sample(context: ProbeContext, pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs of a split that heads are scored on, by profile."""
+    return spread_over_queries(pairs, context.choose(QUICK_PAIRS, len(pairs)), context.seed)
+
+
+def every_query(context: ProbeContext) -> set[str]:
+    """The queries that replacements are drawn from."""
+    return {pair.query for pair in (*context.discovery, *context.validation)}
+
+
+def matching_heads(context: ProbeContext, k: int) -> list[Head]:
+    """The k best matching heads by score on discovery, best first; fewer where there are fewer."""
+    return discovery_scores(context).best(k)
+
+
+_kept: dict[tuple[str, ...], Scores] = {}
+
+
+def _key(context: ProbeContext, sample: Sequence[Pair]) -> tuple[str, ...]:
+    digest = hashlib.sha256()
+    for text in (*(f"{p.query}\t{p.title}" for p in sample), *sorted(every_query(context))):
+        digest.update(f"{text}\n".encode())
+    scorer = context.model
+    return (
+        scorer.checkpoint.sha256,
+        scorer.checkpoint.dtype,
+        str(scorer.tokenizer.max_length),
+        f"{context.segmenter_name} {context.userdict}",
+        str(context.seed),
+        digest.hexdigest(),
+    )
