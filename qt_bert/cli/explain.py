@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -78,8 +78,9 @@ def _as_json(found: Explanation, heads: list[HeadEffect] | None) -> str:
     columns = {name: values[0] for name, values in found.outputs.columns().items()}
     outputs = {k: v if isinstance(v, str) else float(str(v)) for k, v in columns.items()}
     terms = [asdict(term) for term in found.terms]
-    shown = {"query": found.query, "title": found.title, **outputs, "terms": terms}
-    shown["heads"] = None if heads is None else [asdict(head) for head in heads]
+    effects = None if heads is None else [asdict(head) for head in heads]
+    shown: dict[str, Any] = {"query": found.query, "title": found.title, **outputs}
+    shown |= {"terms": terms, "heads": effects}
     if found.left_out:
         shown |= found.left_out.describe() | {"guards": dict(found.left_out.guards)}
     return json.dumps(shown, ensure_ascii=False)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.context import ProbeContext
 from qt_bert.results import ProbeResult, Text
 from qt_bert.results.verdicts import settle
+
+Input = Literal["base", "gold", "reference"]
+"""The model before fine-tuning, a segmented file, pairs for mean contexts."""
 
 _NAME = re.compile("[a-z][a-z0-9_]*")
 
@@ -20,7 +24,8 @@ class Probe:
 
     `name` is the file's, the command's and the result's; `order` its place in the report; `title`
     heads its section. `quick_seconds` is its share of the profile `quick` on two cores.
-    `needs_base`: it compares with the model before fine-tuning, and gets its folder.
+    `uses` names what else it reads where the user gave it; what it does not name it does not get, and
+    its result does not depend on. `needs_base`: without a model before fine-tuning it says nothing.
     """
 
     name: str
@@ -29,7 +34,13 @@ class Probe:
     question: Text
     run: Callable[[ProbeContext], ProbeResult]
     quick_seconds: float
+    uses: tuple[Input, ...] = ()
     needs_base: bool = False
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What it reads besides model and pairs."""
+        return tuple(dict.fromkeys((*self.uses, *(("base",) if self.needs_base else ()))))
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

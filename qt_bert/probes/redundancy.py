@@ -24,4 +24,5 @@ PROBE = Probe(
     ),
     run=_run,
     quick_seconds=45,
+    uses=("reference",),
 )

@@ -23,8 +23,6 @@ _ARGUMENTS = (
     "profile",
     "discovery",
     "userdict",
-    "gold",
-    "reference",
 )
 
 
@@ -38,7 +36,7 @@ def probe_stage(probe: Probe) -> Stage:
         order=_AFTER_EVALUATION + probe.order,
         run=partial(_run, probe),
         outputs=(_result(probe),),
-        arguments=(*_ARGUMENTS, "base") if probe.needs_base else _ARGUMENTS,
+        arguments=(*_ARGUMENTS, *probe.inputs),
         folders=(sweeps_of(probe),),
         quick_seconds=probe.quick_seconds,
         applies=_has_base if probe.needs_base else always,
@@ -61,15 +59,13 @@ def probe_context(probe: Probe, context: StudyContext) -> ProbeContext:
         work=context.folder.work(sweeps_of(probe)),
         open_model=lambda: scorer_of(context),
         read_pairs=lambda labels: context.shared("split", lambda: files.read(labels)),
-        base=context.files.base if probe.needs_base else None,
         full=context.argument("profile") == "full",
         seed=context.argument("seed"),
         resamples=context.argument("resamples"),
         segmenter_name=context.folder.record.inputs.segmenter or "jieba",
         userdict=context.files.userdict,
-        gold=context.files.gold,
-        reference=context.files.reference,
         guards=context.guards,
+        **{name: getattr(context.files, name) for name in probe.inputs},
     )
 
 

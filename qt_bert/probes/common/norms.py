@@ -15,9 +15,7 @@ from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
 
 
-def head_norms(
-    scorer: Scorer, pairs: Sequence[Pair], *, shown: Progress = silent
-) -> FloatArray:
+def head_norms(scorer: Scorer, pairs: Sequence[Pair], *, shown: Progress = silent) -> FloatArray:
     """Mean norm of W_O · context over the real tokens of all pairs [layers, heads]; `shown` counts pairs."""
     encoder = scorer.encoder
 

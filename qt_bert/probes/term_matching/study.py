@@ -13,11 +13,11 @@ from qt_bert.encoder.heads import Head, Shape
 from qt_bert.pairs import Pair
 from qt_bert.pairs.sample import sample_queries, spread_over_queries
 from qt_bert.probes.common.controls import Contest, contest, zeroed
+from qt_bert.probes.common.norms import head_norms
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
 from qt_bert.probes.term_matching.changes import Changes
 from qt_bert.probes.term_matching.head_scores import Scores
-from qt_bert.probes.common.norms import head_norms
 from qt_bert.probes.term_matching.scores import discovery_scores, scored_sample, scores_on
 
 K = 5
@@ -176,9 +176,7 @@ def _with_kept(contests: Contests, study: Study, seed: int) -> Contests:
 
 
 def _mean_contest(study: Study, context: ProbeContext) -> Contest:
-    reader = context.files.reader
-    given = [] if context.reference is None else list(reader.open(context.reference))
-    means = reference_means(context.model, given or context.discovery)
+    means = reference_means(context.model, context.reference_pairs)
 
     def averaged(heads: Iterable[Head]) -> Part:
         return HeadMask(tuple(heads), "mean", means)

@@ -129,7 +129,7 @@ def _masks(
     if not context.full:
         return masks(best, shape, draws, seed=context.seed, matching=matching)
     pairs = context.discovery
-    means = reference_means(context.model, _reference_pairs(context) or pairs)
+    means = reference_means(context.model, context.reference_pairs)
     with context.progress(len(pairs), "pairs") as shown:
         norms = head_norms(context.model, pairs, shown=shown)
 
@@ -137,10 +137,6 @@ def _masks(
         return HeadMask(tuple(heads), "mean", means)
 
     return masks(best, shape, draws, seed=context.seed, matching=matching, norms=norms, mean=mean)
-
-
-def _reference_pairs(context: ProbeContext) -> list[Pair]:
-    return [] if context.reference is None else list(context.files.reader.open(context.reference))
 
 
 def _sensitivity_pairs(context: ProbeContext, at: Ends) -> list[Pair]:

@@ -1,0 +1,130 @@
+"""What the study of readers runs: [CLS]'s rows as they are, and with heads of lower layers left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qt_bert.encoder.heads import Head, Shape
+from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.pairs import Pair
+from qt_bert.pairs.sample import sample_queries, spread_over_queries
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.readers.case import Case, case_of
+from qt_bert.probes.readers.choosing import Chosen, Readers, choose, name_readers
+from qt_bert.probes.readers.contests import (
+    Outcome,
+    Wiring,
+    alone,
+    contests,
+    guard,
+    outcome,
+    wiring,
+)
+from qt_bert.probes.readers.lower import important_below, matching_below
+from qt_bert.probes.readers.passes import rows
+from qt_bert.probes.readers.sample import Partial, partly_matched
+
+QUICK_PAIRS = 200
+QUICK_CONTESTED = 20
+QUICK_SOURCES = 20
+QUICK_GRADIENTS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """All that the result is made of.
+
+    `plain` [queries, layers, heads, quantities] are the plain model's rows of the partly matched
+    pairs of validation; `outcomes`, by how heads are left out, and `wiring` rest on `contested`,
+    in a quick run fewer of these pairs. The heads `matching` lie below `layer`.
+    """
+
+    shape: Shape
+    layer: int
+    discovery: Partial
+    validation: Partial
+    contested: list[Pair]
+    chosen: Chosen
+    readers: Readers
+    matching: list[Head]
+    plain: FloatArray
+    outcomes: dict[str, Outcome]
+    wiring: Wiring
+    case: Case | None
+
+
+def layer_of(shape: Shape) -> int:
+    """The last layer but one, and never the lowest where there are two: the article's 10 of 12."""
+    return min(shape.layers - 1, max(1, shape.layers - 2))
+
+
+def study(context: ProbeContext) -> Study:
+    """Choose on discovery, then look at validation."""
+    scorer, cut = context.model, context.segmenter
+    shape = Shape(scorer.checkpoint.layers, scorer.checkpoint.heads)
+    layer, every = layer_of(shape), range(shape.layers)
+    chosen_on = _sample(context.discovery, context)
+    discovery = partly_matched(chosen_on, scorer, cut)
+    validation = partly_matched(_sample(context.validation, context), scorer, cut)
+    contested = _contested(validation.pairs, context)
+    matching = matching_below(context, shape, layer)
+    made = contests(context, contested, shape, matching)
+    sources = _sources(context, chosen_on, shape, layer, matching)
+    own = alone([head for head in shape.all_heads if head.layer == layer])
+    drawn = [variant for one in made.values() for variant in one.variants]
+    guard(context, [*own, *alone(sources), *drawn], chosen_on)
+    chosen = choose(context, chosen_on, own)
+    readers = name_readers(rows(context, discovery.pairs, every)[:, 0], context.seed)
+    found = {mode: outcome(context, contested, layer, one) for mode, one in made.items()}
+    return Study(
+        shape=shape,
+        layer=layer,
+        discovery=discovery,
+        validation=validation,
+        contested=contested,
+        chosen=chosen,
+        readers=readers,
+        matching=matching,
+        plain=rows(context, validation.pairs, every)[:, 0],
+        outcomes=found,
+        wiring=wiring(context, contested, layer, sources),
+        case=_case(context, chosen.head, found),
+    )
+
+
+def _sample(pairs: list[Pair], context: ProbeContext) -> list[Pair]:
+    """Few pairs of many queries; a one-logit model is judged within queries, so it gets whole ones."""
+    one_logit = context.model.checkpoint.settings.labels.logits == 1
+    draw = sample_queries if one_logit else spread_over_queries
+    return draw(pairs, context.choose(QUICK_PAIRS, len(pairs)), context.seed)
+
+
+def _contested(pairs: list[Pair], context: ProbeContext) -> list[Pair]:
+    """Under --full all; else few, for every one is run under a hundred variants."""
+    if context.full or not pairs:
+        return pairs
+    return spread_over_queries(pairs, QUICK_CONTESTED, context.seed)
+
+
+def _sources(
+    context: ProbeContext,
+    pairs: Sequence[Pair],
+    shape: Shape,
+    layer: int,
+    matching: Sequence[Head],
+) -> list[Head]:
+    """Under --full every lower head; else the matching ones and those of the largest importance."""
+    if context.full:
+        return [head for head in shape.all_heads if head.layer < layer]
+    few = spread_over_queries(pairs, QUICK_GRADIENTS, context.seed)
+    with context.progress(len(few), "pairs") as shown:
+        important = important_below(context.model, few, layer, QUICK_SOURCES, shown)
+    return sorted({*matching, *important})
+
+
+def _case(context: ProbeContext, head: Head | None, found: dict[str, Outcome]) -> Case | None:
+    if head is None or "zero" not in found:
+        return None
+    contest = found["zero"].contest
+    return case_of(context.model, context.segmenter, head, contest.target, contest.matched)

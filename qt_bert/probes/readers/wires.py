@@ -1,0 +1,78 @@
+"""The wiring between layers: which lower head gives which upper head its focus."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qt_bert.evaluation import q_values
+from qt_bert.evaluation.multiplicity import FALSE_DISCOVERY_RATE
+from qt_bert.probes.common.naming import one_sided_p
+from qt_bert.probes.readers.averages import means
+from qt_bert.probes.readers.contests import Wiring
+from qt_bert.probes.readers.study import Study
+from qt_bert.probes.readers.words import HEAD, LAYER, UNIT
+from qt_bert.results import Graph, Text
+from qt_bert.results.figures import Edge, Node
+
+EDGES, LEAST_LOSS = 12, 0.01
+
+
+def edges(wiring: Wiring, layer: int) -> list[Edge]:
+    """The strongest significant losses of focus, from lower heads to those of `layer`; gains are negative.
+
+    Significant: q < 0.05 over all pairs of heads, by two-sided t-tests over queries. Below 0.01 there is no edge.
+    """
+    if not wiring.losses.size:
+        return []
+    p = np.minimum(1, 2 * np.minimum(one_sided_p(wiring.losses), one_sided_p(-wiring.losses)))
+    q = np.array(q_values(list(p.ravel())), np.float64).reshape(p.shape)
+    loss = means(wiring.losses)
+    order = np.argsort(-np.abs(np.nan_to_num(loss)), axis=None, kind="stable")
+    places = [np.unravel_index(place, loss.shape) for place in order]
+    return [
+        Edge(
+            source=str(wiring.sources[source]),
+            target=f"L{layer}H{head}",
+            weight=float(loss[source, head]),
+        )
+        for source, head in places
+        if q[source, head] < FALSE_DISCOVERY_RATE and abs(loss[source, head]) >= LEAST_LOSS
+    ][:EDGES]
+
+
+def graph(study: Study) -> Graph:
+    """The edges with their heads, the matching heads, and the head that matters most; the upper layer on top."""
+    strong = edges(study.wiring, study.layer)
+    shown = {end for edge in strong for end in (edge.source, edge.target)}
+    shown |= set(map(str, study.matching))
+    shown |= {str(study.chosen.head)} if study.chosen.head else set()
+    heads = [head for head in study.shape.all_heads if str(head) in shown]
+    layers = sorted({head.layer for head in heads}, reverse=True)
+    chosen = {*study.matching, study.chosen.head}
+    return Graph(
+        name="wiring",
+        title=Text(
+            "低层的一个头给上层头多少关注度（单独去掉它时失去的量）",
+            "Focus that a lower head gives an upper one (lost when it alone is left out)",
+        ),
+        x_label=HEAD,
+        y_label=LAYER,
+        unit=UNIT,
+        nodes=tuple(
+            Node(
+                name=str(head),
+                column=head.head,
+                row=layers.index(head.layer),
+                marked=head in chosen,
+            )
+            for head in heads
+        ),
+        edges=tuple(strong),
+        note=Text(
+            f"最强的至多 {EDGES} 条，不小于 {LEAST_LOSS}，q < 0.05；负值：低层的头使 [CLS] 避开共有的词。"
+            "粗框：匹配头与该层最要紧的头",
+            f"At most the {EDGES} strongest of {LEAST_LOSS} or more, q < 0.05; negative: the lower head turns [CLS] "
+            "away from the shared terms. Outlined: the matching heads, and the head of the layer "
+            "that matters most",
+        ),
+    )

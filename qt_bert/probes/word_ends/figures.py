@@ -1,0 +1,247 @@
+"""The pictures of the study of word boundaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from qt_bert.evaluation.arrays import BoolArray, FloatArray
+from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.probes.word_ends.claims import majority
+from qt_bert.probes.word_ends.judge import Judged
+from qt_bert.probes.word_ends.readers import balanced_of
+from qt_bert.probes.word_ends.references import FULL, GOLD, PRECISE, SEARCH
+from qt_bert.probes.word_ends.study import GRADED, PRETRAINED, RANDOM, Study
+from qt_bert.probes.word_ends.together import by_character, vote
+from qt_bert.probes.word_ends.weights import Float32Array
+from qt_bert.results import Bars, Curve, Figure, HeatMap, Text, Tokens
+from qt_bert.results.figures import BarSeries, Point, Series, Token, TokenLine
+
+HEAD, LAYER = Text("头", "head"), Text("层", "layer")
+BALANCED, ACCURACY = Text("平衡准确率", "balanced accuracy"), Text("准确率", "accuracy")
+SHARE = Text("比例", "share")
+MODELS = {
+    GRADED: Text("微调后", "tuned"),
+    PRETRAINED: Text("预训练后", "pretrained"),
+    RANDOM: Text("随机权重", "random weights"),
+}
+GRANULARITIES = {
+    PRECISE: Text("精确", "precise"),
+    SEARCH: Text("搜索（最细）", "search (finest)"),
+    FULL: Text("全模式（最粗）", "full (coarsest)"),
+}
+TEXTS = 3
+SHORTEST, LONGEST = 5, 14
+
+
+def figures(study: Study, prefix: str = "boundary") -> tuple[Figure, ...]:
+    """Heads on a map, the union by k, one head beside other answers, three models, three texts."""
+    drawn: list[Figure] = [_map(study, prefix), _union(study, prefix), _answers(study, prefix)]
+    drawn += [_models(study, prefix)]
+    if len(study.graded.granularity) > 1:
+        drawn.append(_granularity(study, prefix))
+    return (*drawn, *_texts(study, prefix))
+
+
+def _map(study: Study, prefix: str) -> HeatMap:
+    readers = study.graded
+    values = balanced_of(readers.said, study.truth)
+    return HeatMap(
+        name=f"{prefix}_heads",
+        title=Text("每个头判断词边界的平衡准确率", "Balanced accuracy of each head on word ends"),
+        x_label=HEAD,
+        y_label=LAYER,
+        unit=BALANCED,
+        columns=tuple(f"H{head}" for head in range(values.shape[1])),
+        rows=tuple(f"L{layer}" for layer in range(values.shape[0])),
+        values=tuple(tuple(_known(value) for value in row) for row in values),
+        marked=tuple((head.layer, head.head) for head in readers.calibrated.named.heads()),
+        low=0.5,
+        note=Text(
+            "粗框：在发现集上被命名的头；数值为验证集上的",
+            "Outlined: named on discovery; the figures are those of validation",
+        ),
+    )
+
+
+def _union(study: Study, prefix: str) -> Curve:
+    union = study.union
+    lines: Mapping[str, tuple[Text, FloatArray, bool]] = {
+        "share": (Text("有一个头正确 U(k)", "one head is right U(k)"), union.share, False),
+        "chance": (Text("碰巧 U₀(k)", "by luck U₀(k)"), union.chance, True),
+        "worth": (Text("(U − U₀)/(1 − U₀)", "(U − U₀) / (1 − U₀)"), union.worth, False),
+        "random": (
+            Text("随机的 k 个头 U(k)", "k random heads U(k)"),
+            np.array(study.random_union),
+            True,
+        ),
+    }
+    return Curve(
+        name=f"{prefix}_union",
+        title=Text("前 k 个头中有一个判断正确", "One of the first k heads is right"),
+        x_label=Text("头数 k", "heads k"),
+        y_label=SHARE,
+        unit=SHARE,
+        series=tuple(_series(*line) for line in lines.values()),
+        note=Text(
+            f"头按发现集上的准确率排序；k = {study.k} 处发现集上 U − U₀ 最大",
+            f"Heads in order of their accuracy on discovery; U − U₀ is largest there at k = {study.k}",
+        ),
+    )
+
+
+def _series(name: Text, values: FloatArray, dashed: bool) -> Series:
+    points = tuple(
+        Point(x=float(k), y=float(y)) for k, y in enumerate(values) if k and np.isfinite(y)
+    )
+    return Series(name=name, points=points, dashed=dashed)
+
+
+def answers(study: Study) -> dict[str, tuple[Text, Judged]]:
+    """One head by both rules, several heads, and answers that need no model."""
+    readers, texts = study.graded, study.texts
+    known = texts.known[study.reference]
+    table = by_character(texts.discovery.characters(), known, texts.validation.characters())
+    said: dict[str, tuple[Text, BoolArray]] = {
+        "article_rule": (
+            Text("文章的规则", "article's rule"),
+            readers.by_rule[readers.best_by_rule],
+        ),
+        "best_head": (Text("最好的头", "best head"), readers.said[readers.best]),
+        "vote": (
+            Text(f"{len(readers.voters)} 个头投票", f"vote of {len(readers.voters)}"),
+            vote(readers.said, readers.voters),
+        ),
+        "all_heads": (Text("全部头线性组合", "all heads, linear"), readers.combined),
+        "characters": (Text("每个字的词尾率", "each character's rate"), table),
+        "majority": (Text("总猜多数", "majority"), majority(study)),
+    }
+    return {name: (words, study.judged(one)) for name, (words, one) in said.items()}
+
+
+def _answers(study: Study, prefix: str) -> Bars:
+    found = answers(study).values()
+    return _bars(
+        f"{prefix}_answers",
+        Text("一个头、几个头、没有模型", "One head, several heads, no model"),
+        [words for words, _ in found],
+        [judged for _, judged in found],
+    )
+
+
+def _models(study: Study, prefix: str) -> Bars:
+    return _bars(
+        f"{prefix}_models",
+        Text("各模型最好的头", "The best head of each model"),
+        [MODELS[name] for name in study.models],
+        [study.best(name) for name in study.models],
+    )
+
+
+def _bars(name: str, title: Text, categories: list[Text], judged: list[Judged]) -> Bars:
+    measures = {"accuracy": ACCURACY, "balanced": BALANCED, "word_f1": Text("词 F1", "word F1")}
+    return Bars(
+        name=name,
+        title=title,
+        x_label=Text("判断者", "who decides"),
+        y_label=SHARE,
+        unit=SHARE,
+        categories=tuple(categories),
+        series=tuple(
+            BarSeries(
+                name=words,
+                values=tuple(_known(one.value(measure)) for one in judged),
+                intervals=tuple(percentile_interval(one.samples(measure)) for one in judged),
+            )
+            for measure, words in measures.items()
+        ),
+    )
+
+
+def preferred(study: Study) -> dict[str, tuple[str, str]]:
+    """Named head → the granularity it is best at, on discovery and on validation; none of one alone."""
+    found, names = study.graded.granularity, tuple(study.graded.granularity)
+    if len(names) < 2:
+        return {}
+    best = [
+        np.argmax(np.stack([np.nan_to_num(getattr(found[name], half)) for name in names]), axis=0)
+        for half in ("discovery", "validation")
+    ]
+    heads = study.graded.calibrated.named.heads()
+    return {str(head): (names[best[0][head]], names[best[1][head]]) for head in heads}
+
+
+def _granularity(study: Study, prefix: str) -> Bars:
+    chosen = list(preferred(study).values())
+    return Bars(
+        name=f"{prefix}_granularity",
+        title=Text("被命名的头最合哪种粒度", "Which granularity the named heads fit best"),
+        x_label=Text("粒度", "granularity"),
+        y_label=Text("头数", "heads"),
+        unit=Text("个头", "heads"),
+        categories=tuple(GRANULARITIES[name] for name in study.graded.granularity),
+        series=tuple(
+            BarSeries(
+                name=words,
+                values=tuple(
+                    float(sum(one[half] == name for one in chosen))
+                    for name in study.graded.granularity
+                ),
+            )
+            for half, words in enumerate(
+                (Text("发现集", "discovery"), Text("验证集", "validation"))
+            )
+        ),
+        digits=0,
+    )
+
+
+def _texts(study: Study, prefix: str) -> tuple[Tokens, ...]:
+    """Three texts of which every two neighbours are a decision, cut by the reference and a head."""
+    decisions, readers = study.texts.validation, study.graded
+    asked = decisions.asked
+    whole = [
+        number
+        for number, one in enumerate(asked)
+        if SHORTEST <= len(one.text) <= LONGEST
+        and decisions.text_sizes[number] == len(one.text) - 1
+    ]
+    lines = []
+    for number in np.random.default_rng(study.seed).permutation(whole)[:TEXTS]:
+        first = decisions.text_starts[number]
+        here = slice(first, first + decisions.text_sizes[number])
+        text = asked[int(number)].text
+        reference = (
+            Text("人工", "people") if study.reference == GOLD else Text("分词器", "segmenter")
+        )
+        lines.append(_line(reference, text, study.truth[here]))
+        lines.append(
+            _line(str(readers.best), text, readers.said[readers.best][here], readers.lean[here])
+        )
+    if not lines:
+        return ()
+    return (
+        Tokens(
+            name=f"{prefix}_texts",
+            title=Text("一个头给出的切分", "The segmentation that one head gives"),
+            unit=Text("[SEP] 的权重 − 下一个字的权重", "[SEP] weight − next character's weight"),
+            lines=tuple(lines),
+            scale="diverging",
+        ),
+    )
+
+
+def _line(
+    name: Text | str, text: str, ends: BoolArray, values: Float32Array | None = None
+) -> TokenLine:
+    tokens = []
+    for place, character in enumerate(text):
+        inside = place < len(ends)
+        value = float(values[place]) if values is not None and inside else None
+        tokens.append(Token(text=character, value=value, ends_word=not inside or bool(ends[place])))
+    return TokenLine(name=name, tokens=tuple(tokens))
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,41 @@
+"""`qt-bert explain` names the heads that made a pair's grade."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from qt_bert.cli.explain import NO_SHARES
+
+PAIR = ("京东小哥", "小哥最近在干嘛")
+
+
+def test_heads_as_json(run, checkpoint_of):
+    found = json.loads(run("explain", *PAIR, "--model", checkpoint_of(), "--json").out)
+    assert len(found["heads"]) == 4
+    for head in found["heads"]:
+        assert head["score"] - head["change"] == pytest.approx(found["expected_grade"], abs=1e-4)
+    sizes = [abs(head["change"]) for head in found["heads"]]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_the_ten_largest_are_printed_and_said_to_be_no_shares(run, checkpoint_of):
+    model = checkpoint_of(layers=4, heads=4)
+    heads = json.loads(run("explain", *PAIR, "--model", model, "--json").out)["heads"]
+    shown = run("explain", *PAIR, "--model", model).out
+    table = shown[shown.index("without head") :].splitlines()
+    assert [line.split()[0] for line in table[1:11]] == [head["head"] for head in heads[:10]]
+    assert table[11:] == ["", NO_SHARES]
+
+
+def test_with_heads_out_already_there_is_no_such_table(run, checkpoint_of):
+    arguments = ("explain", *PAIR, "--model", checkpoint_of(), "--heads-out", "L0H1")
+    assert json.loads(run(*arguments, "--json").out)["heads"] is None
+    shown = run(*arguments)
+    assert shown.status == 0 and "without head" not in shown.out
+
+
+def test_a_one_logit_model_has_scores(run, checkpoint_of):
+    ended = run("explain", *PAIR, "--model", checkpoint_of(labels=1))
+    assert ended.status == 0 and "score" in ended.out and "without head" in ended.out
