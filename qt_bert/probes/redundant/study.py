@@ -32,7 +32,7 @@ from qt_bert.progress import Progress
 from qt_bert.results import Text
 from qt_bert.scoring.bulk import Scorer
 
-QUICK_PAIRS = {"discovery": 40, "validation": 100}
+QUICK_PAIRS = {"discovery": 40, "validation": 72}
 QUICK_DRAWS, FULL_DRAWS = 5, 20
 CLAIMED_SHARES = (0.1, 0.2)
 QUICK_SHARES = (0.1, 0.2, 0.4, 0.8, 1.0)
@@ -136,7 +136,7 @@ def _check_metric(pairs: list[Pair], context: ProbeContext) -> None:
 
 
 def _variants(shape: Shape, means: MeanContexts, context: ProbeContext) -> list[Variant]:
-    """Everything in mode zero; in the other modes whole layers and some shares, all under --full."""
+    """Everything in mode zero; in the other modes whole layers, and the rest under --full."""
     seed, shares = context.seed, context.choose(QUICK_SHARES, SHARES)
     zero, draws = _mask("zero", means), context.choose(QUICK_DRAWS, FULL_DRAWS)
     variants = single(shape, zero) + layers(shape, zero)
@@ -147,10 +147,9 @@ def _variants(shape: Shape, means: MeanContexts, context: ProbeContext) -> list[
     variants += random_shares(shape, zero, draws, seed, rest)
     for mode in MODES[1:]:
         mask = _mask(mode, means)
-        some = context.choose(CLAIMED_SHARES[-1:], shares)
-        others = layers(shape, mask) + random_shares(shape, mask, draws, seed, some)
+        others = layers(shape, mask)
         if context.full:
-            others += single(shape, mask)
+            others += single(shape, mask) + random_shares(shape, mask, draws, seed, shares)
             others += halves(shape, mask, draws, seed) if shape.layers > 1 else []
         variants += [in_mode(variant, mode) for variant in others]
     return variants
