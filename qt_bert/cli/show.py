@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from qt_bert.results.text import in_language
+
 if TYPE_CHECKING:
     from qt_bert.results import Finding
 
@@ -68,12 +70,12 @@ def findings_table(findings: Sequence[Finding]) -> str:
     for found in findings:
         source = found.source.value
         digits = 3 if abs(found.value or 0) < 1 else 2
-        unit = found.unit if isinstance(found.unit, str) else found.unit.en
+        unit = in_language(found.unit, "en")
         ends = {"ci_low": found.ci_low, "ci_high": found.ci_high}
         rows.append(
             (
                 found.claim.en,
-                source if isinstance(source, str) else figure(source),
+                figure(source) if isinstance(source, float | None) else in_language(source, "en"),
                 f"{figure(found.value, digits)} {unit}".rstrip(),
                 interval(ends, digits),
                 figure(found.q),

@@ -23,11 +23,11 @@ _HEAD = re.compile(r"L\d+H\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a claim comes from, and the figure given there (a number, its words, or none)."""
+    """Where a claim comes from, and the figure given there (a number, a text, or none)."""
 
     article: str
     section: str
-    value: float | str | None = None
+    value: float | str | Text | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,6 @@ from qt_bert.probes.common.controls import contest
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.probe import run_probe
 from qt_bert.probes.readers import study as study_module
-from qt_bert.probes.readers.averages import average, means
 from qt_bert.probes.readers.choosing import name_readers
 from qt_bert.probes.readers.claims import against
 from qt_bert.probes.readers.cls_row import FOCUS, QUANTITIES, measure
@@ -173,16 +172,6 @@ def test_a_loss_is_measured_against_the_controls(context: Callable[..., ProbeCon
     alone = contest("matching", [Head(0, 0)], Shape(2, 1), matched=9, free=0, seed=0)
     bare = against(Outcome(alone, values[:, :2]), 0, context(Path(), Path()))
     assert (bare.difference.value, bare.p) == (pytest.approx(-0.35), None)
-
-
-def test_averages_leave_silent_queries_out() -> None:
-    found = average(np.array([1.0, np.nan, 3.0]), 50, 0)
-    assert (found.value, found.n_queries, len(found.samples)) == (2.0, 2, 50)
-    assert np.isnan(average(np.array([np.nan]), 50, 0).value)
-    assert not average(np.array([1.0]), 50, 0).samples.size
-    twice = average(np.array([2.0, np.nan, 6.0]), 50, 0)
-    np.testing.assert_allclose(twice.over(found).samples, 2.0)
-    np.testing.assert_array_equal(means(np.array([[1.0, np.nan], [3.0, np.nan]])), [2.0, np.nan])
 
 
 def test_edges_are_significant_and_strong() -> None:

@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import cosine, jensenshannon
-from scipy.stats import ttest_1samp
 
 from qt_bert.encoder import open_checkpoint
 from qt_bert.encoder.heads import Head
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.pairs import segmenter
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.finetuning.averages import average
 from qt_bert.probes.finetuning.case import case_of
 from qt_bert.probes.finetuning.compare import Comparison, compare
 from qt_bert.probes.finetuning.study import strengthened
@@ -152,19 +150,6 @@ def test_a_model_beside_itself_has_not_changed(random_pair: tuple[Path, Path]) -
     np.testing.assert_allclose(found.likeness[..., :2], 1, atol=1e-6)
     np.testing.assert_allclose(found.likeness[..., 2], 0, atol=1e-6)
     assert strengthened(found).heads() == []
-
-
-def test_a_mean_skips_silent_queries_and_is_tested() -> None:
-    values = np.array([0.1, np.nan, 0.4, 0.3])
-    found = average(values, 400, 0)
-    known = values[[0, 2, 3]]
-    assert (found.value, found.n_queries) == (pytest.approx(0.8 / 3), 3)
-    assert found.p_above == pytest.approx(ttest_1samp(known, 0, alternative="greater").pvalue)
-    assert found.p_below == pytest.approx(1 - found.p_above)
-    low, high = np.nanmin(found.samples), np.nanmax(found.samples)
-    assert 0.1 - 1e-9 <= low < high <= 0.4 + 1e-9
-    nothing = average(np.array([np.nan, np.nan]), 400, 0)
-    assert np.isnan(nothing.value) and nothing.samples.size == 0
 
 
 def test_exactly_the_planted_head_changes(planted: dict[float, Path]) -> None:

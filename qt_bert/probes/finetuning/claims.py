@@ -10,11 +10,11 @@ import numpy as np
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.probes.claims import beyond
+from qt_bert.probes.common.averages import Average, average, means
 from qt_bert.probes.common.controls import rank_p
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.finetuning.averages import PERCENT, Average, average, mean_of_queries
 from qt_bert.probes.finetuning.study import Study
-from qt_bert.probes.finetuning.words import CHANGE, OF_ALL_HEADS, OF_MATCHING_HEADS, Said
+from qt_bert.probes.finetuning.words import CHANGE, OF_ALL_HEADS, OF_MATCHING_HEADS, PERCENT, Said
 from qt_bert.results import Finding, Text
 from qt_bert.results.probe import Source
 
@@ -99,7 +99,7 @@ def _beyond_other_heads(study: Study, context: ProbeContext) -> Iterator[Finding
     target = of_heads(rise, study.on_base.heads)
     controls = np.stack([of_heads(rise, heads) for heads in study.controls], axis=1)
     found = average(target - controls.mean(axis=1), context.resamples, context.seed)
-    p = rank_p(float(mean_of_queries(target)), mean_of_queries(controls), below=False)
+    p = rank_p(float(means(target)), means(controls), below=False)
     claim = Text(
         "微调前就匹配词的头，给相同的词的注意力比同层的其他头增加得多",
         "Heads that match terms before fine-tuning gain more attention to matched terms than other "

@@ -10,13 +10,13 @@ import numpy as np
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.probes.common.averages import average, means
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.finetuning.averages import PERCENT, average, mean_of_queries
 from qt_bert.probes.finetuning.case import QUERY, TITLE, Case
 from qt_bert.probes.finetuning.claims import of_heads
 from qt_bert.probes.finetuning.compare import WEIGHTS
 from qt_bert.probes.finetuning.study import Study
-from qt_bert.probes.finetuning.words import AFTER, ATTENTION, BEFORE, CHANGE, WEIGHT_NAMES
+from qt_bert.probes.finetuning.words import AFTER, ATTENTION, BEFORE, CHANGE, PERCENT, WEIGHT_NAMES
 from qt_bert.results import Bars, Figure, HeatMap, Text
 from qt_bert.results.figures import BarSeries
 
@@ -93,7 +93,7 @@ def _rise(study: Study) -> HeatMap:
         "change_matched",
         Text("给相同的词的注意力的变化", "Change of the attention to matched terms"),
         CHANGE,
-        mean_of_queries(study.validation.change("matched")) / PERCENT,
+        means(study.validation.change("matched")) / PERCENT,
         scale="diverging",
         digits=1,
         marked=tuple(sorted(map(tuple, study.strengthened.heads()))),
@@ -105,7 +105,7 @@ def _rise(study: Study) -> HeatMap:
 
 
 def _likeness(study: Study, name: str, title: Text) -> HeatMap:
-    values = mean_of_queries(study.validation.alike(name))
+    values = means(study.validation.alike(name))
     return _by_head(name, title, Text("余弦", "cosine"), values, high=1.0)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.probes.common.averages import means
 from qt_bert.probes.common.naming import comes_back
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.finetuning.averages import mean_of_queries
 from qt_bert.probes.finetuning.claims import findings, of_heads
 from qt_bert.probes.finetuning.compare import LIKENESS, WEIGHTS
 from qt_bert.probes.finetuning.figures import figures
@@ -56,9 +56,9 @@ def _heads(study: Study) -> tuple[HeadScores, ...]:
             columns[name] = choice.scores.score
     for weight in WEIGHTS:
         for when in ("before", "after"):
-            columns[f"{weight}_{when}"] = mean_of_queries(seen.weight(when, weight))
+            columns[f"{weight}_{when}"] = means(seen.weight(when, weight))
     for name in LIKENESS:
-        columns[name] = mean_of_queries(seen.alike(name))
+        columns[name] = means(seen.alike(name))
     columns["strengthened_q"] = study.strengthened.q
     chosen = set(study.on_base.heads)
     return tuple(
@@ -142,7 +142,7 @@ def _resolution(found: Sequence[Finding]) -> dict[str, str]:
 def _summary(study: Study) -> Text:
     zh_matching, en_matching = _of_matching_heads(study)
     zh_all, en_all = _weights(study, study.shape.all_heads, ("matched", "cls", "sep"))
-    cosine = mean_of_queries(study.validation.alike("cosine"))
+    cosine = means(study.validation.alike("cosine"))
     most = min(study.shape.all_heads, key=lambda head: float(cosine[head]))
     return Text(
         f"{zh_matching}全部头平均：{zh_all}。变化最大的头是 {most}（余弦 {cosine[most]:.2f}）。",
@@ -159,7 +159,7 @@ def _of_matching_heads(study: Study) -> tuple[str, str]:
             "These pairs share nothing to score matching by, so no matching heads were chosen.",
         )
     zh, en = _weights(study, heads, ("matched", "self", "sep"))
-    rise = 100 * mean_of_queries(study.validation.change("matched"))
+    rise = 100 * means(study.validation.change("matched"))
     each = [f"{head} {rise[head]:+.1f}" for head in heads]
     return (
         f"微调前选出的 {len(heads)} 个匹配头，平均给出的注意力：{zh}；逐头看，给相同的词的变化为 "
@@ -174,7 +174,7 @@ def _weights(study: Study, heads: Sequence[Head], weights: Sequence[str]) -> tup
     parts = []
     for weight in weights:
         before, after = (
-            100 * float(mean_of_queries(of_heads(study.validation.weight(when, weight), heads)))
+            100 * float(means(of_heads(study.validation.weight(when, weight), heads)))
             for when in ("before", "after")
         )
         parts.append((WEIGHT_NAMES[weight], f"{before:.1f} % → {after:.1f} %"))

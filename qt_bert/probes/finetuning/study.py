@@ -10,11 +10,11 @@ from qt_bert.encoder.heads import Head, Shape
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs import Pair
 from qt_bert.pairs.sample import spread_over_queries
+from qt_bert.probes.common.averages import means
 from qt_bert.probes.common.base_model import open_base
 from qt_bert.probes.common.controls import contest
 from qt_bert.probes.common.naming import Named, name_heads, one_sided_p
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.finetuning.averages import mean_of_queries
 from qt_bert.probes.finetuning.case import Case, case_of
 from qt_bert.probes.finetuning.compare import Comparison, compare
 from qt_bert.probes.term_matching.head_scores import Scores
@@ -88,9 +88,7 @@ def strengthened(comparison: Comparison) -> Named:
     """Heads whose weight on matched terms rose: by how much, how surely, in texts they look at."""
     rise = comparison.change("matched")
     to_texts = 1 - comparison.weight("after", "sep") - comparison.weight("after", "cls")
-    return name_heads(
-        mean_of_queries(rise), one_sided_p(rise), mean_of_queries(to_texts), least=LEAST_CHANGE
-    )
+    return name_heads(means(rise), one_sided_p(rise), means(to_texts), least=LEAST_CHANGE)
 
 
 def _choice(score: Callable[[], Scores]) -> Choice:

@@ -141,4 +141,7 @@ WEIGHT_NAMES = {
 }
 BEFORE, AFTER = Text("微调前", "before"), Text("微调后", "after")
 ATTENTION = Text("% 的注意力", "% of attention")
+PERCENT = 0.01
+"""Weights and their changes are shown in hundredths of a token's attention."""
+
 CHANGE = Text("个百分点的注意力", "points of attention")

@@ -12,10 +12,10 @@ from qt_bert.ablation.variant import NONE, Variant
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs import Pair
+from qt_bert.probes.common.averages import means
 from qt_bert.probes.common.naming import ComesBack, comes_back, name_heads, one_sided_p
 from qt_bert.probes.common.streams import stream
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.readers.averages import means
 from qt_bert.probes.readers.cls_row import FOCUS, QUANTITIES
 
 LEAST_FOCUS = 0.10

@@ -11,10 +11,10 @@ import numpy as np
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.probes.claims import beyond
+from qt_bert.probes.common.averages import Average, average, means
 from qt_bert.probes.common.controls import rank_p
 from qt_bert.probes.common.naming import one_sided_p
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.readers.averages import Average, average, means
 from qt_bert.probes.readers.cls_row import ENTROPY, FOCUS, WITHIN
 from qt_bert.probes.readers.contests import Outcome
 from qt_bert.probes.readers.study import Study

@@ -8,8 +8,8 @@ import numpy as np
 
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.probes.common.averages import average, means
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.readers.averages import average, means
 from qt_bert.probes.readers.case import Case
 from qt_bert.probes.readers.cls_row import ENTROPY, FOCUS, WEIGHTS
 from qt_bert.probes.readers.contests import Outcome

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.probes.common.averages import average, means
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.readers.averages import average, means
 from qt_bert.probes.readers.choosing import LEAST_FOCUS
 from qt_bert.probes.readers.claims import against, findings
 from qt_bert.probes.readers.cls_row import FOCUS, QUANTITIES

@@ -163,7 +163,7 @@ def _single_heads(study: Study) -> Iterable[Finding]:
             f"Leaving out one head (zero) does not, on average, change {of_metric(metric)}",
         ),
         Source(
-            article=SECRETS, section="Disabling heads", value="better off without a random head"
+            article=SECRETS, section="Disabling heads", value=Text("去掉随便一个头反而更好", "better without a random head")
         ),
         float(changes.mean()),
         resampled.mean(axis=0),
@@ -179,7 +179,7 @@ def _single_heads(study: Study) -> Iterable[Finding]:
             f"More than half of the heads change {of_metric(metric)} by at most 1 point when left "
             "out alone",
         ),
-        Source(article=ARTICLE, section="2.4.2", value="most"),
+        Source(article=ARTICLE, section="2.4.2", value=Text("大部分", "most")),
         share,
         spread,
         p=bootstrap_p(samples, MOST, sweep.n_queries),

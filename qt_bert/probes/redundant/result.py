@@ -195,7 +195,7 @@ def _stand_in(study: Study) -> Text:
     en = (
         "may stand in for the sweep when ranking heads" if good else "is a first sieve, no stand-in"
     )
-    exact = {"kl": Text("KL 散度", "KL divergence")}.get(name, study.validation.metric_name)
+    exact = {"kl": Text(" KL 散度", "KL divergence")}.get(name, study.validation.metric_name)
     return Text(
         f"梯度重要性与去掉该头后的{exact.zh}的秩相关 {figures}，前 {top.k} 个头中有 {top.shared:.0%} 相同"
         f"（随机为 {top.chance:.0%}）：这里{zh}。",

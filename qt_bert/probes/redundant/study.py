@@ -9,28 +9,24 @@ from functools import cached_property
 import numpy as np
 
 from qt_bert.ablation.asked import reference_means
-from qt_bert.ablation.effect_metrics import meant_logits
 from qt_bert.ablation.effect_table import EffectRow
 from qt_bert.ablation.effects import Effects
 from qt_bert.ablation.families import SHARES, MaskOf, halves, layers, random_shares, single
 from qt_bert.ablation.folder import SweepFolder
-from qt_bert.ablation.importance import Importance, gradient_importance
-from qt_bert.ablation.loop import tokens_at_once
+from qt_bert.ablation.importance import Importance
 from qt_bert.ablation.masks import MODES, HeadMask, MeanContexts, Mode
 from qt_bert.ablation.run_sweep import run_sweep
 from qt_bert.ablation.variant import Part, Variant
-from qt_bert.encoder import open_checkpoint
 from qt_bert.encoder.heads import Head, Shape
 from qt_bert.errors import ArgumentError
 from qt_bert.evaluation import METRICS
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs import Pair
 from qt_bert.pairs.sample import sample_queries, spread_over_queries
+from qt_bert.probes.common.importance import importance_on
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
-from qt_bert.progress import Progress
 from qt_bert.results import Text
-from qt_bert.scoring.bulk import Scorer
 
 QUICK_PAIRS = {"discovery": 40, "validation": 72}
 QUICK_DRAWS, FULL_DRAWS = 5, 20
@@ -108,7 +104,7 @@ def study(context: ProbeContext) -> Study:
     done = _sweep(context, "validation", validation, _variants(shape, means, context))
     chosen_on = _sweep(context, "discovery", discovery, single(shape, zero))
     with context.progress(len(validation), "pairs") as shown:
-        importance = _importance(scorer, validation, shown)
+        importance = importance_on(scorer, validation, shown)
     return Study(shape, done, chosen_on, importance, means)
 
 
@@ -190,20 +186,3 @@ def _sweep(context: ProbeContext, name: str, pairs: list[Pair], variants: list[V
     labels = scorer.checkpoint.settings.labels
     effects = Effects(folder.logits, pairs, labels, resamples=context.resamples, seed=context.seed)
     return Sweep(folder, effects)
-
-
-def _importance(scorer: Scorer, pairs: list[Pair], shown: Progress) -> Importance:
-    """Gradients in float32, whatever the run's dtype."""
-    labels = scorer.checkpoint.settings.labels
-    if scorer.checkpoint.dtype != "float32":
-        scorer = Scorer(
-            open_checkpoint(scorer.checkpoint.folder), max_length=scorer.tokenizer.max_length
-        )
-    texts = [(pair.query, pair.title) for pair in pairs]
-    batches = scorer.fresh().batches(texts, tokens_at_once(scorer.encoder))
-    sets = (
-        None
-        if labels.logits == 1
-        else [tuple(map(int, np.flatnonzero(meant))) for meant in meant_logits(pairs, labels)]
-    )
-    return gradient_importance(scorer.encoder, batches, sets, shown)

@@ -6,7 +6,7 @@ from qt_bert.report.blocks import Badge, Interval
 from qt_bert.report.numbers import shortest
 from qt_bert.results import Finding, Text
 from qt_bert.results.probe import Verdict
-from qt_bert.results.text import in_language
+from qt_bert.results.text import Label, in_language
 
 VERDICTS: dict[Verdict, Badge] = {
     "reproduced": Badge(Text("复现", "reproduced"), "good"),
@@ -53,7 +53,7 @@ def digits_of(finding: Finding) -> int:
     return 1 if largest >= 10 else 2 if largest >= 1 else 3
 
 
-def source_value(finding: Finding) -> str | None:
+def source_value(finding: Finding) -> Label | None:
     """The source's figure, where it gives one."""
     value = finding.source.value
     return shortest(value) if isinstance(value, float) else value
