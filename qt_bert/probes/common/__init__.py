@@ -1,1 +1,1 @@
-"""What the probes of heads' functions share: streamed passes, naming, controls, claims."""
+"""What the probes of heads' functions share: streamed passes, naming, controls, averages, maps."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from qt_bert.encoder.heads import Head
-from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.common.averages import average, means
+from qt_bert.probes.common.maps import cells, head_map
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.finetuning.case import QUERY, TITLE, Case
 from qt_bert.probes.finetuning.claims import of_heads
@@ -20,7 +19,6 @@ from qt_bert.probes.finetuning.words import AFTER, ATTENTION, BEFORE, CHANGE, PE
 from qt_bert.results import Bars, Figure, HeatMap, Text
 from qt_bert.results.figures import BarSeries
 
-HEAD, LAYER = Text("头", "head"), Text("层", "layer")
 TO, FROM = Text("看谁", "looked at"), Text("谁在看", "looking")
 
 
@@ -89,14 +87,14 @@ def _series(
 
 
 def _rise(study: Study) -> HeatMap:
-    return _by_head(
+    return head_map(
         "change_matched",
         Text("给相同的词的注意力的变化", "Change of the attention to matched terms"),
         CHANGE,
         means(study.validation.change("matched")) / PERCENT,
         scale="diverging",
         digits=1,
-        marked=tuple(sorted(map(tuple, study.strengthened.heads()))),
+        marked=study.strengthened.heads(),
         note=Text(
             "粗框：在发现集上被命名为匹配得到加强的头。",
             "Outlined: heads named on discovery as strengthened in matching.",
@@ -106,22 +104,7 @@ def _rise(study: Study) -> HeatMap:
 
 def _likeness(study: Study, name: str, title: Text) -> HeatMap:
     values = means(study.validation.alike(name))
-    return _by_head(name, title, Text("余弦", "cosine"), values, high=1.0)
-
-
-def _by_head(name: str, title: Text, unit: Text, values: FloatArray, **options: Any) -> HeatMap:
-    layers, heads = values.shape
-    return HeatMap(
-        name=name,
-        title=title,
-        x_label=HEAD,
-        y_label=LAYER,
-        unit=unit,
-        columns=tuple(f"H{head}" for head in range(heads)),
-        rows=tuple(f"L{layer}" for layer in range(layers)),
-        values=_cells(values),
-        **options,
-    )
+    return head_map(name, title, Text("余弦", "cosine"), values, high=1.0)
 
 
 def _case(case: Case) -> Iterator[HeatMap]:
@@ -162,12 +145,8 @@ def _case(case: Case) -> Iterator[HeatMap]:
             unit=Text("注意力", "attention"),
             columns=case.tokens,
             rows=case.tokens,
-            values=_cells(values),
+            values=cells(values),
             low=0.0,
             high=high,
             note=note,
         )
-
-
-def _cells(values: FloatArray) -> tuple[tuple[float | None, ...], ...]:
-    return tuple(tuple(None if np.isnan(one) else float(one) for one in row) for row in values)

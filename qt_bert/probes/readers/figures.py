@@ -9,13 +9,14 @@ import numpy as np
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.common.averages import average, means
+from qt_bert.probes.common.maps import HEAD, cells, head_map
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.readers.case import Case
 from qt_bert.probes.readers.cls_row import ENTROPY, FOCUS, WEIGHTS
 from qt_bert.probes.readers.contests import Outcome
 from qt_bert.probes.readers.study import Study
 from qt_bert.probes.readers.wires import graph
-from qt_bert.probes.readers.words import HEAD, LAYER, UNIT
+from qt_bert.probes.readers.words import UNIT
 from qt_bert.results import Bars, Figure, HeatMap, Text, Tokens
 from qt_bert.results.figures import BarSeries, Token, TokenLine
 from qt_bert.results.text import Label
@@ -47,21 +48,12 @@ def figures(study: Study, context: ProbeContext) -> tuple[Figure, ...]:
 
 
 def _focus_map(study: Study) -> HeatMap:
-    layers, heads = study.shape
-    return HeatMap(
-        name="heads",
-        title=Text(
-            "每个头的 [CLS] 对共有词的关注度", "Focus of every head's [CLS] on shared terms"
-        ),
-        x_label=HEAD,
-        y_label=LAYER,
-        unit=UNIT,
-        columns=tuple(f"H{head}" for head in range(heads)),
-        rows=tuple(f"L{layer}" for layer in range(layers)),
-        values=_matrix(means(study.plain)[..., FOCUS]),
-        marked=tuple(
-            (head.layer, head.head) for head in (*study.readers.focused, *study.readers.averted)
-        ),
+    return head_map(
+        "heads",
+        Text("每个头的 [CLS] 对共有词的关注度", "Focus of every head's [CLS] on shared terms"),
+        UNIT,
+        means(study.plain)[..., FOCUS],
+        marked=(*study.readers.focused, *study.readers.averted),
         scale="diverging",
         note=Text(
             "验证集；粗框：发现集上选出的头（正负皆有）",
@@ -82,7 +74,7 @@ def _spread_map(study: Study) -> HeatMap:
         unit=WEIGHT,
         columns=tuple(PLACES.values()),
         rows=tuple(f"L{study.layer}H{head}" for head in range(study.shape.heads)),
-        values=_matrix(means(study.plain)[study.layer, :, : len(WEIGHTS)]),
+        values=cells(means(study.plain)[study.layer, :, : len(WEIGHTS)]),
         low=0.0,
         high=1.0,
         note=Text(
@@ -208,10 +200,6 @@ def _case_tokens(study: Study, case: Case) -> Tokens:
         low=0.0,
         note=Text("粗框：两文本共有的词", "Outlined: terms that stand in both texts"),
     )
-
-
-def _matrix(values: FloatArray) -> tuple[tuple[float | None, ...], ...]:
-    return tuple(tuple(map(_number, row)) for row in values)
 
 
 def _number(value: float) -> float | None:

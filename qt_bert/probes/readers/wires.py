@@ -7,10 +7,11 @@ import numpy as np
 from qt_bert.evaluation import q_values
 from qt_bert.evaluation.multiplicity import FALSE_DISCOVERY_RATE
 from qt_bert.probes.common.averages import means
+from qt_bert.probes.common.maps import HEAD, LAYER
 from qt_bert.probes.common.naming import one_sided_p
 from qt_bert.probes.readers.contests import Wiring
 from qt_bert.probes.readers.study import Study
-from qt_bert.probes.readers.words import HEAD, LAYER, UNIT
+from qt_bert.probes.readers.words import UNIT
 from qt_bert.results import Graph, Text
 from qt_bert.results.figures import Edge, Node
 

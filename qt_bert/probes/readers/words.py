@@ -6,7 +6,6 @@ from qt_bert.results import Text
 from qt_bert.results.probe import Verdict
 
 UNIT = Text("关注度", "focus")
-HEAD, LAYER = Text("头", "head"), Text("层", "layer")
 
 AVERTED = Text(
     "与文章相反：这一层里最要紧的头让 [CLS] 避开共有的词，去看没有匹配上的词。",

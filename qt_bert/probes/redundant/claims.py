@@ -163,7 +163,9 @@ def _single_heads(study: Study) -> Iterable[Finding]:
             f"Leaving out one head (zero) does not, on average, change {of_metric(metric)}",
         ),
         Source(
-            article=SECRETS, section="Disabling heads", value=Text("去掉随便一个头反而更好", "better without a random head")
+            article=SECRETS,
+            section="Disabling heads",
+            value=Text("去掉随便一个头反而更好", "better without a random head"),
         ),
         float(changes.mean()),
         resampled.mean(axis=0),

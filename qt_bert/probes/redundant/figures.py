@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from qt_bert.ablation.masks import MODES
-from qt_bert.encoder.heads import Shape
-from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import interval_or_reason
 from qt_bert.evaluation.multiplicity import FALSE_DISCOVERY_RATE
 from qt_bert.probes.claims import POINTS
+from qt_bert.probes.common.maps import LAYER, head_map
 from qt_bert.probes.redundant.averages import POINT, mean_over_draws, steps_of
 from qt_bert.probes.redundant.study import Study, Sweep, named
 from qt_bert.probes.redundant.words import of_metric
@@ -20,7 +18,6 @@ from qt_bert.results import Bars, Curve, Figure, HeatMap, Text
 from qt_bert.results.figures import BarSeries, Point, Series
 
 SHARE = Text("去掉的头占全部头的比例", "share of all heads left out")
-HEAD, LAYER = Text("头", "head"), Text("层", "layer")
 MODE_NAMES = {
     "zero": Text("置零", "zero"),
     "uniform": Text("均匀注意力", "uniform attention"),
@@ -123,13 +120,11 @@ def _bar_series(sweep: Sweep, names: Sequence[str], title: Text) -> BarSeries:
 def _single_map(study: Study, mode: str) -> HeatMap:
     sweep, shape = study.validation, study.shape
     rows = {head: sweep.rows[named(str(head), mode), sweep.metric] for head in shape.all_heads}
-    marked = tuple(
-        (head.layer, head.head)
-        for head, row in rows.items()
-        if row.q is not None and row.q < FALSE_DISCOVERY_RATE
-    )
+    marked = [
+        head for head, row in rows.items() if row.q is not None and row.q < FALSE_DISCOVERY_RATE
+    ]
     changes = np.array([row.absolute for row in rows.values()], np.float64) / POINT
-    return _heat_map(
+    return head_map(
         f"single_{mode}",
         Text(
             f"单独去掉每个头（{MODE_NAMES[mode].zh}）",
@@ -145,7 +140,7 @@ def _single_map(study: Study, mode: str) -> HeatMap:
 
 
 def _importance_map(study: Study) -> HeatMap:
-    return _heat_map(
+    return head_map(
         "importance",
         Text("梯度重要性", "Gradient importance"),
         Text("|∂L/∂ξ| 的均值", "mean |∂L/∂ξ|"),
@@ -153,21 +148,4 @@ def _importance_map(study: Study) -> HeatMap:
         scale="sequential",
         digits=3,
         low=0.0,
-    )
-
-
-def _heat_map(name: str, title: Text, unit: Text, values: FloatArray, **options: Any) -> HeatMap:
-    shape = Shape(*values.shape)
-    return HeatMap(
-        name=name,
-        title=title,
-        x_label=HEAD,
-        y_label=LAYER,
-        unit=unit,
-        columns=tuple(f"H{head}" for head in range(shape.heads)),
-        rows=tuple(f"L{layer}" for layer in range(shape.layers)),
-        values=tuple(
-            tuple(None if np.isnan(value) else float(value) for value in row) for row in values
-        ),
-        **options,
     )

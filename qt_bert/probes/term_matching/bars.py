@@ -9,12 +9,13 @@ import numpy as np
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.claims import POINTS
+from qt_bert.probes.common.maps import HEAD
 from qt_bert.probes.term_matching.changes import Changes
 from qt_bert.probes.term_matching.changes import Figure as Value
 from qt_bert.probes.term_matching.keeping import kept_share, recovered
 from qt_bert.probes.term_matching.slices import Slice
 from qt_bert.probes.term_matching.study import Contests
-from qt_bert.probes.term_matching.words import HEAD, MATCHED, MATCHING, change_of, finite
+from qt_bert.probes.term_matching.words import MATCHED, MATCHING, change_of, finite
 from qt_bert.results import Bars, Text
 from qt_bert.results.figures import BarSeries
 

@@ -7,6 +7,7 @@ import numpy as np
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.claims import POINTS
+from qt_bert.probes.common.maps import head_map
 from qt_bert.probes.term_matching.bars import cut_bars, grade_bars, kept_bars, overlap_bars
 from qt_bert.probes.term_matching.cells import KINDS
 from qt_bert.probes.term_matching.changes import Changes
@@ -16,9 +17,7 @@ from qt_bert.probes.term_matching.study import Contests, Study
 from qt_bert.probes.term_matching.sums import SINK_FREE_KIND
 from qt_bert.probes.term_matching.words import (
     FREE,
-    HEAD,
     KIND_NAMES,
-    LAYER,
     MATCHED,
     MATCHING,
     change_of,
@@ -55,16 +54,12 @@ def _score_map(study: Study) -> HeatMap:
     scores = study.discovery
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.log2(scores.score)
-    return HeatMap(
-        name="matching_scores",
-        title=Text("每个头的匹配分数", "Matching score of every head"),
-        x_label=HEAD,
-        y_label=LAYER,
-        unit=Text("log₂ 倍数", "log₂ ratio"),
-        columns=tuple(f"H{head}" for head in range(study.shape.heads)),
-        rows=tuple(f"L{layer}" for layer in range(study.shape.layers)),
-        values=tuple(tuple(finite(value) for value in row) for row in values),
-        marked=tuple((head.layer, head.head) for head in scores.named()),
+    return head_map(
+        "matching_scores",
+        Text("每个头的匹配分数", "Matching score of every head"),
+        Text("log₂ 倍数", "log₂ ratio"),
+        values,
+        marked=scores.named(),
         scale="diverging",
         digits=1,
         note=Text(

@@ -21,7 +21,6 @@ KIND_NAMES = {
     "punctuation": Text("标点", "punctuation"),
     "diagonal": Text("相同位置", "same offset"),
 }
-HEAD, LAYER = Text("头", "head"), Text("层", "layer")
 MATCHING = Text("匹配头", "matching heads")
 MATCHED = Text("同层随机的头", "layer-matched heads")
 FREE = Text("任意随机的头", "random heads")

@@ -8,6 +8,7 @@ import numpy as np
 
 from qt_bert.evaluation.arrays import BoolArray, FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.probes.common.maps import head_map
 from qt_bert.probes.word_ends.claims import majority
 from qt_bert.probes.word_ends.judge import Judged
 from qt_bert.probes.word_ends.readers import balanced_of
@@ -18,7 +19,6 @@ from qt_bert.probes.word_ends.weights import Float32Array
 from qt_bert.results import Bars, Curve, Figure, HeatMap, Text, Tokens
 from qt_bert.results.figures import BarSeries, Point, Series, Token, TokenLine
 
-HEAD, LAYER = Text("头", "head"), Text("层", "layer")
 BALANCED, ACCURACY = Text("平衡准确率", "balanced accuracy"), Text("准确率", "accuracy")
 SHARE = Text("比例", "share")
 MODELS = {
@@ -47,16 +47,12 @@ def figures(study: Study, prefix: str = "boundary") -> tuple[Figure, ...]:
 def _map(study: Study, prefix: str) -> HeatMap:
     readers = study.graded
     values = balanced_of(readers.said, study.truth)
-    return HeatMap(
-        name=f"{prefix}_heads",
-        title=Text("每个头判断词边界的平衡准确率", "Balanced accuracy of each head on word ends"),
-        x_label=HEAD,
-        y_label=LAYER,
-        unit=BALANCED,
-        columns=tuple(f"H{head}" for head in range(values.shape[1])),
-        rows=tuple(f"L{layer}" for layer in range(values.shape[0])),
-        values=tuple(tuple(_known(value) for value in row) for row in values),
-        marked=tuple((head.layer, head.head) for head in readers.calibrated.named.heads()),
+    return head_map(
+        f"{prefix}_heads",
+        Text("每个头判断词边界的平衡准确率", "Balanced accuracy of each head on word ends"),
+        BALANCED,
+        values,
+        marked=readers.calibrated.named.heads(),
         low=0.5,
         note=Text(
             "粗框：在发现集上被命名的头；数值为验证集上的",

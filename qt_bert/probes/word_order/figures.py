@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from qt_bert.ablation.variant import Variant
-from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.probes.common.maps import head_map
 from qt_bert.probes.word_order.disturbed import ORIGINAL, Disturbed
 from qt_bert.probes.word_order.grades import expected_grades, probabilities
 from qt_bert.probes.word_order.study import CASE_QUERY, CASE_TITLE, Study
@@ -18,7 +17,6 @@ from qt_bert.results import Bars, Curve, Figure, HeatMap, Text
 from qt_bert.results.figures import BarSeries, Point, Series
 from qt_bert.results.text import Label
 
-HEAD, LAYER = Text("头", "head"), Text("层", "layer")
 GRADE, LABEL = Text("模型的档位", "model's grade"), Text("标注", "label")
 EXPECTED = Text("期望档位", "expected grade")
 SHARE = Text("概率", "probability")
@@ -41,14 +39,14 @@ def figures(study: Study) -> tuple[Figure, ...]:
 
 def _score_map(study: Study) -> HeatMap:
     named = study.discovery.named().named
-    return _head_map(
+    return head_map(
         "order_scores",
         Text(
             "语序分：字被打乱后，最大的邻位倍数", "Order score: the largest lift on shuffled text"
         ),
         Text("倍", "times another character's"),
         study.validation.score,
-        marked=tuple((int(row), int(column)) for row, column in np.argwhere(named)),
+        marked=[head for head in study.shape.all_heads if named[head]],
         scale="sequential",
         note=Text(
             "验证集；粗框：在发现集上被命名的头（倍数 ≥ 2，q < 0.05）",
@@ -58,7 +56,7 @@ def _score_map(study: Study) -> HeatMap:
 
 
 def _identity_map(study: Study) -> HeatMap:
-    return _head_map(
+    return head_map(
         "order_identity",
         Text(
             "身份指数：注意力跟着字走还是跟着位置走",
@@ -66,32 +64,13 @@ def _identity_map(study: Study) -> HeatMap:
         ),
         Text("相关系数之差", "difference of correlations"),
         study.validation.identity,
-        marked=tuple((head.layer, head.head) for head in study.order_heads),
+        marked=study.order_heads,
         scale="diverging",
         note=Text(
             "大于 0 跟着字走，小于 0 跟着位置走；粗框：语序头",
             "Above 0 it follows the characters, below 0 their places; outlined: the order heads",
         ),
     )
-
-
-def _head_map(name: str, title: Text, unit: Text, values: FloatArray, **options: Any) -> HeatMap:
-    layers, heads = values.shape
-    return HeatMap(
-        name=name,
-        title=title,
-        x_label=HEAD,
-        y_label=LAYER,
-        unit=unit,
-        columns=tuple(f"H{head}" for head in range(heads)),
-        rows=tuple(f"L{layer}" for layer in range(layers)),
-        values=_cells(values),
-        **options,
-    )
-
-
-def _cells(values: FloatArray) -> tuple[tuple[float | None, ...], ...]:
-    return tuple(tuple(float(v) if np.isfinite(v) else None for v in row) for row in values)
 
 
 def _curve(study: Study) -> Curve:

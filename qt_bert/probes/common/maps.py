@@ -1,0 +1,45 @@
+"""Heat maps of layers by heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from qt_bert.encoder.heads import Head
+from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.results import HeatMap, Text
+from qt_bert.results.text import Label
+
+HEAD, LAYER = Text("头", "head"), Text("层", "layer")
+
+
+def head_map(
+    name: str,
+    title: Text,
+    unit: Label,
+    values: FloatArray,
+    *,
+    marked: Iterable[Head] = (),
+    **options: Any,
+) -> HeatMap:
+    """`values` [layers, heads] as a heat map, the heads `marked` outlined; `options` are HeatMap's."""
+    layers, heads = values.shape
+    return HeatMap(
+        name=name,
+        title=title,
+        x_label=HEAD,
+        y_label=LAYER,
+        unit=unit,
+        columns=tuple(f"H{head}" for head in range(heads)),
+        rows=tuple(f"L{layer}" for layer in range(layers)),
+        values=cells(values),
+        marked=tuple((head.layer, head.head) for head in marked),
+        **options,
+    )
+
+
+def cells(values: FloatArray) -> tuple[tuple[float | None, ...], ...]:
+    """A matrix as a figure holds it: None where there is no number."""
+    return tuple(tuple(float(v) if np.isfinite(v) else None for v in row) for row in values)
