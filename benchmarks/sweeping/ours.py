@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from qt_bert.ablation.families import single
-from qt_bert.ablation.loop import Swept, sweep, tokens_at_once
+from qt_bert.ablation.loop import Swept, batch_tokens, sweep
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.variant import with_plain
 from qt_bert.encoder import open_checkpoint
@@ -28,7 +28,7 @@ class OurSweep:
         self.encoder = scorer.encoder
         self.shape = Shape(checkpoint.layers, checkpoint.heads)
         self.variants = with_plain(single(self.shape, lambda heads: HeadMask(tuple(heads))))
-        budget = tokens_at_once(scorer.encoder)
+        budget = batch_tokens(len(self.variants))
         self.batches = list(batches_of(encoded, budget, pad=scorer.pad))
         labels = checkpoint.model.config.num_labels
         self.logits = np.empty((len(self.variants), len(encoded), labels), np.float32)

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from qt_bert.ablation.families import DRAWS, FAMILIES, named_set
-from qt_bert.ablation.loop import tokens_at_once
-from qt_bert.ablation.masks import MODES, HeadMask, MeanContexts, SegmentBlock
+from qt_bert.ablation.loop import batch_tokens
+from qt_bert.ablation.masks import PARTS, MeanContexts
 from qt_bert.ablation.means import mean_contexts
 from qt_bert.ablation.variant import Part, Variant
 from qt_bert.ablation.variant_table import read_variants
@@ -61,7 +61,7 @@ def discovery_pairs(path: Path, options: ReaderOptions) -> list[Pair]:
 def reference_means(scorer: Scorer, pairs: Sequence[Pair]) -> MeanContexts:
     """The mean contexts of all heads over `pairs`."""
     texts = [(pair.query, pair.title) for pair in pairs]
-    batches = scorer.fresh().batches(texts, tokens_at_once(scorer.encoder))
+    batches = scorer.fresh().batches(texts, batch_tokens())
     with progress(len(pairs), "mean contexts", "pairs") as shown:
         return mean_contexts(scorer.encoder, batches, shown)
 
@@ -74,11 +74,9 @@ def parts_with(means: Callable[[], MeanContexts]) -> PartOf:
     once = cache(means)
 
     def part_of(mode: str, heads: Iterable[Head]) -> Part:
-        if mode == "block":
-            return SegmentBlock(tuple(heads))
-        if mode not in MODES:
-            raise ArgumentError(f"mode {mode!r}: choose from {', '.join(MODES)}, block")
-        return HeadMask(tuple(heads), mode, once() if mode == "mean" else None)
+        if mode not in PARTS:
+            raise ArgumentError(f"mode {mode!r}: choose from {', '.join(PARTS)}")
+        return PARTS[mode](tuple(heads), once)
 
     return part_of
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from qt_bert.ablation.families import single
 from qt_bert.ablation.guards import run_guards
-from qt_bert.ablation.loop import sweep, tokens_at_once
+from qt_bert.ablation.loop import batch_tokens, sweep
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.variant import with_plain
 from qt_bert.encoder.heads import Shape
@@ -40,7 +40,7 @@ def explain_heads(query: str, title: str, scorer: Scorer) -> list[HeadEffect]:
     variants = with_plain(single(shape, lambda heads: HeadMask(tuple(heads))))
     encoded = scorer.tokenizer.encode([(query, title)], offsets=False)
     run_guards(checkpoint, scorer.encoder, variants, encoded)
-    batches = scorer.batches([(query, title)], tokens_at_once(scorer.encoder))
+    batches = scorer.batches([(query, title)], batch_tokens())
     (swept,) = sweep(scorer.encoder, batches, variants)
     outputs = read_outputs(swept.logits[:, 0], checkpoint.settings.labels)
     scores = np.asarray(outputs.expected if outputs.score is None else outputs.score, np.float64)

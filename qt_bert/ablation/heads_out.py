@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from qt_bert.ablation.asked import parts_with, reference_means
 from qt_bert.ablation.guards import run_guards
 from qt_bert.ablation.loop import masked_forward
-from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.variant import Variant
 from qt_bert.encoder.heads import Shape, parse_heads, spell
 from qt_bert.pairs import Pair
@@ -23,7 +22,6 @@ def leave_heads_out(scorer: Scorer, heads: str, mode: str, reference: Sequence[P
     checkpoint = scorer.checkpoint
     named = parse_heads(heads, Shape(checkpoint.layers, checkpoint.heads))
     part = parts_with(lambda: reference_means(scorer, reference))(mode, named)
-    means = part.means if isinstance(part, HeadMask) else None
     encoded = scorer.tokenizer.encode([(p.query, p.title) for p in reference], offsets=False)
     guards = run_guards(checkpoint, scorer.encoder, [Variant("heads out", (part,))], encoded)
     return scorer.without(
@@ -31,7 +29,7 @@ def leave_heads_out(scorer: Scorer, heads: str, mode: str, reference: Sequence[P
             heads=spell(named),
             mode=mode,
             forward=masked_forward(scorer.encoder, part),
-            means=None if means is None else means.sha256,
+            means=None if part.means is None else part.means.sha256,
             guards=guards,
         )
     )

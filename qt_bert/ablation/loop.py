@@ -29,9 +29,14 @@ from qt_bert.encoder.heads import Shape, checked_heads
 from qt_bert.errors import ArgumentError
 from qt_bert.progress import Progress, silent
 
-TOKENS = {torch.bfloat16: 2048}
-OTHERWISE = 1024
-"""Tokens computed at once, by dtype: a stack that stays in cache is fastest."""
+STACK_TOKENS = 2048
+"""Tokens computed at once, over all variants of a stack."""
+
+BATCH_TOKENS = {True: 256, False: 1024}
+"""Tokens of a batch of pairs, by whether many variants ride on it.
+
+Small batches leave room for several variants in a stack, whose layers above then share products.
+"""
 
 PLAIN = Change()
 
@@ -70,14 +75,14 @@ def sweep(
     plan = _Plan.of(encoder, variants, reductions)
     for batch in batches:
         with torch.inference_mode():
-            one = _Pass(plan, batch, tokens or tokens_at_once(encoder), shown)
+            one = _Pass(plan, batch, tokens or STACK_TOKENS, shown)
             one.run()
         yield Swept(batch.rows, one.logits, one.reduced)
 
 
-def tokens_at_once(encoder: Encoder) -> int:
-    """The token budget for this model's dtype; batches of pairs are best made of as many."""
-    return TOKENS.get(encoder.layers[0].dtype, OTHERWISE)
+def batch_tokens(variants: int = 1) -> int:
+    """Tokens that a batch of pairs is best made of, for so many variants."""
+    return BATCH_TOKENS[variants > 2]
 
 
 def masked_forward(encoder: Encoder, *parts: Part) -> Callable[[Batch], torch.Tensor]:

@@ -7,9 +7,10 @@ tokens weighs 1/L.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import torch
 
@@ -19,7 +20,8 @@ from qt_bert.encoder.heads import Head, by_layer
 from qt_bert.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from qt_bert.ablation.reference import PlainModel
+    from qt_bert.ablation.reference import PlainModel, Seen
+    from qt_bert.ablation.variant import Part
 
 Mode = Literal["zero", "uniform", "mean"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -72,7 +74,20 @@ class HeadMask:
     def install(self, model: PlainModel) -> None:
         """Rewrite the heads' slices in a hook before W_O."""
         for layer, heads in by_layer(self.heads).items():
-            model.mask_heads(layer, heads, self.mode, self.means)
+            model.edit(layer, partial(_replace_plainly, layer, heads, self.mode, self.means))
+
+
+def _replace_plainly(
+    layer: int, heads: tuple[int, ...], mode: Mode, means: MeanContexts | None, seen: Seen
+) -> None:
+    for head in heads:
+        if mode == "zero":
+            seen.context[head] = 0
+        elif means is not None:
+            seen.context[head] = means.vectors[layer, head].to(seen.context)
+        else:
+            for row, visible in enumerate(seen.visible[head]):
+                seen.context[head, row] = seen.value[head][visible].mean(0)
 
 
 @dataclass(frozen=True)
@@ -120,6 +135,7 @@ class SegmentBlock:
     """
 
     heads: tuple[Head, ...]
+    means: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         if not self.heads:
@@ -139,7 +155,15 @@ class SegmentBlock:
     def install(self, model: PlainModel) -> None:
         """Compute the heads' contexts anew, in a hook before W_O, from the tokens they may see."""
         for layer, heads in by_layer(self.heads).items():
-            model.block_heads(layer, heads)
+            model.edit(layer, partial(_block_plainly, heads), first=True)
+
+
+def _block_plainly(heads: tuple[int, ...], seen: Seen) -> None:
+    for head in heads:
+        for row, group in enumerate(seen.groups):
+            if group != CLS:
+                seen.visible[head, row] &= seen.groups == group
+        seen.context[head] = seen.attend(head)
 
 
 @dataclass(frozen=True)
@@ -162,3 +186,12 @@ class Cut:
 def may_see(groups: torch.Tensor) -> torch.Tensor:
     """Which columns each row sees under a block [B, L, L], from `Batch.groups` [B, L]."""
     return (groups[:, :, None] == groups[:, None, :]) | (groups == CLS)[:, :, None]
+
+
+PARTS: dict[str, Callable[[tuple[Head, ...], Callable[[], MeanContexts]], Part]] = {
+    "zero": lambda heads, means: HeadMask(heads),
+    "uniform": lambda heads, means: HeadMask(heads, "uniform"),
+    "mean": lambda heads, means: HeadMask(heads, "mean", means()),
+    "block": lambda heads, means: SegmentBlock(heads),
+}
+"""What `--mode` offers: from heads, and the mean contexts where they are asked for, to a part."""

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from qt_bert.encoder.batches import CLS, Batch
+from qt_bert.encoder.batches import Batch
 from qt_bert.encoder.families import Family
 
 if TYPE_CHECKING:
-    from qt_bert.ablation.masks import MeanContexts, Mode
     from qt_bert.ablation.variant import Variant
 
 
@@ -41,6 +40,7 @@ class Seen:
 
 
 Edit = Callable[[Seen], None]
+"""Changes the contexts, or who may see whom, in place."""
 
 
 class PlainModel:
@@ -49,8 +49,8 @@ class PlainModel:
     def __init__(self, model: Any, family: Family) -> None:
         self.model = model
         self.layers = getattr(model, family.backbone).encoder.layer
-        self._blocks: dict[int, list[Edit]] = {}
-        self._masks: dict[int, list[Edit]] = {}
+        self._first: dict[int, list[Edit]] = {}
+        self._then: dict[int, list[Edit]] = {}
 
     @torch.no_grad()
     def logits(self, batch: Batch, variant: Variant) -> torch.Tensor:
@@ -65,49 +65,26 @@ class PlainModel:
                     attention_mask=batch.real.long(),
                 ).logits
         finally:
-            self._blocks, self._masks = {}, {}
+            self._first, self._then = {}, {}
 
-    def mask_heads(
-        self, layer: int, heads: Sequence[int], mode: Mode, means: MeanContexts | None
-    ) -> None:
-        """Replace these heads' contexts by zeros, by a mean of values, or by stored vectors."""
+    def edit(self, layer: int, edit: Edit, *, first: bool = False) -> None:
+        """Let `edit` change what a layer's heads give, pair by pair, before W_O.
 
-        def edit(seen: Seen) -> None:
-            for head in heads:
-                if mode == "zero":
-                    seen.context[head] = 0
-                elif means is not None:
-                    seen.context[head] = means.vectors[layer, head].to(seen.context)
-                else:
-                    for row, visible in enumerate(seen.visible[head]):
-                        seen.context[head, row] = seen.value[head][visible].mean(0)
-
-        self._masks.setdefault(layer, []).append(edit)
-
-    def block_heads(self, layer: int, heads: Sequence[int]) -> None:
-        """Let these heads attend within the query or within the title alone."""
-
-        def edit(seen: Seen) -> None:
-            for head in heads:
-                for row, group in enumerate(seen.groups):
-                    if group != CLS:
-                        seen.visible[head, row] &= seen.groups == group
-                seen.context[head] = seen.attend(head)
-
-        self._blocks.setdefault(layer, []).append(edit)
+        Edits of who may see whom come `first`: others may depend on it.
+        """
+        (self._first if first else self._then).setdefault(layer, []).append(edit)
 
     @contextmanager
     def _hooked(self, batch: Batch) -> Iterator[None]:
         handles = []
-        for number in self._blocks.keys() | self._masks.keys():
+        for number in self._first.keys() | self._then.keys():
             attention = self.layers[number].attention
             kept: dict[str, torch.Tensor] = {}
             for name in ("query", "key", "value"):
                 handles.append(
                     getattr(attention.self, name).register_forward_hook(_keep(kept, name))
                 )
-            # What one may see comes first: it decides what `uniform` is the mean of.
-            edits = self._blocks.get(number, []) + self._masks.get(number, [])
+            edits = self._first.get(number, []) + self._then.get(number, [])
             heads = int(attention.self.num_attention_heads)
             hook = _rewrite(kept, edits, batch, heads)
             handles.append(attention.output.dense.register_forward_pre_hook(hook))

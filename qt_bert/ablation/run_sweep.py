@@ -16,8 +16,8 @@ from qt_bert.ablation.effect_table import effect_rows, write_effects
 from qt_bert.ablation.effects import Effects
 from qt_bert.ablation.folder import EFFECTS, SweepFolder, SweepRecord
 from qt_bert.ablation.guards import eight_of, run_guards
-from qt_bert.ablation.loop import Swept, sweep, tokens_at_once
-from qt_bert.ablation.masks import HeadMask, MeanContexts
+from qt_bert.ablation.loop import STACK_TOKENS, Swept, batch_tokens, sweep
+from qt_bert.ablation.masks import MeanContexts
 from qt_bert.ablation.variant import Variant, with_plain
 from qt_bert.ablation.work import SweepWork, judge_folder
 from qt_bert.encoder.manifest import folder_sha256
@@ -83,7 +83,8 @@ def _fill(job: _Job, work: SweepWork, label: str) -> None:
     """Sweep the batches that are not stored yet, and store each."""
     encoder, variants = job.scorer.encoder, job.variants
     # A resumed run tokenises all pairs again: batches, and counts of what was cut, stay the same.
-    batches = islice(job.scorer.batches(job.texts, job.budget), work.done.batches, None)
+    made = job.scorer.batches(job.texts, min(job.budget, batch_tokens(len(variants))))
+    batches = islice(made, work.done.batches, None)
     runs, done = len(variants) * len(job.pairs), len(variants) * work.done.pairs
     with progress(runs, label, "runs", done=done) as shown:
         for swept in sweep(encoder, batches, variants, tokens=job.budget, shown=shown):
@@ -128,7 +129,7 @@ class _Job:
 
     @property
     def budget(self) -> int:
-        return self.tokens or tokens_at_once(self.scorer.encoder)
+        return self.tokens or STACK_TOKENS
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -139,7 +140,7 @@ class _Job:
     def means(self) -> MeanContexts | None:
         """The mean contexts that stand in for heads; ArgumentError where there are several."""
         parts = [part for variant in self.variants for part in variant.parts]
-        found = {part.means for part in parts if isinstance(part, HeadMask) and part.means}
+        found = {part.means for part in parts if part.means is not None}
         if len(found) > 1:
             raise ArgumentError("the variants of one sweep must share their mean contexts")
         return next(iter(found), None)

@@ -12,6 +12,7 @@ from qt_bert.encoder.heads import Head
 from qt_bert.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from qt_bert.ablation.masks import MeanContexts
     from qt_bert.ablation.reference import PlainModel
 
 
@@ -25,6 +26,10 @@ class Part(Protocol):
     @property
     def heads(self) -> tuple[Head, ...]:
         """The heads it concerns, sorted."""
+
+    @property
+    def means(self) -> MeanContexts | None:
+        """The mean contexts that it puts in, where it does."""
 
     def changes(self) -> Mapping[int, Change]:
         """Layer → what differs there."""

@@ -38,6 +38,7 @@ def gather(
     model_grades: str | None,
     resamples: int,
     seed: int,
+    second: str | None = None,
     userdict: Path | None = None,
     gold: Path | None = None,
     reference: Path | None = None,
@@ -61,6 +62,7 @@ def gather(
     files = ProbeFiles(
         discovery=opening.discovery_of(path),
         base=resolve_folder(base) if base is not None else None,
+        second=resolve_folder(second) if second is not None else None,
         userdict=userdict,
         gold=gold,
         reference=reference,

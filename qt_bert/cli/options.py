@@ -46,6 +46,10 @@ Base = Annotated[
     str | None,
     typer.Option(help="Model before fine-tuning. [default: what ships, for the model that ships]"),
 ]
+Second = Annotated[
+    str | None,
+    typer.Option(help="Model tuned from the same base with another seed, for the probe `shift`."),
+]
 Segmenter = Annotated[str, typer.Option(help="Cuts words: jieba, jieba-search, rjieba.")]
 Full = Annotated[
     bool, typer.Option("--full", help="Take every pair and draw, where `quick` takes a sample.")

@@ -17,7 +17,9 @@ from qt_bert.results.probe import Source, Verdict
 from qt_bert.results.text import Label
 
 POINTS = Text("个百分点", "points")
-"""The unit of accuracy in claims: 1 point is 0.01."""
+"""The unit of accuracy in claims."""
+POINT = 0.01
+"""One point, as a share."""
 
 Spread = FloatArray | tuple[float, float] | None
 """Resampled values [R], undefined ones NaN; or the ends of a 95 % interval; or neither."""

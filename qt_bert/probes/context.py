@@ -29,8 +29,9 @@ class ProbeContext:
     """Everything a probe may use; model and pairs are opened when it first asks for them.
 
     `open_model` opens the checkpoint; `read_pairs`, by default, reads `files`. `base` is the model
-    before fine-tuning, for probes that need it. `gold` (a segmented file) and `reference` (pairs
-    for mean contexts) are there where the user gave them. `work` is a folder of the probe's own for
+    before fine-tuning, for probes that need it. `second` (a model tuned from it with another seed),
+    `gold` (a segmented file) and `reference` (pairs for mean contexts) are there where the user
+    gave them. `work` is a folder of the probe's own for
     sweeps that resume: what lies in it was begun with the same inputs. A probe puts the figures of
     its guards into `guards`.
     """
@@ -41,6 +42,7 @@ class ProbeContext:
     open_model: Callable[[], Scorer]
     read_pairs: Callable[[ModelLabels], Split] | None = None
     base: Path | None = None
+    second: Path | None = None
     full: bool = False
     seed: int = 0
     resamples: int = 2000

@@ -23,6 +23,6 @@ PROBE = Probe(
         "Which heads match the terms of query and title, and what is left without them?",
     ),
     run=_run,
-    quick_seconds=22,
+    quick_seconds=30,
     uses=("reference",),
 )

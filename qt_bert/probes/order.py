@@ -19,8 +19,8 @@ PROBE = Probe(
     order=30,
     title=Text("语序", "Word order"),
     question=Text(
-        "哪些头只看位置？去掉它们，模型还看得出标题被打乱了吗？",
-        "Which heads look at places alone, and does the model see a shuffled title without them?",
+        "哪些头的注意力跟着位置走？去掉它们，模型还看得出标题被打乱了吗？",
+        "Which heads' attention goes by places, and does the model see a shuffled title without them?",
     ),
     run=_run,
     quick_seconds=18,

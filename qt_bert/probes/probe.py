@@ -12,8 +12,8 @@ from qt_bert.probes.context import ProbeContext
 from qt_bert.results import ProbeResult, Text
 from qt_bert.results.verdicts import settle
 
-Input = Literal["base", "gold", "reference"]
-"""The model before fine-tuning, a segmented file, pairs for mean contexts."""
+Input = Literal["base", "second", "gold", "reference"]
+"""The model before fine-tuning, another tuned from it, a segmented file, pairs for mean contexts."""
 
 _NAME = re.compile("[a-z][a-z0-9_]*")
 

@@ -24,5 +24,6 @@ PROBE = Probe(
     ),
     run=_run,
     quick_seconds=8,
+    uses=("second",),
     needs_base=True,
 )

@@ -13,12 +13,13 @@ class ProbeFiles:
     """Where they lie; each may be missing.
 
     `discovery`: pairs to choose on, where they are a file of their own. `base`: the folder of the
-    model before fine-tuning. `userdict`: further words for the segmenter. `gold`: a segmented file.
-    `reference`: pairs for mean contexts.
+    model before fine-tuning. `second`: that of a model tuned from it with another seed. `userdict`:
+    further words for the segmenter. `gold`: a segmented file. `reference`: pairs for mean contexts.
     """
 
     discovery: Path | None = None
     base: Path | None = None
+    second: Path | None = None
     userdict: Path | None = None
     gold: Path | None = None
     reference: Path | None = None
@@ -26,7 +27,7 @@ class ProbeFiles:
     def arguments(self) -> dict[str, dict[str, str] | None]:
         """Name and SHA-256 of each, as arguments of a run.
 
-        Raises CheckpointError where `base` is no model, and OSError for a file that is not there.
+        Raises CheckpointError where `base` or `second` is no model, and OSError for a file that is not there.
         """
         return {
             field.name: _described(field.name, getattr(self, field.name)) for field in fields(self)
@@ -36,7 +37,8 @@ class ProbeFiles:
 def _described(name: str, path: Path | None) -> dict[str, str] | None:
     if path is None:
         return None
-    return {"name": path.name, "sha256": _model(path) if name == "base" else sha256_file(path)}
+    hashed = _model if name in ("base", "second") else sha256_file
+    return {"name": path.name, "sha256": hashed(path)}
 
 
 def _model(folder: Path) -> str:

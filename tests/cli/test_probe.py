@@ -137,6 +137,7 @@ def test_a_folder_in_the_place_of_the_sweeps_is_left_alone(probe, tmp_path):
         (["--segmenter", "none"], "jieba-search"),
         (["--gold", "missing.txt"], "missing.txt"),
         (["--base", "missing"], "no such folder"),
+        (["--second", "missing"], "no such folder"),
         (["--grades", "x"], "--grades"),
         (["--dtype", "float8"], "--dtype"),
     ],

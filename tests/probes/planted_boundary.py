@@ -1,18 +1,37 @@
-"""A BERT with one head that knows word ends: from a character of a made table to [SEP], else onward."""
+"""A BERT with one head that knows word ends, and pairs and decisions for it.
+
+The head attends from a character that ends words, by a made table, to [SEP], else onward.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+from qt_bert.probes.word_ends.decisions import Decisions
 
 HEADS, WIDTH, PLACES = 4, 48, 40
 END, SEPARATOR = PLACES, PLACES + 1
 PLANTED = "L1H2"
+HAN = "北京到上海高铁票价时刻表查询怎么去除衣服的油渍沾了洗掉红烧排骨家常做法小哥最近在干嘛我伊朗长大假期电影苹果手机"
+ENDS = set(HAN[::2])
 
 
-def plant_word_ends(folder: Path, tokenizer_of: Path, ends: set[str]) -> Path:
+def words_of(text: str) -> list[str]:
+    """The words of a text by the table: each ends with a character of `ENDS`, or with the text."""
+    cuts = [0, *(at for at in range(1, len(text)) if text[at - 1] in ENDS), len(text)]
+    return [text[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+
+
+def spans_of(text: str) -> list[tuple[int, int]]:
+    ends = np.cumsum([0, *map(len, words_of(text))]).tolist()
+    return list(zip(ends, ends[1:], strict=False))
+
+
+def plant_word_ends(folder: Path, tokenizer_of: Path, ends: set[str], *, labels: int = 5) -> Path:
     """Save a classifier of 2 layers × 4 heads; all heads but L1H2 attend to everything alike.
 
     Embeddings hold the place one-hot, whether the character ends words (±1), and whether it is
@@ -26,7 +45,7 @@ def plant_word_ends(folder: Path, tokenizer_of: Path, ends: set[str]) -> Path:
         num_attention_heads=HEADS,
         intermediate_size=8,
         max_position_embeddings=PLACES,
-        num_labels=5,
+        num_labels=labels,
     )
     torch.manual_seed(0)
     model = BertForSequenceClassification(config).eval()
@@ -59,3 +78,36 @@ def _attend(attention) -> None:
         attention.key.weight[first + place, place] = 1.3
     attention.query.weight[first, END] = 2.0
     attention.key.weight[first, SEPARATOR] = 2.0
+
+
+def write_pairs(path: Path, *, queries: int, titles: int) -> Path:
+    """So many titles of each query, their grades going round."""
+    rng = np.random.default_rng(3)
+    rows = ["query\ttitle\tgrade"]
+    for number in range(queries):
+        query = "".join(rng.choice(list(HAN), 6))
+        for place in range(titles):
+            title = "".join(rng.choice(list(HAN), 10))
+            rows.append(f"{query}\t{title}\t{(number + place) % 5 + 1}")
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def coarsened(pairs: Path, path: Path) -> Path:
+    """The same pairs with the labels 0 (grades 1 to 3) and 1."""
+    head, *rows = pairs.read_text(encoding="utf-8").splitlines()
+    split = [row.rsplit("\t", 1) for row in rows]
+    coarse = [f"{row}\t{int(int(grade) > 3)}" for row, grade in split]
+    path.write_text("\n".join([head, *coarse]) + "\n", encoding="utf-8")
+    return path
+
+
+def made(sizes: list[int], queries: list[int] | None = None) -> Decisions:
+    """Decisions of texts of these sizes, each one run and (by default) a query of its own."""
+    text = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.concatenate([np.arange(size) for size in sizes])
+    query = text if queries is None else np.array(queries)[text]
+    zero = np.zeros_like(text)
+    return Decisions(
+        (), [], zero, zero, zero, place, text, query, places=len(text), covered=len(text), short=0
+    )

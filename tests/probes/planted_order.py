@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, BertForSequenceClassification
 
-from qt_bert.pairs import Pair
+from qt_bert.pairs import GradeSet, Pair
 from tests.conftest import CHARACTERS
 
 SHAPE = {"layers": 2, "heads": 4, "hidden": 64}
@@ -38,6 +38,11 @@ def plant(folder: Path, out: Path) -> Path:
     model.save_pretrained(out)
     AutoTokenizer.from_pretrained(folder).save_pretrained(out)
     return out
+
+
+def pair(query: str, title: str, grades: GradeSet = (4,), tags: str = "") -> Pair:
+    """A pair of these texts."""
+    return Pair(query, title, grades, "x", 1, None, {"tags": tags})
 
 
 def pairs(count: int = 30, seed: int = 0) -> list[Pair]:

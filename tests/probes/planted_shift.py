@@ -8,7 +8,10 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-from qt_bert.pairs import Pair
+from qt_bert.encoder import open_checkpoint
+from qt_bert.pairs import Pair, segmenter
+from qt_bert.probes.finetuning.compare import Comparison, compare
+from qt_bert.scoring.bulk import Scorer
 
 SHAPE = {"layers": 2, "heads": 4, "hidden": 128}
 """What `checkpoint_of` makes for `plant`."""
@@ -88,3 +91,13 @@ def pairs() -> list[Pair]:
         title = f"{other}{first}" if i % 2 else f"{second}{other}{first}"
         made.append(Pair(query, title, (4,), str(i), i + 1, "4", {}))
     return made
+
+
+def opened(folder: Path) -> Scorer:
+    """A model folder, ready to score."""
+    return Scorer(open_checkpoint(folder))
+
+
+def compared(base: Path, model: Path) -> Comparison:
+    """Two folders' attention on the made pairs."""
+    return compare(opened(base).encoder, opened(model), pairs(), segmenter("jieba"))

@@ -15,36 +15,27 @@ from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.probe import run_probe
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
-from qt_bert.results import ProbeResult
+from qt_bert.results import ProbeResult, Text
 from qt_bert.scoring.bulk import Scorer
-from tests.probes.planted_boundary import PLANTED, plant_word_ends
-
-HAN = "北京到上海高铁票价时刻表查询怎么去除衣服的油渍沾了洗掉红烧排骨家常做法小哥最近在干嘛我伊朗长大假期电影苹果手机"
-ENDS = set(HAN[::2])
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a text by the table: each ends with a character of `ENDS`, or with the text."""
-    cuts = [0, *(at for at in range(1, len(text)) if text[at - 1] in ENDS), len(text)]
-    return [text[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
-
-
-def spans_of(text: str) -> list[tuple[int, int]]:
-    ends = np.cumsum([0, *map(len, words_of(text))]).tolist()
-    return list(zip(ends, ends[1:], strict=False))
+from tests.probes.planted_boundary import (
+    ENDS,
+    HAN,
+    PLANTED,
+    coarsened,
+    plant_word_ends,
+    spans_of,
+    words_of,
+    write_pairs,
+)
 
 
 @pytest.fixture
 def made_pairs(tmp_path: Path) -> Path:
-    """Forty pairs of characters in random order, graded at random."""
-    rng = np.random.default_rng(3)
-    path = tmp_path / "pairs.tsv"
-    with open(path, "w", encoding="utf-8") as handle:
-        handle.write("query\ttitle\tgrade\n")
-        for row in range(40):
-            query, title = ("".join(rng.choice(list(HAN), size)) for size in (6, 10))
-            handle.write(f"{query}\t{title}\t{row % 5 + 1}\n")
-    return path
+    """Forty pairs of characters in random order, of forty queries."""
+    return write_pairs(tmp_path / "pairs.tsv", queries=40, titles=1)
+
+
+COARSE = "0=1-3,1=4-5"
 
 
 Run = Callable[..., ProbeResult]
@@ -52,11 +43,9 @@ Run = Callable[..., ProbeResult]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Run the probe on a folder and pairs; `table` cuts words by the table of word ends."""
+    """Run the probe on a folder and pairs; `cut` stands in for jieba, by default the table."""
 
-    def call(
-        model: Path, pairs: Path, *, table: bool = True, grades=None, **options
-    ) -> ProbeResult:
+    def call(model: Path, pairs: Path, *, cut=spans_of, grades=None, **options) -> ProbeResult:
         context = ProbeContext(
             label="boundary",
             files=PairFiles(pairs=pairs, reader=ReaderOptions(grades=grades)),
@@ -65,8 +54,8 @@ def run(tmp_path: Path) -> Run:
             resamples=200,
             **options,
         )
-        if table:
-            context.segmenter = SpanSegmenter("jieba", spans_of)
+        if cut is not None:
+            context.segmenter = SpanSegmenter("jieba", cut)
         found = run_probe(probe_named("boundary"), context)
         found.write(tmp_path / "boundary.json")
         return ProbeResult.read(tmp_path / "boundary.json")
@@ -124,30 +113,82 @@ def test_a_gold_file_is_a_second_reference(
     [("bert", {"labels": 1}), ("xlm-roberta", {}), ("electra", {"layers": 4, "heads": 4})],
 )
 def test_other_families_shapes_and_one_logit(run: Run, checkpoint_of, made_pairs, family, options):
-    found = run(checkpoint_of(family, **options), made_pairs, table=False)
+    found = run(checkpoint_of(family, **options), made_pairs, cut=None)
     sizes = found.settings["texts"]["segmenter"]["validation"]
     assert sizes["decisions"] > 100 and 0.5 < sizes["coverage"] <= 1
     assert {one.verdict for one in found.findings if one.primary} - {None}
 
 
 def test_coarse_labels(run: Run, checkpoint_of, tmp_path: Path, made_pairs: Path):
-    path = tmp_path / "coarse.tsv"
-    text = made_pairs.read_text(encoding="utf-8")
-    rows = [line.rsplit("\t", 1) for line in text.splitlines()[1:]]
-    coarse = [f"{row}\t{'1' if int(grade) > 3 else '0'}" for row, grade in rows]
-    path.write_text("query\ttitle\tgrade\n" + "\n".join(coarse) + "\n", encoding="utf-8")
-    found = run(checkpoint_of(), path, grades="0=1-3,1=4-5")
+    found = run(checkpoint_of(), coarsened(made_pairs, tmp_path / "coarse.tsv"), grades=COARSE)
     assert found.findings
+
+
+def test_heads_are_left_out_on_coarse_labels(run: Run, planted: Path, made_pairs, tmp_path: Path):
+    found = run(planted, coarsened(made_pairs, tmp_path / "coarse.tsv"), grades=COARSE)
+    left_out = found.settings["leaving_out"]
+    assert left_out["metric"] == "accuracy" and left_out["base"] is not None
+    assert left_out["pairs"] == left_out["queries"]
+    assert "accuracy changes by" in found.summary.en
+
+
+def test_heads_are_left_out_of_a_one_logit_model_on_whole_queries(
+    run: Run, tmp_path: Path, checkpoint_of
+):
+    model = plant_word_ends(tmp_path / "planted", checkpoint_of(), ENDS, labels=1)
+    found = run(model, write_pairs(tmp_path / "pairs.tsv", queries=24, titles=4))
+    assert found.sets["boundary"] == (PLANTED,)
+    left_out = found.settings["leaving_out"]
+    assert left_out["metric"] == "pairwise_accuracy" and left_out["base"] is not None
+    assert left_out["pairs"] == 4 * left_out["queries"] == 24
+    assert "pairwise accuracy changes by" in found.summary.en
+    assert "24 pairs of 6 queries" in found.summary.en
+    findings = {one.id: one for one in found.findings}
+    assert findings["left_out_zero_matched"].value is not None
+    assert findings["left_out_zero_matched"].p is not None
+
+
+def test_labels_of_one_kind_leave_no_nan_in_the_texts(run: Run, planted: Path, made_pairs: Path):
+    found = run(planted, made_pairs, cut=lambda text: [(at, at + 1) for at in range(len(text))])
+    texts = [found.summary, *(one.claim for one in found.findings)]
+    texts += [text for one in found.findings for text in one.conclusions.values()]
+    assert not any("nan" in words for text in texts for words in (text.zh, text.en))
+    assert "balanced accuracy of –" in found.summary.en
+
+
+def test_a_segmenter_whose_words_overlap_is_not_the_reference(
+    run: Run, planted: Path, made_pairs: Path
+):
+    found = run(planted, made_pairs, cut=None, segmenter_name="jieba-search")
+    assert (found.settings["segmenter"], found.settings["reference"]) == ("jieba-search", "jieba")
+    assert "against jieba" in found.summary.en
+    [picture] = [one for one in found.figures if one.name == "boundary_texts"]
+    assert [line.name for line in picture.lines][::2] == [
+        Text("分词器 jieba", "segmenter jieba")
+    ] * 3
+
+
+def test_the_picture_cuts_where_its_colours_are_above_zero(
+    run: Run, planted: Path, made_pairs: Path
+):
+    [picture] = [one for one in run(planted, made_pairs).figures if one.name == "boundary_texts"]
+    assert {line.name for line in picture.lines[1::2]} == {PLANTED}
+    assert all(line.tokens[-1].value is None for line in picture.lines[1::2])
+    inner = [token for line in picture.lines[1::2] for token in line.tokens[:-1]]
+    assert {token.value > 0 for token in inner} == {True, False}
+    assert all((token.value > 0) == token.ends_word for token in inner)
 
 
 def test_full_has_the_loud_control_and_mean_contexts(
     run: Run, planted: Path, made_pairs: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from qt_bert.probes.word_ends import leaving_out
+    from qt_bert.probes.word_ends import leaving_out, study
 
     monkeypatch.setattr(leaving_out, "MATCHED", (9, 9))
     monkeypatch.setattr(leaving_out, "FREE", (2, 2))
+    monkeypatch.setattr(study, "FULL_SHIFTS", 5)
     found = run(planted, made_pairs, full=True)
+    assert found.settings["random_draws"] == 3
     ids = {one.id for one in found.findings}
     assert {"left_out_zero_loud", "left_out_mean_matched", "left_out_mean_loud"} <= ids
 
@@ -156,7 +197,7 @@ def test_texts_without_chinese_say_so(run: Run, checkpoint_of, tmp_path: Path):
     path = tmp_path / "latin.tsv"
     rows = "".join(f"phone {n}\tcheap phone {n}\t{n % 5 + 1}\n" for n in range(12))
     path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
-    found = run(checkpoint_of(), path, table=False)
+    found = run(checkpoint_of(), path, cut=None)
     assert found.sets["boundary"] == () and "no neighbouring" in found.summary.en
     assert {one.verdict for one in found.findings if one.primary} == {"inconclusive"}
 
@@ -182,5 +223,5 @@ def test_random_models_have_no_boundary_heads(tmp_path: Path, run: Run, checkpoi
         folder = tmp_path / f"random{seed}"
         BertForSequenceClassification(config).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        naming += bool(run(folder, made_pairs, table=False).sets["boundary"])
+        naming += bool(run(folder, made_pairs, cut=None).sets["boundary"])
     assert naming <= 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
@@ -12,8 +10,8 @@ from qt_bert.encoder.heads import Head
 from qt_bert.errors import PairFileError
 from qt_bert.pairs.segmenters import SpanSegmenter
 from qt_bert.probes.word_ends.calibrate import calibrate, shifted_labels
-from qt_bert.probes.word_ends.decisions import Asked, Decisions, decisions_of
-from qt_bert.probes.word_ends.judge import Judged, auc, counts_of
+from qt_bert.probes.word_ends.conclusions import pretraining, worth
+from qt_bert.probes.word_ends.decisions import Asked, decisions_of
 from qt_bert.probes.word_ends.references import (
     edges_of,
     ends_of,
@@ -25,17 +23,9 @@ from qt_bert.probes.word_ends.together import best_voters, by_character, combine
 from qt_bert.probes.word_ends.union import union_of, worth_of
 from qt_bert.probes.word_ends.weights import Weights, weights_of
 from qt_bert.scoring.bulk import Scorer
+from tests.probes.planted_boundary import made
 
 RNG = np.random.default_rng(7)
-
-
-def made(sizes: list[int], queries: list[int] | None = None) -> Decisions:
-    """Decisions of texts of these sizes, each one run and (by default) a query of its own."""
-    text = np.repeat(np.arange(len(sizes)), sizes)
-    place = np.concatenate([np.arange(size) for size in sizes])
-    query = text if queries is None else np.array(queries)[text]
-    zero = np.zeros_like(text)
-    return Decisions((), [], zero, zero, zero, place, text, query, places=len(text), short=0)
 
 
 def test_decisions_are_neighbours_that_are_tokens_of_their_own(checkpoint_of):
@@ -49,6 +39,7 @@ def test_decisions_are_neighbours_that_are_tokens_of_their_own(checkpoint_of):
     assert (found.coverage, found.n_queries) == (1.0, 1)
     longer = decisions_of(scorer.tokenizer, asked, least=4)
     assert (len(longer), longer.short, len(longer.asked)) == (4, 1, 1)
+    assert longer.coverage == 1.0
 
 
 def test_a_cut_text_is_covered_in_part(checkpoint_of):
@@ -115,41 +106,6 @@ def test_a_gold_file_gives_each_segment_the_next_as_title(tmp_path):
         gold_texts(path, 30)
 
 
-def segments(cuts: np.ndarray) -> set[tuple[int, int]]:
-    """The words of one run by its cuts."""
-    edges = [0, *(np.flatnonzero(cuts) + 1).tolist(), len(cuts) + 1]
-    return set(pairwise(edges))
-
-
-def test_measures_against_counting_by_hand():
-    decisions = made([5, 3, 1, 7], queries=[0, 0, 1, 2])
-    said, labels = RNG.random((2, len(decisions))) < 0.5
-    judged = Judged(counts_of(said, labels, decisions), 50, 0)
-    assert judged.value("accuracy") == pytest.approx((said == labels).mean())
-    balanced = (said[labels].mean() + (~said[~labels]).mean()) / 2
-    assert judged.value("balanced") == pytest.approx(balanced)
-    right = said_words = known = 0
-    for start, size in zip(decisions.text_starts, decisions.text_sizes, strict=True):
-        one, other = (segments(cuts[start : start + size]) for cuts in (said, labels))
-        right, said_words, known = (
-            right + len(one & other),
-            said_words + len(one),
-            known + len(other),
-        )
-    assert judged.value("word_f1") == pytest.approx(2 * right / (said_words + known))
-    for measure in ("accuracy", "balanced"):
-        assert judged.by_query(measure).mean() == pytest.approx(judged.value(measure))
-    assert judged.samples("f1").shape == (50,)
-
-
-def test_auc_is_that_of_scikit_learn():
-    from sklearn.metrics import roc_auc_score
-
-    values, labels = RNG.integers(0, 9, (2, 60)) / 9, RNG.random(60) < 0.4
-    assert auc(values, labels) == pytest.approx([roc_auc_score(labels, one) for one in values])
-    assert np.isnan(auc(values, np.ones(60, bool))).all()
-
-
 def random_weights(number: int, heads: int = 3) -> Weights:
     following, separators = RNG.random((2, 1, heads, number)).astype(np.float32) / 2
     return Weights(following.round(2), separators.round(2), np.ones((1, heads)))
@@ -169,6 +125,10 @@ def test_the_best_reading_is_that_of_a_search_over_everything():
         )
         assert found.named.score[0, head] == pytest.approx(best / 2)
     said = found.say(weights)[0]
+    for head in range(3):
+        margin = found.margin(weights, Head(0, head))
+        assert ((margin > 0) == said[head])[margin != 0].all()
+        assert margin.max() > 0 > margin.min()
     got = [(said[h][labels].mean() + (~said[h][~labels]).mean()) / 2 for h in range(3)]
     assert got == pytest.approx(found.named.score[0])
     assert (found.values(weights)[0][0][labels].mean()) > found.values(weights)[0][0][
@@ -225,6 +185,14 @@ def test_worth_is_undefined_where_luck_leaves_nothing():
     assert worth_of(np.array([0.9, 1.0]), np.array([0.8, 0.996])) == pytest.approx(
         [0.5, np.nan], nan_ok=True
     )
+
+
+def test_conclusions_say_their_own_numbers():
+    found = worth(0.807, 0.624)["reproduced"]
+    assert "80.7%" in found.en and "62.4%" in found.en and "80.7%" in found.zh
+    assert "–" in worth(float("nan"), 0.5)["not reproduced"].en
+    assert "one draw" in pretraining(1)["reproduced"].en
+    assert "best of 3 draws" in pretraining(3)["reproduced"].en
 
 
 def test_three_heads_that_err_apart_vote_better_than_one():

@@ -1,4 +1,4 @@
-"""What fine-tuning changes: the measures against libraries, a planted head, the whole probe."""
+"""What fine-tuning changes: a planted head, a second seed, the whole probe."""
 
 from __future__ import annotations
 
@@ -8,28 +8,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from scipy.spatial.distance import cosine, jensenshannon
 
-from qt_bert.encoder import open_checkpoint
 from qt_bert.encoder.heads import Head
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.pairs import segmenter
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.finetuning.case import case_of
-from qt_bert.probes.finetuning.compare import Comparison, compare
 from qt_bert.probes.finetuning.study import strengthened
-from qt_bert.probes.finetuning.terms import Term, links, matched_terms
 from qt_bert.probes.probe import run_probe
 from qt_bert.probes.shift import PROBE
 from qt_bert.probes.split import PairFiles, Split
 from qt_bert.results import Finding, ProbeResult
-from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_shift
+from tests.probes.planted_shift import compared, opened
 
 Build = Callable[..., Path]
 JIEBA = segmenter("jieba")
 PAIRS = planted_shift.pairs()
+HEADS = ("L0H1", "L0H0")
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +37,6 @@ def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> d
         strength: planted_shift.plant(folder, out / f"strength-{strength}", strength)
         for strength in (0.0, 0.05, 1.0)
     }
-
-
-def opened(folder: Path) -> Scorer:
-    return Scorer(open_checkpoint(folder))
-
-
-def compared(base: Path, model: Path) -> Comparison:
-    return compare(opened(base).encoder, opened(model), PAIRS, JIEBA)
 
 
 @pytest.fixture
@@ -75,73 +63,9 @@ def by_id(result: ProbeResult) -> dict[str, Finding]:
     return {finding.id: finding for finding in result.findings}
 
 
-def test_terms_are_whole_content_words_of_both_texts() -> None:
-    terms = matched_terms("我在伊朗长大", "假期电影《我在伊朗长大》", JIEBA)
-    assert terms == [Term((0, 1), (5, 6)), Term((2, 4), (7, 9)), Term((4, 6), (9, 11))]
-    assert matched_terms("Excel 的 狗", "EXCEL的", JIEBA) == [Term((0, 5), (0, 5))]
-    assert matched_terms("苹果手机", "苹果 苹果", JIEBA) == [
-        Term((0, 2), (0, 2)),
-        Term((0, 2), (3, 5)),
-    ]
-
-
-@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
-def test_links_join_the_tokens_of_a_term(checkpoint_of: Build, family: str) -> None:
-    scorer = opened(checkpoint_of(family))
-    (encoded,) = scorer.tokenizer.encode([("北京票价", "高铁北京")])
-    joined = {(int(a), int(b)) for a, b in np.argwhere(links(encoded, [Term((0, 2), (2, 4))]))}
-    texts = ("北京票价", "高铁北京")
-    places = {
-        (side, start): token
-        for token, (side, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True))
-        if side >= 0 and end == start + 1 and texts[side][start] in "北京"
-    }
-    query, title = (
-        [places[side, at] for at in (first, first + 1)] for side, first in ((0, 0), (1, 2))
-    )
-    one_way = {(q, t) for q in query for t in title}
-    assert joined == one_way | {(t, q) for q, t in one_way}
-
-
 @pytest.fixture(scope="module")
 def random_pair(checkpoint_of: Build) -> tuple[Path, Path]:
     return checkpoint_of(seed=1), checkpoint_of(seed=2)
-
-
-def reference_maps(folder: Path, query: str, title: str) -> np.ndarray:
-    """Hugging Face's own attention [layers, heads, L, L]."""
-    checkpoint = open_checkpoint(folder)
-    tokens = checkpoint.tokenizer(query, title, return_tensors="pt")
-    with torch.inference_mode():
-        found = checkpoint.model(**tokens, output_attentions=True).attentions
-    return torch.cat(found).numpy()
-
-
-def test_measures_agree_with_libraries_on_the_reference_maps(
-    random_pair: tuple[Path, Path],
-) -> None:
-    found = compared(*random_pair)
-    for row, pair in enumerate(PAIRS[:4]):
-        before, after = (reference_maps(one, pair.query, pair.title) for one in random_pair)
-        (encoded,) = opened(random_pair[0]).tokenizer.encode([(pair.query, pair.title)])
-        text = np.array(encoded.side) >= 0
-        linked = links(encoded, matched_terms(pair.query, pair.title, JIEBA))
-        for maps, got in ((before, found.before), (after, found.after)):
-            matched = (maps * linked).sum(-1)[..., linked.any(-1)].mean(-1)
-            own = np.diagonal(maps, axis1=-2, axis2=-1)[..., text].mean(-1)
-            sep = maps[..., encoded.separators].sum(-1)[..., text].mean(-1)
-            first = maps[..., 0][..., text].mean(-1)
-            np.testing.assert_allclose(
-                got[row], np.stack([matched, own, sep, first], -1), atol=1e-5
-            )
-        for layer, head in np.ndindex(2, 2):
-            one, other = before[layer, head], after[layer, head]
-            want = [
-                1 - cosine(one.ravel(), other.ravel()),
-                1 - cosine(one[:, text].ravel(), other[:, text].ravel()),
-                np.mean([jensenshannon(p, q, base=2) for p, q in zip(one, other, strict=True)]),
-            ]
-            np.testing.assert_allclose(found.likeness[row, layer, head], want, atol=1e-4)
 
 
 def test_a_model_beside_itself_has_not_changed(random_pair: tuple[Path, Path]) -> None:
@@ -175,6 +99,9 @@ def test_the_probe_tells_what_became_of_the_planted_head(
     assert result.sets["strengthened"] == ("L0H1",)
     assert found["matching_matched"].verdict == "reproduced"
     assert found["matching_matched"].value == found["picked_after_matched"].value
+    of_matched = found["matching_matched"].conclusions
+    assert "rose (L0H1" in of_matched["not reproduced"].en
+    assert "升高（L0H1" in of_matched["reproduced"].zh
     assert found["matching_sep"].verdict == "reproduced"
     assert found["all_sep"].verdict == "not reproduced"
     assert found["picked_after_matched"].verdict is None
@@ -236,6 +163,42 @@ def test_texts_without_a_match_leave_the_other_claims(
     assert found["matching_matched"].verdict == "inconclusive"
     assert found["all_cls"].value is not None
     assert result.settings["case_head"] is None
+
+
+def test_a_second_seed_stands_beside_the_base(
+    planted: dict[float, Path], context: Callable[..., ProbeContext]
+) -> None:
+    result = run_probe(PROBE, context(planted[0.0], planted[1.0], second=planted[0.05]))
+    gap = by_id(result)["cosine_below_second_seed"]
+    assert not gap.primary and gap.value is not None and gap.value < 0
+    assert gap.p is not None and gap.p < 0.05
+    changed, alike = ({one.head: one.scores for one in result.heads}[head] for head in HEADS)
+    assert changed["cosine"] < changed["cosine_second_seed"] < 0.99
+    assert changed["cosine_texts"] < changed["cosine_texts_second_seed"]
+    assert changed["js_distance"] > changed["js_second_seed"] > 0.01
+    assert alike["cosine_second_seed"] == pytest.approx(1)
+    assert result.settings["second_seed"]["name"] == planted[0.05].name
+    assert "cosine_second_seed" in {one.name for one in result.figures}
+    assert "two seeds" in result.summary.en
+
+
+def test_without_a_second_seed_the_result_says_so(
+    random_pair: tuple[Path, Path], context: Callable[..., ProbeContext]
+) -> None:
+    result = run_probe(PROBE, context(*random_pair))
+    assert result.settings["second_seed"].keys() == {"zh", "en"}
+    assert "cosine_below_second_seed" not in by_id(result)
+    assert not any("second" in name for name in result.heads[0].scores)
+    assert "js_distance" in {one.name for one in result.figures}
+
+
+def test_what_is_no_second_seed_is_refused(
+    random_pair: tuple[Path, Path], checkpoint_of: Build, context: Callable[..., ProbeContext]
+) -> None:
+    with pytest.raises(CheckpointError, match="--second"):
+        run_probe(PROBE, context(*random_pair, second=random_pair[1]))
+    with pytest.raises(CheckpointError, match="number of layers.*--second"):
+        run_probe(PROBE, context(*random_pair, second=checkpoint_of(layers=3)))
 
 
 def test_what_is_no_base_is_refused(

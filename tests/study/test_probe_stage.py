@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from qt_bert.pairs import ReaderOptions
+from qt_bert.probes.probe import Input
 from qt_bert.probes.registry import probe_named
 from qt_bert.results import ProbeResult
 from qt_bert.study import RunFolder, StudyContext, run_study
@@ -28,7 +29,12 @@ def run(
 ) -> Run:
     """Run the fake probe as a stage, always going on; returns the names of the stages that ran."""
 
-    def go(files: ProbeFiles = NO_FILES, needs_base: bool = False, **changes: Any) -> Any:
+    def go(
+        files: ProbeFiles = NO_FILES,
+        needs_base: bool = False,
+        uses: tuple[Input, ...] = (),
+        **changes: Any,
+    ) -> Any:
         arguments = {
             "reader": asdict(ReaderOptions()),
             "dtype": "float32",
@@ -43,7 +49,7 @@ def run(
         inputs = run_inputs(checkpoint_of(), pair_file, arguments, "jieba")
         folder = RunFolder.open(tmp_path / "run", inputs, resume=True)
         context = StudyContext(folder=folder, model=checkpoint_of(), pairs=pair_file, files=files)
-        stage = probe_stage(replace(probe_named("fake"), needs_base=needs_base))
+        stage = probe_stage(replace(probe_named("fake"), needs_base=needs_base, uses=uses))
         return run_study([stage], context)
 
     return go
@@ -91,6 +97,15 @@ def test_a_base_counts_only_where_it_is_needed(
     assert run(needs_base=True) == ()
     assert not (tmp_path / "run" / "probes" / "fake.json").exists()
     assert run(files, needs_base=True) == ("probe:fake",)
+
+
+def test_a_second_model_counts_only_where_it_is_read(
+    run: Run, checkpoint_of: Callable[..., Path]
+) -> None:
+    files = ProbeFiles(second=checkpoint_of(labels=3))
+    assert files.arguments()["second"] == ProbeFiles(base=files.second).arguments()["base"]
+    assert (run(), run(files)) == (("probe:fake",), ())
+    assert (run(uses=("second",)), run(files, uses=("second",))) == (("probe:fake",),) * 2
 
 
 def test_sweeps_of_a_killed_stage_are_gone_on_with(run: Run, tmp_path: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,20 @@ from qt_bert.encoder import (
 from qt_bert.encoder.tuning import open_for_tuning
 from qt_bert.errors import CheckpointError
 
+_WRONG = {
+    "--base": "it is not the model that was tuned; give the one it was tuned from",
+    "--second": "both do not come from the same model; give one tuned from the same base",
+}
+"""What is wrong with a folder of another shape, by the option that it was given with."""
 
-def open_base(folder: Path, like: Checkpoint) -> Checkpoint:
+
+def open_base(folder: Path, like: Checkpoint, option: str = "--base") -> Checkpoint:
     """The model that `like` was tuned from, in its dtype, at its length and over the same tokens.
 
     Its classifier, and a pooler that the folder lacks, are made up: logits mean nothing. Raises
     CheckpointError where the folder holds no encoder, or one that `like` cannot come from: of
-    another family, other layers, heads or positions, or with another vocabulary.
+    another family, other layers, heads or positions, or with another vocabulary. `option` is what
+    the user gave the folder with.
     """
     with _seeded(0):
         model, family = open_for_tuning(folder, like.settings.labels.logits)
@@ -41,23 +49,51 @@ def open_base(folder: Path, like: Checkpoint) -> Checkpoint:
         ModelSettings(labels, like.settings.max_length),
         like.dtype,
     )
-    _could_become(like, base)
+    _could_become(like, base, option)
     return replace(base, tokenizer=like.tokenizer)
 
 
 def random_like(like: Checkpoint, seed: int = 0) -> Checkpoint:
     """`like` with weights as a model has them before pretraining: the same draw for the same seed.
 
-    `folder` and `sha256` stay those of `like`, and say nothing about these weights.
+    `folder` stays that of `like`, and says nothing about these weights; `sha256` is another.
     """
     with _seeded(seed):
         model = AutoModelForSequenceClassification.from_config(
             like.model.config, attn_implementation="eager"
         )
-    return replace(like, name=f"{like.name}-random", model=model.to(DTYPES[like.dtype]).eval())
+    facts = {field.name: getattr(like, field.name) for field in fields(Checkpoint)}
+    facts |= {"name": f"{like.name}-random", "model": model.to(DTYPES[like.dtype]).eval()}
+    return _Random(**facts, seed=seed)
 
 
-def _could_become(tuned: Checkpoint, base: Checkpoint) -> None:
+@dataclass
+class _Random(Checkpoint):
+    """A checkpoint whose weights come from `seed`, and from its folder no more than their shapes."""
+
+    seed: int
+
+    @property
+    def sha256(self) -> str:
+        """A hash that no stored weights have, so that nothing takes these for those of the folder."""
+        return hashlib.sha256(f"{super().sha256} random {self.seed}".encode()).hexdigest()
+
+
+def open_second(folder: Path, like: Checkpoint) -> Checkpoint:
+    """Another model tuned from the base of `like`, opened as `open_base` opens that.
+
+    Raises CheckpointError as that does, and where the weights are those of `like` itself.
+    """
+    second = open_base(folder, like, "--second")
+    if second.sha256 == like.sha256:
+        raise CheckpointError(
+            f"{folder}: its weights are those of {like.folder}; give a model tuned with another "
+            "seed with --second"
+        )
+    return second
+
+
+def _could_become(tuned: Checkpoint, base: Checkpoint, option: str) -> None:
     facts: dict[str, Callable[[Checkpoint], Any]] = {
         "encoder family": lambda one: one.family.model_type,
         "number of layers": lambda one: one.layers,
@@ -68,8 +104,8 @@ def _could_become(tuned: Checkpoint, base: Checkpoint) -> None:
     for name, fact in facts.items():
         if fact(tuned) != fact(base):
             raise CheckpointError(
-                f"{base.folder}: its {name} is not that of {tuned.folder}, so it is not the model "
-                "that was tuned; give the one it was tuned from with --base"
+                f"{base.folder}: its {name} is not that of {tuned.folder}, so {_WRONG[option]} "
+                f"with {option}"
             )
 
 

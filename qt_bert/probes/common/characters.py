@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from qt_bert.pairs.tokenise import QUERY, TITLE, EncodedPair
+from qt_bert.pairs.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 
 _HAN = re.compile(
     "[\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f\U00030000-\U000323af]"
@@ -43,10 +43,25 @@ def characters_of(
     return list(found.values())
 
 
+def is_marker(encoded: EncodedPair, token: int) -> bool:
+    """Whether it spells nothing: SentencePiece's `▁` is given the first character of what follows.
+
+    The pair must have been encoded with offsets. Where a tokenizer cuts a character into several
+    tokens, all of them but the last look the same.
+    """
+    after = token + 1
+    return (
+        after < len(encoded)
+        and encoded.side[token] != SPECIAL
+        and encoded.side[after] == encoded.side[token]
+        and encoded.spans[after][0] == encoded.spans[token][0]
+    )
+
+
 def coverage(texts: Sequence[str], seen: int) -> float:
     """`seen` as a share of the Chinese characters of `texts`; 1 where they have none."""
     total = sum(is_han(character) for text in texts for character in text)
     return seen / total if total else 1.0
 
 
-__all__ = ["QUERY", "TITLE", "Character", "characters_of", "coverage", "is_han"]
+__all__ = ["QUERY", "TITLE", "Character", "characters_of", "coverage", "is_han", "is_marker"]

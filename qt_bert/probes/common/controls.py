@@ -109,7 +109,9 @@ def _loud(
             left = [one for one in others if one not in taken]
             left.sort(key=_nearness(logs, head))
             taken.add(left[int(rng.integers(min(NEAREST, len(left))))])
-        variants.append(Variant(f"{name}:loud#{draw:02d}", (mask(sorted(taken)),), "loud", draw, seed))
+        variants.append(
+            Variant(f"{name}:loud#{draw:02d}", (mask(sorted(taken)),), "loud", draw, seed)
+        )
     return variants
 
 

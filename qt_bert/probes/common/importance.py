@@ -8,7 +8,7 @@ import numpy as np
 
 from qt_bert.ablation.effect_metrics import meant_logits
 from qt_bert.ablation.importance import Importance, gradient_importance
-from qt_bert.ablation.loop import tokens_at_once
+from qt_bert.ablation.loop import batch_tokens
 from qt_bert.encoder import open_checkpoint
 from qt_bert.pairs import Pair
 from qt_bert.progress import Progress, silent
@@ -22,7 +22,7 @@ def importance_on(scorer: Scorer, pairs: Sequence[Pair], shown: Progress = silen
         exact = open_checkpoint(scorer.checkpoint.folder)
         scorer = Scorer(exact, max_length=scorer.tokenizer.max_length)
     texts = [(pair.query, pair.title) for pair in pairs]
-    batches = scorer.fresh().batches(texts, tokens_at_once(scorer.encoder))
+    batches = scorer.fresh().batches(texts, batch_tokens())
     sets = None
     if labels.logits > 1:
         sets = [tuple(map(int, np.flatnonzero(row))) for row in meant_logits(list(pairs), labels)]

@@ -42,4 +42,9 @@ def head_map(
 
 def cells(values: FloatArray) -> tuple[tuple[float | None, ...], ...]:
     """A matrix as a figure holds it: None where there is no number."""
-    return tuple(tuple(float(v) if np.isfinite(v) else None for v in row) for row in values)
+    return tuple(tuple(known(value) for value in row) for row in values)
+
+
+def known(value: float) -> float | None:
+    """A number as a figure holds it: None where it is not finite."""
+    return float(value) if np.isfinite(value) else None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation import q_values
-from qt_bert.evaluation.arrays import BoolArray, FloatArray
+from qt_bert.evaluation.arrays import BoolArray, FloatArray, IntArray, ratio
 from qt_bert.evaluation.multiplicity import FALSE_DISCOVERY_RATE
 
 LEAST_WEIGHT = 0.05
@@ -47,19 +47,35 @@ def one_sided_p(excess: FloatArray) -> FloatArray:
     return np.asarray(np.where((speaking > 1) & np.isfinite(p), p, 1.0))
 
 
-def name_heads(score: FloatArray, p: FloatArray, weight: FloatArray, *, least: float) -> Named:
+def name_heads(
+    score: FloatArray,
+    p: FloatArray,
+    weight: FloatArray,
+    *,
+    least: float,
+    choice: IntArray | None = None,
+) -> Named:
     """Heads with score ≥ `least`, q < 0.05 over all entries of `p`, and enough `weight`.
 
     `score` and `weight` [layers, heads]: the score, and the share of its attention that a head gives
     to the texts asked about. `p` [layers, heads] or [layers, heads, choices], where a head may
-    be named for any of several choices (offsets, directions) and the smallest q counts.
+    be named for any of several choices (offsets, directions): then `choice` [layers, heads] says
+    which of them the score is of, and that one's p and q count; without it the smallest.
     """
     tested = np.asarray(q_values(list(p.ravel())), dtype=np.float64).reshape(p.shape)
-    q = tested if p.ndim == 2 else tested.min(axis=-1)
-    smallest = p if p.ndim == 2 else p.min(axis=-1)
+    own_p, own_q = _chosen(p, choice), _chosen(tested, choice)
     with np.errstate(invalid="ignore"):
-        named = (score >= least) & (q < FALSE_DISCOVERY_RATE) & (weight >= LEAST_WEIGHT)
-    return Named(score, smallest, q, np.asarray(named))
+        named = (score >= least) & (own_q < FALSE_DISCOVERY_RATE) & (weight >= LEAST_WEIGHT)
+    return Named(score, own_p, own_q, np.asarray(named))
+
+
+def _chosen(values: FloatArray, choice: IntArray | None) -> FloatArray:
+    """Of [layers, heads, choices] each head's own entry, or the smallest; [layers, heads] as it is."""
+    if values.ndim == 2:
+        return values
+    if choice is None:
+        return np.asarray(values.min(axis=-1))
+    return np.asarray(np.take_along_axis(values, choice[..., None], axis=-1)[..., 0])
 
 
 def ranked(score: FloatArray) -> list[Head]:
@@ -68,11 +84,15 @@ def ranked(score: FloatArray) -> list[Head]:
     return [Head(int(place) // score.shape[1], int(place) % score.shape[1]) for place in order]
 
 
+Choose = Callable[[FloatArray], Sequence[Head]]
+"""From how often each query counts [queries] to heads, best first."""
+
+
 @dataclass(frozen=True)
 class ComesBack:
     """How much of a chosen set comes back over resampled queries, as a share of it.
 
-    `chance` is what sets of as many random heads share on average.
+    `chance` is what sets of as many random heads, of those that could be chosen, share on average.
     """
 
     share: float
@@ -80,29 +100,38 @@ class ComesBack:
 
 
 def comes_back(
-    per_query: FloatArray, chosen: Sequence[Head], *, resamples: int = 200, seed: int = 0
+    choose: Choose,
+    chosen: Sequence[Head],
+    n_queries: int,
+    eligible: int,
+    *,
+    resamples: int = 200,
+    seed: int = 0,
 ) -> ComesBack | None:
-    """Choose the best len(chosen) heads by mean score in each resample; None for an empty set.
+    """Choose again in each resample of the queries; None for an empty set.
 
-    `per_query` [queries, layers, heads], NaN where a query says nothing.
+    `choose` must be the rule that `chosen` came from: what it puts first, as many as `chosen`, is
+    compared. `eligible` is how many heads it chose among.
     """
     if not chosen:
         return None
-    layers_heads = per_query.shape[1:]
-    rng = np.random.default_rng(seed)
-    places = {head.layer * layers_heads[1] + head.head for head in chosen}
-    flat = per_query.reshape(len(per_query), -1)
-    known, filled = np.isfinite(flat), np.nan_to_num(flat)
+    rng, wanted = np.random.default_rng(seed), set(chosen)
     shares = []
     for _ in range(resamples):
-        weights = np.bincount(rng.integers(len(flat), size=len(flat)), minlength=len(flat))
-        counts = weights @ known
-        means = np.divide(
-            weights @ filled, counts, out=np.full(counts.shape, -np.inf), where=counts > 0
-        )
-        best = np.argsort(-means, kind="stable")[: len(places)]
-        shares.append(len(places.intersection(best.tolist())) / len(places))
-    return ComesBack(float(np.mean(shares)), len(places) / flat.shape[1])
+        weights = np.bincount(rng.integers(n_queries, size=n_queries), minlength=n_queries)
+        again = choose(weights.astype(np.float64))[: len(wanted)]
+        shares.append(len(wanted.intersection(again)) / len(wanted))
+    return ComesBack(float(np.mean(shares)), len(wanted) / eligible)
+
+
+def by_mean(per_query: FloatArray) -> Choose:
+    """Heads by their mean over the queries that say something, `per_query` [queries, layers, heads]."""
+    known, filled = np.isfinite(per_query), np.nan_to_num(per_query)
+
+    def choose(weights: FloatArray) -> list[Head]:
+        return ranked(ratio(np.tensordot(weights, filled, 1), np.tensordot(weights, known, 1)))
+
+    return choose
 
 
 def by_query(values: FloatArray, queries: Sequence[str]) -> FloatArray:

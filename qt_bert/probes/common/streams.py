@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from qt_bert.ablation.loop import sweep, tokens_at_once
+from qt_bert.ablation.loop import batch_tokens, sweep
 from qt_bert.ablation.reduction import Reduction
 from qt_bert.ablation.variant import NONE, Variant
 from qt_bert.errors import ArgumentError
@@ -32,7 +32,7 @@ def stream(
         raise ArgumentError("no pairs to look at: the sample is empty")
     found: dict[str, np.ndarray] = {}
     encoder = scorer.encoder
-    batches = scorer.fresh().batches(texts, tokens_at_once(encoder), offsets=True)
+    batches = scorer.fresh().batches(texts, batch_tokens(len(variants)), offsets=True)
     for swept in sweep(encoder, batches, variants, reductions, shown=shown):
         for name, values in {"logits": swept.logits, **swept.reduced}.items():
             if name not in found:

@@ -14,7 +14,14 @@ from qt_bert.probes.common.averages import Average, average, means
 from qt_bert.probes.common.controls import rank_p
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.finetuning.study import Study
-from qt_bert.probes.finetuning.words import CHANGE, OF_ALL_HEADS, OF_MATCHING_HEADS, PERCENT, Said
+from qt_bert.probes.finetuning.words import (
+    CHANGE,
+    OF_ALL_HEADS,
+    OF_MATCHING_HEADS,
+    PERCENT,
+    Said,
+    matched_conclusions,
+)
 from qt_bert.results import Finding, Text
 from qt_bert.results.probe import Source
 
@@ -27,14 +34,15 @@ def findings(study: Study, context: ProbeContext) -> list[Finding]:
     every = study.shape.all_heads
     return [
         *(
-            _stated(f"matching_{s.weight}", s, study.on_base.heads, study, context)
-            for s in OF_MATCHING_HEADS
+            _stated(f"matching_{said.weight}", said, study.on_base.heads, study, context)
+            for said in (_with_each_head(study), *OF_MATCHING_HEADS[1:])
         ),
         *(_stated(f"all_{said.weight}", said, every, study, context) for said in OF_ALL_HEADS),
         *_biased(study, context),
         *_beyond_other_heads(study, context),
         *_strengthened(study, context),
         *_last_layers(study, context),
+        *_beyond_second_seed(study, context),
     ]
 
 
@@ -43,6 +51,13 @@ def of_heads(per_query: FloatArray, heads: Sequence[Head]) -> FloatArray:
     if not heads:
         return np.full(len(per_query), np.nan)
     return np.asarray(np.mean([per_query[:, head.layer, head.head] for head in heads], axis=0))
+
+
+def _with_each_head(study: Study) -> Said:
+    """The claim about matched terms, whose conclusions say in which of the heads they rose."""
+    rise, heads = means(study.validation.change("matched")), study.on_base.heads
+    rose = [str(head) for head in heads if rise[head] > 0]
+    return replace(_MATCHED, conclusions=matched_conclusions(rose, len(heads)))
 
 
 def _change(study: Study, weight: str, heads: Sequence[Head]) -> FloatArray:
@@ -142,6 +157,30 @@ def _last_layers(study: Study, context: ProbeContext) -> Iterator[Finding]:
             "The maps of the last two layers change most: their cosine is below the others'",
         ),
         Source(article="dark_secrets_of_bert", section="What happens in fine-tuning?", value="< 0"),
+        gap.value,
+        gap.samples,
+        p=gap.p_below,
+        n_queries=gap.n_queries,
+        side="below",
+        unit=Text("余弦", "cosine"),
+        primary=False,
+    )
+
+
+def _beyond_second_seed(study: Study, context: ProbeContext) -> Iterator[Finding]:
+    """Whether fine-tuning moves the maps further than another seed of it does, query by query."""
+    if study.beside is None:
+        return
+    cosines = [one.alike("cosine").mean(axis=(1, 2)) for one in (study.validation, study.beside)]
+    gap = average(cosines[0] - cosines[1], context.resamples, context.seed)
+    yield beyond(
+        "cosine_below_second_seed",
+        Text(
+            "全部头平均，微调前后注意力图的余弦，低于同一基座换一个种子微调的两个模型之间的余弦",
+            "Over all heads, the maps before and after fine-tuning have a lower cosine than those of "
+            "two models tuned from the same base with different seeds",
+        ),
+        Source(article=_MATCHED.source.article, section=_MATCHED.source.section),
         gap.value,
         gap.samples,
         p=gap.p_below,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from qt_bert.ablation.loop import sweep, tokens_at_once
+from qt_bert.ablation.loop import batch_tokens, sweep
 from qt_bert.ablation.reduction import Reduction, View
 from qt_bert.ablation.variant import NONE
 from qt_bert.encoder import Encoder
@@ -17,8 +17,9 @@ from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs import Pair
 from qt_bert.pairs.segmenters import Segmenter
 from qt_bert.probes.common.naming import by_query
+from qt_bert.probes.common.terms import shared_terms
 from qt_bert.probes.finetuning.maps import Places
-from qt_bert.probes.finetuning.terms import links, matched_terms
+from qt_bert.probes.finetuning.terms import links
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
 
@@ -79,12 +80,12 @@ def compare(
     """
     encoder = scorer.encoder
     texts = [(pair.query, pair.title) for pair in pairs]
-    terms = [matched_terms(*text, segmenter) for text in texts]
+    terms = [shared_terms(*text, segmenter) for text in texts]
     width = 2 * len(WEIGHTS) + len(LIKENESS)
     found = np.empty((len(pairs), len(encoder.layers), encoder.layers[0].heads, width))
-    for batch in scorer.fresh().batches(texts, tokens_at_once(encoder), offsets=True):
+    for batch in scorer.fresh().batches(texts, batch_tokens(), offsets=True):
         linked = [
-            links(encoded, terms[row])
+            links(encoded, terms[row].values())
             for row, encoded in zip(batch.rows, batch.encoded, strict=True)
         ]
         found[batch.rows] = _measured(base, encoder, batch, Places.of(batch, linked))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from qt_bert.encoder.heads import Head
+from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.common.averages import average, means
 from qt_bert.probes.common.maps import cells, head_map
@@ -27,17 +28,7 @@ def figures(study: Study, context: ProbeContext) -> tuple[Figure, ...]:
     return (
         *_weights(study, context),
         _rise(study),
-        _likeness(
-            study, "cosine", Text("微调前后注意力图的余弦", "Cosine of the maps before and after")
-        ),
-        _likeness(
-            study,
-            "cosine_texts",
-            Text(
-                "微调前后注意力图的余弦，只算两段文本的列（不含 [CLS]、[SEP]）",
-                "Cosine of the maps over the texts' columns, without [CLS] and [SEP]",
-            ),
-        ),
+        *_likenesses(study),
         *(_case(study.case) if study.case else ()),
     )
 
@@ -102,51 +93,73 @@ def _rise(study: Study) -> HeatMap:
     )
 
 
-def _likeness(study: Study, name: str, title: Text) -> HeatMap:
-    values = means(study.validation.alike(name))
+def _likenesses(study: Study) -> Iterator[HeatMap]:
+    """Of the maps before and after; and of the maps of two seeds, where there are two."""
+    seen = study.validation
+    title = Text("微调前后注意力图的余弦", "Cosine of the maps before and after")
+    yield _cosine("cosine", title, means(seen.alike("cosine")))
+    title = Text(
+        "微调前后注意力图的余弦，只算两段文本的列（不含 [CLS]、[SEP]）",
+        "Cosine of the maps over the texts' columns, without [CLS] and [SEP]",
+    )
+    yield _cosine("cosine_texts", title, means(seen.alike("cosine_texts")))
+    yield head_map(
+        "js_distance",
+        Text(
+            "微调前后注意力分布的 JS 距离",
+            "Jensen–Shannon distance of the distributions before and after",
+        ),
+        Text("JS 距离", "JS distance"),
+        means(seen.alike("js_distance")),
+        low=0.0,
+    )
+    if study.beside is not None:
+        title = Text(
+            "换一个种子微调的两个模型，注意力图的余弦",
+            "Cosine of the maps of two models tuned with different seeds",
+        )
+        yield _cosine("cosine_second_seed", title, means(study.beside.alike("cosine")))
+
+
+def _cosine(name: str, title: Text, values: FloatArray) -> HeatMap:
     return head_map(name, title, Text("余弦", "cosine"), values, high=1.0)
+
+
+_STRENGTHENED = Text(
+    "增强 = max(微调后 − 微调前, 0)。原文的式子写作“微调前 − 微调后 > 0”，符号反了。",
+    "Strengthened = max(after − before, 0). The article prints “before − after > 0”, with the sign "
+    "reversed.",
+)
+_WEAKENED = Text("减弱 = max(微调前 − 微调后, 0)。", "Weakened = max(before − after, 0).")
 
 
 def _case(case: Case) -> Iterator[HeatMap]:
     """Four maps of one pair; the two of a kind share their colours' range."""
     whole = float(max(case.before.max(), case.after.max()))
     changed = float(max(case.strengthened.max(), case.weakened.max()))
-    kinds = (
-        ("before", BEFORE, case.before, whole, None),
-        ("after", AFTER, case.after, whole, None),
-        (
-            "strengthened",
-            Text("微调后增强", "strengthened"),
-            case.strengthened,
-            changed,
-            Text(
-                "增强 = max(微调后 − 微调前, 0)。原文的式子写作“微调前 − 微调后 > 0”，符号反了。",
-                "Strengthened = max(after − before, 0). The article prints “before − after > 0”, "
-                "with the sign reversed.",
-            ),
+    stronger, weaker = Text("微调后增强", "strengthened"), Text("微调后减弱", "weakened")
+    yield _case_map(case, "before", BEFORE, case.before, whole)
+    yield _case_map(case, "after", AFTER, case.after, whole)
+    yield _case_map(case, "strengthened", stronger, case.strengthened, changed, _STRENGTHENED)
+    yield _case_map(case, "weakened", weaker, case.weakened, changed, _WEAKENED)
+
+
+def _case_map(
+    case: Case, name: str, what: Text, values: FloatArray, high: float, note: Text | None = None
+) -> HeatMap:
+    return HeatMap(
+        name=f"case_{name}",
+        title=Text(
+            f"{case.head}：{QUERY} / {TITLE}，{what.zh}",
+            f"{case.head}: {QUERY} / {TITLE}, {what.en}",
         ),
-        (
-            "weakened",
-            Text("微调后减弱", "weakened"),
-            case.weakened,
-            changed,
-            Text("减弱 = max(微调前 − 微调后, 0)。", "Weakened = max(before − after, 0)."),
-        ),
+        x_label=TO,
+        y_label=FROM,
+        unit=Text("注意力", "attention"),
+        columns=case.tokens,
+        rows=case.tokens,
+        values=cells(values),
+        low=0.0,
+        high=high,
+        note=note,
     )
-    for name, title, values, high, note in kinds:
-        yield HeatMap(
-            name=f"case_{name}",
-            title=Text(
-                f"{case.head}：{QUERY} / {TITLE}，{title.zh}",
-                f"{case.head}: {QUERY} / {TITLE}, {title.en}",
-            ),
-            x_label=TO,
-            y_label=FROM,
-            unit=Text("注意力", "attention"),
-            columns=case.tokens,
-            rows=case.tokens,
-            values=cells(values),
-            low=0.0,
-            high=high,
-            note=note,
-        )

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
+from qt_bert.encoder import Checkpoint
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.probes.common.averages import means
-from qt_bert.probes.common.naming import comes_back
+from qt_bert.probes.common.maps import known
+from qt_bert.probes.common.naming import by_mean, comes_back
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.finetuning.claims import findings, of_heads
 from qt_bert.probes.finetuning.compare import LIKENESS, WEIGHTS
@@ -22,6 +22,17 @@ from qt_bert.probes.split import reference
 from qt_bert.results import Finding, HeadScores, ProbeResult, Text
 
 COMES_BACK_RESAMPLES = 200
+SECOND_SEED = {
+    "cosine": "cosine_second_seed",
+    "cosine_texts": "cosine_texts_second_seed",
+    "js_distance": "js_second_seed",
+}
+"""Scores of the likeness to a second model, by those of the likeness to the base."""
+NO_SECOND = {
+    "zh": "没有给出另一个种子微调的模型（--second），所以不知道换个种子注意力图会差多少。",
+    "en": "No model tuned with a second seed was given (--second), so how far another seed alone "
+    "moves the maps is not known.",
+}
 
 
 def result(study: Study, context: ProbeContext) -> ProbeResult:
@@ -59,12 +70,15 @@ def _heads(study: Study) -> tuple[HeadScores, ...]:
             columns[f"{weight}_{when}"] = means(seen.weight(when, weight))
     for name in LIKENESS:
         columns[name] = means(seen.alike(name))
+    if study.beside is not None:
+        for name, score in SECOND_SEED.items():
+            columns[score] = means(study.beside.alike(name))
     columns["strengthened_q"] = study.strengthened.q
     chosen = set(study.on_base.heads)
     return tuple(
         HeadScores(
             head=str(head),
-            scores={name: _known(column[head]) for name, column in columns.items()},
+            scores={name: known(column[head]) for name, column in columns.items()},
             selected=head in chosen,
         )
         for head in study.shape.all_heads
@@ -74,7 +88,8 @@ def _heads(study: Study) -> tuple[HeadScores, ...]:
 def _settings(study: Study, found: Sequence[Finding], context: ProbeContext) -> dict[str, Any]:
     splits = {"discovery": study.discovery, "validation": study.validation}
     return {
-        "base": {"name": study.base.name, "sha256": study.base.sha256},
+        "base": _named(study.base),
+        "second_seed": NO_SECOND if study.second is None else _named(study.second),
         "rows": "tokens of query and title; for `matched`, tokens of terms in both texts",
         "sample": {
             name: {
@@ -98,6 +113,10 @@ def _settings(study: Study, found: Sequence[Finding], context: ProbeContext) -> 
     }
 
 
+def _named(checkpoint: Checkpoint) -> dict[str, str]:
+    return {"name": checkpoint.name, "sha256": checkpoint.sha256}
+
+
 def _choices(study: Study) -> dict[str, Choice]:
     return {"matching_before": study.on_base, "matching_after_biased": study.on_model}
 
@@ -110,9 +129,12 @@ def _comes_back(study: Study, context: ProbeContext) -> dict[str, dict[str, floa
         for name, choice in _choices(study).items()
         if choice.scores is not None
     }
+    rise = study.discovery.change("matched")
     shares["strengthened"] = comes_back(
-        study.discovery.change("matched"),
+        by_mean(rise),
         study.strengthened.heads(),
+        len(rise),
+        study.strengthened.score.size,
         resamples=COMES_BACK_RESAMPLES,
         seed=context.seed,
     )
@@ -144,10 +166,24 @@ def _summary(study: Study) -> Text:
     zh_all, en_all = _weights(study, study.shape.all_heads, ("matched", "cls", "sep"))
     cosine = means(study.validation.alike("cosine"))
     most = min(study.shape.all_heads, key=lambda head: float(cosine[head]))
+    zh_second, en_second = _of_second_seed(study)
     return Text(
-        f"{zh_matching}全部头平均：{zh_all}。变化最大的头是 {most}（余弦 {cosine[most]:.2f}）。",
+        f"{zh_matching}全部头平均：{zh_all}。变化最大的头是 {most}（余弦 {cosine[most]:.2f}）。{zh_second}",
         f"{en_matching} Mean of all heads: {en_all}. The head that changed most is {most} "
-        f"(cosine {cosine[most]:.2f}).",
+        f"(cosine {cosine[most]:.2f}).{en_second}",
+    )
+
+
+def _of_second_seed(study: Study) -> tuple[str, str]:
+    """How alike the maps are over all heads, beside those of two seeds; nothing without a second."""
+    if study.beside is None:
+        return "", ""
+    base, seed = (
+        f"{means(one.alike('cosine')).mean():.2f}" for one in (study.validation, study.beside)
+    )
+    return (
+        f"全部头的平均余弦：微调前后 {base}，换一个种子微调 {seed}。",
+        f" Mean cosine of all heads: {base} before and after, {seed} between two seeds of fine-tuning.",
     )
 
 
@@ -182,7 +218,3 @@ def _weights(study: Study, heads: Sequence[Head], weights: Sequence[str]) -> tup
         "，".join(f"{name.zh} {figures}" for name, figures in parts),
         ", ".join(f"{name.en} {figures}" for name, figures in parts),
     )
-
-
-def _known(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

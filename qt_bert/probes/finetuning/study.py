@@ -11,7 +11,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.pairs import Pair
 from qt_bert.pairs.sample import spread_over_queries
 from qt_bert.probes.common.averages import means
-from qt_bert.probes.common.base_model import open_base
+from qt_bert.probes.common.base_model import open_base, open_second
 from qt_bert.probes.common.controls import contest
 from qt_bert.probes.common.naming import Named, name_heads, one_sided_p
 from qt_bert.probes.context import ProbeContext
@@ -48,6 +48,8 @@ class Study:
     `on_base` are the matching heads before fine-tuning, `on_model` those after it; `strengthened`
     names the heads whose weight on matched terms rose; `controls` are draws of as many heads in
     the layers of `on_base`, outside it; `case` is there where there is a matching head to draw.
+    `second` is a model tuned from the same base with another seed, where one was given; `beside`
+    compares it with the model on the pairs of `validation`.
     """
 
     shape: Shape
@@ -59,6 +61,8 @@ class Study:
     strengthened: Named
     controls: list[tuple[Head, ...]]
     case: Case | None
+    second: Checkpoint | None = None
+    beside: Comparison | None = None
 
 
 def study(context: ProbeContext) -> Study:
@@ -67,7 +71,8 @@ def study(context: ProbeContext) -> Study:
         raise ArgumentError("the model before fine-tuning is needed; give its folder with --base")
     checkpoint = context.model.checkpoint
     base = open_base(context.base, checkpoint)
-    scorer = Scorer(base, max_length=context.model.tokenizer.max_length)
+    second = None if context.second is None else open_second(context.second, checkpoint)
+    scorer = _scorer(base, context)
     on_base = _choice(lambda: _base_scores(scorer, context))
     discovery = _compare(scorer, "discovery", context.discovery, context)
     shape = Shape(checkpoint.layers, checkpoint.heads)
@@ -81,7 +86,17 @@ def study(context: ProbeContext) -> Study:
         strengthened(discovery),
         _controls(on_base.heads, shape, context),
         case_of(scorer.encoder, context.model, on_base.heads[0]) if on_base.heads else None,
+        second,
+        None if second is None else _beside(second, context),
     )
+
+
+def _scorer(checkpoint: Checkpoint, context: ProbeContext) -> Scorer:
+    return Scorer(checkpoint, max_length=context.model.tokenizer.max_length)
+
+
+def _beside(second: Checkpoint, context: ProbeContext) -> Comparison:
+    return _compare(_scorer(second, context), "validation", context.validation, context)
 
 
 def strengthened(comparison: Comparison) -> Named:

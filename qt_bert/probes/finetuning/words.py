@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,44 +41,33 @@ OF_MATCHING_HEADS = (
         "above",
         _UP,
         Text(
-            "微调前就匹配词的头，微调后给相同的词更多注意力",
-            "Heads that match terms before fine-tuning give matched terms more attention after it",
+            "微调前就匹配词的头，平均来看，微调后给相同的词更多注意力",
+            "Heads that match terms before fine-tuning give matched terms more attention after it, "
+            "averaged over them",
         ),
         Text("相同的词得到更多注意力", "matched terms get more attention"),
-        {
-            "reproduced": Text(
-                "微调加强了预训练留下的匹配头。头是在微调前的模型上选的，所以这不是挑选造成的。",
-                "Fine-tuning strengthened matching heads that pretraining had left. They were "
-                "chosen before fine-tuning, so the choice did not make the rise.",
-            ),
-            "not reproduced": Text(
-                "微调没有加强预训练留下的匹配头。若按微调后的样子挑头，看到的增强说明的是挑选；"
-                "匹配也可能改由别的头来做，见被命名为加强的头。",
-                "Fine-tuning did not strengthen the matching heads that pretraining had left. A rise "
-                "in heads picked by what they became shows the picking. Other heads may have taken "
-                "matching over: see those named as strengthened.",
-            ),
-            "inconclusive": _UNSURE,
-        },
+        {"inconclusive": _UNSURE},
     ),
     Said(
         "self",
         "below",
         _DOWN,
         Text(
-            "微调前就匹配词的头，微调后给自身的注意力减少",
-            "Heads that match terms before fine-tuning give a token itself less attention after it",
+            "微调前就匹配词的头，平均来看，微调后给自身的注意力减少",
+            "Heads that match terms before fine-tuning give a token itself less attention after it, "
+            "averaged over them",
         ),
         Text("给自身的注意力减少", "tokens give themselves less attention"),
         {
             "reproduced": Text(
-                "这些头里，字看自身变少了；减少的部分去了哪里，看其余几行。",
-                "In these heads tokens look less at themselves; the other rows say where it went.",
+                "平均来看，这些头里的字看自身变少了；减少的部分去了哪里，看其余几行。",
+                "On average over these heads tokens look less at themselves; the other rows say where "
+                "it went.",
             ),
             "not reproduced": Text(
-                "这些头里，字看自身并没有变少：匹配的变化不是靠减少对自身的注意力得来的。",
-                "In these heads tokens do not look less at themselves: whatever matching gained or "
-                "lost, it was not taken from there.",
+                "平均来看，这些头里的字看自身并没有变少：匹配的变化不是靠减少对自身的注意力得来的。",
+                "On average over these heads tokens do not look less at themselves: whatever matching "
+                "gained or lost, it was not taken from there.",
             ),
             "inconclusive": _UNSURE,
         },
@@ -87,24 +77,54 @@ OF_MATCHING_HEADS = (
         "below",
         _DOWN,
         Text(
-            "微调前就匹配词的头，微调后给 [SEP] 的注意力减少",
-            "Heads that match terms before fine-tuning give [SEP] less attention after it",
+            "微调前就匹配词的头，平均来看，微调后给 [SEP] 的注意力减少",
+            "Heads that match terms before fine-tuning give [SEP] less attention after it, "
+            "averaged over them",
         ),
         Text("给 [SEP] 的注意力减少", "[SEP] gets less attention"),
         {
             "reproduced": Text(
-                "这些头更少停在 [SEP] 上。这只说这几个头，与全部头的平均不矛盾。",
-                "These heads rest less on [SEP]. That is said of these few heads, and does not "
+                "这些头平均更少停在 [SEP] 上。这只说这几个头，与全部头的平均不矛盾。",
+                "On average these heads rest less on [SEP]. That is said of these few heads, and does not "
                 "contradict the mean over all heads.",
             ),
             "not reproduced": Text(
-                "这些头并没有更少停在 [SEP] 上，文中的个例不能推广到这里。",
-                "These heads do not rest less on [SEP]; the article's case does not carry over.",
+                "这些头平均并没有更少停在 [SEP] 上，文中的个例不能推广到这里。",
+                "On average these heads do not rest less on [SEP]; the article's case does not carry "
+                "over.",
             ),
             "inconclusive": _UNSURE,
         },
     ),
 )
+
+
+def matched_conclusions(rose: Sequence[str], total: int) -> dict[Verdict, Text]:
+    """What follows of the claim about matched terms; they rose in `rose` of the `total` heads."""
+    each = Text(
+        f"{total} 个头中有 {len(rose)} 个升高" + (f"（{'、'.join(rose)}）" if rose else ""),
+        f"{len(rose)} of the {total} rose" + (f" ({', '.join(rose)})" if rose else ""),
+    )
+    return {
+        "reproduced": Text(
+            f"平均来看，微调加强了预训练留下的匹配头；{each.zh}。头是在微调前的模型上选的，"
+            "所以这不是挑选造成的。",
+            "On average fine-tuning strengthened the matching heads that pretraining had left; "
+            f"{each.en}. They were chosen before fine-tuning, so the choice did not make the rise.",
+        ),
+        "not reproduced": Text(
+            f"平均来看，微调没有加强预训练留下的匹配头；{each.zh}。选的是微调前得分最高的头，"
+            "这样的头本来就更容易下降。匹配也可能改由别的头来做，见被命名为加强的头。",
+            "On average fine-tuning did not strengthen the matching heads that pretraining had left; "
+            f"{each.en}. Heads picked for being extreme before are more likely to fall. Other heads "
+            "may have taken matching over: see those named as strengthened.",
+        ),
+        "inconclusive": Text(
+            f"{_UNSURE.zh}{each.zh}。",
+            f"{_UNSURE.en} By their means, {each.en}.",
+        ),
+    }
+
 
 OF_ALL_HEADS = tuple(
     Said(

@@ -13,7 +13,8 @@ from qt_bert.ablation.variant import NONE, Variant
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs.segmenters import Segmenter
-from qt_bert.pairs.tokenise import SPECIAL
+from qt_bert.pairs.tokenise import SPECIAL, EncodedPair
+from qt_bert.probes.common.characters import is_marker
 from qt_bert.probes.common.streams import stream
 from qt_bert.probes.readers.terms import MATCHED, kinds_of
 from qt_bert.scoring.bulk import Scorer
@@ -58,15 +59,21 @@ def case_of(
     lines = found[:, 0, 0].astype(np.float64)
     (encoded,) = scorer.tokenizer.encode([(QUERY, TITLE)])
     kinds = kinds_of(encoded, QUERY, TITLE, segmenter)
-    tokens = [
-        (QUERY, TITLE)[side][start:end] if side != SPECIAL else "[SEP]"
-        for side, (start, end) in zip(encoded.side, encoded.spans, strict=True)
-    ]
-    tokens[encoded.cls] = "[CLS]"
     return Case(
-        tuple(tokens),
+        _tokens(encoded),
         tuple(bool(kind in MATCHED) for kind in kinds),
         lines[0],
         lines[1],
         lines[2:].mean(axis=0) if matched else None,
     )
+
+
+def _tokens(encoded: EncodedPair) -> tuple[str, ...]:
+    """What each token spells, as a reader sees it."""
+    names = []
+    for token, (side, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
+        if side == SPECIAL:
+            names.append("[CLS]" if token == encoded.cls else "[SEP]")
+        else:
+            names.append("▁" if is_marker(encoded, token) else (QUERY, TITLE)[side][start:end])
+    return tuple(names)

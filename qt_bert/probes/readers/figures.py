@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.common.averages import average, means
-from qt_bert.probes.common.maps import HEAD, cells, head_map
+from qt_bert.probes.common.maps import HEAD, cells, head_map, known
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.readers.case import Case
 from qt_bert.probes.readers.cls_row import ENTROPY, FOCUS, WEIGHTS
@@ -156,7 +154,7 @@ def _bars(
         series.append(
             BarSeries(
                 name=label,
-                values=tuple(_number(one.value) for one in found),
+                values=tuple(known(one.value) for one in found),
                 intervals=tuple(percentile_interval(one.samples) for one in found),
             )
         )
@@ -200,7 +198,3 @@ def _case_tokens(study: Study, case: Case) -> Tokens:
         low=0.0,
         note=Text("粗框：两文本共有的词", "Outlined: terms that stand in both texts"),
     )
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

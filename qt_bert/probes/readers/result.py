@@ -6,13 +6,15 @@ from typing import Any
 
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.common.averages import average, means
+from qt_bert.probes.common.maps import known
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.readers.choosing import LEAST_FOCUS
-from qt_bert.probes.readers.claims import against, findings
+from qt_bert.probes.readers.against import against
+from qt_bert.probes.readers.choosing import LEAST_FOCUS, LOSS
+from qt_bert.probes.readers.claims import findings
 from qt_bert.probes.readers.cls_row import FOCUS, QUANTITIES
 from qt_bert.probes.readers.figures import figures
 from qt_bert.probes.readers.study import Study
-from qt_bert.probes.readers.wires import edges
+from qt_bert.probes.readers.wires import Wire, wires
 from qt_bert.probes.split import reference
 from qt_bert.results import HeadScores, ProbeResult, Text
 
@@ -48,6 +50,7 @@ def _heads(study: Study) -> tuple[HeadScores, ...]:
         scores: dict[str, float] = dict(zip(QUANTITIES, plain[head], strict=True))
         scores |= {
             "discovery_focus": readers.focus[head],
+            "discovery_within": readers.within[head],
             "p": readers.p[head],
             "q": readers.q[head],
         }
@@ -58,7 +61,7 @@ def _heads(study: Study) -> tuple[HeadScores, ...]:
         found.append(
             HeadScores(
                 head=str(head),
-                scores={name: _known(value) for name, value in scores.items()},
+                scores={name: known(value) for name, value in scores.items()},
                 selected=head in named,
             )
         )
@@ -69,7 +72,7 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
     chosen, outcome, back = study.chosen, study.outcomes.get("zero"), study.readers.back
     reader: dict[str, Any] | None = None
     if chosen.head is not None:
-        cost = _known(chosen.costs[chosen.head.head])
+        cost = known(chosen.costs[chosen.head.head])
         reader = {"head": str(chosen.head), "metric": chosen.metric, "cost": cost}
         reader["interval"] = chosen.interval
     return {
@@ -109,28 +112,62 @@ def _resolution(study: Study, context: ProbeContext) -> dict[str, str] | None:
 
 
 def _summary(study: Study, context: ProbeContext) -> Text:
-    reader = study.chosen.head
+    reader = _reader(study, context)
+    favour, avoid, every = _named(study)
+    return Text(
+        f"{reader.zh}{_strongest(study, context).zh}全部 {every} 个头中，{favour} 个被命名为偏向共有的词，"
+        f"{avoid} 个被命名为避开它们。",
+        f"{reader.en}{_strongest(study, context).en} Of all {every} heads {favour} are named as "
+        f"favouring shared terms and {avoid} as avoiding them.",
+    )
+
+
+def _named(study: Study) -> tuple[int, int, int]:
+    """How many heads favour the shared terms, avoid them, and there are."""
+    readers = study.readers
+    return len(readers.focused), len(readers.averted), len(study.shape.all_heads)
+
+
+def _reader(study: Study, context: ProbeContext) -> Text:
+    reader, layer = study.chosen.head, study.layer
     if reader is None:
+        return _no_reader(study)
+    focus = float(means(study.plain[:, reader.layer, reader.head, FOCUS]))
+    change, cost = _change(study, context), _cost(study)
+    return Text(
+        f"第 {layer} 层去掉后损失最大的头是 {reader}（发现集上，{cost.zh}）；在验证集上，它的 [CLS] "
+        f"对共有词的关注度为 {_signed(focus)}（负值表示避开）{change.zh}。",
+        f"Of layer {layer}, the head whose absence costs most is {reader} (on discovery, {cost.en}); on "
+        f"validation its [CLS] has a focus of {_signed(focus)} on shared terms (below 0 it avoids "
+        f"them){change.en}.",
+    )
+
+
+def _no_reader(study: Study) -> Text:
+    if study.chosen.metric is None:
         return Text(
             "这些样本的标签不足以判断该层哪个头最要紧。",
             "The labels of this sample do not tell which head of the layer matters most.",
         )
-    per_query = study.plain[:, reader.layer, reader.head, FOCUS]
-    focus = average(per_query, context.resamples, context.seed).value
-    zh = f"第 {study.layer} 层最要紧的头是 {reader}，它的 [CLS] 对共有词的关注度为 {_signed(focus)}"
-    en = (
-        f"Of layer {study.layer}, {reader} matters most; its [CLS] has a focus of {_signed(focus)} on "
-        "shared terms"
-    )
-    change, readers = _change(study, context), study.readers
-    favour, avoid = (
-        sum(head.layer == study.layer for head in heads)
-        for heads in (readers.focused, readers.averted)
-    )
     return Text(
-        f"{zh}{change.zh}。负值表示避开共有的词；该层有 {favour} 个头偏向它们，{avoid} 个头避开它们。",
-        f"{en}{change.en}. Below 0 it avoids them; of that layer {favour} heads favour shared terms "
-        f"and {avoid} avoid them.",
+        f"在发现集上，去掉第 {study.layer} 层的任何一个头都没有损失，所以没有选出头。",
+        f"On discovery, leaving out any one head of layer {study.layer} costs nothing, so none is "
+        "chosen.",
+    )
+
+
+def _cost(study: Study) -> Text:
+    """What the chosen head's absence costs, and that it was picked as the largest."""
+    chosen = study.chosen
+    assert chosen.head is not None
+    cost, n = f"{chosen.costs[chosen.head.head]:+.4f}", len(chosen.costs)
+    if chosen.interval is not None:
+        cost += f" [{chosen.interval[0]:+.4f}, {chosen.interval[1]:+.4f}]"
+    of_loss = chosen.metric == LOSS
+    zh = f"标签的 −log p {cost}" if of_loss else f"{chosen.metric} 变差 {cost}"
+    en = f"−log p of the label {cost}" if of_loss else f"{chosen.metric} is worse by {cost}"
+    return Text(
+        f"{zh}，{n} 个头里最大的，因此偏高", f"{en}, the largest of {n} heads and so too high"
     )
 
 
@@ -145,16 +182,30 @@ def _change(study: Study, context: ProbeContext) -> Text:
     if outcome.contest.matched:
         zh += f"（去掉同层其他头：{_signed(others)}）"
         en += f" (without others of their layers: {_signed(others)})"
-    for wire in edges(study.wiring, study.layer)[:1]:
-        between = f"{wire.source} → {wire.target} ({_signed(wire.weight)})"
-        zh += f"；最强的接线是 {between}"
-        en += f"; the strongest wire is {between}"
     return Text(zh, en)
+
+
+def _strongest(study: Study, context: ProbeContext) -> Text:
+    """The wire that is the strongest on discovery, as it is on validation."""
+    found = wires(study.wiring_found, study.wiring, study.layer)
+    if not found:
+        return Text("没有接线在验证集上保持同号。", " No wire keeps its sign on validation.")
+    weight, n = _with_interval(found[0], context)
+    between = f"{found[0].edge.source} → {found[0].edge.target}"
+    return Text(
+        f"发现集上最强的接线 {between}，在验证集上为 {weight}（{n} 条查询）。",
+        f" The wire {between}, the strongest on discovery, is {weight} on validation "
+        f"({n} queries).",
+    )
+
+
+def _with_interval(wire: Wire, context: ProbeContext) -> tuple[str, int]:
+    loss = average(wire.losses, context.resamples, context.seed)
+    ends, weight = percentile_interval(loss.samples), _signed(loss.value)
+    if ends is not None:
+        weight += f" [{_signed(ends[0])}, {_signed(ends[1])}]"
+    return weight, loss.n_queries
 
 
 def _signed(value: float) -> str:
     return f"{round(value, 2) + 0.0:+.2f}"  # no −0.00
-
-
-def _known(value: float) -> float | None:
-    return float(value) if value == value else None

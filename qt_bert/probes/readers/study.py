@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from qt_bert.encoder.heads import Head, Shape
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs import Pair
-from qt_bert.pairs.sample import sample_queries, spread_over_queries
+from qt_bert.pairs.sample import spread_over_queries
+from qt_bert.probes.common.sample import for_model
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.readers.case import Case, case_of
 from qt_bert.probes.readers.choosing import Chosen, Readers, choose, name_readers
@@ -37,7 +38,8 @@ class Study:
 
     `plain` [queries, layers, heads, quantities] are the plain model's rows of the partly matched
     pairs of validation; `outcomes`, by how heads are left out, and `wiring` rest on `contested`,
-    in a quick run fewer of these pairs. The heads `matching` lie below `layer`.
+    in a quick run fewer of these pairs; `wiring_found` is the same of as many pairs of discovery.
+    The heads `matching` lie below `layer`.
     """
 
     shape: Shape
@@ -50,6 +52,7 @@ class Study:
     matching: list[Head]
     plain: FloatArray
     outcomes: dict[str, Outcome]
+    wiring_found: Wiring
     wiring: Wiring
     case: Case | None
 
@@ -64,9 +67,9 @@ def study(context: ProbeContext) -> Study:
     scorer, cut = context.model, context.segmenter
     shape = Shape(scorer.checkpoint.layers, scorer.checkpoint.heads)
     layer, every = layer_of(shape), range(shape.layers)
-    chosen_on = _sample(context.discovery, context)
+    chosen_on = for_model(context.discovery, QUICK_PAIRS, context)
     discovery = partly_matched(chosen_on, scorer, cut)
-    validation = partly_matched(_sample(context.validation, context), scorer, cut)
+    validation = partly_matched(for_model(context.validation, QUICK_PAIRS, context), scorer, cut)
     contested = _contested(validation.pairs, context)
     matching = matching_below(context, shape, layer)
     made = contests(context, contested, shape, matching)
@@ -88,16 +91,10 @@ def study(context: ProbeContext) -> Study:
         matching=matching,
         plain=rows(context, validation.pairs, every)[:, 0],
         outcomes=found,
+        wiring_found=wiring(context, _contested(discovery.pairs, context), layer, sources),
         wiring=wiring(context, contested, layer, sources),
         case=_case(context, chosen.head, found),
     )
-
-
-def _sample(pairs: list[Pair], context: ProbeContext) -> list[Pair]:
-    """Few pairs of many queries; a one-logit model is judged within queries, so it gets whole ones."""
-    one_logit = context.model.checkpoint.settings.labels.logits == 1
-    draw = sample_queries if one_logit else spread_over_queries
-    return draw(pairs, context.choose(QUICK_PAIRS, len(pairs)), context.seed)
 
 
 def _contested(pairs: list[Pair], context: ProbeContext) -> list[Pair]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from qt_bert.results import Text
-from qt_bert.results.probe import Verdict
+from qt_bert.results.probe import Source, Verdict
 
 UNIT = Text("关注度", "focus")
+SOURCE = Source(article="heads_of_query_title_bert", section="2.4.3")
 
 AVERTED = Text(
     "与文章相反：这一层里最要紧的头让 [CLS] 避开共有的词，去看没有匹配上的词。",
@@ -34,6 +35,18 @@ STEERED_AWAY = Text(
     "The other way round than the article: without the matching heads this head looks more at the "
     "shared terms, so that they turn it away from these. Whether that is beyond the controls stands "
     "beside it, in the comparison of either sign.",
+)
+LESS_AVERTED = Text(
+    "这个头原本就不偏向共有的词；没有了匹配头，它看这些词更少，降幅超过去掉同层其他头时。"
+    "匹配头使它少避开一些共有的词，但谈不上给了它对这些词的关注。",
+    "This head does not favour the shared terms to begin with; without the matching heads it looks "
+    "at them still less, and by more than without others of their layers. They keep it from avoiding "
+    "these terms further; they do not give it a focus on them.",
+)
+RISES_LESS = Text(
+    "去掉匹配头，它的关注度并没有下降，只是没有像去掉同层其他头时那样上升，所以不能说它的关注依赖匹配头。",
+    "Its focus does not fall without the matching heads; it only rises less than without others of "
+    "their layers. That does not show that its focus rests on the matching heads.",
 )
 LOSS_CONCLUSIONS: dict[Verdict, Text] = {
     "reproduced": Text(

@@ -22,8 +22,8 @@ from qt_bert.errors import ArgumentError
 from qt_bert.evaluation import METRICS
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs import Pair
-from qt_bert.pairs.sample import sample_queries, spread_over_queries
 from qt_bert.probes.common.importance import importance_on
+from qt_bert.probes.common.sample import for_model
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
 from qt_bert.results import Text
@@ -96,8 +96,8 @@ def study(context: ProbeContext) -> Study:
     """Run what is not there yet; the sweeps lie in the probe's working folder and resume there."""
     scorer = context.model
     shape = Shape(scorer.checkpoint.layers, scorer.checkpoint.heads)
-    discovery = _sample("discovery", context.discovery, context)
-    validation = _sample("validation", context.validation, context)
+    discovery = for_model(context.discovery, QUICK_PAIRS["discovery"], context)
+    validation = for_model(context.validation, QUICK_PAIRS["validation"], context)
     _check_metric(validation, context)
     means = reference_means(scorer, context.reference_pairs)
     zero = _mask("zero", means)
@@ -106,17 +106,6 @@ def study(context: ProbeContext) -> Study:
     with context.progress(len(validation), "pairs") as shown:
         importance = importance_on(scorer, validation, shown)
     return Study(shape, done, chosen_on, importance, means)
-
-
-def _sample(split: str, pairs: list[Pair], context: ProbeContext) -> list[Pair]:
-    """Few pairs of many queries; a one-logit model is judged within queries, so it gets whole ones."""
-    size = context.choose(QUICK_PAIRS[split], len(pairs))
-    draw = (
-        sample_queries
-        if context.model.checkpoint.settings.labels.logits == 1
-        else spread_over_queries
-    )
-    return draw(pairs, size, context.seed)
 
 
 def _check_metric(pairs: list[Pair], context: ProbeContext) -> None:

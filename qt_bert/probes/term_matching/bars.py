@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.claims import POINTS
-from qt_bert.probes.common.maps import HEAD
+from qt_bert.probes.common.maps import known
 from qt_bert.probes.term_matching.changes import Changes
 from qt_bert.probes.term_matching.changes import Figure as Value
-from qt_bert.probes.term_matching.keeping import kept_share, recovered
+from qt_bert.probes.term_matching.keeping import kept_share
 from qt_bert.probes.term_matching.slices import Slice
 from qt_bert.probes.term_matching.study import Contests
-from qt_bert.probes.term_matching.words import MATCHED, MATCHING, change_of, finite
+from qt_bert.probes.term_matching.words import MATCHED, MATCHING, change_of
 from qt_bert.results import Bars, Text
 from qt_bert.results.figures import BarSeries
 
@@ -79,20 +76,19 @@ def _slice_bars(
 
 def kept_bars(contests: Contests, changes: Changes) -> Bars:
     assert contests.kept is not None and contests.low_off is not None
-    kept = contests.kept
-    shares = np.array([kept_share(one, changes).value for one in kept.matched])
-    bars = [
-        (Text("只留匹配头", "matching heads alone"), kept_share(kept.target, changes)),
-        (Text("只留同层随机的头（平均）", "layer-matched heads alone (mean)"), _average(shares)),
-        (Text("低半层全部去掉", "the whole low half out"), kept_share(contests.low_off, changes)),
+    left = [
+        (Text("匹配头", "matching heads"), changes.of(contests.kept.target)),
         (
-            Text("保住的比例", "share kept of what the low half is worth"),
-            recovered(contests, changes),
+            Text("同层随机的头（平均）", "layer-matched heads (mean)"),
+            changes.mean(contests.kept.matched),
         ),
+        (Text("无", "none"), changes.of(contests.low_off)),
     ]
+    bars = [(label, kept_share(change, changes)) for label, change in left if change is not None]
     return _plain_bars(
         "matching_kept",
         Text("低半层只留匹配头", "Matching heads alone in the low half"),
+        Text("低半层中留下的头", "heads kept in the low half"),
         Text("完整模型的百分比", "share of the whole model's"),
         "%",
         bars,
@@ -102,13 +98,18 @@ def kept_bars(contests: Contests, changes: Changes) -> Bars:
 def cut_bars(contests: Contests, changes: Changes) -> Bars:
     cut = contests.cut
     bars = [
-        (Text("所有的头", "every head"), changes.of(contests.cut_all)),
-        (MATCHING, changes.of(cut.target)),
-        (MATCHED, changes.mean(cut.matched)),
+        (Text("隔断：所有的头", "cut: every head"), changes.of(contests.cut_all)),
+        (Text("隔断：匹配头", "cut: matching heads"), changes.of(cut.target)),
+        (
+            Text("隔断：同层随机的头（平均）", "cut: layer-matched heads (mean)"),
+            changes.mean(cut.matched),
+        ),
+        (Text("去掉：匹配头", "left out: matching heads"), changes.of(contests.out.target)),
     ]
     return _plain_bars(
         "matching_cut",
         Text("隔断 query 与 title", "Query and title cut apart"),
+        Text("做法与头", "what is done, to which heads"),
         change_of(changes.metric),
         POINTS,
         bars,
@@ -118,29 +119,25 @@ def cut_bars(contests: Contests, changes: Changes) -> Bars:
 def _plain_bars(
     name: str,
     title: Text,
+    x_label: Text,
     y_label: Text,
     unit: str | Text,
     bars: Sequence[tuple[Text, Value | None]],
 ) -> Bars:
-    known = [(label, value) for label, value in bars if value is not None]
+    there = [(label, value) for label, value in bars if value is not None]
     return Bars(
         name=name,
         title=title,
-        x_label=HEAD,
+        x_label=x_label,
         y_label=y_label,
         unit=unit,
-        categories=tuple(label for label, _ in known),
+        categories=tuple(label for label, _ in there),
         series=(
             BarSeries(
                 name=y_label,
-                values=tuple(finite(value.value) for _, value in known),
-                intervals=tuple(percentile_interval(value.samples) for _, value in known),
+                values=tuple(known(value.value) for _, value in there),
+                intervals=tuple(percentile_interval(value.samples) for _, value in there),
             ),
         ),
         digits=1,
     )
-
-
-def _average(values: FloatArray) -> Value | None:
-    """The mean over draws, whose own spread is no interval of it."""
-    return Value(float(values.mean()), np.empty(0)) if values.size else None

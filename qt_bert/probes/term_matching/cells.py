@@ -16,13 +16,8 @@ import numpy.typing as npt
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs.segmenters import Segmenter, Span
 from qt_bert.pairs.tokenise import EncodedPair
-from qt_bert.probes.common.characters import QUERY, TITLE, Character, characters_of
-from qt_bert.probes.term_matching.stop import (
-    is_content,
-    is_content_word,
-    is_punctuation,
-    is_stop,
-)
+from qt_bert.probes.common.characters import QUERY, TITLE, Character, characters_of, is_marker
+from qt_bert.probes.common.terms import is_content, is_punctuation, is_stop, shared_terms
 from qt_bert.probes.term_matching.synonyms import Aligned
 
 CHARACTERS, TERMS, SYNONYMS, STOP, PUNCTUATION, DIAGONAL = range(6)
@@ -34,6 +29,8 @@ OWN, OTHER = range(2)
 
 Row = tuple[int, set[int]]
 """A row's token, and the tokens of the other text that are its own."""
+Places = tuple[Sequence[Span], Sequence[Span]]
+"""Where something stands in the first text, and where in the second."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +71,13 @@ def cells_of(
     encoded: EncodedPair, query: str, title: str, segmenter: Segmenter, aligned: Iterable[Aligned]
 ) -> Cells:
     """The cells of a pair encoded with offsets. `aligned` are its spans of one meaning."""
-    texts = (query, title)
-    characters = [characters_of(encoded, query, title, side, han=False) for side in (QUERY, TITLE)]
-    tokens = [_tokens(encoded, side) for side in (QUERY, TITLE)]
-    words = [_content_words(segmenter, text) for text in texts]
-    spans = [((a.q_start, a.q_end), (a.t_start, a.t_end)) for a in aligned]
+    tokens = [_tokens(encoded, text, side) for side, text in ((QUERY, query), (TITLE, title))]
+    single_ones = [characters_of(encoded, query, title, side, han=False) for side in (QUERY, TITLE)]
+    characters = [
+        [c for c in single_ones[side] if c.token in tokens[side]] for side in (QUERY, TITLE)
+    ]
+    terms: list[Places] = list(shared_terms(query, title, segmenter).values())
+    spans: list[Places] = [([(a.q_start, a.q_end)], [(a.t_start, a.t_end)]) for a in aligned]
     found: list[tuple[int, int, int]] = []
     for direction, (of, to) in enumerate(((TITLE, QUERY), (QUERY, TITLE))):
         single, every = {c.token for c in characters[to]}, set(tokens[to])
@@ -87,8 +86,8 @@ def cells_of(
             (STOP, _same(characters[of], characters[to], is_stop), single),
             (PUNCTUATION, _same(characters[of], characters[to], is_punctuation), single),
             (DIAGONAL, _same_offset(characters, tokens, of, to), single),
-            (TERMS, _same_words(words[of], words[to], tokens[of], tokens[to]), every),
-            (SYNONYMS, _aligned_rows(spans, tokens, of, to), every),
+            (TERMS, _same_places(terms, tokens, of, to), every),
+            (SYNONYMS, _same_places(spans, tokens, of, to), every),
         ]
         for kind, rows, columns in kinds:
             for row, own in rows:
@@ -98,11 +97,13 @@ def cells_of(
     return Cells(table[:, 0], table[:, 1], table[:, 2])
 
 
-def _tokens(encoded: EncodedPair, side: int) -> dict[int, Span]:
-    """The tokens of one side that stand for characters, with their spans, in text order."""
+def _tokens(encoded: EncodedPair, text: str, side: int) -> dict[int, Span]:
+    """The tokens that stand for characters of `text`, with their spans, in text order."""
     places = zip(encoded.side, encoded.spans, strict=True)
     return {
-        at: span for at, (owner, span) in enumerate(places) if owner == side and span[0] < span[1]
+        at: (start, end)
+        for at, (owner, (start, end)) in enumerate(places)
+        if owner == side and text[start:end].strip() and not is_marker(encoded, at)
     }
 
 
@@ -129,34 +130,14 @@ def _same_offset(
             yield token, {columns[offsets[token]]}
 
 
-def _content_words(segmenter: Segmenter, text: str) -> dict[str, list[Span]]:
-    """Each content word of a text, and where it stands."""
-    found: dict[str, list[Span]] = {}
-    for start, end in segmenter.spans(text):
-        if is_content_word(text[start:end]):
-            found.setdefault(text[start:end].casefold(), []).append((start, end))
-    return found
-
-
-def _same_words(
-    of: dict[str, list[Span]],
-    to: dict[str, list[Span]],
-    of_tokens: dict[int, Span],
-    to_tokens: dict[int, Span],
+def _same_places(
+    places: Iterable[Places], tokens: Sequence[dict[int, Span]], of: int, to: int
 ) -> Iterable[Row]:
-    for word in of.keys() & to.keys():
-        own = _inside(to_tokens, to[word])
+    """The tokens of what stands in both texts, each with all the tokens of the same there."""
+    for both in places:
+        own = _inside(tokens[to], both[to])
         if own:
-            yield from ((row, own) for row in _inside(of_tokens, of[word]))
-
-
-def _aligned_rows(
-    spans: Sequence[tuple[Span, Span]], tokens: Sequence[dict[int, Span]], of: int, to: int
-) -> Iterable[Row]:
-    for both in spans:
-        own = _inside(tokens[to], [both[to]])
-        if own:
-            yield from ((row, own) for row in _inside(tokens[of], [both[of]]))
+            yield from ((row, own) for row in _inside(tokens[of], both[of]))
 
 
 def _inside(tokens: dict[int, Span], spans: Sequence[Span]) -> set[int]:

@@ -16,10 +16,9 @@ from qt_bert.ablation.variant import Variant
 from qt_bert.encoder import ModelLabels
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import bootstrap_weights, resample
+from qt_bert.probes.claims import POINT
 from qt_bert.probes.common.controls import rank_p
-
-POINT = 0.01
-"""One accuracy point."""
+from qt_bert.probes.common.draws import mean_over
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +92,12 @@ class Changes:
         return np.array([_number(row.absolute) / POINT for row in rows])
 
     def mean(self, variants: Sequence[Variant]) -> Figure | None:
-        """The mean change over variants; None for none."""
+        """The mean change over random draws, which its resamples draw among, too; None for none."""
         if not variants:
             return None
-        samples = sum(self.of(variant).samples for variant in variants) / len(variants)
-        return Figure(float(self.values(variants).mean()), np.asarray(samples))
+        stacked = np.stack([self.of(variant).samples for variant in variants])
+        samples = mean_over(stacked, self.seed, variants[0].name)
+        return Figure(float(self.values(variants).mean()), samples)
 
     def against(
         self, target: Variant, controls: Sequence[Variant], *, below: bool = True

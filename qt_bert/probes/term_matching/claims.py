@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.multiplicity import NO_EFFECT_ACCURACY
 from qt_bert.probes.claims import POINTS, beyond, no_effect
 from qt_bert.probes.common.naming import one_sided_p
+from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.term_matching.beside import ARTICLE, PERCENT, about, beside
 from qt_bert.probes.term_matching.cells import DIRECTIONS
 from qt_bert.probes.term_matching.changes import POINT, Changes, Figure
@@ -23,11 +23,11 @@ from qt_bert.results import Finding, Text
 from qt_bert.results.probe import Source
 
 
-def findings(study: Study, *, resamples: int, seed: int) -> list[Finding]:
+def findings(study: Study, context: ProbeContext) -> list[Finding]:
     """All claims of the probe; those that leave heads out are missing where none could be scored."""
-    found = [_found(study, resamples, seed)]
+    found = [_found(study, context.resamples, context.seed)]
     if study.contests is not None and study.changes is not None:
-        found += _left_out(study, study.contests, study.changes)
+        found += _left_out(study, study.contests, study.changes, free_claimed=context.full)
         found += kept_findings(study, study.contests, study.changes)
         found += cut_findings(study, study.contests, study.changes)
     return found
@@ -75,7 +75,9 @@ def _named_head(study: Study, head: Head | None) -> tuple[str, str]:
     return f" {head}，{direction.zh}", f"{head}, {direction.en}"
 
 
-def _left_out(study: Study, contests: Contests, changes: Changes) -> Iterable[Finding]:
+def _left_out(
+    study: Study, contests: Contests, changes: Changes, *, free_claimed: bool
+) -> Iterable[Finding]:
     out, k, what = contests.out, len(study.chosen), measure(changes.metric)
     loss, p = changes.against(out.target, out.matched)
     said = about(changes)
@@ -95,7 +97,26 @@ def _left_out(study: Study, contests: Contests, changes: Changes) -> Iterable[Fi
         conclusions=CONCLUSIONS["loss"],
         **said,
     )
-    relative = changes.of(out.target).over(changes.base).times(PERCENT)
+    yield from _article_figures(study, contests, changes)
+    yield _free(study, contests, changes, primary=free_claimed)
+    yield from _beside_loss(study, contests, changes)
+
+
+def _article_figures(study: Study, contests: Contests, changes: Changes) -> Iterable[Finding]:
+    """The change itself and as the article counts it, without any control."""
+    k, what, said = len(study.chosen), measure(changes.metric), about(changes)
+    change = changes.of(contests.out.target)
+    yield beside(
+        "matching_change",
+        Text(
+            f"去掉 {k} 个匹配头后{what.zh}的变化（不减对照）",
+            f"The change of {what.en} without the {k} matching heads, no control taken off",
+        ),
+        None,
+        change,
+        POINTS,
+        said,
+    )
     yield beside(
         "matching_relative",
         Text(
@@ -104,19 +125,16 @@ def _left_out(study: Study, contests: Contests, changes: Changes) -> Iterable[Fi
             "counts it",
         ),
         "−50 %",
-        relative,
+        change.over(changes.base).times(PERCENT),
         "%",
         said,
     )
-    yield from _controls(study, contests, changes, what, said)
 
 
-def _controls(
-    study: Study, contests: Contests, changes: Changes, what: Text, said: dict[str, Any]
-) -> Iterable[Finding]:
-    out, k = contests.out, len(study.chosen)
-    free = changes.mean(out.free)
-    yield no_effect(
+def _free(study: Study, contests: Contests, changes: Changes, *, primary: bool) -> Finding:
+    """What as many heads anywhere cost, a mean over sets of them; a claim where `primary`."""
+    k, what, free = len(study.chosen), measure(changes.metric), changes.mean(contests.out.free)
+    return no_effect(
         "matching_free",
         Text(
             f"随机去掉 {k} 个头，平均而言{what.zh}不变",
@@ -127,9 +145,15 @@ def _controls(
         None if free is None else free.samples,
         margin=NO_EFFECT_ACCURACY / POINT,
         unit=POINTS,
+        primary=primary,
         conclusions=CONCLUSIONS["free"],
-        **said,
+        **about(changes),
     )
+
+
+def _beside_loss(study: Study, contests: Contests, changes: Changes) -> Iterable[Finding]:
+    """One head alone; under --full the loudness-matched control and the mode `mean`."""
+    out, k, said = contests.out, len(study.chosen), about(changes)
     if 1 in contests.curve:
         yield beside(
             "matching_single",

@@ -7,11 +7,12 @@ import numpy as np
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.claims import POINTS
-from qt_bert.probes.common.maps import head_map
+from qt_bert.probes.common.maps import head_map, known
 from qt_bert.probes.term_matching.bars import cut_bars, grade_bars, kept_bars, overlap_bars
 from qt_bert.probes.term_matching.cells import KINDS
 from qt_bert.probes.term_matching.changes import Changes
 from qt_bert.probes.term_matching.changes import Figure as Value
+from qt_bert.probes.term_matching.head_scores import LEAST_QUERIES, Scores
 from qt_bert.probes.term_matching.slices import by_grade, by_overlap
 from qt_bert.probes.term_matching.study import Contests, Study
 from qt_bert.probes.term_matching.sums import SINK_FREE_KIND
@@ -21,7 +22,6 @@ from qt_bert.probes.term_matching.words import (
     MATCHED,
     MATCHING,
     change_of,
-    finite,
 )
 from qt_bert.results import Bars, Curve, Figure, HeatMap, Text
 from qt_bert.results.figures import BarSeries, Point, Series
@@ -51,21 +51,21 @@ def figures(study: Study) -> tuple[Figure, ...]:
 
 
 def _score_map(study: Study) -> HeatMap:
-    scores = study.discovery
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = np.log2(scores.score)
+        values = np.log2(study.score)
     return head_map(
         "matching_scores",
         Text("每个头的匹配分数", "Matching score of every head"),
         Text("log₂ 倍数", "log₂ ratio"),
         values,
-        marked=scores.named(),
+        marked=study.discovery.named(),
         scale="diverging",
         digits=1,
         note=Text(
-            "0：与换成无关的 query 时一样；1：两倍。发现集，取较强的方向；粗框：q < 0.05 且不低于 2 倍",
-            "0: as with an unrelated query; 1: twice that. On discovery, the stronger direction; "
-            "outlined: q < 0.05 and at least twice",
+            "0：与换成无关的 query 时一样；1：两倍。验证集上的值，方向取发现集上较强的；粗框：发现集上 "
+            "q < 0.05 且不低于 2 倍",
+            "0: as with an unrelated query; 1: twice that. On validation, in the direction that is "
+            "stronger on discovery; outlined: q < 0.05 and at least twice on discovery",
         ),
     )
 
@@ -75,8 +75,8 @@ def _kind_bars(study: Study) -> Bars:
 
     def of(head: Head) -> tuple[float | None, ...]:
         direction = study.discovery.direction[head]
-        found = [scores.ratio(kind)[(*head, direction)] for kind in SHOWN_KINDS.values()]
-        return tuple(finite(float(np.log2(value))) for value in found)
+        found = [scores.firm_ratio(kind)[(*head, direction)] for kind in SHOWN_KINDS.values()]
+        return tuple(known(float(np.log2(value))) for value in found)
 
     return Bars(
         name="matching_kinds",
@@ -87,7 +87,22 @@ def _kind_bars(study: Study) -> Bars:
         categories=tuple(KIND_NAMES[name] for name in SHOWN_KINDS),
         series=tuple(BarSeries(name=str(head), values=of(head)) for head in study.chosen),
         digits=1,
-        note=Text("验证集，方向为发现集上较强的方向", "Validation, in the direction of discovery"),
+        note=_kind_note(scores),
+    )
+
+
+def _kind_note(scores: Scores) -> Text:
+    """How many queries each kind rests on, in either direction."""
+    zh, en = [], []
+    for name, kind in SHOWN_KINDS.items():
+        to_query, to_title = scores.queries(kind)
+        zh.append(f"{KIND_NAMES[name].zh} {to_query}/{to_title}")
+        en.append(f"{KIND_NAMES[name].en} {to_query}/{to_title}")
+    return Text(
+        f"验证集，方向为发现集上较强的方向。各项的 query 数（title 看 query / query 看 title）："
+        f"{'、'.join(zh)}；少于 {LEAST_QUERIES} 个不画。",
+        "Validation, in the direction that is stronger on discovery. Queries of each "
+        f"(title → query / query → title): {', '.join(en)}; not drawn under {LEAST_QUERIES}.",
     )
 
 

@@ -3,7 +3,8 @@
 M (`matched`) is the mean attention of a row to its own term's places in the other text over that to
 all other places there, as a ratio of sums over the sample. It is divided by M of the same rows and
 columns after the query has been replaced by one that shares no character with the title: a head of
-a fixed offset scores 1. A head's score is that of its better direction.
+a fixed offset scores 1. A head's score is that of its better direction, among those in which it
+gives the other text enough of its attention; of a head that does so in none, among both.
 
 `heads_of_query_title_bert`, 2.4, chose such heads by eye.
 """
@@ -17,12 +18,13 @@ from functools import cached_property
 import numpy as np
 
 from qt_bert.encoder.heads import Head
-from qt_bert.evaluation.arrays import BoolArray, FloatArray
+from qt_bert.evaluation.arrays import BoolArray, FloatArray, IntArray
 from qt_bert.evaluation.intervals import bootstrap_weights
 from qt_bert.probes.common.naming import (
     LEAST_WEIGHT,
     ComesBack,
     Named,
+    comes_back,
     name_heads,
     one_sided_p,
     ranked,
@@ -32,6 +34,9 @@ from qt_bert.probes.term_matching.sums import Sample, Sums
 
 LEAST_SCORE = 2.0
 """The declared minimum effect: a head is named from a score of 2 on."""
+
+LEAST_QUERIES = 10
+"""A kind's ratio is not shown in a direction that fewer queries speak of."""
 
 FLOOR = 1e-6
 """Added to mean weights, so that a head that gives a text next to nothing has no ratio of noise."""
@@ -52,6 +57,14 @@ class Scores:
         """M over M of the replaced queries [layers, heads, directions]; NaN without such rows."""
         return np.asarray(self._ratios(np.ones((1, self.sums.n_queries)), kind)[0])
 
+    def queries(self, kind: int = CHARACTERS) -> IntArray:
+        """How many queries have own and other cells of a kind [directions]."""
+        return np.asarray((self.sums.counts[:, kind] > 0).all(axis=-1).sum(axis=0))
+
+    def firm_ratio(self, kind: int = CHARACTERS) -> FloatArray:
+        """`ratio`, NaN where a direction rests on fewer than LEAST_QUERIES queries."""
+        return np.where(self.queries(kind) >= LEAST_QUERIES, self.ratio(kind), np.nan)
+
     def matched(self, kind: int = CHARACTERS, *, replaced: bool = False) -> FloatArray:
         """M alone, or that of the replaced queries [layers, heads, directions]."""
         sums = self.sums.replaced if replaced else self.sums.original
@@ -59,13 +72,13 @@ class Scores:
 
     @cached_property
     def score(self) -> FloatArray:
-        """The larger direction's ratio [layers, heads]; NaN where neither has one."""
-        return _largest(self.ratio())
+        """The better direction's ratio [layers, heads]; NaN where there is none."""
+        return along(self.direction, self.ratio())
 
     @cached_property
-    def direction(self) -> np.ndarray:
+    def direction(self) -> IntArray:
         """Which direction that is [layers, heads]."""
-        return np.nan_to_num(self.ratio(), nan=-np.inf).argmax(-1)
+        return self._better(self.ratio())
 
     @cached_property
     def weight(self) -> FloatArray:
@@ -93,24 +106,15 @@ class Scores:
 
     @cached_property
     def tested(self) -> Named:
-        """Scores, p and q of each (head, direction): the directions of a head lie side by side."""
-        flat = self.ratio().shape[0], -1
+        """Scores, p and q of every head in its better direction; q over both directions of all."""
         known = self.sums.n_queries > 1
         p = one_sided_p(self.excess()) if known else np.ones_like(self.ratio())
-        return name_heads(
-            self.ratio().reshape(flat),
-            p.reshape(flat),
-            self.weight.reshape(flat),
-            least=LEAST_SCORE,
-        )
-
-    def of_head(self, values: FloatArray | BoolArray, head: Head) -> float:
-        """Of [layers, heads, directions] in any grouping, the entry of the head's better direction."""
-        return float(values.reshape(self.ratio().shape)[(*head, self.direction[head])])
+        weight = along(self.direction, self.weight)
+        return name_heads(self.score, p, weight, least=LEAST_SCORE, choice=self.direction)
 
     def named(self) -> list[Head]:
         """Heads with score ≥ 2, q < 0.05 and enough weight in their better direction, best first."""
-        return [h for h in ranked(self.score) if self.of_head(self.tested.named, h)]
+        return self.tested.heads()
 
     def best(self, k: int, within: Iterable[Head] | None = None) -> list[Head]:
         """The k best heads by score; those that give the other text too little weight come last."""
@@ -119,26 +123,47 @@ class Scores:
         return [head for head in known if allowed is None or head in allowed][:k]
 
     def comes_back(self, chosen: Sequence[Head], *, resamples: int, seed: int) -> ComesBack | None:
-        """How much of `chosen` are again the best as many heads over resampled queries."""
-        if not chosen:
-            return None
-        shares = [
-            len(set(chosen).intersection(self._order(_largest(one))[: len(chosen)])) / len(chosen)
-            for one in self.resampled(resamples, seed)
-        ]
-        return ComesBack(float(np.mean(shares)), len(chosen) / self.score.size)
+        """How much of `chosen`, the best of all heads, are so again over resampled queries."""
+        heavy, scored = self._heavy, np.isfinite(self.score)
+        eligible = int((heavy & scored).sum())
+        if eligible < len(chosen):  # the rest are of those with too little weight
+            eligible = int(scored.sum())
+
+        def choose(weights: FloatArray) -> list[Head]:
+            ratios = self._ratios(weights[None], CHARACTERS)[0]
+            return self._order(along(self._better(ratios), ratios))
+
+        return comes_back(
+            choose, chosen, self.sums.n_queries, eligible, resamples=resamples, seed=seed
+        )
 
     def resampled(self, resamples: int, seed: int) -> FloatArray:
         """The ratio of characters in each resample of the queries [R, layers, heads, directions]."""
+        shape = self.ratio().shape
         if not self.sums.n_queries:
-            return np.full((resamples, *self.ratio().shape), np.nan)
-        width = self.ratio().size
-        weights = bootstrap_weights(self.sums.n_queries, resamples, seed, width=width)
-        return np.concatenate([self._ratios(one, CHARACTERS) for one in weights])
+            return np.full((resamples, *shape), np.nan)
+        weights = bootstrap_weights(self.sums.n_queries, resamples, seed, width=self.ratio().size)
+        found = [self._ratios(one, CHARACTERS) for one in weights]
+        return np.concatenate([np.empty((0, *shape)), *found])
+
+    @cached_property
+    def _usable(self) -> BoolArray:
+        """The directions in which a head gives the other text enough weight [layers, heads, directions]."""
+        return np.asarray((self.weight >= LEAST_WEIGHT) & np.isfinite(self.ratio()))
+
+    @cached_property
+    def _heavy(self) -> BoolArray:
+        """The heads that do so in some direction [layers, heads]."""
+        return np.asarray(self._usable.any(axis=-1))
+
+    def _better(self, ratios: FloatArray) -> IntArray:
+        """The direction of the larger ratio, of all where a head gives enough weight in none."""
+        allowed = np.isfinite(ratios) & (self._usable | ~self._heavy[..., None])
+        return np.asarray(np.where(allowed, ratios, -np.inf).argmax(axis=-1))
 
     def _order(self, score: FloatArray) -> list[Head]:
-        heavy = self.weight.max(-1) >= LEAST_WEIGHT
-        return sorted(ranked(score), key=lambda head: not heavy[head])
+        """All heads by `score`; those that give the other text too little weight come last."""
+        return sorted(ranked(score), key=lambda head: not self._heavy[head])
 
     def _ratios(self, weights: FloatArray, kind: int) -> FloatArray:
         """The ratio under each row of query weights [R, layers, heads, directions]."""
@@ -150,9 +175,9 @@ class Scores:
         return np.asarray(np.exp(original - replaced))
 
 
-def _largest(ratios: FloatArray) -> FloatArray:
-    """The larger direction, NaN where neither is known [..., directions] → [...]."""
-    return np.asarray(np.fmax.reduce(ratios, axis=-1))
+def along(direction: IntArray, values: FloatArray) -> FloatArray:
+    """Of `values` [layers, heads, directions] each head's in its own direction [layers, heads]."""
+    return np.asarray(np.take_along_axis(values, direction[..., None], axis=-1)[..., 0])
 
 
 def _log_m(sums: FloatArray, counts: FloatArray) -> FloatArray:

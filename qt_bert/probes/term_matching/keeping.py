@@ -22,7 +22,7 @@ LEAST_LOSS = 2.0
 def kept_findings(study: Study, contests: Contests, changes: Changes) -> Iterable[Finding]:
     if contests.kept is None or contests.low_off is None:
         return
-    kept, k, what, said = contests.kept, len(study.low), measure(changes.metric), about(changes)
+    kept, k, what = contests.kept, len(study.low), measure(changes.metric)
     gain, p = changes.against(kept.target, kept.matched, below=False)
     yield beyond(
         "matching_kept",
@@ -37,8 +37,14 @@ def kept_findings(study: Study, contests: Contests, changes: Changes) -> Iterabl
         p=p,
         unit=POINTS,
         conclusions=CONCLUSIONS["kept"],
-        **said,
+        **about(changes),
     )
+    yield from _shares_kept(contests, kept.target, k, changes)
+
+
+def _shares_kept(contests: Contests, kept: Variant, k: int, changes: Changes) -> Iterable[Finding]:
+    """What is left of the whole model's metric, and of what the low half is worth."""
+    what, said = measure(changes.metric), about(changes)
     yield beside(
         "matching_kept_share",
         Text(
@@ -47,7 +53,7 @@ def kept_findings(study: Study, contests: Contests, changes: Changes) -> Iterabl
             "the whole model's",
         ),
         "82 %",
-        kept_share(kept.target, changes),
+        kept_share(changes.of(kept), changes),
         "%",
         said,
     )
@@ -65,9 +71,8 @@ def kept_findings(study: Study, contests: Contests, changes: Changes) -> Iterabl
     )
 
 
-def kept_share(variant: Variant, changes: Changes) -> Figure:
-    """The metric under a variant as a share of the whole model's, in percent."""
-    change = changes.of(variant)
+def kept_share(change: Figure, changes: Changes) -> Figure:
+    """The metric after a change as a share of the whole model's, in percent."""
     left = Figure(changes.base.value + change.value, changes.base.samples + change.samples)
     return left.over(changes.base).times(PERCENT)
 
@@ -104,8 +109,8 @@ def cut_findings(study: Study, contests: Contests, changes: Changes) -> Iterable
     yield beside(
         "matching_cut_all",
         Text(
-            "在所有层、所有头里隔断 query 与 title（相当于双塔）",
-            "Query cut from title in every head of every layer, as in a two-tower model",
+            "在所有层、所有头里隔断 query 与 title（只有 [CLS] 仍能看到两段文本）",
+            "Query cut from title in every head of every layer ([CLS] alone still sees both texts)",
         ),
         None,
         changes.of(contests.cut_all),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,15 +11,18 @@ import numpy as np
 
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.evaluation.labels import name_set
+from qt_bert.probes.common.maps import known
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
 from qt_bert.probes.term_matching.beside import PERCENT
 from qt_bert.probes.term_matching.cells import DIRECTIONS
+from qt_bert.probes.term_matching.changes import Changes
 from qt_bert.probes.term_matching.claims import findings, lost
 from qt_bert.probes.term_matching.figures import SHOWN_KINDS, figures
-from qt_bert.probes.term_matching.head_scores import LEAST_SCORE, Scores
-from qt_bert.probes.term_matching.study import Study
-from qt_bert.probes.term_matching.words import DIRECTION_NAMES, finite, measure
+from qt_bert.probes.term_matching.head_scores import LEAST_QUERIES, LEAST_SCORE, Scores, along
+from qt_bert.probes.term_matching.study import Contests, Study
+from qt_bert.probes.term_matching.words import DIRECTION_NAMES, measure
 from qt_bert.results import HeadScores, ProbeResult, Text
 
 COMES_BACK_RESAMPLES = 200
@@ -32,7 +36,7 @@ def result(study: Study, context: ProbeContext) -> ProbeResult:
         pairs=reference(context.files.pairs, study.pairs),
         settings=_settings(study, context),
         summary=_summary(study),
-        findings=tuple(findings(study, resamples=context.resamples, seed=context.seed)),
+        findings=tuple(findings(study, context)),
         heads=_heads(study),
         sets={name: tuple(map(str, heads)) for name, heads in _sets(study).items()},
         figures=figures(study),
@@ -51,28 +55,26 @@ def _sets(study: Study) -> dict[str, list[Head]]:
 
 
 def _heads(study: Study) -> tuple[HeadScores, ...]:
-    scores, chosen = study.discovery, set(study.chosen)
-    tested, ratios = scores.tested, {name: scores.ratio(k) for name, k in SHOWN_KINDS.items()}
-    validation = study.validation.ratio()
-
-    def of(head: Head) -> dict[str, float | None]:
-        return {
-            "score": finite(scores.score[head]),
-            **{name: finite(ratios["characters"][(*head, n)]) for n, name in enumerate(DIRECTIONS)},
-            "validation": finite(scores.of_head(validation, head)),
-            "p": finite(scores.of_head(tested.p, head)),
-            "q": finite(scores.of_head(tested.q, head)),
-            "weight": finite(scores.of_head(scores.weight, head)),
-            "diagonal": finite(scores.of_head(scores.diagonal, head)),
-            **{
-                name: finite(scores.of_head(values, head))
-                for name, values in ratios.items()
-                if name != "characters"
-            },
-        }
-
+    """Scores on validation, in the direction of discovery; p and q are those of discovery."""
+    found, chosen = study.discovery, set(study.chosen)
+    columns = {
+        "score": study.score,
+        "discovery_score": found.score,
+        **{name: study.validation.ratio()[..., n] for n, name in enumerate(DIRECTIONS)},
+        "p": found.tested.p,
+        "q": found.tested.q,
+        "weight": along(found.direction, study.validation.weight),
+        "diagonal": along(found.direction, study.validation.diagonal),
+    }
+    for name, kind in SHOWN_KINDS.items():
+        if name != "characters":
+            columns[name] = along(found.direction, study.validation.firm_ratio(kind))
     return tuple(
-        HeadScores(head=str(head), scores=of(head), selected=head in chosen)
+        HeadScores(
+            head=str(head),
+            scores={name: known(values[head]) for name, values in columns.items()},
+            selected=head in chosen,
+        )
         for head in study.shape.all_heads
     )
 
@@ -82,16 +84,50 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
         "metric": study.changes.metric if study.changes else None,
         "least_score": LEAST_SCORE,
         "draws": asdict(study.draws),
+        "shortened": _shortened(study, context),
+        "swept": _swept(study),
         "variants": len(study.changes.folder.variants) if study.changes else 0,
         "scored": {
             "discovery": asdict(study.discovery.sample),
             "validation": asdict(study.validation.sample),
+        },
+        "least_queries": LEAST_QUERIES,
+        "queries": {
+            name: dict(zip(DIRECTIONS, study.validation.queries(kind).tolist(), strict=True))
+            for name, kind in SHOWN_KINDS.items()
         },
         "directions": {
             str(head): DIRECTIONS[study.discovery.direction[head]] for head in study.chosen
         },
         "comes_back": _comes_back(study.discovery, _sets(study), context.seed),
         "resolution": _resolution(study),
+    }
+
+
+def _swept(study: Study) -> dict[str, Any]:
+    """The pairs on which heads were left out."""
+    labels = Counter(name_set(pair.grades) for pair in study.pairs if pair.grades)
+    return {
+        "pairs": len(study.pairs),
+        "queries": len({pair.query for pair in study.pairs}),
+        "labels": dict(sorted(labels.items())),
+    }
+
+
+def _shortened(study: Study, context: ProbeContext) -> dict[str, str] | None:
+    """What the quick profile does with less."""
+    if context.full:
+        return None
+    draws, pairs = study.draws, len(study.pairs)
+    zh, en = "各标签轮流抽取", "the labels taking turns"
+    if context.model.checkpoint.settings.labels.logits == 1:
+        zh, en = "取整个 query 的全部 title", "with all titles of a query"
+    return {
+        "zh": f"快速模式只在 {pairs} 对上去掉头，{zh}；只留匹配头与隔断的对照各 {draws.beside} 组，曲线每点 "
+        f"{draws.curve} 组。随机去掉头的影响只列出，用 --full 才作判断。",
+        "en": f"The quick profile leaves heads out on {pairs} pairs, {en}; {draws.beside} draws stand "
+        f"beside the heads kept alone and beside the cut, {draws.curve} beside each point of the "
+        "curve. What random heads cost is only shown; it is judged under --full.",
     }
 
 
@@ -106,16 +142,16 @@ def _comes_back(
 
 
 def _resolution(study: Study) -> dict[str, str] | None:
-    ends = None
-    if study.contests and study.changes:
-        ends = percentile_interval(lost(study.contests, study.changes).samples)
+    if study.contests is None or study.changes is None:
+        return None
+    ends = percentile_interval(lost(study.contests, study.changes).samples)
     if ends is None:
         return None
-    half = (ends[1] - ends[0]) / 2
+    half, queries = (ends[1] - ends[0]) / 2, study.changes.effects.n_queries
     return {
-        "zh": f"去掉匹配头的区间半宽为 {half:.1f} 个百分点，更小的差别看不出来。",
-        "en": f"The half-width of the interval of the loss is {half:.1f} points; less than that "
-        "could not be seen.",
+        "zh": f"去掉匹配头的区间半宽为 {half:.1f} 个百分点（{queries} 个 query），更小的差别看不出来。",
+        "en": f"The half-width of the interval of the loss is {half:.1f} points ({queries} "
+        "queries); less than that could not be seen.",
     }
 
 
@@ -125,22 +161,39 @@ def _summary(study: Study) -> Text:
             "没有一对文本有可匹配的字，无法给任何头打分。",
             "No pair has a character to match, so that no head could be scored.",
         )
-    changes, out, k = study.changes, study.contests.out, len(study.chosen)
-    what, change = measure(changes.metric), changes.of(out.target)
-    relative = change.over(changes.base).times(PERCENT).value
-    best = study.chosen[0]
+    found, left = _summary_found(study), _summary_left_out(study, study.contests, study.changes)
+    return Text(found.zh + left.zh, f"{found.en} {left.en}")
+
+
+def _summary_found(study: Study) -> Text:
+    named, best = study.discovery.named(), study.chosen[0]
+    again = sum(bool(study.score[head] >= LEAST_SCORE) for head in named)
     direction = DIRECTION_NAMES[DIRECTIONS[study.discovery.direction[best]]]
-    named, score = len(study.discovery.named()), float(study.discovery.score[best])
+    score = known(study.score[best])
+    zh, en = ("–", "–") if score is None else (f"{score:.1f} 倍", f"{score:.1f}×")
+    return Text(
+        f"发现集上认定 {len(named)} 个匹配头，其中 {again} 个在验证集上仍不低于 {LEAST_SCORE:g} 倍。发现集上最强的"
+        f"是 {best}（{direction.zh}，验证集上 {zh}）。",
+        f"Heads named as matching on discovery: {len(named)}; of these at least {LEAST_SCORE:g}× on "
+        f"validation, too: {again}. The best on discovery is {best} ({direction.en}, {en} on "
+        "validation).",
+    )
+
+
+def _summary_left_out(study: Study, contests: Contests, changes: Changes) -> Text:
+    out, k, what = contests.out, len(study.chosen), measure(changes.metric)
+    change = changes.of(out.target)
+    relative = change.over(changes.base).times(PERCENT).value
     share_zh, share_en = ("", "")
     if np.isfinite(relative):
         share_zh, share_en = f"（相对 {relative:+.0f}%）", f" ({relative:+.0f} % of it)"
     means = [changes.mean(controls) for controls in (out.matched, out.free)]
-    matched, free = ("—" if one is None else f"{one.value:+.1f}" for one in means)
+    matched, free = ("–" if one is None else f"{one.value:+.1f}" for one in means)
+    pairs, queries = len(study.pairs), changes.effects.n_queries
     return Text(
-        f"{named} 个头被认定为匹配头，最强的是 {best}（{direction.zh}，{score:.1f} 倍）。去掉最强的 {k} 个，"
-        f"{what.zh}变化 {change.value:+.1f} 个百分点{share_zh}；去掉同层的其他头平均 {matched}，任意的头平均 "
-        f"{free}。",
-        f"{named} heads are named as matching, the best {best} ({direction.en}, {score:.1f}×). "
-        f"Without the best {k}, {what.en} changes by {change.value:+.1f} points{share_en}; without "
-        f"as many others of their layers by {matched} on average, without any as many by {free}.",
+        f"去掉最强的 {k} 个（{pairs} 对、{queries} 个 query），{what.zh}变化 {change.value:+.1f} 个百分点{share_zh}；"
+        f"去掉同层的其他头平均 {matched}，任意的头平均 {free}。",
+        f"Without the best {k} ({pairs} pairs of {queries} queries), {what.en} changes by "
+        f"{change.value:+.1f} points{share_en}; on average without as many others of their "
+        f"layers by {matched}, without as many anywhere by {free}.",
     )

@@ -16,7 +16,9 @@ from qt_bert.probes.term_matching.sums import sums_of
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
 
-QUICK_PAIRS = 120
+K = 5
+"""The article's number of heads."""
+QUICK_PAIRS = 80
 KEPT = 4
 
 
@@ -71,6 +73,20 @@ def scored_sample(context: ProbeContext, pairs: Sequence[Pair]) -> list[Pair]:
 def every_query(context: ProbeContext) -> set[str]:
     """The queries that replacements are drawn from."""
     return {pair.query for pair in (*context.discovery, *context.validation)}
+
+
+def chosen_heads(
+    context: ProbeContext, k: int = K, within: Iterable[Head] | None = None
+) -> list[Head]:
+    """The k best matching heads by score on discovery, best first, all of them or those `within`.
+
+    At most a quarter of the heads there, so that there are others to compare with, and at least
+    one; fewer where fewer have a score.
+    """
+    scores = discovery_scores(context)
+    pool = None if within is None else set(within)
+    size = scores.score.size if pool is None else len(pool)
+    return scores.best(min(k, max(1, size // 4)), pool)
 
 
 def matching_heads(context: ProbeContext, k: int) -> list[Head]:

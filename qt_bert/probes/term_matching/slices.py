@@ -12,8 +12,8 @@ from qt_bert.ablation.variant import Variant
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.labels import name_set
 from qt_bert.pairs import Pair
+from qt_bert.probes.common.terms import is_content
 from qt_bert.probes.term_matching.changes import POINT, Changes
-from qt_bert.probes.term_matching.stop import is_content
 
 OVERLAPS = ("low", "mid", "high")
 CUTS = (1 / 3, 2 / 3)

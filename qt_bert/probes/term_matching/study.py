@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from qt_bert.ablation.asked import reference_means
 from qt_bert.ablation.masks import HeadMask, SegmentBlock
 from qt_bert.ablation.run_sweep import run_sweep
 from qt_bert.ablation.variant import Part, Variant
 from qt_bert.encoder.heads import Head, Shape
+from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs import Pair
-from qt_bert.pairs.sample import sample_queries, spread_over_queries
 from qt_bert.probes.common.controls import Contest, contest, zeroed
 from qt_bert.probes.common.norms import head_norms
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
 from qt_bert.probes.term_matching.changes import Changes
-from qt_bert.probes.term_matching.head_scores import Scores
-from qt_bert.probes.term_matching.scores import discovery_scores, scored_sample, scores_on
+from qt_bert.probes.term_matching.head_scores import Scores, along
+from qt_bert.probes.term_matching.scores import (
+    chosen_heads,
+    discovery_scores,
+    scored_sample,
+    scores_on,
+)
+from qt_bert.probes.term_matching.swept import swept_pairs
 
-K = 5
-"""The article's number of heads."""
-QUICK_STEPS = (1, 2, 3, 5, 8, 12, 20)
+QUICK_STEPS = (1, 3, 5, 10, 20)
 FULL_STEPS = tuple(range(1, 21))
-QUICK_PAIRS = 25
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,11 @@ class Study:
     contests: Contests | None = None
     changes: Changes | None = None
 
+    @cached_property
+    def score(self) -> FloatArray:
+        """The ratio on validation, in the direction that is better on discovery [layers, heads]."""
+        return along(self.discovery.direction, self.validation.ratio())
+
 
 def study(context: ProbeContext) -> Study:
     """Score heads, choose, and run the sweep; it lies in the probe's folder and resumes there."""
@@ -102,9 +111,9 @@ def study(context: ProbeContext) -> Study:
         shape,
         discovery,
         scores_on(context, scored_sample(context, context.validation)),
-        _swept_pairs(context),
-        discovery.best(_number(len(shape.all_heads))),
-        discovery.best(_number(len(low_half)), low_half) if len(low_half) > 1 else [],
+        swept_pairs(context),
+        chosen_heads(context),
+        chosen_heads(context, within=low_half) if len(low_half) > 1 else [],
         context.choose(QUICK, FULL),
     )
     if not found.chosen:
@@ -117,38 +126,24 @@ def _low_half(shape: Shape) -> list[Head]:
     return [head for head in shape.all_heads if head.layer < shape.layers // 2]
 
 
-def _swept_pairs(context: ProbeContext) -> list[Pair]:
-    """Of many queries; whole queries for a one-logit model, judged by the order within each."""
-    one_logit = context.model.checkpoint.settings.labels.logits == 1
-    draw = sample_queries if one_logit else spread_over_queries
-    size = context.choose(QUICK_PAIRS, len(context.validation))
-    return draw(context.validation, size, context.seed)
-
-
-def _number(heads: int) -> int:
-    """Five; of a small model a quarter of the heads, so that there are others to compare with."""
-    return min(K, max(1, heads // 4))
-
-
 def _contests(study: Study, context: ProbeContext) -> Contests:
     shape, draws, seed, chosen = study.shape, study.draws, context.seed, study.chosen
-    norms = head_norms(context.model, study.pairs) if context.full else None
+    norms = head_norms(context.model, context.discovery) if context.full else None
     out = contest(
         "out", chosen, shape, matched=draws.matched, free=draws.free, seed=seed, norms=norms
     )
     cut = contest("cut", chosen, shape, matched=draws.beside, free=0, seed=seed, mask=_cut)
     contests = Contests(out, {}, cut, Variant("cut:all", (_cut(shape.all_heads),), "cut"))
-    contests = replace(contests, curve=_curve(study, out, seed))
+    contests = replace(contests, curve=_curve(study, out, context))
     if context.full:
         contests = replace(contests, mean=_mean_contest(study, context))
     return _with_kept(contests, study, seed) if study.low else contests
 
 
-def _curve(study: Study, out: Contest, seed: int) -> dict[int, Contest]:
+def _curve(study: Study, out: Contest, context: ProbeContext) -> dict[int, Contest]:
     """Contests of the 1, 2, … best heads, up to half of all; at the claim's own k it is `out`."""
-    steps = FULL_STEPS if study.draws is FULL else QUICK_STEPS
-    found, draws = {len(study.chosen): out}, study.draws.curve
-    for k in steps:
+    found, draws, seed = {len(study.chosen): out}, study.draws.curve, context.seed
+    for k in context.choose(QUICK_STEPS, FULL_STEPS):
         heads = study.discovery.best(k)
         if k not in found and len(heads) == k and 2 * k <= len(study.shape.all_heads):
             found[k] = contest(f"out:{k}", heads, study.shape, matched=draws, free=draws, seed=seed)

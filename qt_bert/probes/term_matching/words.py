@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from qt_bert.results import Text
@@ -80,9 +79,12 @@ CONCLUSIONS: Mapping[str, Mapping[Verdict, Text]] = {
     },
     "cut": {
         "reproduced": Text(
-            "这几个头的作用确实来自 query 与 title 之间的注意力，而不只是各段内部的注意力。",
-            "What these heads do comes from attention between query and title, not merely from "
-            "attention within each.",
+            "不让这几个头看另一段文本，比不让同层其他的头看损失更多。被隔断的头并不是没有输出：它的权重"
+            "重新归一，改看同一段里的词，写出别的东西，所以这里的损失可以比去掉这些头还大，不能当作它们的作用。",
+            "Keeping these heads from the other text costs more than keeping others of their layers "
+            "from it. A head that is cut is not silent: its weights are made to sum to 1 again, it "
+            "looks elsewhere in its own text and writes something else. The loss may therefore exceed "
+            "that of leaving the heads out, and does not measure what they do.",
         ),
         "not reproduced": Text(
             "隔断这几个头里的两段文本，并不比隔断同层其他的头损失更多。",
@@ -101,8 +103,3 @@ def change_of(metric: str) -> Text:
     """The name of an axis of changes."""
     what = measure(metric)
     return Text(f"{what.zh}变化", f"change of {what.en}")
-
-
-def finite(value: float) -> float | None:
-    """The value, or None where it is not a finite number."""
-    return float(value) if math.isfinite(value) else None

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import BoolArray, FloatArray, IntArray
+from qt_bert.probes.common.averages import means
 from qt_bert.probes.common.naming import Named, name_heads, one_sided_p
 from qt_bert.probes.word_ends.decisions import Decisions
 from qt_bert.probes.word_ends.weights import FEATURES, Float32Array, Weights
@@ -58,16 +60,26 @@ class Calibrated:
         layers = enumerate(self.readings)
         return np.stack([one.say(weights.features(layer)) for layer, one in layers])
 
+    def margin(self, weights: Weights, head: Head) -> Float32Array:
+        """How far beyond its threshold a head is read [D]; a word ends above 0."""
+        one = self.readings[head.layer]
+        values = one.values(weights.features(head.layer))[head.head]
+        return np.asarray(values - np.where(one.high, one.threshold, -one.threshold)[head.head])
+
     def values(self, weights: Weights) -> Float32Array:
         """What each head is read by, large at word ends [layers, heads, D]."""
         layers = enumerate(self.readings)
         return np.stack([one.values(weights.features(layer)) for layer, one in layers])
 
-    def described(self, layer: int, head: int) -> str:
-        """The head's reading, as in `ratio > -0.31`."""
-        one = self.readings[layer]
-        sign = ">" if one.high[head] else "≤"
-        return f"{FEATURES[one.feature[head]]} {sign} {one.threshold[head]:.3g}"
+    def feature(self, head: Head) -> str:
+        """Which of `FEATURES` the head is read by."""
+        return FEATURES[self.readings[head.layer].feature[head.head]]
+
+    def condition(self, head: Head) -> str:
+        """Where the feature means a word end, as in `> -0.31`."""
+        one = self.readings[head.layer]
+        sign = ">" if one.high[head.head] else "≤"
+        return f"{sign} {one.threshold[head.head]:.3g}"
 
 
 def calibrate(
@@ -89,10 +101,10 @@ def calibrate(
             null += search.by_query(search.best(others), others, decisions) / max(1, shifts)
         nulls.append(null)
     per_query, null_scores = np.stack(found, 1), np.stack(nulls, 1)
-    score = _mean(per_query)
+    score = means(per_query)
     p = one_sided_p(per_query - null_scores)
     named = name_heads(score, p, weights.own, least=LEAST_BALANCED)
-    return Calibrated(tuple(readings), named, per_query, _mean(null_scores))
+    return Calibrated(tuple(readings), named, per_query, means(null_scores))
 
 
 def shifted_labels(
@@ -154,10 +166,3 @@ def _gain(labels: BoolArray) -> FloatArray:
     if not ends or not others:
         return np.zeros(labels.size)
     return np.where(labels, 1 / ends, -1 / others)
-
-
-def _mean(per_query: FloatArray) -> FloatArray:
-    """Over queries; NaN without any."""
-    if not len(per_query):
-        return np.full(per_query.shape[1:], np.nan)
-    return np.asarray(per_query.mean(0))

@@ -6,23 +6,27 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from qt_bert.evaluation.arrays import BoolArray, FloatArray
-from qt_bert.probes.claims import POINTS, beyond
-from qt_bert.probes.common.naming import one_sided_p
+from qt_bert.evaluation.arrays import BoolArray
+from qt_bert.probes.claims import POINT, POINTS, beyond
 from qt_bert.probes.word_ends.calibrate import LEAST_BALANCED
-from qt_bert.probes.word_ends.conclusions import ABOVE_MAJORITY, BALANCED_HEAD, PRETRAINING, WORTH
+from qt_bert.probes.word_ends.conclusions import ABOVE_MAJORITY, BALANCED_HEAD, pretraining
 from qt_bert.probes.word_ends.judge import Judged
-from qt_bert.probes.word_ends.leaving_out import POINT, LeftOut
+from qt_bert.probes.word_ends.leaving_out import LeftOut
 from qt_bert.probes.word_ends.references import GOLD
-from qt_bert.probes.word_ends.study import GRADED, PRETRAINED, RANDOM, Studies, Study
-from qt_bert.probes.word_ends.union import Union
+from qt_bert.probes.word_ends.study import Studies, Study
+from qt_bert.probes.word_ends.union_claims import SHARE, of_union, p_over_queries
+from qt_bert.probes.word_ends.words import (
+    ACCURACY,
+    BALANCED,
+    CONTROLS,
+    GRADED,
+    PRETRAINED,
+    RANDOM,
+    WORD_F1,
+    source,
+)
 from qt_bert.results import Finding, Text
-from qt_bert.results.probe import Source
 
-ARTICLE = "heads_of_query_title_bert"
-SECTION = "2.2"
-SHARE = Text("判断的比例", "share of decisions")
-BALANCED = Text("平衡准确率", "balanced accuracy")
 F1 = Text("F1", "F1")
 
 
@@ -39,7 +43,7 @@ def findings(found: Studies) -> list[Finding]:
 def _of(study: Study, prefix: str) -> Iterable[Finding]:
     zh, en = ("人工切分的文本上，", ", on texts that people segmented") if prefix else ("", "")
     yield from _best_head(study, prefix, zh, en)
-    yield from _union(study, prefix, zh, en)
+    yield from of_union(study, prefix, zh, en)
     yield from _models(study, prefix, zh, en)
 
 
@@ -50,48 +54,17 @@ def majority(study: Study) -> BoolArray:
 
 
 def _best_head(study: Study, prefix: str, zh: str, en: str) -> Iterable[Finding]:
-    head, best = study.graded.best, study.best(GRADED)
-    plain = study.judged(majority(study))
-    yield beyond(
-        f"{prefix}head_above_majority",
-        Text(
-            f"{zh}发现集上最好的头（{head}）判断词边界的准确率高于总猜多数",
-            f"The head best on discovery ({head}) tells word ends more accurately than the "
-            f"majority answer{en}",
-        ),
-        _source("70 %"),
-        (best.value("accuracy") - plain.value("accuracy")) / POINT,
-        (best.samples("accuracy") - plain.samples("accuracy")) / POINT,
-        p=_p(best.by_query("accuracy") - plain.by_query("accuracy")),
-        n_queries=best.n_queries,
-        unit=POINTS,
-        conclusions=ABOVE_MAJORITY,
-    )
-    yield beyond(
-        f"{prefix}head_balanced",
-        Text(
-            f"{zh}发现集上最好的头（{head}）的平衡准确率高于 {LEAST_BALANCED:.2f}",
-            f"The head best on discovery ({head}) has a balanced accuracy above "
-            f"{LEAST_BALANCED:.2f}{en}",
-        ),
-        _source(None),
-        best.value("balanced"),
-        best.samples("balanced"),
-        p=_p(best.by_query("balanced") - LEAST_BALANCED),
-        n_queries=best.n_queries,
-        margin=LEAST_BALANCED,
-        unit=BALANCED,
-        conclusions=BALANCED_HEAD,
-    )
-    for measure, words, unit in (
-        ("accuracy", Text("准确率", "accuracy"), SHARE),
-        ("word_f1", Text("词 F1", "word F1"), F1),
+    yield _above_majority(study, f"{prefix}head_above_majority", zh, en)
+    yield _balanced(study, f"{prefix}head_balanced", zh, en)
+    for measure, words, said, unit in (
+        ("accuracy", ACCURACY, "70 %", SHARE),
+        ("word_f1", WORD_F1, None, F1),
     ):
         yield _beside(
             f"{prefix}head_{measure}",
             Text(f"{zh}这个头的{words.zh}", f"This head's {words.en}{en}"),
-            "70 %",
-            best,
+            said,
+            study.best(GRADED),
             measure,
             unit,
         )
@@ -110,69 +83,59 @@ def _best_head(study: Study, prefix: str, zh: str, en: str) -> Iterable[Finding]
     )
 
 
-def _beside(id: str, claim: Text, said: str, judged: Judged, measure: str, unit: Text) -> Finding:
+def _above_majority(study: Study, id: str, zh: str, en: str) -> Finding:
+    head, best = study.graded.best, study.best(GRADED)
+    plain = study.judged(majority(study))
+    return beyond(
+        id,
+        Text(
+            f"{zh}发现集上最好的头（{head}）判断词边界的准确率高于总猜多数",
+            f"The head best on discovery ({head}) tells word ends more accurately than the "
+            f"majority answer{en}",
+        ),
+        source(Text("70 %（准确率，未给多数比例）", "70 % (accuracy; no majority rate given)")),
+        (best.value("accuracy") - plain.value("accuracy")) / POINT,
+        (best.samples("accuracy") - plain.samples("accuracy")) / POINT,
+        p=p_over_queries(best.accuracy_shares() - plain.accuracy_shares()),
+        n_queries=best.n_queries,
+        unit=POINTS,
+        conclusions=ABOVE_MAJORITY,
+    )
+
+
+def _balanced(study: Study, id: str, zh: str, en: str) -> Finding:
+    head, best = study.graded.best, study.best(GRADED)
+    return beyond(
+        id,
+        Text(
+            f"{zh}发现集上最好的头（{head}）的平衡准确率高于 {LEAST_BALANCED:.2f}",
+            f"The head best on discovery ({head}) has a balanced accuracy above "
+            f"{LEAST_BALANCED:.2f}{en}",
+        ),
+        source(None),
+        best.value("balanced"),
+        best.samples("balanced"),
+        p=p_over_queries(best.excess(LEAST_BALANCED)),
+        n_queries=best.n_queries,
+        margin=LEAST_BALANCED,
+        unit=BALANCED,
+        conclusions=BALANCED_HEAD,
+    )
+
+
+def _beside(
+    id: str, claim: Text, said: str | None, judged: Judged, measure: str, unit: Text
+) -> Finding:
     """A figure beside the claims, without a verdict."""
     return beyond(
         id,
         claim,
-        _source(said),
+        source(said),
         judged.value(measure),
         judged.samples(measure),
         p=None,
         n_queries=judged.n_queries,
         unit=unit,
-        primary=False,
-    )
-
-
-def _union(study: Study, prefix: str, zh: str, en: str) -> Iterable[Finding]:
-    union, k = study.union, study.k
-    _, worth = union.samples(k, study.resamples, study.seed)
-    yield beyond(
-        f"{prefix}union_worth",
-        Text(
-            f"{zh}“有一个头判断正确就行”（前 {k} 个头）多于碰巧：(U − U₀)/(1 − U₀) > 0",
-            f"“One head is right” (of the first {k}) is more than luck: (U − U₀) / (1 − U₀) > 0{en}",
-        ),
-        _source(None),
-        float(union.worth[k]),
-        worth,
-        p=_p(union.excess(k)),
-        n_queries=len(union.size),
-        unit=Text("碰巧之外的比例", "share of what luck leaves"),
-        conclusions=WORTH,
-    )
-    heads = len(study.graded.order)
-    for name, one, number, words in (
-        ("union", union, heads, Text("全部头", "all heads")),
-        ("union_at_k", union, k, Text(f"前 {k} 个头", f"the first {k} heads")),
-        (
-            "union_article_rule",
-            study.union_by_rule,
-            heads,
-            Text("全部头按文章的规则", "all heads by the article's rule"),
-        ),
-    ):
-        yield _union_share(study, f"{prefix}{name}", one, number, words, zh, en)
-
-
-def _union_share(
-    study: Study, id: str, union: Union, k: int, words: Text, zh: str, en: str
-) -> Finding:
-    share, _ = union.samples(k, study.resamples, study.seed)
-    luck = union.chance[k]
-    return beyond(
-        id,
-        Text(
-            f"{zh}{words.zh}中有一个判断正确的比例（碰巧：{luck:.1%}）",
-            f"Share that one of {words.en} gets right (by luck: {luck:.1%}){en}",
-        ),
-        _source("96 %"),
-        float(union.share[k]),
-        share,
-        p=None,
-        n_queries=len(union.size),
-        unit=SHARE,
         primary=False,
     )
 
@@ -198,34 +161,29 @@ def _models(study: Study, prefix: str, zh: str, en: str) -> Iterable[Finding]:
                 f"The best head of {names[first].en} has a higher balanced accuracy than that of "
                 f"{names[second].en}{en}",
             ),
-            _source("MLM" if primary else None),
+            source(None),
             (one.value("balanced") - other.value("balanced")) / POINT,
             (one.samples("balanced") - other.samples("balanced")) / POINT,
-            p=_p(one.by_query("balanced") - other.by_query("balanced")),
+            p=p_over_queries(one.excess(0.0) - other.excess(0.0)),
             n_queries=one.n_queries,
             unit=POINTS,
             primary=primary,
-            conclusions=PRETRAINING if primary else None,
+            conclusions=pretraining(study.random_draws) if primary else None,
         )
 
 
 def _left_out(found: LeftOut) -> Iterable[Finding]:
-    controls = {
-        "matched": Text("同层随机头", "random heads of the same layers"),
-        "free": Text("任意随机头", "random heads anywhere"),
-        "loud": Text("输出一样大的随机头", "random heads as loud"),
-    }
     for name, loss in found.losses.items():
         mode, _, control = name.partition(":")
         how = Text("", "") if mode == "zero" else Text("（换成均值）", " (replaced by their means)")
         yield beyond(
             f"left_out_{mode}_{control}",
             Text(
-                f"去掉最好的 {len(found.heads)} 个词边界头{how.zh}，比去掉{controls[control].zh}损失更多",
+                f"去掉最好的 {len(found.heads)} 个词边界头{how.zh}，比去掉{CONTROLS[control].zh}损失更多",
                 f"Without the {len(found.heads)} best word-end heads{how.en} the model loses more "
-                f"than without {controls[control].en}",
+                f"than without {CONTROLS[control].en}",
             ),
-            _source(None),
+            source(None),
             loss.value,
             loss.samples,
             p=loss.p,
@@ -234,12 +192,3 @@ def _left_out(found: LeftOut) -> Iterable[Finding]:
             unit=POINTS,
             primary=False,
         )
-
-
-def _p(by_query: FloatArray) -> float | None:
-    """One-sided p of a mean over queries above zero; None where fewer than two queries speak."""
-    return float(one_sided_p(by_query)) if np.isfinite(by_query).sum() > 1 else None
-
-
-def _source(value: str | None) -> Source:
-    return Source(article=ARTICLE, section=SECTION, value=value)

@@ -12,6 +12,7 @@ import numpy as np
 
 from qt_bert.evaluation.arrays import BoolArray, IntArray
 from qt_bert.pairs import Pair, PairTokenizer
+from qt_bert.pairs.tokenise import EncodedPair
 from qt_bert.probes.common.characters import QUERY, TITLE, characters_of, is_han
 
 Ends = Callable[[str], set[int]]
@@ -46,8 +47,8 @@ class Decisions:
     `pairs` are what a model reads. Of each decision: `pair` its row there, `side` its side, `token`
     that of the left character (the right one's is the next), `place` the left character's place in
     its text, `text` and `query` which it belongs to (numbers from 0 without gaps). `places` counts
-    neighbouring Chinese characters of all texts asked, `short` the texts left out for having too
-    few decisions.
+    neighbouring Chinese characters of all texts asked, `covered` those that are decisions, and
+    `short` the texts left out for having too few of them.
     """
 
     asked: tuple[Asked, ...]
@@ -59,6 +60,7 @@ class Decisions:
     text: IntArray
     query: IntArray
     places: int
+    covered: int
     short: int
 
     def __len__(self) -> int:
@@ -71,8 +73,11 @@ class Decisions:
 
     @property
     def coverage(self) -> float:
-        """Decisions as a share of the neighbouring Chinese characters of the texts; 1 of none."""
-        return len(self) / self.places if self.places else 1.0
+        """The share of neighbouring Chinese characters, of all texts asked, that are decisions.
+
+        Those of texts left out as short count, too; 1 where there are none.
+        """
+        return self.covered / self.places if self.places else 1.0
 
     @cached_property
     def query_starts(self) -> IntArray:
@@ -122,15 +127,11 @@ def decisions_of(tokenizer: PairTokenizer, asked: Sequence[Asked], *, least: int
     numbers: dict[str, int] = {}
     kept: list[Asked] = []
     columns: list[tuple[int, int, int, int, int, int]] = []
-    short = 0
+    covered = short = 0
     for one in _together(asked):
         row = rows[one.pair]
-        seen = characters_of(encoded[row], *one.pair, one.side)
-        found = [
-            (left.token, left.place)
-            for left, right in pairwise(seen)
-            if right.place == left.place + 1 and right.token == left.token + 1
-        ]
+        found = _places(encoded[row], one)
+        covered += len(found)
         if len(found) < least:
             short += len(found) > 0
             continue
@@ -141,8 +142,27 @@ def decisions_of(tokenizer: PairTokenizer, asked: Sequence[Asked], *, least: int
     pair, side, token, place, text, query = numbered.T
     neighbours = sum(_neighbours(one.text) for one in asked)
     return Decisions(
-        tuple(kept), pairs, pair, side, token, place, text, query, places=neighbours, short=short
+        tuple(kept),
+        pairs,
+        pair,
+        side,
+        token,
+        place,
+        text,
+        query,
+        places=neighbours,
+        covered=covered,
+        short=short,
     )
+
+
+def _places(encoded: EncodedPair, one: Asked) -> list[tuple[int, int]]:
+    """Token and place of each left character."""
+    return [
+        (left.token, left.place)
+        for left, right in pairwise(characters_of(encoded, *one.pair, one.side))
+        if right.place == left.place + 1 and right.token == left.token + 1
+    ]
 
 
 def _together(asked: Sequence[Asked]) -> list[Asked]:

@@ -8,29 +8,26 @@ import numpy as np
 
 from qt_bert.evaluation.arrays import BoolArray, FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
-from qt_bert.probes.common.maps import head_map
+from qt_bert.probes.common.maps import head_map, known
 from qt_bert.probes.word_ends.claims import majority
 from qt_bert.probes.word_ends.judge import Judged
 from qt_bert.probes.word_ends.readers import balanced_of
-from qt_bert.probes.word_ends.references import FULL, GOLD, PRECISE, SEARCH
-from qt_bert.probes.word_ends.study import GRADED, PRETRAINED, RANDOM, Study
+from qt_bert.probes.word_ends.references import GOLD
+from qt_bert.probes.word_ends.study import Study
 from qt_bert.probes.word_ends.together import by_character, vote
 from qt_bert.probes.word_ends.weights import Float32Array
+from qt_bert.probes.word_ends.words import (
+    ACCURACY,
+    BALANCED,
+    FEATURE_NAMES,
+    GRANULARITIES,
+    MODELS,
+    WORD_F1,
+)
 from qt_bert.results import Bars, Curve, Figure, HeatMap, Text, Tokens
 from qt_bert.results.figures import BarSeries, Point, Series, Token, TokenLine
 
-BALANCED, ACCURACY = Text("平衡准确率", "balanced accuracy"), Text("准确率", "accuracy")
 SHARE = Text("比例", "share")
-MODELS = {
-    GRADED: Text("微调后", "tuned"),
-    PRETRAINED: Text("预训练后", "pretrained"),
-    RANDOM: Text("随机权重", "random weights"),
-}
-GRANULARITIES = {
-    PRECISE: Text("精确", "precise"),
-    SEARCH: Text("搜索（最细）", "search (finest)"),
-    FULL: Text("全模式（最粗）", "full (coarsest)"),
-}
 TEXTS = 3
 SHORTEST, LONGEST = 5, 14
 
@@ -136,7 +133,7 @@ def _models(study: Study, prefix: str) -> Bars:
 
 
 def _bars(name: str, title: Text, categories: list[Text], judged: list[Judged]) -> Bars:
-    measures = {"accuracy": ACCURACY, "balanced": BALANCED, "word_f1": Text("词 F1", "word F1")}
+    measures = {"accuracy": ACCURACY, "balanced": BALANCED, "word_f1": WORD_F1}
     return Bars(
         name=name,
         title=title,
@@ -147,7 +144,7 @@ def _bars(name: str, title: Text, categories: list[Text], judged: list[Judged]) 
         series=tuple(
             BarSeries(
                 name=words,
-                values=tuple(_known(one.value(measure)) for one in judged),
+                values=tuple(known(one.value(measure)) for one in judged),
                 intervals=tuple(percentile_interval(one.samples(measure)) for one in judged),
             )
             for measure, words in measures.items()
@@ -194,38 +191,48 @@ def _granularity(study: Study, prefix: str) -> Bars:
 
 
 def _texts(study: Study, prefix: str) -> tuple[Tokens, ...]:
-    """Three texts of which every two neighbours are a decision, cut by the reference and a head."""
+    """Three texts, cut by the reference and by the best head."""
     decisions, readers = study.texts.validation, study.graded
-    asked = decisions.asked
-    whole = [
-        number
-        for number, one in enumerate(asked)
-        if SHORTEST <= len(one.text) <= LONGEST
-        and decisions.text_sizes[number] == len(one.text) - 1
-    ]
+    by_reference = Text("人工", "people")
+    if study.reference != GOLD:
+        by_reference = Text(f"分词器 {study.segmenter}", f"segmenter {study.segmenter}")
     lines = []
-    for number in np.random.default_rng(study.seed).permutation(whole)[:TEXTS]:
+    for number in _shown(study):
         first = decisions.text_starts[number]
         here = slice(first, first + decisions.text_sizes[number])
-        text = asked[int(number)].text
-        reference = (
-            Text("人工", "people") if study.reference == GOLD else Text("分词器", "segmenter")
-        )
-        lines.append(_line(reference, text, study.truth[here]))
-        lines.append(
-            _line(str(readers.best), text, readers.said[readers.best][here], readers.lean[here])
-        )
+        text = decisions.asked[number].text
+        lines.append(_line(by_reference, text, study.truth[here]))
+        said = readers.said[readers.best][here]
+        lines.append(_line(str(readers.best), text, said, readers.margin[here]))
     if not lines:
         return ()
+    read_by = FEATURE_NAMES[readers.calibrated.feature(readers.best)]
+    condition = readers.calibrated.condition(readers.best)
     return (
         Tokens(
             name=f"{prefix}_texts",
             title=Text("一个头给出的切分", "The segmentation that one head gives"),
-            unit=Text("[SEP] 的权重 − 下一个字的权重", "[SEP] weight − next character's weight"),
+            unit=Text(f"{read_by.zh}，超出阈值的量", f"{read_by.en}, beyond the threshold"),
             lines=tuple(lines),
             scale="diverging",
+            note=Text(
+                f"{read_by.zh} {condition} 时读作词尾；正值：在此切开，负值：不切",
+                f"A word ends where the {read_by.en} is {condition}: above 0 it cuts, below 0 not",
+            ),
         ),
     )
+
+
+def _shown(study: Study) -> list[int]:
+    """Texts of which every two neighbours are a decision, some at random."""
+    decisions = study.texts.validation
+    whole = [
+        number
+        for number, one in enumerate(decisions.asked)
+        if SHORTEST <= len(one.text) <= LONGEST
+        and decisions.text_sizes[number] == len(one.text) - 1
+    ]
+    return [int(one) for one in np.random.default_rng(study.seed).permutation(whole)[:TEXTS]]
 
 
 def _line(
@@ -237,7 +244,3 @@ def _line(
         value = float(values[place]) if values is not None and inside else None
         tokens.append(Token(text=character, value=value, ends_word=not inside or bool(ends[place])))
     return TokenLine(name=name, tokens=tuple(tokens))
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

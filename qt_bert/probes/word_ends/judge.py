@@ -40,14 +40,25 @@ class Judged:
         """The measure under each resample of the queries [R]."""
         return measured(measure, self._resampled)
 
-    def by_query(self, measure: str) -> FloatArray:
-        """Shares of the queries in accuracy or balanced accuracy [Q], whose mean is the value."""
+    def accuracy_shares(self) -> FloatArray:
+        """Shares of the queries in the accuracy [Q], whose mean it is; for differences of two."""
+        right = self.counts[:, HIT] + self.counts[:, TRUE_NO]
+        return ratio(right * len(right), self.counts[:, [ENDS, GOES_ON]].sum())
+
+    def excess(self, least: float) -> FloatArray:
+        """Balanced accuracy less `least`, linearised by query for a test [Q]; that is its mean.
+
+        A query counts by its right answers beyond those that its size would bring if balanced
+        accuracy were `least`: both rates lowered alike, for the totals they are taken of vary with
+        the queries, too (the delta method for ratios, at the null).
+        """
         total, one = self.counts.sum(0), self.counts
-        if measure == "accuracy":
-            right = one[:, HIT] + one[:, TRUE_NO]
-            return ratio(right * len(one), total[ENDS] + total[GOES_ON])
-        found = ratio(one[:, HIT], total[ENDS]) + ratio(one[:, TRUE_NO], total[GOES_ON])
-        return found * len(one) / 2
+        over = self.value("balanced") - least
+        found = np.zeros(self.n_queries)
+        for right, asked in ((HIT, ENDS), (TRUE_NO, GOES_ON)):
+            rate = ratio(total[right], total[asked]) - over
+            found += ratio(one[:, right] - rate * one[:, asked], total[asked])
+        return found * self.n_queries / 2
 
     @cached_property
     def _resampled(self) -> FloatArray:

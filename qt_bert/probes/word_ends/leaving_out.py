@@ -14,24 +14,27 @@ from qt_bert.ablation.masks import HeadMask, MeanContexts, Mode
 from qt_bert.ablation.run_sweep import run_sweep
 from qt_bert.ablation.variant import Part
 from qt_bert.encoder.heads import Head, Shape
+from qt_bert.evaluation import METRICS
 from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.evaluation.intervals import interval_or_reason
 from qt_bert.pairs import Pair
-from qt_bert.pairs.sample import sample_queries
+from qt_bert.probes.claims import POINT
 from qt_bert.probes.common.controls import Contest, contest, rank_p
 from qt_bert.probes.common.norms import head_norms
+from qt_bert.probes.common.sample import for_model
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
+from qt_bert.results import Text
 
 MOST_HEADS = 5
 """So few of the named heads are left out together that layer-matched sets remain to draw."""
-QUICK_PAIRS = 16
+QUICK_PAIRS = 24
 MATCHED, FREE = (99, 999), (20, 100)
-POINT = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class Loss:
-    """The change of accuracy in points, less its mean over a control's draws; p by rank.
+    """The change of the metric in points; `value`: less its mean over a control's draws; p by rank.
 
     `samples` [R] are its values under resampled queries. Without a control `value` is NaN.
     """
@@ -41,6 +44,11 @@ class Loss:
     samples: FloatArray
     p: float | None
     draws: int
+
+    @property
+    def of_controls(self) -> float:
+        """The controls' mean change; NaN without any."""
+        return self.change - self.value
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +62,22 @@ class LeftOut:
     pairs: list[Pair]
     n_queries: int
 
+    @property
+    def metric_name(self) -> Text:
+        """The metric's name in both languages."""
+        return Text(*METRICS[self.metric].title)
+
+    def interval(self, name: str) -> tuple[float, float] | None:
+        """The central 95 % of one of `losses`; None where it cannot be told."""
+        low, high, _ = interval_or_reason(self.losses[name].samples, self.n_queries)
+        return None if low is None or high is None else (low, high)
+
 
 def leave_out(named: Sequence[Head], context: ProbeContext) -> LeftOut:
     """Sweep the best of the `named` heads and their controls on validation; under --full every mode."""
     scorer = context.model
     heads = tuple(named[:MOST_HEADS])
-    limit = context.choose(QUICK_PAIRS, len(context.validation))
-    pairs = sample_queries(context.validation, limit, context.seed)
+    pairs = for_model(context.validation, QUICK_PAIRS, context)
     contests = _contests(heads, context)
     folder = run_sweep(
         scorer,

@@ -35,8 +35,8 @@ class Readers:
     `said` and `known_said`: by its reading, on validation and on discovery; `by_rule`: by the
     article's rule on validation. `accuracy` and `rule_balanced`: accuracy of the reading, and
     balanced accuracy of the rule, on discovery, which order the heads. `auc`: on validation.
-    `granularity`: balanced accuracy when read anew against each reference. `lean`: the best head's
-    [SEP] weight less its next-character weight.
+    `granularity`: balanced accuracy when read anew against each reference. `margin`: how far
+    beyond its threshold the best head is read.
     """
 
     calibrated: Calibrated
@@ -50,12 +50,17 @@ class Readers:
     granularity: Mapping[str, Balanced]
     voters: tuple[Head, ...]
     combined: BoolArray
-    lean: Float32Array
+    margin: Float32Array
 
     @property
     def best(self) -> Head:
         """The best head on discovery: a named one, where there is any."""
         return best_of(self.calibrated)
+
+    @property
+    def reached(self) -> float:
+        """The best head's balanced accuracy on discovery."""
+        return float(self.calibrated.named.score[self.best])
 
     @cached_property
     def order(self) -> list[Head]:
@@ -82,7 +87,6 @@ def read(
     asked = weights_of(scorer, texts.validation, shown)
     labels, truth = texts.known[reference], texts.truth[reference]
     calibrated = calibrate(known, texts.discovery, labels, shifts=shifts, seed=seed)
-    best = best_of(calibrated)
     known_said = calibrated.say(known)
     return Readers(
         calibrated=calibrated,
@@ -96,7 +100,7 @@ def read(
         granularity=_granularity(calibrated, reference, known, asked, texts, seed),
         voters=tuple(best_voters(known_said, labels)),
         combined=combine(known, labels, asked, seed=seed),
-        lean=asked.sep[best] - asked.next[best],
+        margin=calibrated.margin(asked, best_of(calibrated)),
     )
 
 

@@ -19,11 +19,17 @@ PRECISE, SEARCH, FULL, GOLD = "precise", "search", "full", "gold"
 PARTITIONS = ("jieba", "rjieba")
 
 
+def partition_of(context: ProbeContext) -> str:
+    """The segmenter asked for, or jieba where that one's words overlap."""
+    return context.segmenter_name if context.segmenter_name in PARTITIONS else "jieba"
+
+
 def references(context: ProbeContext) -> dict[str, Ends]:
-    """The granularities by name: the segmenter asked for, its finest edges, its coarsest ones."""
+    """The granularities by name: a partition, and jieba's finest edges and its coarsest."""
     userdict = context.userdict
-    asked = context.segmenter_name in PARTITIONS
-    precise = context.segmenter if asked else segmenter("jieba", userdict)
+    name = partition_of(context)
+    asked = name == context.segmenter_name
+    precise = context.segmenter if asked else segmenter(name, userdict)
     search, full = (segmenter(f"jieba-{mode}", userdict) for mode in (SEARCH, FULL))
     return {
         PRECISE: lambda text: ends_of(precise.spans(text)),

@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from qt_bert.encoder import Checkpoint
 from qt_bert.evaluation.arrays import BoolArray
 from qt_bert.probes.common.base_model import open_base, random_like
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.word_ends.judge import Judged, counts_of
 from qt_bert.probes.word_ends.leaving_out import LeftOut, leave_out
 from qt_bert.probes.word_ends.readers import Readers, read
-from qt_bert.probes.word_ends.references import GOLD, PRECISE
+from qt_bert.probes.word_ends.references import GOLD, PRECISE, partition_of
 from qt_bert.probes.word_ends.texts import Texts, texts_of_gold, texts_of_pairs
 from qt_bert.probes.word_ends.union import Union, random_unions, union_of
+from qt_bert.probes.word_ends.words import GRADED, PRETRAINED, RANDOM
 from qt_bert.scoring.bulk import Scorer
 
 QUICK_SHIFTS, FULL_SHIFTS = 20, 100
 RANDOM_ORDERS = 20
-GRADED, PRETRAINED, RANDOM = "graded", "pretrained", "random"
+QUICK_RANDOM, FULL_RANDOM = 1, 3
+"""Draws of random weights, of which the best counts."""
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """The heads of each model (by name), read on the same texts against one reference."""
+    """The heads of each model (by name), read on the same texts against one reference.
+
+    `segmenter` is the partition that the reference rests on, where it is no gold file;
+    `random_draws` counts the draws of random weights, of which `models` has the best.
+    """
 
     reference: str
+    segmenter: str
     texts: Texts
     models: Mapping[str, Readers]
     resamples: int
     seed: int
     shifts: int
+    random_draws: int
 
     @property
     def graded(self) -> Readers:
@@ -96,34 +105,58 @@ def studies(context: ProbeContext) -> Studies:
     texts = {PRECISE: texts_of_pairs(context)}
     if context.gold is not None:
         texts[GOLD] = texts_of_gold(context)
-    found: dict[str, dict[str, Readers]] = {reference: {} for reference in texts}
     shifts = context.choose(QUICK_SHIFTS, FULL_SHIFTS)
-    for name in (GRADED, PRETRAINED, RANDOM):
-        scorer = _scorer(name, context)
-        if scorer is None:
-            continue
-        for reference, one in texts.items():
-            passes = len(one.discovery.pairs) + len(one.validation.pairs)
-            with context.progress(passes, "pairs") as shown:
-                found[reference][name] = read(
-                    scorer, one, reference, shifts=shifts, seed=context.seed, shown=shown
-                )
+    found = _read_models(context, texts, shifts)
     made = {
-        reference: Study(reference, one, found[reference], context.resamples, context.seed, shifts)
+        reference: Study(
+            reference=reference,
+            segmenter=partition_of(context),
+            texts=one,
+            models=found[reference],
+            resamples=context.resamples,
+            seed=context.seed,
+            shifts=shifts,
+            random_draws=_random_draws(context),
+        )
         for reference, one in texts.items()
     }
     named = made[PRECISE].graded.calibrated.named.heads()
     return Studies(made[PRECISE], made.get(GOLD), leave_out(named, context) if named else None)
 
 
-def _scorer(name: str, context: ProbeContext) -> Scorer | None:
+def _read_models(
+    context: ProbeContext, texts: Mapping[str, Texts], shifts: int
+) -> dict[str, dict[str, Readers]]:
+    """Every model against every reference; of several random ones the best on discovery."""
+    found: dict[str, dict[str, Readers]] = {reference: {} for reference in texts}
+    for name in (GRADED, PRETRAINED, RANDOM):
+        for scorer in _scorers(name, context):
+            for reference, one in texts.items():
+                passes = len(one.discovery.pairs) + len(one.validation.pairs)
+                with context.progress(passes, "pairs") as shown:
+                    readers = read(
+                        scorer, one, reference, shifts=shifts, seed=context.seed, shown=shown
+                    )
+                best = found[reference].setdefault(name, readers)
+                found[reference][name] = max(best, readers, key=lambda each: each.reached)
+    return found
+
+
+def _scorers(name: str, context: ProbeContext) -> Iterator[Scorer]:
+    """The model by its name; several of random weights under --full, none without a base."""
     tuned = context.model
     if name == GRADED:
-        return tuned
-    if name == RANDOM:
-        other = random_like(tuned.checkpoint, context.seed)
+        yield tuned
+    elif name == RANDOM:
+        for draw in range(_random_draws(context)):
+            yield _like(tuned, random_like(tuned.checkpoint, context.seed + draw))
     elif context.base is not None:
-        other = open_base(context.base, tuned.checkpoint)
-    else:
-        return None
+        yield _like(tuned, open_base(context.base, tuned.checkpoint))
+
+
+def _random_draws(context: ProbeContext) -> int:
+    return context.choose(QUICK_RANDOM, FULL_RANDOM)
+
+
+def _like(tuned: Scorer, other: Checkpoint) -> Scorer:
     return Scorer(other, max_length=tuned.tokenizer.max_length)

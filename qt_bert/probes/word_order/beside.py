@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+
 from qt_bert.probes.common.controls import rank_p
 from qt_bert.probes.word_order.changes import (
     GRADES,
+    NO_HEADS,
     NOTHING,
     SHARE,
     Change,
@@ -19,6 +22,8 @@ from qt_bert.probes.word_order.grades import expected_grades
 from qt_bert.probes.word_order.sensitivity import Quantity
 from qt_bert.probes.word_order.study import Study
 from qt_bert.results import Finding, Text
+
+NO_RANDOM = Text("没有可抽的随机头", "no random heads could be drawn")
 
 
 def beside(study: Study) -> Iterable[Finding]:
@@ -41,7 +46,9 @@ class _Beside(NamedTuple):
 def _plain(study: Study) -> Iterable[_Beside]:
     def value(quantity: Quantity) -> Change:
         found = study.sensitivity
-        return Change(float(found.values(quantity, [0])[0]), found.resampled(quantity, [0])[0])
+        plain = float(found.values(quantity, [0])[0])
+        known = np.isfinite(plain)
+        return Change(plain, found.resampled(quantity, [0])[0]) if known else NOTHING
 
     yield _Beside(
         "order_sensitivity",
@@ -66,6 +73,7 @@ def _terms(study: Study) -> Iterable[_Beside]:
     named: list[tuple[str, Quantity, str, str]] = [
         ("order_ratio_change", "ratio", "S/R 的变化", "change of S/R"),
         ("order_sensitivity_change", "sensitivity", "S 的变化", "change of S"),
+        ("order_reach_change", "reach", "R 的变化", "change of R"),
         (
             "order_original_change",
             "original",
@@ -153,4 +161,5 @@ def _case(study: Study) -> Finding:
         said="3 − 2",
         primary=False,
         n_queries=1,
+        why=NO_RANDOM if claim else NO_HEADS,
     )

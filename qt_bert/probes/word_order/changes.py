@@ -72,6 +72,30 @@ def against(
     return Change(target.value - random.value, target.samples - random.samples, p)
 
 
+NO_HEADS = Text("没有可去掉的语序头", "there are no order heads to leave out")
+
+
+def missing(study: Study) -> Text:
+    """Why a quantity is not defined, the plain model's reasons first."""
+    texts, found = study.texts, study.sensitivity
+    if not texts.count("original"):
+        return Text("样本中没有可打乱的高档标题对", "no pair of a high grade can be shuffled here")
+    if not texts.count("low"):
+        return Text("样本中没有低档的对", "the sample has no pair of the lowest grade")
+    if not found.has_intervals:
+        return Text("R 没有区间，不知它是否大于 0", "R has no interval that could lie above 0")
+    if not found.reaches[0]:
+        return Text(
+            "模型在这里分不开高档与低档：R 的区间不在 0 之上",
+            "the model does not part high from low grades here: the interval of R is not above 0",
+        )
+    return Text(
+        "去掉这些头后，模型分不开高档与低档：R 的区间不在 0 之上",
+        "without these heads the model does not part high from low grades: the interval of R is not "
+        "above 0",
+    )
+
+
 def finding(
     study: Study,
     id: str,
@@ -84,8 +108,15 @@ def finding(
     primary: bool = True,
     n_queries: int | None = None,
     conclusions: dict[Verdict, Text] | None = None,
+    why: Text | None = None,
 ) -> Finding:
-    """A finding of this study, with the article's words beside it where it `said` something."""
+    """A finding of this study, with the article's words beside it where it `said` something.
+
+    A claim without a value says `why`, by default the reason that S, R or S / R is missing.
+    """
+    if found.value is None:
+        why = why or missing(study)
+        claim = Text(f"{claim.zh}（没有数值，因为{why.zh}）", f"{claim.en} (no value: {why.en})")
     return beyond(
         id,
         claim,

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from qt_bert.probes.word_order.beside import beside
-from qt_bert.probes.word_order.changes import GRADES, NOTHING, SHARE, against, change, finding
+from qt_bert.probes.word_order.changes import (
+    GRADES,
+    NO_HEADS,
+    NOTHING,
+    SHARE,
+    against,
+    change,
+    finding,
+)
 from qt_bert.probes.word_order.study import Study
 from qt_bert.results import Finding, Text
 from qt_bert.results.probe import Verdict
@@ -30,6 +38,7 @@ def _ratio(study: Study) -> Finding:
         unit=SHARE,
         said="2 → 3",
         conclusions=_RATIO,
+        why=None if study.masks.claim else NO_HEADS,
     )
 
 
@@ -51,6 +60,7 @@ def _rise(study: Study) -> Finding:
         unit=GRADES,
         said="2 → 3",
         conclusions=_RISE,
+        why=None if claim else NO_HEADS,
     )
 
 
@@ -61,9 +71,9 @@ _RATIO: dict[Verdict, Text] = {
         "elsewhere.",
     ),
     "not reproduced": Text(
-        "这些头虽只看位置，模型察觉乱序却不比靠同层别的头更靠它们。",
-        "These heads look at places alone, yet the model needs them no more than others of their "
-        "layers to notice a shuffled title.",
+        "这些头的注意力虽跟着位置走，模型察觉乱序却不比靠同层别的头更靠它们。",
+        "The attention of these heads goes by places, yet the model needs them no more than others of "
+        "their layers to notice a shuffled title.",
     ),
     "inconclusive": Text(
         "这个样本分不出语序头与同层随机头；不能由此说它们无用。",

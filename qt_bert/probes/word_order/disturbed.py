@@ -32,12 +32,20 @@ Way = tuple[str, str]
 
 
 class Cell(NamedTuple):
-    """A group of pairs under one way: mean expected grade, its interval, mean probabilities."""
+    """What a group's texts under one way gave: means over the texts made of `pairs` pairs.
+
+    `expected` is the grade, `change` that less the grade of the same pairs as they were, with an
+    interval over resampled queries.
+    """
 
     expected: float | None
+    change: float | None
     interval: tuple[float, float] | None
     probabilities: tuple[float, ...] | None
     pairs: int
+
+
+NOTHING = Cell(None, None, None, None, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +56,7 @@ class Disturbed:
     cells: Mapping[Way, tuple[Cell, ...]]
     ineligible: Mapping[Way, int]
     pairs: int
+    queries: int
 
     @property
     def ways(self) -> list[Way]:
@@ -71,15 +80,17 @@ def disturbed(
     logits = scorer.fresh().logits(listed, shown)
     labels = scorer.checkpoint.settings.labels
     groups = _groups(pairs)
+    before = expected_grades(logits[: len(pairs)], labels)
     cells: dict[Way, tuple[Cell, ...]] = {}
     start = 0
     for way, own in owners.items():
         part = logits[start : start + len(own)]
         start += len(own)
-        spread = _Spread(pairs, labels, own, part, resamples, seed)
+        spread = _Spread(pairs, labels, own, part, before, resamples, seed)
         cells[way] = tuple(spread.cell(members) for members in groups.values())
     ineligible = {way: len(pairs) - len(set(own)) for way, own in owners.items()}
-    return Disturbed(tuple(groups), cells, ineligible, len(pairs))
+    queries = len({pair.query for pair in pairs})
+    return Disturbed(tuple(groups), cells, ineligible, len(pairs), queries)
 
 
 def _texts(
@@ -121,7 +132,7 @@ def _groups(pairs: Sequence[Pair]) -> dict[Label, set[int]]:
 
 
 class _Spread:
-    """Means over the queries of some texts, with their resamples."""
+    """Means over the texts of one way; intervals resample their queries."""
 
     def __init__(
         self,
@@ -129,35 +140,38 @@ class _Spread:
         labels: ModelLabels,
         owners: Sequence[int],
         logits: np.ndarray,
+        before: FloatArray,
         resamples: int,
         seed: int,
     ) -> None:
         self._owners = np.array(owners, np.int64)
-        self._queries, self._n = index_queries([pairs[owner].query for owner in owners])
+        self._queries = [pairs[owner].query for owner in owners]
         self._grades = expected_grades(logits, labels)
+        self._changes = self._grades - before[self._owners]
         self._probabilities = probabilities(logits, labels)
         self._resamples, self._seed = resamples, seed
 
     def cell(self, members: set[int]) -> Cell:
-        """What the texts made of these pairs give; means are over pairs."""
+        """What the texts made of these pairs give."""
         rows = np.isin(self._owners, list(members))
         pairs = len(set(self._owners[rows].tolist()))
         if not pairs:
-            return Cell(None, None, None, 0)
+            return NOTHING
         shares = self._probabilities
         return Cell(
             float(self._grades[rows].mean()),
+            float(self._changes[rows].mean()),
             percentile_interval(self._resampled(rows)),
             None if shares is None else tuple(shares[rows].mean(axis=0).tolist()),
             pairs,
         )
 
     def _resampled(self, rows: np.ndarray) -> FloatArray:
-        if self._n < 2:
+        """Mean changes over resampled queries, of those that these texts have [R]."""
+        queries, n = index_queries([self._queries[row] for row in np.flatnonzero(rows)])
+        if n < 2:
             return np.empty(0)  # a single query cannot be resampled
-        sums = np.bincount(self._queries[rows], self._grades[rows], self._n)
-        counts = np.bincount(self._queries[rows], minlength=self._n)
-        chunks = bootstrap_weights(self._n, self._resamples, self._seed, width=self._n)
-        with np.errstate(invalid="ignore"):
-            found = [(weights @ sums) / (weights @ counts) for weights in chunks]
-        return np.concatenate(found) if found else np.empty(0)
+        sums, counts = np.bincount(queries, self._changes[rows], n), np.bincount(queries)
+        chunks = bootstrap_weights(n, self._resamples, self._seed, width=n)
+        found = [(weights @ sums) / (weights @ counts) for weights in chunks]
+        return np.concatenate([np.empty(0), *found])

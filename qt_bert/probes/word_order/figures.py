@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from qt_bert.ablation.variant import Variant
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.common.maps import head_map
-from qt_bert.probes.word_order.disturbed import ORIGINAL, Disturbed
+from qt_bert.probes.word_order.changes import GRADES
+from qt_bert.probes.word_order.disturbed import ORIGINAL, Disturbed, Way
 from qt_bert.probes.word_order.grades import expected_grades, probabilities
 from qt_bert.probes.word_order.study import CASE_QUERY, CASE_TITLE, Study
 from qt_bert.probes.word_order.texts import KINDS, SIDES
@@ -18,7 +19,7 @@ from qt_bert.results.figures import BarSeries, Point, Series
 from qt_bert.results.text import Label
 
 GRADE, LABEL = Text("模型的档位", "model's grade"), Text("标注", "label")
-EXPECTED = Text("期望档位", "expected grade")
+CHANGE = Text("期望档位的变化", "change of the expected grade")
 SHARE = Text("概率", "probability")
 AS_IT_WAS = Text("原样", "as it was")
 CASE = f"{CASE_QUERY} / {CASE_TITLE}"
@@ -155,25 +156,46 @@ def case_values(study: Study, rows: Sequence[int], text: int) -> tuple[float, ..
 
 
 def _disturbed(found: Disturbed, side: str) -> Bars:
-    ways = {ORIGINAL: AS_IT_WAS} | {(side, kind): name for kind, name in KINDS.items()}
+    """How far each way moves the grade of the pairs it can be done to."""
+    ways = {(side, kind): name for kind, name in KINDS.items()}
+    names = [name.zh for name in ways.values()], [name.en for name in ways.values()]
+    listed = [_as_they_were(found, number, ways) for number in range(len(found.groups))]
     return Bars(
         name=f"order_{side}",
         title=Text(
-            f"{SIDES[side].zh}乱序前后的期望档位",
-            f"Expected grade before and after: {SIDES[side].en}",
+            f"{SIDES[side].zh}乱序后期望档位的变化",
+            f"Change of the expected grade: {SIDES[side].en} disturbed",
         ),
         x_label=LABEL,
-        y_label=EXPECTED,
-        unit="",
+        y_label=CHANGE,
+        unit=GRADES,
         categories=found.groups,
         series=tuple(
             BarSeries(
                 name=name,
-                values=tuple(cell.expected for cell in found.cells[way]),
+                values=tuple(cell.change for cell in found.cells[way]),
                 intervals=tuple(cell.interval for cell in found.cells[way]),
             )
             for way, name in ways.items()
         ),
+        note=Text(
+            "乱序后的期望档位，减去同样这些对原样时的期望档位，附 95% 区间。全部对原样时的期望档位，及各方式的"
+            f"对数（{'/'.join(names[0])}）：{'；'.join(one.zh for one in listed)}",
+            "Expected grade after, less that of the same pairs as they were, with 95 % intervals. All "
+            f"pairs as they were, and pairs by way ({'/'.join(names[1])}): "
+            f"{'; '.join(one.en for one in listed)}",
+        ),
+    )
+
+
+def _as_they_were(found: Disturbed, number: int, ways: Iterable[Way]) -> Text:
+    """A group, its grade before anything was disturbed, and how many pairs each way has of it."""
+    group, original = found.groups[number], found.cells[ORIGINAL][number]
+    counts = [str(found.cells[way][number].pairs) for way in ways]
+    grade = "–" if original.expected is None else f"{original.expected:.2f}"
+    name = _both(group)
+    return Text(
+        f"{name.zh}：{grade}，{'/'.join(counts)}", f"{name.en}: {grade}, {'/'.join(counts)}"
     )
 
 
@@ -186,7 +208,7 @@ def _grades(study: Study, side: str) -> HeatMap:
     for number, group in enumerate(found.groups):
         for way, name in ways.items():
             cell = found.cells[way][number]
-            rows.append(_joined(group, name))
+            rows.append(_row(group, name, cell.pairs))
             values.append(cell.probabilities or (None,) * study.labels.logits)
     return HeatMap(
         name=f"order_{side}_grades",
@@ -194,7 +216,7 @@ def _grades(study: Study, side: str) -> HeatMap:
             f"{SIDES[side].zh}乱序前后的档位分布", f"Grades before and after: {SIDES[side].en}"
         ),
         x_label=GRADE,
-        y_label=LABEL,
+        y_label=Text("标注 · 方式（对数）", "label · way (pairs)"),
         unit=SHARE,
         columns=tuple(study.labels.names),
         rows=tuple(rows),
@@ -204,6 +226,10 @@ def _grades(study: Study, side: str) -> HeatMap:
     )
 
 
-def _joined(group: Label, way: Text) -> Text:
-    zh, en = (group, group) if isinstance(group, str) else (group.zh, group.en)
-    return Text(f"{zh} · {way.zh}", f"{en} · {way.en}")
+def _row(group: Label, way: Text, pairs: int) -> Text:
+    name = _both(group)
+    return Text(f"{name.zh} · {way.zh}（{pairs}）", f"{name.en} · {way.en} ({pairs})")
+
+
+def _both(label: Label) -> Text:
+    return Text(label, label) if isinstance(label, str) else label

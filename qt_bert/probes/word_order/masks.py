@@ -22,12 +22,13 @@ CURVE = (1, 3, 5, 7, 10, 14)
 
 @dataclass(frozen=True)
 class Draws:
-    """Random sets of each kind: at the claim's own k, and at each other k of the curve."""
+    """Random sets of each kind: at the claim's own k, and at each other of `sizes`, the curve's k."""
 
     matched: int
     free: int
     curve: int
     curve_free: int
+    sizes: tuple[int, ...] = CURVE
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def masks(
 
     Of fewer heads than a k asks for, all are taken. `norms` adds loudness-matched sets to the claim.
     """
-    sizes = sorted({min(k, len(best)) for k in CURVE} - {0})
+    sizes = sorted({min(k, len(best)) for k in (K, *draws.sizes)} - {0})
     own = min(K, len(best))
     curve = {
         k: contest(

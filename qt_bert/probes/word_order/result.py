@@ -9,15 +9,14 @@ import numpy as np
 
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.intervals import percentile_interval
-from qt_bert.probes.common.naming import comes_back
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
 from qt_bert.probes.word_order.changes import against
 from qt_bert.probes.word_order.claims import findings
 from qt_bert.probes.word_order.figures import figures
 from qt_bert.probes.word_order.grades import grade_label
+from qt_bert.probes.word_order.head_scores import OrderScores
 from qt_bert.probes.word_order.maps import OFFSETS
-from qt_bert.probes.word_order.scores import OrderScores
 from qt_bert.probes.word_order.study import Study
 from qt_bert.probes.word_order.summary import summary
 from qt_bert.probes.word_order.training import trained_on_shuffled
@@ -30,7 +29,7 @@ def result(study: Study, context: ProbeContext) -> ProbeResult:
     return ProbeResult(
         probe="order",
         model=context.model_ref,
-        pairs=reference(context.files.pairs, context.validation),
+        pairs=reference(context.files.pairs, study.pairs),
         settings=_settings(study, context) | {"trained_on_shuffled_titles": trained},
         summary=summary(study, trained),
         findings=tuple(findings(study)),
@@ -78,9 +77,9 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
     ratios = study.sensitivity.values("ratio", range(len(study.variants)))
     return {
         "k": len(study.order_heads),
+        "queries": study.sensitivity.n_queries,
         "scored": {split: _sample(getattr(study, split)) for split in ("discovery", "validation")},
         "sensitivity": {
-            "queries": study.sensitivity.n_queries,
             "high_pairs": texts.count("original"),
             "shuffled_titles": texts.count("shuffled"),
             "low_pairs": texts.count("low"),
@@ -93,6 +92,7 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
         },
         "disturbed": {
             "pairs": study.disturbed.pairs,
+            "queries": study.disturbed.queries,
             "ineligible": {
                 ":".join(w): study.disturbed.ineligible[w] for w in study.disturbed.ways
             },
@@ -106,6 +106,7 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
 def _sample(scores: OrderScores) -> dict[str, float]:
     return {
         "pairs": scores.pairs,
+        "queries": scores.n_queries,
         "ineligible": scores.ineligible,
         "maps_compared": scores.compared,
         "coverage": round(scores.coverage, 4),
@@ -122,12 +123,10 @@ def _draws(study: Study) -> dict[str, int]:
 
 def _comes_back(study: Study, seed: int) -> dict[str, dict[str, float]]:
     scores = study.discovery
-    own = np.take_along_axis(scores.per_query, scores.offset[None, ..., None], axis=-1)[..., 0]
-    sets = {
-        "order": (scores.chosen_among, study.order_heads),
-        "order_named": (own, scores.named().heads()),
+    found = {
+        "order": scores.comes_back(study.order_heads, seed),
+        "order_named": scores.named_come_back(seed),
     }
-    found = {name: comes_back(values, chosen, seed=seed) for name, (values, chosen) in sets.items()}
     return {name: {"share": one.share, "chance": one.chance} for name, one in found.items() if one}
 
 
@@ -136,8 +135,12 @@ def _resolution(study: Study) -> dict[str, str] | None:
     ends = None if found.samples is None else percentile_interval(found.samples)
     if ends is None:
         return None
-    half = (ends[1] - ends[0]) / 2
+    half, n = (ends[1] - ends[0]) / 2, study.sensitivity.n_queries
+    plain = float(study.sensitivity.values("ratio", [0])[0])
+    no_fall = 0 < plain < half
     return {
-        "zh": f"S/R 之差的区间半宽为 {half:.2f}，更小的差别看不出来。",
-        "en": f"The interval of the difference of S/R is ± {half:.2f} wide; less could not be seen.",
+        "zh": f"在 {n} 个查询上，不去掉头时 S/R 为 {plain:.2f}，比 {half:.2f} 小的下降看不出来"
+        f"{'，即使 S/R 降到 0' if no_fall else ''}。",
+        "en": f"On {n} queries the plain S/R is {plain:.2f}; a fall smaller than {half:.2f} cannot be "
+        f"seen{', not even one to 0' if no_fall else ''}.",
     }

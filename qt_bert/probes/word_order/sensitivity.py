@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from qt_bert.evaluation.arrays import FloatArray, IntArray, ratio
+from qt_bert.evaluation.arrays import BoolArray, FloatArray, IntArray, ratio
 from qt_bert.evaluation.intervals import bootstrap_weights, percentile_interval
 from qt_bert.evaluation.judgements import index_queries
 from qt_bert.pairs import Pair
@@ -20,9 +20,9 @@ Quantity = Literal["original", "shuffled", "low", "sensitivity", "reach", "ratio
 
 
 class Row(NamedTuple):
-    """One text of the sweep: of which query, and as what."""
+    """One text of the sweep: made of which pair, and as what."""
 
-    query: str
+    pair: Pair
     title: str
     part: Literal["original", "shuffled", "low"]
 
@@ -43,19 +43,19 @@ class Texts:
         ineligible = 0
         for pair in pairs:
             if pair.grades in at.low:
-                rows.append(Row(pair.query, pair.title, "low"))
+                rows.append(Row(pair, pair.title, "low"))
             elif pair.grades in at.high:
                 drawn = [shuffle_characters(pair.title, rng) for _ in range(draws)]
-                shuffled = [Row(pair.query, title, "shuffled") for title in drawn if title]
+                shuffled = [Row(pair, title, "shuffled") for title in drawn if title]
                 ineligible += not shuffled
                 if shuffled:
-                    rows += [Row(pair.query, pair.title, "original"), *shuffled]
+                    rows += [Row(pair, pair.title, "original"), *shuffled]
         return cls(tuple(rows), ineligible)
 
     @property
-    def pairs(self) -> list[tuple[str, str]]:
-        """(query, title) of every row."""
-        return [(row.query, row.title) for row in self.rows]
+    def pairs(self) -> list[Pair]:
+        """Every row as a pair without a label, which a shuffled title no longer has."""
+        return [replace(row.pair, title=row.title, grades=None, label=None) for row in self.rows]
 
     def count(self, part: str) -> int:
         return sum(row.part == part for row in self.rows)
@@ -70,7 +70,7 @@ class Sensitivity:
     """
 
     def __init__(self, grades: FloatArray, texts: Texts, *, resamples: int, seed: int) -> None:
-        self.queries, self.n_queries = index_queries([row.query for row in texts.rows])
+        self.queries, self.n_queries = index_queries([row.pair.query for row in texts.rows])
         self._resamples, self._seed = resamples, seed
         self._by_query = {
             part: _query_means(
@@ -87,6 +87,18 @@ class Sensitivity:
         """[variants, R]."""
         return self._of(quantity, variants, self._weights)
 
+    @property
+    def has_intervals(self) -> bool:
+        """Whether there are resamples, and queries to resample."""
+        return len(self._weights) > 0
+
+    @cached_property
+    def reaches(self) -> BoolArray:
+        """Whether the interval of R lies above 0 [variants]."""
+        reaches = self.resampled("reach", range(len(self._by_query["low"])))
+        ends = [percentile_interval(samples) for samples in reaches]
+        return np.array([one is not None and one[0] > 0 for one in ends], dtype=bool)
+
     @cached_property
     def _weights(self) -> FloatArray:
         n = self.n_queries
@@ -100,11 +112,10 @@ class Sensitivity:
         if quantity == "reach":
             return self._gap("low", variants, weights)
         if quantity == "ratio":
-            known = np.array([self._reaches(variant) for variant in variants], dtype=bool)
             share = ratio(
                 self._gap("shuffled", variants, weights), self._gap("low", variants, weights)
             )
-            return np.where(known[:, None], share, np.nan)
+            return np.where(self.reaches[list(variants)][:, None], share, np.nan)
         return self._mean(quantity, variants, weights)
 
     def _gap(self, part: Quantity, variants: Sequence[int], weights: FloatArray) -> FloatArray:
@@ -114,10 +125,6 @@ class Sensitivity:
         values = self._by_query[part][list(variants)]
         known = np.isfinite(values)
         return ratio(np.where(known, values, 0.0) @ weights.T, known @ weights.T)
-
-    def _reaches(self, variant: int) -> bool:
-        interval = percentile_interval(self._gap("low", [variant], self._weights)[0])
-        return interval is not None and interval[0] > 0
 
 
 def _query_means(

@@ -8,29 +8,31 @@ from dataclasses import dataclass
 import numpy as np
 
 from qt_bert.ablation.asked import reference_means
-from qt_bert.ablation.guards import run_guards
 from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.run_sweep import run_sweep
 from qt_bert.ablation.variant import Part, Variant
 from qt_bert.encoder import ModelLabels
 from qt_bert.encoder.heads import Head, Shape
-from qt_bert.errors import ArgumentError
 from qt_bert.pairs import Pair
-from qt_bert.pairs.sample import sample_queries
+from qt_bert.pairs.sample import spread_over_queries
 from qt_bert.probes.common.norms import head_norms
 from qt_bert.probes.common.streams import stream
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.term_matching.scores import matching_heads
+from qt_bert.probes.split import reference
+from qt_bert.probes.term_matching.scores import chosen_heads
 from qt_bert.probes.word_order.disturbed import Disturbed, disturbed
 from qt_bert.probes.word_order.grades import Ends, ends, expected_grades
+from qt_bert.probes.word_order.head_scores import OrderScores
 from qt_bert.probes.word_order.masks import CURVE, Draws, Masks, masks
-from qt_bert.probes.word_order.scores import OrderScores, order_scores
+from qt_bert.probes.word_order.samples import of_all_labels, sensitivity_pairs
+from qt_bert.probes.word_order.scores import order_scores
 from qt_bert.probes.word_order.sensitivity import Sensitivity, Texts
 from qt_bert.probes.word_order.texts import cutting
 
 QUICK_SCORED = 80
-QUICK_DISTURBED = 60
-QUICK_QUERIES = 11
-QUICK_DRAWS = Draws(matched=99, free=20, curve=5, curve_free=0)
+QUICK_DISTURBED = 80
+QUICK_QUERIES = 16
+QUICK_DRAWS = Draws(matched=99, free=20, curve=5, curve_free=0, sizes=(3, 7, 14))
 FULL_DRAWS = Draws(matched=999, free=100, curve=20, curve_free=20)
 QUICK_SHUFFLES, FULL_SHUFFLES = 1, 5
 MATCHING_HEADS = 5
@@ -39,13 +41,21 @@ MATCHING_HEADS = 5
 CASE_QUERY, CASE_TITLE, CASE_SHUFFLED = "京东小哥", "京东小哥最近在干嘛", "近东嘛最都在干哥小京"
 """The article's case (2.3) with its own shuffled title."""
 
+_CASE = [
+    Pair(CASE_QUERY, title, None, f"article-{name}", 0, None, {})
+    for name, title in (("straight", CASE_TITLE), ("shuffled", CASE_SHUFFLED))
+]
+
+SWEEP = "shuffled_titles"
+
 
 @dataclass(frozen=True, eq=False)
 class Study:
     """Scores on both splits; `order_heads`, chosen on discovery; and what was measured on validation.
 
-    `variants` are the names of the sweep's rows, the plain model first; `case` holds the logits of
-    the article's case, straight and shuffled [variants, 2, outputs].
+    `pairs` are those whose titles were shuffled, and the low ones beside them; `variants` are the
+    names of the sweep's rows, the plain model first; `case` holds the logits of the article's case,
+    straight and shuffled [variants, 2, outputs].
     """
 
     shape: Shape
@@ -57,6 +67,7 @@ class Study:
     masks: Masks
     variants: list[str]
     ends: Ends
+    pairs: list[Pair]
     texts: Texts
     draws: Draws
     shuffles: int
@@ -76,12 +87,14 @@ def study(context: ProbeContext) -> Study:
     labels = scorer.checkpoint.settings.labels
     found = {split: _scores(context, split) for split in ("discovery", "validation")}
     best = found["discovery"].best(max(CURVE))
-    matching = _matching_heads(context)
+    matching = chosen_heads(context, MATCHING_HEADS)
     draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
     made = _masks(context, best, shape, draws, matching)
     at = ends(context.validation, labels)
     shuffles = context.choose(QUICK_SHUFFLES, FULL_SHUFFLES)
-    texts = Texts.of(_sensitivity_pairs(context, at), at, draws=shuffles, seed=context.seed)
+    limit = context.choose(QUICK_QUERIES, None)
+    pairs = sensitivity_pairs(context.validation, at, limit, context.seed)
+    texts = Texts.of(pairs, at, draws=shuffles, seed=context.seed)
     logits = _sweep(context, texts, made.variants)
     grades = expected_grades(logits[:, :-2], labels)
     return Study(
@@ -94,6 +107,7 @@ def study(context: ProbeContext) -> Study:
         masks=made,
         variants=[variant.name for variant in made.variants],
         ends=at,
+        pairs=pairs,
         texts=texts,
         draws=draws,
         shuffles=shuffles,
@@ -105,17 +119,9 @@ def study(context: ProbeContext) -> Study:
 
 def _scores(context: ProbeContext, split: str) -> OrderScores:
     pairs: list[Pair] = getattr(context, split)
-    pairs = sample_queries(pairs, context.choose(QUICK_SCORED, len(pairs)), context.seed)
+    pairs = spread_over_queries(pairs, context.choose(QUICK_SCORED, len(pairs)), context.seed)
     with context.progress(2 * len(pairs), "texts") as shown:
         return order_scores(context.model, pairs, seed=context.seed, shown=shown)
-
-
-def _matching_heads(context: ProbeContext) -> list[Head]:
-    """Empty where the pairs have no terms to match."""
-    try:
-        return matching_heads(context, MATCHING_HEADS)
-    except ArgumentError:
-        return []
 
 
 def _masks(
@@ -139,33 +145,31 @@ def _masks(
     return masks(best, shape, draws, seed=context.seed, matching=matching, norms=norms, mean=mean)
 
 
-def _sensitivity_pairs(context: ProbeContext, at: Ends) -> list[Pair]:
-    """High and low pairs; in quick one of each for a few queries."""
-    pairs = [p for p in context.validation if p.grades in at.high or p.grades in at.low]
-    if context.full or not pairs:
-        return pairs
-    first: dict[tuple[str, bool], Pair] = {}
-    for pair in pairs:
-        first.setdefault((pair.query, pair.grades in at.high), pair)
-    return sample_queries(list(first.values()), 2 * QUICK_QUERIES, context.seed)
-
-
 def _sweep(context: ProbeContext, texts: Texts, variants: list[Variant]) -> np.ndarray:
     """Logits [variants, rows of `texts` and the case straight and shuffled, outputs]."""
     scorer = context.model
-    listed = [*texts.pairs, (CASE_QUERY, CASE_TITLE), (CASE_QUERY, CASE_SHUFFLED)]
-    if len(variants) > 1:
-        encoded = scorer.tokenizer.encode(listed, offsets=False)
-        context.guards["shuffled_titles"] = run_guards(
-            scorer.checkpoint, scorer.encoder, variants, encoded, seed=context.seed
-        )
-    with context.progress(len(listed) * len(variants), "runs") as shown:
-        return stream(scorer, listed, [], variants, shown=shown)["logits"]
+    pairs = [*texts.pairs, *_CASE]
+    if len(variants) == 1:
+        return stream(scorer, [(pair.query, pair.title) for pair in pairs], [])["logits"]
+    folder = run_sweep(
+        scorer,
+        pairs,
+        variants,
+        context.work / SWEEP,
+        pairs_ref=reference(context.files.pairs, pairs),
+        resamples=0,
+        seed=context.seed,
+        resume=True,
+        label=f"{context.label}: {SWEEP}",
+    )
+    context.guards[SWEEP] = folder.record.guards
+    return folder.logits
 
 
 def _disturbed(context: ProbeContext) -> Disturbed:
-    pairs = context.validation
-    pairs = sample_queries(pairs, context.choose(QUICK_DISTURBED, len(pairs)), context.seed)
+    pairs, seed = context.validation, context.seed
+    if not context.full:
+        pairs = of_all_labels(pairs, QUICK_DISTURBED, seed)
     with context.progress(None, "texts") as shown:
         return disturbed(
             context.model,
@@ -173,6 +177,6 @@ def _disturbed(context: ProbeContext) -> Disturbed:
             cutting(context),
             draws=context.choose(1, FULL_SHUFFLES),
             resamples=context.resamples,
-            seed=context.seed,
+            seed=seed,
             shown=shown,
         )

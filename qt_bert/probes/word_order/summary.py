@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from qt_bert.probes.word_order.changes import against
+from qt_bert.probes.word_order.changes import NO_HEADS, against, missing
 from qt_bert.probes.word_order.figures import case_values
+from qt_bert.probes.word_order.head_scores import LEAST_LIFT
 from qt_bert.probes.word_order.study import Study
 from qt_bert.probes.word_order.training import Trained
 from qt_bert.results import Text
@@ -24,14 +25,24 @@ _TRAINED = {
 
 def summary(study: Study, trained: Trained) -> Text:
     """How many heads are named, S / R with and without the order heads, the case, the training."""
-    named = len(study.discovery.named().heads())
-    ratio, case = _ratio(study), _case(study)
+    named, ratio, case = _named(study), _ratio(study), _case(study)
     told = _TRAINED[trained]
     return Text(
-        f"{len(study.shape.all_heads)} 个头中有 {named} 个只凭位置注意邻字（倍数 ≥ 2）。"
-        f"{ratio.zh}{case.zh}{told.zh}",
-        f"Of {len(study.shape.all_heads)} heads, {named} attend to a neighbour by place alone "
-        f"(lift ≥ 2). {ratio.en} {case.en} {told.en}",
+        f"{named.zh}{ratio.zh}{case.zh}{told.zh}",
+        f"{named.en} {ratio.en} {case.en} {told.en}",
+    )
+
+
+def _named(study: Study) -> Text:
+    total, scores = len(study.shape.all_heads), study.discovery
+    named = scores.named().heads()
+    places = sum(bool(scores.follow_places[head]) for head in named)
+    return Text(
+        f"字被打乱后，{total} 个头中有 {len(named)} 个给某个固定距离的邻字的注意力至少是别的字的 "
+        f"{LEAST_LIFT:g} 倍，其中 {places} 个的注意力图跟着位置而不跟着字走（身份指数 < 0）。",
+        f"With characters shuffled, {len(named)} of {total} heads give a neighbour at some fixed "
+        f"distance at least {LEAST_LIFT:g} times the attention of another character; the maps of "
+        f"{places} of these follow places rather than characters (identity index < 0).",
     )
 
 
@@ -39,22 +50,25 @@ def _ratio(study: Study) -> Text:
     claim, found = study.masks.claim, study.sensitivity
     plain, cost = (float(found.values(name, [0])[0]) for name in ("ratio", "sensitivity"))
     if claim is None:
-        return Text("没有可去掉的语序头。", "There are no order heads to leave out.")
+        return Text(f"{NO_HEADS.zh}。", f"{NO_HEADS.en.capitalize()}.")
     out = float(found.values("ratio", study.rows([claim.target]))[0])
     if not (np.isfinite(plain) and np.isfinite(out)):
-        return Text(
-            "模型在这些标题对上分不开高档与低档，S/R 没有定义。",
-            "The model does not part high from low grades here, so S/R is not defined.",
-        )
+        why = missing(study)
+        return Text(f"S/R 没有定义：{why.zh}。", f"S/R is not defined: {why.en}.")
     beyond = against(study, "ratio", claim, "matched", below=True)
     p = "—" if beyond.p is None else f"{beyond.p:.2g}"
-    k = len(study.order_heads)
+    k, n = len(study.order_heads), found.n_queries
+    than = Text("", "")
+    if claim.matched:
+        than = Text(
+            f"，与同层随机头之差 {beyond.value:+.2f}（p = {p}）",
+            f", {beyond.value:+.2f} against random heads of the same layers (p = {p})",
+        )
     return Text(
-        f"打乱标题的字使高档对的期望档位下降 {cost:.2f}（S/R = {plain:.2f}）；去掉 {k} 个语序头后 "
-        f"S/R = {out:.2f}，与同层随机头之差 {beyond.value:+.2f}（p = {p}）。",
-        f"Shuffling a title costs high pairs {cost:.2f} grades (S/R = {plain:.2f}); without the {k} "
-        f"order heads S/R = {out:.2f}, {beyond.value:+.2f} against random heads of the same layers "
-        f"(p = {p}).",
+        f"在 {n} 个查询上，打乱标题的字使高档对的期望档位下降 {cost:.2f}（S/R = {plain:.2f}）；去掉 "
+        f"{k} 个语序头后 S/R = {out:.2f}{than.zh}。",
+        f"On {n} queries, shuffling a title costs high pairs {cost:.2f} grades (S/R = {plain:.2f}); "
+        f"without the {k} order heads S/R = {out:.2f}{than.en}.",
     )
 
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
 from qt_bert.errors import CheckpointError
 
-RULE = "shuffled_"
-"""How the rules that make shuffled titles begin (`qt-bert make-pairs`)."""
+CARD = "README.md"
 
-RECORDS = ("training.json", "README.md")
+RULE = re.compile(r"^\| `shuffled_\w+` \|", re.MULTILINE)
+"""A card's table row of a rule that makes shuffled titles (`qt-bert make-pairs`)."""
 
 Trained = Literal["yes", "unknown"]
 
 
 def trained_on_shuffled(folder: Path) -> Trained:
-    """`yes` where the record of training or the model card names such a rule.
+    """`yes` where a table of the model card counts the pairs of such a rule.
 
-    A folder that names none says nothing: a file of made pairs may hold them all the same.
+    A card without one says nothing: a file of made pairs may hold them all the same.
     """
-    return "yes" if any(RULE in _text(folder / name) for name in RECORDS) else "unknown"
+    return "yes" if RULE.search(_text(folder / CARD)) else "unknown"
 
 
 def _text(path: Path) -> str:

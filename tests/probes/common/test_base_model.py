@@ -9,7 +9,7 @@ import torch
 
 from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import CheckpointError
-from qt_bert.probes.common.base_model import open_base, random_like
+from qt_bert.probes.common.base_model import open_base, open_second, random_like
 from qt_bert.probes.common.streams import stream
 from qt_bert.scoring.bulk import Scorer
 
@@ -80,3 +80,15 @@ def test_random_weights_come_from_the_seed_alone(checkpoint_of, family):
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2]) and not torch.equal(weights[0], weights[3])
     assert not first.model.training
+    assert first.sha256 == again.sha256
+    assert len({first.sha256, other.sha256, like.sha256}) == 3
+    assert (first.layers, first.dtype, first.folder) == (like.layers, like.dtype, like.folder)
+
+
+def test_a_second_model_is_another_of_the_same_shape(checkpoint_of):
+    like = open_checkpoint(checkpoint_of())
+    assert open_second(checkpoint_of(seed=1), like).sha256 != like.sha256
+    with pytest.raises(CheckpointError, match="its weights are those of"):
+        open_second(checkpoint_of(), like)
+    with pytest.raises(CheckpointError, match="number of layers.*--second"):
+        open_second(checkpoint_of(layers=3), like)

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from qt_bert.encoder import open_checkpoint
-from qt_bert.probes.common.characters import QUERY, TITLE, characters_of, coverage, is_han
+from qt_bert.probes.common.characters import (
+    QUERY,
+    TITLE,
+    characters_of,
+    coverage,
+    is_han,
+    is_marker,
+)
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
@@ -32,6 +39,17 @@ def test_other_characters_count_on_request(checkpoint_of: Callable[..., Path]) -
     [encoded] = checkpoint.pair_tokenizer().encode([("狗", "a 猫 2")])
     found = characters_of(encoded, "狗", "a 猫 2", TITLE, han=False)
     assert [one.text for one in found] == ["a", "猫", "2"]
+
+
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
+def test_a_marker_spells_nothing(checkpoint_of: Callable[..., Path], family: str) -> None:
+    checkpoint = open_checkpoint(checkpoint_of(family))
+    [encoded] = checkpoint.pair_tokenizer().encode([("狗追猫", "a猫2狗")])
+    pieces = checkpoint.tokenizer.convert_ids_to_tokens(encoded.input_ids)
+    assert [is_marker(encoded, token) for token in range(len(encoded))] == [
+        piece == "▁" for piece in pieces
+    ]
+    assert ("▁" in pieces) == (family == "xlm-roberta")
 
 
 def test_han_characters() -> None:

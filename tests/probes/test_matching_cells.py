@@ -1,0 +1,139 @@
+"""Cells of term matching by hand: which token looks at which, replacements, slices, pairs drawn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qt_bert.encoder import open_checkpoint
+from qt_bert.pairs import Pair, segmenter
+from qt_bert.pairs.tokenise import EncodedPair
+from qt_bert.probes.common.characters import is_marker
+from qt_bert.probes.term_matching.cells import (
+    CHARACTERS,
+    DIAGONAL,
+    OTHER,
+    OWN,
+    PUNCTUATION,
+    QUERY_TO_TITLE,
+    STOP,
+    SYNONYMS,
+    TERMS,
+    TITLE_TO_QUERY,
+    Cells,
+    cells_of,
+    channel_of,
+)
+from qt_bert.probes.term_matching.changes import Figure
+from qt_bert.probes.term_matching.replacement import Replacements
+from qt_bert.probes.term_matching.slices import overlap, overlap_name
+from qt_bert.probes.term_matching.swept import balanced
+from qt_bert.probes.term_matching.synonyms import Aligned, alignments
+
+
+def pair_of(query: str, title: str, grade: int) -> Pair:
+    return Pair(query, title, (grade,), "", 0, str(grade), {})
+
+
+def encoded(folder: Path, query: str, title: str) -> EncodedPair:
+    return open_checkpoint(folder).pair_tokenizer(None).encode([(query, title)])[0]
+
+
+def of_channel(cells: Cells, kind: int, direction: int, part: int) -> set[tuple[int, int]]:
+    chosen = cells.channel == channel_of(kind, direction, part)
+    return set(zip(cells.row[chosen].tolist(), cells.column[chosen].tolist(), strict=True))
+
+
+def test_cells_of_characters(checkpoint_of: Callable[..., Path]) -> None:
+    # [CLS] 苹 果 的 [SEP] 果 的 苹 手 [SEP]: tokens 0 … 9
+    pair = "苹果的", "果的苹手"
+    cells = cells_of(encoded(checkpoint_of(), *pair), *pair, segmenter("jieba"), ())
+    assert of_channel(cells, CHARACTERS, QUERY_TO_TITLE, OWN) == {(1, 7), (2, 5)}
+    assert of_channel(cells, CHARACTERS, QUERY_TO_TITLE, OTHER) == {
+        *((1, at) for at in (5, 6, 8)),
+        *((2, at) for at in (6, 7, 8)),
+    }
+    assert of_channel(cells, CHARACTERS, TITLE_TO_QUERY, OWN) == {(5, 2), (7, 1)}
+    assert of_channel(cells, STOP, TITLE_TO_QUERY, OWN) == {(6, 3)}
+    # 果 stands first in the title, 苹 third: their own offsets in the query are 1 and 3.
+    assert of_channel(cells, DIAGONAL, TITLE_TO_QUERY, OWN) == {(5, 1), (7, 3)}
+    assert cells.rows[CHARACTERS].tolist() == [2, 2]
+    assert cells.counts[CHARACTERS].tolist() == [[2, 4], [2, 6]]
+
+
+def test_cells_of_words_synonyms_and_punctuation(checkpoint_of: Callable[..., Path]) -> None:
+    # [CLS] 手 机 , [SEP] 北 京 手 机 , [SEP]
+    pair = "手机,", "北京手机,"
+    aligned = Aligned(0, 2, 0, 2)
+    cells = cells_of(encoded(checkpoint_of(), *pair), *pair, segmenter("jieba"), [aligned])
+    assert of_channel(cells, TERMS, QUERY_TO_TITLE, OWN) == {(1, 7), (1, 8), (2, 7), (2, 8)}
+    assert of_channel(cells, TERMS, QUERY_TO_TITLE, OTHER) == {
+        (row, at) for row in (1, 2) for at in (5, 6, 9)
+    }
+    assert of_channel(cells, SYNONYMS, TITLE_TO_QUERY, OWN) == {(5, 1), (5, 2), (6, 1), (6, 2)}
+    assert of_channel(cells, PUNCTUATION, QUERY_TO_TITLE, OWN) == {(3, 9)}
+
+
+def test_a_pair_without_a_shared_character_has_no_cells(checkpoint_of: Callable[..., Path]) -> None:
+    pair = "手机", "北京"
+    cells = cells_of(encoded(checkpoint_of(), *pair), *pair, segmenter("jieba"), ())
+    assert len(cells.channel) == 0
+    assert not cells.speak_of(CHARACTERS, TERMS, SYNONYMS)
+
+
+def test_shipped_alignments_are_found_by_text() -> None:
+    found = alignments()["跑步膝盖疼", "一跑起来膝关节就痛，是怎么搞的？"]
+    assert found == (Aligned(2, 4, 4, 7), Aligned(4, 5, 8, 9))
+
+
+def test_replacements_are_as_long_and_share_nothing(checkpoint_of: Callable[..., Path]) -> None:
+    tokenizer = open_checkpoint(checkpoint_of()).pair_tokenizer(None)
+    pool = Replacements(tokenizer, ["北京", "上海", "手机", "苹果", "红烧肉", "手机"])
+    assert sorted(pool.draw("北京的手", 2, 9, (0, 0))) == ["上海", "苹果"]
+    assert len(pool.draw("北京的手", 2, 1, (0, 0))) == 1
+    assert pool.draw("北京的手", 4, 3, (0, 0)) == []
+
+
+def test_word_marks_stand_for_no_character(checkpoint_of: Callable[..., Path]) -> None:
+    # <s> ▁ 手 机 </s> </s> ▁ 北 京 手 机 </s>: the marks are tokens 1 and 6
+    pair = "手机", "北京手机"
+    one = encoded(checkpoint_of("xlm-roberta"), *pair)
+    assert [at for at in range(len(one)) if is_marker(one, at)] == [1, 6]
+    cells = cells_of(one, *pair, segmenter("jieba"), [Aligned(0, 2, 2, 4)])
+    assert not {1, 6} & {*cells.row.tolist(), *cells.column.tolist()}
+    assert of_channel(cells, TERMS, TITLE_TO_QUERY, OWN) == {(9, 2), (9, 3), (10, 2), (10, 3)}
+    assert of_channel(cells, TERMS, QUERY_TO_TITLE, OTHER) == {(2, 7), (2, 8), (3, 7), (3, 8)}
+    assert of_channel(cells, SYNONYMS, QUERY_TO_TITLE, OWN) == {(2, 9), (2, 10), (3, 9), (3, 10)}
+    # 手 is the third character of the title; the query has no third.
+    assert of_channel(cells, DIAGONAL, TITLE_TO_QUERY, OWN) == set()
+    assert of_channel(cells, DIAGONAL, QUERY_TO_TITLE, OWN) == {(2, 7), (3, 8)}
+
+
+def test_overlap_counts_content_characters() -> None:
+    assert overlap("苹果的价", "苹果") == pytest.approx(2 / 3)
+    assert overlap("的", "的") is None
+    assert overlap_name(pair_of("苹果价", "苹果", 1)) == "high"
+    assert overlap_name(pair_of("苹果价", "苹", 1)) == "mid"
+    assert overlap_name(pair_of("苹果价", "手", 1)) == "low"
+    assert overlap_name(pair_of("的", "手", 1)) is None
+
+
+def test_drawn_pairs_are_of_many_queries_and_of_each_label_alike() -> None:
+    pairs = [pair_of(f"问{n}", f"题{n} {grade}", grade) for n in range(30) for grade in (1, 2, 3)]
+    pairs += [pair_of("问30", "题", 4)]
+    drawn = balanced(pairs, 16, 0)
+    assert len({one.query for one in drawn}) == len(drawn) == 16
+    assert Counter(one.grades for one in drawn) == {(1,): 5, (2,): 5, (3,): 5, (4,): 1}
+    assert balanced(pairs, 16, 0) == drawn != balanced(pairs, 16, 1)
+    assert len({one.query for one in balanced(pairs, 40, 0)}) == 31
+    assert len(balanced(pairs, 999, 0)) == len(pairs)
+
+
+def test_quotients_have_no_value_over_nothing() -> None:
+    found = Figure(-10.0, np.array([-5.0, 1.0])).over(Figure(20.0, np.array([10.0, 0.0])))
+    assert found.value == -0.5
+    assert found.samples[0] == -0.5 and np.isnan(found.samples[1])

@@ -1,0 +1,220 @@
+"""Scores of term matching: sums by hand, planted heads, directions, random models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from qt_bert.ablation.reduction import View
+from qt_bert.encoder import open_checkpoint
+from qt_bert.encoder.batches import to_batch
+from qt_bert.encoder.heads import Head
+from qt_bert.pairs import Pair, segmenter
+from qt_bert.pairs.tokenise import EncodedPair
+from qt_bert.probes.term_matching.attention import SINK_FREE, CellSums, sink_free
+from qt_bert.probes.term_matching.cells import (
+    CHARACTERS,
+    KINDS,
+    OTHER,
+    OWN,
+    QUERY_TO_TITLE,
+    cells_of,
+    channel_of,
+)
+from qt_bert.probes.term_matching.head_scores import Scores, along
+from qt_bert.probes.term_matching.scores import score_heads
+from qt_bert.probes.term_matching.sums import Sample, Sums
+from qt_bert.scoring.bulk import Scorer
+from tests.probes.planted_matching import MATCHING, OFFSET, pairs_of, plant_matching
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return plant_matching(tmp_path_factory.mktemp("planted") / "model")
+
+
+def pair_of(query: str, title: str, grade: int) -> Pair:
+    return Pair(query, title, (grade,), "", 0, str(grade), {})
+
+
+def encoded(folder: Path, query: str, title: str) -> EncodedPair:
+    return open_checkpoint(folder).pair_tokenizer(None).encode([(query, title)])[0]
+
+
+def attention_of(pair: EncodedPair, heads: int = 2) -> tuple[torch.Tensor, View]:
+    torch.manual_seed(0)
+    values = torch.softmax(torch.randn(1, heads, len(pair), len(pair)), -1)
+    return values, View(values, to_batch(np.array([0]), [pair], pad=0), 0)
+
+
+def test_sums_over_cells_by_hand(checkpoint_of: Callable[..., Path]) -> None:
+    pair = "苹果的", "果的苹手"
+    one = encoded(checkpoint_of(), *pair)
+    values, view = attention_of(one)
+    sums = CellSums([cells_of(one, *pair, segmenter("jieba"), ())])(view)
+    assert sums.shape == (1, 2, len(KINDS) * 4 + 4)
+    own = sums[0, 1, channel_of(CHARACTERS, QUERY_TO_TITLE, OWN)]
+    other = sums[0, 1, channel_of(CHARACTERS, QUERY_TO_TITLE, OTHER)]
+    row, last = values[0, 1, 1], values[0, 1, 2]
+    assert own == pytest.approx(float(row[7] + last[5]), rel=1e-5)
+    assert other == pytest.approx(float(row[[5, 6, 8]].sum() + last[[6, 7, 8]].sum()), rel=1e-5)
+
+
+def test_weight_added_to_separators_changes_nothing_between_the_texts(
+    checkpoint_of: Callable[..., Path],
+) -> None:
+    pair = "苹果的", "果的苹手"
+    one = encoded(checkpoint_of(), *pair)
+    values, view = attention_of(one)
+    taken = torch.rand(1, 2, len(one), 1) * 0.9  # a share of every row goes to the last separator
+    sunk = values * (1 - taken)
+    sunk[..., -1] += taken[..., 0]
+    compute = CellSums([cells_of(one, *pair, segmenter("jieba"), ())])
+    before, after = compute(view)[0], compute(View(sunk, view.batch, 0))[0]
+    torch.testing.assert_close(before[:, -4:], after[:, -4:])
+    assert not torch.allclose(before[:, SINK_FREE], after[:, SINK_FREE], rtol=0.01)
+
+
+def test_attention_between_the_texts_alone_sums_to_one() -> None:
+    texts = torch.tensor([[False, True, True, False, True]])
+    found = sink_free(torch.full((1, 1, 5, 5), 0.2), texts)
+    assert found[0, 0, 1].tolist() == pytest.approx([0, 0, 0.5, 0, 0.5])
+
+
+def test_the_planted_head_is_the_only_one_named(planted: Path) -> None:
+    pairs = [pair_of(q, t, g) for q, t, g in pairs_of(30)]
+    found = score_heads(
+        Scorer(open_checkpoint(planted)), pairs, segmenter("jieba"), [p.query for p in pairs]
+    )
+    assert found.named() == [MATCHING]
+    assert found.best(1) == [MATCHING]
+    assert found.score[MATCHING] > 20
+    # The offset's head finds every character, and the replaced one just as well.
+    assert found.matched()[(*OFFSET, QUERY_TO_TITLE)] > 20
+    assert found.score[OFFSET] == pytest.approx(1, abs=0.05)
+    assert found.score[0, 0] == pytest.approx(1, abs=0.05)
+    back = found.comes_back([MATCHING], resamples=20, seed=0)
+    assert back is not None and (back.share, back.chance) == (1, 1 / 8)
+    assert found.sample.used == 30 and found.sample.coverage == 1
+
+
+def test_scores_are_the_ratio_of_ratios(checkpoint_of: Callable[..., Path]) -> None:
+    """The whole score of one pair from the Hugging Face model's own attention."""
+    from transformers import AutoModel
+
+    folder = checkpoint_of()
+    scorer = Scorer(open_checkpoint(folder))
+    found = score_heads(scorer, [pair_of("苹果的", "果的苹手", 5)], segmenter("jieba"), ["北京到"])
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+
+    def m(query: str) -> float:
+        one = scorer.tokenizer.encode([(query, "果的苹手")])[0]
+        with torch.no_grad():
+            maps = model(
+                input_ids=torch.tensor([one.input_ids]),
+                token_type_ids=torch.tensor([one.token_type_ids]),
+                output_attentions=True,
+            ).attentions
+        a = maps[1][0, 0]
+        own = (a[1, 7] + a[2, 5]) / 2
+        other = (a[1, [5, 6, 8]].sum() + a[2, [6, 7, 8]].sum()) / 6
+        return float(own / other)
+
+    ratio = found.ratio()[1, 0, QUERY_TO_TITLE]
+    assert ratio == pytest.approx(m("苹果的") / m("北京到"), rel=1e-3)
+    excess = found.excess()[0, 1, 0, QUERY_TO_TITLE]
+    assert excess == pytest.approx(np.log(ratio), rel=1e-6)
+
+
+def test_nothing_to_match_scores_nothing(checkpoint_of: Callable[..., Path]) -> None:
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    found = score_heads(scorer, [pair_of("手机", "北京", 1)], segmenter("jieba"), ["手机"])
+    assert np.isnan(found.score).all() and found.best(3) == [] and found.named() == []
+    assert found.sample.nothing_shared == 1
+    alone = score_heads(scorer, [pair_of("手机", "手机多少钱", 5)], segmenter("jieba"), ["手机"])
+    assert alone.best(3) == [] and alone.sample.no_replacement == 1
+
+
+def scores_of(original: np.ndarray, replaced: np.ndarray, counts: np.ndarray) -> Scores:
+    """Scores of one layer, the same for all kinds, of as many queries as `counts` has.
+
+    Each query has one row in each direction, the same attention [heads, directions, 2] in it, and
+    `counts` [queries, directions, 2] of cells.
+    """
+    queries, kinds = len(counts), len(KINDS) + 1
+    own, unrelated = (
+        np.broadcast_to(one, (queries, kinds, 1, *one.shape)) for one in (original, replaced)
+    )
+    cells = np.repeat(counts[:, None], kinds, axis=1)
+    sums = Sums(own, unrelated, cells, np.ones((queries, kinds, 2)))
+    return Scores(sums, Sample(queries, queries, queries, 0, 0, 1.0, 1.0))
+
+
+def test_the_direction_is_one_that_gets_enough_weight() -> None:
+    light = [0.004, 0.0004]
+    original = np.array([[[0.3, 0.1], light], [light, [0.004, 0.001]]])
+    replaced = np.array([[[0.2, 0.2], [0.002, 0.002]], [[0.002, 0.002], [0.002, 0.002]]])
+    found = scores_of(original, replaced, np.ones((12, 2, 2)))
+    # Head 0 is better in the second direction, but gives it 0.4 % of its weight; head 1 gives
+    # little in both, so that the better one counts.
+    assert found.ratio()[0, 0].tolist() == pytest.approx([3, 10], rel=0.01)
+    assert found.direction.tolist() == [[0, 0]]
+    assert found.score[0].tolist() == pytest.approx([3, 10], rel=0.01)
+    assert along(found.direction, found.weight)[0].tolist() == pytest.approx([0.4, 0.0044])
+    assert found.best(2) == [Head(0, 0), Head(0, 1)]
+    first = found.comes_back(found.best(1), resamples=20, seed=0)
+    assert first is not None and (first.share, first.chance) == (1, 1)
+    both = found.comes_back(found.best(2), resamples=20, seed=0)
+    assert both is not None and (both.share, both.chance) == (1, 1)
+
+
+def test_a_ratio_of_few_queries_is_not_shown() -> None:
+    attention, counts = np.full((1, 2, 2), 0.1), np.ones((10, 2, 2))
+    counts[0, 1] = [1, 0]  # there is no other character in one of the titles
+    found = scores_of(attention, attention, counts)
+    assert found.queries().tolist() == [10, 9]
+    assert found.ratio()[0, 0].tolist() == pytest.approx([1, 1])
+    assert found.firm_ratio()[0, 0].tolist() == pytest.approx([1, np.nan], nan_ok=True)
+
+
+def test_without_resamples_there_are_none(planted: Path) -> None:
+    pairs = [pair_of(q, t, g) for q, t, g in pairs_of(5)]
+    found = score_heads(
+        Scorer(open_checkpoint(planted)), pairs, segmenter("jieba"), [p.query for p in pairs]
+    )
+    assert found.resampled(0, 0).shape == (0, 2, 4, 2)
+    assert found.resampled(7, 0).shape == (7, 2, 4, 2)
+
+
+@pytest.mark.slow
+def test_random_models_have_no_matching_heads(tmp_path: Path) -> None:
+    """Of 20 models initialised as for pretraining, at most two have a head named."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    from tests.conftest import wordpiece
+
+    pairs = [pair_of(q, t, g) for q, t, g in pairs_of(30)]
+    named = 0
+    for seed in range(20):
+        folder = tmp_path / str(seed)
+        wordpiece(folder)
+        size = len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
+        torch.manual_seed(seed)
+        config = BertConfig(
+            vocab_size=size,
+            hidden_size=64,
+            num_hidden_layers=4,
+            num_attention_heads=4,
+            intermediate_size=256,
+            num_labels=5,
+        )
+        BertForSequenceClassification(config).save_pretrained(folder)
+        found = score_heads(
+            Scorer(open_checkpoint(folder)), pairs, segmenter("jieba"), [p.query for p in pairs]
+        )
+        named += bool(found.named())
+    assert named <= 2
