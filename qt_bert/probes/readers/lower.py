@@ -9,7 +9,7 @@ from qt_bert.pairs import Pair
 from qt_bert.probes.common.importance import importance_on
 from qt_bert.probes.common.naming import ranked
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.term_matching.scores import matching_heads
+from qt_bert.probes.term_matching.scores import chosen_heads
 from qt_bert.progress import Progress
 from qt_bert.scoring.bulk import Scorer
 
@@ -19,8 +19,8 @@ MATCHING = 5
 
 def matching_below(context: ProbeContext, shape: Shape, layer: int) -> list[Head]:
     """The five heads below `layer` that match terms best on discovery; fewer where there are fewer."""
-    every = matching_heads(context, len(shape.all_heads))
-    return [head for head in every if head.layer < layer][:MATCHING]
+    below = [head for head in shape.all_heads if head.layer < layer]
+    return chosen_heads(context, MATCHING, below)
 
 
 def important_below(

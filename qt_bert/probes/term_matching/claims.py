@@ -88,7 +88,7 @@ def _left_out(
             f"Without the {k} matching heads {what.en} falls further than without as many other "
             "heads of the same layers",
         ),
-        Source(article=ARTICLE, section="2.4", value="−50 %"),
+        Source(article=ARTICLE, section="2.4", value=Text("−50 %（相对）", "−50 % (relative)")),
         loss.value,
         loss.samples,
         p=p,

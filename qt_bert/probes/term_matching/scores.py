@@ -89,11 +89,6 @@ def chosen_heads(
     return scores.best(min(k, max(1, size // 4)), pool)
 
 
-def matching_heads(context: ProbeContext, k: int) -> list[Head]:
-    """The k best matching heads by score on discovery, best first; fewer where there are fewer."""
-    return discovery_scores(context).best(k)
-
-
 _kept: dict[tuple[str, ...], Scores] = {}
 
 
