@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import torch
@@ -72,6 +72,17 @@ class ProjectionEdit(Protocol):
 
     def projections(self, site: Site) -> Projections:
         """The projections to go on with; the site's own must not be written to."""
+
+
+@dataclass(frozen=True)
+class MeanContexts:
+    """A vector for each head: its context averaged over the real tokens of a reference set.
+
+    `vectors` [layers, heads, width], float32; two are equal where their `sha256` is.
+    """
+
+    sha256: str
+    vectors: torch.Tensor = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)

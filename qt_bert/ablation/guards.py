@@ -140,7 +140,7 @@ def _hooked(
     plain = PlainModel(checkpoint.model, checkpoint.family)
     return np.stack(
         [
-            np.concatenate([plain.logits(batch, variant).cpu().numpy() for batch in batches])
+            np.concatenate([plain.logits(batch, variant.parts).cpu().numpy() for batch in batches])
             for variant in variants
         ]
     )
@@ -149,7 +149,7 @@ def _hooked(
 def _rounding(checkpoint: Checkpoint, batches: Sequence[Batch], logits: np.ndarray) -> float:
     """How far float32 rounding alone moves the plain model's logits."""
     double = PlainModel(copy.deepcopy(checkpoint.model).double(), checkpoint.family)
-    exact = np.concatenate([double.logits(batch, NONE).cpu().numpy() for batch in batches])
+    exact = np.concatenate([double.logits(batch).cpu().numpy() for batch in batches])
     return distance(logits.astype(np.float64), exact)
 
 

@@ -8,34 +8,21 @@ tokens weighs 1/L.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 
-from qt_bert.ablation.change import Change, Site
+from qt_bert.ablation.change import Change, MeanContexts, Site
+from qt_bert.ablation.reference import PlainModel, Seen
+from qt_bert.ablation.variant import Part
 from qt_bert.encoder.batches import CLS
 from qt_bert.encoder.heads import Head, by_layer
 from qt_bert.errors import ArgumentError
 
-if TYPE_CHECKING:
-    from qt_bert.ablation.reference import PlainModel, Seen
-    from qt_bert.ablation.variant import Part
-
 Mode = Literal["zero", "uniform", "mean"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-
-
-@dataclass(frozen=True)
-class MeanContexts:
-    """A vector for each head: its context averaged over the real tokens of a reference set.
-
-    `vectors` [layers, heads, width], float32; two are equal where their `sha256` is.
-    """
-
-    sha256: str
-    vectors: torch.Tensor = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)

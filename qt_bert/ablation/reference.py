@@ -7,18 +7,15 @@ contiguous slices under every attention kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
 from qt_bert.encoder.batches import Batch
 from qt_bert.encoder.families import Family
-
-if TYPE_CHECKING:
-    from qt_bert.ablation.variant import Variant
 
 
 @dataclass
@@ -43,6 +40,13 @@ Edit = Callable[[Seen], None]
 """Changes the contexts, or who may see whom, in place."""
 
 
+class Installed(Protocol):
+    """What can be done to the plain model: a part of a variant."""
+
+    def install(self, model: PlainModel) -> None:
+        """Do it, by `PlainModel.edit`."""
+
+
 class PlainModel:
     """A Hugging Face classifier that parts of variants install hooks on."""
 
@@ -53,10 +57,10 @@ class PlainModel:
         self._then: dict[int, list[Edit]] = {}
 
     @torch.no_grad()
-    def logits(self, batch: Batch, variant: Variant) -> torch.Tensor:
-        """Logits [B, labels] of one variant; no hook is left behind."""
+    def logits(self, batch: Batch, parts: Iterable[Installed] = ()) -> torch.Tensor:
+        """Logits [B, labels] with `parts` installed; no hook is left behind."""
         try:
-            for part in variant.parts:
+            for part in parts:
                 part.install(self)
             with self._hooked(batch):
                 return self.model(

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from qt_bert.ablation.change import Change
+from qt_bert.ablation.change import Change, MeanContexts
+from qt_bert.ablation.reference import PlainModel
 from qt_bert.encoder.heads import Head
 from qt_bert.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from qt_bert.ablation.masks import MeanContexts
-    from qt_bert.ablation.reference import PlainModel
 
 
 class Part(Protocol):

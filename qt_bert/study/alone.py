@@ -9,12 +9,12 @@ from qt_bert.files import read_json, write_json
 from qt_bert.probes.probe import Probe, run_probe
 from qt_bert.results import ProbeResult
 from qt_bert.sources import installed_versions, source_hash
+from qt_bert.study.context import StudyContext
 from qt_bert.study.keys import stage_key
 from qt_bert.study.probe_files import ProbeFiles
 from qt_bert.study.probe_stage import probe_context, probe_stage, sweeps_of
 from qt_bert.study.record import RunInputs, RunRecord
 from qt_bert.study.run_folder import RunFolder, remove_tree
-from qt_bert.study.study import StudyContext
 
 
 def run_alone(

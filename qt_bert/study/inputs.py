@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from qt_bert.files import sha256_file
 from qt_bert.pairs.options import ReaderOptions
 from qt_bert.results.probe import ModelRef, PairsRef
+from qt_bert.study.context import StudyContext
 from qt_bert.study.record import RunInputs
-from qt_bert.study.study import StudyContext
 
 if TYPE_CHECKING:
     from qt_bert.scoring.bulk import Scorer

@@ -7,10 +7,10 @@ from functools import partial
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.probe import Probe, run_probe
 from qt_bert.probes.split import PairFiles
+from qt_bert.study.context import StudyContext
 from qt_bert.study.inputs import reader_options, scorer_of
 from qt_bert.study.record import RunInputs
 from qt_bert.study.stage import Stage, always
-from qt_bert.study.study import StudyContext
 
 _AFTER_EVALUATION = 100
 _ARGUMENTS = (

@@ -1,20 +1,16 @@
 """Stages of a run and their registry.
 
-A new stage is one file that ends in `STAGES.add(Stage(...))`, imported where the study is put
-together.
+A new stage is one file of `stages/` that ends in `STAGES.add(Stage(...))`; it is found by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from qt_bert.errors import ArgumentError
+from qt_bert.study.context import StudyContext
 from qt_bert.study.record import RunInputs
-
-if TYPE_CHECKING:
-    from qt_bert.study.study import StudyContext
 
 
 def always(inputs: RunInputs) -> bool:

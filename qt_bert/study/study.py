@@ -3,45 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable
 
 from qt_bert.errors import ArgumentError
 from qt_bert.progress import Progress, silent
+from qt_bert.study.context import StudyContext
 from qt_bert.study.keys import stage_key
-from qt_bert.study.probe_files import ProbeFiles
 from qt_bert.study.run_folder import RunFolder
 from qt_bert.study.stage import Stage
-
-T = TypeVar("T")
-
-
-@dataclass(kw_only=True)
-class StudyContext:
-    """What a stage gets: the run folder with its inputs, where model and pairs lie, and notes.
-
-    `files` are what probes read besides.
-    A stage puts the figures of its guards into `guards`; they end in `run.json`.
-    """
-
-    folder: RunFolder
-    model: Path
-    pairs: Path
-    files: ProbeFiles = ProbeFiles()
-    guards: dict[str, Any] = field(default_factory=dict)
-    _shared: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
-
-    def argument(self, name: str) -> Any:
-        """The run's argument `name`; a stage asks only for those that it declares."""
-        return self.folder.record.inputs.arguments[name]
-
-    def shared(self, name: str, build: Callable[[], T]) -> T:
-        """What several stages use (the model, the pairs), built when it is first asked for."""
-        if name not in self._shared:
-            self._shared[name] = build()
-        return cast(T, self._shared[name])
 
 
 def run_study(

@@ -102,7 +102,7 @@ def plain(checkpoint, given: list[Batch], variants, n: int) -> np.ndarray:
     out = np.full((len(variants), n, checkpoint.model.config.num_labels), np.nan, np.float32)
     for batch in given:
         for i, variant in enumerate(variants):
-            out[i, batch.rows] = model.logits(batch, variant).numpy()
+            out[i, batch.rows] = model.logits(batch, variant.parts).numpy()
     return out
 
 

@@ -103,7 +103,7 @@ def test_logits_are_those_of_the_plain_model_with_hooks(scorer, pairs, tmp_path)
     plain = PlainModel(scorer.checkpoint.model, scorer.checkpoint.family)
     encoded = scorer.tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False)
     batch = to_batch(np.arange(len(pairs)), encoded, pad=scorer.pad)
-    expected = [plain.logits(batch, variant).numpy() for variant in [NONE, *variants()]]
+    expected = [plain.logits(batch, variant.parts).numpy() for variant in [NONE, *variants()]]
     np.testing.assert_allclose(found.logits, np.stack(expected), atol=1e-5)
 
 

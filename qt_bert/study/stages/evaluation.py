@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from qt_bert.files import write_json
+from qt_bert.study.context import StudyContext
 from qt_bert.study.stage import STAGES, Stage
-from qt_bert.study.study import StudyContext
 
 
 def run(context: StudyContext) -> None:
