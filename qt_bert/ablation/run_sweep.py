@@ -49,9 +49,10 @@ def run_sweep(
 
     The guards come first; a sweep that fails them leaves nothing. Finished batches are kept: after
     a kill, `resume` goes on behind the last one and ends in the same bytes as an undisturbed run,
-    and has nothing to do where the sweep is finished. `scorer.counts` says what was cut. `overwrite` replaces a sweep. `pairs_ref` says
+    and has nothing to do where the sweep is finished. `overwrite` replaces a sweep. `pairs_ref` says
     where the pairs come from; `arguments`, kept in `run.json`, how they and the variants were
-    chosen. `tokens` is the budget of the loop, `label` the name in progress lines.
+    chosen. `tokens` is the budget of the loop, `label` the name in progress lines. Afterwards
+    `scorer.counts` says what was cut.
 
     Raises ArgumentError for no pairs, two variants of one name, or labels that do not fit the
     model; RunFolderError where the flags do not fit what lies in `folder`, or the sweep there was

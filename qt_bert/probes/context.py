@@ -31,9 +31,8 @@ class ProbeContext:
     `open_model` opens the checkpoint; `read_pairs`, by default, reads `files`. `base` is the model
     before fine-tuning, for probes that need it. `second` (a model tuned from it with another seed),
     `gold` (a segmented file) and `reference` (pairs for mean contexts) are there where the user
-    gave them. `work` is a folder of the probe's own for
-    sweeps that resume: what lies in it was begun with the same inputs. A probe puts the figures of
-    its guards into `guards`.
+    gave them. `work` is a folder of the probe's own for sweeps that resume: what lies in it was
+    begun with the same inputs. A probe puts the figures of its guards into `guards`.
     """
 
     label: str
