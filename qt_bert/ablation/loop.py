@@ -32,10 +32,11 @@ from qt_bert.progress import Progress, silent
 STACK_TOKENS = 2048
 """Tokens computed at once, over all variants of a stack."""
 
-BATCH_TOKENS = {True: 256, False: 1024}
-"""Tokens of a batch of pairs, by whether many variants ride on it.
+PLAIN_BATCH_TOKENS = 1024
+SWEPT_BATCH_TOKENS = 256
+"""Tokens of a batch of pairs, without and with many variants.
 
-Small batches leave room for several variants in a stack, whose layers above then share products.
+Small batches leave room for several variants in a stack, whose layers then share products.
 """
 
 PLAIN = Change()
@@ -82,7 +83,7 @@ def sweep(
 
 def batch_tokens(variants: int = 1) -> int:
     """Tokens that a batch of pairs is best made of, for so many variants."""
-    return BATCH_TOKENS[variants > 2]
+    return SWEPT_BATCH_TOKENS if variants > 2 else PLAIN_BATCH_TOKENS
 
 
 def masked_forward(encoder: Encoder, *parts: Part) -> Callable[[Batch], torch.Tensor]:
