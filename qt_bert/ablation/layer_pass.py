@@ -37,7 +37,7 @@ class LayerPass:
 
     What branches share (projections, attention, contexts, their sum through W_O) is computed for
     all states at once, when it is first asked for; `every_row` asks for attention and contexts of
-    all rows. Where `hidden` has the first token's row alone, every branch leaves all heads out.
+    all rows, `keeps_attention` for maps that a reduction will see. Where `hidden` has the first token's row alone, every branch leaves all heads out.
     """
 
     def __init__(
@@ -50,10 +50,12 @@ class LayerPass:
         branches: Sequence[Branch],
         *,
         every_row: bool,
+        keeps_attention: bool,
     ) -> None:
         self.number, self.layer, self.batch, self.bias = number, layer, batch, bias
         self.hidden = hidden
         self.branches = branches
+        self.keeps_attention = keeps_attention
         self.rows = hidden.shape[2] if every_row or any(b.full for b in branches) else 1
         self._own: dict[int, _Own] = {}
         self._seen: dict[tuple[str, int], torch.Tensor] = {}
@@ -129,6 +131,8 @@ class LayerPass:
     def contexts(self) -> torch.Tensor:
         """The heads' contexts [states, B, heads, rows, width], edited where a branch is alone."""
         contexts = self.attended[1]
+        if not self.keeps_attention:
+            del self.attended  # maps of all layers below would add up on the way to the last
         for branch in self.branches:
             edit = branch.change.contexts
             if branch.alone and branch.change.shares_contexts and edit is not None:

@@ -179,6 +179,9 @@ class _Pass:
             hidden,
             branches,
             every_row=number in self.plan.every_row,
+            keeps_attention=any(
+                one.of == "attention" for one, _ in self.plan.reductions.get(number, ())
+            ),
         )
         for chunk in self._chunks(number, branches, hidden.shape[2]):
             output = layer.finish(chunk)
