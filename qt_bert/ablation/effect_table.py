@@ -116,7 +116,7 @@ def _rows_of(effects: Effects, variant: int, name: str, tests: Tests) -> list[Ef
     samples = effects.resampled_by(variant, effects.metrics)
     for metric, resampled in zip(effects.metrics, samples, strict=True):
         base, value = effects.base(metric), effects.value(variant, metric)
-        change = effects.change(variant, metric)
+        change = None if value is None or base is None else value - base
         interval = None if change is None else effects.interval(resampled)
         p, q = tests.get((variant, metric), (None, None))
         rows.append(

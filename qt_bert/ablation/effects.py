@@ -75,6 +75,7 @@ class Effects:
         self._unmasked = self._reader.read(logits[0])
         # The unmasked pass and the variant whose metrics a caller is going through.
         self._outputs = lru_cache(maxsize=2)(self._read)
+        self._bases: dict[str, float | None] = {}
         self._base_samples: dict[str, FloatArray] = {}
         self._kept_weights: list[FloatArray] | None = None
 
@@ -107,7 +108,9 @@ class Effects:
 
     def base(self, metric: str) -> float | None:
         """The metric of the unmasked pass; None where it is not defined."""
-        return self.value(0, metric)
+        if metric not in self._bases:
+            self._bases[metric] = self.value(0, metric)
+        return self._bases[metric]
 
     def value(self, variant: int, metric: str) -> float | None:
         """The metric of a variant, by its row in `logits`; None where it is not defined."""
@@ -130,12 +133,16 @@ class Effects:
 
     def resampled_by(self, variant: int, metrics: Sequence[str]) -> FloatArray:
         """`resampled` for several metrics in one pass over the resamples [metrics, R]."""
+        masked = resample(self._estimators(variant, metrics), iter(self._weights()))
+        return masked - self.resampled_base(metrics)
+
+    def resampled_base(self, metrics: Sequence[str]) -> FloatArray:
+        """The metrics of the unmasked pass under the same resamples [metrics, R]."""
         missing = [name for name in metrics if name not in self._base_samples]
         if missing:
             plain = resample(self._estimators(0, missing), iter(self._weights()))
             self._base_samples.update(zip(missing, plain, strict=True))
-        masked = resample(self._estimators(variant, metrics), iter(self._weights()))
-        return masked - np.stack([self._base_samples[name] for name in metrics])
+        return np.stack([self._base_samples[name] for name in metrics])
 
     def interval(self, samples: FloatArray) -> tuple[float, float] | None:
         """The central 95 % of resampled changes [R].

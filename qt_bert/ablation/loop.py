@@ -107,6 +107,7 @@ class _Plan:
     reductions: dict[int, list[tuple[Reduction, int]]]  # layer → (reduction, its place in `layers`)
     full_output: int  # the highest layer whose output a reduction wants in full, −1 for none
     every_row: set[int]  # layers in which a reduction wants attention or contexts of all rows
+    attention: set[int]  # layers in which a reduction wants attention
 
     @classmethod
     def of(
@@ -127,8 +128,9 @@ class _Plan:
         full = [n - 1 for n, one in pairs if one.of != "hidden"]
         full += [n for n, one in pairs if one.of == "hidden" and not one.first_row]
         every_row = {n for n, one in pairs if one.of != "hidden" and not one.first_row}
+        attention = {n for n, one in pairs if one.of == "attention"}
         horizons = [max(one, default=-1) for one in mixing]
-        return cls(encoder, changes, horizons, wanted, max(full, default=-1), every_row)
+        return cls(encoder, changes, horizons, wanted, max(full, default=-1), every_row, attention)
 
     def goes_on_in_full(self, layer: int, variants: Sequence[int]) -> bool:
         """Whether all rows of this layer's output are needed for one of the variants."""
@@ -179,9 +181,7 @@ class _Pass:
             hidden,
             branches,
             every_row=number in self.plan.every_row,
-            keeps_attention=any(
-                one.of == "attention" for one, _ in self.plan.reductions.get(number, ())
-            ),
+            keeps_attention=number in self.plan.attention,
         )
         for chunk in self._chunks(number, branches, hidden.shape[2]):
             output = layer.finish(chunk)

@@ -72,6 +72,11 @@ def by_layer(heads: Iterable[Head]) -> dict[int, tuple[int, ...]]:
     return {layer: tuple(numbers) for layer, numbers in layers.items()}
 
 
+def names_of(heads: Iterable[Head]) -> tuple[str, ...]:
+    """`L2H1`, `L3H7`, in the order given."""
+    return tuple(map(str, heads))
+
+
 def spell(heads: Iterable[Head]) -> str:
     """`L2H1 L3H7`, sorted."""
     return " ".join(map(str, sorted(heads)))

@@ -27,6 +27,7 @@ from tests.probes.planted_boundary import (
     words_of,
     write_pairs,
 )
+from tests.probes.planted_shift import untrained
 
 
 @pytest.fixture
@@ -204,24 +205,8 @@ def test_texts_without_chinese_say_so(run: Run, checkpoint_of, tmp_path: Path):
 
 @pytest.mark.slow
 def test_random_models_have_no_boundary_heads(tmp_path: Path, run: Run, checkpoint_of, made_pairs):
-    import torch
-    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
-
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint_of())
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        intermediate_size=128,
-        max_position_embeddings=64,
-        num_labels=5,
-    )
     naming = 0
     for seed in range(20):
-        torch.manual_seed(seed)
-        folder = tmp_path / f"random{seed}"
-        BertForSequenceClassification(config).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+        folder = untrained(checkpoint_of(), tmp_path / f"random{seed}", seed)
         naming += bool(run(folder, made_pairs, cut=None).sets["boundary"])
     assert naming <= 2

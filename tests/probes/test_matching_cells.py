@@ -13,6 +13,7 @@ from qt_bert.encoder import open_checkpoint
 from qt_bert.pairs import Pair, segmenter
 from qt_bert.pairs.tokenise import EncodedPair
 from qt_bert.probes.common.characters import is_marker
+from qt_bert.probes.common.draws import Estimate
 from qt_bert.probes.term_matching.cells import (
     CHARACTERS,
     DIAGONAL,
@@ -28,7 +29,6 @@ from qt_bert.probes.term_matching.cells import (
     cells_of,
     channel_of,
 )
-from qt_bert.probes.term_matching.changes import Figure
 from qt_bert.probes.term_matching.replacement import Replacements
 from qt_bert.probes.term_matching.slices import overlap, overlap_name
 from qt_bert.probes.term_matching.swept import balanced
@@ -134,6 +134,6 @@ def test_drawn_pairs_are_of_many_queries_and_of_each_label_alike() -> None:
 
 
 def test_quotients_have_no_value_over_nothing() -> None:
-    found = Figure(-10.0, np.array([-5.0, 1.0])).over(Figure(20.0, np.array([10.0, 0.0])))
+    found = Estimate(-10.0, np.array([-5.0, 1.0])).over(Estimate(20.0, np.array([10.0, 0.0])))
     assert found.value == -0.5
     assert found.samples[0] == -0.5 and np.isnan(found.samples[1])

@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 
 import numpy as np
 
 from qt_bert.evaluation.arrays import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A value and its resampled values [R]; NaN where the metric is not defined."""
+
+    value: float
+    samples: FloatArray
+
+    def less(self, other: Estimate) -> Estimate:
+        """The difference, resample by resample."""
+        return Estimate(self.value - other.value, self.samples - other.samples)
+
+    def over(self, other: Estimate) -> Estimate:
+        """The quotient; NaN where the divisor is not above 0."""
+        below = np.array([other.value, *other.samples])
+        above = np.array([self.value, *self.samples])
+        found = np.divide(above, below, out=np.full(below.shape, np.nan), where=below > 0)
+        return Estimate(float(found[0]), found[1:])
+
+    def times(self, factor: float) -> Estimate:
+        """The same in another unit."""
+        return Estimate(self.value * factor, self.samples * factor)
 
 
 def mean_over(stacked: FloatArray, seed: int, name: str) -> FloatArray:

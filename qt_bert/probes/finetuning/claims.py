@@ -149,21 +149,15 @@ def _last_layers(study: Study, context: ProbeContext) -> Iterator[Finding]:
         return
     cosine = study.validation.alike("cosine")
     last, rest = cosine[:, -LAST_LAYERS:], cosine[:, :-LAST_LAYERS]
-    gap = average(last.mean(axis=(1, 2)) - rest.mean(axis=(1, 2)), context.resamples, context.seed)
-    yield beyond(
+    yield _lower_cosine(
         "last_layers_cosine",
         Text(
             "最后两层的注意力图变化最大：余弦低于其余各层",
             "The maps of the last two layers change most: their cosine is below the others'",
         ),
         Source(article="dark_secrets_of_bert", section="What happens in fine-tuning?", value="< 0"),
-        gap.value,
-        gap.samples,
-        p=gap.p_below,
-        n_queries=gap.n_queries,
-        side="below",
-        unit=Text("余弦", "cosine"),
-        primary=False,
+        last.mean(axis=(1, 2)) - rest.mean(axis=(1, 2)),
+        context,
     )
 
 
@@ -172,8 +166,7 @@ def _beyond_second_seed(study: Study, context: ProbeContext) -> Iterator[Finding
     if study.beside is None:
         return
     cosines = [one.alike("cosine").mean(axis=(1, 2)) for one in (study.validation, study.beside)]
-    gap = average(cosines[0] - cosines[1], context.resamples, context.seed)
-    yield beyond(
+    yield _lower_cosine(
         "cosine_below_second_seed",
         Text(
             "全部头平均，微调前后注意力图的余弦，低于同一基座换一个种子微调的两个模型之间的余弦",
@@ -181,10 +174,24 @@ def _beyond_second_seed(study: Study, context: ProbeContext) -> Iterator[Finding
             "two models tuned from the same base with different seeds",
         ),
         Source(article=_MATCHED.source.article, section=_MATCHED.source.section),
-        gap.value,
-        gap.samples,
-        p=gap.p_below,
-        n_queries=gap.n_queries,
+        cosines[0] - cosines[1],
+        context,
+    )
+
+
+def _lower_cosine(
+    id: str, claim: Text, source: Source, gap: FloatArray, context: ProbeContext
+) -> Finding:
+    """That one cosine lies below another, by their difference `gap` in each query."""
+    found = average(gap, context.resamples, context.seed)
+    return beyond(
+        id,
+        claim,
+        source,
+        found.value,
+        found.samples,
+        p=found.p_below,
+        n_queries=found.n_queries,
         side="below",
         unit=Text("余弦", "cosine"),
         primary=False,

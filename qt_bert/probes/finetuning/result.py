@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from qt_bert.encoder import Checkpoint
-from qt_bert.encoder.heads import Head
+from qt_bert.encoder.heads import Head, names_of
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.probes.common.averages import means
 from qt_bert.probes.common.maps import known
@@ -47,16 +47,12 @@ def result(study: Study, context: ProbeContext) -> ProbeResult:
         findings=tuple(found),
         heads=_heads(study),
         sets={
-            "matching_before": _names(study.on_base.heads),
-            "matching_after_biased": _names(study.on_model.heads),
-            "strengthened": _names(study.strengthened.heads()),
+            "matching_before": names_of(study.on_base.heads),
+            "matching_after_biased": names_of(study.on_model.heads),
+            "strengthened": names_of(study.strengthened.heads()),
         },
         figures=figures(study, context),
     )
-
-
-def _names(heads: Sequence[Head]) -> tuple[str, ...]:
-    return tuple(map(str, heads))
 
 
 def _heads(study: Study) -> tuple[HeadScores, ...]:

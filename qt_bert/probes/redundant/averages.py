@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.probes.claims import POINT
-from qt_bert.probes.common.draws import mean_over
+from qt_bert.probes.common.draws import Estimate, mean_over
 from qt_bert.probes.redundant.study import Sweep
-
-
-@dataclass(frozen=True, eq=False)
-class Average:
-    """A mean change in points, and its resampled values [R]."""
-
-    value: float
-    samples: FloatArray
-
-    def less(self, other: Average) -> Average:
-        """The difference, resample by resample."""
-        return Average(self.value - other.value, self.samples - other.samples)
 
 
 def steps_of(sweep: Sweep, family: str) -> dict[float, list[int]]:
@@ -32,7 +18,7 @@ def steps_of(sweep: Sweep, family: str) -> dict[float, list[int]]:
     return dict(sorted(found.items()))
 
 
-def mean_over_draws(sweep: Sweep, rows: Sequence[int], seed: int) -> Average:
+def mean_over_draws(sweep: Sweep, rows: Sequence[int], seed: int) -> Estimate:
     """The mean change over draws; each resample draws among the draws, too."""
     samples = mean_over(sweep.resampled(rows) / POINT, seed, sweep.name(rows[0]))
-    return Average(float(sweep.change(map(sweep.name, rows)).mean()) / POINT, samples)
+    return Estimate(float(sweep.change(map(sweep.name, rows)).mean()) / POINT, samples)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -89,7 +89,12 @@ class Sweep:
 
     def resampled(self, rows: Iterable[int]) -> FloatArray:
         """The metric's change in each resample of the queries [variants, R]."""
-        return np.stack([self.effects.resampled(row, self.metric) for row in rows])
+        return np.stack([self._resampled(row) for row in rows])
+
+    @cached_property
+    def _resampled(self) -> Callable[[int], FloatArray]:
+        """Claims, figures and settings ask for the same variants."""
+        return cache(lambda row: self.effects.resampled(row, self.metric))
 
 
 def study(context: ProbeContext) -> Study:

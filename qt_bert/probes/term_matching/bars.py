@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.claims import POINTS
+from qt_bert.probes.common.draws import Estimate
 from qt_bert.probes.common.maps import known
 from qt_bert.probes.term_matching.changes import Changes
-from qt_bert.probes.term_matching.changes import Figure as Value
 from qt_bert.probes.term_matching.keeping import kept_share
 from qt_bert.probes.term_matching.slices import Slice
 from qt_bert.probes.term_matching.study import Contests
@@ -122,7 +122,7 @@ def _plain_bars(
     x_label: Text,
     y_label: Text,
     unit: str | Text,
-    bars: Sequence[tuple[Text, Value | None]],
+    bars: Sequence[tuple[Text, Estimate | None]],
 ) -> Bars:
     there = [(label, value) for label, value in bars if value is not None]
     return Bars(

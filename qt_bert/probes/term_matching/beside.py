@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from qt_bert.probes.claims import beyond
-from qt_bert.probes.term_matching.changes import Changes, Figure
+from qt_bert.probes.common.draws import Estimate
+from qt_bert.probes.term_matching.changes import Changes
 from qt_bert.results import Finding, Text
 from qt_bert.results.probe import Source
 
@@ -18,7 +19,7 @@ def beside(
     id: str,
     claim: Text,
     said: str | None,
-    figure: Figure,
+    figure: Estimate,
     unit: Text | str,
     about: Mapping[str, Any],
     *,

@@ -10,11 +10,12 @@ from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.multiplicity import NO_EFFECT_ACCURACY
 from qt_bert.probes.claims import POINTS, beyond, no_effect
+from qt_bert.probes.common.draws import Estimate
 from qt_bert.probes.common.naming import one_sided_p
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.term_matching.beside import ARTICLE, PERCENT, about, beside
 from qt_bert.probes.term_matching.cells import DIRECTIONS
-from qt_bert.probes.term_matching.changes import POINT, Changes, Figure
+from qt_bert.probes.term_matching.changes import POINT, Changes
 from qt_bert.probes.term_matching.head_scores import LEAST_SCORE
 from qt_bert.probes.term_matching.keeping import cut_findings, kept_findings
 from qt_bert.probes.term_matching.study import Contests, Study
@@ -33,7 +34,7 @@ def findings(study: Study, context: ProbeContext) -> list[Finding]:
     return found
 
 
-def lost(contests: Contests, changes: Changes) -> Figure:
+def lost(contests: Contests, changes: Changes) -> Estimate:
     """What leaving the heads out costs beyond what layer-matched heads cost, in points."""
     return changes.against(contests.out.target, contests.out.matched)[0]
 

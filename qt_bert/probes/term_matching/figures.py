@@ -7,11 +7,11 @@ import numpy as np
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.claims import POINTS
+from qt_bert.probes.common.draws import Estimate
 from qt_bert.probes.common.maps import head_map, known
 from qt_bert.probes.term_matching.bars import cut_bars, grade_bars, kept_bars, overlap_bars
 from qt_bert.probes.term_matching.cells import KINDS
 from qt_bert.probes.term_matching.changes import Changes
-from qt_bert.probes.term_matching.changes import Figure as Value
 from qt_bert.probes.term_matching.head_scores import LEAST_QUERIES, Scores
 from qt_bert.probes.term_matching.slices import by_grade, by_overlap
 from qt_bert.probes.term_matching.study import Contests, Study
@@ -107,7 +107,7 @@ def _kind_note(scores: Scores) -> Text:
 
 
 def _curve(contests: Contests, changes: Changes) -> Curve:
-    def series(name: Text, values: dict[int, Value | None], *, dashed: bool) -> Series:
+    def series(name: Text, values: dict[int, Estimate | None], *, dashed: bool) -> Series:
         points = [_point(k, value) for k, value in values.items() if value is not None]
         return Series(name=name, points=(Point(x=0.0, y=0.0), *points), dashed=dashed)
 
@@ -132,6 +132,6 @@ def _curve(contests: Contests, changes: Changes) -> Curve:
     )
 
 
-def _point(k: int, value: Value) -> Point:
+def _point(k: int, value: Estimate) -> Point:
     low, high = percentile_interval(value.samples) or (None, None)
     return Point(x=float(k), y=value.value, low=low, high=high)

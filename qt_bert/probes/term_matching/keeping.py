@@ -8,8 +8,9 @@ import numpy as np
 
 from qt_bert.ablation.variant import Variant
 from qt_bert.probes.claims import POINTS, beyond
+from qt_bert.probes.common.draws import Estimate
 from qt_bert.probes.term_matching.beside import ARTICLE, PERCENT, about, beside
-from qt_bert.probes.term_matching.changes import Changes, Figure
+from qt_bert.probes.term_matching.changes import Changes
 from qt_bert.probes.term_matching.study import Contests, Study
 from qt_bert.probes.term_matching.words import CONCLUSIONS, measure
 from qt_bert.results import Finding, Text
@@ -71,19 +72,19 @@ def _shares_kept(contests: Contests, kept: Variant, k: int, changes: Changes) ->
     )
 
 
-def kept_share(change: Figure, changes: Changes) -> Figure:
+def kept_share(change: Estimate, changes: Changes) -> Estimate:
     """The metric after a change as a share of the whole model's, in percent."""
-    left = Figure(changes.base.value + change.value, changes.base.samples + change.samples)
+    left = Estimate(changes.base.value + change.value, changes.base.samples + change.samples)
     return left.over(changes.base).times(PERCENT)
 
 
-def recovered(contests: Contests, changes: Changes) -> Figure:
+def recovered(contests: Contests, changes: Changes) -> Estimate:
     """(kept − low half off) / (whole − low half off) in percent; none where the low half is worth little."""
     assert contests.kept is not None and contests.low_off is not None
     off, kept = changes.of(contests.low_off), changes.of(contests.kept.target)
     whole = off.times(-1.0)
     if not whole.value >= LEAST_LOSS:
-        return Figure(float("nan"), np.empty(0))
+        return Estimate(float("nan"), np.empty(0))
     return kept.less(off).over(whole).times(PERCENT)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from qt_bert.encoder.heads import Head
+from qt_bert.encoder.heads import Head, names_of
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
@@ -35,16 +34,12 @@ def result(study: Study, context: ProbeContext) -> ProbeResult:
         findings=tuple(findings(study)),
         heads=_heads(study),
         sets={
-            "order": _names(study.order_heads),
-            "order_named": _names(study.discovery.named().heads()),
-            "matching_left_out": _names(study.matching_heads),
+            "order": names_of(study.order_heads),
+            "order_named": names_of(study.discovery.named().heads()),
+            "matching_left_out": names_of(study.matching_heads),
         },
         figures=figures(study),
     )
-
-
-def _names(heads: Sequence[Head]) -> tuple[str, ...]:
-    return tuple(map(str, heads))
 
 
 def _heads(study: Study) -> tuple[HeadScores, ...]:
