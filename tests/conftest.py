@@ -140,7 +140,9 @@ def fake_probe(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The modules of `tests/probes/room` stand in the room of the probes, as a new file would."""
     from qt_bert import probes
     from qt_bert.probes import registry
+    from qt_bert.study.stages import stages
 
+    stages()  # declared once a process, of the probes there are: never of this one
     room = Path(__file__).parent / "probes" / "room"
     monkeypatch.setattr(probes, "__path__", [*probes.__path__, str(room)])
     registry.probes.cache_clear()

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from qt_bert.ablation.families import single
 from qt_bert.ablation.guards import run_guards
 from qt_bert.ablation.loop import batch_tokens, sweep
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.ablation.variant import with_plain
+from qt_bert.ablation.variant import Variant, with_plain
 from qt_bert.encoder.heads import Shape
 from qt_bert.errors import ArgumentError
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.outputs import read_outputs
+from qt_bert.scoring.outputs import Outputs, read_outputs
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,12 @@ def explain_heads(query: str, title: str, scorer: Scorer) -> list[HeadEffect]:
     run_guards(checkpoint, scorer.encoder, variants, encoded)
     batches = scorer.batches([(query, title)], batch_tokens())
     (swept,) = sweep(scorer.encoder, batches, variants)
-    outputs = read_outputs(swept.logits[:, 0], checkpoint.settings.labels)
-    scores = np.asarray(outputs.expected if outputs.score is None else outputs.score, np.float64)
+    return head_effects(variants, read_outputs(swept.logits[:, 0], checkpoint.settings.labels))
+
+
+def head_effects(variants: Sequence[Variant], outputs: Outputs) -> list[HeadEffect]:
+    """One pair's `outputs` under each of `variants`, `none` first; the largest changes first."""
+    scores = outputs.ranking_score
     effects = [
         HeadEffect(variant.name, float(score), float(score - scores[0]))
         for variant, score in zip(variants[1:], scores[1:], strict=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from qt_bert.ablation.asked import parts_with, reference_means
 from qt_bert.ablation.guards import run_guards
 from qt_bert.ablation.loop import masked_forward
-from qt_bert.ablation.variant import Variant
+from qt_bert.ablation.variant import Part, Variant
 from qt_bert.encoder.heads import Shape, parse_heads, spell
 from qt_bert.pairs import Pair
 from qt_bert.scoring.bulk import LeftOut, Scorer
@@ -24,10 +25,15 @@ def leave_heads_out(scorer: Scorer, heads: str, mode: str, reference: Sequence[P
     part = parts_with(lambda: reference_means(scorer, reference))(mode, named)
     encoded = scorer.tokenizer.encode([(p.query, p.title) for p in reference], offsets=False)
     guards = run_guards(checkpoint, scorer.encoder, [Variant("heads out", (part,))], encoded)
+    return without_part(scorer, part, guards)
+
+
+def without_part(scorer: Scorer, part: Part, guards: Mapping[str, Any]) -> Scorer:
+    """`scorer` with `part` in place, whose guards have passed with the figures `guards`."""
     return scorer.without(
         LeftOut(
-            heads=spell(named),
-            mode=mode,
+            heads=spell(part.heads),
+            mode=part.kind,
             forward=masked_forward(scorer.encoder, part),
             means=None if part.means is None else part.means.sha256,
             guards=guards,

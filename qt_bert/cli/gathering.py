@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from qt_bert.cli import opening
 from qt_bert.pairs.options import ReaderOptions
-from qt_bert.shipped import GRADED, PRETRAINED, shipped
+from qt_bert.shipped import GRADED, shipped
 
 if TYPE_CHECKING:
     from qt_bert.study import RunInputs
@@ -42,6 +42,8 @@ def gather(
     userdict: Path | None = None,
     gold: Path | None = None,
     reference: Path | None = None,
+    compared: str | None = None,
+    compared_grades: str | None = None,
 ) -> Gathered:
     """Fill in what ships and check what can be checked before the model is opened.
 
@@ -51,28 +53,29 @@ def gather(
     """
     path = opening.pairs_or_test(pairs)
     reader.open(path)
-    from qt_bert.encoder.checkpoint import resolve_folder
-    from qt_bert.pairs import segmenter as make_segmenter
+    from qt_bert.encoder.hub import resolve_folder
+    from qt_bert.pairs.segmenters import check_segmenter
     from qt_bert.study.inputs import run_inputs
     from qt_bert.study.probe_files import ProbeFiles
 
-    make_segmenter(segmenter, userdict=userdict)
-    if base is None and model is None:
-        base = str(shipped(PRETRAINED))
+    check_segmenter(segmenter, userdict=userdict)
+    folder = resolve_folder(model if model is not None else shipped(GRADED))
+    tuned_from = resolve_folder(base) if base is not None else opening.base_of(folder)
     files = ProbeFiles(
         discovery=opening.discovery_of(path),
-        base=resolve_folder(base) if base is not None else None,
+        base=tuned_from,
         second=resolve_folder(second) if second is not None else None,
         userdict=userdict,
         gold=gold,
         reference=reference,
+        compared=resolve_folder(compared) if compared is not None else None,
     )
-    folder = resolve_folder(model if model is not None else shipped(GRADED))
     given = {
         "reader": asdict(reader),
         "dtype": dtype,
         "max_length": max_length,
         "model_grades": model_grades,
+        "compared_grades": compared_grades,
         "resamples": resamples,
         "seed": seed,
         "profile": "full" if full else "quick",

@@ -13,7 +13,7 @@ import typer
 from qt_bert.cli.show import left_out
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs.options import ReaderOptions
-from qt_bert.shipped import DEV, GRADED, TEST, shipped
+from qt_bert.shipped import DEV, GRADED, PRETRAINED, TEST, shipped
 
 if TYPE_CHECKING:
     from qt_bert.evaluation.calibration import Calibration
@@ -37,11 +37,20 @@ def resumable() -> Iterator[None]:
 
 def discovery_of(pairs: Path) -> Path | None:
     """The dev split beside the test split that ships; any other file is halved."""
+    return shipped(DEV) if _ships(pairs, TEST) else None
+
+
+def base_of(model: Path) -> Path | None:
+    """The pretrained model beside the graded one that ships; of another the base is not known."""
+    return shipped(PRETRAINED) if _ships(model, GRADED) else None
+
+
+def _ships(path: Path, name: str) -> bool:
+    """Whether `path` is what ships as `name`; an installation without it ships nothing."""
     try:
-        ours = pairs.resolve() == shipped(TEST).resolve()
+        return path.resolve() == shipped(name).resolve()
     except ArgumentError:
-        return None
-    return shipped(DEV) if ours else None
+        return False
 
 
 def tell_rejects(rejected: int, listed: Path | None) -> None:

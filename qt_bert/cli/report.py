@@ -9,7 +9,7 @@ import typer
 
 from qt_bert.cli import app, opening, options
 from qt_bert.cli.gathering import gather
-from qt_bert.errors import QtBertError
+from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.pairs.options import ReaderOptions
 
 
@@ -27,19 +27,43 @@ def report(
     model_grades: options.ModelGrades = None,
     base: options.Base = None,
     second: options.Second = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL_B",
+            help="Set this model beside it: both evaluated, compared and probed on the same pairs "
+            "(takes twice the time).",
+        ),
+    ] = None,
+    model_grades_b: Annotated[
+        str | None, typer.Option(help="Which grades each logit of MODEL_B means.")
+    ] = None,
     segmenter: options.Segmenter = "jieba",
     full: options.Full = False,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples of queries.")] = 2000,
     seed: options.Seed = 0,
+    save_heads: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write the heads' named sets and scores to this small file; as heads.json in "
+            "the model's folder the inspection page reads it."
+        ),
+    ] = None,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
 ) -> None:
     """Evaluate and probe a model on graded pairs, and draw the report: report.html, report.json, tables."""
+    if model_grades_b is not None and compare is None:
+        raise ArgumentError("--model-grades-b goes with --compare MODEL_B, which names no model")
+    if save_heads is not None and save_heads.is_dir():
+        raise ArgumentError(f"--save-heads {save_heads} is a folder; give a file in it: heads.json")
     gathered = gather(
         model=model,
         pairs=pairs,
         base=base,
         second=second,
+        compared=compare,
+        compared_grades=model_grades_b,
         reader=ReaderOptions(columns, no_header, grades, max_rejects),
         segmenter=segmenter,
         full=full,
@@ -66,5 +90,9 @@ def report(
         opening.say(f"a stage failed; what is done so far: {render(out).resolve()}")
         raise
     page = render(out)
+    if save_heads is not None:
+        from qt_bert.study.save_heads import save_heads as write_heads
+
+        write_heads(run, save_heads)
     opening.say("nothing changed since the last run" if not ran else f"ran: {', '.join(ran)}")
     typer.echo(f"report: {page.resolve()}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from qt_bert.encoder.card import ModelSettings, read_settings
 from qt_bert.encoder.families import Family
+from qt_bert.encoder.hub import resolve_folder
 from qt_bert.encoder.loading import load_config, load_weights
 from qt_bert.encoder.manifest import weights_sha256
 from qt_bert.encoder.verify import verify_folder, weight_shapes
@@ -19,7 +19,6 @@ from qt_bert.errors import CheckpointError
 from qt_bert.pairs import PairTokenizer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-_HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
 
 
 def has_bfloat16() -> bool:
@@ -84,25 +83,6 @@ class Checkpoint:
             "max_length": self.settings.max_length,
             "dtype": self.dtype,
         }
-
-
-def resolve_folder(model: str | Path) -> Path:
-    """A local folder as it is; otherwise a hub name whose weights (never code) are fetched.
-
-    Raises CheckpointError where neither is there.
-    """
-    path = Path(model)
-    if path.exists() or not re.fullmatch(r"[\w.-]+/[\w.-]+", str(model)):
-        return path
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(str(model), allow_patterns=_HUB_FILES))
-    except Exception as error:  # the hub client has no one base class for what can go wrong
-        raise CheckpointError(
-            f"{model}: no such folder, and it could not be fetched from the hub "
-            f"({type(error).__name__}); give a local folder"
-        ) from error
 
 
 def open_checkpoint(

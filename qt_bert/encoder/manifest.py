@@ -9,11 +9,14 @@ from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json, sha256_file, write_json
 
 MANIFEST = "manifest.json"
+HEADS = "heads.json"
+"""What a study found of the heads. It says something about the weights and changes no output, names
+the weights that it is of, and is written anew by every study: no hash of the folder covers it."""
 
 
 def write_manifest(folder: Path, without: str = "") -> None:
-    """Hash every file of `folder` (but the one named `without`) into `manifest.json`."""
-    left_out = (MANIFEST, without)
+    """Hash every file of `folder` but `heads.json` and the one named `without` into `manifest.json`."""
+    left_out = (MANIFEST, HEADS, without)
     files = sorted(p for p in folder.iterdir() if p.is_file() and p.name not in left_out)
     write_json(folder / MANIFEST, {"schema": 1, "sha256": {p.name: sha256_file(p) for p in files}})
 
@@ -64,6 +67,6 @@ def weights_sha256(folder: Path) -> str:
 
 def folder_sha256(folder: Path) -> str:
     """One hash for all that a folder's outputs depend on: the name and bytes of each of its files."""
-    files = sorted(file for file in folder.iterdir() if file.is_file())
+    files = sorted(file for file in folder.iterdir() if file.is_file() and file.name != HEADS)
     listed = "".join(f"{file.name} {sha256_file(file)}\n" for file in files)
     return hashlib.sha256(listed.encode()).hexdigest()

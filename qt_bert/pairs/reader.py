@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ class PairReader:
         """The rejected rows so far."""
         return self.reasons.total()
 
-    def __iter__(self) -> Iterator[Pair]:
+    def __iter__(self) -> Generator[Pair, None, None]:
         self._start_counting()
         with RejectLog(self._rejects_path) as log:
             for row in self._file.rows():

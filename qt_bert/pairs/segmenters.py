@@ -81,6 +81,15 @@ def segmenter(
     return SpanSegmenter(name, lambda text: _tokenized_spans(tokenizer, text, mode or "default"))
 
 
+def check_segmenter(name: str, userdict: str | Path | None = None) -> None:
+    """Raise what `segmenter` would, without jieba's dictionary, which takes long to load."""
+    if name in SEGMENTER_NAMES and name.partition("-")[0] == "jieba":
+        if userdict is not None:
+            read_userdict(Path(userdict))
+    else:
+        segmenter(name, userdict)
+
+
 @cache
 def _tokenizer(library: str, words: tuple[UserWord, ...]) -> Any:
     tokenizer = load_jieba() if library == "jieba" else _load_rjieba()

@@ -36,11 +36,17 @@ Cell = str | int | float | None | Text | Interval | Badge
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: `name` heads it in CSV files, `title` on the page; `digits` after the point."""
+    """A column: `name` heads it in CSV files, `title` on the page; `digits` after the point.
+
+    Under `least`, what is smaller than the last digit is shown as such: `< 0.0001`; under `whole`, a
+    text of any length is shown in full.
+    """
 
     name: str
     title: Label
     digits: int = 3
+    least: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +105,10 @@ class Cards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A pair, its label, the model's answer and its probability for each level."""
+    """A pair, its label, the model's answer and its probability for each level.
+
+    `score` is the answer of a model of one logit, which has no levels.
+    """
 
     query: str
     title: str
@@ -108,6 +117,7 @@ class Example:
     expected: float | None
     levels: tuple[str, ...]
     probabilities: tuple[float, ...]
+    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,4 +130,29 @@ class Examples:
     examples: tuple[Example, ...]
 
 
-Block = Table | Prose | FigureBlock | Cards | Examples
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One thing that was found: the claim, its verdict and value, what follows, and where it stands.
+
+    `section` is the anchor of the section that tells more.
+    """
+
+    claim: Text
+    badge: Badge | None
+    value: Interval
+    follows: Text | None
+    section: str
+    heading: Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statements:
+    """What was found, in a few sentences."""
+
+    kind: ClassVar[str] = "statements"
+    title: Text
+    statements: tuple[Statement, ...]
+    note: Text | None = None
+
+
+Block = Table | Prose | FigureBlock | Cards | Examples | Statements

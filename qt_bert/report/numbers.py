@@ -1,53 +1,5 @@
-"""Numbers and texts as the page shows them."""
+"""Numbers and texts as the report shows them: those of `results.numbers`."""
 
-from __future__ import annotations
+from qt_bert.results.numbers import MISSING, clip, interval, number, plain, printable, shortest
 
-import json
-import re
-from typing import Any
-
-MISSING = "—"
-_MINUS = "\N{MINUS SIGN}"
-# Characters that XML and HTML cannot hold, and direction marks that reorder what stands around.
-_UNPRINTABLE = re.compile(
-    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
-)
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """A count with thousands apart, a measure with `digits` after the point, `—` for none."""
-    if value is None:
-        return MISSING
-    shown = f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"
-    if not shown.strip("-0.,"):
-        shown = shown.lstrip("-")
-    return shown.replace("-", _MINUS)
-
-
-def shortest(value: float) -> str:
-    """A number in three digits at most, without those that say nothing: `5`, `2.3`, `0.02`."""
-    return f"{value:.3g}".replace("-", _MINUS)
-
-
-def interval(low: float | None, high: float | None, digits: int = 3) -> str:
-    """An interval's ends in brackets, empty when one is missing."""
-    if low is None or high is None:
-        return ""
-    return f"[{number(low, digits)}, {number(high, digits)}]"
-
-
-def plain(value: Any) -> str | None:
-    """A JSON value in one line: texts as they are, nothing for none."""
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
-
-
-def printable(text: str) -> str:
-    """`text` with everything that a page cannot hold replaced by U+FFFD."""
-    return _UNPRINTABLE.sub("\ufffd", text)
-
-
-def clip(text: str, length: int = 240) -> str:
-    """`text`, its end cut off beyond `length` characters and the full length said."""
-    return text if len(text) <= length else f"{text[:length]}… ({len(text):,})"
+__all__ = ["MISSING", "clip", "interval", "number", "plain", "printable", "shortest"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +20,13 @@ if TYPE_CHECKING:
 _TEMPLATES = Path(__file__).with_name("templates")
 _HEADING = Text("查询–标题相关性模型报告", "Query–title relevance model report")
 _INCOMPLETE = Text("本次运行尚未完成，缺少：", "This run is not complete; missing:")
+_BESIDE = Text("对照", "beside")
+_CONTENTS = Text("目录", "Contents")
 _FOOTER = Text(
     "由 qt_bert 生成。同样的数字在 report.json 和 tables/ 中。",
     "Made by qt_bert. The same numbers stand in report.json and tables/.",
 )
-_WIDE = 520  # figures up to this many pixels stand two in a row
+_WIDE = 540  # figures up to this many pixels stand two in a row
 
 
 def page(record: RunRecord, cards: Sequence[Card], sections: Sequence[Drawn]) -> str:
@@ -40,8 +41,17 @@ def page(record: RunRecord, cards: Sequence[Card], sections: Sequence[Drawn]) ->
         style=_style(),
         heading=_HEADING,
         incomplete=_INCOMPLETE,
+        contents=_CONTENTS,
+        beside=_BESIDE,
+        compared=_compared(record),
         footer=_FOOTER,
     )
+
+
+def _compared(record: RunRecord) -> str | None:
+    """The name of the model that the run sets beside its own."""
+    given = record.inputs.arguments.get("compared")
+    return str(given.get("name")) if isinstance(given, Mapping) else None
 
 
 @cache
@@ -61,6 +71,7 @@ def _environment() -> Environment:
     environment.globals |= {
         "chart": _chart,
         "interval": interval,
+        "p_value": _p_value,
         "groups": _groups,
         "shape": _shape,
         "MISSING": MISSING,
@@ -87,11 +98,20 @@ def _chart(figure: Figure) -> dict[str, Any]:
     return {"svg": Markup(canvas.svg()), "wide": canvas.width > _WIDE}
 
 
+def _p_value(value: float, digits: int) -> str:
+    """A number, or that it is smaller than its digits can say."""
+    least = 10.0**-digits
+    return f"< {number(least, digits)}" if 0 <= value < least else number(value, digits)
+
+
 def _groups(table: Table) -> list[tuple[Cell, list[tuple[Cell, ...]]]]:
     """The rows of a grouped table by their first cell, the others as one group without a name."""
     if not table.grouped:
         return [(None, list(table.rows))]
-    return [(key, [row[1:] for row in rows]) for key, rows in groupby(table.rows, lambda r: r[0])]
+    groups: dict[Cell, list[tuple[Cell, ...]]] = {}
+    for row in table.rows:
+        groups.setdefault(row[0], []).append(row[1:])
+    return list(groups.items())
 
 
 def _shape(cell: Cell) -> str:

@@ -8,10 +8,8 @@ from pathlib import Path
 
 from qt_bert.files import atomic_write
 from qt_bert.report.blocks import Badge, Cell, Column, Interval, Table
-from qt_bert.report.numbers import printable
 from qt_bert.results import Text
-
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+from qt_bert.results.numbers import spreadsheet_safe
 
 
 def write_csv(table: Table, path: Path) -> None:
@@ -57,7 +55,4 @@ def _expand(column: Column, cells: tuple[Cell, ...]) -> Iterator[tuple[str, list
 
 
 def _guarded(cell: object) -> object:
-    if not isinstance(cell, str):
-        return cell
-    cell = printable(cell)
-    return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA_STARTS) else cell
+    return spreadsheet_safe(cell) if isinstance(cell, str) else cell

@@ -73,7 +73,7 @@ def read_result(kind: type[T], path: Path) -> T:
         value = read_json(path)
     except FileNotFoundError:
         raise RunFolderError(f"{path}: no such result file; run the command again") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunFolderError(
             f"{path}: cannot be read ({error}); run again with --overwrite"
         ) from error
@@ -116,7 +116,10 @@ def _decode_tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[A
 def _decode_mapping(arguments: tuple[Any, ...], value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _mismatch("an object", value, where)
-    return {key: decode(arguments[1], item, f"{where}[{key!r}]") for key, item in value.items()}
+    return {
+        _decode_scalar(str, key, where): decode(arguments[1], item, f"{where}[{key!r}]")
+        for key, item in value.items()
+    }
 
 
 def _decode_union(members: tuple[Any, ...], value: Any, where: str) -> Any:
@@ -144,7 +147,10 @@ def _decode_literal(allowed: tuple[Any, ...], value: Any, where: str) -> Any:
 
 def _decode_scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise _mismatch("a finite number", value, where) from None
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise _mismatch(_name(kind), value, where)
     if isinstance(value, float) and not math.isfinite(value):

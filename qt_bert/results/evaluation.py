@@ -81,14 +81,18 @@ class ReliabilityBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradedPair:
-    """A pair as the model graded it; `p` holds one probability a logit of the model."""
+    """A pair as the model graded it; `p` holds one probability a logit of the model.
+
+    A model of one logit gives a `score` and nothing else.
+    """
 
     query: str
     title: str
     grade: Grade | None
-    predicted_grade: Grade | None
-    expected_grade: float | None
-    p: tuple[float, ...] | None
+    predicted_grade: Grade | None = None
+    expected_grade: float | None = None
+    p: tuple[float, ...] | None = None
+    score: float | None = None
     id: str | None = None
 
 

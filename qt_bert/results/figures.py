@@ -132,12 +132,16 @@ class Bars(_Figure):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token and its value; `marked` outlines it, `ends_word` draws a word end after it."""
+    """A token and its value; `marked` outlines it, `ends_word` draws a word end after it.
+
+    `note` is what else there is to say of it, shown where a reader points at it.
+    """
 
     text: str
     value: float | None = None
     marked: bool = False
     ends_word: bool = False
+    note: Text | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

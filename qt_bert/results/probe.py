@@ -18,7 +18,7 @@ Verdict = Literal["reproduced", "not reproduced", "inconclusive"]
 Side = Literal["above", "below", "none"]
 """Where a claim says the value lies: above or below zero by more than a margin, or within it."""
 
-_HEAD = re.compile(r"L\d+H\d+")
+HEAD_NAME = re.compile(r"L(\d+)H(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,5 +143,5 @@ def finding_from_json(value: Any, where: str = "finding") -> Finding:
 
 
 def _check_head(head: str) -> None:
-    if not _HEAD.fullmatch(head):
+    if not HEAD_NAME.fullmatch(head):
         raise ArgumentError(f"{head!r} is no head; write it as L3H7, both numbers from 0")

@@ -7,9 +7,10 @@ from typing import Any
 
 from qt_bert.errors import ArgumentError
 from qt_bert.evaluation import compare
+from qt_bert.evaluation.intervals import RESAMPLES
 from qt_bert.pairs import ReaderOptions
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.judge import judge_file
+from qt_bert.scoring.judge import Judged, judge_file
 
 
 def compare_models(
@@ -25,18 +26,41 @@ def compare_models(
     """Every metric of both with the paired difference, and the `most` pairs that differ most.
 
     A one-logit model beside a graded one is compared by the metrics of order; the others say why
-    not. Raises ArgumentError where one model reads labels another way than the other (levels
-    against grades), so that no figure would mean the same.
+    not. Raises ArgumentError where `check_comparable` does.
+    """
+    check_comparable(a, b)
+    first, second = (
+        judge_file(path, options, scorer, rejects_path=rejects_path) for scorer in (a, b)
+    )
+    return comparison_json(first, second, a, b, most=most, seed=seed)
+
+
+def check_comparable(a: Scorer, b: Scorer) -> None:
+    """ArgumentError where one model reads labels another way than the other.
+
+    That is, as levels and as grades, so that no figure would mean the same.
     """
     if _reading(a) != _reading(b):
         raise ArgumentError(
             f"{a.checkpoint.name} and {b.checkpoint.name} have outputs of different kinds; say what "
             "the logits mean with --model-grades and --model-grades-b, or in their qt_bert.json"
         )
-    first, second = (
-        judge_file(path, options, scorer, rejects_path=rejects_path) for scorer in (a, b)
-    )
-    found = compare(first.judgements, second.judgements, seed=seed, most_different=most).to_json()
+
+
+def comparison_json(
+    first: Judged,
+    second: Judged,
+    a: Scorer,
+    b: Scorer,
+    *,
+    most: int = 10,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """What `compare_models` gives, of pairs that both have judged."""
+    found = compare(
+        first.judgements, second.judgements, resamples=resamples, seed=seed, most_different=most
+    ).to_json()
     chosen = found.pop("most_different")
     settings = found.pop("settings")
     return {

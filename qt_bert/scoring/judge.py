@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,17 +57,26 @@ def judge_file(
 
 
 def graded_pairs(
-    path: Path, options: ReaderOptions, labels: ModelLabels, *, rejects_path: Path | None = None
+    path: Path,
+    options: ReaderOptions,
+    labels: ModelLabels,
+    *,
+    rejects_path: Path | None = None,
+    most: int | None = None,
 ) -> tuple[list[Pair], int]:
-    """The pairs of `path` with their labels read as this model can be judged by, and the rejects."""
+    """The pairs of `path` with their labels read as this model can be judged by, and the rejects.
+
+    Reading ends after `most` pairs, where it is given.
+    """
     reader = options.open(
         path,
-        default_map=_default_scheme(labels),
+        default_map=default_scheme(labels),
         grade_required=True,
         rejects_path=rejects_path,
     )
     try:
-        return list(reader), reader.rejected
+        with closing(iter(reader)) as rows:
+            return list(islice(rows, most)), reader.rejected
     except PairFileError as error:
         if options.grades is None and (reader.reasons.get("bad grade") or 0) > 0:
             raise PairFileError(
@@ -115,7 +126,8 @@ def _levels_of(sets: list[tuple[int, ...]], labels: ModelLabels) -> list[int]:
     return [s[0] - 1 for s in sets]
 
 
-def _default_scheme(labels: ModelLabels) -> LabelScheme:
+def default_scheme(labels: ModelLabels) -> LabelScheme:
+    """How labels are read where nothing says so: as grades, or as the model's own levels."""
     if labels.grades is None and labels.logits > 1:
         return LevelMap.parse(str(labels.logits))
     return GradeMap.identity()

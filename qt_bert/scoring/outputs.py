@@ -25,6 +25,11 @@ class Outputs:
     expected: np.ndarray | None
     score: np.ndarray | None
 
+    @property
+    def ranking_score(self) -> np.ndarray:
+        """What titles are ranked by, float64 [n]: the expected grade or level, or the one score."""
+        return np.asarray(self.expected if self.score is None else self.score, np.float64)
+
     def columns(self) -> dict[str, list[object]]:
         """Output columns in order: `p_1` … `p_5`, `predicted_grade`, `expected_grade` (for other
         models `p_<level>`, `predicted_level`, `expected_level`; for one logit `score`)."""

@@ -46,7 +46,7 @@ def run_alone(
     # It is never saved: without a run.json the folder stays open to whatever else lies in it.
     folder = RunFolder(out, record)
     place = _Place(folder, probe)
-    key = stage_key(probe_stage(probe), inputs, record.source, {})
+    key = stage_key(probe_stage(probe), record, {})
     place.begin(key, resume=resume, overwrite=overwrite)
     if place.result.is_file():
         return ProbeResult.read(place.result)

@@ -14,6 +14,7 @@ from qt_bert.study.record import RunInputs
 
 if TYPE_CHECKING:
     from qt_bert.scoring.bulk import Scorer
+    from qt_bert.scoring.judge import Judged
 
 
 def scorer_of(context: StudyContext) -> Scorer:
@@ -31,6 +32,23 @@ def scorer_of(context: StudyContext) -> Scorer:
         return Scorer(checkpoint, max_length=context.argument("max_length"))
 
     return context.shared("scorer", build)
+
+
+def judged_by(context: StudyContext) -> Judged:
+    """All graded pairs of the run, judged by its checkpoint.
+
+    Rows that are no pairs, if there are any, are listed in `rejects.tsv`.
+    """
+
+    def judge() -> Judged:
+        from qt_bert.scoring.judge import judge_file
+
+        rejects = context.folder.file("rejects.tsv")
+        return judge_file(
+            context.pairs, reader_options(context), scorer_of(context), rejects_path=rejects
+        )
+
+    return context.shared("judged", judge)
 
 
 def reader_options(context: StudyContext) -> ReaderOptions:

@@ -1,4 +1,4 @@
-"""Files that probes read beside model and pairs, and how they enter the keys of stages."""
+"""Files that stages read beside model and pairs, and how they enter their keys."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class ProbeFiles:
     `discovery`: pairs to choose on, where they are a file of their own. `base`: the folder of the
     model before fine-tuning. `second`: that of a model tuned from it with another seed. `userdict`:
     further words for the segmenter. `gold`: a segmented file. `reference`: pairs for mean contexts.
+    `compared`: the folder of a model to set beside this one.
     """
 
     discovery: Path | None = None
@@ -23,11 +24,12 @@ class ProbeFiles:
     userdict: Path | None = None
     gold: Path | None = None
     reference: Path | None = None
+    compared: Path | None = None
 
     def arguments(self) -> dict[str, dict[str, str] | None]:
         """Name and SHA-256 of each, as arguments of a run.
 
-        Raises CheckpointError where `base` or `second` is no model, and OSError for a file that is not there.
+        Raises CheckpointError where `base`, `second` or `compared` is no model, and OSError for a file that is not there.
         """
         return {
             field.name: _described(field.name, getattr(self, field.name)) for field in fields(self)
@@ -37,7 +39,7 @@ class ProbeFiles:
 def _described(name: str, path: Path | None) -> dict[str, str] | None:
     if path is None:
         return None
-    hashed = _model if name in ("base", "second") else sha256_file
+    hashed = _model if name in ("base", "second", "compared") else sha256_file
     return {"name": path.name, "sha256": hashed(path)}
 
 

@@ -13,7 +13,7 @@ from qt_bert.study.record import RunInputs
 from qt_bert.study.stage import Stage, always
 
 _AFTER_EVALUATION = 100
-_ARGUMENTS = (
+ARGUMENTS = (
     "reader",
     "dtype",
     "max_length",
@@ -24,6 +24,7 @@ _ARGUMENTS = (
     "discovery",
     "userdict",
 )
+"""What every probe depends on, beside model and pairs."""
 
 
 def probe_stage(probe: Probe) -> Stage:
@@ -36,7 +37,7 @@ def probe_stage(probe: Probe) -> Stage:
         order=_AFTER_EVALUATION + probe.order,
         run=partial(_run, probe),
         outputs=(_result(probe),),
-        arguments=(*_ARGUMENTS, *probe.inputs),
+        arguments=(*ARGUMENTS, *probe.inputs),
         folders=(sweeps_of(probe),),
         quick_seconds=probe.quick_seconds,
         applies=_has_base if probe.needs_base else always,
@@ -48,15 +49,18 @@ def sweeps_of(probe: Probe) -> str:
     return f"sweeps/{probe.name}"
 
 
-def probe_context(probe: Probe, context: StudyContext) -> ProbeContext:
-    """What the probe gets in this run; model and pairs are opened once for all stages."""
+def probe_context(probe: Probe, context: StudyContext, sweeps: str | None = None) -> ProbeContext:
+    """What the probe gets in this run; model and pairs are opened once for all stages.
+
+    `sweeps` is the folder of its sweeps in that of the run, where it is not the usual one.
+    """
     files = PairFiles(
         pairs=context.pairs, reader=reader_options(context), discovery=context.files.discovery
     )
     return ProbeContext(
         label=probe.name,
         files=files,
-        work=context.folder.work(sweeps_of(probe)),
+        work=context.folder.work(sweeps or sweeps_of(probe)),
         open_model=lambda: scorer_of(context),
         read_pairs=lambda labels: context.shared("split", lambda: files.read(labels)),
         full=context.argument("profile") == "full",

@@ -49,7 +49,7 @@ def _keys(stages: Iterable[Stage], folder: RunFolder) -> dict[str, str]:
         if late:
             raise ArgumentError(f"stage {stage.name!r} needs {late[0]!r}, which comes no earlier")
         needed = {name: keys[name] for name in stage.needs}
-        keys[stage.name] = stage_key(stage, folder.record.inputs, folder.record.source, needed)
+        keys[stage.name] = stage_key(stage, folder.record, needed)
     return keys
 
 

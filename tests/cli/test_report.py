@@ -1,6 +1,12 @@
-"""`qt-bert report` where a probe cannot run."""
+"""`qt-bert report`: a second model, the file of heads, and where a probe cannot run."""
 
 from __future__ import annotations
+
+import json
+
+from qt_bert.encoder.manifest import weights_sha256
+from qt_bert.probes.registry import probes
+from qt_bert.results.heads_file import HeadsFile
 
 
 def test_a_file_that_cannot_be_halved_still_gets_its_evaluation(run, checkpoint_of, tmp_path):
@@ -29,3 +35,79 @@ def test_an_unknown_segmenter_is_refused_before_anything_runs(run, checkpoint_of
     ended = run("report", "--model", checkpoint_of(), "--out", out, "--segmenter", "none")
     assert ended.status == 2 and "jieba-search" in ended.err
     assert not out.exists()
+
+
+def test_a_second_model_that_is_none_is_refused_before_anything_runs(
+    run, checkpoint_of, pair_file, tmp_path
+):
+    out = tmp_path / "report"
+    arguments = ["report", "--model", checkpoint_of(), "--pairs", pair_file, "--out", out]
+    ended = run(*arguments, "--compare", tmp_path / "none")
+    assert ended.status == 2 and "no such folder" in ended.err
+    assert not out.exists()
+
+
+def test_grades_of_a_second_model_need_one(run, checkpoint_of, tmp_path):
+    out = tmp_path / "report"
+    ended = run("report", "--model", checkpoint_of(), "--out", out, "--model-grades-b", "0=1-2")
+    assert ended.status == 2 and "--compare" in ended.err
+    assert not out.exists()
+
+
+def test_heads_to_be_saved_as_a_folder_are_refused_before_anything_runs(
+    run, checkpoint_of, tmp_path
+):
+    out = tmp_path / "report"
+    ended = run("report", "--model", checkpoint_of(), "--out", out, "--save-heads", tmp_path)
+    assert ended.status == 2 and "heads.json" in ended.err
+    assert not out.exists()
+
+
+def test_two_models_are_probed_and_the_firsts_heads_saved(run, checkpoint_of, pair_file, tmp_path):
+    model, other = checkpoint_of(), checkpoint_of("xlm-roberta", layers=3, heads=4)
+    out, heads = tmp_path / "report", tmp_path / "heads.json"
+    arguments = ["report", "--model", model, "--pairs", pair_file, "--compare", other]
+    arguments += ["--out", out, "--resamples", "50", "--save-heads", heads]
+    ended = run(*arguments)
+    assert ended.status == 0, ended.err
+    without_base = {probe.name for probe in probes() if not probe.needs_base}
+    assert {path.stem for path in (out / "compare").glob("*.json")} == without_base
+    sections = {
+        one["name"] for one in json.loads((out / "report.json").read_text("utf-8"))["sections"]
+    }
+    assert {"summary", "findings", "comparison", "atlas"} <= sections
+    assert f"B: {other.name}" in (out / "report.html").read_text(encoding="utf-8")
+    stored = HeadsFile.read(heads)
+    assert stored.model.sha256 == weights_sha256(model)
+    assert {table.probe for table in stored.probes} == without_base
+    assert {len(table.heads) for table in stored.probes} == {4}  # 2 layers of 2, not the other's 12
+
+    saved = heads.read_bytes()
+    heads.unlink()
+    assert "nothing changed" in run(*arguments, "--resume").err
+    assert heads.read_bytes() == saved
+
+
+def test_the_same_run_elsewhere_saves_the_same_bytes(run, checkpoint_of, pair_file, tmp_path):
+    for name in ("one", "two"):
+        ended = run(
+            "report", "--model", checkpoint_of(), "--pairs", pair_file, "--out", tmp_path / name,
+            "--resamples", "50", "--save-heads", tmp_path / f"{name}.json",
+        )  # fmt: skip
+        assert ended.status == 0, ended.err
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+
+
+def test_models_of_one_score_are_reported(run, checkpoint_of, pair_file, tmp_path):
+    out = tmp_path / "report"
+    ended = run(
+        "report", "--model", checkpoint_of(labels=1), "--pairs", pair_file, "--out", out,
+        "--compare", checkpoint_of("electra", labels=1), "--resamples", "50",
+    )  # fmt: skip
+    assert ended.status == 0, ended.err
+    data = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert [card["title"]["en"] for card in data["summary"]] == [
+        "Pairwise accuracy",
+        "Spearman ρ",
+        "NDCG@5",
+    ]

@@ -27,7 +27,7 @@ def test_the_folder_is_whole_small_and_described(name):
     for needed in ("README.md", "manifest.json", "qt_bert.json", "training.json"):
         assert (folder / needed).exists(), needed
     listed = json.loads((folder / "manifest.json").read_text())["sha256"]
-    assert set(listed) == {f.name for f in folder.iterdir()} - {"manifest.json"}
+    assert set(listed) == {f.name for f in folder.iterdir()} - {"manifest.json", "heads.json"}
     assert "auxiliar" not in " ".join(weight_shapes(folder))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.pairs import jieba_loading, segmenters
-from qt_bert.pairs.segmenters import segmenter
+from qt_bert.pairs.segmenters import check_segmenter, segmenter
 
 Write = Callable[[str, str | bytes], Path]
 TEXT = "我来到北京清华大学abc 12！"
@@ -140,3 +140,22 @@ def test_jieba_comes_up_without_a_word() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout.strip(), done.stderr) == ("['北京大学']", "")
+
+
+def test_a_check_loads_no_dictionary(monkeypatch: pytest.MonkeyPatch, write: Write) -> None:
+    def load() -> None:
+        raise AssertionError("jieba was loaded")
+
+    monkeypatch.setattr(segmenters, "load_jieba", load)
+    check_segmenter("jieba-search", userdict=write("words.txt", "伊朗长大 5 n\n"))
+
+
+@pytest.mark.parametrize("name", ["none", "jieba-none", "gold"])
+def test_a_check_refuses_what_the_segmenter_refuses(name: str) -> None:
+    with pytest.raises(ArgumentError):
+        check_segmenter(name)
+
+
+def test_a_check_reads_the_user_dictionary(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="cannot be read"):
+        check_segmenter("jieba", userdict=tmp_path / "none.txt")

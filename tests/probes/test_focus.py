@@ -88,7 +88,7 @@ def test_the_planted_reader_is_found(
     assert focus.verdict == "reproduced" and focus.value is not None and focus.value > 0.3
     assert "(on discovery, −log p of the label +" in result.summary.en
     assert "the largest of 4 heads" in result.summary.en and "4 个头里最大的" in result.summary.zh
-    assert "Of all 16 heads 1 are named" in result.summary.en
+    assert "Of all 16 heads, named as favouring shared terms: 1;" in result.summary.en
     wire = f"{planted.MATCHER} → {planted.READER}"
     assert f"The wire {wire}, the strongest on discovery, is +" in result.summary.en
     # Alone the matching head gives the reader all of its focus, and three others of its layer none.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
 from qt_bert.report.charts import draw
+from qt_bert.report.charts.canvas import wrap
+from qt_bert.report.charts.legend import series_styles
 from qt_bert.results import Bars, Curve, Figure, Graph, HeatMap, Text, Tokens
 from qt_bert.results.figures import BarSeries, Edge, Node, Point, Series, Token, TokenLine
 
@@ -174,3 +177,84 @@ def test_a_wide_map_scrolls_and_a_narrow_one_shrinks() -> None:
     canvas = draw(wide)
     assert f"min-width:{canvas.width:g}px" in canvas.svg()
     assert f"min-width:{draw(heat_map()).width:g}px" not in draw(heat_map()).svg()
+
+
+def texts(figure: Figure) -> list[str]:
+    root = ElementTree.fromstring(draw(figure).svg())
+    return [text.text or "" for text in root.iter("text")]
+
+
+def test_columns_and_rows_without_a_node_take_no_room() -> None:
+    nodes = (Node(name="L0H3", column=3, row=11), Node(name="L9H90", column=90, row=2))
+    far = replace(graph(), nodes=nodes, edges=(Edge(source="L0H3", target="L9H90", weight=-0.25),))
+    near = replace(
+        far, nodes=(replace(nodes[0], column=0, row=1), replace(nodes[1], column=1, row=0))
+    )
+    assert draw(far).svg() == draw(near).svg()
+
+
+def test_an_arrow_carries_its_number_in_print_too() -> None:
+    assert "\N{MINUS SIGN}0.50" in texts(graph(-0.5))
+
+
+def test_a_label_wider_than_its_cell_stands_upright() -> None:
+    names = ("[CLS]", *"我在伊朗长大", "[SEP]", *"假期电影我在伊朗长大", "[SEP]")
+    figure = heat_map(
+        columns=names, rows=("a",), values=((0.5,) * len(names),), annotations=None, marked=()
+    )
+    root = ElementTree.fromstring(draw(figure).svg())
+    turned = [text.text for text in root.iter("text") if "rotate" in text.get("transform", "")]
+    assert turned == ["[CLS]", "[SEP]", "[SEP]"]
+    assert {"我", "影", "大"} <= set(texts(figure))
+
+
+def test_twelve_heads_fit_beside_another_figure() -> None:
+    heads = range(12)
+    for digits in (1, 2, 3):
+        figure = heat_map(
+            columns=tuple(f"H{i}" for i in heads),
+            rows=tuple(f"L{i}" for i in heads),
+            values=((-0.123,) * 12,) * 12,
+            annotations=None,
+            marked=(),
+            digits=digits,
+        )
+        assert draw(figure).width <= 540
+        assert f"\N{MINUS SIGN}{0.123:.{digits}f}" in texts(figure)
+
+
+def test_a_long_name_takes_two_lines_and_loses_nothing() -> None:
+    words = "without others of their layers (mean)"
+    figure = replace(bars(1.0), categories=(words,))
+    assert words not in texts(figure)
+    assert words in " ".join(texts(figure))
+
+
+def test_what_does_not_fit_in_two_lines_is_cut() -> None:
+    assert wrap("字" * 40, width=120, most=2) == ["字" * 10, "字" * 9 + "…"]
+    assert wrap("a word", width=500, most=2) == ["a word"]
+    assert wrap("", width=10, most=2) == []
+    assert wrap("同层随机的头（平均）", width=110, most=2) == ["同层随机的头（平", "均）"]
+
+
+def test_dashed_lines_differ() -> None:
+    assert series_styles([False, True, True, False]) == [
+        "series-1",
+        "reference dash-1",
+        "reference dash-2",
+        "series-2",
+    ]
+
+
+def test_one_series_that_the_axis_names_needs_no_legend() -> None:
+    named = replace(bars(1.0), y_label="alone", unit="")
+    other = replace(named, series=(BarSeries(name="other", values=(1.0,)),))
+    alone = replace(named, series=(BarSeries(name="alone", values=(1.0,)),))
+    assert "other" in texts(other)
+    assert "alone" not in texts(alone)
+
+
+def test_a_unit_that_repeats_the_label_is_said_once() -> None:
+    share = Text("比例", "share")
+    figure = replace(bars(1.0), y_label=share, unit=share, x_label="k")
+    assert {"比例 · 按k", "share by k"} <= set(texts(figure))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from qt_bert.report import render
 from qt_bert.report.blocks import Block, Examples, FigureBlock, Interval, Table
 from qt_bert.report.sections.evaluation import SECTION
 from qt_bert.results import Curve, HeatMap, Text
@@ -98,13 +99,32 @@ def test_a_model_of_one_score_draws_what_it_has(
     evaluation: dict[str, Any], build_run: BuildRun
 ) -> None:
     evaluation |= {"confusion": None, "per_grade": None, "reliability": None, "pnr_counts": None}
-    evaluation |= {"learning_curve": None, "slices": {}, "levels": [], "errors": []}
-    for pair in evaluation["examples"]:
-        pair |= {"p": None, "predicted_grade": None, "expected_grade": None}
-    blocks = build(build_run(evaluation))
+    evaluation |= {"learning_curve": None, "slices": {}, "levels": []}
+    for name in ("accuracy", "qwk"):
+        evaluation["metrics"][name] |= {"value": None, "reason": "no grades"}
+    for pair in (*evaluation["examples"], *evaluation["errors"]):
+        for key in ("p", "predicted_grade", "expected_grade"):  # as `evaluation_json` writes it
+            del pair[key]
+        pair["score"] = -0.125
+    run = build_run(evaluation)
+    blocks = build(run)
     assert figures(blocks) == {}
     shown = next(block for block in blocks if isinstance(block, Examples))
-    assert (shown.examples[0].predicted, shown.examples[0].probabilities) == ("—", ())
+    assert (shown.examples[0].score, shown.examples[0].levels) == (-0.125, ())
+    errors = table(blocks, "errors")
+    assert (errors.columns[-1].name, errors.rows[0][-1]) == ("score", -0.125)
+    assert "−0.125" in render(run).read_text(encoding="utf-8")
+    titles = [card.title.en for card in SECTION.cards(RunFolder.read(run))]  # type: ignore[union-attr]
+    assert titles == ["Pairwise accuracy", "Spearman ρ", "NDCG@5"]
+
+
+def test_a_coarse_label_makes_no_prediction_wrong(
+    evaluation: dict[str, Any], build_run: BuildRun
+) -> None:
+    for pair in evaluation["examples"]:
+        pair["grade"] = "0 = 1/2"
+    page = render(build_run(evaluation)).read_text(encoding="utf-8")
+    assert '<b class="wrong">' not in page and '<b class="right">' not in page
 
 
 def test_learning_curves_part_losses_from_quality(run: Path) -> None:

@@ -133,7 +133,12 @@ def test_long_texts_do_not_swell_the_page(
 def test_data_and_tables_hold_what_the_page_shows(run: Path) -> None:
     render(run)
     data = json.loads((run / "report.json").read_text(encoding="utf-8"))
-    assert [section["name"] for section in data["sections"]] == ["evaluation", "model_card", "run"]
+    assert [section["name"] for section in data["sections"]] == [
+        "summary",
+        "evaluation",
+        "model_card",
+        "run",
+    ]
     assert data["summary"][0]["value"]["value"] == pytest.approx(0.523)
     tables = {path.stem for path in (run / "tables").iterdir()}
     assert tables >= {"metrics", "confusion", "per_grade", "errors"}
@@ -202,3 +207,24 @@ def test_a_damaged_result_is_named(run: Path) -> None:
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="is no run folder"):
         render(tmp_path)
+
+
+def test_dark_colours_are_for_screens_and_paper_is_light(page: Page) -> None:
+    assert "@media screen and (prefers-color-scheme: dark)" in page.source
+    printed = page.source[page.source.index("@media print") :]
+    assert "color-scheme: light" in printed and "overflow: visible" in printed
+
+
+def test_english_is_reachable_without_a_script(page: Page) -> None:
+    switches = {
+        attributes.get("id")
+        for tag, attributes in page.tags
+        if tag == "input" and attributes.get("type") == "radio"
+    }
+    labels = {attributes.get("for") for tag, attributes in page.tags if tag == "label"}
+    assert switches == labels == {"language-zh", "language-en"}
+
+
+def test_contents_stand_after_the_summary(page: Page) -> None:
+    places = [page.source.index(mark) for mark in ('id="summary"', "<nav", 'id="evaluation"')]
+    assert places == sorted(places)

@@ -42,6 +42,17 @@ def test_values_beyond_the_range_take_the_end_colour() -> None:
     assert Colours.over([-1.0], "diverging")(-9.0) == ("negative", 1.0)
 
 
+def test_values_that_all_lie_below_the_range_have_no_colour() -> None:
+    """Heads that cut words no better than guessing: the worst must not look best."""
+    colours = Colours.over([0.40, 0.45], "sequential", 0.5)
+    assert (colours.low, colours.high) == (0.5, 0.5)
+    assert [colours(value)[1] for value in (0.40, 0.45)] == [0.0, 0.0]
+
+
+def test_one_value_alone_has_the_full_colour() -> None:
+    assert Colours.over([0.3, 0.3], "sequential")(0.3) == ("heat", 1.0)
+
+
 @pytest.mark.parametrize(
     ("value", "digits", "expected"),
     [

@@ -25,7 +25,7 @@ def test_a_byte_order_mark_stands_first(tmp_path: Path) -> None:
     assert (tmp_path / "t.csv").read_bytes().startswith(b"\xef\xbb\xbf")
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "  ="])
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "  =", "＝", "－"])
 def test_formulas_are_guarded(tmp_path: Path, start: str) -> None:
     assert written(tmp_path, (f"{start}SUM(A1)",))[1] == [f"'{start}SUM(A1)"]
 

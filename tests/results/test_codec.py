@@ -68,6 +68,7 @@ def test_what_json_cannot_hold_is_refused(value: Any) -> None:
         ({"shapes": {}}, "shapes: expected a list"),
         ({"shapes": [{"kind": "disc", "radius": 1, "colour": "green"}]}, "'red' or 'blue'"),
         ({"shapes": [{"kind": "disc", "radius": float("nan")}]}, "expected a finite number"),
+        ({"shapes": [{"kind": "disc", "radius": 10**400}]}, "expected a finite number"),
         ({"shapes": [{"kind": "disc", "radius": True}]}, "expected a number, found True"),
         ({"title": 3}, "expected a text or Text, found 3"),
         ({"title": "half \ud83d"}, "expected a text"),
@@ -78,6 +79,11 @@ def test_what_json_cannot_hold_is_refused(value: Any) -> None:
 def test_each_misfit_names_its_place(change: dict[str, Any], message: str) -> None:
     with pytest.raises(RunFolderError, match=message):
         decode(Drawing, encode(DRAWING) | change, "drawing.json")
+
+
+def test_half_a_character_is_no_key_either() -> None:
+    with pytest.raises(RunFolderError, match="whole characters"):
+        decode(dict[str, int], {"half \ud83d": 1})
 
 
 def test_unknown_keys_are_ignored() -> None:

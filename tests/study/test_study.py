@@ -47,6 +47,12 @@ def test_changed_sources_rerun_everything(study: Study, monkeypatch: pytest.Monk
     assert study() == ("grades", "heads", "plan")
 
 
+def test_other_versions_rerun_everything(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    study()
+    monkeypatch.setattr("qt_bert.study.run_folder.installed_versions", lambda: {"torch": "0"})
+    assert study() == ("grades", "heads", "plan")
+
+
 def test_a_result_that_was_removed_is_made_again(study: Study, tmp_path: Path) -> None:
     study()
     (tmp_path / "run" / "grades.json").unlink()

@@ -58,10 +58,33 @@ def is_marker(encoded: EncodedPair, token: int) -> bool:
     )
 
 
+def spelled(encoded: EncodedPair, query: str, title: str) -> tuple[str, ...]:
+    """What each token spells, as a reader sees it; a mark of a word's start is `▁`.
+
+    The pair must have been encoded with offsets.
+    """
+    names = []
+    for token, (side, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
+        if side == SPECIAL:
+            names.append("[CLS]" if token == encoded.cls else "[SEP]")
+        else:
+            names.append("▁" if is_marker(encoded, token) else (query, title)[side][start:end])
+    return tuple(names)
+
+
 def coverage(texts: Sequence[str], seen: int) -> float:
     """`seen` as a share of the Chinese characters of `texts`; 1 where they have none."""
     total = sum(is_han(character) for text in texts for character in text)
     return seen / total if total else 1.0
 
 
-__all__ = ["QUERY", "TITLE", "Character", "characters_of", "coverage", "is_han", "is_marker"]
+__all__ = [
+    "QUERY",
+    "TITLE",
+    "Character",
+    "characters_of",
+    "coverage",
+    "is_han",
+    "is_marker",
+    "spelled",
+]

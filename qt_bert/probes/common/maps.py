@@ -1,8 +1,8 @@
-"""Heat maps of layers by heads."""
+"""Heat maps of layers by heads, and of tokens by tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from qt_bert.results import HeatMap, Text
 from qt_bert.results.text import Label
 
 HEAD, LAYER = Text("头", "head"), Text("层", "layer")
+LOOKING, LOOKED_AT = Text("谁在看", "looking"), Text("看谁", "looked at")
+ATTENTION = Text("注意力", "attention")
 
 
 def head_map(
@@ -36,6 +38,28 @@ def head_map(
         rows=tuple(f"L{layer}" for layer in range(layers)),
         values=cells(values),
         marked=tuple((head.layer, head.head) for head in marked),
+        **options,
+    )
+
+
+def token_map(
+    name: str,
+    title: Text,
+    looking: Sequence[str],
+    looked_at: Sequence[str],
+    values: FloatArray,
+    **options: Any,
+) -> HeatMap:
+    """One head's `values` [looking, looked at] as a heat map; `options` are HeatMap's."""
+    return HeatMap(
+        name=name,
+        title=title,
+        x_label=LOOKED_AT,
+        y_label=LOOKING,
+        unit=ATTENTION,
+        columns=tuple(looked_at),
+        rows=tuple(looking),
+        values=cells(values),
         **options,
     )
 

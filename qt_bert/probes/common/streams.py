@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from qt_bert.ablation.loop import batch_tokens, sweep
+from qt_bert.ablation.loop import Swept, batch_tokens, sweep
 from qt_bert.ablation.reduction import Reduction
 from qt_bert.ablation.variant import NONE, Variant
 from qt_bert.errors import ArgumentError
@@ -30,13 +30,18 @@ def stream(
     """
     if not len(texts):
         raise ArgumentError("no pairs to look at: the sample is empty")
-    found: dict[str, np.ndarray] = {}
-    encoder = scorer.encoder
     batches = scorer.fresh().batches(texts, batch_tokens(len(variants)), offsets=True)
-    for swept in sweep(encoder, batches, variants, reductions, shown=shown):
-        for name, values in {"logits": swept.logits, **swept.reduced}.items():
+    swept = sweep(scorer.encoder, batches, variants, reductions, shown=shown)
+    return gathered(swept, len(texts))
+
+
+def gathered(swept: Iterable[Swept], pairs: int) -> dict[str, np.ndarray]:
+    """The batches of a sweep over so many pairs, put together as `stream` gives them."""
+    found: dict[str, np.ndarray] = {}
+    for batch in swept:
+        for name, values in {"logits": batch.logits, **batch.reduced}.items():
             if name not in found:
-                shape = (values.shape[0], len(texts), *values.shape[2:])
+                shape = (values.shape[0], pairs, *values.shape[2:])
                 found[name] = np.full(shape, np.nan, np.float32)
-            found[name][:, swept.rows] = values
+            found[name][:, batch.rows] = values
     return found

@@ -10,9 +10,11 @@ from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.common.averages import average, means
-from qt_bert.probes.common.maps import cells, head_map
+from qt_bert.probes.common.base import resting_on, sample_of
+from qt_bert.probes.common.maps import head_map
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.finetuning.case import QUERY, TITLE, Case
+from qt_bert.probes.finetuning.case_maps import case_maps
 from qt_bert.probes.finetuning.claims import of_heads
 from qt_bert.probes.finetuning.compare import WEIGHTS
 from qt_bert.probes.finetuning.study import Study
@@ -20,16 +22,13 @@ from qt_bert.probes.finetuning.words import AFTER, ATTENTION, BEFORE, CHANGE, PE
 from qt_bert.results import Bars, Figure, HeatMap, Text
 from qt_bert.results.figures import BarSeries
 
-TO, FROM = Text("看谁", "looked at"), Text("谁在看", "looking")
-
 
 def figures(study: Study, context: ProbeContext) -> tuple[Figure, ...]:
     """Weights before and after, maps of likeness and of change by head, the article's case."""
+    measured: tuple[Figure, ...] = (*_weights(study, context), _rise(study), *_likenesses(study))
     return (
-        *_weights(study, context),
-        _rise(study),
-        *_likenesses(study),
-        *(_case(study.case) if study.case else ()),
+        *resting_on(sample_of(study.validation.pairs), measured),
+        *(case_maps(study.case, _about(study.case)) if study.case else ()),
     )
 
 
@@ -125,41 +124,5 @@ def _cosine(name: str, title: Text, values: FloatArray) -> HeatMap:
     return head_map(name, title, Text("余弦", "cosine"), values, high=1.0)
 
 
-_STRENGTHENED = Text(
-    "增强 = max(微调后 − 微调前, 0)。原文的式子写作“微调前 − 微调后 > 0”，符号反了。",
-    "Strengthened = max(after − before, 0). The article prints “before − after > 0”, with the sign "
-    "reversed.",
-)
-_WEAKENED = Text("减弱 = max(微调前 − 微调后, 0)。", "Weakened = max(before − after, 0).")
-
-
-def _case(case: Case) -> Iterator[HeatMap]:
-    """Four maps of one pair; the two of a kind share their colours' range."""
-    whole = float(max(case.before.max(), case.after.max()))
-    changed = float(max(case.strengthened.max(), case.weakened.max()))
-    stronger, weaker = Text("微调后增强", "strengthened"), Text("微调后减弱", "weakened")
-    yield _case_map(case, "before", BEFORE, case.before, whole)
-    yield _case_map(case, "after", AFTER, case.after, whole)
-    yield _case_map(case, "strengthened", stronger, case.strengthened, changed, _STRENGTHENED)
-    yield _case_map(case, "weakened", weaker, case.weakened, changed, _WEAKENED)
-
-
-def _case_map(
-    case: Case, name: str, what: Text, values: FloatArray, high: float, note: Text | None = None
-) -> HeatMap:
-    return HeatMap(
-        name=f"case_{name}",
-        title=Text(
-            f"{case.head}：{QUERY} / {TITLE}，{what.zh}",
-            f"{case.head}: {QUERY} / {TITLE}, {what.en}",
-        ),
-        x_label=TO,
-        y_label=FROM,
-        unit=Text("注意力", "attention"),
-        columns=case.tokens,
-        rows=case.tokens,
-        values=cells(values),
-        low=0.0,
-        high=high,
-        note=note,
-    )
+def _about(case: Case) -> Text:
+    return Text(f"{case.head}：{QUERY} / {TITLE}", f"{case.head}: {QUERY} / {TITLE}")

@@ -13,8 +13,7 @@ from qt_bert.ablation.variant import NONE, Variant
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs.segmenters import Segmenter
-from qt_bert.pairs.tokenise import SPECIAL, EncodedPair
-from qt_bert.probes.common.characters import is_marker
+from qt_bert.probes.common.characters import spelled
 from qt_bert.probes.common.streams import stream
 from qt_bert.probes.readers.terms import MATCHED, kinds_of
 from qt_bert.scoring.bulk import Scorer
@@ -37,10 +36,6 @@ class Case:
     after: FloatArray
     control: FloatArray | None
 
-    def share(self, weights: FloatArray) -> float:
-        """The weight on the matched terms."""
-        return float(weights[list(self.matched)].sum())
-
 
 def case_of(
     scorer: Scorer,
@@ -60,20 +55,9 @@ def case_of(
     (encoded,) = scorer.tokenizer.encode([(QUERY, TITLE)])
     kinds = kinds_of(encoded, QUERY, TITLE, segmenter)
     return Case(
-        _tokens(encoded),
+        spelled(encoded, QUERY, TITLE),
         tuple(bool(kind in MATCHED) for kind in kinds),
         lines[0],
         lines[1],
         lines[2:].mean(axis=0) if matched else None,
     )
-
-
-def _tokens(encoded: EncodedPair) -> tuple[str, ...]:
-    """What each token spells, as a reader sees it."""
-    names = []
-    for token, (side, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
-        if side == SPECIAL:
-            names.append("[CLS]" if token == encoded.cls else "[SEP]")
-        else:
-            names.append("▁" if is_marker(encoded, token) else (QUERY, TITLE)[side][start:end])
-    return tuple(names)

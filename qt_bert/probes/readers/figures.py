@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.common.averages import average, means
-from qt_bert.probes.common.maps import HEAD, cells, head_map, known
+from qt_bert.probes.common.base import resting_on, sample_of
+from qt_bert.probes.common.maps import ATTENTION, HEAD, cells, head_map, known
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.readers.case import Case
+from qt_bert.probes.readers.case import QUERY
+from qt_bert.probes.readers.case_tokens import case_tokens
 from qt_bert.probes.readers.cls_row import ENTROPY, FOCUS, WEIGHTS
 from qt_bert.probes.readers.contests import Outcome
 from qt_bert.probes.readers.study import Study
 from qt_bert.probes.readers.wires import graph
-from qt_bert.probes.readers.words import UNIT
-from qt_bert.results import Bars, Figure, HeatMap, Text, Tokens
-from qt_bert.results.figures import BarSeries, Token, TokenLine
+from qt_bert.probes.readers.words import AFTER, BEFORE, CONTROL, UNIT
+from qt_bert.results import Bars, Figure, HeatMap, Text
+from qt_bert.results.figures import BarSeries
 from qt_bert.results.text import Label
 
 PLACE = Text("位置", "place")
-WEIGHT = Text("注意力", "attention")
-BEFORE = Text("原模型", "whole model")
-AFTER = Text("去掉匹配头", "without the matching heads")
-CONTROL = Text("去掉同层其他头", "without others of their layers")
 PLACES: dict[str, Label] = {
     "query": Text("查询", "query"),
     "title": Text("标题", "title"),
@@ -37,12 +36,14 @@ PLACES: dict[str, Label] = {
 def figures(study: Study, context: ProbeContext) -> tuple[Figure, ...]:
     """Focus of all heads, the layer's heads before and after, the case, the wiring."""
     outcome = study.outcomes.get("zero")
-    drawn: list[Figure] = [_focus_map(study), _spread_map(study)]
+    maps: list[Figure] = [_focus_map(study), _spread_map(study)]
+    drawn = list(resting_on(sample_of(study.validation.pairs), maps))
+    contested = sample_of(study.contested)
     if outcome is not None:
-        drawn += _before_and_after(study, outcome, context)
+        drawn += resting_on(contested, _before_and_after(study, outcome, context))
     if study.case is not None:
-        drawn.append(_case_tokens(study, study.case))
-    return (*drawn, graph(study))
+        drawn.append(case_tokens(study.case, _about(study.chosen.head)))
+    return (*drawn, *resting_on(contested, (graph(study),)))
 
 
 def _focus_map(study: Study) -> HeatMap:
@@ -69,7 +70,7 @@ def _spread_map(study: Study) -> HeatMap:
         ),
         x_label=PLACE,
         y_label=HEAD,
-        unit=WEIGHT,
+        unit=ATTENTION,
         columns=tuple(PLACES.values()),
         rows=tuple(f"L{study.layer}H{head}" for head in range(study.shape.heads)),
         values=cells(means(study.plain)[study.layer, :, : len(WEIGHTS)]),
@@ -112,7 +113,7 @@ def _before_and_after(study: Study, outcome: Outcome, context: ProbeContext) -> 
         yield _bars(
             "reader_spread",
             Text(f"{reader} 的 [CLS] 看哪里", f"Where the [CLS] of {reader} looks"),
-            WEIGHT,
+            ATTENTION,
             list(PLACES.values()),
             [(name, rows[:, : len(WEIGHTS)]) for name, rows in _of_head(outcome, reader.head)],
             context,
@@ -169,32 +170,8 @@ def _bars(
     )
 
 
-def _case_tokens(study: Study, case: Case) -> Tokens:
-    lines = [(BEFORE, case.before), (AFTER, case.after)]
-    if case.control is not None:
-        lines.append((CONTROL, case.control))
-    return Tokens(
-        name="case",
-        title=Text(
-            f"{study.chosen.head} 的 [CLS] 看每个字多少：紫熨斗",
-            f"How much the [CLS] of {study.chosen.head} looks at each character: 紫熨斗",
-        ),
-        unit=WEIGHT,
-        lines=tuple(
-            TokenLine(
-                name=Text(
-                    f"{name.zh}：共有的词占 {case.share(weights):.0%}",
-                    f"{name.en}: {case.share(weights):.0%} on shared terms",
-                ),
-                tokens=tuple(
-                    Token(text=text, value=float(weight), marked=matched)
-                    for text, weight, matched in zip(
-                        case.tokens, weights, case.matched, strict=True
-                    )
-                ),
-            )
-            for name, weights in lines
-        ),
-        low=0.0,
-        note=Text("粗框：两文本共有的词", "Outlined: terms that stand in both texts"),
+def _about(head: Head | None) -> Text:
+    return Text(
+        f"{head} 的 [CLS] 看每个字多少：{QUERY}",
+        f"How much the [CLS] of {head} looks at each character: {QUERY}",
     )

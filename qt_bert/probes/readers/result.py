@@ -17,6 +17,7 @@ from qt_bert.probes.readers.study import Study
 from qt_bert.probes.readers.wires import Wire, wires
 from qt_bert.probes.split import reference
 from qt_bert.results import HeadScores, ProbeResult, Text
+from qt_bert.results.text import counted
 
 
 def result(study: Study, context: ProbeContext) -> ProbeResult:
@@ -117,8 +118,8 @@ def _summary(study: Study, context: ProbeContext) -> Text:
     return Text(
         f"{reader.zh}{_strongest(study, context).zh}全部 {every} 个头中，{favour} 个被命名为偏向共有的词，"
         f"{avoid} 个被命名为避开它们。",
-        f"{reader.en}{_strongest(study, context).en} Of all {every} heads {favour} are named as "
-        f"favouring shared terms and {avoid} as avoiding them.",
+        f"{reader.en}{_strongest(study, context).en} Of all {every} heads, named as "
+        f"favouring shared terms: {favour}; as avoiding them: {avoid}.",
     )
 
 
@@ -178,7 +179,7 @@ def _change(study: Study, context: ProbeContext) -> Text:
     found, n = against(outcome, reader.head, context), len(study.matching)
     others = found.change.value - found.difference.value
     zh = f"；去掉低层 {n} 个匹配头后变化 {_signed(found.change.value)}"
-    en = f"; without the {n} matching heads below it changes by {_signed(found.change.value)}"
+    en = f"; without the matching heads below ({n}) it changes by {_signed(found.change.value)}"
     if outcome.contest.matched:
         zh += f"（去掉同层其他头：{_signed(others)}）"
         en += f" (without others of their layers: {_signed(others)})"
@@ -195,7 +196,7 @@ def _strongest(study: Study, context: ProbeContext) -> Text:
     return Text(
         f"发现集上最强的接线 {between}，在验证集上为 {weight}（{n} 条查询）。",
         f" The wire {between}, the strongest on discovery, is {weight} on validation "
-        f"({n} queries).",
+        f"({counted(n, 'query', 'queries')}).",
     )
 
 

@@ -6,6 +6,9 @@ from qt_bert.results import Text
 from qt_bert.results.probe import Source, Verdict
 
 UNIT = Text("关注度", "focus")
+BEFORE = Text("原模型", "whole model")
+AFTER = Text("去掉匹配头", "without the matching heads")
+CONTROL = Text("去掉同层其他头", "without others of their layers")
 SOURCE = Source(article="heads_of_query_title_bert", section="2.4.3")
 
 AVERTED = Text(

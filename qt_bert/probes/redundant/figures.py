@@ -10,6 +10,7 @@ from qt_bert.ablation.masks import MODES
 from qt_bert.evaluation.intervals import interval_or_reason
 from qt_bert.evaluation.multiplicity import FALSE_DISCOVERY_RATE
 from qt_bert.probes.claims import POINTS
+from qt_bert.probes.common.base import resting_on, sample
 from qt_bert.probes.common.maps import LAYER, head_map
 from qt_bert.probes.redundant.averages import POINT, mean_over_draws, steps_of
 from qt_bert.probes.redundant.study import Study, Sweep, named
@@ -28,13 +29,15 @@ MODE_NAMES = {
 def figures(study: Study, seed: int, *, full: bool) -> tuple[Figure, ...]:
     """Curves over shares, bars of layers, heat maps of single heads and their importance."""
     modes = MODES if full else MODES[:1]
-    return (
-        _random_curve(study.validation, seed),
-        *_halves_curve(study.validation, seed),
+    sweep = study.validation
+    drawn: tuple[Figure, ...] = (
+        _random_curve(sweep, seed),
+        *_halves_curve(sweep, seed),
         *(_single_map(study, mode) for mode in modes),
         _importance_map(study),
         _layer_bars(study),
     )
+    return tuple(resting_on(sample(len(sweep.folder.pairs), sweep.n_queries), drawn))
 
 
 def _change(sweep: Sweep) -> Text:

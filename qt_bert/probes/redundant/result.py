@@ -28,6 +28,7 @@ from qt_bert.probes.redundant.words import of_metric
 from qt_bert.probes.split import reference
 from qt_bert.results import HeadScores, ProbeResult, Text
 from qt_bert.results.codec import encode
+from qt_bert.results.text import counted
 
 GOOD_RANKS, GOOD_TOP = 0.7, 0.7
 TOP = 10
@@ -153,8 +154,8 @@ def _summary(study: Study, harming: list[str]) -> Text:
     return Text(
         f"{changes.size} 个头中，单独去掉后{metric.zh}变化在 ±1 个百分点以内的有 {near} 个，显著的"
         f"（q < 0.05）有 {certain} 个。{harm.zh}{ranks.zh}",
-        f"Of {changes.size} heads, {near} change {of_metric(metric)} by at most 1 point when left out "
-        f"alone; {certain} do so significantly (q < 0.05). {harm.en} {ranks.en}".rstrip(),
+        f"Left out alone, {near} of {changes.size} heads cost or gain at most 1 point of "
+        f"{of_metric(metric)}; significant (q < 0.05): {certain}. {harm.en} {ranks.en}".rstrip(),
     )
 
 
@@ -164,7 +165,7 @@ def _harm(study: Study, harming: list[str]) -> Text:
         tried = len(candidates(study))
         return Text(
             f"没有证实有害的头（发现集上的候选 {tried} 个）。",
-            f"No head is confirmed to harm ({tried} candidates on discovery).",
+            f"No head is confirmed to harm ({counted(tried, 'candidate')} on discovery).",
         )
     facts = {head: known_of(study, head) for head in harming}
     listed = [

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.claims import POINTS
+from qt_bert.probes.common.base import resting_on, sample, sample_of
 from qt_bert.probes.common.draws import Estimate
 from qt_bert.probes.common.maps import head_map, known
 from qt_bert.probes.term_matching.bars import cut_bars, grade_bars, kept_bars, overlap_bars
@@ -34,20 +37,24 @@ SHOWN_KINDS = {name: kind for kind, name in enumerate(KINDS) if name != "diagona
 
 def figures(study: Study) -> tuple[Figure, ...]:
     """Scores of all heads and by kind; then, where heads were left out, what that did."""
-    found: list[Figure] = [_score_map(study)]
+    seen = study.validation.sample
+    found: list[Figure] = [*resting_on(sample(seen.used, seen.queries), (_score_map(study),))]
     if study.chosen:
         found.append(_kind_bars(study))
+    return (*found, *resting_on(sample_of(study.pairs), _left_out(study)))
+
+
+def _left_out(study: Study) -> Iterator[Figure]:
     contests, changes = study.contests, study.changes
-    if contests is not None and changes is not None:
-        out = contests.out
-        found.append(_curve(contests, changes))
-        grades = by_grade(changes, out.target, out.matched)
-        overlaps = by_overlap(changes, out.target, out.matched)
-        found += [grade_bars(grades, changes), overlap_bars(overlaps, changes)]
-        if contests.kept is not None and contests.low_off is not None:
-            found.append(kept_bars(contests, changes))
-        found.append(cut_bars(contests, changes))
-    return tuple(found)
+    if contests is None or changes is None:
+        return
+    out = contests.out
+    yield _curve(contests, changes)
+    yield grade_bars(by_grade(changes, out.target, out.matched), changes)
+    yield overlap_bars(by_overlap(changes, out.target, out.matched), changes)
+    if contests.kept is not None and contests.low_off is not None:
+        yield kept_bars(contests, changes)
+    yield cut_bars(contests, changes)
 
 
 def _score_map(study: Study) -> HeatMap:

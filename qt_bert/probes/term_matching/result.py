@@ -12,6 +12,7 @@ import numpy as np
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.evaluation.labels import name_set
+from qt_bert.probes.common.base import sample
 from qt_bert.probes.common.maps import known
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
@@ -193,7 +194,7 @@ def _summary_left_out(study: Study, contests: Contests, changes: Changes) -> Tex
     return Text(
         f"去掉最强的 {k} 个（{pairs} 对、{queries} 个 query），{what.zh}变化 {change.value:+.1f} 个百分点{share_zh}；"
         f"去掉同层的其他头平均 {matched}，任意的头平均 {free}。",
-        f"Without the best {k} ({pairs} pairs of {queries} queries), {what.en} changes by "
+        f"Without the best {k} ({sample(pairs, queries).en}), {what.en} changes by "
         f"{change.value:+.1f} points{share_en}; on average without as many others of their "
         f"layers by {matched}, without as many anywhere by {free}.",
     )

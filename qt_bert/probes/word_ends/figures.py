@@ -8,6 +8,7 @@ import numpy as np
 
 from qt_bert.evaluation.arrays import BoolArray, FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.probes.common.base import resting_on, sample
 from qt_bert.probes.common.maps import head_map, known
 from qt_bert.probes.word_ends.claims import majority
 from qt_bert.probes.word_ends.judge import Judged
@@ -26,6 +27,7 @@ from qt_bert.probes.word_ends.words import (
 )
 from qt_bert.results import Bars, Curve, Figure, HeatMap, Text, Tokens
 from qt_bert.results.figures import BarSeries, Point, Series, Token, TokenLine
+from qt_bert.results.text import counted
 
 SHARE = Text("比例", "share")
 TEXTS = 3
@@ -34,11 +36,21 @@ SHORTEST, LONGEST = 5, 14
 
 def figures(study: Study, prefix: str = "boundary") -> tuple[Figure, ...]:
     """Heads on a map, the union by k, one head beside other answers, three models, three texts."""
-    drawn: list[Figure] = [_map(study, prefix), _union(study, prefix), _answers(study, prefix)]
-    drawn += [_models(study, prefix)]
+    decided: list[Figure] = [_map(study, prefix), _union(study, prefix), _answers(study, prefix)]
+    decided += [_models(study, prefix)]
+    drawn = list(resting_on(_decisions(study), decided))
     if len(study.graded.granularity) > 1:
         drawn.append(_granularity(study, prefix))
     return (*drawn, *_texts(study, prefix))
+
+
+def _decisions(study: Study) -> Text:
+    asked = study.texts.validation
+    of = sample(len(asked.pairs), asked.n_queries)
+    return Text(
+        f"{len(asked):,} 处要不要断词，{of.zh}",
+        f"{counted(len(asked), 'decision')} in {of.en}",
+    )
 
 
 def _map(study: Study, prefix: str) -> HeatMap:

@@ -26,10 +26,14 @@ def partition_of(context: ProbeContext) -> str:
 
 def references(context: ProbeContext) -> dict[str, Ends]:
     """The granularities by name: a partition, and jieba's finest edges and its coarsest."""
-    userdict = context.userdict
     name = partition_of(context)
     asked = name == context.segmenter_name
-    precise = context.segmenter if asked else segmenter(name, userdict)
+    precise = context.segmenter if asked else segmenter(name, context.userdict)
+    return granularities(precise, context.userdict)
+
+
+def granularities(precise: Segmenter, userdict: Path | None = None) -> dict[str, Ends]:
+    """Where words end by the partition `precise`, and by jieba's finest and coarsest reading."""
     search, full = (segmenter(f"jieba-{mode}", userdict) for mode in (SEARCH, FULL))
     return {
         PRECISE: lambda text: ends_of(precise.spans(text)),

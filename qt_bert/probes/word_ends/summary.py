@@ -6,6 +6,7 @@ import numpy as np
 
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.claims import POINT
+from qt_bert.probes.common.base import sample
 from qt_bert.probes.word_ends.figures import answers
 from qt_bert.probes.word_ends.leaving_out import LeftOut
 from qt_bert.probes.word_ends.study import Studies, Study
@@ -39,7 +40,7 @@ def _heads(study: Study) -> Text:
         f"被命名的词边界头有 {len(named)} 个。最好的一个（{readers.best}）在验证集上的准确率为 {accuracy}"
         f"（参照 {study.segmenter}；总猜多数 {plain}，每个字的词尾率 {table}），平衡准确率 {balanced}，"
         f"词 F1 {word_f1}。“有一个头正确”为 {share}，其中碰巧就有 {luck}。",
-        f"{len(named)} heads are named. The best ({readers.best}) has an accuracy of {accuracy} on "
+        f"Heads named as telling where words end: {len(named)}. The best ({readers.best}) has an accuracy of {accuracy} on "
         f"validation against {study.segmenter} (majority {plain}, each character's own rate "
         f"{table}), a balanced accuracy of {balanced} and a word F1 of {word_f1}. One of all heads is "
         f"right on {share}; by luck alone it would be {luck}.",
@@ -58,7 +59,7 @@ def _losses(found: LeftOut | None) -> Text:
         f"去掉其中最好的 {n} 个，{metric.zh}变化 {loss.change:+.1f} 个百分点（相对 {relative}）"
         f"{beside.zh}（{pairs} 对，{queries} 个查询）。",
         f"Without the best {n} of them {metric.en} changes by {loss.change:+.1f} points ({relative} "
-        f"relative){beside.en} ({pairs} pairs of {queries} queries).",
+        f"relative){beside.en} ({sample(pairs, queries).en}).",
     )
 
 
@@ -98,5 +99,5 @@ def _without(found: LeftOut | None) -> Text:
     return Text(
         f"去掉被命名的头与去掉同层随机头之差的区间半宽为 {half:.1f} 个百分点（{pairs} 对，{queries} 个查询）。",
         " The interval of what leaving the named heads out costs beyond random heads of the same "
-        f"layers is ± {half:.1f} points ({pairs} pairs of {queries} queries).",
+        f"layers is ± {half:.1f} points ({sample(pairs, queries).en}).",
     )

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from qt_bert.ablation.variant import Variant
+from qt_bert.encoder import ModelLabels
+from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.probes.common.base import resting_on, sample
 from qt_bert.probes.common.maps import head_map
 from qt_bert.probes.word_order.changes import GRADES
 from qt_bert.probes.word_order.disturbed import ORIGINAL, Disturbed, Way
@@ -20,7 +23,7 @@ from qt_bert.results.text import Label
 
 GRADE, LABEL = Text("模型的档位", "model's grade"), Text("标注", "label")
 CHANGE = Text("期望档位的变化", "change of the expected grade")
-SHARE = Text("概率", "probability")
+SHARE, SCORE = Text("概率", "probability"), Text("分数", "score")
 AS_IT_WAS = Text("原样", "as it was")
 CASE = f"{CASE_QUERY} / {CASE_TITLE}"
 
@@ -28,10 +31,12 @@ CASE = f"{CASE_QUERY} / {CASE_TITLE}"
 def figures(study: Study) -> tuple[Figure, ...]:
     """Heat maps of scores, bars of disturbed texts and of the case, the curve over k."""
     sides = [side for side in SIDES if study.disturbed.groups]
+    scores = study.validation
     return (
-        _score_map(study),
-        _identity_map(study),
-        _curve(study),
+        *resting_on(
+            sample(scores.pairs, scores.n_queries), (_score_map(study), _identity_map(study))
+        ),
+        *resting_on(sample(len(study.pairs), study.sensitivity.n_queries), (_curve(study),)),
         _case(study),
         *(_disturbed(study.disturbed, side) for side in sides),
         *(_grades(study, side) for side in sides if study.labels.logits > 1),
@@ -129,30 +134,43 @@ def _case(study: Study) -> Bars:
         if claim.free:
             random = Text("打乱，去掉随机头（平均）", "shuffled, random heads out (mean)")
             shown.append((random, study.rows(claim.free), 1))
-    return Bars(
-        name="order_case",
-        title=Text(f"文章的例子：{CASE}", f"The article's case: {CASE}"),
-        x_label=GRADE,
-        y_label=SHARE if labels.logits > 1 else Text("分数", "score"),
-        unit="",
-        categories=tuple(labels.names) if labels.logits > 1 else (Text("分数", "score"),),
-        series=tuple(
-            BarSeries(name=name, values=case_values(study, rows, text))
-            for name, rows, text in shown
-        ),
-        note=Text(
+    return grade_bars(
+        "order_case",
+        Text(f"文章的例子：{CASE}", f"The article's case: {CASE}"),
+        labels,
+        [BarSeries(name=name, values=case_values(study, rows, text)) for name, rows, text in shown],
+        Text(
             "文章：原标题 4 档，打乱后 2 档，去掉 7 个语序头 3 档，去掉 7 个随机头 2 档",
             "Article: straight 4, shuffled 2, without 7 order heads 3, without 7 random heads 2",
         ),
     )
 
 
+def grade_bars(
+    name: str, title: Text, labels: ModelLabels, series: Iterable[BarSeries], note: Text
+) -> Bars:
+    """What the model gives in several states: a bar a grade, or one for the score of one logit."""
+    return Bars(
+        name=name,
+        title=title,
+        x_label=GRADE,
+        y_label=SHARE if labels.logits > 1 else SCORE,
+        unit="",
+        categories=tuple(labels.names) if labels.logits > 1 else (SCORE,),
+        series=tuple(series),
+        note=note,
+    )
+
+
 def case_values(study: Study, rows: Sequence[int], text: int) -> tuple[float, ...]:
     """Mean probabilities (of a one-logit model the mean score) of one of the case's two texts."""
-    logits = study.case[list(rows), text]
-    shares = probabilities(logits, study.labels)
-    values = expected_grades(logits, study.labels)[:, None] if shares is None else shares
-    return tuple(values.mean(axis=0).tolist())
+    return tuple(shares(study.case[list(rows), text], study.labels).mean(axis=0).tolist())
+
+
+def shares(logits: np.ndarray, labels: ModelLabels) -> FloatArray:
+    """What `grade_bars` draws of logits [n, K]: probabilities [n, K], or scores [n, 1]."""
+    found = probabilities(logits, labels)
+    return expected_grades(logits, labels)[:, None] if found is None else found
 
 
 def _disturbed(found: Disturbed, side: str) -> Bars:

@@ -42,15 +42,23 @@ class ShuffledPair:
 
 
 def order_scores(
-    scorer: Scorer, pairs: Sequence[Pair], *, seed: int, shown: Progress = silent
+    scorer: Scorer,
+    pairs: Sequence[Pair],
+    *,
+    seed: int,
+    tokens: int | None = None,
+    shown: Progress = silent,
 ) -> OrderScores:
-    """Look at every pair as it is and with the characters of both texts shuffled, once."""
+    """Look at every pair as it is and with the characters of both texts shuffled, once.
+
+    `tokens` bounds a batch, where it must be smaller than usual; `shown` counts texts.
+    """
     rng = np.random.default_rng(seed)
     drawn = [(p, move_characters(p.title, rng), move_characters(p.query, rng)) for p in pairs]
     shuffled = [ShuffledPair(pair, title, query) for pair, title, query in drawn if title]
     texts = [text for one in shuffled for text in one.texts]
     encoded = scorer.fresh().tokenizer.encode(texts) if texts else []
-    numbers = _look(scorer, shuffled, encoded, shown)
+    numbers = _look(scorer, shuffled, encoded, tokens or batch_tokens(), shown)
     sums, identity = np.split(numbers, [-1], axis=-1)
     sums, identity = sums.reshape(*numbers.shape[:3], len(OFFSETS) + 1, 2), identity[..., 0]
     queries = [one.pair.query for one in shuffled]
@@ -68,7 +76,11 @@ def order_scores(
 
 
 def _look(
-    scorer: Scorer, shuffled: Sequence[ShuffledPair], encoded: list[EncodedPair], shown: Progress
+    scorer: Scorer,
+    shuffled: Sequence[ShuffledPair],
+    encoded: list[EncodedPair],
+    budget: int,
+    shown: Progress,
 ) -> FloatArray:
     """`offset_sums` and the identity index of every pair [pairs, layers, heads, numbers]."""
     layers = tuple(range(scorer.checkpoint.layers))
@@ -78,7 +90,7 @@ def _look(
         _tokens(one, *encoded[2 * number : 2 * number + 2]) for number, one in enumerate(shuffled)
     ]
     reduction = Reduction("order", "attention", layers, lambda view: _numbers(view, tokens, width))
-    batches = _together(encoded, batch_tokens(), scorer.pad)
+    batches = _together(encoded, budget, scorer.pad)
     for swept in sweep(scorer.encoder, batches, [NONE], [reduction], shown=shown):
         found[swept.rows[::2] // 2] = swept.reduced["order"][0, 1::2]
     return found

@@ -10,6 +10,7 @@ from qt_bert.probes.word_order.head_scores import LEAST_LIFT
 from qt_bert.probes.word_order.study import Study
 from qt_bert.probes.word_order.training import Trained
 from qt_bert.results import Text
+from qt_bert.results.text import counted
 
 _TRAINED = {
     "yes": Text(
@@ -40,9 +41,10 @@ def _named(study: Study) -> Text:
     return Text(
         f"字被打乱后，{total} 个头中有 {len(named)} 个给某个固定距离的邻字的注意力至少是别的字的 "
         f"{LEAST_LIFT:g} 倍，其中 {places} 个的注意力图跟着位置而不跟着字走（身份指数 < 0）。",
-        f"With characters shuffled, {len(named)} of {total} heads give a neighbour at some fixed "
-        f"distance at least {LEAST_LIFT:g} times the attention of another character; the maps of "
-        f"{places} of these follow places rather than characters (identity index < 0).",
+        "With characters shuffled, a neighbour at some fixed distance gets at least "
+        f"{LEAST_LIFT:g} times the attention of another character from {len(named)} of {total} "
+        "heads; of these, those whose maps follow places rather than characters (identity index "
+        f"< 0): {places}.",
     )
 
 
@@ -67,8 +69,8 @@ def _ratio(study: Study) -> Text:
     return Text(
         f"在 {n} 个查询上，打乱标题的字使高档对的期望档位下降 {cost:.2f}（S/R = {plain:.2f}）；去掉 "
         f"{k} 个语序头后 S/R = {out:.2f}{than.zh}。",
-        f"On {n} queries, shuffling a title costs high pairs {cost:.2f} grades (S/R = {plain:.2f}); "
-        f"without the {k} order heads S/R = {out:.2f}{than.en}.",
+        f"On {counted(n, 'query', 'queries')}, shuffling a title costs high pairs {cost:.2f} grades (S/R = {plain:.2f}); "
+        f"without the order heads ({k}) S/R = {out:.2f}{than.en}.",
     )
 
 

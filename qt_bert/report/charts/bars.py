@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qt_bert.report.charts.canvas import Canvas, fit, text_width
+from qt_bert.report.charts.canvas import LEADING, SMALL, Canvas, text_width
 from qt_bert.report.charts.legend import series_legend, series_styles
 from qt_bert.report.charts.scales import Linear, tick_label, ticks
 from qt_bert.report.numbers import interval, number
@@ -10,30 +10,33 @@ from qt_bert.results.figures import Bars
 from qt_bert.results.text import Text, in_language
 
 _WIDTH = 420
-_BAR, _GAP = 16, 12
-_VALUE_ROOM, _LABEL_ROOM = 60, 160
+_BAR, _GAP = 16, 14
+_VALUE_ROOM, _LABEL_ROOM = 60, 150
 
 
 def draw_bars(figure: Bars) -> Canvas:
     """Horizontal bars from zero, one group a category, each with its value and interval."""
     styles = series_styles([False] * len(figure.series))
-    group = _BAR * len(figure.series) + _GAP
-    legend = 20 * len(figure.series) + 6
-    top = legend + 26
-    height = top + group * len(figure.categories) + 30
-    canvas = Canvas(_WIDTH, height, figure.title)
-    series_legend(canvas, [series.name for series in figure.series], styles)
-    canvas.text((0, legend + 14), _axes(figure), "muted small")
-    labels = [fit(label, _LABEL_ROOM) for label in figure.categories]
-    left = max([text_width(label) for label in labels], default=0) + 12
-    x = _scale(figure, left)
+    canvas = Canvas(_WIDTH, 0, figure.title)
+    top = 0.0
+    names = [series.name for series in figure.series]
+    if names != [figure.y_label]:  # then the axis says it
+        top = series_legend(canvas, names, styles)
+    top += canvas.paragraph((0, top + 14), _axes(figure), _WIDTH, "muted small") + 11
+    group = _BAR * len(styles) + _GAP
     bottom = top + group * len(figure.categories)
+    canvas.height = bottom + 30
+    widest = max([text_width(label, SMALL) for label in figure.categories], default=0)
+    left = min(widest, _LABEL_ROOM) + 12
+    x = _scale(figure, left)
     for tick in ticks(x.low, x.high):
         canvas.line((x(tick), top - 4), (x(tick), bottom), "grid")
         canvas.text((x(tick), bottom + 16), tick_label(tick), "muted small", anchor="middle")
-    for i, label in enumerate(labels):
+    for i, label in enumerate(figure.categories):
         y = top + i * group
-        canvas.text((left - 8, y + (group - _GAP) / 2 + 4), label, anchor="end")
+        place = left - 8, y + (group - _GAP) / 2 + 4
+        most = int(group // LEADING)
+        canvas.paragraph(place, label, _LABEL_ROOM, anchor="end", most=most, middle=True)
         for j, style in enumerate(styles):
             _draw_bar(canvas, figure, (i, j), x, y + j * _BAR, style)
     canvas.line((x(0), top - 4), (x(0), bottom), "axis")
@@ -78,6 +81,7 @@ def _axes(figure: Bars) -> Text:
     def words(language: str, by: str) -> str:
         parts = (figure.y_label, figure.unit, figure.x_label)
         value, unit, category = (in_language(part, language) for part in parts)
-        return f"{value} ({unit}) {by}{category}" if unit else f"{value} {by}{category}"
+        shown = f"{value} ({unit})" if unit not in ("", value) else value
+        return f"{shown} {by}{category}"
 
     return Text(words("zh", "· 按"), words("en", "by "))

@@ -15,9 +15,9 @@ _WIDTH, _PLOT_HEIGHT = 410, 240
 def draw_curve(figure: Curve) -> Canvas:
     """Lines with their intervals as bands, over round ticks; every point tells its numbers."""
     styles = series_styles([series.dashed for series in figure.series])
-    height = 20 * len(figure.series) + _PLOT_HEIGHT + 92
-    canvas = Canvas(_WIDTH, height, figure.title)
+    canvas = Canvas(_WIDTH, 0, figure.title)
     top = series_legend(canvas, [series.name for series in figure.series], styles) + 34
+    canvas.height = top + _PLOT_HEIGHT + 52
     points = [point for series in figure.series for point in series.points]
     x_low, x_high = _range([point.x for point in points])
     ends = [y for point in points for y in (point.y, point.low, point.high) if y is not None]
@@ -74,7 +74,7 @@ def _tip(series: Series, point: Point) -> Text:
 
 
 def _with_unit(label: Label, unit: Label) -> Label:
-    if unit == "":
+    if unit in ("", label):
         return label
     zh, en = (f"{in_language(label, k)} ({in_language(unit, k)})" for k in ("zh", "en"))
     return Text(zh, en)

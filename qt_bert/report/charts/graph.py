@@ -3,36 +3,57 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from qt_bert.report.charts.canvas import Canvas, Place, text_width
 from qt_bert.report.numbers import number
 from qt_bert.results.figures import Edge, Graph, Node
 from qt_bert.results.text import Text, in_language
 
-_ROW = 38
+_ROW = 46
 _NODE_HEIGHT = 24
 _TOP = 40
+_BETWEEN = 40
 
 
 def draw_graph(figure: Graph) -> Canvas:
-    """Nodes at their places, arrows as wide as their weight; negative ones in another colour."""
-    columns = max([node.column for node in figure.nodes], default=0) + 1
-    rows = max([node.row for node in figure.nodes], default=0) + 1
+    """Nodes at their places, arrows as wide as their weight; negative ones in another colour.
+
+    Columns and rows of the grid in which no node stands take no room.
+    """
+    columns = _places(node.column for node in figure.nodes)
+    rows = _places(node.row for node in figure.nodes)
     node_width = max([text_width(node.name) for node in figure.nodes], default=20) + 16
-    step = node_width + 44
-    canvas = Canvas(max(columns * step, 320), _TOP + rows * _ROW + 8, figure.title)
+    step = node_width + _BETWEEN
+    width = max(len(columns) * step - _BETWEEN, 320)
+    canvas = Canvas(width, _TOP + len(rows) * _ROW + 8, figure.title)
     canvas.text((0, 14), _axes(figure), "muted small")
     centres = {
-        node.name: (node.column * step + node_width / 2, _TOP + (node.row + 0.5) * _ROW)
+        node.name: (
+            columns[node.column] * step + node_width / 2,
+            _TOP + (rows[node.row] + 0.5) * _ROW,
+        )
         for node in figure.nodes
     }
     strongest = max([abs(edge.weight) for edge in figure.edges], default=1.0) or 1.0
-    for edge in sorted(figure.edges, key=lambda edge: abs(edge.weight)):
+    edges = sorted(figure.edges, key=lambda edge: abs(edge.weight))
+    for edge in edges:
         ends = centres[edge.source], centres[edge.target]
         _draw_edge(canvas, figure, edge, ends, node_width, abs(edge.weight) / strongest)
     for node in figure.nodes:
         _draw_node(canvas, node, centres[node.name], node_width)
+    for order, edge in enumerate(edges):
+        (x1, y1), (x2, y2) = centres[edge.source], centres[edge.target]
+        # Now nearer to the source, now to the target, so that numbers of crossing arrows part.
+        way = 0.55 if order % 2 else 0.35
+        place = x1 + way * (x2 - x1), y1 + way * (y2 - y1) + 4
+        canvas.text(place, number(edge.weight, figure.digits), "small halo", anchor="middle")
     return canvas
+
+
+def _places(used: Iterable[int]) -> dict[int, int]:
+    """The places of the rows or columns in use, one after the other."""
+    return {line: place for place, line in enumerate(sorted(set(used)))}
 
 
 def _axes(figure: Graph) -> Text:

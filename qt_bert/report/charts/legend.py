@@ -9,7 +9,7 @@ from qt_bert.report.charts.scales import Colours
 from qt_bert.report.numbers import number
 from qt_bert.results.text import Label
 
-ROW_HEIGHT = 20
+_GAP = 5
 _STEPS = 24
 _LENGTH = 144
 
@@ -30,22 +30,22 @@ def colour_legend(canvas: Canvas, place: Place, colours: Colours, unit: Label, d
 
 
 def series_legend(canvas: Canvas, names: Sequence[Label], styles: Sequence[str]) -> float:
-    """One row a series from the canvas's top on; returns the height taken."""
-    for i, (name, style) in enumerate(zip(names, styles, strict=True)):
-        y = 12 + i * ROW_HEIGHT
+    """The series from the canvas's top on, each with its line; returns the height taken."""
+    y = 12.0
+    for name, style in zip(names, styles, strict=True):
         canvas.line((0, y - 4), (20, y - 4), f"{style} stroke swatch")
-        canvas.text((28, y), name, "small")
-    return ROW_HEIGHT * len(names) + 6
+        y += canvas.paragraph((28, y), name, canvas.width - 28) + _GAP
+    return y - 6
 
 
 def series_styles(dashed: Sequence[bool]) -> list[str]:
-    """A style for each series: its own colour, except that dashed lines are all grey."""
-    colour = 0
+    """A style for each series: its own colour; dashed ones are grey, each dashed in its own way."""
+    counts = {True: 0, False: 0}
     styles = []
     for is_dashed in dashed:
+        counts[is_dashed] += 1
         if is_dashed:
-            styles.append("reference")
+            styles.append(f"reference dash-{(counts[True] - 1) % 3 + 1}")
         else:
-            styles.append(f"series-{colour % 6 + 1}")
-            colour += 1
+            styles.append(f"series-{(counts[False] - 1) % 6 + 1}")
     return styles

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from qt_bert.results.figures import Scale
+from qt_bert.results.palette import span
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,7 @@ class Colours:
         high: float | None = None,
     ) -> Colours:
         """Colours over the range of `values`, or over `low`…`high` where given."""
-        known = [value for value in values if value is not None] or [0.0]
-        low = min(known) if low is None else low
-        high = max(known) if high is None else high
-        if scale == "diverging":
-            high = max(abs(low), abs(high))
-            low = -high
-        return cls(scale, low, high)
+        return cls(scale, *span(values, scale, low, high))
 
     def __call__(self, value: float) -> tuple[str, float]:
         """The class and the opacity of `value`; beyond the range, those of its end."""
@@ -56,7 +51,7 @@ class Colours:
             strength = abs(value) / self.high if self.high else 0.0
             return ("negative" if value < 0 else "positive", min(strength, 1.0))
         span = self.high - self.low
-        share = (value - self.low) / span if span else float(value > 0)
+        share = (value - self.low) / span if span else float(value > 0 and value >= self.low)
         return "heat", min(max(share, 0.0), 1.0)
 
 

@@ -7,7 +7,7 @@ from qt_bert.report.charts.legend import colour_legend
 from qt_bert.report.charts.scales import Colours, ink
 from qt_bert.report.numbers import number
 from qt_bert.results.figures import Token, TokenLine, Tokens
-from qt_bert.results.text import Label, in_language
+from qt_bert.results.text import Label, Text, in_language
 
 _WIDTH = 440
 _HEIGHT = 30
@@ -76,5 +76,9 @@ def _draw_token(
         canvas.line((left + width + 1, top - 2), (left + width + 1, top + _HEIGHT - 2), "word-end")
 
 
-def _tip(token: Token, unit: Label, digits: int) -> str:
-    return f"{token.text}: {number(token.value, digits)} {in_language(unit, 'en')}".rstrip()
+def _tip(token: Token, unit: Label, digits: int) -> Text:
+    def words(language: str) -> str:
+        said = f"{token.text}: {number(token.value, digits)} {in_language(unit, language)}".rstrip()
+        return said if token.note is None else f"{said} · {in_language(token.note, language)}"
+
+    return Text(words("zh"), words("en"))

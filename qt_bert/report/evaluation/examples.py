@@ -6,8 +6,14 @@ from qt_bert.report.blocks import Block, Column, Example, Examples, Table
 from qt_bert.report.numbers import MISSING
 from qt_bert.results import EvaluationResult, Text
 from qt_bert.results.evaluation import Grade, GradedPair
+from qt_bert.results.text import counted
 
 _SHOWN = 12
+_GRADED = (
+    Column("predicted_grade", Text("预测", "predicted")),
+    Column("expected_grade", Text("期望等级", "expected grade"), digits=2),
+)
+_SCORE = Column("score", Text("分数", "score"))
 
 
 def examples(evaluation: EvaluationResult) -> tuple[Block, ...]:
@@ -15,17 +21,28 @@ def examples(evaluation: EvaluationResult) -> tuple[Block, ...]:
     chosen = evaluation.examples[:_SHOWN]
     if not chosen:
         return ()
+    graded = any(pair.score is None for pair in chosen)
     return (
         Examples(
             title=Text("模型怎样打分", "What the model does"),
-            note=Text(
-                f"{len(chosen)} 个样例：每条横杠是模型给该等级的概率（%）；"
-                "框住的等级是人工标注，期望等级为 Σ 等级 × 概率。",
-                f"{len(chosen)} examples: each bar is the model's probability for a grade (%); the "
-                "outlined grade is the human label, the expected grade is Σ grade × probability.",
-            ),
+            note=_bars(len(chosen)) if graded else _scores(len(chosen)),
             examples=tuple(_example(pair, evaluation.levels) for pair in chosen),
         ),
+    )
+
+
+def _bars(n: int) -> Text:
+    return Text(
+        f"{n} 个样例：每条横杠是模型给该等级的概率（%）；框住的等级是人工标注，期望等级为 Σ 等级 × 概率。",
+        f"{counted(n, 'example')}: each bar is the model's probability for a grade (%); the outlined "
+        "grade is the human label, the expected grade is Σ grade × probability.",
+    )
+
+
+def _scores(n: int) -> Text:
+    return Text(
+        f"{n} 个样例：模型只给一个分数，没有等级；分数只用来排序。",
+        f"{counted(n, 'example')}: the model gives one score and no grade; scores only rank.",
     )
 
 
@@ -41,6 +58,7 @@ def _example(pair: GradedPair, levels: tuple[str, ...]) -> Example:
         expected=pair.expected_grade,
         levels=levels,
         probabilities=probabilities,
+        score=pair.score,
     )
 
 
@@ -48,6 +66,7 @@ def worst_errors(evaluation: EvaluationResult) -> tuple[Block, ...]:
     """The pairs furthest from their label, as a table."""
     if not evaluation.errors:
         return ()
+    graded = any(pair.score is None for pair in evaluation.errors)
     return (
         Table(
             name="errors",
@@ -57,8 +76,7 @@ def worst_errors(evaluation: EvaluationResult) -> tuple[Block, ...]:
                 Column("query", Text("查询", "query")),
                 Column("title", Text("标题", "title")),
                 Column("grade", Text("标注", "label")),
-                Column("predicted_grade", Text("预测", "predicted")),
-                Column("expected_grade", Text("期望等级", "expected grade"), digits=2),
+                *(_GRADED if graded else (_SCORE,)),
             ),
             rows=tuple(
                 (
@@ -66,8 +84,11 @@ def worst_errors(evaluation: EvaluationResult) -> tuple[Block, ...]:
                     pair.query,
                     pair.title,
                     _shown(pair.grade),
-                    _shown(pair.predicted_grade),
-                    pair.expected_grade,
+                    *(
+                        (_shown(pair.predicted_grade), pair.expected_grade)
+                        if graded
+                        else (pair.score,)
+                    ),
                 )
                 for pair in evaluation.errors
             ),

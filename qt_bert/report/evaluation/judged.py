@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from qt_bert.report.blocks import Block, Cell, Column, Prose, Table
+from qt_bert.report.numbers import shortest
 from qt_bert.results import EvaluationResult, Text
 from qt_bert.study import RunRecord
 
@@ -10,7 +11,7 @@ from qt_bert.study import RunRecord
 def judged(evaluation: EvaluationResult, record: RunRecord) -> tuple[Block, ...]:
     """One sentence on model and pairs, and a table of their sizes and hashes to open."""
     model, pairs = evaluation.model, evaluation.pairs
-    shape = (f"{model.layers}", f"{model.heads}", f"{model.parameters / 1e6:.1f}")
+    shape = (f"{model.layers}", f"{model.heads}", shortest(model.parameters / 1e6))
     lead = Text(
         f"模型 {model.name}（{shape[0]} 层 × {shape[1]} 头，{shape[2]} 百万参数）"
         f"为 {pairs.name} 的 {pairs.n_pairs:,} 个查询–标题对（{pairs.n_queries:,} 个查询）打分，"

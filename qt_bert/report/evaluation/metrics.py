@@ -83,9 +83,11 @@ def resolution(evaluation: EvaluationResult) -> tuple[Block, ...]:
         Prose(
             body=Text(
                 f"样本量：{pairs:,} 对、{queries:,} 个查询。"
-                f"准确率区间的半宽为 {half:.1f} 个百分点，比这更小的差别在这份数据上看不出来。",
+                f"准确率区间的半宽为 {half:.1f} 个百分点：与某个目标值相差更小时，这份数据分不出；"
+                "两个模型在同样的对上相比，另看成对差别的区间。",
                 f"Sample: {pairs:,} pairs, {queries:,} queries. The interval of accuracy is "
-                f"± {half:.1f} points wide; these data cannot show a smaller difference.",
+                f"± {half:.1f} points: these data cannot tell it from a target nearer than that. Two "
+                "models on the same pairs are compared by the interval of their paired difference.",
             )
         ),
     )

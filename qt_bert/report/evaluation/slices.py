@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qt_bert.report.blocks import Block, Column, Interval, Table
-from qt_bert.report.evaluation.words import HEADLINES, as_interval, metric_title
+from qt_bert.report.evaluation.words import as_interval, headlines, metric_title
 from qt_bert.results import EvaluationResult, Text
 from qt_bert.results.evaluation import MetricValue
 
@@ -25,7 +25,8 @@ def _table(
     parts: dict[str, dict[str, MetricValue]],
 ) -> Table:
     present = {name for metrics in parts.values() for name in metrics}
-    names = [name for name in HEADLINES if name in present] or sorted(present)
+    valued = {n for metrics in parts.values() for n, m in metrics.items() if m.value is not None}
+    names = list(headlines(valued)) or sorted(present)
     return Table(
         name=f"slice_{number}",  # never the column's name, which is the user's, as a file name
         title=Text(f"按“{column}”分组", f"By “{column}”"),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
+from typing import TypeVar
+
 from qt_bert.report.blocks import Interval
 from qt_bert.results import EvaluationResult, Text
 from qt_bert.results.evaluation import MetricValue
 from qt_bert.results.text import Label
+
+M = TypeVar("M")
 
 GROUPS: dict[str, tuple[Text, tuple[str, ...]]] = {
     "class": (Text("分类", "Classes"), ("accuracy", "macro_f1")),
@@ -34,6 +39,21 @@ HEADLINES = {
     "spearman": Text("Spearman ρ", "Spearman ρ"),
     "ndcg_at_5": Text("NDCG@5", "NDCG@5"),
 }
+_OF_AN_ORDER = {"pairwise_accuracy": Text("成对准确率", "Pairwise accuracy")}
+
+
+def headlines(known: Container[str]) -> dict[str, Text]:
+    """The headline metrics among the `known` ones, with their names.
+
+    A model that gives an order and no grades is judged by pairwise accuracy in accuracy's place.
+    """
+    names = HEADLINES if "accuracy" in known else _OF_AN_ORDER | HEADLINES
+    return {name: title for name, title in names.items() if name in known}
+
+
+def with_value(evaluation: EvaluationResult) -> set[str]:
+    """The metrics that this evaluation holds a value of."""
+    return {name for name, metric in evaluation.metrics.items() if metric.value is not None}
 
 
 def metric_title(evaluation: EvaluationResult, name: str) -> Label:
@@ -46,10 +66,14 @@ def metric_title(evaluation: EvaluationResult, name: str) -> Label:
 
 def grouped_metrics(evaluation: EvaluationResult) -> list[tuple[Text, str, MetricValue]]:
     """(group, name, value) of every metric there is, in the page's order."""
+    return in_groups(evaluation.metrics)
+
+
+def in_groups(values: Mapping[str, M]) -> list[tuple[Text, str, M]]:
+    """(group, name, value) of what is known by metric, in the page's order."""
     known = [(title, name) for title, names in GROUPS.values() for name in names]
-    others = [(_OTHER, name) for name in evaluation.metrics.keys() - {name for _, name in known}]
+    others = [(_OTHER, name) for name in values.keys() - {name for _, name in known}]
     ordered = known + sorted(others, key=lambda pair: pair[1])
-    values = evaluation.metrics
     return [(title, name, values[name]) for title, name in ordered if name in values]
 
 

@@ -10,6 +10,8 @@ from qt_bert.report.blocks import Block, Cell, Column, FigureBlock, Prose, Table
 from qt_bert.report.numbers import plain, shortest
 from qt_bert.report.probes.words import badge, measured, source_place, source_value
 from qt_bert.results import Finding, ProbeResult, Text
+from qt_bert.results.head_sets import set_words
+from qt_bert.results.text import counted
 
 _FINDINGS = (
     Column("source", Text("来源", "source")),
@@ -19,8 +21,8 @@ _FINDINGS = (
     Column("verdict", Text("判定", "verdict")),
     Column("margin", Text("界限", "margin")),
     Column("visible", Text("可见效应", "visible effect")),
-    Column("p", Text("p", "p"), digits=4),
-    Column("q", Text("q", "q"), digits=4),
+    Column("p", "p", digits=4, least=True),
+    Column("q", "q", digits=4, least=True),
     Column("n_queries", Text("查询数", "queries")),
 )
 _NOTE = Text(
@@ -32,8 +34,7 @@ _NOTE = Text(
 
 def probe_blocks(result: ProbeResult) -> tuple[Block, ...]:
     """Summary, findings, figures, sample, named sets; the heads' scores and settings to open."""
-    # Figures are named uniquely in their file alone.
-    figures = [replace(one, name=f"{result.probe}_{one.name}") for one in result.figures]
+    figures = [replace(one, name=_unique(result.probe, one.name)) for one in result.figures]
     return (
         Prose(body=result.summary),
         *_findings(result),
@@ -43,6 +44,11 @@ def probe_blocks(result: ProbeResult) -> tuple[Block, ...]:
         *_heads(result),
         _settings(result),
     )
+
+
+def _unique(probe: str, name: str) -> str:
+    """A figure's name in the page; in its file it is unique, and may begin with the probe's."""
+    return name if name.startswith(f"{probe}_") else f"{probe}_{name}"
 
 
 def _findings(result: ProbeResult) -> tuple[Block, ...]:
@@ -78,10 +84,15 @@ def _row(finding: Finding) -> tuple[Cell, ...]:
 
 
 def _sample(result: ProbeResult) -> Text:
-    pairs = result.pairs
-    counts = [f"{n:,}" if n is not None else "?" for n in (pairs.n_pairs, pairs.n_queries)]
-    zh = f"验证：{pairs.name} 的 {counts[0]} 对、{counts[1]} 个查询。"
-    en = f"Validation: {counts[0]} pairs of {pairs.name}, {counts[1]} queries."
+    pairs, queries = result.pairs.n_pairs, result.pairs.n_queries
+    name = result.pairs.name
+    zh, en = f"验证：{name}。", f"Validation: {name}."
+    if pairs is not None and queries is not None:
+        zh = f"验证：{name} 的 {pairs:,} 对、{queries:,} 个查询。"
+        en = (
+            f"Validation: {counted(pairs, 'pair')} of {name}, "
+            f"{counted(queries, 'query', 'queries')}."
+        )
     resolution = result.settings.get("resolution")
     if isinstance(resolution, Mapping):
         zh += str(resolution.get("zh", ""))
@@ -98,11 +109,13 @@ def _sets(result: ProbeResult) -> tuple[Block, ...]:
             title=Text("选出的头", "Heads chosen"),
             columns=(
                 Column("set", Text("集合", "set")),
-                Column("n", Text("头数", "heads")),
-                Column("heads", Text("头", "which")),
+                Column("what", Text("哪些头", "heads")),
+                Column("n", Text("头数", "how many")),
+                Column("heads", Text("头", "which"), whole=True),
             ),
             rows=tuple(
-                (name, len(heads), " ".join(heads) or None) for name, heads in result.sets.items()
+                (name, set_words(name).name, len(heads), " ".join(heads) or None)
+                for name, heads in result.sets.items()
             ),
         ),
     )

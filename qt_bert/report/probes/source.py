@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from weakref import WeakKeyDictionary
 
 from qt_bert.results import ProbeResult, Text
-from qt_bert.results.verdicts import settle
-from qt_bert.study import RunFolder
+from qt_bert.study import RunFolder, probe_results
 
-_PROBES = "probes"
+__all__ = ["anchor_of", "read_probes", "title_of"]
+
+# Several sections of one drawing ask for the same; a folder is opened anew for each drawing.
+_read: WeakKeyDictionary[RunFolder, dict[str, tuple[ProbeResult, ...]]] = WeakKeyDictionary()
 
 
-def read_probes(folder: RunFolder) -> tuple[ProbeResult, ...]:
-    """The results of the run's finished probes, in the order of the page.
+def read_probes(folder: RunFolder, where: str = "probes") -> tuple[ProbeResult, ...]:
+    """The results of the run's finished probes, read once a drawing.
 
-    q and verdicts are set anew over the primary findings of all of them, which are one family.
     Raises RunFolderError for a damaged result.
     """
-    results = sorted(map(_read, _files(folder)), key=lambda result: (result.order, result.probe))
-    settled = iter(settle([finding for result in results for finding in result.findings]))
-    return tuple(
-        replace(result, findings=tuple(next(settled) for _ in result.findings))
-        for result in results
-    )
+    known = _read.setdefault(folder, {})
+    if where not in known:
+        known[where] = probe_results.read_probes(folder, where)
+    return known[where]
 
 
 def title_of(result: ProbeResult) -> Text:
@@ -32,13 +29,6 @@ def title_of(result: ProbeResult) -> Text:
     return result.title or Text(result.probe, result.probe)
 
 
-def _files(folder: RunFolder) -> Iterator[Path]:
-    for stage in folder.record.stages.values():
-        for name in stage.files:
-            if stage.status == "done" and PurePosixPath(name).parent.name == _PROBES:
-                yield folder.file(name)
-
-
-def _read(path: Path) -> ProbeResult:
-    # The file's name is one in its folder; what the file says of itself may be anything.
-    return replace(ProbeResult.read(path), probe=path.stem)
+def anchor_of(result: ProbeResult) -> str:
+    """The anchor of the probe's section."""
+    return f"probe-{result.probe}"

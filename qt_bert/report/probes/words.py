@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from qt_bert.report.blocks import Badge, Interval
 from qt_bert.report.numbers import shortest
 from qt_bert.results import Finding, Text
@@ -74,6 +77,16 @@ def conclusion(finding: Finding) -> Text | None:
     if finding.side == "none":
         return _within(finding)
     return _BEYOND[finding.verdict]
+
+
+def tally(findings: Sequence[Finding]) -> Text:
+    """How many claims came out how."""
+    counts = Counter(finding.verdict for finding in findings)
+    zh = "，".join(f"{one.text.zh} {counts[verdict]}" for verdict, one in VERDICTS.items())
+    en = ", ".join(f"{counts[verdict]} {one.text.en}" for verdict, one in VERDICTS.items())
+    total = len(findings)
+    claims = "claim was" if total == 1 else "claims were"
+    return Text(f"检验了 {total} 条说法：{zh}。", f"{total} {claims} tested: {en}.")
 
 
 def _within(finding: Finding) -> Text:

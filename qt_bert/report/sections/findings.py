@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from qt_bert.report.blocks import Block, Cell, Column, Prose, Table
 from qt_bert.report.probes.source import read_probes, title_of
-from qt_bert.report.probes.words import VERDICTS, badge, conclusion, measured, source_value
+from qt_bert.report.probes.words import badge, conclusion, measured, source_value, tally
 from qt_bert.report.section import Section
 from qt_bert.results import Finding, Text
 from qt_bert.study import RunFolder
@@ -49,7 +48,7 @@ def _build(folder: RunFolder) -> Sequence[Block] | None:
         note=_NOTE,
         grouped=True,
     )
-    return (Prose(body=_tally([finding for _, finding in claims])), table)
+    return (Prose(body=tally([finding for _, finding in claims])), table)
 
 
 def _row(title: Text, finding: Finding) -> tuple[Cell, ...]:
@@ -61,14 +60,6 @@ def _row(title: Text, finding: Finding) -> tuple[Cell, ...]:
         badge(finding),
         conclusion(finding),
     )
-
-
-def _tally(findings: Sequence[Finding]) -> Text:
-    counts = Counter(finding.verdict for finding in findings)
-    zh = "，".join(f"{badge.text.zh} {counts[verdict]}" for verdict, badge in VERDICTS.items())
-    en = ", ".join(f"{counts[verdict]} {badge.text.en}" for verdict, badge in VERDICTS.items())
-    total = len(findings)
-    return Text(f"检验了 {total} 条说法：{zh}。", f"{total} claims were tested: {en}.")
 
 
 SECTION = Section(name="findings", order=5, title=Text("结论一览", "Findings"), build=_build)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from qt_bert.report.blocks import Block
 from qt_bert.report.probes.blocks import probe_blocks
-from qt_bert.report.probes.source import read_probes, title_of
+from qt_bert.report.probes.source import anchor_of, read_probes, title_of
 from qt_bert.report.section import Section
 from qt_bert.results import ProbeResult
 from qt_bert.study import RunFolder
@@ -24,7 +24,7 @@ def _section(result: ProbeResult, place: int) -> Section:
         return probe_blocks(result)
 
     return Section(
-        name=f"probe-{result.probe}",
+        name=anchor_of(result),
         order=_AFTER_EVALUATION + place,
         title=title_of(result),
         build=build,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,14 @@ from qt_bert.study.context import StudyContext
 from qt_bert.study.stage import STAGES, Stage
 
 
-def run(context: StudyContext) -> None:
-    """Write `evaluation.json`, with the checkpoint's card and learning curve beside the figures.
-
-    Rows that are no pairs, if there are any, are listed in `rejects.tsv`.
-    """
+def write_evaluation(context: StudyContext, name: str) -> None:
+    """Write the file `name`, with the checkpoint's card and learning curve beside the figures."""
     from qt_bert.scoring.evaluate import evaluation_json
-    from qt_bert.scoring.judge import judge_file
-    from qt_bert.study.inputs import reader_options, scorer_of
+    from qt_bert.study.inputs import judged_by, scorer_of
     from qt_bert.training.runlog import read_log
 
     scorer = scorer_of(context)
-    rejects = context.folder.file("rejects.tsv")
-    judged = judge_file(context.pairs, reader_options(context), scorer, rejects_path=rejects)
+    judged = judged_by(context)
     found = evaluation_json(
         judged,
         scorer,
@@ -34,7 +30,7 @@ def run(context: StudyContext) -> None:
     folder = scorer.checkpoint.folder
     found["card"] = _card(folder)
     found["learning_curve"] = read_log(folder / "training_log.jsonl") or None
-    write_json(context.folder.file("evaluation.json"), found)
+    write_json(context.folder.file(name), found)
 
 
 def _columns(extra: Any) -> tuple[str, ...]:
@@ -47,13 +43,16 @@ def _card(folder: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
+ARGUMENTS = ("reader", "dtype", "max_length", "model_grades", "resamples", "seed")
+"""What an evaluation depends on, beside model and pairs."""
+
 STAGES.add(
     Stage(
         name="evaluation",
         order=10,
-        run=run,
+        run=partial(write_evaluation, name="evaluation.json"),
         outputs=("evaluation.json",),
-        arguments=("reader", "dtype", "max_length", "model_grades", "resamples", "seed"),
+        arguments=ARGUMENTS,
         quick_seconds=15,
     )
 )

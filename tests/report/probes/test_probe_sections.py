@@ -40,6 +40,7 @@ def test_findings_come_first_and_probes_follow_the_evaluation(
 ) -> None:
     run = run_of(result_of("order", 30), result_of("redundancy", 10))
     assert list(sections(run)) == [
+        "summary",
         "findings",
         "evaluation",
         "probe-redundancy",
@@ -48,12 +49,12 @@ def test_findings_come_first_and_probes_follow_the_evaluation(
         "run",
     ]
     page = (run / "report.html").read_text(encoding="utf-8")
-    anchors = re.findall(r'<a href="#([^"]+)"', page)
-    assert anchors == list(sections(run))
+    contents = page[page.index("<nav") : page.index("</nav>")]
+    assert re.findall(r'<a href="#([^"]+)"', contents) == list(sections(run))[1:]
 
 
 def test_a_run_without_probes_has_no_findings(run_of: Run) -> None:
-    assert list(sections(run_of())) == ["evaluation", "model_card", "run"]
+    assert list(sections(run_of())) == ["summary", "evaluation", "model_card", "run"]
 
 
 def test_the_findings_table_says_what_a_reader_may_conclude(run_of: Run, result_of: Result) -> None:

@@ -1,0 +1,135 @@
+"""Named sets of heads in words: what they are called, and what the heads of each do."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from qt_bert.results.text import Text
+
+
+class SetWords(NamedTuple):
+    """A set's name, and one sentence on its heads."""
+
+    name: Text
+    does: Text
+
+
+# Sets of the highest scores are as large where no head matches: they are told by comparison.
+_MATCHES = Text(
+    "在候选的头里，最常看对面文本里与自己相同的字。",
+    "They look at their own character in the other text most, of the heads to choose from.",
+)
+_MATCHED_BEFORE = Text(
+    "微调之前，在全部头里最常看对面文本里相同的字。",
+    "Before fine-tuning they looked at their own character in the other text most, of all heads.",
+)
+
+SETS: dict[str, SetWords] = {
+    "matching": SetWords(Text("匹配头", "matching heads"), _MATCHES),
+    "matching_below": SetWords(
+        Text("阅读头下面的匹配头", "matching heads below the reader"), _MATCHES
+    ),
+    "named": SetWords(
+        Text("达标的匹配头", "named matching heads"),
+        Text(
+            "看对面文本里相同的字，超过事先定下的倍数，且 q < 0.05。",
+            "They look at their own character in the other text, by more than a factor fixed "
+            "beforehand, with q < 0.05.",
+        ),
+    ),
+    "named_title_to_query": SetWords(
+        Text("标题看查询的匹配头", "matching heads, title to query"),
+        Text(
+            "标题里的字看查询里相同的字。", "Title characters look at the same ones of the query."
+        ),
+    ),
+    "named_query_to_title": SetWords(
+        Text("查询看标题的匹配头", "matching heads, query to title"),
+        Text(
+            "查询里的字看标题里相同的字。", "Query characters look at the same ones of the title."
+        ),
+    ),
+    "low_half": SetWords(Text("低半层的匹配头", "matching heads of the low half"), _MATCHES),
+    "boundary": SetWords(
+        Text("词边界头", "boundary heads"),
+        Text(
+            "从它们给下一个字和 [SEP] 的注意力，读得出词在哪里结束。",
+            "Their attention to the next character and to [SEP] tells where words end.",
+        ),
+    ),
+    "boundary_vote": SetWords(
+        Text("一起表决词边界的头", "heads that vote on word ends"),
+        Text("几个头一起表决词在哪里结束。", "Together they vote on where words end."),
+    ),
+    "order": SetWords(
+        Text("语序头", "order heads"),
+        Text(
+            "打乱字序后，注意力图跟着位置走的头里，最偏重某个固定偏移的邻字。",
+            "Of the heads whose maps follow places on shuffled characters, they prefer a neighbour at "
+            "one offset most.",
+        ),
+    ),
+    "order_named": SetWords(
+        Text("达标的语序头", "named order heads"),
+        Text(
+            "给某个固定偏移的邻字的注意力，至少是给其他字的两倍。",
+            "A neighbour at one offset gets at least twice what another character gets.",
+        ),
+    ),
+    "matching_left_out": SetWords(
+        Text("与语序头对照的匹配头", "matching heads, beside the order heads"), _MATCHES
+    ),
+    "reader": SetWords(
+        Text("阅读头", "reader"),
+        Text(
+            "倒数第二层里，去掉后代价最大的头。",
+            "The head of the last layer but one whose absence costs most.",
+        ),
+    ),
+    "focused": SetWords(
+        Text("[CLS] 偏向共有词的头", "heads that focus on shared terms"),
+        Text("[CLS] 在这里偏向两边共有的词。", "Here [CLS] favours the terms of both texts."),
+    ),
+    "averted": SetWords(
+        Text("[CLS] 避开共有词的头", "heads averted from shared terms"),
+        Text(
+            "[CLS] 在这里避开共有的词，去看没有匹配上的。",
+            "Here [CLS] avoids the terms of both texts, and looks at what is not matched.",
+        ),
+    ),
+    "strengthened": SetWords(
+        Text("微调加强了匹配的头", "heads whose matching fine-tuning strengthened"),
+        Text(
+            "微调后，给相同的词的注意力增加了。",
+            "After fine-tuning they give matched terms more attention.",
+        ),
+    ),
+    "matching_before": SetWords(
+        Text("微调前的匹配头", "matching heads before fine-tuning"), _MATCHED_BEFORE
+    ),
+    "matching_after_biased": SetWords(
+        Text("微调后选出的匹配头（有偏）", "matching heads chosen after fine-tuning (biased)"),
+        _MATCHES,
+    ),
+    "harmful_candidates": SetWords(
+        Text("疑似有害的头", "candidates for harm"),
+        Text(
+            "在发现集上，单独去掉后判得更准，尚未证实。",
+            "On discovery the model grades better without one of them; not confirmed.",
+        ),
+    ),
+    "harmful": SetWords(
+        Text("证实有害的头", "heads confirmed to harm"),
+        Text(
+            "在发现集和验证集上，单独去掉后都判得更准。",
+            "On discovery and validation the model grades better without one of them.",
+        ),
+    ),
+}
+"""By their names in result files, in the order in which they are offered."""
+
+
+def set_words(name: str) -> SetWords:
+    """The words for a set; one without words is called by its name in the file."""
+    plain = Text(name, name)
+    return SETS.get(name, SetWords(plain, Text("", "")))

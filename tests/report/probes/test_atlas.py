@@ -1,0 +1,91 @@
+"""The head atlas: sets in words, maps of every quantity, every named head."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+from qt_bert.report import render
+from qt_bert.report.blocks import FigureBlock, Interval, Table
+from qt_bert.report.probes.atlas import atlas
+from qt_bert.results import HeadScores, ProbeResult
+from qt_bert.results.head_sets import set_words
+
+Result = Callable[..., ProbeResult]
+
+
+def matching(result_of: Result) -> ProbeResult:
+    heads = tuple(
+        HeadScores(head=f"L{layer}H{head}", scores={"score": 1.0 + layer + head, "q": 0.01})
+        for layer in range(2)
+        for head in range(3)
+    )
+    sets = {"matching": ("L1H2", "L0H1"), "low_half": ("L0H1",)}
+    return result_of("matching", 20, heads=heads, sets=sets)
+
+
+def redundancy(result_of: Result) -> ProbeResult:
+    scores = {"change": -0.25, "ci_low": -0.4, "ci_high": -0.1, "q": 0.01, "kl": 0.5}
+    heads = (
+        HeadScores(head="L0H1", scores=scores),
+        HeadScores(head="L1H2", scores={"change": None}),
+    )
+    return result_of("redundancy", 10, heads=heads, sets={"harmful": ()})
+
+
+def tables(blocks: tuple[object, ...]) -> dict[str, Table]:
+    return {block.name: block for block in blocks if isinstance(block, Table)}
+
+
+def test_named_sets_are_told_in_words(result_of: Result) -> None:
+    table = tables(atlas([redundancy(result_of), matching(result_of)]))["atlas_sets"]
+    rows = [(row[1].en, row[3], row[4]) for row in table.rows]  # type: ignore[union-attr]
+    assert rows == [
+        ("matching heads of the low half", 1, "L0H1"),
+        ("matching heads", 2, "L1H2 L0H1"),
+    ]
+
+
+def test_every_quantity_has_its_map(result_of: Result) -> None:
+    blocks = atlas([redundancy(result_of), matching(result_of)])
+    figures = {one.figure.name: one.figure for one in blocks if isinstance(one, FigureBlock)}
+    assert set(figures) == {"atlas_effect", "atlas_kl", "atlas_matching"}
+    assert all(figure.note is not None and "800" in figure.note.en for figure in figures.values())
+
+
+def test_a_named_head_says_what_it_does_once(result_of: Result) -> None:
+    table = tables(atlas([redundancy(result_of), matching(result_of)]))["atlas_heads"]
+    names = [column.name for column in table.columns]
+    assert [row[0] for row in table.rows] == ["L0H1", "L1H2"]
+    first = dict(zip(names, table.rows[0], strict=True))
+    assert first["does"] == set_words("matching").does == set_words("low_half").does
+    effect = first["effect"]
+    assert isinstance(effect, Interval)
+    assert (effect.value, effect.low, effect.high) == (-25.0, -40.0, -10.0)
+    missing = dict(zip(names, table.rows[1], strict=True))["effect"]
+    assert isinstance(missing, Interval) and missing.value is None
+
+
+def test_a_second_model_keeps_apart(result_of: Result) -> None:
+    one, other = atlas([matching(result_of)]), atlas([matching(result_of)], "_b", "B: small")
+    assert not set(tables(one)) & set(tables(other))
+    (figure,) = [block.figure for block in other if isinstance(block, FigureBlock)]
+    assert (figure.name, figure.title.en.endswith("(B: small)")) == ("atlas_matching_b", True)
+
+
+def test_probes_without_such_scores_give_no_atlas(result_of: Result) -> None:
+    assert atlas([result_of("other", 10)]) == ()
+
+
+def test_long_sets_are_shown_whole(run_of: Callable[..., Path], result_of: Result) -> None:
+    heads = tuple(
+        HeadScores(head=f"L{layer}H{head}", scores={"score": 2.0})
+        for layer in range(12)
+        for head in range(12)
+    )
+    every = " ".join(one.head for one in heads)
+    run = run_of(result_of("matching", 20, heads=heads, sets={"matching": tuple(every.split())}))
+    assert every in render(run).read_text(encoding="utf-8")
+    with open(run / "tables" / "atlas_sets.csv", encoding="utf-8-sig", newline="") as handle:
+        assert next(csv.DictReader(handle))["heads"] == every

@@ -1,0 +1,179 @@
+"""Two models side by side: metrics, findings, and what was not run."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qt_bert.files import write_json
+from qt_bert.report import render
+from qt_bert.report.comparison.findings import both_findings
+from qt_bert.report.comparison.metrics import metrics_table
+from qt_bert.results import EvaluationResult, ProbeResult, Text
+from qt_bert.results.codec import decode
+from qt_bert.results.comparison import ComparisonResult
+from qt_bert.results.probe import ModelRef, PairsRef
+from qt_bert.study import RunFolder, RunInputs, Stage, StudyContext, run_study
+
+Result = Callable[..., ProbeResult]
+
+NO_VALUE = {"value_a": None, "value_b": None, "difference": None, "n": 800, "n_queries": 160}
+
+
+def difference(a: float, b: float, half: float, p: float) -> dict[str, Any]:
+    gap = b - a
+    ends = {"ci_low": gap - half, "ci_high": gap + half}
+    return {
+        "value_a": a,
+        "value_b": b,
+        "difference": gap,
+        **ends,
+        "p": p,
+        "n": 800,
+        "n_queries": 160,
+    }
+
+
+@pytest.fixture
+def compared(evaluation: dict[str, Any], hostile: tuple[str, str]) -> dict[str, Any]:
+    model = evaluation["model"]
+    small = model | {
+        "name": f"small {hostile[0]}",
+        "layers": 2,
+        "heads": 4,
+        "parameters": 1_000_000,
+    }
+    pair = {"query": hostile[0], "title": "标题", "grade": "4", "a": 4.2, "b": 1.3, "line": 7}
+    return {
+        "schema": 1,
+        "a": model,
+        "b": small,
+        "n_pairs": 800,
+        "metrics": {
+            "accuracy": difference(0.52, 0.43, 0.02, 0.0001),
+            "mae": difference(0.59, 0.40, 0.02, 0.0001),
+            "qwk": difference(0.77, 0.76, 0.05, 0.6),
+            "bias": difference(0.1, 0.3, 0.05, 0.001),
+            "pnr": NO_VALUE | {"reason": "no pair to judge"},
+            "auc": NO_VALUE | {"reason": "no pair to judge"},
+        },
+        "most_different": [pair],
+        "settings": {"resamples": 2000, "draws": 9999, "seed": 0},
+    }
+
+
+def test_who_is_better_goes_by_the_metrics_direction(
+    evaluation: dict[str, Any], compared: dict[str, Any]
+) -> None:
+    evaluation["descriptions"]["bias"]["direction"] = "zero"
+    result = decode(EvaluationResult, evaluation)
+    table = metrics_table(decode(ComparisonResult, compared), result)
+    names = [column.name for column in table.columns]
+    better = {
+        row[1]: None
+        if (badge := dict(zip(names, row, strict=True))["better"]) is None
+        else badge.text.en  # type: ignore[union-attr]
+        for row in table.rows
+    }
+    assert better == {
+        "accuracy": "A",
+        "mae": "B",
+        "qwk": "no difference shown",
+        "bias": None,
+        "pnr": None,
+        "auc": None,
+    }
+
+
+def test_claims_stand_side_by_side_by_their_ids(
+    compared: dict[str, Any], result_of: Result
+) -> None:
+    comparison = decode(ComparisonResult, compared)
+    first, second = result_of("redundancy", 10), result_of("redundancy", 10)
+    lone = result_of("shift", 20)
+    table, missing = both_findings(comparison, (first, lone), (second,))
+    assert table.kind == "table" and missing.kind == "text"
+    assert len(table.rows) == 3  # what is no claim is left out
+    assert table.columns[-1].name == "verdict_b"
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+    assert "Not run on B: Redundancy <b>" in str(missing.body)
+
+
+def test_a_claim_that_names_other_heads_is_told(
+    compared: dict[str, Any], result_of: Result
+) -> None:
+    comparison = decode(ComparisonResult, compared)
+    first, second = result_of("redundancy", 10), result_of("redundancy", 10)
+    other = replace(second.findings[0], claim=Text("L1H1", "L1H1"))
+    second = replace(second, findings=(other,))
+    (table,) = both_findings(comparison, (first,), (second,))
+    assert table.kind == "table"
+    assert [row[6] and row[6].en for row in table.rows] == ["L1H1", None, None]  # type: ignore[union-attr]
+    assert table.rows[1][4] is None
+
+
+@pytest.fixture
+def run_of_two(
+    tmp_path: Path, evaluation: dict[str, Any], compared: dict[str, Any], result_of: Result
+) -> Path:
+    probes: dict[str, ProbeResult] = {
+        "probes/redundancy.json": result_of("redundancy", 10),
+        "compare/redundancy.json": result_of("redundancy", 10),
+    }
+    files = {
+        "evaluation.json": evaluation,
+        "compared_evaluation.json": evaluation | {"model": compared["b"]},
+        "comparison.json": compared,
+    } | {name: one.to_json() for name, one in probes.items()}
+
+    def write(name: str) -> Callable[[StudyContext], None]:
+        return lambda context: write_json(context.folder.file(name), files[name])
+
+    stages = [
+        Stage(name=name, order=1, run=write(name), outputs=(name,), quick_seconds=1)
+        for name in files
+    ]
+    inputs = RunInputs(
+        model=ModelRef(name="graded", sha256="a"),
+        pairs=PairsRef(name="test.tsv", sha256="b"),
+        arguments={"compared": {"name": compared["b"]["name"], "sha256": "c"}},
+    )
+    path = tmp_path / "two"
+    context = StudyContext(folder=RunFolder.open(path, inputs), model=path, pairs=path)
+    run_study(stages, context)
+    return path
+
+
+def test_the_page_shows_both(run_of_two: Path, hostile: tuple[str, str]) -> None:
+    page = render(run_of_two).read_text(encoding="utf-8")
+    assert hostile[0] not in page
+    data = json.loads((run_of_two / "report.json").read_text(encoding="utf-8"))
+    sections = {one["name"]: one["blocks"] for one in data["sections"]}
+    assert {"comparison", "probe-redundancy"} <= set(sections)
+    beside = sections["summary"][1]["body"]["en"]
+    assert "Accuracy −0.090 [−0.110, −0.070] (p = 0.0001)" in beside
+    figures = [one["figure"] for one in sections["comparison"] if one["kind"] == "figure"]
+    assert [one["name"] for one in figures] == ["comparison_headlines"]
+    assert figures[0]["categories"][0]["en"] == "Accuracy"
+
+
+def test_the_tables_hold_the_differences(run_of_two: Path) -> None:
+    render(run_of_two)
+    with open(run_of_two / "tables" / "comparison_metrics.csv", encoding="utf-8-sig") as handle:
+        rows = {row["metric"]: row for row in csv.DictReader(handle)}
+    assert float(rows["accuracy"]["difference_ci_low"]) == pytest.approx(-0.11)
+    assert rows["pnr"]["difference"] == ""
+    page = (run_of_two / "report.html").read_text(encoding="utf-8")
+    assert "Without a value: pnr, auc (no pair to judge)." in page
+
+
+def test_a_run_of_one_model_has_no_comparison(run: Path) -> None:
+    render(run)
+    data = json.loads((run / "report.json").read_text(encoding="utf-8"))
+    assert "comparison" not in [one["name"] for one in data["sections"]]

@@ -1,0 +1,85 @@
+"""Results of two probes on a model of two layers of two heads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qt_bert.results import Finding, HeadScores, ProbeResult, Text
+from qt_bert.results.probe import ModelRef, PairsRef, Source
+
+HEADS = ("L0H0", "L0H1", "L1H0", "L1H1")
+CHANGES = (-0.0138888, 0.0, 0.0555555, None)
+
+
+def finding(id: str = "matching.out", **changes: Any) -> Finding:
+    facts: dict[str, Any] = {
+        "claim": Text("去掉匹配头更差", "worse without matching heads"),
+        "source": Source(article="heads_of_query_title_bert", section="2.4", value=-82.0),
+        "value": 12.3456789,
+        "ci_low": 1.00004,
+        "ci_high": 20.0,
+        "p": 0.000123456,
+        "q": 0.01,
+        "margin": 0.0,
+        "n_queries": 40,
+        "verdict": "reproduced",
+        "unit": Text("个百分点", "points"),
+        "conclusions": {
+            "reproduced": Text("它们匹配。", "They match."),
+            "inconclusive": Text("不知道。", "Unknown."),
+        },
+    }
+    return Finding(id=id, **(facts | changes))
+
+
+def redundancy(**changes: Any) -> ProbeResult:
+    rows = zip(HEADS, CHANGES, strict=True)
+    facts: dict[str, Any] = {
+        "probe": "redundancy",
+        "title": Text("冗余", "Redundancy"),
+        "order": 10,
+        "model": ModelRef(name="graded", sha256="4f"),
+        "pairs": PairsRef(name="test.tsv", sha256="a7", n_pairs=72, n_queries=70),
+        "settings": {
+            "profile": "quick",
+            "metric": "accuracy",
+            "discovery": {"name": "dev.tsv", "sha256": "b8", "n_pairs": 40, "n_queries": 39},
+        },
+        "summary": Text("很冗余。", "Very redundant."),
+        "findings": (finding("one"), finding("beside", primary=False, verdict=None)),
+        "heads": tuple(
+            HeadScores(
+                head=head,
+                scores={
+                    "change": change,
+                    "ci_low": None if change is None else change - 0.01,
+                    "ci_high": None if change is None else change + 0.01,
+                    "q": 0.2,
+                    "kl": 0.00012345678,
+                    "qwk_change": 0.5,
+                },
+            )
+            for head, change in rows
+        ),
+        "sets": {"harmful": ("L1H0",), "harmful_candidates": ()},
+    }
+    return ProbeResult(**(facts | changes))
+
+
+def matching(**changes: Any) -> ProbeResult:
+    facts: dict[str, Any] = {
+        "probe": "matching",
+        "title": None,
+        "order": 40,
+        "model": ModelRef(name="graded", sha256="4f"),
+        "pairs": PairsRef(name="test.tsv", sha256="a7", n_pairs=30, n_queries=30),
+        "settings": {"profile": "quick", "scored": {"validation": {"pairs": 80, "queries": 77}}},
+        "summary": Text("有匹配头。", "There are matching heads."),
+        "findings": (),
+        "heads": tuple(
+            HeadScores(head=head, scores={"score": score, "q": 0.001, "sink_free": 1.0})
+            for head, score in zip(HEADS, (1.0, 9.0, 2.5, 1.1), strict=True)
+        ),
+        "sets": {"matching": ("L0H1",), "named": ("L0H1", "L1H0")},
+    }
+    return ProbeResult(**(facts | changes))

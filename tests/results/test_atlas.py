@@ -1,0 +1,93 @@
+"""The head atlas: values by layer and head, what is outlined, and what the notes say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from qt_bert.results import HeadScores
+from qt_bert.results.atlas import atlas_figures, marked, offered
+from qt_bert.results.head_sets import SETS, set_words
+from qt_bert.results.head_table import HeadTable
+from qt_bert.results.heads_file import head_tables
+from tests.results.made_heads import HEADS, matching, redundancy
+
+TABLES: list[HeadTable] = head_tables([redundancy(), matching()])
+
+
+def test_one_map_of_each_quantity_that_was_measured() -> None:
+    found = {figure.name: figure for figure in atlas_figures(TABLES)}
+    assert list(found) == ["atlas_effect", "atlas_kl", "atlas_matching"]
+    effect = found["atlas_effect"]
+    assert (effect.rows, effect.columns) == (("L0", "L1"), ("H0", "H1"))
+    assert effect.values == ((-1.389, 0.0), (5.556, None))
+    assert (effect.scale, effect.unit) == ("diverging", offered(TABLES)[0][0].unit)
+
+
+def test_functions_are_outlined_where_heads_are_named() -> None:
+    found = {figure.name: figure for figure in atlas_figures(TABLES)}
+    assert found["atlas_matching"].marked == ((0, 1), (1, 0))
+
+
+def test_an_interval_of_one_head_among_many_outlines_nothing() -> None:
+    found = {figure.name: figure for figure in atlas_figures(TABLES)}
+    assert found["atlas_effect"].marked == ()  # two intervals exclude 0, but q is 0.2
+
+
+def test_effects_are_outlined_by_their_q() -> None:
+    heads = tuple(
+        HeadScores(head=head, scores={"change": 0.01, "q": q})
+        for head, q in zip(HEADS, (0.049, 0.05, None, 0.5), strict=True)
+    )
+    ((quantity, table),) = offered(head_tables([replace(redundancy(), heads=heads)]))
+    assert marked(quantity, table) == {(0, 0)}
+
+
+def test_notes_say_metric_base_and_outline() -> None:
+    found = {figure.name: figure.note for figure in atlas_figures(TABLES)}
+    effect, matched = found["atlas_effect"], found["atlas_matching"]
+    assert effect is not None and matched is not None
+    assert "准确率" in effect.zh and "72 pairs of 70 queries of test.tsv" in effect.en
+    assert "q < 0.05" in effect.en
+    assert "80 pairs of 77 queries" in matched.en and "matching heads" in matched.en
+
+
+def test_colours_of_a_skewed_quantity_end_before_its_largest_values() -> None:
+    heads = tuple(
+        HeadScores(head=f"L{n // 8}H{n % 8}", scores={"score": float(n), "q": 1.0})
+        for n in range(40)
+    )
+    (figure,) = atlas_figures(head_tables([replace(matching(), heads=heads)]))
+    assert figure.high == 37.0  # of 0 … 39, one in twenty lies beyond
+    assert "37" in (figure.note.en if figure.note else "")
+
+
+def test_colours_of_effects_end_at_ten_points() -> None:
+    heads = tuple(HeadScores(head=h, scores={"change": -0.2}) for h in HEADS)
+    (figure,) = atlas_figures(head_tables([replace(redundancy(), heads=heads)]))
+    assert (figure.low, figure.high) == (-10.0, 10.0)
+    assert figure.note is not None and "±10" in figure.note.en
+    (figure, *_) = atlas_figures(TABLES)
+    assert figure.note is not None and "±10" not in figure.note.en
+
+
+def test_a_set_may_name_heads_without_scores() -> None:
+    (figure,) = atlas_figures(head_tables([replace(matching(), sets={"matching": ("L2H3",)})]))
+    assert (len(figure.rows), len(figure.columns)) == (3, 4)
+    assert (figure.marked, figure.values[2][3]) == (((2, 3),), None)
+
+
+def test_sets_of_the_highest_scores_do_not_say_that_a_head_matches() -> None:
+    """They are as large where no head passed; the table says what was chosen, not what was shown."""
+    for name in ("matching", "low_half", "matching_below", "matching_left_out"):
+        assert "most, of the heads to choose from" in set_words(name).does.en
+    assert "q < 0.05" in set_words("named").does.en
+
+
+def test_no_results_no_figures() -> None:
+    assert atlas_figures([]) == []
+    assert atlas_figures(head_tables([replace(redundancy(), heads=())])) == []
+
+
+def test_every_set_is_called_something_in_both_languages() -> None:
+    assert all(words.name.zh and words.does.en for words in SETS.values())
+    assert set_words("depth").name.zh == "depth"

@@ -1,0 +1,119 @@
+"""The small file of named heads: what it keeps, that it is stable, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.results import HeadScores
+from qt_bert.results.heads_file import HeadsFile, heads_file
+from qt_bert.results.probe import ModelRef
+from qt_bert.results.quantities import QUANTITIES
+from tests.results.made_heads import HEADS, finding, matching, redundancy
+
+VERSIONS = {"torch": "2", "qt_bert": "1"}
+
+
+def test_it_keeps_four_digits_of_the_scores_that_something_reads() -> None:
+    table = heads_file([redundancy()], VERSIONS).probes[0]
+    assert table.rows()["L0H0"] == {
+        "change": -0.01389,
+        "ci_low": -0.02389,
+        "ci_high": -0.003889,
+        "q": 0.2,
+        "kl": 0.0001235,
+    }
+    assert table.rows()["L1H1"]["change"] is None
+
+
+def test_it_says_where_the_numbers_come_from() -> None:
+    stored = heads_file([matching(), redundancy()], VERSIONS)
+    first, second = stored.probes
+    assert (first.probe, first.profile, first.metric) == ("redundancy", "quick", "accuracy")
+    assert (first.pairs.n_pairs, first.discovery and first.discovery.n_pairs) == (72, 40)
+    assert (second.title.zh, second.metric, second.discovery) == ("matching", None, None)
+    assert (second.pairs.n_pairs, second.pairs.n_queries) == (80, 77)  # where heads were scored
+    assert list(stored.versions) == ["qt_bert", "torch"]
+
+
+def test_primary_findings_stay_with_the_conclusion_that_holds() -> None:
+    (kept,) = heads_file([redundancy()], VERSIONS).probes[0].findings
+    assert (kept.id, kept.value, kept.p, kept.ci_low) == ("one", 12.35, 0.0001235, 1.0)
+    assert kept.conclusions == {"reproduced": finding().conclusions["reproduced"]}
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    stored = heads_file([redundancy(), matching()], VERSIONS)
+    stored.write(tmp_path / "heads.json")
+    assert HeadsFile.read(tmp_path / "heads.json") == stored
+
+
+def test_the_same_figures_give_the_same_bytes(tmp_path: Path) -> None:
+    heads_file([redundancy(), matching()], VERSIONS).write(tmp_path / "one.json")
+    again = dict(reversed(VERSIONS.items()))
+    heads_file([matching(), redundancy()], again).write(tmp_path / "two.json")
+    text = (tmp_path / "one.json").read_text(encoding="utf-8")
+    assert (tmp_path / "two.json").read_text(encoding="utf-8") == text
+    assert "[-0.01389,-0.02389,-0.003889,0.2,0.0001235]" in text.replace(" ", "")
+
+
+def test_144_heads_with_every_score_take_less_than_150_kb(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    results = []
+    for probe in dict.fromkeys(one.probe for one in QUANTITIES):
+        names = {name for one in QUANTITIES if one.probe == probe for name in one.scores}
+        heads = tuple(
+            HeadScores(
+                head=f"L{layer}H{head}", scores={name: float(-rng.random() / 1e3) for name in names}
+            )
+            for layer in range(12)
+            for head in range(12)
+        )
+        findings = tuple(finding(f"{probe}.{n}") for n in range(10))
+        results.append(replace(redundancy(), probe=probe, heads=heads, findings=findings))
+    heads_file(results, VERSIONS).write(tmp_path / "heads.json")
+    assert (tmp_path / "heads.json").stat().st_size <= 150_000
+
+
+def test_results_of_no_probe_or_of_two_models_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="no probe"):
+        heads_file([], VERSIONS)
+    other = replace(matching(), model=ModelRef(name="other", sha256="55"))
+    with pytest.raises(ArgumentError, match="different models"):
+        heads_file([redundancy(), other], VERSIONS)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "word"),
+    [
+        ("kind", "study", "kind"),
+        ("schema", 2, "schema"),
+        ("model", {"name": "graded"}, "sha256"),
+        ("heads", ["L0H0", "L0H1", "L1H0"], "does not hold"),
+        ("heads", ["L0H0", "L0H0", "L1H0", "L1H1"], "twice"),
+        ("heads", ["L0H0", "<img src=x>", "L1H0", "L1H1"], "is no head"),
+        ("sets", {"harmful": ["H3"]}, "is no head"),
+        ("values", [[1.0], [2.0], [3.0], [4.0]], "does not hold"),
+        ("values", [["a"] * 5] * 4, "a number"),
+    ],
+)
+def test_a_damaged_file_is_refused(tmp_path: Path, key: str, value: object, word: str) -> None:
+    path = tmp_path / "heads.json"
+    heads_file([redundancy()], VERSIONS).write(path)
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    place = stored if key in stored else stored["probes"][0]
+    place[key] = value
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    with pytest.raises(RunFolderError, match=word):
+        HeadsFile.read(path)
+
+
+def test_an_unknown_probe_keeps_all_its_scores() -> None:
+    unknown = replace(redundancy(), probe="depth")
+    assert set(heads_file([unknown], VERSIONS).probes[0].scores) == set(unknown.heads[0].scores)
+    assert heads_file([unknown], VERSIONS).probes[0].heads == HEADS
