@@ -1,0 +1,1 @@
+"""What the inspection page shows, without Streamlit: models that visitors share, state, views."""

@@ -1,0 +1,1 @@
+"""Studying a model here, on few pairs, for the page."""

@@ -1,0 +1,1 @@
+"""What each page shows, as numbers and figures, without a page."""

@@ -1,0 +1,111 @@
+"""Where study results come from, and which are refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from qt_bert.encoder.heads import Head
+from qt_bert.encoder.manifest import HEADS
+from qt_bert.inspection.inspected import Inspected
+from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.studied import find_studied, look_for_studied
+from qt_bert.results import ProbeResult
+from qt_bert.results.heads_file import heads_file
+from qt_bert.results.probe import ModelRef
+from qt_bert.study import RunInputs
+from tests.results.made_heads import matching, redundancy
+from tests.study.test_save_heads import run_of
+
+
+@pytest.fixture
+def model(checkpoint_of: Callable[..., Path], tmp_path: Path) -> Inspected:
+    """A checkpoint of one's own, two layers of two heads."""
+    folder = shutil.copytree(checkpoint_of(), tmp_path / "shelf" / "mine")
+    return Shelf(folder).open("mine")
+
+
+def of(model: Inspected, *results: ProbeResult) -> list[ProbeResult]:
+    """Results of this model's weights."""
+    return [replace(one, model=ModelRef(name="mine", sha256=model.sha256)) for one in results]
+
+
+def store(model: Inspected, *results: ProbeResult) -> Path:
+    path = model.scorer.checkpoint.folder / HEADS
+    heads_file(results, {"qt_bert": "1"}).write(path)
+    return path
+
+
+def run_folder(path: Path, *results: ProbeResult) -> Path:
+    inputs = RunInputs(model=results[0].model, pairs=results[0].pairs)
+    return run_of(path, lambda: inputs, *results).path
+
+
+def test_nothing_there_is_nothing_found(model: Inspected) -> None:
+    assert look_for_studied(model, None) == (None, ())
+    assert find_studied(model, None) is None
+
+
+def test_the_file_beside_the_weights_is_read(model: Inspected) -> None:
+    store(model, *of(model, redundancy(), matching()))
+    studied = find_studied(model, None)
+    assert studied is not None and studied.tested
+    assert studied.sets == {
+        "matching": (Head(0, 1),),
+        "named": (Head(0, 1), Head(1, 0)),
+        "harmful": (Head(1, 0),),
+    }
+    assert studied.scores("matching")[Head(0, 1)] == {"score": 9.0, "q": 0.001}
+    assert studied.scores("depth") == {}
+    assert [one.id for one in studied.findings] == ["one"]
+    assert studied.origin.zh == "mine/heads.json：快速研究，test.tsv 的至多 80 对"
+
+
+def test_a_run_comes_before_the_file(model: Inspected, tmp_path: Path) -> None:
+    store(model, *of(model, redundancy(), matching()))
+    run = run_folder(tmp_path / "run", *of(model, matching()))
+    studied = find_studied(model, run)
+    assert studied is not None and [table.probe for table in studied.tables] == ["matching"]
+    assert studied.origin.en == "run: quick study, up to 80 pairs of test.tsv"
+
+
+def test_a_run_of_other_weights_is_passed_over_with_a_word(
+    model: Inspected, tmp_path: Path
+) -> None:
+    store(model, *of(model, redundancy()))
+    studied, refused = look_for_studied(model, run_folder(tmp_path / "run", matching()))
+    assert studied is not None and studied.tables[0].probe == "redundancy"
+    assert len(refused) == 1 and "of other weights than mine" in refused[0].en
+
+
+def test_a_file_of_other_weights_is_refused(model: Inspected) -> None:
+    store(model, redundancy())
+    studied, refused = look_for_studied(model, None)
+    assert studied is None and "of other weights than mine" in refused[0].en
+
+
+def test_heads_that_the_model_lacks_are_refused(model: Inspected) -> None:
+    store(model, *of(model, replace(matching(), sets={"matching": ("L7H0",)})))
+    studied, refused = look_for_studied(model, None)
+    assert studied is None and "L7H0, which mine does not have" in refused[0].en
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"kind": "heads"}', "[" * 100_000])
+def test_a_damaged_file_is_refused(model: Inspected, text: str) -> None:
+    store(model, *of(model, redundancy())).write_text(text, encoding="utf-8")
+    studied, refused = look_for_studied(model, None)
+    assert studied is None and "heads.json" in refused[0].en
+
+
+def test_a_damaged_run_is_passed_over(model: Inspected, tmp_path: Path) -> None:
+    run = run_folder(tmp_path / "run", *of(model, matching()))
+    (run / "probes" / "matching.json").write_text(json.dumps({"schema": 1}), encoding="utf-8")
+    studied, refused = look_for_studied(model, run)
+    assert studied is None and "missing" in refused[0].en
+    (_, word) = look_for_studied(model, tmp_path / "nowhere")
+    assert "is no folder" in word[0].en
