@@ -14,4 +14,5 @@ from qt_bert.cli import (  # noqa: F401, I001 - the order is the help's
     sweep,
     report,
     probe,
+    serve,
 )

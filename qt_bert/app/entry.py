@@ -1,0 +1,62 @@
+"""What every run of the page begins with: the address, the navigation, the sidebar; then the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+from qt_bert.app import opening, session, sidebar, words
+from qt_bert.app.faults import told
+from qt_bert.app.screens import SCREENS, script_of
+from qt_bert.app.settings import Settings
+from qt_bert.app.visit import arrive, visit
+from qt_bert.app.words import LANGUAGE, say
+from qt_bert.results.text import Text
+
+
+def run(script: str) -> None:
+    """Draw one run of the page whose entry lies at `script`, beside its pages and `icon.svg`."""
+    settings = Settings.read()
+    drawn = st.session_state.setdefault(LANGUAGE, _first_language(settings))
+    folder = Path(script).parent
+    st.set_page_config(page_title="qt-bert", page_icon=folder / "icon.svg", layout="wide")
+    page = st.navigation(_pages(folder), position="top")
+    with told():
+        with st.spinner(say(words.OPENING), show_time=True):
+            shelf = opening.shelf_of(settings)
+            state = arrive(settings, shelf)
+        if state.language != drawn:  # the address turned to another one: the navigation too
+            st.rerun()
+        with st.sidebar:
+            sidebar.first(shelf, state)
+            here = visit()
+            sidebar.rest(here)
+        session.say_faults()
+        page.run()
+
+
+def _first_language(settings: Settings) -> str:
+    """The link's language, else the server's: known before the model is open."""
+    asked = st.query_params.get("lang")
+    return asked if asked in ("zh", "en") else settings.language
+
+
+def _pages(folder: Path) -> list[st.Page]:
+    """The pages that are there, titled in the visitor's language."""
+    found = [name for name in SCREENS if (folder / script_of(name)).is_file()]
+    return [
+        st.Page(
+            folder / script_of(name),
+            title=_title(SCREENS[name][0]),
+            icon=SCREENS[name][1],
+            default=name == found[0],
+            url_path=name,
+        )
+        for name in found
+    ]
+
+
+def _title(title: Text) -> str:
+    """Brackets are markup to Streamlit."""
+    return say(title).replace("[", r"\[").replace("]", r"\]")

@@ -1,0 +1,107 @@
+"""Starting the page's server: what is checked first, and with which settings it runs."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+from qt_bert.app.settings import Settings
+from qt_bert.errors import ArgumentError
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_ENTRIES = (_PACKAGE.parent / "apps" / "inspection.py", _PACKAGE / "_apps" / "inspection.py")
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def entry_script() -> Path:
+    """The page's script: beside a source checkout, or inside an installed wheel.
+
+    Raises ArgumentError where this installation does not hold it.
+    """
+    for path in _ENTRIES:
+        if path.is_file():
+            return path
+    raise ArgumentError("this installation holds no pages; install it anew")
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise ArgumentError where no server can listen at `host` and `port`, and say why."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise ArgumentError(f"--host {host}: no such address here ({error})") from error
+    family, kind, protocol, _, address = found[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+            probe.listen(1)
+        except OSError as error:
+            raise ArgumentError(
+                f"cannot listen at {host}:{port} ({error.strerror}); "
+                "stop what is there, or choose another --port"
+            ) from error
+
+
+def streamlit_arguments(host: str, port: int, *, browser: bool) -> list[str]:
+    """The arguments of `streamlit` that start the page.
+
+    They say again what keeps visitors safe (`apps/.streamlit/config.toml`), so that no setting of
+    this machine or the environment undoes it.
+    """
+    options: dict[str, object] = {
+        "server.address": host,
+        "server.port": port,
+        "server.headless": not browser,
+        "server.enableXsrfProtection": True,
+        "server.enableCORS": True,
+        "server.maxUploadSize": 10,
+        "server.fileWatcherType": "none",
+        "server.runOnSave": False,
+        "server.enableStaticServing": False,
+        "browser.gatherUsageStats": False,
+        "client.showErrorDetails": "none",
+        "client.disableDataExport": True,
+        "client.toolbarMode": "viewer",
+        "global.developmentMode": False,
+        "logger.hideWelcomeMessage": True,
+    }
+    flags = [f"--{name}={_spelled(value)}" for name, value in options.items()]
+    if host in _LOCAL:
+        # A page elsewhere cannot reach this server by a name that it points here.
+        flags += [f"--server.allowedHosts={name}" for name in _LOCAL]
+    return ["run", str(entry_script()), *flags]
+
+
+def serve(
+    settings: Settings, *, host: str, port: int, browser: bool, threads: int | None = None
+) -> None:
+    """Serve the page in this process until it is stopped; the first model is opened meanwhile."""
+    os.environ.update(settings.to_environment())
+    if threads is not None:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+    arguments = streamlit_arguments(host, port, browser=browser)
+    from qt_bert.app.opening import warm
+
+    warm(settings, lambda: _answers(host, port))
+    from streamlit.web.cli import main
+
+    shown = f"[{host}]" if ":" in host else host
+    print(f"http://{shown}:{port}", file=sys.stderr, flush=True)
+    sys.argv = ["streamlit", *arguments]
+    main(prog_name="streamlit")
+
+
+def _answers(host: str, port: int) -> bool:
+    """Whether somebody listens there, that is, this server by now."""
+    try:
+        socket.create_connection((host, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _spelled(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,45 @@
+"""What the server was started with. It travels by environment, so that `streamlit run` takes it too."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+Language = Literal["zh", "en"]
+
+_PREFIX = "QT_BERT_APP_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Where models and results come from, and the language a visitor meets first.
+
+    `models` is a checkpoint or a folder of checkpoints (None: what ships), `run` a run folder whose
+    results are shown where they are of the model's weights, `base` the name or folder of the model
+    before fine-tuning.
+    """
+
+    models: Path | None = None
+    run: Path | None = None
+    base: str | None = None
+    language: Language = "zh"
+
+    def to_environment(self) -> dict[str, str]:
+        """`QT_BERT_APP_MODELS` and so on, as far as they are set."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {f"{_PREFIX}{name.upper()}": str(value) for name, value in values.items() if value}
+
+    @classmethod
+    def read(cls) -> Settings:
+        """The settings of this process; an unknown language is Chinese."""
+        given = {
+            field.name: os.environ.get(f"{_PREFIX}{field.name.upper()}") for field in fields(cls)
+        }
+        return cls(
+            models=Path(given["models"]) if given["models"] else None,
+            run=Path(given["run"]) if given["run"] else None,
+            base=given["base"] or None,
+            language="en" if given["language"] == "en" else "zh",
+        )

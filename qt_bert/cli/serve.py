@@ -1,0 +1,66 @@
+"""`qt-bert app`: the inspection page. (A module `app` would hide the package's own `app`.)"""
+
+from __future__ import annotations
+
+import importlib.util
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from qt_bert.cli import app, options
+from qt_bert.errors import ArgumentError
+
+
+class Language(StrEnum):
+    """Of a visitor's first page."""
+
+    zh = "zh"
+    en = "en"
+
+
+@app.command("app", rich_help_panel=options.STUDY)
+def serve(
+    models: Annotated[
+        Path | None,
+        typer.Option(help="A checkpoint, or a folder of checkpoints. [default: what ships]"),
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="Run folder of `qt-bert report` whose results are shown.")
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(help="Name of the model before fine-tuning, of --models or what ships."),
+    ] = None,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen at.")] = 8501,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; 0.0.0.0 opens the page to the network.")
+    ] = "127.0.0.1",
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Do not open a browser.")
+    ] = False,
+    language: Annotated[Language, typer.Option(help="Language of the first page.")] = Language.zh,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads of torch. [default: one for each core]")
+    ] = None,
+) -> None:
+    """Serve the inspection page: ask the model, leave heads out, see what they did."""
+    if importlib.util.find_spec("streamlit") is None:
+        raise ArgumentError("the page needs Streamlit: pip install 'qt-bert[app]'")
+    from qt_bert.app import launch
+    from qt_bert.app.settings import Settings
+    from qt_bert.inspection.models import Shelf
+    from qt_bert.study import RunFolder
+
+    Shelf(models, base=base)  # what it refuses is said here, and not to every visitor
+    if run is not None:
+        RunFolder.read(run)
+    launch.check_port(host, port)
+    settings = Settings(
+        models=None if models is None else models.resolve(),
+        run=None if run is None else run.resolve(),
+        base=base,
+        language=language.value,
+    )
+    launch.serve(settings, host=host, port=port, browser=not no_browser, threads=threads)

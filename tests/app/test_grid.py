@@ -1,0 +1,38 @@
+"""The grid of heads: what the browser's selection means, and a valid picture of it."""
+
+from __future__ import annotations
+
+import altair
+import pytest
+
+from qt_bert.app.draw.look import Look
+from qt_bert.app.sidebar import grid
+from qt_bert.results.palette import LIGHT
+
+NOBODY = {"row": -1, "column": -1}
+
+
+def test_the_specification_begins_with_the_heads_left_out():
+    spec = grid.spec_of(Look("zh", LIGHT), 2, 3, frozenset({(1, 2)}))
+    altair.Chart.from_dict(spec | {"data": {"values": []}})
+    assert spec["params"][0]["value"] == [NOBODY, {"row": 1, "column": 2}]
+    assert grid.cells_of(2, 3).column("name").to_pylist()[-1] == "L1H2"
+
+
+@pytest.mark.parametrize(
+    ("found", "heads"),
+    [
+        ([NOBODY], frozenset()),
+        ([NOBODY, {"row": 1, "column": 2}, {"row": 0, "column": 0}], frozenset({(0, 0), (1, 2)})),
+        ([NOBODY, {"row": 9, "column": 0}], frozenset()),
+        ([], None),
+        ({}, None),
+        ([{"row": "x", "column": 0}], None),
+    ],
+)
+def test_a_selection_is_a_set_of_heads(found, heads):
+    assert grid.chosen_in({"selection": {"heads": found}}, 2, 3) == heads
+
+
+def test_nothing_is_no_selection():
+    assert grid.chosen_in(None, 2, 3) is None

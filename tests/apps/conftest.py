@@ -1,0 +1,65 @@
+"""The inspection page run by Streamlit's own test runner, on a tiny model.
+
+`app()` starts a visit; `app("attention")` opens that page; `app(q="…", t="…", out="L0H1")` follows a
+link. The model has two layers of two heads, and is called `tiny`; `--models` of one's own by
+`monkeypatch.setenv("QT_BERT_APP_MODELS", …)` before the first call.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+ROOT = Path(__file__).parents[2]
+ENTRY = ROOT / "apps" / "inspection.py"
+SECONDS = 60
+
+Visit = Callable[..., AppTest]
+
+
+@pytest.fixture(scope="session")
+def tiny_models(
+    checkpoint_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A folder that holds the checkpoint `tiny`: 2 layers of 2 heads, 128 positions, five grades."""
+    folder = tmp_path_factory.mktemp("shelf")
+    shutil.copytree(checkpoint_of(positions=128), folder / "tiny")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def nothing_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test computes for a model is none of another's; a server keeps it for all visitors."""
+    from qt_bert.inspection import studied
+
+    monkeypatch.setattr(studied, "_HERE", WeakKeyDictionary())
+
+
+@pytest.fixture
+def app(tiny_models: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visit]:
+    """`app(page="focus", **link)`: the page after its first run, with the address `link`."""
+    if "QT_BERT_APP_MODELS" not in os.environ:
+        monkeypatch.setenv("QT_BERT_APP_MODELS", str(tiny_models))
+
+    def visit(page: str | None = None, **link: str) -> AppTest:
+        at = AppTest.from_file(ENTRY, default_timeout=SECONDS)
+        at.query_params.update(link)
+        at.run()
+        if page is not None:
+            at.switch_page(f"screens/{page}.py").run()
+        return at
+
+    yield visit
+
+
+def shown(at: AppTest) -> str:
+    """All texts on the page, to look for one: headings, markdown, captions, errors, metrics."""
+    kinds = ("title", "header", "subheader", "markdown", "caption", "text", "info", "warning")
+    texts = [element.value for kind in (*kinds, "error", "success") for element in at.get(kind)]
+    return "\n".join(map(str, [*texts, *(f"{m.label} {m.value}" for m in at.metric)]))

@@ -1,0 +1,236 @@
+"""The page's frame: state and address, sidebar, faults. Its pages here say what they were given."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.apps.conftest import ENTRY, SECONDS, shown
+
+FOCUS = """
+import json
+import streamlit as st
+from qt_bert.app import visit
+
+here = visit()
+here.stop_if_empty()
+st.code(json.dumps(here.state.to_query()))
+st.button("layer 1", on_click=None, key="one") and here.change(layer=1)
+"""
+ATLAS = """
+import streamlit as st
+from qt_bert.errors import ArgumentError
+
+kind = st.radio("kind", ["said", "unexpected"], key="kind")
+if kind == "said":
+    raise ArgumentError("no <b>such</b> thing")
+raise ZeroDivisionError("secret /path")
+"""
+START = {"q": "京东小哥", "t": "京东小哥最近在干嘛"}
+
+
+@pytest.fixture
+def visit(
+    tmp_path: Path, tiny_models: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., AppTest]:
+    """The frame around pages of this test's own, at the address given."""
+    monkeypatch.setenv("QT_BERT_APP_MODELS", str(tiny_models))
+    pages = tmp_path / "screens"
+    pages.mkdir()
+    shutil.copy(ENTRY, tmp_path / "inspection.py")
+    (pages / "focus.py").write_text(FOCUS, encoding="utf-8")
+    (pages / "atlas.py").write_text(ATLAS, encoding="utf-8")
+
+    def run(**link: str) -> AppTest:
+        at = AppTest.from_file(tmp_path / "inspection.py", default_timeout=SECONDS)
+        at.query_params.update(link)
+        return at.run()
+
+    return run
+
+
+def state_of(at: AppTest) -> dict[str, str]:
+    assert not at.exception
+    return json.loads(at.code[0].value)
+
+
+def test_a_first_visit_shows_the_articles_query_and_writes_its_address(visit):
+    at = visit()
+    state = state_of(at)
+    assert state["q"] == "紫熨斗" and state["model"] == "tiny" and state["lang"] == "zh"
+    assert at.query_params == state
+    assert at.text_input(key="side-query").value == "紫熨斗"
+
+
+def test_a_link_leads_to_its_state(visit):
+    link = START | {"out": "L0H1 L1H0", "layer": "1", "head": "1", "mode": "uniform", "lang": "en"}
+    at = visit(**link, seed="7")
+    assert state_of(at) == link | {"seed": "7", "model": "tiny"}
+    assert at.text_input(key="side-out").value == "L0H1 L1H0"
+    assert at.text_input(key="side-query").label == "Query"
+    assert not at.warning
+
+
+def test_what_does_not_fit_in_a_link_is_said_once(visit):
+    at = visit(**START, layer="99", out="L0H1 <b>", lang="xx")
+    state = state_of(at)
+    assert state["layer"] == "1" and state["lang"] == "zh"
+    assert len(at.warning) == 3
+    assert not any("<b>" in warning.value for warning in at.warning)
+    assert not at.run().warning
+
+
+def test_typed_heads_are_left_out(visit):
+    at = visit(**START)
+    at.text_input(key="side-out").set_value("l1h0, L0H1").run()
+    assert state_of(at)["out"] == "L0H1 L1H0" == at.query_params["out"]
+    at.button(key="side-clear").click().run()
+    assert state_of(at)["out"] == "none"
+    assert at.text_input(key="side-out").value == ""
+
+
+def test_a_head_that_is_none_is_said_beside_its_field(visit):
+    at = visit(**START, out="L0H0")
+    at.text_input(key="side-out").set_value("L9H9").run()
+    assert "L9H9" in at.sidebar.error[0].value
+    assert at.text_input(key="side-out").value == "L9H9"
+    assert state_of(at)["out"] == "L0H0"
+    at.text_input(key="side-out").set_value("L1H1").run()
+    assert not at.sidebar.error and state_of(at)["out"] == "L1H1"
+
+
+def test_a_word_on_typed_heads_goes_when_the_heads_are_changed_elsewhere(visit, tiny_models):
+    at = visit(**START, out="L0H0")
+    at.text_input(key="side-out").set_value("L9H9").run()
+    assert at.sidebar.error
+    at.query_params["out"] = "L1H0"
+    at.run()
+    assert not at.sidebar.error and at.text_input(key="side-out").value == "L1H0"
+
+
+def test_every_widget_changes_state_and_address(visit):
+    at = visit(**START)
+    at.radio(key="side-language").set_value("en").run()
+    at.radio(key="side-mode").set_value("mean").run()
+    at.number_input(key="side-layer").set_value(1).run()
+    at.number_input(key="side-head").set_value(1).run()
+    at.number_input(key="side-seed").set_value(5).run()
+    at.text_input(key="side-title").set_value("京东\t快递").run()
+    state = state_of(at)
+    assert [state[key] for key in ("lang", "mode", "layer", "head", "seed")] == [
+        "en",
+        "mean",
+        "1",
+        "1",
+        "5",
+    ]
+    assert state["t"] == "京东 快递" and at.query_params == state
+    assert "control characters" in at.warning[0].value
+
+
+def test_a_page_changes_the_state(visit):
+    at = visit(**START)
+    at.button(key="one").click().run()
+    assert state_of(at)["layer"] == "1" == at.query_params["layer"]
+    assert at.number_input(key="side-layer").value == 1
+
+
+def test_the_state_survives_a_change_of_page_which_empties_the_address(visit):
+    at = visit(**START, out="L0H1")
+    at.query_params.clear()
+    at.switch_page("screens/atlas.py").run()
+    assert at.query_params["out"] == "L0H1"
+    at.query_params.clear()
+    at.switch_page("screens/focus.py").run()
+    assert state_of(at)["out"] == "L0H1" == at.query_params["out"]
+
+
+def test_another_address_under_a_living_session_is_read(visit):
+    at = visit(**START, out="L0H1")
+    at.query_params.update({"out": "L1H1", "layer": "1"})
+    at.run()
+    assert (state_of(at)["out"], state_of(at)["layer"]) == ("L1H1", "1")
+
+
+def test_a_late_answer_with_the_address_before_changes_nothing(visit):
+    at = visit(**START, out="L0H1")
+    before = dict(at.query_params)
+    at.text_input(key="side-out").set_value("L1H1").run()
+    at.query_params.clear()
+    at.query_params.update(before)
+    at.run()
+    assert state_of(at)["out"] == "L1H1" == at.query_params["out"]
+
+
+def test_an_empty_text_is_said_and_not_run(visit):
+    at = visit(q="", t="x")
+    assert at.info and not at.code and not at.exception
+
+
+def test_a_case_and_a_row_fill_the_fields(visit):
+    at = visit(**START)
+    at.segmented_control(key="side-source").set_value("cases").run()
+    at.selectbox(key="side-case").select_index(2).run()
+    assert state_of(at)["q"] == "我在伊朗长大"
+    at.segmented_control(key="side-source").set_value("rows").run()
+    at.selectbox(key="side-row-test").select_index(0).run()
+    assert at.text_input(key="side-query").value == state_of(at)["q"] != "我在伊朗长大"
+
+
+def test_a_row_of_an_uploaded_file_fills_the_fields(visit):
+    at = visit(**START)
+    at.segmented_control(key="side-source").set_value("file").run()
+    data = "query\ttitle\n苹果\t苹果手机\n坏行\n狗追猫\t<b>猫追狗</b>\n".encode()
+    at.file_uploader(key="side-file").set_value(("pairs.tsv", data, "text/plain")).run()
+    assert "1 行不是句对" in shown(at).replace("\\", "")
+    rows = next(box for box in at.selectbox if (box.key or "").startswith("side-row-"))
+    rows.select_index(1).run()
+    assert (state_of(at)["q"], state_of(at)["t"]) == ("狗追猫", "<b>猫追狗</b>")
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("a.tsv", b"PK\x03\x04\x00\x00"), ("a.tsv", b""), ("a.tsv", b"x\ty\n1\t2\n")],
+)
+def test_a_broken_file_gives_a_plain_word(visit, name, data):
+    at = visit(**START)
+    at.segmented_control(key="side-source").set_value("file").run()
+    at.file_uploader(key="side-file").set_value((name, data, "text/plain")).run()
+    assert at.sidebar.error[0].value.startswith("a\\.tsv") and not at.exception
+    assert state_of(at)["q"] == START["q"]
+
+
+def test_errors_are_said_without_a_trace(visit):
+    at = visit(**START)
+    at.switch_page("screens/atlas.py").run()
+    assert at.error[0].value == r"这一步做不了：no \<b\>such\<\/b\> thing"
+    at.radio(key="kind").set_value("unexpected").run()
+    assert "日志" in at.error[0].value and "secret" not in shown(at)
+    assert not at.exception
+
+
+def test_a_model_that_cannot_be_opened_leaves_the_others(visit, tiny_models, tmp_path, monkeypatch):
+    models = tmp_path / "models"
+    shutil.copytree(tiny_models / "tiny", models / "tiny")
+    shutil.copytree(tiny_models / "tiny", models / "torn")
+    (models / "torn" / "model.safetensors").write_bytes(b"nothing")
+    monkeypatch.setenv("QT_BERT_APP_MODELS", str(models))
+    at = visit(**START, model="torn")
+    assert state_of(at)["model"] == "tiny" and "torn" in at.warning[0].value
+    at.selectbox(key="side-model").set_value("torn").run()
+    assert state_of(at)["model"] == "tiny" and at.warning
+
+
+@pytest.mark.parametrize(
+    "text", ["<img src=x onerror=alert(1)>", "a" * 10_000, "🍎" * 40, "\x00\x1b["]
+)
+def test_hostile_texts_raise_nothing(visit, text):
+    at = visit(**START)
+    at.text_input(key="side-query").set_value(text).run()
+    assert not at.exception and not at.error
+    assert len(at.query_params["q"]) <= 2_000
