@@ -1,10 +1,12 @@
-# make report   set up, run the main job on what ships, say where the report lies
-# make test     set up, run the tests
+# make report        set up, run the main job on what ships, say where the report lies
+# make test          set up, run the tests
+# make test-browser  the inspection page in a real Chromium
+# make screenshots   the README's pictures of the inspection page, anew
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: help setup report test test-slow lint
+.PHONY: help setup report test test-slow test-browser screenshots lint
 help:
 	@sed -n 's/^# //p' Makefile
 
@@ -20,13 +22,21 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 report: setup
-	@$(BIN)/qt-bert report --resume --out report
+	@$(BIN)/qt-bert report --resume --out report --save-heads data/checkpoints/graded/heads.json
 
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not browser'
 
 test-slow: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow
+
+test-browser: setup
+	@tests/browser/install_chromium.sh
+	$(BIN)/python -m pytest -q -m browser tests/browser
+
+screenshots: setup
+	@tests/browser/install_chromium.sh
+	$(BIN)/python -m benchmarks.screenshots
 
 lint: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -20,6 +20,8 @@ def test_a_wheel_grades_a_pair_from_what_ships(tmp_path):
     site = tmp_path / "site"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
+    for name in ("inspection.py", "icon.svg", "screens/focus.py", ".streamlit/config.toml"):
+        assert (site / "qt_bert" / "_apps" / name).is_file(), name
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import qt_bert; "
         "assert qt_bert.__file__.startswith(sys.argv[1]), qt_bert.__file__; "

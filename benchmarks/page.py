@@ -1,0 +1,169 @@
+"""How fast the inspection page answers: a server and a real Chromium on this machine, one visitor.
+
+    python -m benchmarks.page [--changes 20] [--json OUT]
+
+Starts `qt-bert app` on what ships, waits for its answer and for its first page, then clicks to
+another head and another layer, types other heads to leave out and other pairs. Times are taken in
+the browser: *server* from the request to the end of the run, *seen* from the click or key to the
+changed number. The table goes to standard output and between two comments of benchmarks/README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from playwright.sync_api import sync_playwright
+
+from benchmarks.common.machine import processor
+from benchmarks.common.readme import markdown_table, rewrite_section
+from qt_bert.cli.show import table
+from qt_bert.files import write_json
+from tests.browser.driving.charts import click_head
+from tests.browser.driving.chromium import launched
+from tests.browser.driving.server import Server, serving
+from tests.browser.driving.visitor import Visitor, visiting
+
+README = Path(__file__).with_name("README.md")
+HEAD = ("what", "aim, median of server / seen", "server: median (worst)", "seen: median (worst)")
+AIM = "300 / 800 ms"
+ANSWERS, DRAWN = 5.0, 10.0
+NUMBERS = "[data-testid=stMain] [data-testid=stHorizontalBlock]"
+"""The row of figures at the top of the front page."""
+MAP = "[data-testid=stMain]"
+"""All of a page, with the numbers in its maps."""
+
+LAYERS, HEADS = 12, 12
+"""Of the model that ships."""
+
+OUT = ("L2H1", "L3H7 L4H0", "L0H0 L1H1 L2H2", "")
+TITLES = ("紫熨斗哪里买", "紫熨斗好用吗", "挂烫机和熨斗的区别")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Milliseconds of each change: of the server, and until the number was seen to change."""
+
+    server: list[float]
+    seen: list[float]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print, write."""
+    asked = parse(arguments)
+    with (
+        TemporaryDirectory() as elsewhere,
+        sync_playwright() as playwright,
+        launched(playwright.chromium) as browser,
+        serving(Path(elsewhere)) as server,
+        visiting(browser, server.url) as visitor,
+    ):
+        drawn = first_page(visitor, server)
+        found = {way: measured(visitor, way, asked.changes) for way in WAYS}
+    listed = [HEAD, *(row(way, one) for way, one in found.items())]
+    notes = [started(server.seconds, drawn), f"{processor()}; medians of {asked.changes}."]
+    print("\n\n".join([table(listed, left=2), *notes]))
+    if asked.json is not None:
+        times = {way.what: asdict(one) for way, one in found.items()}
+        write_json(
+            asked.json, {"schema": 1, "answers": server.seconds, "drawn": drawn, "ways": times}
+        )
+    rewrite_section(asked.readme, "page", "\n\n".join([markdown_table(listed), *notes]))
+
+
+@dataclass(frozen=True)
+class Way:
+    """A kind of change: `act(visitor, turn)` does it on a page, and what is `watched` changes."""
+
+    what: str
+    page: str
+    watched: str
+    aim: str
+    act: Callable[[Visitor, int], None]
+
+
+def first_page(visitor: Visitor, server: Server) -> float:
+    """Seconds from the server's start until the first page's numbers are there."""
+    visitor.page.goto(server.url)
+    visitor.main.get_by_test_id("stMetricValue").first.wait_for()
+    seconds = time.perf_counter() - server.started
+    visitor.settle()
+    return seconds
+
+
+def clicked(key: str) -> Callable[[Visitor, int], None]:
+    """A click on another head in a grid of layers × heads."""
+
+    def act(visitor: Visitor, turn: int) -> None:
+        click_head(visitor, visitor.element(key), turn % LAYERS, (5 * turn) % HEADS)
+
+    return act
+
+
+def typed(key: str, texts: Sequence[object]) -> Callable[[Visitor, int], None]:
+    """Another text in a field, and Enter."""
+
+    def act(visitor: Visitor, turn: int) -> None:
+        visitor.field(key).fill(str(texts[turn % len(texts)]))
+        visitor.field(key).press("Enter")
+
+    return act
+
+
+WAYS = (
+    Way("CLS focus: another head", "focus", NUMBERS, AIM, typed("side-head", range(HEADS))),
+    Way("CLS focus: another layer", "focus", NUMBERS, AIM, typed("side-layer", range(LAYERS))),
+    Way("Attention: another head", "attention", MAP, AIM, typed("side-head", range(HEADS))),
+    Way("Attention: another layer", "attention", MAP, AIM, typed("side-layer", range(LAYERS))),
+    Way("Attention: a click on the grid", "attention", MAP, AIM, clicked("figure-attention-grid")),
+    Way("CLS focus: other heads left out", "focus", NUMBERS, "–", typed("side-out", OUT)),
+    Way("CLS focus: another title", "focus", NUMBERS, "–", typed("side-title", TITLES)),
+)
+
+
+def measured(visitor: Visitor, way: Way, changes: int) -> Measured:
+    """So many changes in this way, after one that is not counted."""
+    visitor.open(way.page, layer=5, head=5)
+    way.act(visitor, 0)
+    visitor.settle()
+    found = Measured([], [])
+    for turn in range(1, changes + 1):
+        times = visitor.timed(way.watched, partial(way.act, visitor, turn))
+        found.server.append(times.server)
+        found.seen.append(times.seen)
+    return found
+
+
+def row(way: Way, found: Measured) -> tuple[str, ...]:
+    """A line of the table."""
+    return way.what, way.aim, *map(spread, (found.server, found.seen))
+
+
+def spread(times: list[float]) -> str:
+    return f"{statistics.median(times):.0f} ms ({max(times):.0f})"
+
+
+def started(answers: float, drawn: float) -> str:
+    """A sentence on the start."""
+    return (
+        f"The server answers {answers:.1f} s after its start (aim {ANSWERS:.0f} s) and has drawn its "
+        f"first page after {drawn:.1f} s (aim {DRAWN:.0f} s)."
+    )
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--changes", type=int, default=20, help="changes of each kind")
+    parser.add_argument("--readme", type=Path, default=README, help="page to write the table into")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()

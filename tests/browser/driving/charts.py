@@ -1,0 +1,79 @@
+"""Pointing into charts, which are pixels: the tooltip says which cell lies below the mouse."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from playwright.sync_api import Locator
+from playwright.sync_api import TimeoutError as NotInTime
+
+from tests.browser.driving.visitor import Visitor
+
+TRIES, CELLS = 12, 16
+TOLD_WITHIN = 2_000.0
+NAMED = re.compile(r"\bL(\d+)\D*?H(\d+)")
+"""`L3H7`, or row and column in a tooltip's table."""
+PICTURE = "svg.marks, canvas.marks"
+
+
+@dataclass(frozen=True)
+class Below:
+    """The head below a point (x, y) of a layers × heads map, and all that the tooltip says."""
+
+    x: float
+    y: float
+    layer: int
+    head: int
+    words: str
+
+
+def click_head(one: Visitor, chart: Locator, layer: int, head: int) -> None:
+    """Click a cell of a layers × heads map, found by its tooltip, as a person would.
+
+    Raises LookupError where it is not found.
+    """
+    canvas = chart.locator(PICTURE).first
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    # Pixels from cell to cell, at first as if the map filled the picture; each move tells better.
+    across, down = box["width"] / CELLS, box["height"] / CELLS
+    found = _below(one, canvas, box["width"] * 0.6, box["height"] * 0.45)
+    if found is None:
+        raise LookupError("nothing is told in the middle of this map")
+    share = 1.0
+    for _ in range(TRIES):
+        if (found.layer, found.head) == (layer, head):
+            canvas.click(position={"x": found.x, "y": found.y})
+            one.settle()
+            return
+        x = found.x + share * (head - found.head) * across
+        there = _below(one, canvas, x, found.y + share * (layer - found.layer) * down)
+        if there is None:
+            share /= 2
+            continue
+        if there.head != found.head:
+            across = (there.x - found.x) / (there.head - found.head)
+        if there.layer != found.layer:
+            down = (there.y - found.y) / (there.layer - found.layer)
+        found, share = there, 1.0
+    raise LookupError(f"L{layer}H{head} is not on this map; there is {found.words!r}")
+
+
+def _below(one: Visitor, canvas: Locator, x: float, y: float) -> Below | None:
+    """What the tooltip says; None where it says nothing of a layer and head."""
+    canvas.hover(position={"x": x, "y": y})
+    tip = one.page.locator("#vg-tooltip-element.visible")
+    try:
+        tip.wait_for(timeout=TOLD_WITHIN)
+    except NotInTime:
+        return None
+    words = tip.inner_text()
+    named = NAMED.search(words)
+    return None if named is None else Below(x, y, int(named[1]), int(named[2]), words)
+
+
+def drawing(one: Visitor) -> list[str]:
+    """What every chart of the page shows."""
+    return one.main.locator("svg.marks").evaluate_all("all => all.map(one => one.innerHTML)")

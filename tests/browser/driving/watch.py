@@ -1,0 +1,63 @@
+"""What must never happen in a visitor's browser, collected while it happens."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Error, Page, Route
+
+LOUD = frozenset({"error"})
+HOME = "127.0.0.1"
+SOUGHT = re.compile(r"^/\w+/_stcore/(health|host-config)$")
+"""At a page's address Streamlit looks for its server below that address first, and then at the root,
+where it is; Chromium itself reports the first two answers (404), and nothing can keep it from it."""
+
+
+@dataclass
+class Watch:
+    """Console errors, uncaught exceptions, dialogs and requests to elsewhere of one context."""
+
+    console: list[str] = field(default_factory=list)
+    dialogs: list[str] = field(default_factory=list)
+    abroad: list[str] = field(default_factory=list)
+
+    def over(self, context: BrowserContext) -> None:
+        """Watch every page of `context`; a request to elsewhere is noted and goes nowhere."""
+        context.route(lambda url: urlsplit(url).hostname != HOME, self._refuse)
+        context.on("page", self._watch)
+
+    def _watch(self, page: Page) -> None:
+        page.on("console", self._console)
+        page.on("pageerror", self._error)
+        page.on("dialog", self._dialog)
+        page.on("websocket", lambda socket: self._socket(socket.url))
+
+    def _refuse(self, route: Route) -> None:
+        self.abroad.append(route.request.url)
+        route.abort()
+
+    def _socket(self, url: str) -> None:
+        if urlsplit(url).hostname != HOME:
+            self.abroad.append(url)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        where = urlsplit(message.location.get("url", ""))
+        if message.type in LOUD and not (where.hostname == HOME and SOUGHT.search(where.path)):
+            self.console.append(f"{message.type}: {message.text}")
+
+    def _error(self, error: Error) -> None:
+        self.console.append(f"uncaught: {error.message}\n{error.stack}")
+
+    def _dialog(self, dialog: Dialog) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def faults(self) -> list[str]:
+        """Everything that was seen, in words; empty is good."""
+        return [
+            *self.console,
+            *(f"dialog: {text}" for text in self.dialogs),
+            *(f"request to {url}" for url in self.abroad),
+        ]
