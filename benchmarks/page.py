@@ -3,9 +3,9 @@
     python -m benchmarks.page [--changes 20] [--json OUT]
 
 Starts `qt-bert app` on what ships, waits for its answer and for its first page, then clicks to
-another head and another layer, types other heads to leave out and other pairs. Times are taken in
-the browser: *server* from the request to the end of the run, *seen* from the click or key to the
-changed number. The table goes to standard output and between two comments of benchmarks/README.md.
+another head and another layer, types other heads to leave out and other pairs. *Server* is the time
+from the request to the last byte of the answer, taken between browser and server; *seen*, taken in
+the browser, that from the click or key to the changed number. The table goes to standard output and between two comments of benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
 
 from playwright.sync_api import sync_playwright
 
 from benchmarks.common.machine import processor
 from benchmarks.common.readme import markdown_table, rewrite_section
+from benchmarks.common.wire import Wire, wired
 from qt_bert.cli.show import table
 from qt_bert.files import write_json
 from tests.browser.driving.charts import click_head
@@ -62,10 +64,11 @@ def main(arguments: list[str] | None = None) -> None:
         sync_playwright() as playwright,
         launched(playwright.chromium) as browser,
         serving(Path(elsewhere)) as server,
-        visiting(browser, server.url) as visitor,
+        wired(urlsplit(server.url).port or 0) as wire,
+        visiting(browser, wire.url) as visitor,
     ):
         drawn = first_page(visitor, server)
-        found = {way: measured(visitor, way, asked.changes) for way in WAYS}
+        found = {way: measured(visitor, wire, way, asked.changes) for way in WAYS}
     listed = [HEAD, *(row(way, one) for way, one in found.items())]
     notes = [started(server.seconds, drawn), f"{processor()}; medians of {asked.changes}."]
     print("\n\n".join([table(listed, left=2), *notes]))
@@ -90,7 +93,7 @@ class Way:
 
 def first_page(visitor: Visitor, server: Server) -> float:
     """Seconds from the server's start until the first page's numbers are there."""
-    visitor.page.goto(server.url)
+    visitor.page.goto(visitor.url)
     visitor.main.get_by_test_id("stMetricValue").first.wait_for()
     seconds = time.perf_counter() - server.started
     visitor.settle()
@@ -127,15 +130,16 @@ WAYS = (
 )
 
 
-def measured(visitor: Visitor, way: Way, changes: int) -> Measured:
+def measured(visitor: Visitor, wire: Wire, way: Way, changes: int) -> Measured:
     """So many changes in this way, after one that is not counted."""
     visitor.open(way.page, layer=5, head=5)
     way.act(visitor, 0)
     visitor.settle()
     found = Measured([], [])
     for turn in range(1, changes + 1):
+        wire.start()
         times = visitor.timed(way.watched, partial(way.act, visitor, turn))
-        found.server.append(times.server)
+        found.server.append(wire.milliseconds())
         found.seen.append(times.seen)
     return found
 

@@ -65,10 +65,10 @@ READ = """
 
 @dataclass(frozen=True)
 class Timed:
-    """Milliseconds of the server, from a request to the end of its run; and from the visitor's key
-    or click to the changed text."""
+    """Milliseconds from a request until the browser had read the end of the answer; and from the
+    visitor's key or click to the changed text."""
 
-    server: float
+    answered: float
     seen: float
 
 
