@@ -11,7 +11,8 @@ from qt_bert.app.titles import asked_titles
 from qt_bert.inspection.views import ranking_words as words
 from qt_bert.inspection.views.movers import MOST_TERMS, head_moves, term_moves
 from qt_bert.inspection.views.phrases import NO_GRADES, titles_cut
-from qt_bert.inspection.views.ranking import RankedTitle, Ranking, rank_titles, ranking_rows
+from qt_bert.inspection.views.ranked_title import RankedTitle
+from qt_bert.inspection.views.ranking import Ranking, rank_titles, ranking_rows
 from qt_bert.results.numbers import number, signed
 
 

@@ -14,6 +14,7 @@ from qt_bert.evaluation import METRICS
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.kept import Kept
+from qt_bert.inspection.views.ranked_title import RankedTitle
 from qt_bert.inspection.views.ranking_figures import ranking_figures
 from qt_bert.inspection.views.titles import Title
 from qt_bert.inspection.views.units import score_name
@@ -22,27 +23,6 @@ from qt_bert.results import Bars, HeatMap, Text
 from qt_bert.scoring.judge import judge_logits
 
 NDCG = ("ndcg_at_3", "ndcg_at_10")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RankedTitle:
-    """One title: its score and place, and both without the heads left out (None: none are).
-
-    `predicted` is None for a model of one logit. Places count from 1; equal scores share one.
-    """
-
-    title: str
-    label: str | None
-    score: float
-    place: int
-    predicted: str | None
-    score_without: float | None = None
-    place_without: int | None = None
-
-    @property
-    def moved(self) -> int | None:
-        """Places up (positive) or down without the heads."""
-        return None if self.place_without is None else self.place - self.place_without
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qt_bert.encoder import ModelLabels
 from qt_bert.inspection.views.phrases import AFTER, BEFORE
+from qt_bert.inspection.views.ranked_title import RankedTitle
 from qt_bert.inspection.views.units import level_name, score_name, score_unit
 from qt_bert.results import Bars, HeatMap, Text
 from qt_bert.results.figures import BarSeries
 from qt_bert.scoring.outputs import Outputs
-
-if TYPE_CHECKING:
-    from qt_bert.inspection.views.ranking import RankedTitle
 
 _LABEL_CHARACTERS = 22
 

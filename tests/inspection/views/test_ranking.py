@@ -17,8 +17,8 @@ from qt_bert.inspection.kept import Kept
 from qt_bert.inspection.turns import Turns
 from qt_bert.inspection.views import movers, ranking
 from qt_bert.inspection.views.movers import MOST_TERMS, head_moves, term_moves
+from qt_bert.inspection.views.ranked_title import RankedTitle
 from qt_bert.inspection.views.ranking import (
-    RankedTitle,
     arrow,
     kendall,
     rank_titles,
