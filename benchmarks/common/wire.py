@@ -71,9 +71,9 @@ class Wire:
     def _down(self, page: socket.socket, server: socket.socket, stream: bool) -> None:
         with _closing(page, server):
             while data := server.recv(65536):
-                page.sendall(data)
                 if stream and len(data) > SMALL:
                     self._answered = time.perf_counter()
+                page.sendall(data)
 
 
 @contextmanager

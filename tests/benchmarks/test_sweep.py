@@ -151,8 +151,10 @@ def test_the_plain_loop_leaves_out_the_heads_it_says(
 
 
 def test_peak_memory_is_that_of_another_process(parts: Callable[[str], ModuleType]) -> None:
-    peak = parts("common.machine").peak_memory(bytearray, 700 * 2**20)
-    assert 700 < peak < 1400
+    # What the libraries take differs from machine to machine; what the work takes does not.
+    peak_memory = parts("common.machine").peak_memory
+    taken = peak_memory(bytearray, 700 * 2**20) - peak_memory(bytearray, 0)
+    assert taken == pytest.approx(700, abs=150)
 
 
 @pytest.mark.parametrize("page", ["nothing", PAGE + PAGE, "<!-- s: end --><!-- s: begin -->"])
