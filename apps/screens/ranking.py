@@ -13,6 +13,7 @@ from qt_bert.inspection.views.movers import MOST_TERMS, head_moves, term_moves
 from qt_bert.inspection.views.phrases import NO_GRADES, titles_cut
 from qt_bert.inspection.views.ranked_title import RankedTitle
 from qt_bert.inspection.views.ranking import Ranking, rank_titles, ranking_rows
+from qt_bert.results.metric_names import metric_name
 from qt_bert.results.numbers import number, signed
 
 
@@ -60,7 +61,7 @@ def _summary(here: Here, found: Ranking) -> None:
     for column, (name, (before, after)) in zip(columns[2:], found.ndcg.items(), strict=True):
         with column:
             metric(
-                here.text(words.metric(name)),
+                here.text(metric_name(name)),
                 number(before),
                 None if before is None or after is None else signed(after - before),
                 about=here.text(words.ndcg_help(name, found.labelled)),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from functools import partial
 from numbers import Integral
@@ -13,7 +11,8 @@ import streamlit as st
 
 from qt_bert.app.words import say
 from qt_bert.results import numbers
-from qt_bert.results.numbers import MISSING, printable, spreadsheet_safe
+from qt_bert.results.csv_bytes import csv_bytes
+from qt_bert.results.numbers import MISSING, printable
 from qt_bert.results.text import Label, Text
 
 if TYPE_CHECKING:
@@ -73,13 +72,7 @@ def table(
 
 def csv_of(rows: Sequence[Row], names: Sequence[str]) -> bytes:
     """Rows under `names`, UTF-8 that Excel recognises."""
-    handle = io.StringIO(newline="")
-    writer = csv.writer(handle)
-    writer.writerow(map(spreadsheet_safe, names))
-    for row in rows:
-        cells = row.values()
-        writer.writerow([spreadsheet_safe(one) if isinstance(one, str) else one for one in cells])
-    return handle.getvalue().encode("utf-8-sig")
+    return csv_bytes([names, *(row.values() for row in rows)])
 
 
 def _cell(value: str | int | float | Text | None) -> Cell:

@@ -68,7 +68,7 @@ class Here:
 
     def stop_if_empty(self) -> None:
         """End the page with a word where query or title is empty."""
-        if not (self.state.query.strip() and self.state.title.strip()):
+        if self.state.empty:
             st.info(say(words.EMPTY), icon=":material/edit:")
             st.stop()
 

@@ -99,12 +99,7 @@ class Background(Generic[T]):
         )
 
     def _place(self) -> int:
-        if self._job is None or self._began is not None:
-            return 0
-        try:
-            return self._job.place
-        except ValueError:  # it has just left the queue
-            return 0
+        return 0 if self._job is None or self._began is not None else self._job.place
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         """What the work reports to (a `Progress`). Raises Stopped once it is to end."""

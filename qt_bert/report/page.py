@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from qt_bert.report.blocks import Badge, Card, Cell, Interval, Table
 from qt_bert.report.charts import draw
-from qt_bert.report.numbers import MISSING, clip, interval, number, printable
 from qt_bert.report.section import Drawn
 from qt_bert.results import Figure, Text
+from qt_bert.results.numbers import MISSING, clip, interval, number, printable
 from qt_bert.study import RunRecord
 
 if TYPE_CHECKING:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 
 from qt_bert.files import atomic_write
 from qt_bert.report.blocks import Badge, Cell, Column, Interval, Table
 from qt_bert.results import Text
-from qt_bert.results.numbers import spreadsheet_safe
+from qt_bert.results.csv_bytes import csv_bytes
 
 
 def write_csv(table: Table, path: Path) -> None:
@@ -22,13 +21,12 @@ def write_csv(table: Table, path: Path) -> None:
     if not table.rows:
         columns = [(column, ()) for column in table.columns]
     expanded = [pair for column, cells in columns for pair in _expand(column, cells)]
-    with (
-        atomic_write(path) as temporary,
-        open(temporary, "w", encoding="utf-8-sig", newline="") as handle,
-    ):
-        writer = csv.writer(handle)
-        writer.writerow(_guarded(name) for name, _ in expanded)
-        writer.writerows(zip(*(cells for _, cells in expanded), strict=True))
+    names, cells = (
+        [name for name, _ in expanded],
+        zip(*(cells for _, cells in expanded), strict=True),
+    )
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(csv_bytes([names, *cells]))
 
 
 def _expand(column: Column, cells: tuple[Cell, ...]) -> Iterator[tuple[str, list[object]]]:
@@ -49,10 +47,6 @@ def _expand(column: Column, cells: tuple[Cell, ...]) -> Iterator[tuple[str, list
     elif any(isinstance(cell, Text) for cell in cells):
         for language in ("zh", "en"):
             shown = [getattr(cell, language) if isinstance(cell, Text) else cell for cell in cells]
-            yield f"{column.name}_{language}", [_guarded(cell) for cell in shown]
+            yield f"{column.name}_{language}", shown
     else:
-        yield column.name, [_guarded(cell) for cell in cells]
-
-
-def _guarded(cell: object) -> object:
-    return spreadsheet_safe(cell) if isinstance(cell, str) else cell
+        yield column.name, list(cells)

@@ -12,6 +12,7 @@ from qt_bert.evaluation import METRICS
 from qt_bert.results.figures import HeatMap
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.head_table import HeadTable
+from qt_bert.results.metric_names import metric_name
 from qt_bert.results.probe import HEAD_NAME
 from qt_bert.results.quantities import QUANTITIES, SIGNIFICANT, Quantity
 from qt_bert.results.text import Text, joined
@@ -98,7 +99,7 @@ def base_of(table: HeadTable) -> Text:
 def _note(quantity: Quantity, table: HeadTable, high: float | None) -> Iterator[Text]:
     yield quantity.means
     if quantity.score == "change" and table.metric in METRICS:
-        title = METRICS[table.metric].title
+        title = metric_name(table.metric)
         yield Text(f"指标：{title.zh}。", f"The metric is {title.en}.")
     yield base_of(table)
     yield _outlined(quantity, table)

@@ -87,7 +87,7 @@ def test_more_rows_than_are_offered_are_counted() -> None:
 def archive() -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as packed:
-        packed.writestr("pairs.tsv", TSV)
+        packed.writestr(zipfile.ZipInfo("pairs.tsv"), TSV)
     return buffer.getvalue()
 
 

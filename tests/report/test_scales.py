@@ -6,8 +6,8 @@ import pytest
 
 from qt_bert.report.charts.canvas import fit, text_width
 from qt_bert.report.charts.scales import Colours, Linear, tick_label, ticks
-from qt_bert.report.numbers import clip, interval, number, printable
 from qt_bert.results import Text
+from qt_bert.results.numbers import clip, interval, number, printable
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 
+from qt_bert.results.csv_bytes import csv_bytes
 from qt_bert.results.figures import Bars, Curve, Figure, Graph, HeatMap, Tokens
-from qt_bert.results.numbers import spreadsheet_safe
 from qt_bert.results.text import in_language
 
 Row = tuple[str | float | int | None, ...]
@@ -15,11 +13,7 @@ Row = tuple[str | float | int | None, ...]
 
 def csv_of(figure: Figure, language: str) -> bytes:
     """One row a cell, point, bar, token or arrow, under names; UTF-8 that Excel recognises."""
-    handle = io.StringIO(newline="")
-    writer = csv.writer(handle)
-    for row in _rows(figure, language):
-        writer.writerow([spreadsheet_safe(cell) if isinstance(cell, str) else cell for cell in row])
-    return handle.getvalue().encode("utf-8-sig")
+    return csv_bytes(_rows(figure, language))
 
 
 def _rows(figure: Figure, language: str) -> Iterator[Row]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from qt_bert.ablation.families import DRAWS, layer_matched
 from qt_bert.ablation.reduction import Reduction, View
-from qt_bert.ablation.variant import NONE, Part, Variant
-from qt_bert.encoder.heads import Head
-from qt_bert.errors import ArgumentError
+from qt_bert.ablation.variant import NONE, Variant
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.kept import Kept
+from qt_bert.inspection.reading import ReadPair
 from qt_bert.inspection.state import State
 from qt_bert.inspection.views.quantities import derived
+from qt_bert.inspection.views.random_heads import random_heads
 from qt_bert.pairs.tokenise import EncodedPair
 from qt_bert.probes.readers.cls_row import measure
 from qt_bert.probes.readers.terms import MATCHED, Kind, kinds_of
@@ -79,27 +77,11 @@ def cls_rows(inspected: Inspected, state: State) -> ClsRows:
     return _kept.get(key, lambda: _made(inspected, state))
 
 
-def controls(inspected: Inspected, state: State) -> list[Variant]:
-    """Random sets of as many heads in each layer; none where a layer has too few others."""
-
-    def mask(heads: Iterable[Head]) -> Part:
-        part = inspected.part(tuple(heads), state.mode)
-        assert part is not None
-        return part
-
-    if not state.out:
-        return []
-    try:
-        return layer_matched(inspected.shape, mask, state.out, DRAWS, state.seed)
-    except ArgumentError:
-        return []
-
-
 def _made(inspected: Inspected, state: State) -> ClsRows:
     text = (state.query, state.title)
     encoded = inspected.encode(*text)
     part = inspected.part(state.out, state.mode)
-    drawn = controls(inspected, state)
+    drawn = random_heads(inspected, state.out, state.mode, state.seed)
     variants = [NONE, *([Variant("heads out", (part,))] if part else []), *drawn]
     layers = tuple(range(inspected.shape.layers))
     rows = Reduction(ROWS, "attention", layers, _first_row, first_row=True)
@@ -120,15 +102,16 @@ def _made(inspected: Inspected, state: State) -> ClsRows:
         measured_after=None if without is None else measured[without],
         random=Spread.of(measured[first_draw:]) if drawn else None,
         draws=len(drawn),
-        grades=_grades(inspected, state, logits[first_draw:]),
+        grades=_grades(inspected, encoded, state, logits[first_draw:]),
     )
 
 
-def _grades(inspected: Inspected, state: State, drawn: np.ndarray) -> Grades | None:
+def _grades(
+    inspected: Inspected, encoded: ReadPair, state: State, drawn: np.ndarray
+) -> Grades | None:
     """Grades by the way of `qt-bert explain --heads-out`; of the draws, by their logits."""
     if not inspected.classifies:
         return None
-    encoded = inspected.encode(state.query, state.title)
     return Grades(
         inspected.graded(encoded, (), state.mode),
         inspected.graded(encoded, state.out, state.mode) if state.out else None,

@@ -18,6 +18,7 @@ from qt_bert.inspection.views.units import score_name
 from qt_bert.results import Curve, HeatMap, Text
 from qt_bert.results.evaluation import ReliabilityBin
 from qt_bert.results.evaluation_figures import confusion_map, reliability_curve
+from qt_bert.results.metric_names import metric_name
 from qt_bert.results.numbers import clip
 
 Cell = str | int | float | Text | None
@@ -81,7 +82,7 @@ def headline(measured: Measured) -> list[Headline]:
         changed = (measured.differences or {}).get(name)
         found.append(
             Headline(
-                title=_title(name),
+                title=metric_name(name),
                 value=one.value,
                 low=one.ci_low,
                 high=one.ci_high,
@@ -110,7 +111,7 @@ def metric_rows(evaluation: Evaluation) -> Rows:
     return [
         {
             "group": GROUPS[METRICS[name].needs],
-            "metric": _title(name),
+            "metric": metric_name(name),
             "value": one.value,
             "low": one.ci_low,
             "high": one.ci_high,
@@ -128,7 +129,7 @@ def difference_rows(differences: dict[str, Difference]) -> Rows:
     return [
         {
             "group": GROUPS[METRICS[name].needs],
-            "metric": _title(name),
+            "metric": metric_name(name),
             "plain": one.value_a,
             "without": one.value_b,
             "difference": one.difference,
@@ -199,11 +200,6 @@ def _bins(rows: Sequence[dict[str, Any]]) -> list[ReliabilityBin]:
         )
         for row in rows
     ]
-
-
-def _title(name: str) -> Text:
-    title = METRICS[name].title
-    return Text(title.zh, title.en)
 
 
 def _base(name: str, pairs: int, queries: str | None) -> Text:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from qt_bert.ablation.families import DRAWS, layer_matched
-from qt_bert.ablation.variant import NONE, Part, Variant
+from qt_bert.ablation.variant import NONE, Variant
 from qt_bert.encoder import ModelLabels
 from qt_bert.encoder.heads import Head
 from qt_bert.errors import ArgumentError
@@ -19,6 +17,7 @@ from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.kept import Kept
 from qt_bert.inspection.views.order_sets import HeadSet
 from qt_bert.inspection.views.phrases import cut_notes
+from qt_bert.inspection.views.random_heads import mask_of, random_heads
 from qt_bert.inspection.views.shuffling import Shuffled
 from qt_bert.probes.word_order.figures import shares
 from qt_bert.probes.word_order.grades import expected_grades
@@ -143,10 +142,8 @@ def _random(
     inspected: Inspected, pair: Shuffled, like: HeadSet, mode: str, seed: int
 ) -> Way | None:
     """As many heads in each layer, outside the set; None where a layer has too few others."""
-    try:
-        mask = partial(_masked, inspected, mode)
-        variants = layer_matched(inspected.shape, mask, like.heads, DRAWS, seed)
-    except ArgumentError:
+    variants = random_heads(inspected, like.heads, mode, seed)
+    if not variants:
         return None
     logits = inspected.run([pair.before, pair.after], variants).logits
     grades = expected_grades(logits, inspected.labels)
@@ -164,12 +161,6 @@ def _random(
         shares_before=_ranges(before),
         shares_after=_ranges(after),
     )
-
-
-def _masked(inspected: Inspected, mode: str, heads: Sequence[Head]) -> Part:
-    part = inspected.part(tuple(heads), mode)
-    assert part is not None, "a random set has heads"
-    return part
 
 
 def _ranges(values: FloatArray) -> tuple[Range, ...]:
@@ -207,7 +198,8 @@ def _spread(
 ) -> Spread:
     after = [one.after for one in drawn]
     texts = list(dict.fromkeys([drawn[0].before, *after]))
-    masks = [Variant(str(n), (_masked(inspected, mode, s.heads),)) for n, s in enumerate(sets)]
+    mask = mask_of(inspected, mode)
+    masks = [Variant(str(n), (mask(one.heads),)) for n, one in enumerate(sets)]
     grades = expected_grades(inspected.run(texts, [NONE, *masks]).logits, inspected.labels)
     rows = [texts.index(one) for one in after]
     return Spread(

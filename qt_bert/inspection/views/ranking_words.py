@@ -74,11 +74,6 @@ def columns(score: Text) -> dict[str, Text]:
     }
 
 
-def metric(name: str) -> Text:
-    """A metric's name as a reader knows it."""
-    return Text(*METRICS[name].title)
-
-
 def ndcg_help(name: str, labelled: int) -> Text:
     """What NDCG is, and what it rests on."""
     about = METRICS[name].description

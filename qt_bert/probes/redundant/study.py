@@ -19,7 +19,6 @@ from qt_bert.ablation.run_sweep import run_sweep
 from qt_bert.ablation.variant import Part, Variant
 from qt_bert.encoder.heads import Head, Shape
 from qt_bert.errors import ArgumentError
-from qt_bert.evaluation import METRICS
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs import Pair
 from qt_bert.probes.common.importance import importance_on
@@ -27,6 +26,7 @@ from qt_bert.probes.common.sample import for_model
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
 from qt_bert.results import Text
+from qt_bert.results.metric_names import metric_name
 
 QUICK_PAIRS = {"discovery": 40, "validation": 72}
 QUICK_DRAWS, FULL_DRAWS = 5, 20
@@ -73,8 +73,7 @@ class Sweep:
     @property
     def metric_name(self) -> Text:
         """The metric's name in both languages, for claims and figures."""
-        title = METRICS[self.metric].title
-        return Text(title.zh, title.en)
+        return metric_name(self.metric)
 
     @property
     def n_queries(self) -> int:

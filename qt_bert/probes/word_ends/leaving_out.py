@@ -14,7 +14,6 @@ from qt_bert.ablation.masks import HeadMask, MeanContexts, Mode
 from qt_bert.ablation.run_sweep import run_sweep
 from qt_bert.ablation.variant import Part
 from qt_bert.encoder.heads import Head, Shape
-from qt_bert.evaluation import METRICS
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import interval_or_reason
 from qt_bert.pairs import Pair
@@ -25,6 +24,7 @@ from qt_bert.probes.common.sample import for_model
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
 from qt_bert.results import Text
+from qt_bert.results.metric_names import metric_name
 
 MOST_HEADS = 5
 """So few of the named heads are left out together that layer-matched sets remain to draw."""
@@ -65,7 +65,7 @@ class LeftOut:
     @property
     def metric_name(self) -> Text:
         """The metric's name in both languages."""
-        return Text(*METRICS[self.metric].title)
+        return metric_name(self.metric)
 
     def interval(self, name: str) -> tuple[float, float] | None:
         """The central 95 % of one of `losses`; None where it cannot be told."""

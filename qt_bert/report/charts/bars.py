@@ -5,8 +5,8 @@ from __future__ import annotations
 from qt_bert.report.charts.canvas import LEADING, SMALL, Canvas, text_width
 from qt_bert.report.charts.legend import series_legend, series_styles
 from qt_bert.report.charts.scales import Linear, tick_label, ticks
-from qt_bert.report.numbers import interval, number
 from qt_bert.results.figures import Bars
+from qt_bert.results.numbers import interval, number
 from qt_bert.results.text import Text, in_language
 
 _WIDTH = 420

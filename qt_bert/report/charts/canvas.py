@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
-from qt_bert.report.numbers import printable
+from qt_bert.results.numbers import printable
 from qt_bert.results.text import Label, Text, in_language
 
 FONT_SIZE = 13

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 
 from qt_bert.report.charts.canvas import Canvas, Place, text_width
-from qt_bert.report.numbers import number
 from qt_bert.results.figures import Edge, Graph, Node
+from qt_bert.results.numbers import number
 from qt_bert.results.text import Text, in_language
 
 _ROW = 46

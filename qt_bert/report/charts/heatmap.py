@@ -5,8 +5,8 @@ from __future__ import annotations
 from qt_bert.report.charts.canvas import FONT_SIZE, SMALL, Canvas, Place, fit, text_width
 from qt_bert.report.charts.legend import colour_legend
 from qt_bert.report.charts.scales import Colours, ink
-from qt_bert.report.numbers import MISSING, number
 from qt_bert.results.figures import HeatMap
+from qt_bert.results.numbers import MISSING, number
 from qt_bert.results.text import Label, Text, in_language
 
 _LEGEND_HEIGHT, _LABEL_ROOM, _COLUMN_ROOM = 44, 220, 110

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from qt_bert.report.charts.canvas import Canvas, Place
 from qt_bert.report.charts.scales import Colours
-from qt_bert.report.numbers import number
+from qt_bert.results.numbers import number
 from qt_bert.results.text import Label
 
 _GAP = 5

@@ -5,8 +5,8 @@ from __future__ import annotations
 from qt_bert.report.charts.canvas import Canvas, fit, text_width
 from qt_bert.report.charts.legend import colour_legend
 from qt_bert.report.charts.scales import Colours, ink
-from qt_bert.report.numbers import number
 from qt_bert.results.figures import Token, TokenLine, Tokens
+from qt_bert.results.numbers import number
 from qt_bert.results.text import Label, Text, in_language
 
 _WIDTH = 440

@@ -5,11 +5,11 @@ from __future__ import annotations
 from qt_bert.report.blocks import Badge, Block, Cell, Column, FigureBlock, Interval, Prose, Table
 from qt_bert.report.comparison.names import names
 from qt_bert.report.evaluation.words import headlines, in_groups, with_value
-from qt_bert.report.numbers import shortest
 from qt_bert.results import Bars, EvaluationResult, Text
 from qt_bert.results.comparison import ComparisonResult, MetricDifference
 from qt_bert.results.evaluation import JudgedModel
 from qt_bert.results.figures import BarSeries
+from qt_bert.results.numbers import shortest
 
 SIGNIFICANT = 0.05
 _ALIKE = Badge(Text("分不出", "no difference shown"), "open")

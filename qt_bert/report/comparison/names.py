@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from qt_bert.report.numbers import clip
 from qt_bert.results.comparison import ComparisonResult
+from qt_bert.results.numbers import clip
 
 
 def names(comparison: ComparisonResult) -> tuple[str, str]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from qt_bert.report.comparison.names import names
 from qt_bert.report.evaluation.words import headlines
-from qt_bert.report.numbers import interval, number
 from qt_bert.results import Text
 from qt_bert.results.comparison import ComparisonResult
+from qt_bert.results.numbers import interval, number
 
 
 def beside(comparison: ComparisonResult) -> Text:

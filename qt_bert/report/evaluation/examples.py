@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from qt_bert.report.blocks import Block, Column, Example, Examples, Table
-from qt_bert.report.numbers import MISSING
 from qt_bert.results import EvaluationResult, Text
 from qt_bert.results.evaluation import Grade, GradedPair
+from qt_bert.results.numbers import MISSING
 from qt_bert.results.text import counted
 
 _SHOWN = 12

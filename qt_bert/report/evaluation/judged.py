@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from qt_bert.report.blocks import Block, Cell, Column, Prose, Table
-from qt_bert.report.numbers import shortest
 from qt_bert.results import EvaluationResult, Text
+from qt_bert.results.numbers import shortest
 from qt_bert.study import RunRecord
 
 

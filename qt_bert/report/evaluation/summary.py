@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from qt_bert.report.blocks import Card
 from qt_bert.report.evaluation.words import HEADLINES, as_interval, base, headlines, with_value
-from qt_bert.report.numbers import number, shortest
 from qt_bert.results import EvaluationResult, Text
+from qt_bert.results.numbers import number, shortest
 
 _SHARES = {
     "accuracy": Text("判对", "right"),

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from qt_bert.report.blocks import Block, Cell, Column, FigureBlock, Prose, Table
-from qt_bert.report.numbers import plain, shortest
 from qt_bert.report.probes.words import badge, measured, source_place, source_value
 from qt_bert.results import Finding, ProbeResult, Text
 from qt_bert.results.head_sets import set_words
+from qt_bert.results.numbers import plain, shortest
 from qt_bert.results.text import counted
 
 _FINDINGS = (

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from qt_bert.report.blocks import Badge, Interval
-from qt_bert.report.numbers import shortest
 from qt_bert.results import Finding, Text
+from qt_bert.results.numbers import shortest
 from qt_bert.results.probe import Verdict
 from qt_bert.results.text import Label, in_language
 

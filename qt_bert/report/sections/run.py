@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from qt_bert.report.blocks import Block, Column, Table
-from qt_bert.report.numbers import plain
 from qt_bert.report.section import Section
 from qt_bert.results import Text
+from qt_bert.results.numbers import plain
 from qt_bert.study import RunFolder
 
 _STATES = {

@@ -76,7 +76,7 @@ def test_nothing_stays_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: object
 def zipped() -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("a.tsv", GOOD)
+        archive.writestr(zipfile.ZipInfo("a.tsv"), GOOD)
     return buffer.getvalue()
 
 
