@@ -1,0 +1,115 @@
+"""What a smaller model keeps of its teacher, and by which names its heads go there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from qt_bert.errors import ArgumentError
+from qt_bert.files import write_json
+from qt_bert.results.codec import encode, read_result
+
+KEPT = "kept.json"
+"""The file beside a smaller model's weights."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptLayer:
+    """One layer that stays: its number in the teacher, its heads, and how many feed-forward units.
+
+    `heads` are the numbers of the heads kept, sorted; there may be none. `units` None keeps all.
+    """
+
+    layer: int
+    heads: tuple[int, ...]
+    units: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.layer < 0 or list(self.heads) != sorted({h for h in self.heads if h >= 0}):
+            raise ArgumentError(f"layer {self.layer} keeps the heads {self.heads}: give each once")
+        if self.units is not None and self.units < 1:
+            raise ArgumentError(f"layer {self.layer} keeps {self.units} units; at least 1 must stay")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeacherRef:
+    """The model that was made smaller: its name, the hash of its weights, and its shape."""
+
+    name: str
+    sha256: str
+    layers: int
+    heads: int
+    units: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptFile:
+    """`kept.json`: layer i of the model beside it was `layers[i].layer` of the teacher.
+
+    `names` maps each head's name here to its name there: heads keep their numbers, layers count
+    anew.
+    """
+
+    kind: ClassVar[str] = "kept"
+    schema: Literal[1] = 1
+    teacher: TeacherRef
+    layers: tuple[KeptLayer, ...]
+    names: dict[str, str]
+
+    @classmethod
+    def of(cls, teacher: TeacherRef, layers: Sequence[KeptLayer]) -> KeptFile:
+        """The file of what `layers` keep. Raises ArgumentError for what `teacher` does not have."""
+        check_kept(layers, teacher)
+        return cls(teacher=teacher, layers=tuple(layers), names=teacher_names(layers))
+
+    @property
+    def whole_heads(self) -> bool:
+        """Whether every layer that stays keeps all its heads."""
+        return all(len(one.heads) == self.teacher.heads for one in self.layers)
+
+    @property
+    def whole_layers(self) -> bool:
+        """Whether every layer that stays keeps all it had: then transformers opens the folder too."""
+        return self.whole_heads and all(
+            one.units in (None, self.teacher.units) for one in self.layers
+        )
+
+    def write(self, folder: Path) -> None:
+        """Store it in `folder`, atomically."""
+        write_json(folder / KEPT, encode(self))
+
+    @classmethod
+    def read(cls, folder: Path) -> KeptFile | None:
+        """That of `folder`, or None. Raises RunFolderError naming the key that does not fit."""
+        path = folder / KEPT
+        return read_result(cls, path) if path.exists() else None
+
+
+def teacher_names(layers: Sequence[KeptLayer]) -> dict[str, str]:
+    """Each head's name in the smaller model → its name in the teacher."""
+    return {
+        f"L{place}H{head}": f"L{one.layer}H{head}"
+        for place, one in enumerate(layers)
+        for head in one.heads
+    }
+
+
+def check_kept(layers: Sequence[KeptLayer], teacher: TeacherRef) -> None:
+    """Raise ArgumentError where `layers` are not some of `teacher`'s, lowest first."""
+    numbers = [one.layer for one in layers]
+    if not numbers or numbers != sorted(set(numbers)) or numbers[-1] >= teacher.layers:
+        raise ArgumentError(
+            f"layers {numbers} cannot be kept: name some of 0 to {teacher.layers - 1}, lowest first"
+        )
+    for one in layers:
+        if one.heads and one.heads[-1] >= teacher.heads:
+            raise ArgumentError(
+                f"there is no head L{one.layer}H{one.heads[-1]}: layers of {teacher.name} have "
+                f"{teacher.heads} heads"
+            )
+        if one.units is not None and one.units > teacher.units:
+            raise ArgumentError(
+                f"layer {one.layer} cannot keep {one.units} units of {teacher.units}"
+            )
