@@ -10,7 +10,6 @@ from qt_bert.ablation.guards import run_guards
 from qt_bert.ablation.loop import batch_tokens, sweep
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.variant import Variant, with_plain
-from qt_bert.encoder.heads import Shape
 from qt_bert.errors import ArgumentError
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.outputs import Outputs, read_outputs
@@ -35,7 +34,7 @@ def explain_heads(query: str, title: str, scorer: Scorer) -> list[HeadEffect]:
     if scorer.left_out:
         raise ArgumentError("heads are left out one by one of the whole model alone")
     checkpoint, scorer = scorer.checkpoint, scorer.fresh()
-    shape = Shape(checkpoint.layers, checkpoint.heads)
+    shape = checkpoint.shape
     variants = with_plain(single(shape, lambda heads: HeadMask(tuple(heads))))
     encoded = scorer.tokenizer.encode([(query, title)], offsets=False)
     run_guards(checkpoint, scorer.encoder, variants, encoded)

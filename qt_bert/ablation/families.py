@@ -35,9 +35,11 @@ def single(shape: Shape, mask: MaskOf) -> list[Variant]:
 
 def layers(shape: Shape, mask: MaskOf) -> list[Variant]:
     """Every layer's heads together: `L3`, family `layers`."""
+    by_number = {layer: _heads_of(shape, [layer]) for layer in range(shape.layers)}
     return [
-        Variant(f"L{layer}", (mask(_heads_of(shape, [layer])),), "layers")
-        for layer in range(shape.layers)
+        Variant(f"L{layer}", (mask(heads),), "layers")
+        for layer, heads in by_number.items()
+        if heads
     ]
 
 

@@ -9,7 +9,7 @@ from qt_bert.ablation.asked import parts_with, reference_means
 from qt_bert.ablation.guards import run_guards
 from qt_bert.ablation.loop import masked_forward
 from qt_bert.ablation.variant import Part, Variant
-from qt_bert.encoder.heads import Shape, parse_heads, spell
+from qt_bert.encoder.heads import parse_heads, spell
 from qt_bert.pairs import Pair
 from qt_bert.scoring.bulk import LeftOut, Scorer
 
@@ -21,7 +21,7 @@ def leave_heads_out(scorer: Scorer, heads: str, mode: str, reference: Sequence[P
     ArgumentError for bad heads or an unknown mode, GuardError where a guard fails.
     """
     checkpoint = scorer.checkpoint
-    named = parse_heads(heads, Shape(checkpoint.layers, checkpoint.heads))
+    named = parse_heads(heads, checkpoint.shape)
     part = parts_with(lambda: reference_means(scorer, reference))(mode, named)
     encoded = scorer.tokenizer.encode([(p.query, p.title) for p in reference], offsets=False)
     guards = run_guards(checkpoint, scorer.encoder, [Variant("heads out", (part,))], encoded)

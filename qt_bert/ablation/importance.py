@@ -51,12 +51,11 @@ def gradient_importance(
     Raises ArgumentError where the labels do not fit the logits or the pairs, for no pair at all,
     and for a model that is not in float32, whose gradients would be too coarse.
     """
-    if encoder.layers[0].dtype not in (torch.float32, torch.float64):
-        raise ArgumentError("gradient importance needs a model opened in float32")
+    check_exact(encoder)
     total: FloatArray = np.zeros(())
     pairs = 0
     for batch in batches:
-        allowed = _allowed(encoder, batch, label_sets)
+        allowed = allowed_logits(encoder, batch, label_sets)
         total = total + np.abs(_gate_gradients(encoder, batch, allowed)).sum(1, dtype=np.float64)
         pairs += len(batch)
         shown.advance(len(batch))
@@ -67,8 +66,19 @@ def gradient_importance(
     return Importance(raw, np.divide(raw, norms, out=np.zeros_like(raw), where=norms > 0))
 
 
-def _allowed(encoder: Encoder, batch: Batch, label_sets: LabelSets | None) -> torch.Tensor | None:
-    """Which logits each pair's label may mean [B, labels]; None for a model of one logit."""
+def check_exact(encoder: Encoder) -> None:
+    """Raise ArgumentError for a model whose gradients would be too coarse."""
+    if encoder.layers[0].dtype not in (torch.float32, torch.float64):
+        raise ArgumentError("gradient importance needs a model opened in float32")
+
+
+def allowed_logits(
+    encoder: Encoder, batch: Batch, label_sets: LabelSets | None
+) -> torch.Tensor | None:
+    """Which logits each pair's label may mean [B, labels]; None for a model of one logit.
+
+    Raises ArgumentError where the labels do not fit the logits or the pairs.
+    """
     labels = int(encoder.model.config.num_labels)
     if (label_sets is None) != (labels == 1):
         given = "no labels" if label_sets is None else "labels"
@@ -95,7 +105,7 @@ def _gate_gradients(encoder: Encoder, batch: Batch, allowed: torch.Tensor | None
         layer.query.weight.new_ones(len(batch), layer.heads, requires_grad=True)
         for layer in encoder.layers
     ]
-    loss = _losses(_gated_logits(encoder, batch, gates), allowed).sum()
+    loss = label_losses(_gated_logits(encoder, batch, gates), allowed).sum()
     gradients = torch.autograd.grad(loss, gates)
     return torch.stack(gradients).cpu().numpy()
 
@@ -111,8 +121,8 @@ def _gated_logits(encoder: Encoder, batch: Batch, gates: Sequence[torch.Tensor])
     return encoder.family.head(encoder.model, hidden[:, :1])
 
 
-def _losses(logits: torch.Tensor, allowed: torch.Tensor | None) -> torch.Tensor:
-    """L of each pair [B]."""
+def label_losses(logits: torch.Tensor, allowed: torch.Tensor | None) -> torch.Tensor:
+    """−log Σ p over the allowed logits of each pair [B]; the logit itself where there is one."""
     if allowed is None:
         return logits[:, 0]
     meant = logits.masked_fill(~allowed, float("-inf"))

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 DATA, SCORING, TRAINING, STUDY = "Pairs · 数据", "Scoring · 评分", "Training · 训练", "Study · 研究"
+SMALLER = "Smaller models · 压缩"
 
 Columns = Annotated[
     str | None,
@@ -78,6 +79,8 @@ Reference = Annotated[
         "other file. [default: the dev split that ships]"
     ),
 ]
+
+PlanFile = Annotated[Path, typer.Option(help="The plan.json of `qt-bert plan`.")]
 
 Recipe = Annotated[
     Path | None, typer.Option(help="TOML file: `text`, [[pairs]], [dev], [job], [settings].")

@@ -14,5 +14,6 @@ from qt_bert.cli import (  # noqa: F401, I001 - the order is the help's
     sweep,
     report,
     probe,
+    prune,
     serve,
 )

@@ -79,7 +79,6 @@ def sweep(
     from qt_bert.ablation.asked import parts_with, variants_asked
     from qt_bert.ablation.run_sweep import run_sweep
     from qt_bert.ablation.work import check_flags
-    from qt_bert.encoder.heads import Shape
     from qt_bert.files import sha256_file
     from qt_bert.results.probe import PairsRef
 
@@ -91,7 +90,7 @@ def sweep(
     means = _Means(path, reference, asked)
     variants = variants_asked(
         masks or ["single"],
-        Shape(scorer.checkpoint.layers, scorer.checkpoint.heads),
+        scorer.checkpoint.shape,
         mode,
         parts_with(lambda: means.of(scorer)),
         draws=draws,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from qt_bert.pairs.batching import length_batches, padded
 from qt_bert.pairs.tokenise import EncodedPair
 
 PADDING, CLS, QUERY, TITLE = -1, 0, 1, 2
@@ -55,16 +56,9 @@ def to_batch(
     device: torch.device | None = None,
 ) -> Batch:
     """One batch of `encoded`, which are the pairs `rows` of the caller's list."""
-    lengths = np.array([len(row) for row in encoded])
-    shape = (len(encoded), int(lengths.max()))
-    ids = np.full(shape, pad, np.int64)
-    types = np.zeros(shape, np.int64)
-    groups = np.full(shape, PADDING, np.int64)
-    for i, row in enumerate(encoded):
-        ids[i, : lengths[i]] = row.input_ids
-        types[i, : lengths[i]] = row.token_type_ids
-        groups[i, : lengths[i]] = _groups(row)
-    real = np.arange(shape[1]) < lengths[:, None]
+    ids, types, real = padded(encoded, pad)
+    groups = np.full(real.shape, PADDING, np.int64)
+    groups[real] = np.concatenate([_groups(row) for row in encoded])
 
     def tensor(array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array).to(device)
@@ -79,20 +73,3 @@ def _groups(row: EncodedPair) -> list[int]:
     for separator in row.separators[:1]:
         groups[separator] = QUERY
     return groups
-
-
-def length_batches(lengths: Sequence[int], budget: int) -> Iterator[np.ndarray]:
-    """Row indices of batches of at most `budget` tokens (one row, if that is longer), longest first.
-
-    A batch ends where the length changes, unless it is under half full; then it goes on into
-    shorter rows, which are padded.
-    """
-    order = np.argsort(-np.asarray(lengths), kind="stable")
-    start = 0
-    for i in range(1, len(order) + 1):
-        longest = lengths[order[start]]
-        full = (i - start + 1) * longest > budget
-        changes = i < len(order) and lengths[order[i]] != lengths[order[i - 1]]
-        if i == len(order) or full or (changes and 2 * (i - start) * longest >= budget):
-            yield order[start:i]
-            start = i

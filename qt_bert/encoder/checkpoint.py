@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,16 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from qt_bert.encoder.card import ModelSettings, read_settings
 from qt_bert.encoder.families import Family
+from qt_bert.encoder.heads import Shape
 from qt_bert.encoder.hub import resolve_folder
+from qt_bert.encoder.kept import load_kept, open_kept
 from qt_bert.encoder.loading import load_config, load_weights
 from qt_bert.encoder.manifest import weights_sha256
+from qt_bert.encoder.smaller import Units, reference_of, smaller_model, with_absent_heads
 from qt_bert.encoder.verify import verify_folder, weight_shapes
-from qt_bert.errors import CheckpointError
+from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.pairs import PairTokenizer
+from qt_bert.results.kept import KeptFile, KeptLayer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -32,7 +37,11 @@ def has_bfloat16() -> bool:
 
 @dataclass
 class Checkpoint:
-    """An opened classifier: the Hugging Face model in eval mode, its tokenizer and its labels."""
+    """An opened classifier: the Hugging Face model in eval mode, its tokenizer and its labels.
+
+    `kept` says what a smaller model keeps of its teacher. Unless it is `compact`, heads that were
+    pruned stand as zeros in `model`, so that every head has its number in the teacher.
+    """
 
     name: str
     folder: Path
@@ -41,6 +50,8 @@ class Checkpoint:
     family: Family
     settings: ModelSettings
     dtype: str
+    kept: KeptFile | None = None
+    compact: bool = False
 
     @property
     def layers(self) -> int:
@@ -49,6 +60,23 @@ class Checkpoint:
     @property
     def heads(self) -> int:
         return int(self.model.config.num_attention_heads)
+
+    @property
+    def shape(self) -> Shape:
+        """Layers and heads; `absent` are the heads that stand as zeros."""
+        if self.kept is None or self.compact:
+            return Shape(self.layers, self.heads)
+        there = {(place, head) for place, one in enumerate(self.kept.layers) for head in one.heads}
+        full = Shape(self.layers, self.heads)
+        return full._replace(absent=frozenset(full.all_heads) - there)
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that the model learned; heads of zeros do not count."""
+        config = self.model.config
+        width = int(config.hidden_size) // self.heads
+        zeros = len(self.shape.absent) * width * (4 * int(config.hidden_size) + 3)
+        return sum(p.numel() for p in self.model.parameters()) - zeros
 
     @property
     def pad(self) -> int:
@@ -76,12 +104,13 @@ class Checkpoint:
             "name": self.name,
             "sha256": self.sha256,
             "family": self.family.model_type,
-            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "parameters": self.parameters,
             "layers": self.layers,
             "heads": self.heads,
             "hidden": int(self.model.config.hidden_size),
             "max_length": self.settings.max_length,
             "dtype": self.dtype,
+            **({} if self.kept is None else {"teacher": self.kept.teacher.name}),
         }
 
 
@@ -91,10 +120,13 @@ def open_checkpoint(
     dtype: str = "float32",
     attention: str = "eager",
     model_grades: str | None = None,
+    compact: bool = False,
 ) -> Checkpoint:
     """Open a sequence-classification checkpoint for analysis.
 
-    `attention` is the Hugging Face kernel of `.model`. Raises CheckpointError for every fault of
+    `attention` is the Hugging Face kernel of `.model`. A model whose heads were pruned gets heads of
+    zeros in their place, so that probes and masks know each head by its number in the teacher;
+    `compact` leaves them out, which is faster and gives the same logits. Raises CheckpointError for every fault of
     the folder (see `verify_folder`), for weights that do not fit the config, and for an encoder or
     classifier weight that is missing, which transformers would start at random.
     """
@@ -105,7 +137,14 @@ def open_checkpoint(
     shapes = weight_shapes(folder)
     config = load_config(folder)
     _classifier_fits(folder, family, shapes, config.num_labels)
-    loaded = _weights(folder, config, attention).to(DTYPES[dtype]).eval()
+    kept = open_kept(folder, config)
+    if kept is None or kept.plain:
+        loaded = _weights(folder, config, attention)
+    else:
+        loaded = load_kept(folder, config, family, kept, attention)
+        if not compact:
+            with_absent_heads(loaded, family, kept.layers, kept.teacher.heads)
+    loaded = loaded.to(DTYPES[dtype]).eval()
     tokenizer = open_tokenizer(folder)
     if len(tokenizer) > config.vocab_size:
         raise CheckpointError(
@@ -113,7 +152,35 @@ def open_checkpoint(
             f"{config.vocab_size}; the vocabulary belongs to another model"
         )
     settings = read_settings(folder, config.num_labels, positions_of(config), model_grades)
-    return Checkpoint(folder.name, folder, loaded, tokenizer, family, settings, dtype)
+    return Checkpoint(
+        folder.name, folder, loaded, tokenizer, family, settings, dtype, kept, compact
+    )
+
+
+def smaller_checkpoint(
+    checkpoint: Checkpoint,
+    kept: Sequence[KeptLayer],
+    *,
+    units: Units | None = None,
+    fold: torch.Tensor | None = None,
+) -> Checkpoint:
+    """`checkpoint` with the model that `smaller_model` makes of it; its folder is the teacher's.
+
+    Raises ArgumentError as `smaller_model` does, and for a teacher that is itself a smaller model
+    with heads of zeros.
+    """
+    if checkpoint.kept is not None and checkpoint.shape.absent:
+        raise ArgumentError(
+            f"{checkpoint.name} was pruned itself: plan and prune from its teacher, "
+            f"{checkpoint.kept.teacher.name}"
+        )
+    teacher = reference_of(checkpoint.model, checkpoint.family, checkpoint.name, checkpoint.sha256)
+    return replace(
+        checkpoint,
+        model=smaller_model(checkpoint.model, checkpoint.family, kept, units=units, fold=fold),
+        kept=KeptFile.of(teacher, kept),
+        compact=True,
+    )
 
 
 def open_tokenizer(folder: Path) -> Any:

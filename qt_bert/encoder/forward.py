@@ -21,9 +21,13 @@ from qt_bert.encoder.packed import Packed
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One layer's weights: `query`, `key` and `value` also stacked in `qkv`, `up` with its activation."""
+    """One layer's weights: `query`, `key` and `value` also stacked in `qkv`, `up` with its activation.
+
+    A layer has `heads` heads of `width` numbers; there may be none, and other layers may have others.
+    """
 
     heads: int
+    width: int
     query: Any
     key: Any
     value: Any
@@ -65,15 +69,15 @@ class Layer:
         weights = softmax(scores.unflatten(1, (self.heads, 1)), bias)
         seen = torch.matmul(weights.flatten(1, 2), hidden).unflatten(1, (self.heads, 1))
         contexts = torch.einsum("bhrs,hws->bhrw", seen, self._by_head(self.value.weight))
-        return weights, contexts + self.value.bias.unflatten(0, (self.heads, 1, -1))
+        return weights, contexts + self.value.bias.unflatten(0, (self.heads, 1, self.width))
 
     def split(self, tensor: torch.Tensor) -> torch.Tensor:
         """[..., length, size] → [..., heads, length, width]."""
-        return tensor.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
+        return tensor.unflatten(-1, (self.heads, self.width)).transpose(-3, -2)
 
     def _by_head(self, weight: torch.Tensor) -> torch.Tensor:
         """[heads × width, size] → [heads, width, size]."""
-        return weight.unflatten(0, (self.heads, -1))
+        return weight.unflatten(0, (self.heads, self.width))
 
     def mix(self, context: torch.Tensor) -> torch.Tensor:
         """W_O over the heads' contexts [..., heads, rows, width], with its bias [..., rows, hidden]."""
@@ -81,7 +85,8 @@ class Layer:
 
     def mix_some(self, context: torch.Tensor, heads: Sequence[int]) -> torch.Tensor:
         """The share of some heads in `mix`, without the bias: [..., len(heads), rows, width] → [..., rows, hidden]."""
-        columns = self.output.weight.unflatten(1, (self.heads, -1))[:, list(heads)].flatten(1)
+        columns = self.output.weight.unflatten(1, (self.heads, self.width))
+        columns = columns[:, list(heads)].flatten(1)
         return F.linear(context.transpose(-3, -2).flatten(-2), columns)
 
     def feed_forward(self, mixed: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
@@ -166,6 +171,7 @@ def _layer(module: Any) -> Layer:
     output, up, activation = module.attention.output, module.intermediate.dense, module.intermediate
     return Layer(
         heads=int(attention.num_attention_heads),
+        width=int(attention.attention_head_size),
         query=attention.query,
         key=attention.key,
         value=attention.value,

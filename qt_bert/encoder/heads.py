@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from qt_bert.errors import ArgumentError
 
@@ -12,15 +14,33 @@ _NAME = re.compile(r"L([0-9]{1,4})H([0-9]{1,4})")
 
 
 class Shape(NamedTuple):
-    """How many layers a model has, and how many heads each."""
+    """How many layers a model has, and how many heads each; `absent` are those pruned from it."""
 
     layers: int
     heads: int
+    absent: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def all_heads(self) -> list[Head]:
-        """Every head, lowest layer first."""
-        return [Head(layer, head) for layer in range(self.layers) for head in range(self.heads)]
+        """Every head that is there, lowest layer first."""
+        return [
+            Head(layer, head)
+            for layer in range(self.layers)
+            for head in range(self.heads)
+            if (layer, head) not in self.absent
+        ]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(layers, heads): the shape of an array with a place for every head."""
+        return self.layers, self.heads
+
+    def spread(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
+        """Values of `all_heads` in that order, each at its place [layers, heads]; NaN elsewhere."""
+        found = np.full(self.size, np.nan)
+        for head, value in zip(self.all_heads, values, strict=True):
+            found[head] = value
+        return found
 
 
 class Head(NamedTuple):
@@ -61,6 +81,8 @@ def checked_heads(heads: Iterable[Head], shape: Shape) -> list[Head]:
                 f"there is no head {head}: the model has {shape.layers} layers of {shape.heads} "
                 f"heads, L0H0 to L{shape.layers - 1}H{shape.heads - 1}"
             )
+        if head in shape.absent:
+            raise ArgumentError(f"there is no head {head}: it was pruned from this model")
     return listed
 
 

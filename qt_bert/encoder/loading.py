@@ -56,3 +56,16 @@ def load_weights(
     finally:
         hf_logging.set_verbosity(verbosity)
     return model, info
+
+
+def stored_dtype(folder: Path) -> torch.dtype:
+    """The widest number type among the folder's stored tensors: float32, bfloat16 or float16."""
+    from safetensors import safe_open
+
+    types: set[str] = set()
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, "pt") as handle:
+            types |= {handle.get_slice(name).get_dtype() for name in handle.keys()}  # noqa: SIM118
+    if types <= {"F16"}:
+        return torch.float16
+    return torch.bfloat16 if types <= {"BF16"} else torch.float32

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from transformers.utils import logging as hf_logging
 from qt_bert.encoder.card import ModelSettings
 from qt_bert.encoder.manifest import write_manifest
 from qt_bert.errors import RunFolderError
+from qt_bert.files import atomic_folder
 
 
 def save_checkpoint(
@@ -32,15 +31,13 @@ def save_checkpoint(
     The config keeps the model's own dtype, so that the Auto classes open float16 files in float32.
     `settings` becomes `qt_bert.json`; `texts` are further files, name → content.
 
-    The folder is made beside its place and renamed into it: a kill leaves nothing half-written (at
-    worst the old folder stands beside its place as `.NAME.old`). Raises RunFolderError where `folder` holds anything and `overwrite` is False.
+    The folder is written whole or not at all (`atomic_folder`). Raises RunFolderError where
+    `folder` holds anything and `overwrite` is False.
     """
     final = Path(folder)
     if final.exists() and any(final.iterdir()) and not overwrite:
         raise RunFolderError(f"{final} is not empty; choose another folder, or --overwrite")
-    final.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
-    try:
+    with atomic_folder(final) as temporary:
         source = model.state_dict() if state is None else state
         tied = getattr(model, "_tied_weights_keys", None) or {}
         weights = {k: v.to(dtype) for k, v in source.items() if k not in tied}
@@ -52,21 +49,4 @@ def save_checkpoint(
         for name, text in (texts or {}).items():
             (temporary / name).write_text(text, encoding="utf-8")
         write_manifest(temporary)
-        _swap(temporary, final)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return final
-
-
-def _swap(new: Path, final: Path) -> None:
-    new.chmod(0o755)
-    for file in new.iterdir():
-        file.chmod(0o644)
-    if final.exists():
-        old = final.with_name(f".{final.name}.old")
-        shutil.rmtree(old, ignore_errors=True)
-        final.rename(old)
-        new.rename(final)
-        shutil.rmtree(old)
-    else:
-        new.rename(final)

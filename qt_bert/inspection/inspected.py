@@ -19,7 +19,7 @@ from qt_bert.ablation.reduction import Reduction
 from qt_bert.ablation.variant import Part, Variant
 from qt_bert.encoder import Checkpoint, ModelLabels
 from qt_bert.encoder.batches import batches_of
-from qt_bert.encoder.heads import Head, Shape, checked_heads
+from qt_bert.encoder.heads import Head, checked_heads
 from qt_bert.errors import ArgumentError
 from qt_bert.inspection.batching import in_turns
 from qt_bert.inspection.reading import LockedTokenizer, ReadPair
@@ -70,7 +70,7 @@ class Inspected:
         self.scorer = Scorer(checkpoint)
         self.longest = self.scorer.tokenizer.max_length
         self.scorer.tokenizer = LockedTokenizer(checkpoint.tokenizer, self.longest)
-        self.shape = Shape(checkpoint.layers, checkpoint.heads)
+        self.shape = checkpoint.shape
         self.labels: ModelLabels = checkpoint.settings.labels
         self.sha256 = checkpoint.sha256
         self.key: Hashable = (str(checkpoint.folder), self.sha256, self.labels, self.longest)

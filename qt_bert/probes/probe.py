@@ -10,6 +10,7 @@ from typing import Literal
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.context import ProbeContext
 from qt_bert.results import ProbeResult, Text
+from qt_bert.results.probe import HeadScores
 from qt_bert.results.verdicts import settle
 
 Input = Literal["base", "second", "gold", "reference"]
@@ -65,4 +66,17 @@ def run_probe(probe: Probe, context: ProbeContext) -> ProbeResult:
         order=probe.order,
         settings=settings,
         findings=settle(found.findings),
+        heads=_named_as_in_teacher(found.heads, context),
+    )
+
+
+def _named_as_in_teacher(
+    heads: tuple[HeadScores, ...], context: ProbeContext
+) -> tuple[HeadScores, ...]:
+    """Of a smaller model the heads that are there, each with its name in the teacher."""
+    kept = context.model.checkpoint.kept
+    if kept is None:
+        return heads
+    return tuple(
+        replace(one, teacher=kept.names[one.head]) for one in heads if one.head in kept.names
     )

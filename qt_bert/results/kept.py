@@ -30,7 +30,9 @@ class KeptLayer:
         if self.layer < 0 or list(self.heads) != sorted({h for h in self.heads if h >= 0}):
             raise ArgumentError(f"layer {self.layer} keeps the heads {self.heads}: give each once")
         if self.units is not None and self.units < 1:
-            raise ArgumentError(f"layer {self.layer} keeps {self.units} units; at least 1 must stay")
+            raise ArgumentError(
+                f"layer {self.layer} keeps {self.units} units; at least 1 must stay"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +72,9 @@ class KeptFile:
         return all(len(one.heads) == self.teacher.heads for one in self.layers)
 
     @property
-    def whole_layers(self) -> bool:
-        """Whether every layer that stays keeps all it had: then transformers opens the folder too."""
-        return self.whole_heads and all(
-            one.units in (None, self.teacher.units) for one in self.layers
-        )
+    def plain(self) -> bool:
+        """Whether all layers have one shape, with all heads: then transformers opens the folder too."""
+        return self.whole_heads and len({one.units for one in self.layers}) == 1
 
     def write(self, folder: Path) -> None:
         """Store it in `folder`, atomically."""

@@ -87,11 +87,15 @@ class PairsRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadScores:
-    """One head (`L3H7`, both numbers from 0), its scores by name, and whether it was selected."""
+    """One head (`L3H7`, both numbers from 0), its scores by name, and whether it was selected.
+
+    `teacher` is its name in the model that this one was made smaller from, where there is one.
+    """
 
     head: str
     scores: dict[str, float | None]
     selected: bool = False
+    teacher: str | None = None
 
     def __post_init__(self) -> None:
         _check_head(self.head)

@@ -27,7 +27,7 @@ from qt_bert.encoder.heads import Head, Shape, by_layer, parse_heads, spell
 from qt_bert.errors import ArgumentError
 
 SHAPE = Shape(4, 5)
-SHAPES = st.builds(Shape, st.integers(1, 7), st.integers(1, 6))
+SHAPES = st.builds(Shape, st.integers(1, 7), st.integers(1, 6), st.just(frozenset()))
 SEEDS = st.integers(0, 2**40)
 
 

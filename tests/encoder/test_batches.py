@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.batches import CLS, PADDING, QUERY, TITLE, batches_of, length_batches, to_batch
+from qt_bert.encoder.batches import CLS, PADDING, QUERY, TITLE, batches_of, to_batch
 
 TEXTS = [("狗", "猫追狗"), ("京东小哥", "小"), ("狗追", "猫追")]
 
@@ -64,19 +64,3 @@ def test_batches_keep_each_pair_beside_its_row(encoded_of):
 
 def test_no_pair_gives_no_batch():
     assert list(batches_of([], 100, pad=0)) == []
-
-
-def test_batches_hold_every_row_once_within_the_budget():
-    lengths = [9, 3, 5, 5, 40, 5, 3, 9, 9, 2]
-    batches = list(length_batches(lengths, 20))
-    assert sorted(np.concatenate(batches)) == list(range(10))
-    for rows in batches:
-        assert len(rows) == 1 or len(rows) * max(lengths[i] for i in rows) <= 20
-
-
-def test_a_full_enough_batch_ends_where_the_length_changes():
-    assert [list(b) for b in length_batches([5, 5, 5, 4], 20)] == [[0, 1, 2], [3]]
-
-
-def test_a_small_batch_goes_on_into_shorter_rows():
-    assert [list(b) for b in length_batches([5, 4, 3], 40)] == [[0, 1, 2]]

@@ -53,8 +53,7 @@ def draw(here: Here, leave_out: Callable[[tuple[Head, ...]], None]) -> None:
         chosen = chosen_in(st.session_state.get(key), shape.layers, shape.heads)
         if chosen is not None:
             st.session_state[_SHOWN] = replace(shown, now=chosen)
-            heads = shape.all_heads
-            leave_out(tuple(heads[row * shape.heads + column] for row, column in sorted(chosen)))
+            leave_out(tuple(head for head in shape.all_heads if head in chosen))
 
     st.caption(say(words.GRID_HELP))
     with st.container(key=KEY):

@@ -131,13 +131,13 @@ def effects(sample: Sample) -> tuple[HeadTable, tuple[Head, ...]]:
         logits = gathered(swept, len(pairs))["logits"]
     changes = Effects(logits, pairs, sample.inspected.labels, resamples=0, draws=0)
     columns = {
-        name: np.array(
-            [_number(changes.change(row, name)) for row in range(1, len(variants))], np.float64
-        ).reshape(sample.shape)
+        name: sample.shape.spread(
+            [_number(changes.change(row, name)) for row in range(1, len(variants))]
+        )
         for name in ("kl", "log_loss")
         if changes.base(name) is not None
     }
-    moved = np.abs(logits[1:] - logits[0]).mean(axis=(1, 2)).reshape(sample.shape)
+    moved = sample.shape.spread(np.abs(logits[1:] - logits[0]).mean(axis=(1, 2)))
     cost = columns.pop("log_loss", columns.get("kl", moved))
     layer = layer_of(sample.shape)
     worst = int(np.argmax(np.nan_to_num(cost[layer], nan=-np.inf)))

@@ -93,7 +93,7 @@ def _head_moves(inspected: Inspected, query: str, title: str) -> HeadMoves:
     variants = with_plain(single(shape, lambda heads: HeadMask(tuple(heads))))
     seen = inspected.run([(query, title)], variants)
     effects = head_effects(variants, inspected.outputs(seen.logits[:, 0]))
-    changes = np.zeros(shape)
+    changes = np.zeros(shape.size)
     for one in effects:
         changes[Head.parse(one.head)] = one.change
     shown = effects[:HEADS_SHOWN]

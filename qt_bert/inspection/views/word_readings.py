@@ -57,14 +57,14 @@ def weights_under(
     `Weights.own`, which no reading needs, is unknown (NaN).
     """
     shape = inspected.shape
-    found = np.zeros((2, len(variants), *shape, len(decisions)), np.float32)
+    found = np.zeros((2, len(variants), *shape.size, len(decisions)), np.float32)
     reduction = Reduction(_NAME, "attention", tuple(range(shape.layers)), _next_and_sep)
     for row, pair in enumerate(decisions.pairs):
         own = np.flatnonzero(decisions.pair == row)
         if own.size:
             seen = inspected.run([pair], variants, [reduction]).reduced[_NAME][:, 0]
             found[..., own] = np.moveaxis(seen[:, :, :, decisions.token[own]], -1, 0)
-    unknown = np.full(tuple(shape), np.nan)
+    unknown = np.full(shape.size, np.nan)
     return [Weights(following, sep, unknown) for following, sep in zip(*found, strict=True)]
 
 

@@ -71,7 +71,7 @@ def random_like(like: Checkpoint, seed: int = 0) -> Checkpoint:
 class _Random(Checkpoint):
     """A checkpoint whose weights come from `seed`, and from its folder no more than their shapes."""
 
-    seed: int
+    seed: int = 0
 
     @property
     def sha256(self) -> str:

@@ -98,7 +98,8 @@ def _loud(
 ) -> list[Variant]:
     """Sets of heads outside `heads`, each drawn among those nearest to one of them in log norm."""
     target, logs = set(heads), np.log(np.maximum(norms, 1e-12))
-    others = [Head(*place) for place in np.ndindex(*norms.shape) if Head(*place) not in target]
+    there = (Head(*place) for place in np.ndindex(*norms.shape) if norms[place] > 0)
+    others = [head for head in there if head not in target]
     if len(others) < len(target):
         return []
     variants = []

@@ -75,7 +75,7 @@ def study(context: ProbeContext) -> Study:
     scorer = _scorer(base, context)
     on_base = _choice(lambda: _base_scores(scorer, context))
     discovery = _compare(scorer, "discovery", context.discovery, context)
-    shape = Shape(checkpoint.layers, checkpoint.heads)
+    shape = checkpoint.shape
     return Study(
         shape,
         base,

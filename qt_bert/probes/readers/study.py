@@ -65,7 +65,7 @@ def layer_of(shape: Shape) -> int:
 def study(context: ProbeContext) -> Study:
     """Choose on discovery, then look at validation."""
     scorer, cut = context.model, context.segmenter
-    shape = Shape(scorer.checkpoint.layers, scorer.checkpoint.heads)
+    shape = scorer.checkpoint.shape
     layer, every = layer_of(shape), range(shape.layers)
     chosen_on = for_model(context.discovery, QUICK_PAIRS, context)
     discovery = partly_matched(chosen_on, scorer, cut)

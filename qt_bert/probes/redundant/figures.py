@@ -134,7 +134,7 @@ def _single_map(study: Study, mode: str) -> HeatMap:
             f"Each head left out alone ({MODE_NAMES[mode].en})",
         ),
         POINTS,
-        changes.reshape(shape),
+        shape.spread(changes),
         scale="diverging",
         marked=marked,
         digits=1,

@@ -96,11 +96,12 @@ def _agreements(study: Study) -> dict[str, Agreement]:
     def exact(metric: str, column: str) -> FloatArray | None:
         values = _single(sweep, metric, column)
         found = np.array(list(values.values()), np.float64)
-        return None if not values or np.isnan(found).any() else np.abs(found).reshape(study.shape)
+        return None if not values or np.isnan(found).any() else np.abs(found)
 
+    raw = np.array([study.importance.raw[head] for head in study.shape.all_heads])
     wanted = {"kl": exact("kl", "value"), sweep.metric: exact(sweep.metric, "absolute")}
     return {
-        name: agreement(study.importance.raw, effects)
+        name: agreement(raw, effects)
         for name, effects in wanted.items()
         if effects is not None
     }

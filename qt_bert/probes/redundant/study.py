@@ -21,7 +21,7 @@ from qt_bert.encoder.heads import Head, Shape
 from qt_bert.errors import ArgumentError
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs import Pair
-from qt_bert.probes.common.importance import importance_on
+from qt_bert.ablation.graded_importance import importance_on
 from qt_bert.probes.common.sample import for_model
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
@@ -99,7 +99,7 @@ class Sweep:
 def study(context: ProbeContext) -> Study:
     """Run what is not there yet; the sweeps lie in the probe's working folder and resume there."""
     scorer = context.model
-    shape = Shape(scorer.checkpoint.layers, scorer.checkpoint.heads)
+    shape = scorer.checkpoint.shape
     discovery = for_model(context.discovery, QUICK_PAIRS["discovery"], context)
     validation = for_model(context.validation, QUICK_PAIRS["validation"], context)
     _check_metric(validation, context)

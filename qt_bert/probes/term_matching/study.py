@@ -104,7 +104,7 @@ class Study:
 def study(context: ProbeContext) -> Study:
     """Score heads, choose, and run the sweep; it lies in the probe's folder and resumes there."""
     checkpoint = context.model.checkpoint
-    shape = Shape(checkpoint.layers, checkpoint.heads)
+    shape = checkpoint.shape
     discovery = discovery_scores(context)
     low_half = _low_half(shape)
     found = Study(

@@ -13,7 +13,7 @@ from qt_bert.ablation.effects import Effects
 from qt_bert.ablation.masks import HeadMask, MeanContexts, Mode
 from qt_bert.ablation.run_sweep import run_sweep
 from qt_bert.ablation.variant import Part
-from qt_bert.encoder.heads import Head, Shape
+from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import interval_or_reason
 from qt_bert.pairs import Pair
@@ -109,7 +109,7 @@ def leave_out(named: Sequence[Head], context: ProbeContext) -> LeftOut:
 
 def _contests(heads: Sequence[Head], context: ProbeContext) -> dict[str, Contest]:
     scorer = context.model
-    shape = Shape(scorer.checkpoint.layers, scorer.checkpoint.heads)
+    shape = scorer.checkpoint.shape
     matched, free = context.choose(*MATCHED), context.choose(*FREE)
     draw = partial(contest, heads=heads, shape=shape, matched=matched, free=free, seed=context.seed)
     if not context.full:

@@ -53,7 +53,7 @@ class Weights:
 
 def weights_of(scorer: Scorer, decisions: Decisions, shown: Progress = silent) -> Weights:
     """One plain pass over the pairs of `decisions`; `shown` counts pairs."""
-    shape = Shape(scorer.checkpoint.layers, scorer.checkpoint.heads)
+    shape = scorer.checkpoint.shape
     gather = _Gather(decisions, shape)
     if len(decisions):
         layers = tuple(range(shape.layers))
@@ -77,9 +77,9 @@ class _Gather:
 
     def __init__(self, decisions: Decisions, shape: Shape) -> None:
         self.decisions = decisions
-        self.next = np.zeros((*shape, len(decisions)), np.float32)
+        self.next = np.zeros((*shape.size, len(decisions)), np.float32)
         self.sep = np.zeros_like(self.next)
-        self.own = np.zeros(shape)
+        self.own = np.zeros(shape.size)
         order = np.argsort(decisions.pair, kind="stable")
         cuts = np.cumsum(np.bincount(decisions.pair, minlength=len(decisions.pairs)))
         self._of_pair = np.split(order, cuts[:-1])

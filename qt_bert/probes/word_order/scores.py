@@ -12,10 +12,11 @@ import torch
 from qt_bert.ablation.loop import batch_tokens, sweep
 from qt_bert.ablation.reduction import Reduction, View
 from qt_bert.ablation.variant import NONE
-from qt_bert.encoder.batches import Batch, length_batches, to_batch
+from qt_bert.encoder.batches import Batch, to_batch
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.judgements import index_queries
 from qt_bert.pairs import Pair
+from qt_bert.pairs.batching import length_batches
 from qt_bert.pairs.tokenise import QUERY, TITLE, EncodedPair
 from qt_bert.probes.common.characters import characters_of, coverage
 from qt_bert.probes.common.naming import by_query

@@ -83,7 +83,7 @@ class Study:
 def study(context: ProbeContext) -> Study:
     """Run all of it; order heads are chosen on discovery, everything else is of validation."""
     scorer = context.model
-    shape = Shape(scorer.checkpoint.layers, scorer.checkpoint.heads)
+    shape = scorer.checkpoint.shape
     labels = scorer.checkpoint.settings.labels
     found = {split: _scores(context, split) for split in ("discovery", "validation")}
     best = found["discovery"].best(max(CURVE))

@@ -103,6 +103,7 @@ def _sample(result: ProbeResult) -> Text:
 def _sets(result: ProbeResult) -> tuple[Block, ...]:
     if not result.sets:
         return ()
+    teachers = {one.head: f"{one.head}({one.teacher})" for one in result.heads if one.teacher}
     return (
         Table(
             name=f"{result.probe}_sets",
@@ -114,7 +115,12 @@ def _sets(result: ProbeResult) -> tuple[Block, ...]:
                 Column("heads", Text("头", "which"), whole=True),
             ),
             rows=tuple(
-                (name, set_words(name).name, len(heads), " ".join(heads) or None)
+                (
+                    name,
+                    set_words(name).name,
+                    len(heads),
+                    " ".join(teachers.get(head, head) for head in heads) or None,
+                )
                 for name, heads in result.sets.items()
             ),
         ),
@@ -126,6 +132,7 @@ def _heads(result: ProbeResult) -> tuple[Block, ...]:
         return ()
     scores = list(dict.fromkeys(name for head in result.heads for name in head.scores))
     selected = Text("选中", "selected")
+    taught = any(one.teacher for one in result.heads)
     return (
         Table(
             name=f"{result.probe}_heads",
@@ -133,10 +140,16 @@ def _heads(result: ProbeResult) -> tuple[Block, ...]:
             columns=(
                 Column("head", Text("头", "head")),
                 Column("selected", selected),
+                *((Column("teacher", Text("教师中的名字", "in the teacher")),) if taught else ()),
                 *(Column(name, name) for name in scores),
             ),
             rows=tuple(
-                (one.head, selected if one.selected else "", *map(one.scores.get, scores))
+                (
+                    one.head,
+                    selected if one.selected else "",
+                    *((one.teacher,) if taught else ()),
+                    *map(one.scores.get, scores),
+                )
                 for one in result.heads
             ),
             folded=True,

@@ -1,0 +1,199 @@
+"""Pruning by a plan: weights really removed, held against the masked model, saved, opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from qt_bert.ablation.blocks import BlocksOut
+from qt_bert.ablation.graded_importance import unit_importance_on
+from qt_bert.ablation.loop import batch_tokens, sweep
+from qt_bert.ablation.masks import HeadMask, MeanContexts
+from qt_bert.ablation.means import read_means
+from qt_bert.ablation.variant import Part, Variant, with_plain
+from qt_bert.encoder import Checkpoint, open_checkpoint
+from qt_bert.encoder.checkpoint import smaller_checkpoint
+from qt_bert.encoder.heads import Head
+from qt_bert.encoder.loading import stored_dtype
+from qt_bert.encoder.smaller import Units
+from qt_bert.errors import ArgumentError, GuardError
+from qt_bert.pairs import Pair
+from qt_bert.planning.saving import save_smaller
+from qt_bert.progress import Progress, silent
+from qt_bert.results.kept import KeptLayer
+from qt_bert.results.plan import Plan
+from qt_bert.scoring.bulk import Scorer
+
+TOLERANCE = 1e-5
+"""How far a logit of the pruned model may lie from the masked one's, as a share of the largest logit
+where that is above 1: both round in float32, in another order."""
+
+MEANS = "means.safetensors"
+"""Mean contexts beside a plan that replaces heads by them."""
+
+CHECKED = 64
+"""Pairs on which both are compared."""
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What pruning made.
+
+    `parameters` before and after. `difference` is the largest between logits of the masked teacher
+    and of the pruned model, before feed-forward units go. `plain`: transformers opens the folder too.
+    """
+
+    folder: Path
+    parameters: tuple[int, int]
+    difference: float
+    plain: bool
+
+
+def prune(
+    teacher: Checkpoint,
+    plan: Plan,
+    pairs: Sequence[Pair],
+    out: Path,
+    *,
+    means: MeanContexts | None = None,
+    overwrite: bool = False,
+    shown: Progress = silent,
+) -> Pruned:
+    """Save what `plan` keeps of `teacher` in `out`.
+
+    Where the plan narrows a feed-forward, the units of greatest gradient importance stay, measured
+    on `pairs` in the model that is left once heads and layers are gone. `means` are those of a plan
+    whose replacement is `mean`. `shown` counts pairs.
+
+    Raises ArgumentError for means that are missing, GuardError where the pruned model is not the
+    masked one, RunFolderError where `out` holds anything and `overwrite` is False.
+    """
+    if (plan.replacement == "mean") != (means is not None):
+        raise ArgumentError(
+            "a plan that replaces heads by their mean contexts needs these, no other"
+        )
+    fold = None if means is None else means.vectors
+    with_units = [replace(one, units=None) for one in plan.kept]
+    small = smaller_checkpoint(teacher, with_units, fold=fold)
+    texts = [(pair.query, pair.title) for pair in pairs[:CHECKED]]
+    difference = masked_difference(teacher, small, plan, texts, means)
+    if any(one.units is not None for one in plan.kept):
+        units = important_units(small, plan.kept, pairs, shown)
+        small = smaller_checkpoint(teacher, plan.kept, units=units, fold=fold)
+    # Folded means are no float16 numbers, even where the teacher's weights are.
+    dtype = stored_dtype(teacher.folder) if fold is None else torch.float32
+    save_smaller(out, small, dtype=dtype, overwrite=overwrite)
+    _opens_as_saved(out, small, texts)
+    kept = small.kept
+    return Pruned(
+        out, (teacher.parameters, small.parameters), difference, kept is not None and kept.plain
+    )
+
+
+def narrowed(plan: Plan, units: str) -> Plan:
+    """`plan` with so many feed-forward units in every layer that stays.
+
+    `units` is a share of the teacher's with a point (`0.5`), or a number. Raises ArgumentError for
+    anything else, and for more than there are.
+    """
+    whole = plan.teacher.units
+    try:
+        number = round(float(units) * whole) if "." in units else int(units)
+    except ValueError:
+        number = 0
+    if not 1 <= number <= whole:
+        raise ArgumentError(
+            f"--units {units!r}: give a share with a point, such as 0.5, or a number from 1 to {whole}"
+        )
+    kept = tuple(replace(one, units=min(number, one.units or whole)) for one in plan.kept)
+    return replace(plan, kept=kept)
+
+
+def plan_means(path: Path, plan: Plan) -> MeanContexts | None:
+    """The mean contexts beside the plan at `path`, where it replaces heads by them."""
+    return read_means(path.with_name(MEANS)) if plan.replacement == "mean" else None
+
+
+def removal(
+    plan_layers: Sequence[KeptLayer], layers: int, heads: int, means: MeanContexts | None = None
+) -> Variant:
+    """The variant of a teacher of `layers` × `heads` that leaves out what is not kept.
+
+    Without parts (the plain model) where everything is.
+    """
+    stay = {one.layer: one.heads for one in plan_layers}
+    gone = tuple(
+        Head(layer, head)
+        for layer, numbers in stay.items()
+        for head in range(heads)
+        if head not in numbers
+    )
+    parts: list[Part] = []
+    if gone:
+        parts.append(HeadMask(gone, "zero" if means is None else "mean", means))
+    if len(stay) < layers:
+        parts.append(BlocksOut(tuple(n for n in range(layers) if n not in stay)))
+    return Variant("pruned", tuple(parts))
+
+
+def masked_difference(
+    teacher: Checkpoint,
+    small: Checkpoint,
+    plan: Plan,
+    texts: Sequence[tuple[str, str]],
+    means: MeanContexts | None,
+) -> float:
+    """The largest difference of logits, masked teacher against smaller model, on (query, title) `texts`.
+
+    Raises GuardError where it is above `TOLERANCE`.
+    """
+    variant = removal(plan.kept, plan.teacher.layers, plan.teacher.heads, means)
+    masked = _masked_logits(Scorer(teacher), variant, texts)
+    pruned = Scorer(small).logits(texts)
+    difference = float(np.abs(pruned - masked).max(initial=0))
+    allowed = TOLERANCE * max(1.0, float(np.abs(masked).max(initial=0)))
+    if difference > allowed:
+        raise GuardError(
+            f"the pruned model's logits differ from the masked model's by {difference:.2e}, more "
+            f"than {allowed:.0e}; nothing was saved"
+        )
+    return difference
+
+
+def important_units(
+    small: Checkpoint, kept: Sequence[KeptLayer], pairs: Sequence[Pair], shown: Progress = silent
+) -> Units:
+    """Which units stay where `kept` narrows a layer of the teacher, by gradient importance on `pairs`."""
+    found = unit_importance_on(Scorer(small), pairs, shown)
+    return {
+        one.layer: sorted(map(int, np.argsort(-values, kind="stable")[: one.units]))
+        for one, values in zip(kept, found, strict=True)
+        if one.units is not None
+    }
+
+
+def _masked_logits(
+    scorer: Scorer, variant: Variant, texts: Sequence[tuple[str, str]]
+) -> np.ndarray:
+    """Float32 logits [pair, output] under `variant`."""
+    variants = with_plain([variant] if variant.parts else [])
+    logits = np.empty((len(texts), scorer.checkpoint.settings.labels.logits), np.float32)
+    for swept in sweep(scorer.encoder, scorer.batches(texts, batch_tokens(2)), variants):
+        logits[swept.rows] = swept.logits[-1]
+    return logits
+
+
+def _opens_as_saved(out: Path, small: Checkpoint, texts: Sequence[tuple[str, str]]) -> None:
+    """Raise GuardError where the folder does not give the logits of what was saved."""
+    asked = Scorer(small).logits(texts)
+    stored = Scorer(open_checkpoint(out, dtype=small.dtype, compact=True)).logits(texts)
+    difference = float(np.abs(asked - stored).max(initial=0))
+    if difference > TOLERANCE * max(1.0, float(np.abs(asked).max(initial=0))):
+        raise GuardError(
+            f"{out} was opened again, and its logits differ by {difference:.2e} from those of the "
+            "model that was saved; the folder is not to be used"
+        )

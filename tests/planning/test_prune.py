@@ -1,0 +1,153 @@
+"""Pruned against masked, over random plans; and folders that another process opens."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from qt_bert.ablation.masks import MeanContexts
+from qt_bert.encoder import open_checkpoint
+from qt_bert.encoder.checkpoint import smaller_checkpoint
+from qt_bert.encoder.loading import stored_dtype
+from qt_bert.encoder.smaller import reference_of
+from qt_bert.errors import ArgumentError, GuardError, RunFolderError
+from qt_bert.pairs import Pair
+from qt_bert.planning.prune import masked_difference, narrowed, prune
+from qt_bert.planning.teacher import open_teacher
+from qt_bert.results.kept import KeptFile, KeptLayer
+from qt_bert.results.plan import layer_map
+
+TEXTS = [
+    ("北京到上海高铁票价", "上海到北京高铁票价"),
+    ("京东小哥", "京东小哥最近在干嘛"),
+    ("狗", "猫追狗" * 9),
+    ("苹果手机多少钱", "苹果多少钱一斤"),
+]
+PAIRS = [Pair(q, t, (1 + n,), str(n), n + 2, None, {}) for n, (q, t) in enumerate(TEXTS)]
+SHAPE = {"layers": 4, "heads": 4, "hidden": 32}
+
+
+@pytest.fixture
+def teacher(checkpoint_of):
+    return open_checkpoint(checkpoint_of("bert", **SHAPE))
+
+
+def reference(checkpoint):
+    return reference_of(checkpoint.model, checkpoint.family, checkpoint.name, checkpoint.sha256)
+
+
+def random_layers(seed: int) -> tuple[KeptLayer, ...]:
+    """Some layers, some of their heads; now and then none."""
+    rng = np.random.default_rng(seed)
+    numbers = sorted(rng.choice(4, size=rng.integers(1, 5), replace=False).tolist())
+    return tuple(
+        KeptLayer(layer=n, heads=tuple(h for h in range(4) if rng.random() < 0.5)) for n in numbers
+    )
+
+
+def all_but(*gone: tuple[int, int]) -> tuple[KeptLayer, ...]:
+    return tuple(
+        KeptLayer(layer=n, heads=tuple(h for h in range(4) if (n, h) not in gone)) for n in range(4)
+    )
+
+
+KEPT = [
+    *(random_layers(seed) for seed in range(12)),
+    all_but(*((1, h) for h in range(4))),  # a layer loses all heads
+    (KeptLayer(layer=2, heads=(0, 1, 2, 3)),),  # all layers but one are gone
+    (KeptLayer(layer=0, heads=()),),
+    all_but(),
+]
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=range(len(KEPT)))
+def test_pruned_is_masked(teacher, plan_of, kept):
+    small = smaller_checkpoint(teacher, kept)
+    assert masked_difference(teacher, small, plan_of(teacher, kept), TEXTS, None) <= 1e-4
+
+
+def test_a_model_that_is_not_the_masked_one_is_not_saved(teacher, plan_of, tmp_path):
+    small = smaller_checkpoint(teacher, all_but((0, 0)))
+    with pytest.raises(GuardError, match="nothing was saved"):
+        masked_difference(teacher, small, plan_of(teacher, all_but((0, 1))), TEXTS, None)
+
+
+@pytest.mark.parametrize("kept", [KEPT[0], KEPT[13]], ids=["heads", "layers"])
+def test_another_process_opens_and_scores_the_folder(teacher, plan_of, tmp_path, kept):
+    made = prune(teacher, plan_of(teacher, kept), PAIRS, tmp_path / "small")
+    assert made.parameters[1] < made.parameters[0] == teacher.parameters
+    code = (
+        "import json, sys; from qt_bert.encoder import open_checkpoint;"
+        "from qt_bert.scoring.bulk import Scorer;"
+        "scorer = Scorer(open_checkpoint(sys.argv[1], compact=sys.argv[2] == 'True'));"
+        "print(json.dumps(scorer.logits(json.loads(sys.argv[3])).tolist()))"
+    )
+    from qt_bert.scoring.bulk import Scorer
+
+    expected = Scorer(smaller_checkpoint(teacher, kept)).logits(TEXTS)
+    for compact in (True, False):
+        command = [sys.executable, "-c", code, str(made.folder), str(compact), json.dumps(TEXTS)]
+        out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        np.testing.assert_allclose(np.array(json.loads(out)), expected, atol=1e-4)
+
+
+def test_units_of_greatest_importance_stay(teacher, plan_of, tmp_path):
+    plan = narrowed(plan_of(teacher, all_but((0, 0))), "0.25")
+    prune(teacher, plan, PAIRS, tmp_path / "small")
+    opened = open_checkpoint(tmp_path / "small", compact=True)
+    assert [one.units for one in opened.kept.layers] == [16] * 4
+    widths = {one.intermediate.dense.out_features for one in opened.model.bert.encoder.layer}
+    assert widths == {16} and not opened.kept.plain
+
+
+def test_mean_contexts_stay_in_the_bias_in_float32(teacher, plan_of, tmp_path):
+    means = MeanContexts("made", torch.randn(4, 4, 8, generator=torch.Generator().manual_seed(0)))
+    plan = replace(plan_of(teacher, all_but((0, 0), (3, 2))), replacement="mean")
+    with pytest.raises(ArgumentError, match="mean contexts"):
+        prune(teacher, plan, PAIRS, tmp_path / "small")
+    made = prune(teacher, plan, PAIRS, tmp_path / "small", means=means)
+    assert made.difference <= 1e-4
+    assert stored_dtype(made.folder) is torch.float32
+
+
+def test_a_plan_for_another_model_is_refused(teacher, plan_of, checkpoint_of):
+    plan = plan_of(teacher, all_but((0, 0)))
+    assert open_teacher(plan, teacher.folder).sha256 == teacher.sha256
+    with pytest.raises(ArgumentError, match=r"made for .* holds others"):
+        open_teacher(plan, checkpoint_of("bert"))
+
+
+def test_a_folder_with_anything_in_it_is_not_overwritten(teacher, plan_of, tmp_path):
+    (tmp_path / "note").touch()
+    with pytest.raises(RunFolderError, match="not empty"):
+        prune(teacher, plan_of(teacher, all_but()), PAIRS, tmp_path)
+
+
+@pytest.mark.parametrize("units", ["0", "65", "1.5", "half", "-3", "0.0"])
+def test_widths_that_cannot_be_are_refused(teacher, plan_of, units):
+    with pytest.raises(ArgumentError, match="--units"):
+        narrowed(plan_of(teacher, all_but()), units)
+
+
+def test_narrowing_never_widens(teacher, plan_of):
+    layers = (KeptLayer(layer=0, heads=(0,), units=5), KeptLayer(layer=1, heads=(1,)))
+    found = narrowed(plan_of(teacher, layers), "32").kept
+    assert [one.units for one in found] == [5, 32]
+
+
+def test_kept_files_round_trip(teacher, tmp_path):
+    kept = KeptFile.of(reference(teacher), random_layers(1))
+    kept.write(tmp_path)
+    assert KeptFile.read(tmp_path) == kept
+    assert KeptFile.read(tmp_path / "none") is None
+
+
+def test_each_layer_imitates_the_one_below_the_next_kept():
+    kept = tuple(KeptLayer(layer=n, heads=(0,)) for n in (0, 3, 4))
+    assert [(m.starts_as, m.imitates) for m in layer_map(kept, 12)] == [(0, 2), (3, 3), (4, 11)]
