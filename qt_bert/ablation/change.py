@@ -10,6 +10,7 @@ import torch
 
 from qt_bert.encoder.batches import Batch
 from qt_bert.encoder.forward import Layer
+from qt_bert.errors import ArgumentError
 
 Projections = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Query [B, heads, rows, width], key and value [B, heads, L, width]."""
@@ -90,14 +91,21 @@ class Change:
     """What differs in one layer; a part that is None is as in the plain model.
 
     The order is that of the layer: `weights` stand in for the layer's own, `projections` alters
-    query, key and value, `attention` the scores, `contexts` what the heads give. Changes are
-    compared, and what two variants of a batch have in common is computed once.
+    query, key and value, `attention` the scores, `contexts` what the heads give. `skipped` hands
+    the layer's input on as its output, so nothing else can be changed there (ArgumentError). Changes
+    are compared, and what two variants of a batch have in common is computed once.
     """
 
     contexts: ContextEdit | None = None
     attention: AttentionEdit | None = None
     projections: ProjectionEdit | None = None
     weights: Layer | None = None
+    skipped: bool = False
+
+    def __post_init__(self) -> None:
+        others = (self.contexts, self.attention, self.projections, self.weights)
+        if self.skipped and any(one is not None for one in others):
+            raise ArgumentError("a layer that is left out whole cannot be changed besides")
 
     @property
     def shares_contexts(self) -> bool:
@@ -106,5 +114,7 @@ class Change:
 
     def mixes(self, heads: int) -> bool:
         """Whether tokens of a layer of `heads` heads still see each other under this change."""
+        if self.skipped:
+            return False
         edit = self.contexts
         return edit is None or edit.mixes or len(edit.heads) < heads

@@ -48,7 +48,8 @@ def run_guards(
     A bfloat16 run is checked in float32, on an encoder opened for it.
 
     Differences are the largest |difference| / max(1, |logit|). The bound is 1e-5, or four times
-    the float32 model's distance to itself in float64, whichever is larger. Returns the figures
+    the float32 model's largest distance to itself in float64, over the unmasked pass and these
+    variants, whichever is larger. Returns the figures
     for `run.json`. Raises GuardError naming the guard, the figure and the bound.
     """
     exact, encoder = _in_float32(checkpoint, encoder)
@@ -66,7 +67,7 @@ def run_guards(
     differences = [distance(a, b) for a, b in zip(got, want, strict=True)]
     bound = TOLERANCE
     if max(differences) > bound:
-        bound = max(bound, ROUNDING * _rounding(exact, batches, want[0]))
+        bound = max(bound, ROUNDING * _rounding(exact, batches, tested, want))
     figures: dict[str, Any] = {
         "pairs": sum(map(len, batches)),
         "bound": bound,
@@ -137,7 +138,10 @@ def _swept(encoder: Encoder, batches: Sequence[Batch], variants: Sequence[Varian
 def _hooked(
     checkpoint: Checkpoint, batches: Sequence[Batch], variants: Sequence[Variant]
 ) -> np.ndarray:
-    plain = PlainModel(checkpoint.model, checkpoint.family)
+    return _logits(PlainModel(checkpoint.model, checkpoint.family), batches, variants)
+
+
+def _logits(plain: PlainModel, batches: Sequence[Batch], variants: Sequence[Variant]) -> np.ndarray:
     return np.stack(
         [
             np.concatenate([plain.logits(batch, variant.parts).cpu().numpy() for batch in batches])
@@ -146,11 +150,15 @@ def _hooked(
     )
 
 
-def _rounding(checkpoint: Checkpoint, batches: Sequence[Batch], logits: np.ndarray) -> float:
-    """How far float32 rounding alone moves the plain model's logits."""
+def _rounding(
+    checkpoint: Checkpoint,
+    batches: Sequence[Batch],
+    variants: Sequence[Variant],
+    logits: np.ndarray,
+) -> float:
+    """How far float32 rounding alone moves the plain model's logits under some variant."""
     double = PlainModel(copy.deepcopy(checkpoint.model).double(), checkpoint.family)
-    exact = np.concatenate([double.logits(batch).cpu().numpy() for batch in batches])
-    return distance(logits.astype(np.float64), exact)
+    return distance(logits.astype(np.float64), _logits(double, batches, variants))
 
 
 def _layers_off(encoder: Encoder, batches: Sequence[Batch]) -> dict[str, float | None]:

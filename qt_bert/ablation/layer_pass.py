@@ -8,6 +8,7 @@ from functools import cached_property, partial
 
 import torch
 
+from qt_bert.ablation.branch import Branch
 from qt_bert.ablation.change import Change, ContextEdit, Projections, Site
 from qt_bert.ablation.reduction import Reduction, View
 from qt_bert.encoder.batches import Batch
@@ -15,21 +16,6 @@ from qt_bert.encoder.forward import Layer, attention
 
 Store = Callable[[list[int], torch.Tensor], None]
 """Takes the variants that a value holds for, and the value [B, …]."""
-
-
-@dataclass(eq=False)
-class Branch:
-    """Variants of one state that make the same change in this layer.
-
-    `full`: all rows of the layer's output are needed, not the first token's alone; `alone`: the
-    state has no other branch, so what was computed for it may be changed in place.
-    """
-
-    state: int
-    change: Change
-    variants: list[int]
-    full: bool
-    alone: bool
 
 
 class LayerPass:
@@ -63,6 +49,15 @@ class LayerPass:
     def finish(self, chunk: Sequence[Branch]) -> torch.Tensor:
         """The layer's output for branches alike in rows and weights [branches, B, L or 1, size]."""
         rows = self.hidden.shape[2] if chunk[0].full else 1
+        run = [branch for branch in chunk if branch.passed is None]
+        if len(run) == len(chunk):
+            return self._run(run, rows)
+        done = iter(self._run(run, rows)) if run else iter(())
+        return torch.stack(
+            [next(done) if one.passed is None else one.passed[:, :rows] for one in chunk]
+        )
+
+    def _run(self, chunk: Sequence[Branch], rows: int) -> torch.Tensor:
         layer = chunk[0].change.weights or self.layer
         states = [branch.state for branch in chunk]
         mixed = [self._mixed(branch) for branch in chunk]

@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from qt_bert.ablation.branch import Branch
 from qt_bert.ablation.change import Change
-from qt_bert.ablation.layer_pass import Branch, LayerPass
-from qt_bert.ablation.reduction import Reduction, check_reductions
+from qt_bert.ablation.layer_pass import LayerPass
+from qt_bert.ablation.pass_plan import PassPlan
+from qt_bert.ablation.reduction import Reduction
 from qt_bert.ablation.variant import NONE, Part, Variant
 from qt_bert.encoder.batches import Batch
 from qt_bert.encoder.forward import Encoder, additive_mask
-from qt_bert.encoder.heads import Shape, checked_heads
-from qt_bert.errors import ArgumentError
 from qt_bert.progress import Progress, silent
 
 STACK_TOKENS = 2048
@@ -38,8 +38,6 @@ SWEPT_BATCH_TOKENS = 256
 
 Small batches leave room for several variants in a stack, whose layers then share products.
 """
-
-PLAIN = Change()
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +70,7 @@ def sweep(
 
     Raises ArgumentError for a reduction or a variant of layers or heads that the model does not have.
     """
-    check_reductions(reductions, len(encoder.layers))
-    plan = _Plan.of(encoder, variants, reductions)
+    plan = PassPlan.of(encoder, variants, reductions)
     for batch in batches:
         with torch.inference_mode():
             one = _Pass(plan, batch, tokens or STACK_TOKENS, shown)
@@ -97,61 +94,11 @@ def masked_forward(encoder: Encoder, *parts: Part) -> Callable[[Batch], torch.Te
     return forward
 
 
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """What all batches of a sweep share."""
-
-    encoder: Encoder
-    changes: list[list[Change]]  # [variant][layer]
-    horizons: list[int]  # the highest layer in which a variant's tokens mix, −1 for none
-    reductions: dict[int, list[tuple[Reduction, int]]]  # layer → (reduction, its place in `layers`)
-    full_output: int  # the highest layer whose output a reduction wants in full, −1 for none
-    every_row: set[int]  # layers in which a reduction wants attention or contexts of all rows
-    attention: set[int]  # layers in which a reduction wants attention
-
-    @classmethod
-    def of(
-        cls, encoder: Encoder, variants: Sequence[Variant], reductions: Sequence[Reduction]
-    ) -> _Plan:
-        layers = range(len(encoder.layers))
-        shape = Shape(len(layers), encoder.layers[0].heads)
-        for variant in variants:
-            checked_heads(variant.heads, shape)
-        changes = [_in_order(variant, len(layers)) for variant in variants]
-        mixing = [[n for n in layers if one[n].mixes(encoder.layers[n].heads)] for one in changes]
-        wanted: dict[int, list[tuple[Reduction, int]]] = {}
-        for reduction in reductions:
-            for place, layer in enumerate(reduction.layers):
-                wanted.setdefault(layer, []).append((reduction, place))
-        pairs = [(layer, one) for layer, ones in wanted.items() for one, _ in ones]
-        # Attention needs every token's key, so the output of the layer below, also for one row.
-        full = [n - 1 for n, one in pairs if one.of != "hidden"]
-        full += [n for n, one in pairs if one.of == "hidden" and not one.first_row]
-        every_row = {n for n, one in pairs if one.of != "hidden" and not one.first_row}
-        attention = {n for n, one in pairs if one.of == "attention"}
-        horizons = [max(one, default=-1) for one in mixing]
-        return cls(encoder, changes, horizons, wanted, max(full, default=-1), every_row, attention)
-
-    def goes_on_in_full(self, layer: int, variants: Sequence[int]) -> bool:
-        """Whether all rows of this layer's output are needed for one of the variants."""
-        return layer < max(self.full_output + 1, *(self.horizons[v] for v in variants))
-
-
-def _in_order(variant: Variant, layers: int) -> list[Change]:
-    outside = [layer for layer in variant.changes if not 0 <= layer < layers]
-    if outside:
-        raise ArgumentError(
-            f"variant {variant.name!r} changes layer {outside[0]}; the model has layers 0 to "
-            f"{layers - 1}"
-        )
-    return [variant.changes.get(layer, PLAIN) for layer in range(layers)]
-
-
 @dataclass(eq=False)
 class _Pass:
     """One batch under all variants."""
 
-    plan: _Plan
+    plan: PassPlan
     batch: Batch
     budget: int
     shown: Progress
@@ -172,14 +119,14 @@ class _Pass:
         if number == len(self.plan.encoder.layers):
             self._store_logits(states, hidden)
             return
-        branches = self._split(number, states)
+        branches, worked_on = self._split(number, states, hidden)
         layer = LayerPass(
             number,
             self.plan.encoder.layers[number],
             self.batch,
             self.bias,
-            hidden,
-            branches,
+            worked_on,
+            [branch for branch in branches if branch.passed is None],
             every_row=number in self.plan.every_row,
             keeps_attention=number in self.plan.attention,
         )
@@ -194,24 +141,30 @@ class _Pass:
             layer.forget()
             self._descend(number + 1, [branch.variants for branch in chunk], output)
 
-    def _split(self, number: int, states: list[list[int]]) -> list[Branch]:
-        """The branches of each state: its variants by what they change in this layer."""
-        branches = []
+    def _split(
+        self, number: int, states: list[list[int]], hidden: torch.Tensor
+    ) -> tuple[list[Branch], torch.Tensor]:
+        """Each state's variants by what they change in this layer, and the states that it works on."""
+        branches: list[Branch] = []
+        working: list[int] = []
         for state, variants in enumerate(states):
             groups: dict[Change, list[int]] = {}
             for variant in variants:
                 groups.setdefault(self.plan.changes[variant][number], []).append(variant)
+            at_work = sum(not change.skipped for change in groups)
             branches += [
                 Branch(
-                    state,
+                    len(working),
                     change,
                     members,
                     full=self.plan.goes_on_in_full(number, members),
-                    alone=len(groups) == 1,
+                    alone=at_work == 1,
+                    passed=hidden[state] if change.skipped else None,
                 )
                 for change, members in groups.items()
             ]
-        return branches
+            working += [state] if at_work else []
+        return branches, hidden if len(working) == len(states) else hidden[working]
 
     def _chunks(self, number: int, branches: list[Branch], length: int) -> Iterator[list[Branch]]:
         """Branches that go on together: alike in rows and weights, and within the token budget."""

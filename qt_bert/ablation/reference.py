@@ -44,7 +44,7 @@ class Installed(Protocol):
     """What can be done to the plain model: a part of a variant."""
 
     def install(self, model: PlainModel) -> None:
-        """Do it, by `PlainModel.edit`."""
+        """Do it, by `PlainModel.edit` or `PlainModel.skip`."""
 
 
 class PlainModel:
@@ -55,6 +55,7 @@ class PlainModel:
         self.layers = getattr(model, family.backbone).encoder.layer
         self._first: dict[int, list[Edit]] = {}
         self._then: dict[int, list[Edit]] = {}
+        self._skipped: set[int] = set()
 
     @torch.no_grad()
     def logits(self, batch: Batch, parts: Iterable[Installed] = ()) -> torch.Tensor:
@@ -69,7 +70,7 @@ class PlainModel:
                     attention_mask=batch.real.long(),
                 ).logits
         finally:
-            self._first, self._then = {}, {}
+            self._first, self._then, self._skipped = {}, {}, set()
 
     def edit(self, layer: int, edit: Edit, *, first: bool = False) -> None:
         """Let `edit` change what a layer's heads give, pair by pair, before W_O.
@@ -78,9 +79,13 @@ class PlainModel:
         """
         (self._first if first else self._then).setdefault(layer, []).append(edit)
 
+    def skip(self, layer: int) -> None:
+        """Let a layer hand on its input as its output."""
+        self._skipped.add(layer)
+
     @contextmanager
     def _hooked(self, batch: Batch) -> Iterator[None]:
-        handles = []
+        handles = [self.layers[n].register_forward_hook(_pass_on) for n in self._skipped]
         for number in self._first.keys() | self._then.keys():
             attention = self.layers[number].attention
             kept: dict[str, torch.Tensor] = {}
@@ -97,6 +102,10 @@ class PlainModel:
         finally:
             for handle in handles:
                 handle.remove()
+
+
+def _pass_on(module: Any, inputs: tuple[torch.Tensor, ...], output: Any) -> Any:
+    return (inputs[0], *output[1:]) if isinstance(output, tuple) else inputs[0]
 
 
 def _keep(kept: dict[str, torch.Tensor], name: str) -> Callable[..., None]:

@@ -77,11 +77,14 @@ NONE = Variant("none")
 
 
 def _both(one: Change, other: Change, name: str, layer: int) -> Change:
-    added = {key: value for key, value in vars(other).items() if value is not None}
+    added = {key: value for key, value in vars(other).items() if value}
     for key in added:
-        if getattr(one, key) is not None:
+        if getattr(one, key):
             raise ArgumentError(f"variant {name!r} changes the {key} of layer {layer} twice")
-    return replace(one, **added)
+    try:
+        return replace(one, **added)
+    except ArgumentError as error:
+        raise ArgumentError(f"variant {name!r}, layer {layer}: {error}") from error
 
 
 def with_plain(variants: Sequence[Variant]) -> list[Variant]:

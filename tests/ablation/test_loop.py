@@ -51,7 +51,9 @@ def batches(checkpoint, budget: int, texts=TEXTS) -> list[Batch]:
 
 
 def means(shape: Shape = SHAPE, width: int = 4) -> MeanContexts:
-    vectors = torch.randn(*shape, width, generator=torch.Generator().manual_seed(1))
+    vectors = torch.randn(
+        shape.layers, shape.heads, width, generator=torch.Generator().manual_seed(1)
+    )
     return MeanContexts("seed 1", vectors)
 
 
