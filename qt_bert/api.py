@@ -93,5 +93,5 @@ def load(
     Raises CheckpointError for a folder that cannot be opened, naming the fault.
     """
     folder = model if model is not None else shipped(GRADED)
-    checkpoint = open_checkpoint(folder, dtype=dtype, model_grades=model_grades)
+    checkpoint = open_checkpoint(folder, dtype=dtype, model_grades=model_grades, compact=True)
     return Grader(Scorer(checkpoint, max_length=max_length))

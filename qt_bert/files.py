@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +32,37 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.replace(temporary, final)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a new folder beside `path`; on success it takes the place of `path`, old files and all.
+
+    On an exception it is removed and `path` stays as it was. A kill leaves nothing half-written; at
+    worst the old folder stands beside its place as `.NAME.old`.
+    """
+    final = Path(path)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
+    try:
+        yield temporary
+        _swap(temporary, final)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _swap(new: Path, final: Path) -> None:
+    new.chmod(0o755)
+    for file in new.iterdir():
+        file.chmod(0o644)
+    if final.exists():
+        old = final.with_name(f".{final.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        final.rename(old)
+        new.rename(final)
+        shutil.rmtree(old)
+    else:
+        new.rename(final)
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:

@@ -11,6 +11,7 @@ _ROOTS = (_PACKAGE.parent / "data", _PACKAGE / "_shipped")
 
 GRADED = "checkpoints/graded"
 PRETRAINED = "checkpoints/pretrained"
+STUDENT = "checkpoints/student"
 TRAIN, DEV, TEST = ("pairs/train.tsv", "pairs/dev.tsv", "pairs/test.tsv")
 CASES = "cases.tsv"
 

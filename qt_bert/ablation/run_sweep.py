@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -24,7 +25,7 @@ from qt_bert.encoder.manifest import folder_sha256
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs import Pair
 from qt_bert.pairs.tokenise import EncodedPair
-from qt_bert.progress import progress
+from qt_bert.progress import Progress, progress
 from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.bulk import WINDOW, Counts, Scorer
 from qt_bert.sources import installed_versions, source_hash
@@ -38,12 +39,14 @@ def run_sweep(
     *,
     pairs_ref: PairsRef,
     arguments: Mapping[str, Any] | None = None,
-    resamples: int = 2000,
+    resamples: int | None = 2000,
     seed: int = 0,
     resume: bool = False,
     overwrite: bool = False,
     tokens: int | None = None,
     label: str = "sweep",
+    guards: Mapping[str, Any] | None = None,
+    shown: Progress | None = None,
 ) -> SweepFolder:
     """Run every variant on every pair, and leave logits and effects in `folder`.
 
@@ -54,6 +57,10 @@ def run_sweep(
     chosen. `tokens` is the budget of the loop, `label` the name in progress lines. Afterwards
     `scorer.counts` says what was cut.
 
+    Sweeps that are one piece of work among several: `resamples` None leaves `effects.csv` empty;
+    `guards` are the figures of a check that has passed already, which is not made again; `shown`
+    counts the runs instead of a progress line of their own.
+
     Raises ArgumentError for no pairs, two variants of one name, or labels that do not fit the
     model; RunFolderError where the flags do not fit what lies in `folder`, or the sweep there was
     begun with another model, other pairs or settings; GuardError where a guard fails.
@@ -62,11 +69,13 @@ def run_sweep(
     job.check()
     standing = judge_folder(folder, job.key, resume=resume, overwrite=overwrite)
     if standing == "finished":
+        if shown is not None:
+            shown.advance(job.runs)
         return _finished(folder, scorer)
-    record = job.record(pairs_ref, arguments or {})
+    record = job.record(pairs_ref, arguments or {}, guards)
     work = SweepWork.go_on(folder, record) if standing == "begun" else None
     work = work or SweepWork.begin(folder, record, job.variants, job.pairs, job.means)
-    _fill(job, work, label)
+    _fill(job, work, label, shown)
     _write_effects(job, work, label)
     work.finish(job.scorer.counts)
     return _finished(folder, scorer)
@@ -80,15 +89,18 @@ def _finished(folder: Path, scorer: Scorer) -> SweepFolder:
     return found
 
 
-def _fill(job: _Job, work: SweepWork, label: str) -> None:
+def _fill(job: _Job, work: SweepWork, label: str, shown: Progress | None) -> None:
     """Sweep the batches that are not stored yet, and store each."""
     encoder, variants = job.scorer.encoder, job.variants
     # A resumed run tokenises all pairs again: batches, and counts of what was cut, stay the same.
     made = job.scorer.batches(job.texts, min(job.budget, batch_tokens(len(variants))))
     batches = islice(made, work.done.batches, None)
-    runs, done = len(variants) * len(job.pairs), len(variants) * work.done.pairs
-    with progress(runs, label, "runs", done=done) as shown:
-        for swept in sweep(encoder, batches, variants, tokens=job.budget, shown=shown):
+    done = len(variants) * work.done.pairs
+    if shown is not None:
+        shown.advance(done)
+    own = progress(job.runs, label, "runs", done=done)
+    with own if shown is None else nullcontext(shown) as counter:
+        for swept in sweep(encoder, batches, variants, tokens=job.budget, shown=counter):
             _refuse_overflow(swept, job)
             work.store(swept)
 
@@ -104,6 +116,9 @@ def _refuse_overflow(swept: Swept, job: _Job) -> None:
 
 
 def _write_effects(job: _Job, work: SweepWork, label: str) -> None:
+    if job.resamples is None:
+        write_effects(work.path / EFFECTS, [])
+        return
     variants = job.variants
     names, families = [v.name for v in variants], [v.family for v in variants]
     with progress(len(variants) - 1, f"{label}: effects", "variants") as shown:
@@ -120,9 +135,13 @@ class _Job:
     scorer: Scorer
     pairs: list[Pair]
     variants: list[Variant]
-    resamples: int
+    resamples: int | None
     seed: int
     tokens: int | None
+
+    @property
+    def runs(self) -> int:
+        return len(self.variants) * len(self.pairs)
 
     @cached_property
     def texts(self) -> list[tuple[str, str]]:
@@ -176,10 +195,12 @@ class _Job:
 
     def effects(self, logits: np.ndarray) -> Effects:
         labels = self.scorer.checkpoint.settings.labels
-        return Effects(logits, self.pairs, labels, resamples=self.resamples, seed=self.seed)
+        return Effects(logits, self.pairs, labels, resamples=self.resamples or 0, seed=self.seed)
 
-    def record(self, pairs_ref: PairsRef, arguments: Mapping[str, Any]) -> SweepRecord:
-        """What `run.json` says before the first batch; the guards run here."""
+    def record(
+        self, pairs_ref: PairsRef, arguments: Mapping[str, Any], guards: Mapping[str, Any] | None
+    ) -> SweepRecord:
+        """What `run.json` says before the first batch; guards that are not given run here."""
         checkpoint, means = self.scorer.checkpoint, self.means
         queries = len({pair.query for pair in self.pairs})
         return SweepRecord(
@@ -190,13 +211,13 @@ class _Job:
             arguments=dict(arguments),
             shape=self.shape,
             means=None if means is None else means.sha256,
-            guards=run_guards(
-                checkpoint,
-                self.scorer.encoder,
-                self.variants,
-                self._guard_pairs(),
-                seed=self.seed,
-            ),
+            guards=self._run_guards() if guards is None else dict(guards),
+        )
+
+    def _run_guards(self) -> dict[str, Any]:
+        scorer = self.scorer
+        return run_guards(
+            scorer.checkpoint, scorer.encoder, self.variants, self._guard_pairs(), seed=self.seed
         )
 
     def _guard_pairs(self) -> list[EncodedPair]:

@@ -61,6 +61,7 @@ def explain(
         max_length=max_length,
         model_grades=model_grades,
         heads_out=without,
+        by_head=True,
     )
     found = explain_pair(query, title, scorer, cut)
     heads = None if scorer.left_out else _heads_of(query, title, scorer)

@@ -38,6 +38,7 @@ def gather(
     model_grades: str | None,
     resamples: int,
     seed: int,
+    discovery: Path | None = None,
     second: str | None = None,
     userdict: Path | None = None,
     gold: Path | None = None,
@@ -47,7 +48,8 @@ def gather(
 ) -> Gathered:
     """Fill in what ships and check what can be checked before the model is opened.
 
-    Without `--base`, the pretrained model that ships is the base of the graded one that ships;
+    `discovery` is a file to choose on; without it, dev goes with the test split that ships, and any
+    other file is halved. Without `--base`, the pretrained model that ships is the base of the graded one that ships;
     another model, tuned from another one, gets none. Raises ArgumentError, CheckpointError or
     PairFileError for what cannot be meant or is not there.
     """
@@ -62,7 +64,7 @@ def gather(
     folder = resolve_folder(model if model is not None else shipped(GRADED))
     tuned_from = resolve_folder(base) if base is not None else opening.base_of(folder)
     files = ProbeFiles(
-        discovery=opening.discovery_of(path),
+        discovery=discovery or opening.discovery_of(path),
         base=tuned_from,
         second=resolve_folder(second) if second is not None else None,
         userdict=userdict,

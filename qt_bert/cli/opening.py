@@ -67,15 +67,24 @@ def open_scorer(
     max_length: int | None = None,
     model_grades: str | None = None,
     heads_out: HeadsOut | None = None,
+    by_head: bool = False,
 ) -> Scorer:
-    """The checkpoint of `--model` (default: what ships), ready to score, `heads_out` left out."""
+    """The checkpoint of `--model` (default: what ships), ready to score, `heads_out` left out.
+
+    Where nobody asks for single heads (`by_head`), a pruned model is opened as small as it is stored.
+    """
     from qt_bert.encoder import has_bfloat16, open_checkpoint
     from qt_bert.scoring.bulk import Scorer
 
     if dtype == "bfloat16" and not has_bfloat16():
         say("this processor has no bfloat16 products: float32 will be faster")
     folder = model if model is not None else shipped(GRADED)
-    checkpoint = open_checkpoint(folder, dtype=dtype, model_grades=model_grades)
+    checkpoint = open_checkpoint(
+        folder,
+        dtype=dtype,
+        model_grades=model_grades,
+        compact=not (by_head or heads_out is not None),
+    )
     scorer = Scorer(checkpoint, max_length=max_length)
     return scorer if heads_out is None else heads_out.of(scorer)
 

@@ -9,7 +9,7 @@ import typer
 
 from qt_bert.cli import app, opening, options
 from qt_bert.cli.options import Overwrite, Resume
-from qt_bert.cli.train import over
+from qt_bert.cli.recipe_options import over
 from qt_bert.errors import ArgumentError
 from qt_bert.shipped import PRETRAINED, shipped
 

@@ -75,7 +75,7 @@ def prune(
 
 def _pairs(path: Path, asked: ReaderOptions, teacher: Checkpoint, plan: Plan) -> list[Pair]:
     """All pairs with their labels where units are weighed; otherwise a few, labels or none."""
-    if any(one.units is not None for one in plan.kept):
+    if any(one.units is not None for one in plan.kept) and not plan.units:
         from qt_bert.scoring.judge import graded_pairs
 
         return graded_pairs(path, asked, teacher.settings.labels)[0]

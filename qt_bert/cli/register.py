@@ -14,6 +14,9 @@ from qt_bert.cli import (  # noqa: F401, I001 - the order is the help's
     sweep,
     report,
     probe,
+    plan,
     prune,
+    distill,
+    export,
     serve,
 )

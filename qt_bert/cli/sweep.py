@@ -84,7 +84,7 @@ def sweep(
 
     check_flags(out, resume=resume, overwrite=overwrite)
     scorer = opening.open_scorer(
-        model, dtype=dtype, max_length=max_length, model_grades=model_grades
+        model, dtype=dtype, max_length=max_length, model_grades=model_grades, by_head=True
     )
     taken = _pairs(path, asked, scorer, rejects, limit, seed)
     means = _Means(path, reference, asked)

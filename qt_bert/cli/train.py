@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from qt_bert.cli import app, opening, options
 from qt_bert.cli.options import Overwrite, Resume
+from qt_bert.cli.recipe_options import dev_of, over, recipe_of
 from qt_bert.errors import ArgumentError
 from qt_bert.shipped import PRETRAINED, shipped
 
@@ -65,24 +66,17 @@ def train(
         "seed": seed,
         "compile": False if no_compile else None,
     }
-    from qt_bert.training.recipes import Recipe, load_recipe
-    from qt_bert.training.sources import PairSource, one_for_each
+    from qt_bert.training.sources import one_for_each
 
-    stored = load_recipe(recipe, data) if recipe else Recipe()
+    stored = recipe_of(recipe, data)
     sources = stored.pairs + one_for_each(
         pairs, grades, columns, no_header=no_header, max_rejects=max_rejects
     )
     if not sources:
         raise ArgumentError("nothing to train on: give --pairs FILE, or --recipe FILE")
-    judged = stored.dev
-    if dev is not None:
-        judged = PairSource(
-            dev,
-            columns=dev_columns,
-            grades=dev_grades,
-            no_header=no_header,
-            max_rejects=max_rejects,
-        )
+    judged = dev_of(
+        stored, dev, dev_columns, dev_grades, no_header=no_header, max_rejects=max_rejects
+    )
     from qt_bert.encoder import resolve_folder
     from qt_bert.training.finetune import TuneSettings
     from qt_bert.training.recipes import typed
@@ -102,8 +96,3 @@ def train(
         opening.say(json.dumps(facts["rows"], ensure_ascii=False))
         best = "not defined" if facts["best"] is None else f"{facts['best']:.4f}"
         opening.say(f"best {job.stop_on} {best} at step {facts['best_step']}: {out}")
-
-
-def over(stored: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The recipe's values under those given on the command line."""
-    return stored | {name: value for name, value in given.items() if value is not None}

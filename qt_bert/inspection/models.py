@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.files import read_json
 from qt_bert.inspection.turns import Turns
-from qt_bert.shipped import GRADED, PRETRAINED, shipped
+from qt_bert.shipped import GRADED, PRETRAINED, STUDENT, shipped
 
 if TYPE_CHECKING:
     from qt_bert.encoder import Checkpoint
@@ -86,7 +86,7 @@ class Shelf:
     def _known_base(self, folder: Path) -> str | None:
         """What ships says, else the option, else the model's own training record."""
         places = {at.resolve(): name for name, at in self._folders.items()}
-        ours = dict(zip(_shipped(), _shipped()[1:], strict=False))
+        ours = dict(zip(_shipped(GRADED), _shipped(PRETRAINED), strict=False))
         if folder in ours:
             return places.get(ours[folder].resolve())
         recorded = _record(folder, "training.json").get("base")
@@ -147,7 +147,7 @@ def _folders(models: Path | None) -> dict[str, Path]:
     given = [] if models is None else checkpoints_in(Path(os.path.abspath(models)))
     found = {one.name: one for one in given}
     there = {one.resolve() for one in given}
-    for folder in _shipped():
+    for folder in _shipped(GRADED, STUDENT, PRETRAINED):
         if folder.resolve() not in there:
             name = folder.name if folder.name not in found else f"{folder.name} (shipped)"
             found[name] = folder
@@ -156,10 +156,10 @@ def _folders(models: Path | None) -> dict[str, Path]:
     return found
 
 
-def _shipped() -> list[Path]:
-    """The graded model and the one it was tuned from, as far as this installation has them."""
+def _shipped(*names: str) -> list[Path]:
+    """The folders of these names, as far as this installation has them."""
     found = []
-    for name in (GRADED, PRETRAINED):
+    for name in names:
         with suppress(ArgumentError):
             found.append(shipped(name))
     return found

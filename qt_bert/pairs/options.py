@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from qt_bert.errors import ArgumentError
 from qt_bert.pairs.columns import parse_columns
 from qt_bert.pairs.grades import GradeMap, LabelScheme
 from qt_bert.pairs.reader import PairReader
@@ -41,3 +43,19 @@ class ReaderOptions:
             max_rejects=self.max_rejects,
             rejects_path=rejects_path,
         )
+
+
+def for_each(values: Sequence[str] | None, files: Sequence[Path], option: str) -> Sequence[str]:
+    """The values of a repeated option: one for every file, or one for all; "" where there is none.
+
+    Raises ArgumentError naming the `option` where their numbers do not match.
+    """
+    given = list(values or [""])
+    if len(given) == 1:
+        return given * len(files)
+    if len(given) != len(files):
+        raise ArgumentError(
+            f"{option} was given {len(given)} times for {len(files)} files; give it once for each "
+            "file, or once for all"
+        )
+    return given

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from qt_bert.errors import PairFileError
+from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.pairs.pair import Pair
 
 Half = Literal["discovery", "validation"]
@@ -39,3 +39,25 @@ def split_halves(pairs: Iterable[Pair]) -> Halves:
                 "give a file with graded pairs of more queries"
             )
     return halves
+
+
+def balanced_halves(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
+    """Two halves of a set of pairs with as many queries each (one more in the first, if odd).
+
+    Queries come in the order of SHA-256(query) from its third byte on and fall to the halves in
+    turn, so that a half of `split_halves` can be halved again, whatever the order of its pairs.
+    Raises ArgumentError where there are not two queries.
+    """
+    queries = sorted(
+        {pair.query for pair in pairs},
+        key=lambda query: (hashlib.sha256(query.encode("utf-8")).digest()[2:], query),
+    )
+    if len(queries) < 2:
+        raise ArgumentError(
+            f"{len(pairs)} pairs of {len(queries)} queries cannot be halved by query"
+        )
+    first = set(queries[::2])
+    return (
+        [pair for pair in pairs if pair.query in first],
+        [pair for pair in pairs if pair.query not in first],
+    )

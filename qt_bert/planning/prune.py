@@ -25,15 +25,12 @@ from qt_bert.pairs import Pair
 from qt_bert.planning.saving import save_smaller
 from qt_bert.progress import Progress, silent
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.plan import Plan
+from qt_bert.results.plan import MEANS, Plan
 from qt_bert.scoring.bulk import Scorer
 
 TOLERANCE = 1e-5
 """How far a logit of the pruned model may lie from the masked one's, as a share of the largest logit
 where that is above 1: both round in float32, in another order."""
-
-MEANS = "means.safetensors"
-"""Mean contexts beside a plan that replaces heads by them."""
 
 CHECKED = 64
 """Pairs on which both are compared."""
@@ -65,8 +62,9 @@ def prune(
 ) -> Pruned:
     """Save what `plan` keeps of `teacher` in `out`.
 
-    Where the plan narrows a feed-forward, the units of greatest gradient importance stay, measured
-    on `pairs` in the model that is left once heads and layers are gone. `means` are those of a plan
+    Where a feed-forward gets narrower, the units that the plan names stay; a plan that names none
+    keeps those of greatest gradient importance, measured on `pairs` in the model that is left once
+    heads and layers are gone. `means` are those of a plan
     whose replacement is `mean`. `shown` counts pairs.
 
     Raises ArgumentError for means that are missing, GuardError where the pruned model is not the
@@ -82,7 +80,7 @@ def prune(
     texts = [(pair.query, pair.title) for pair in pairs[:CHECKED]]
     difference = masked_difference(teacher, small, plan, texts, means)
     if any(one.units is not None for one in plan.kept):
-        units = important_units(small, plan.kept, pairs, shown)
+        units = plan_units(plan) or important_units(small, plan.kept, pairs, shown)
         small = smaller_checkpoint(teacher, plan.kept, units=units, fold=fold)
     # Folded means are no float16 numbers, even where the teacher's weights are.
     dtype = stored_dtype(teacher.folder) if fold is None else torch.float32
@@ -110,7 +108,12 @@ def narrowed(plan: Plan, units: str) -> Plan:
             f"--units {units!r}: give a share with a point, such as 0.5, or a number from 1 to {whole}"
         )
     kept = tuple(replace(one, units=min(number, one.units or whole)) for one in plan.kept)
-    return replace(plan, kept=kept)
+    return replace(plan, kept=kept, units={})
+
+
+def plan_units(plan: Plan) -> Units:
+    """The feed-forward units that the plan names, by number of the layer; empty where it names none."""
+    return {int(layer): units for layer, units in plan.units.items()}
 
 
 def plan_means(path: Path, plan: Plan) -> MeanContexts | None:

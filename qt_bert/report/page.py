@@ -29,7 +29,14 @@ _FOOTER = Text(
 _WIDE = 540  # figures up to this many pixels stand two in a row
 
 
-def page(record: RunRecord, cards: Sequence[Card], sections: Sequence[Drawn]) -> str:
+def page(
+    record: RunRecord,
+    cards: Sequence[Card],
+    sections: Sequence[Drawn],
+    *,
+    heading: Text = _HEADING,
+    footer: Text = _FOOTER,
+) -> str:
     """The whole page. Every text in it is escaped; see `_environment`."""
     template = _environment().get_template("report.html.j2")
     unfinished = [name for name, stage in record.stages.items() if stage.status != "done"]
@@ -39,12 +46,12 @@ def page(record: RunRecord, cards: Sequence[Card], sections: Sequence[Drawn]) ->
         sections=sections,
         unfinished=unfinished,
         style=_style(),
-        heading=_HEADING,
+        heading=heading,
         incomplete=_INCOMPLETE,
         contents=_CONTENTS,
         beside=_BESIDE,
         compared=_compared(record),
-        footer=_FOOTER,
+        footer=footer,
     )
 
 

@@ -1,14 +1,18 @@
-"""The plan of a smaller model: what it keeps, what that is expected to cost, and what was measured."""
+"""The plan of a smaller model: what it keeps, and what is known of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from qt_bert.files import write_json
 from qt_bert.results.codec import encode, read_result
 from qt_bert.results.kept import KeptLayer, TeacherRef
+from qt_bert.results.plan_evidence import PlanEvidence
+
+MEANS = "means.safetensors"
+"""Mean contexts beside a plan that replaces heads by them."""
 
 BudgetKind = Literal["heads", "layers", "latency", "params"]
 
@@ -38,7 +42,12 @@ class LayerMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`plan.json`. `teacher.sha256` is that of the teacher's weights: a plan is for one model."""
+    """`plan.json`. `teacher.sha256` is that of the teacher's weights: a plan is for one model.
+
+    Under the replacement `mean` the mean contexts lie beside it, in `MEANS`. `units`: by a layer's
+    number in the teacher, the feed-forward units that stay, where the plan chose them. `evidence` is
+    what the choice rests on; a plan made by hand has none.
+    """
 
     kind: ClassVar[str] = "plan"
     schema: Literal[1] = 1
@@ -47,6 +56,8 @@ class Plan:
     replacement: Literal["zero", "mean"]
     kept: tuple[KeptLayer, ...]
     layer_map: tuple[LayerMatch, ...]
+    units: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    evidence: PlanEvidence | None = None
 
     def write(self, path: Path) -> None:
         """Store the plan, atomically."""

@@ -13,7 +13,7 @@ import torch
 from qt_bert.encoder import Checkpoint, Encoder
 from qt_bert.encoder.batches import Batch, batches_of
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs.tokenise import EncodedPair
+from qt_bert.pairs.counts import Counts
 from qt_bert.progress import Progress, silent
 
 BATCH_TOKENS = {"float32": 1024, "bfloat16": 4096}
@@ -24,15 +24,6 @@ WINDOW = 8192
 
 Forward = Callable[[Batch], torch.Tensor]
 """How a batch of B pairs becomes logits [B, labels]."""
-
-
-@dataclass
-class Counts:
-    """What a scorer has seen."""
-
-    pairs: int = 0
-    truncated_titles: int = 0
-    truncated_queries: int = 0
 
 
 @dataclass(frozen=True)
@@ -122,14 +113,9 @@ class Scorer:
         """
         for start in range(0, len(pairs), window):
             encoded = self.tokenizer.encode(pairs[start : start + window], offsets=offsets)
-            self._count(encoded)
+            self.counts.add(encoded)
             for batch in batches_of(encoded, budget, pad=self.pad):
                 yield replace(batch, rows=batch.rows + start)
-
-    def _count(self, encoded: Sequence[EncodedPair]) -> None:
-        self.counts.pairs += len(encoded)
-        self.counts.truncated_titles += sum(e.title_truncated for e in encoded)
-        self.counts.truncated_queries += sum(e.query_truncated for e in encoded)
 
     def _plain(self, batch: Batch) -> torch.Tensor:
         return self.encoder.logits(batch.input_ids, batch.token_type_ids, batch.mask)

@@ -9,7 +9,10 @@ from typing import Any
 
 
 def compiled(function: Callable[..., Any], wanted: bool = True) -> Callable[..., Any]:
-    """`function` compiled for the shapes it is called with, or itself."""
+    """`function` compiled for the shapes it is called with, or itself.
+
+    What was compiled before is let go: a process that trains many models would keep it all.
+    """
     if not wanted:
         return function
     if not any(shutil.which(name) for name in ("g++", "clang++", "c++")):
@@ -20,5 +23,6 @@ def compiled(function: Callable[..., Any], wanted: bool = True) -> Callable[...,
         return function
     import torch
 
+    torch._dynamo.reset()
     torch._dynamo.config.cache_size_limit = 32
     return torch.compile(function, dynamic=False)

@@ -1,12 +1,12 @@
-"""Fine-tuning a classifier on graded pairs: one loop, resumable, early-stopped on a dev figure."""
+"""Training a classifier on pairs, from labels or from a teacher: one loop, resumable, early-stopped."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -21,19 +21,33 @@ from qt_bert.training.labelled import LabelledExample
 from qt_bert.training.masters import MasterWeights, linear_schedule
 from qt_bert.training.runlog import RunLog
 from qt_bert.training.state import load_state, same_settings, save_state
-from qt_bert.training.tuning_model import TuningModel
+
+
+class Trained(Protocol):
+    """What the loop trains: a torch module around a classifier.
+
+    `loss` gives one number, or one for each of the `parts`, whose sum is made small; the log keeps
+    the parts apart.
+    """
+
+    model: Any
+    parts: tuple[str, ...]
+
+    def loss(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor: ...
 
 
 @dataclass(frozen=True)
 class TuneSettings:
-    """What fixes a fine-tuning run.
+    """What fixes a run.
 
+    `max_steps` ends it after so many steps, however many epochs that takes (0: after `epochs`);
     `slots` is the tokens of a batch, empty ones included; `evaluations` how often an epoch is
     judged; `average` is the decay a step of the moving average of the weights that is judged and kept
     instead of the last weights (0: none); the run ends after `patience` judgements without a better one (0: never).
     """
 
     epochs: int = 3
+    max_steps: int = 0
     lr: float = 3e-4
     warmup: float = 0.06
     seed: int = 0
@@ -58,6 +72,7 @@ class Standing:
     stale: int = 0
     losses: int = 0
     loss_sum: float = 0.0
+    part_sums: list[float] = field(default_factory=list)
 
 
 class Tuner:
@@ -71,7 +86,7 @@ class Tuner:
 
     def __init__(
         self,
-        model: TuningModel,
+        model: Trained,
         examples: Sequence[LabelledExample],
         layout: BatchLayout,
         settings: TuneSettings,
@@ -84,16 +99,17 @@ class Tuner:
     ) -> None:
         check_settings(settings)
         self.figure = figure
-        self.model, self.examples, self.layout = model.train(), examples, layout
+        self.model = cast(Any, model).train()
+        self.examples, self.layout = examples, layout
         self.settings, self.out, self.judge, self.world = settings, out, judge, world
         self.masters = MasterWeights(
-            model,
+            self.model,
             getattr(torch, settings.dtype),
             lr=settings.lr,
             weight_decay=settings.weight_decay,
             average=settings.average,
         )
-        epochs = [plan_epoch(examples, layout, settings.seed, e) for e in range(settings.epochs)]
+        epochs = _epochs(examples, layout, settings)
         self.plans = [plan for epoch in epochs for plan in epoch]
         self.judged_at = _judged_at([len(epoch) for epoch in epochs], settings.evaluations)
         self.loss = compiled(model.loss, settings.compile)
@@ -116,9 +132,13 @@ class Tuner:
             len(self.plans), "training", "steps", done=at.step, quiet=not self.world.leads
         ) as shown:
             while at.step < len(self.plans) and not 0 < settings.patience <= at.stale:
-                loss = self._step(self.plans[at.step])
+                losses = self._step(self.plans[at.step])
+                loss = sum(losses)
                 at.step += 1
                 at.losses, at.loss_sum = at.losses + 1, at.loss_sum + loss
+                if self.model.parts:
+                    sums = at.part_sums or [0.0] * len(losses)
+                    at.part_sums = [a + b for a, b in zip(sums, losses, strict=True)]
                 if at.step in self.judged_at:
                     self._judge()
                 if at.step % settings.save_every == 0 or at.step in self.judged_at:
@@ -128,14 +148,15 @@ class Tuner:
         kept = self.best or self.masters.float32_state(self.model)  # no judgement was defined
         return {n.removeprefix("model."): v for n, v in kept.items() if n.startswith("model.")}
 
-    def _step(self, plan: BatchPlan) -> float:
+    def _step(self, plan: BatchPlan) -> list[float]:
+        """Make one step; returns the parts of its loss."""
         world, steps = self.world, len(self.plans)
         batch = to_tensors(plan, self.examples, self.layout, rank=world.rank, size=world.size)
-        loss = self.loss(batch)
-        loss.backward()
+        losses = self.loss(batch)
+        losses.sum().backward()
         warmup = max(1, int(self.settings.warmup * steps))
         self.masters.step(linear_schedule(self.standing.step, warmup=warmup, total=steps), world)
-        return world.total(float(loss.detach()))
+        return [world.total(value) for value in losses.detach().reshape(-1).tolist()]
 
     def _judge(self) -> None:
         at = self.standing
@@ -151,11 +172,10 @@ class Tuner:
             at.best, at.merit, at.best_step, at.stale = value, merit, at.step, 0
             self.best = self.masters.float32_state(self.model)
         if self.log is not None:
-            mean = at.loss_sum / max(1, at.losses)
-            self.log.add(
-                {"step": at.step, "train_loss": round(mean, 5), f"dev_{self.figure}": value}
-            )
-        at.losses, at.loss_sum = 0, 0.0
+            sums = {"loss": at.loss_sum} | dict(zip(self.model.parts, at.part_sums, strict=False))
+            means = {f"train_{k}": round(v / max(1, at.losses), 5) for k, v in sums.items()}
+            self.log.add({"step": at.step} | means | {f"dev_{self.figure}": value})
+        at.losses, at.loss_sum, at.part_sums = 0, 0.0, []
 
     def _save(self) -> None:
         if self.world.leads:
@@ -176,7 +196,14 @@ class Tuner:
 
 def check_settings(settings: TuneSettings) -> None:
     """Raise ArgumentError for a setting that cannot be meant."""
-    least = {"epochs": 1, "slots": 16, "evaluations": 1, "save_every": 1, "patience": 0}
+    least = {
+        "epochs": 1,
+        "max_steps": 0,
+        "slots": 16,
+        "evaluations": 1,
+        "save_every": 1,
+        "patience": 0,
+    }
     for name, low in least.items():
         if getattr(settings, name) < low:
             raise ArgumentError(f"{name} is {getattr(settings, name)}; it must be {low} or more")
@@ -188,6 +215,20 @@ def check_settings(settings: TuneSettings) -> None:
         raise ArgumentError(f"average is {settings.average}; give a decay from 0 to below 1")
     if settings.seed < 0:
         raise ArgumentError(f"--seed {settings.seed}: give 0 or more")
+
+
+def _epochs(
+    examples: Sequence[LabelledExample], layout: BatchLayout, settings: TuneSettings
+) -> list[list[BatchPlan]]:
+    """The batches of each epoch; the last is cut short where the steps end."""
+    if not settings.max_steps:
+        return [plan_epoch(examples, layout, settings.seed, e) for e in range(settings.epochs)]
+    epochs: list[list[BatchPlan]] = []
+    left = settings.max_steps
+    while left > 0:
+        epochs.append(plan_epoch(examples, layout, settings.seed, len(epochs))[:left])
+        left -= len(epochs[-1])
+    return epochs
 
 
 def _judged_at(epoch_steps: list[int], evaluations: int) -> set[int]:

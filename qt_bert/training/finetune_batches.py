@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from qt_bert.encoder import Family
 from qt_bert.training.labelled import LabelledExample
-from qt_bert.training.packing import best_fit, filled, lay_out
+from qt_bert.training.packing import PackedRows, best_fit, filled, lay_out
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,12 @@ class BatchLayout:
     slots: int
     pad: int
     first_position: int
+
+    @classmethod
+    def of(cls, family: Family, pad: int, longest: int, slots: int) -> BatchLayout:
+        """Two row lengths for pairs of up to `longest` tokens, positions as the family counts them."""
+        first = pad + 1 if "roberta" in family.model_type else 0
+        return cls(buckets_for(longest), slots, pad, first)
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,8 @@ def to_tensors(
     """The tensors of one process's share of a batch, in shapes that depend on the row length alone.
 
     `share` [examples] is each example's weight over the weight of the whole batch, so that losses
-    and gradients of all processes add up to those of one.
+    and gradients of all processes add up to those of one; `slot_share` [rows, slots] hands it out
+    evenly over the example's tokens, 0 at empty slots.
     """
     total = sum(examples[i].weight for row in plan.rows for i in row)
     rows_each = -(-max(1, layout.slots // plan.slots) // size)
@@ -75,6 +83,7 @@ def to_tensors(
     packed = lay_out(rows, plan.slots, pad=layout.pad, first_position=layout.first_position)
     flat = [example for row in rows for example in row]
     room = _room(len(flat), rows_each * plan.slots)
+    share = np.array([e.weight / total for e in flat], np.float32)
     labels = len(examples[0].allowed)
     arrays = {
         "input_ids": packed.input_ids,
@@ -86,9 +95,17 @@ def to_tensors(
             room, np.array([e.allowed for e in flat], np.float32).reshape(-1, labels)
         ),
         "auxiliary": filled(room, np.array([e.auxiliary for e in flat]).reshape(-1, 2)),
-        "share": filled(room, np.array([e.weight / total for e in flat], np.float32)),
+        "share": filled(room, share),
+        "slot_share": _slot_share(packed, share, [len(e) for e in flat]),
     }
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def _slot_share(packed: PackedRows, share: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+    slots = np.zeros(packed.segment.size, np.float32)
+    for first, part, length in zip(packed.first_slot, share, lengths, strict=True):
+        slots[first : first + length] = part / length
+    return slots.reshape(packed.segment.shape)
 
 
 def _room(count: int, slots: int) -> int:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from qt_bert.encoder import ModelLabels
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.pairs import GRADES, Pair, PairTokenizer
+from qt_bert.pairs import Pair, PairTokenizer
 from qt_bert.training.packing import Example
 from qt_bert.training.sources import PairSource
 
@@ -19,8 +20,8 @@ from qt_bert.training.sources import PairSource
 class LabelledExample(Example):
     """A tokenised pair with its target.
 
-    `allowed` [labels] is 1 at each grade (or level) the label may mean; a pair of an auxiliary
-    source has none allowed and its class in `auxiliary` = (output, class).
+    `allowed` [outputs] is 1 at each output the label may mean; a pair without a label has none
+    allowed, nor has one of an auxiliary source, whose class is `auxiliary` = (output, class).
     """
 
     allowed: np.ndarray
@@ -42,15 +43,17 @@ class TrainingSet:
 def training_set(
     sources: Sequence[PairSource],
     tokenizer: PairTokenizer,
-    levels: int | None,
+    labels: ModelLabels,
     rejects: Path | None = None,
 ) -> TrainingSet:
-    """Read and tokenise `sources`.
+    """Read and tokenise `sources` for outputs that mean `labels`.
 
-    `levels` = K trains ordered levels 0 … K − 1 instead of grades. Raises PairFileError where a
-    source gives no row or too many bad ones (listed in the folder `rejects`), ArgumentError where
-    levels and auxiliary outputs are asked for together.
+    Where these are no grades, labels are read as ordered levels 0 … K − 1; a single output has no
+    label it could mean. Raises PairFileError where a source gives no row or too many bad ones
+    (listed in the folder `rejects`), ArgumentError where levels and auxiliary outputs are asked for
+    together.
     """
+    levels = labels.logits if labels.grades is None and labels.logits > 1 else None
     if levels and any(source.auxiliary for source in sources):
         raise ArgumentError("--levels trains one output; leave the auxiliary sources out")
     read = [(s, _pairs(s, levels, rejects, number)) for number, s in enumerate(sources, 1)]
@@ -66,11 +69,11 @@ def training_set(
         for pair, tokens in zip(pairs, encoded, strict=True):
             truncated += tokens.title_truncated or tokens.query_truncated
             if source.auxiliary:
-                allowed = np.zeros(levels or len(GRADES), np.float32)
+                allowed = np.zeros(labels.logits, np.float32)
                 output = outputs.index(source.auxiliary)
                 place = (output, auxiliaries[source.auxiliary].index(pair.label or ""))
             else:
-                allowed, place = _allowed(pair, levels), (-1, 0)
+                allowed, place = _allowed(pair, labels), (-1, 0)
             examples.append(
                 LabelledExample(
                     np.array(tokens.input_ids),
@@ -109,6 +112,10 @@ def _auxiliaries(read: list[tuple[PairSource, list[Pair]]]) -> dict[str, list[st
     return {name: sorted(found) for name, found in labels.items()}
 
 
-def _allowed(pair: Pair, levels: int | None) -> np.ndarray:
-    """1 at each output the pair's label may mean."""
-    return np.isin(range(1, (levels or len(GRADES)) + 1), pair.grades or ()).astype(np.float32)
+def _allowed(pair: Pair, labels: ModelLabels) -> np.ndarray:
+    """1 at each output that the pair's label may mean."""
+    if labels.logits == 1:
+        return np.zeros(1, np.float32)
+    means = labels.grades or [(level,) for level in range(1, labels.logits + 1)]
+    label = set(pair.grades or ())
+    return np.array([not label.isdisjoint(one) for one in means], np.float32)

@@ -96,6 +96,16 @@ def block_diagonal(segment: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def packed_hidden(backbone: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """Last hidden states [slots, hidden] of packed rows; each example sees itself alone."""
+    return packed_layers(backbone, batch)[-1][0].flatten(0, 1)
+
+
+def packed_layers(
+    backbone: Any, batch: Mapping[str, torch.Tensor]
+) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
+    """Each layer's output [rows, slots, hidden] and attention [rows, heads, slots, slots], lowest first.
+
+    Layers may differ in heads and feed-forward units; one without heads has no attention.
+    """
     hidden = backbone.embeddings(
         input_ids=batch["input_ids"],
         token_type_ids=batch["token_type_ids"],
@@ -104,6 +114,9 @@ def packed_hidden(backbone: Any, batch: Mapping[str, torch.Tensor]) -> torch.Ten
     if hasattr(backbone, "embeddings_project"):  # ELECTRA
         hidden = backbone.embeddings_project(hidden)
     mask = block_diagonal(batch["segment"], hidden.dtype)
+    outputs = []
     for layer in backbone.encoder.layer:
-        hidden = layer(hidden, mask)
-    return hidden.flatten(0, 1)
+        attended, attention = layer.attention(hidden, mask)
+        hidden = layer.feed_forward_chunk(attended)
+        outputs.append((hidden, attention))
+    return outputs

@@ -13,12 +13,12 @@ from qt_bert.training.sources import PairSource
 
 T = TypeVar("T")
 
-_TABLES = {"pairs", "text", "forbidden", "dev", "settings", "job"}
+_TABLES = {"pairs", "text", "forbidden", "dev", "settings", "job", "loss"}
 
 
 @dataclass
 class Recipe:
-    """What a recipe names, with its files resolved. `settings` and `job` stay plain tables."""
+    """What a recipe names, with its files resolved. `settings`, `job` and `loss` stay plain tables."""
 
     where: str = "recipe"
     pairs: list[PairSource] = field(default_factory=list)
@@ -27,6 +27,7 @@ class Recipe:
     dev: PairSource | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     job: dict[str, Any] = field(default_factory=dict)
+    loss: dict[str, Any] = field(default_factory=dict)
 
 
 def load_recipe(path: Path, data: Path) -> Recipe:
@@ -55,6 +56,7 @@ def load_recipe(path: Path, data: Path) -> Recipe:
         dev=_source(_table(stored, "dev", where), where, data) if "dev" in stored else None,
         settings=_table(stored, "settings", where),
         job=_table(stored, "job", where),
+        loss=_table(stored, "loss", where),
     )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +17,12 @@ from qt_bert.encoder import (
 from qt_bert.encoder.card import MAX_LENGTH
 from qt_bert.encoder.manifest import weights_sha256
 from qt_bert.encoder.verify import verify_folder
-from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.evaluation import METRICS
+from qt_bert.errors import ArgumentError
 from qt_bert.pairs import GRADES, Pair, PairTokenizer
-from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.judge import judge_logits
 from qt_bert.training.distributed import World, world
 from qt_bert.training.finetune import Tuner, TuneSettings, check_settings
-from qt_bert.training.finetune_batches import BatchLayout, buckets_for
+from qt_bert.training.finetune_batches import BatchLayout
+from qt_bert.training.judged_on import check_metric, digest_of, judge_of, sources_and_dev
 from qt_bert.training.labelled import TrainingSet, training_set
 from qt_bert.training.sources import PairSource
 from qt_bert.training.tuning_model import TuningModel
@@ -84,8 +80,12 @@ def run_train(
 
 def check_job(job: TrainJob) -> None:
     """Raise ArgumentError for what cannot be meant."""
-    if job.stop_on not in METRICS:
-        raise ArgumentError(f"--stop-on {job.stop_on!r}: choose from {', '.join(METRICS)}")
+    check_metric(job.stop_on)
+    for source in job.sources:
+        if source.unlabelled:
+            raise ArgumentError(
+                f"{source.file}: unlabelled pairs teach with a teacher only; see qt-bert distill"
+            )
     if job.levels is not None and job.levels < 2:
         raise ArgumentError(f"--levels {job.levels}: a classifier tells at least two levels apart")
 
@@ -94,9 +94,9 @@ def _train(job: TrainJob, out: Path, settings: TuneSettings, group: World) -> di
     work = workspace_of(out)
     verify_folder(job.base)
     tokenizer = open_tokenizer(job.base)
-    sources, dev = _sources_and_dev(job)
-    data = training_set(sources, PairTokenizer(tokenizer, job.max_length), job.levels, work)
+    sources, dev = sources_and_dev(job.sources, job.dev, job.levels)
     labels = _labels(job.levels)
+    data = training_set(sources, PairTokenizer(tokenizer, job.max_length), labels, work)
     model = TuningModel.open(job.base, labels.logits, data.auxiliaries, settings.seed)
     longest = positions_of(model.model.config)
     if job.max_length > longest:
@@ -108,10 +108,10 @@ def _train(job: TrainJob, out: Path, settings: TuneSettings, group: World) -> di
     tuner = Tuner(
         model,
         data.examples,
-        _layout(model, tokenizer, job.max_length, settings.slots),
+        BatchLayout.of(model.family, int(tokenizer.pad_token_id), job.max_length, settings.slots),
         settings,
         work,
-        _judge(view, dev, job.stop_on),
+        judge_of(view, dev, job.stop_on),
         group,
         figure=job.stop_on,
         identity=_identity(job, data, dev),
@@ -146,11 +146,10 @@ def _asked(job: TrainJob, settings: TuneSettings) -> dict[str, Any]:
 
 
 def _identity(job: TrainJob, data: TrainingSet, dev: list[Pair]) -> dict[str, Any]:
-    judged = "\n".join(f"{p.query}\t{p.title}\t{p.grades}" for p in dev)
     return {
         "base": weights_sha256(job.base),
         "data": data.sha256,
-        "dev": hashlib.sha256(judged.encode()).hexdigest(),
+        "dev": digest_of(dev),
         "stop_on": job.stop_on,
         "max_length": job.max_length,
     }
@@ -158,49 +157,6 @@ def _identity(job: TrainJob, data: TrainingSet, dev: list[Pair]) -> dict[str, An
 
 def _labels(levels: int | None) -> ModelLabels:
     return ModelLabels(levels, None) if levels else ModelLabels(5, tuple((g,) for g in GRADES))
-
-
-def _sources_and_dev(job: TrainJob) -> tuple[list[PairSource], list[Pair]]:
-    """The sources to train on, and the pairs early stopping is judged on."""
-    if job.dev is not None:
-        return list(job.sources), job.dev.read(levels=job.levels, labelled=True)
-    sources = [replace(source, tenth="left out") for source in job.sources]
-    dev = [
-        pair
-        for source in job.sources
-        if not source.auxiliary
-        for pair in replace(source, tenth="alone").read(levels=job.levels, labelled=True)
-    ]
-    if not dev:
-        raise PairFileError(
-            "no query falls into the tenth kept back for early stopping; give --dev"
-        )
-    return sources, dev
-
-
-def _layout(model: TuningModel, tokenizer: Any, max_length: int, slots: int) -> BatchLayout:
-    pad = int(tokenizer.pad_token_id)
-    first = pad + 1 if "roberta" in model.family.model_type else 0
-    return BatchLayout(buckets_for(max_length), slots, pad, first)
-
-
-def _judge(
-    view: Checkpoint, dev: list[Pair], metric: str
-) -> Callable[[Any], tuple[float, float] | None]:
-    """(dev figure, its merit: more is better), or None where the metric is not defined."""
-    texts = [(p.query, p.title) for p in dev]
-    merit: dict[str, Callable[[float], float]] = {
-        "higher": lambda value: value,
-        "lower": lambda value: -value,
-        "zero": lambda value: -abs(value),
-    }
-
-    def judge(model: Any) -> tuple[float, float] | None:
-        logits = Scorer(replace(view, model=model)).logits(texts)
-        value = METRICS[metric].value(judge_logits(logits, dev, view.settings.labels))
-        return None if value is None else (value, merit[METRICS[metric].direction](value))
-
-    return judge
 
 
 def _facts(job: TrainJob, data: TrainingSet, dev: int, tuner: Tuner) -> dict[str, Any]:

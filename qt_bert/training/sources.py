@@ -12,6 +12,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
 from qt_bert.pairs import GradeMap, LevelMap, Pair, PairReader, ReaderOptions
 from qt_bert.pairs.grades import LabelScheme
+from qt_bert.pairs.options import for_each
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class PairSource:
 
     `columns`, `grades` (`0=1-2,1=3-4,2=5`), `no_header` and `max_rejects` are the reader's options;
     `always` is the set of grades (`4-5`) every row of a file without labels stands for; `labels`
-    keeps rows of these labels only; `exclude` drops rows whose query stands in one of
+    keeps rows of these labels only; `unlabelled` takes the texts alone, whatever labels there are,
+    for what a teacher says of them; `exclude` drops rows whose query stands in one of
     these files; `auxiliary` trains the labels through an output of their own of that name, which
     the finished model drops; `weight` scales the loss; `tenth` keeps a tenth of the queries, by
     hash, `alone` or leaves it `left out` ("" keeps all).
@@ -31,6 +33,7 @@ class PairSource:
     grades: str = ""
     always: str = ""
     labels: tuple[str, ...] = ()
+    unlabelled: bool = False
     exclude: tuple[Path, ...] = ()
     auxiliary: str = ""
     weight: float = 1.0
@@ -57,13 +60,13 @@ class PairSource:
         reader = options.open(
             self.file,
             default_map=scheme,
-            grade_required=labelled and not self.always and not self.auxiliary,
+            grade_required=labelled and not (self.always or self.auxiliary or self.unlabelled),
             rejects_path=rejects_path,
         )
         barred = {query for other in self.exclude for query in _queries(other)}
         fixed = GradeMap.parse(f"any={self.always}").sets["any"] if self.always else None
         return [
-            replace(pair, grades=fixed) if fixed else pair
+            replace(pair, grades=fixed) if fixed or self.unlabelled else pair
             for pair in reader
             if (not self.labels or pair.label in self.labels)
             and pair.query not in barred
@@ -103,7 +106,7 @@ def one_for_each(
     """
     names = list(files or ())
     read = [
-        _spread(values, names, what)
+        for_each(values, names, what)
         for values, what in ((grades, "--grades"), (columns, "--columns"))
     ]
     for name in names:
@@ -115,13 +118,14 @@ def one_for_each(
     ]
 
 
-def _spread(values: Sequence[str] | None, files: Sequence[Path], option: str) -> Sequence[str]:
-    given = list(values or [""])
-    if len(given) == 1:
-        return given * len(files)
-    if len(given) != len(files):
-        raise ArgumentError(
-            f"{option} was given {len(given)} times for {len(files)} files; give it once for each "
-            "file, or once for all"
-        )
-    return given
+def unlabelled_of(
+    files: Sequence[Path] | None, *, no_header: bool = False, max_rejects: float = 0.01
+) -> list[PairSource]:
+    """Sources of texts alone. Raises ArgumentError where a file is missing."""
+    for name in files or ():
+        if not name.exists():
+            raise ArgumentError(f"--unlabelled {name}: no such file")
+    return [
+        PairSource(name, unlabelled=True, no_header=no_header, max_rejects=max_rejects)
+        for name in files or ()
+    ]

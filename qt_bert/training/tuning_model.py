@@ -22,6 +22,8 @@ class TuningModel(nn.Module):
     are grades 1 … 5, or ordered levels.
     """
 
+    parts: tuple[str, ...] = ()
+
     def __init__(self, model: Any, family: Family, auxiliaries: Mapping[str, list[str]]) -> None:
         super().__init__()
         self.model = model

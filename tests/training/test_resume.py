@@ -12,6 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from qt_bert.encoder import open_checkpoint
+from qt_bert.encoder.smaller import reference_of
+from qt_bert.results.kept import KeptLayer
+from qt_bert.results.plan import Budget, Plan, layer_map
+
 COMMAND = [sys.executable, "-c", "from qt_bert.cli import main; main()"]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
@@ -98,6 +103,38 @@ def check_training(checkpoint_of, training_file, tmp_path, kills: int, seed: int
         assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
 
 
+def check_distilling(checkpoint_of, training_file, tmp_path, kills: int, seed: int) -> None:
+    teacher = checkpoint_of("bert", layers=3, heads=4, hidden=32)
+    plan = write_plan(teacher, tmp_path / "plan.json")
+
+    def arguments(out: Path) -> list[str | Path]:
+        asked = train_arguments(teacher, training_file, out)[1:]
+        asked[asked.index("--base")] = "--model"
+        return ["distill", "--plan", plan, "--unlabelled", training_file, *asked]
+
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    finish(start(*arguments(whole)))
+    state = tmp_path / "killed.training" / "state.safetensors"
+    kill_and_resume(arguments(killed), state, kills, seed)
+    for name in ("model.safetensors", "training_log.jsonl", "training.json", "kept.json"):
+        assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def write_plan(teacher: Path, path: Path) -> Path:
+    """A plan that keeps some heads of two of three layers."""
+    opened = open_checkpoint(teacher)
+    kept = (KeptLayer(layer=0, heads=(0, 2)), KeptLayer(layer=1, heads=()))
+    plan = Plan(
+        teacher=reference_of(opened.model, opened.family, opened.name, opened.sha256),
+        budget=Budget(kind_of="layers", value=2, share=False, asked="layers=2"),
+        replacement="zero",
+        kept=kept,
+        layer_map=layer_map(kept, 3),
+    )
+    plan.write(path)
+    return path
+
+
 def check_scoring(checkpoint_of, tmp_path, kills: int, seed: int) -> None:
     model = checkpoint_of("bert", layers=2, hidden=32)
     pairs = tmp_path / "many.tsv"
@@ -147,6 +184,10 @@ def test_pretrain_survives_kills(checkpoint_of, tmp_path):
 
 def test_train_survives_kills(checkpoint_of, training_file, tmp_path):
     check_training(checkpoint_of, training_file, tmp_path, kills=3, seed=1)
+
+
+def test_distill_survives_kills(checkpoint_of, training_file, tmp_path):
+    check_distilling(checkpoint_of, training_file, tmp_path, kills=3, seed=4)
 
 
 def test_score_survives_kills(checkpoint_of, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.training.recipes import load_recipe, typed
 from qt_bert.training.run_make_pairs import MakeSettings, run_make_pairs
-from qt_bert.training.sources import PairSource, one_for_each
+from qt_bert.training.sources import PairSource, one_for_each, unlabelled_of
 
 ROWS = [
     ("甲乙丙丁", "甲乙", "0"),
@@ -42,6 +42,17 @@ def test_excluded_queries_are_left_out(file, tmp_path):
 def test_a_file_without_labels_stands_for_one_set(file):
     source = PairSource(file, columns="grade=label", always="4-5")
     assert {p.grades for p in source.read()} == {(4, 5)}
+
+
+def test_of_an_unlabelled_source_the_texts_alone_are_read(file, tmp_path):
+    read = PairSource(file, columns="grade=label", unlabelled=True).read(labelled=True)
+    assert len(read) == 4 and {p.grades for p in read} == {None}
+    bare = tmp_path / "bare.tsv"
+    bare.write_text("query\ttitle\n甲\t乙\n", encoding="utf-8")
+    (source,) = unlabelled_of([bare])
+    assert [p.query for p in source.read(labelled=True)] == ["甲"]
+    with pytest.raises(ArgumentError, match="--unlabelled .*no such file"):
+        unlabelled_of([tmp_path / "none.tsv"])
 
 
 def test_a_tenth_and_the_rest_are_the_whole(tmp_path):

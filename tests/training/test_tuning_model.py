@@ -96,6 +96,18 @@ def test_losses_of_two_processes_add_up_to_one(checkpoint_of):
         torch.testing.assert_close(parts[0] + parts[1], whole)
 
 
+def test_the_share_of_an_example_is_spread_over_its_tokens(checkpoint_of):
+    folder = checkpoint_of()
+    examples, layout = examples_of(folder), layout_of(folder, slots=480)
+    (plan,) = plan_epoch(examples, layout, 0, 0)
+    batch = to_tensors(plan, examples, layout)
+    assert batch["slot_share"].sum() == pytest.approx(1)
+    assert torch.equal(batch["slot_share"] > 0, batch["segment"] > 0)
+    first = batch["slot_share"].flatten()[batch["first_slot"][: len(examples)]]
+    order = [i for row in plan.rows for i in row]
+    assert first.tolist() == pytest.approx([1 / 4 / len(examples[i]) for i in order])
+
+
 def test_an_epoch_holds_every_example_once_and_epochs_differ(checkpoint_of):
     examples = examples_of(checkpoint_of()) * 20
     layout = BatchLayout((24, 48), 96, 0, 0)

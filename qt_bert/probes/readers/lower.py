@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from qt_bert.ablation.graded_importance import importance_on
 from qt_bert.encoder.heads import Head, Shape
 from qt_bert.pairs import Pair
-from qt_bert.ablation.graded_importance import importance_on
 from qt_bert.probes.common.naming import ranked
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.term_matching.scores import chosen_heads

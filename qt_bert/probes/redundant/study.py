@@ -13,6 +13,7 @@ from qt_bert.ablation.effect_table import EffectRow
 from qt_bert.ablation.effects import Effects
 from qt_bert.ablation.families import SHARES, MaskOf, halves, layers, random_shares, single
 from qt_bert.ablation.folder import SweepFolder
+from qt_bert.ablation.graded_importance import importance_on
 from qt_bert.ablation.importance import Importance
 from qt_bert.ablation.masks import MODES, HeadMask, MeanContexts, Mode
 from qt_bert.ablation.run_sweep import run_sweep
@@ -21,7 +22,6 @@ from qt_bert.encoder.heads import Head, Shape
 from qt_bert.errors import ArgumentError
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs import Pair
-from qt_bert.ablation.graded_importance import importance_on
 from qt_bert.probes.common.sample import for_model
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference

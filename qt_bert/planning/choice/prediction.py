@@ -1,0 +1,94 @@
+"""From readings of two halves' plans to what a new sample of queries will show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.evaluation.intervals import interval_or_reason
+
+NORMAL_95 = 1.959964
+ANOTHER_PLAN = 1.5
+"""Variance of one plan's true change against the mean of two others', in variances between plans."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a budget is expected to change of one metric.
+
+    `value` with its 95 % interval `ci_low`, `ci_high`; what will be measured on a sample of new queries
+    lies between `pi_low` and `pi_high` in 95 of 100 cases. None: no interval, for want of queries or
+    resamples.
+    """
+
+    value: float
+    ci_low: float | None
+    ci_high: float | None
+    pi_low: float | None
+    pi_high: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A metric's change under one plan on one half, `samples` [R] under resamples of its queries.
+
+    Plans that are read on one half share its resamples.
+    """
+
+    value: float
+    samples: FloatArray
+
+
+Square = tuple[tuple[Reading, Reading], tuple[Reading, Reading]]
+"""[plan][half]: the plan chosen on each half, read on each half."""
+
+
+def predict(budgets: Sequence[Square], queries: tuple[int, int], n_new: int) -> list[Prediction]:
+    """One prediction for each budget of a grid; `queries` are those of the two halves."""
+    first, second = queries
+    share = np.array([first, second]) / (first + second)
+    spread = between_plans(budgets, share)
+    found = []
+    for square in budgets:
+        crossed = _weighted(square[1][0], square[0][1], share)
+        low, high, _ = interval_or_reason(crossed.samples, min(queries))
+        if low is None or high is None:
+            found.append(Prediction(crossed.value, None, None, None, None))
+            continue
+        own = float(np.nanvar(crossed.samples, ddof=1))
+        new = own * (first + second) / n_new
+        plans = ANOTHER_PLAN * (spread * crossed.value) ** 2
+        reach = NORMAL_95 * float(np.sqrt(own + new + plans))
+        found.append(
+            Prediction(crossed.value, low, high, crossed.value - reach, crossed.value + reach)
+        )
+    return found
+
+
+def between_plans(budgets: Sequence[Square], share: FloatArray) -> float:
+    """How much plans of one budget differ in their true change: σ between plans over that change.
+
+    Two plans that were chosen alike on other queries differ by d with E d² = 2σ² + the error of d.
+    Both are read on all queries; each was lucky on one half, which cancels. One pair of plans says
+    little, so the share σ / change is taken to be the same for all budgets of a grid.
+    """
+    squares = size = 0.0
+    for square in budgets:
+        one, other = (_weighted(*plan, share) for plan in square)
+        if not one.samples.size:
+            continue
+        error = float(np.nanvar(one.samples - other.samples, ddof=1))
+        squares += ((one.value - other.value) ** 2 - error) / 2
+        size += ((one.value + other.value) / 2) ** 2
+    return float(np.sqrt(max(squares, 0.0) / size)) if size else 0.0
+
+
+def _weighted(on_first: Reading, on_second: Reading, share: FloatArray) -> Reading:
+    """The mean of readings on the first and on the second half, by their queries."""
+    return Reading(
+        float(share @ [on_first.value, on_second.value]),
+        share[0] * on_first.samples + share[1] * on_second.samples,
+    )

@@ -1,0 +1,134 @@
+"""What goes under a budget: heads, layers, or a shape that is small or fast enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from qt_bert.ablation.effect_metrics import OutputReader
+from qt_bert.encoder.heads import Head
+from qt_bert.encoder.smaller import Units
+from qt_bert.pairs import Pair
+from qt_bert.planning.budget import count_kept
+from qt_bert.planning.choice.heads import HeadPath, choose_heads
+from qt_bert.planning.choice.layers import LayerPath, choose_layers
+from qt_bert.planning.choice.measure import Removal
+from qt_bert.planning.meeting import forms_within
+from qt_bert.planning.removals import kept_by, removal_of
+from qt_bert.planning.shapes import Form, parameter_costs
+from qt_bert.planning.task import PlanTask
+from qt_bert.planning.timing import SpeedTable, forms_in_time
+from qt_bert.progress import progress
+from qt_bert.results.kept import KeptLayer
+from qt_bert.scoring.bulk import Scorer
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What stays: `kept`, with `units` where feed-forwards are narrower, and `removal`, what goes.
+
+    `cost` is what choosing heads took, in sweeps over all single heads.
+    """
+
+    kept: tuple[KeptLayer, ...]
+    removal: Removal
+    units: Units | None = None
+    cost: float | None = None
+
+
+def forms_asked(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
+    """The forms to choose from: the one that the budget names, or those that meet it.
+
+    A budget of latency is met by `speeds`. Raises ArgumentError for a budget that cannot be met.
+    """
+    whole, per_layer = task.form, task.teacher.heads
+    kind = task.budget.kind_of
+    if kind == "heads":
+        return (Form(whole.layers, count_kept(task.budget, whole.heads), whole.units),)
+    if kind == "layers":
+        kept = count_kept(task.budget, whole.layers)
+        return (Form(kept, kept * per_layer, whole.units),)
+    if kind == "latency":
+        return forms_in_time(task, speeds)
+    checkpoint = task.scorer.checkpoint
+    return forms_within(task.budget, parameter_costs(checkpoint.model, checkpoint.family), whole)
+
+
+def choose(
+    task: PlanTask, forms: Sequence[Form], pairs: Sequence[Pair], work: Path | None = None
+) -> Chosen:
+    """What stays in the best of `forms`, chosen on `pairs`: the one of least loss there."""
+    found = [_choose_one(task, form, pairs, work) for form in forms]
+    if len(found) == 1:
+        return found[0]
+    losses = [mean_loss(task.pruned(one.kept, one.units), pairs) for one in found]
+    return found[int(np.argmin(losses))]
+
+
+def _choose_one(task: PlanTask, form: Form, pairs: Sequence[Pair], work: Path | None) -> Chosen:
+    """Layers first; of those that stay, heads; then units."""
+    gone: tuple[int, ...] = ()
+    if form.layers < task.form.layers:
+        out = task.form.layers - form.layers
+        gone = layers_path(task, out, pairs, work).order
+    heads, cost = _heads_out(task, form, gone, pairs, work)
+    removal = removal_of(heads, gone)
+    kept = kept_by(removal, task.teacher, form.units)
+    return Chosen(kept, removal, task.units_of(kept, pairs), cost)
+
+
+def _heads_out(
+    task: PlanTask, form: Form, gone: tuple[int, ...], pairs: Sequence[Pair], work: Path | None
+) -> tuple[tuple[Head, ...], float | None]:
+    out = form.layers * task.teacher.heads - form.heads
+    if not out:
+        return (), None
+    path = heads_path(task, out, pairs, gone=gone, work=work)
+    return path.order, path.cost
+
+
+def heads_path(
+    task: PlanTask,
+    out: int,
+    pairs: Sequence[Pair],
+    *,
+    gone: tuple[int, ...] = (),
+    work: Path | None = None,
+) -> HeadPath:
+    """`out` heads to go, the layers `gone` left out already; single heads are measured once a task."""
+    there = (task.form.layers - len(gone)) * task.teacher.heads
+    rounds = 3 if gone else 2
+    with progress((rounds * there - out) * len(pairs), "choosing heads", "runs") as shown:
+        return choose_heads(
+            task.scorer,
+            pairs,
+            out,
+            mask=task.mask,
+            skipped=gone,
+            first=None if gone else task.singles,
+            work=None if work is None else work / "-".join(map(str, ("heads", out, *gone))),
+            shown=shown,
+        )
+
+
+def layers_path(
+    task: PlanTask, out: int, pairs: Sequence[Pair], work: Path | None = None
+) -> LayerPath:
+    """`out` layers to go, each time the least harmful."""
+    total = task.form.layers
+    runs = sum(range(total - out, total + 1)) * len(pairs)
+    with progress(runs, "choosing layers", "runs") as shown:
+        where = None if work is None else work / "layers"
+        return choose_layers(task.scorer, pairs, out, mask=task.mask, work=where, shown=shown)
+
+
+def mean_loss(scorer: Scorer, pairs: Sequence[Pair]) -> float:
+    """The mean −log p of the labels; for one logit 1 − pairwise accuracy."""
+    reader = OutputReader(pairs, scorer.checkpoint.settings.labels)
+    outputs = reader.read(scorer.fresh().logits([(pair.query, pair.title) for pair in pairs]))
+    name = "pairwise_accuracy" if outputs.log_p is None else "log_loss"
+    value = float(reader.estimator(name, outputs, outputs)(np.ones((1, reader.n_queries)))[0])
+    return 1 - value if outputs.log_p is None else value

@@ -1,0 +1,191 @@
+"""What a plan is made from: the model, the pairs, the budget, and how much work to put in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from qt_bert.ablation.asked import reference_means
+from qt_bert.ablation.families import MaskOf
+from qt_bert.ablation.masks import HeadMask, MeanContexts, Mode
+from qt_bert.ablation.variant import Part
+from qt_bert.encoder import Checkpoint, open_checkpoint
+from qt_bert.encoder.checkpoint import smaller_checkpoint
+from qt_bert.encoder.heads import Head
+from qt_bert.encoder.smaller import Units
+from qt_bert.errors import ArgumentError
+from qt_bert.pairs import Pair
+from qt_bert.pairs.sample import sample_queries, spread_over_queries
+from qt_bert.planning.choice.heads import single_losses
+from qt_bert.planning.choice.losses import Losses
+from qt_bert.planning.functions import Functions
+from qt_bert.planning.prune import important_units
+from qt_bert.planning.shapes import Form, teacher_of
+from qt_bert.progress import progress
+from qt_bert.results.kept import KeptLayer, TeacherRef
+from qt_bert.results.plan import Budget
+from qt_bert.results.probe import PairsRef
+from qt_bert.scoring.bulk import Scorer
+
+T = TypeVar("T")
+
+GRID_PAIRS = 256
+"""Validation pairs on which a quick plan measures its grid; the plan itself is tested on all."""
+
+Replacement = Literal["zero", "mean"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Graded pairs, and the file that they come from."""
+
+    ref: PairsRef
+    pairs: list[Pair]
+
+    @classmethod
+    def of(cls, name: str, sha256: str, pairs: Sequence[Pair]) -> Sample:
+        """`pairs` of the file called `name`, with this hash."""
+        queries = len({pair.query for pair in pairs})
+        ref = PairsRef(name=name, sha256=sha256, n_pairs=len(pairs), n_queries=queries)
+        return cls(ref, list(pairs))
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """(query, title) of every pair."""
+        return [(pair.query, pair.title) for pair in self.pairs]
+
+    @property
+    def coarse(self) -> bool:
+        """Whether some label may mean several grades."""
+        return any(len(pair.grades or ()) > 1 for pair in self.pairs)
+
+    def smaller(self, limit: int | None, *, whole_queries: bool, seed: int) -> Sample:
+        """About `limit` pairs, of as many queries as there can be unless whole ones are wanted."""
+        if limit is None or len(self.pairs) <= limit:
+            return self
+        draw = sample_queries if whole_queries else spread_over_queries
+        return Sample.of(self.ref.name, self.ref.sha256, draw(self.pairs, limit, seed))
+
+
+@dataclass(kw_only=True)
+class PlanTask:
+    """One plan to make.
+
+    Everything is chosen on `discovery`; `validation` and `held_out` give figures alone. `functions`
+    are what the heads do. `work` is a folder for what is to survive a kill. `full` spends more on
+    the grid and on the rivals. `replacement`: what stands in for a head that goes.
+    """
+
+    scorer: Scorer
+    budget: Budget
+    discovery: Sample
+    validation: Sample
+    work: Path
+    held_out: Sequence[Sample] = ()
+    functions: Functions = field(default_factory=lambda: Functions("none"))
+    replacement: Replacement = "zero"
+    full: bool = True
+    resamples: int = 2000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.scorer.checkpoint.shape.absent:
+            raise ArgumentError(
+                f"{self.scorer.checkpoint.name} was pruned itself; plan from its teacher"
+            )
+        if self.form.heads < 2:
+            raise ArgumentError("a model of one layer with one head has nothing to leave out")
+
+    def choose(self, quick: T, full: T) -> T:
+        """`full` where the plan takes everything, else `quick`."""
+        return full if self.full else quick
+
+    @cached_property
+    def teacher(self) -> TeacherRef:
+        """The model by name, hash and shape."""
+        return self._described[0]
+
+    @cached_property
+    def form(self) -> Form:
+        """The model's own form."""
+        return self._described[1]
+
+    @cached_property
+    def singles(self) -> Losses:
+        """The loss on discovery without each head alone: the first round of every choice of heads."""
+        runs = (1 + self.form.heads) * len(self.discovery.pairs)
+        with progress(runs, "single heads", "runs") as shown:
+            return single_losses(
+                self.scorer, self.discovery.pairs, mask=self.mask, work=self.work, shown=shown
+            )
+
+    @cached_property
+    def means(self) -> MeanContexts | None:
+        """The mean contexts over discovery, which stand in for heads under `mean`."""
+        if self.replacement == "zero":
+            return None
+        return reference_means(self.scorer, self.discovery.pairs)
+
+    @cached_property
+    def mask(self) -> MaskOf:
+        """How heads are left out."""
+        mode: Mode = self.replacement
+
+        def masked(heads: Iterable[Head]) -> Part:
+            return HeadMask(tuple(heads), mode, self.means)
+
+        return masked
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """What is measured: that of the test first."""
+        if self.scorer.checkpoint.settings.labels.logits == 1:
+            return ("spearman", "pairwise_accuracy", "ndcg_at_3")
+        return ("spearman", "qwk", "accuracy")
+
+    @cached_property
+    def sampled_validation(self) -> Sample:
+        """The pairs on which the grid and its rivals are measured."""
+        return self.validation.smaller(
+            self.choose(GRID_PAIRS, None),
+            whole_queries=self.scorer.checkpoint.settings.labels.logits == 1,
+            seed=self.seed,
+        )
+
+    def exact(self) -> Scorer:
+        """The model in float32, which gradients need: itself, or opened a second time."""
+        checkpoint = self.scorer.checkpoint
+        if checkpoint.dtype == "float32":
+            return self.scorer
+        settings = checkpoint.settings
+        again = replace(open_checkpoint(checkpoint.folder), settings=settings)
+        return Scorer(again, max_length=self.scorer.tokenizer.max_length)
+
+    def units_of(self, kept: Sequence[KeptLayer], pairs: Sequence[Pair]) -> Units | None:
+        """Which feed-forward units stay, chosen on `pairs`; None where all do."""
+        if all(one.units is None for one in kept):
+            return None
+        wide = [replace(one, units=None) for one in kept]
+        return important_units(self._smaller(self.exact(), wide), kept, pairs)
+
+    def pruned(self, kept: Sequence[KeptLayer], units: Units | None = None) -> Scorer:
+        """A scorer of the model that keeps `kept`, its weights really removed."""
+        return Scorer(
+            self._smaller(self.scorer, kept, units),
+            max_length=self.scorer.tokenizer.max_length,
+            batch_tokens=self.scorer.batch_tokens,
+        )
+
+    def _smaller(
+        self, scorer: Scorer, kept: Sequence[KeptLayer], units: Units | None = None
+    ) -> Checkpoint:
+        fold = None if self.means is None else self.means.vectors
+        return smaller_checkpoint(scorer.checkpoint, kept, units=units, fold=fold)
+
+    @cached_property
+    def _described(self) -> tuple[TeacherRef, Form]:
+        one = self.scorer.checkpoint
+        return teacher_of(one.model, one.family, one.name, one.sha256)

@@ -1,0 +1,111 @@
+"""The table of times that a budget of latency is met by, kept so that a resumed plan has the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from qt_bert.files import write_json
+from qt_bert.planning.meeting import forms_within
+from qt_bert.planning.shapes import Costs, Form
+from qt_bert.planning.speed import measure_speed
+from qt_bert.planning.task import PlanTask
+from qt_bert.progress import progress
+from qt_bert.results.codec import encode, read_result
+from qt_bert.results.kept import KeptLayer
+from qt_bert.results.plan_evidence import Speed
+
+ALONE_QUICK, ALONE_FULL = 12, 32
+"""Pairs whose latency is timed."""
+
+BULK_QUICK, BULK_FULL = 64, 128
+"""Pairs that are scored in bulk."""
+
+REFINED = 3
+"""Times that a shape which proves too slow is made smaller."""
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The file of times: `Form` or layers as text → speed."""
+
+    speeds: dict[str, Speed]
+
+
+class SpeedTable:
+    """Speeds of smaller models, each measured once, in turns with the teacher."""
+
+    def __init__(self, task: PlanTask) -> None:
+        self._task = task
+        self._path = task.work / "speeds.json"
+        self._speeds: dict[str, Speed] = {}
+        if self._path.exists():
+            self._speeds = read_result(_Stored, self._path).speeds
+
+    def of(self, kept: Sequence[KeptLayer]) -> Speed:
+        """The speed of a model that keeps as much as `kept`, whichever units these are."""
+        key = repr([(one.layer, one.heads, one.units) for one in kept])
+        if key not in self._speeds:
+            self._speeds[key] = self._measure(kept)
+            write_json(self._path, encode(_Stored(self._speeds)))
+        return self._speeds[key]
+
+    def _measure(self, kept: Sequence[KeptLayer]) -> Speed:
+        task = self._task
+        first = {one.layer: range(one.units) for one in kept if one.units is not None}
+        texts = task.validation.texts[: task.choose(BULK_QUICK, BULK_FULL)]
+        return measure_speed(
+            task.scorer,
+            task.pruned(kept, first),
+            texts,
+            alone=task.choose(ALONE_QUICK, ALONE_FULL),
+            seed=task.seed,
+        )
+
+
+def forms_in_time(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
+    """The largest forms within a budget of latency, by the fit; measured, and narrowed where over."""
+    costs, target = latency_costs(task, speeds), task.budget.value
+    for _ in range(REFINED):
+        forms = forms_within(replace(task.budget, value=target), costs, task.form)
+        times = [speeds.of(form.example(task.teacher)).latency.value for form in forms]
+        over = max(times) / task.budget.value
+        if over <= 1:
+            break
+        target /= over
+    return forms
+
+
+def latency_costs(task: PlanTask, speeds: SpeedTable) -> Costs:
+    """Latency as a share of the teacher's, as a sum over parts.
+
+    Fitted by least squares without negative parts to models of fewer layers, fewer heads and
+    narrower feed-forwards: a single measurement would let noise choose the shape.
+    """
+    from scipy.optimize import nnls
+
+    forms = list(_forms(task.form))
+    with progress(len(forms), "latency", "shapes") as shown:
+        ratios = [1.0]
+        for form in forms:
+            ratios.append(speeds.of(form.example(task.teacher)).latency.value)
+            shown.advance()
+    rows = [[1, f.layers, f.heads, f.layers * f.units] for f in (task.form, *forms)]
+    scale = np.array(rows[0], float)
+    found, _ = nnls(np.array(rows) / scale, np.array(ratios))
+    fixed, layer, head, unit = found / scale
+    return Costs(fixed, layer, head, unit)
+
+
+def _forms(whole: Form) -> Iterator[Form]:
+    """Fewer layers, in about six steps down to one; then fewer heads; then narrower feed-forwards."""
+    counts = np.linspace(1, whole.layers, 7).round()[:-1]
+    per_layer = whole.heads // whole.layers
+    for layers in sorted({int(n) for n in counts if n < whole.layers}, reverse=True):
+        yield Form(layers, layers * per_layer, whole.units)
+    for share in (0.5, 0.25):
+        if whole.heads * share >= whole.layers:
+            yield Form(whole.layers, round(whole.heads * share), whole.units)
+        yield Form(whole.layers, whole.heads, max(1, round(whole.units * share)))

@@ -1,0 +1,1 @@
+"""The plan of a smaller model, for whoever decides about it."""

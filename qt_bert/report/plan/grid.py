@@ -1,0 +1,93 @@
+"""The grid of budgets: what each is expected to cost, what was measured, and what it saves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qt_bert.report.blocks import Badge, Block, Cell, Column, Prose, Table
+from qt_bert.report.plan.words import MEGABYTE, change, expected, ratio
+from qt_bert.results import Text
+from qt_bert.results.plan_evidence import TESTED, GridRow, PlanEvidence
+from qt_bert.results.text import counted
+
+_INSIDE = Badge(Text("在区间内", "inside"), "good")
+_OUTSIDE = Badge(Text("在区间外", "outside"), "bad")
+
+
+def grid(evidence: PlanEvidence) -> tuple[Block, ...]:
+    """A row a budget, and how many came out as predicted."""
+    if not evidence.grid:
+        return ()
+    return (
+        Table(
+            name="plan_grid",
+            title=Text("各种预算：质量、速度与大小", "Budgets: quality, speed, size"),
+            columns=(
+                Column("of", Text("保留", "kept")),
+                Column("kept", Text("留下", "kept")),
+                Column("expected", Text("预计 ρ 变化 [预测区间]", "ρ expected [prediction]")),
+                Column("measured", Text("实测 ρ 变化 [95% 区间]", "ρ measured [95 % interval]")),
+                Column("inside", Text("预计与实测", "as predicted?")),
+                Column("latency", Text("单条延迟（倍）", "latency (×)")),
+                Column("throughput", Text("批量吞吐（倍）", "throughput (×)")),
+                Column("parameters", Text("参数", "parameters")),
+                Column(
+                    "megabytes",
+                    Text("内存与磁盘（MB，float16）", "memory, disk (MB, float16)"),
+                    digits=1,
+                ),
+            ),
+            rows=tuple(map(_row, evidence.grid)),
+            note=Text(
+                "都是不重新训练的结果。“预计”在发现集上得出：在一半查询上选，在另一半上看，两次合并，因此不含"
+                "挑中运气的成分；预测区间是新的一批查询上会量到的值（95%），含估计自身与新样本两份误差。延迟与吞吐"
+                "是与原模型在同一次运行中交替计时之比，方括号内为 95% 区间。",
+                "All without training. “Expected” is from discovery: chosen on one half of the queries, "
+                "read on the other, both readings together, so that no luck of the draw is in it; a "
+                "new sample of queries will lie in the prediction interval 95 times in 100, which "
+                "holds the estimate's own error and the new sample's. Latency and throughput are "
+                "ratios to the whole model, timed in turns in one run, with 95 % intervals.",
+            ),
+            grouped=True,
+        ),
+        *_how_many(evidence.grid),
+    )
+
+
+def _row(row: GridRow) -> tuple[Cell, ...]:
+    inside = row.inside()
+    speed = row.speed
+    return (
+        Text("部分头", "Some of the heads")
+        if row.of == "heads"
+        else Text("部分层", "Some of the layers"),
+        f"{row.kept} ({100 * row.share:.0f} %)",
+        expected(row.expected.get(TESTED)),
+        change(row.measured.get(TESTED)),
+        None if inside is None else _INSIDE if inside else _OUTSIDE,
+        None if speed is None else ratio(speed.latency),
+        None if speed is None else ratio(speed.throughput),
+        row.size.parameters,
+        row.size.stored / MEGABYTE,
+    )
+
+
+def _how_many(rows: Sequence[GridRow]) -> tuple[Block, ...]:
+    known = [row for row in rows if row.inside() is not None]
+    if not known:
+        return ()
+    outside = [row for row in known if not row.inside()]
+    inside = len(known) - len(outside)
+    zh = f"{len(known)} 个预算中有 {inside} 个的实测值落在预测区间内"
+    en = f"{inside} of {counted(len(known), 'budget')} came out inside the prediction interval"
+    if outside:
+        names = [(_name(row), row) for row in outside]
+        zh += "；在外面的：" + "、".join(one.zh for one, _ in names)
+        en += "; outside: " + ", ".join(one.en for one, _ in names)
+    return (Prose(body=Text(f"{zh}。", f"{en}.")),)
+
+
+def _name(row: GridRow) -> Text:
+    if row.of == "heads":
+        return Text(f"保留 {row.kept} 个头", f"{counted(row.kept, 'head')} kept")
+    return Text(f"保留 {row.kept} 层", f"{counted(row.kept, 'layer')} kept")

@@ -1,0 +1,43 @@
+"""A plan alone in a folder of the user's: `plan.json`, and what it takes to go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from qt_bert.planning.budget import parse_budget
+from qt_bert.results.plan import Plan
+from qt_bert.study.context import StudyContext
+from qt_bert.study.plan_stage import ASKED, PlanAsked, plan_stage
+from qt_bert.study.probe_files import ProbeFiles
+from qt_bert.study.record import RunInputs
+from qt_bert.study.run_folder import RunFolder
+from qt_bert.study.study import run_study
+
+
+def run_plan(
+    asked: PlanAsked,
+    out: Path,
+    inputs: RunInputs,
+    *,
+    model: Path,
+    pairs: Path,
+    files: ProbeFiles,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Plan:
+    """Make the plan in the folder `out`, or under `resume` go on with it, and return it.
+
+    The folder is a run of one stage: `run.json` says what it was made from, `sweeps/` holds what
+    survives a kill. Raises RunFolderError where the flags do not fit what lies there, ArgumentError
+    for a budget that cannot be meant or met, PairFileError for a file that cannot be read.
+    """
+    parse_budget(asked.budget)
+    arguments: Mapping[str, object] = {**inputs.arguments, ASKED: asked.arguments(model)}
+    folder = RunFolder.open(
+        out, replace(inputs, arguments=arguments), resume=resume, overwrite=overwrite
+    )
+    context = StudyContext(folder=folder, model=model, pairs=pairs, files=files)
+    run_study([plan_stage(asked, arguments=(ASKED,))], context)
+    return Plan.read(folder.file("plan.json"))

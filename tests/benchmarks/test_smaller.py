@@ -1,0 +1,62 @@
+"""`benchmarks/smaller.py` on tiny models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from qt_bert.encoder import open_checkpoint
+from qt_bert.files import read_json
+from qt_bert.planning.export.run_export import export_onnx
+from qt_bert.planning.export.session import MODEL
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def _beside_the_benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Benchmarks import each other as the folder's own modules, as when run by path."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield
+
+
+def test_folders_and_files_stand_beside_the_teacher(
+    checkpoint_of: Callable[..., Path],
+    pair_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    teacher, small = checkpoint_of("bert"), checkpoint_of("bert", layers=1)
+    export_onnx(open_checkpoint(small), tmp_path / "onnx")
+    models = [small, tmp_path / "onnx", tmp_path / "onnx" / MODEL]
+    options = ["--teacher", teacher, "--alone", 3, "--rounds", 2, "--json", tmp_path / "out.json"]
+    import_module("smaller").main([str(word) for word in [pair_file, *models, *options]])
+    found = read_json(tmp_path / "out.json")["models"]
+    assert list(found) == [f"teacher {teacher.name}", *map(str, models)]
+    first, *others = found.values()
+    assert first["latency"] == {"value": 1.0, "low": 1.0, "high": 1.0} == first["throughput"]
+    for one in others:
+        assert one["milliseconds"] > 0 and one["rate"] > 0
+        assert one["latency"]["low"] <= one["latency"]["value"] <= one["latency"]["high"]
+    printed = capsys.readouterr().out
+    assert "throughput" in printed and "8 of pairs.tsv" in printed
+
+
+def test_an_inputs_fault_is_one_line(
+    checkpoint_of: Callable[..., Path],
+    pair_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    teacher = ["--teacher", str(checkpoint_of("bert"))]
+    for arguments, word in (
+        ([str(pair_file), str(tmp_path / "gone")], "no such folder"),
+        ([str(pair_file), str(tmp_path / "gone.onnx")], "no ONNX model"),
+        ([str(pair_file), "--limit", "0"], "holds no pair to time"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            import_module("smaller").main([*arguments, *teacher])
+        assert word in capsys.readouterr().err

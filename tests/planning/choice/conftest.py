@@ -1,0 +1,53 @@
+"""A small model with pairs of several queries, and the loss by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qt_bert.ablation.masks import HeadMask
+from qt_bert.encoder import open_checkpoint
+from qt_bert.encoder.heads import Head
+from qt_bert.pairs import Pair
+from qt_bert.scoring.bulk import Scorer
+from tests.conftest import PAIRS
+
+QUERIES = ("北京到上海高铁", "苹果多少钱", "红烧排骨怎么做", "狗追猫", "假期电影", "手机开不开")
+
+
+def zero(heads: Iterable[Head]) -> HeadMask:
+    return HeadMask(tuple(heads))
+
+
+def pair(line: int, query: str, title: str, grades: tuple[int, ...] | None) -> Pair:
+    return Pair(query, title, grades, str(line), line, None, {})
+
+
+def graded(count: int = 24) -> list[Pair]:
+    """`count` pairs of six queries; titles and grades take turns."""
+    titles = [title for _, title, _ in PAIRS]
+    return [
+        pair(n + 2, QUERIES[n % 6], titles[n % 8] + "吃" * (n // 8), (1 + n * 2 % 5,))
+        for n in range(count)
+    ]
+
+
+@pytest.fixture
+def scorer_of(checkpoint_of: Callable[..., Path]) -> Callable[..., Scorer]:
+    def build(family: str = "bert", dtype: str = "float32", **options: int) -> Scorer:
+        shape = {"layers": 3, "heads": 2, "hidden": 16} | options
+        return Scorer(open_checkpoint(checkpoint_of(family, **shape), dtype=dtype))
+
+    return build
+
+
+def loss_by_hand(logits: np.ndarray, pairs: list[Pair]) -> float:
+    """The mean of −log Σ p over each pair's label, by softmax and sums."""
+    found = []
+    for row, one in zip(logits.astype(np.float64), pairs, strict=True):
+        p = np.exp(row) / np.exp(row).sum()
+        found.append(-np.log(sum(p[grade - 1] for grade in one.grades or ())))
+    return float(np.mean(found))

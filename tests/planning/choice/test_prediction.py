@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from qt_bert.planning.choice.prediction import Reading, between_plans, predict
+
+RNG = np.random.default_rng(0)
+
+
+def reading(value: float, sd: float = 0.0, noise=None) -> Reading:
+    """A reading whose resamples have exactly this standard deviation."""
+    drawn = RNG.normal(size=2000) if noise is None else noise
+    drawn = (drawn - drawn.mean()) / drawn.std(ddof=1)
+    return Reading(value, value + sd * drawn)
+
+
+def test_intervals_by_hand() -> None:
+    """Half 0 of 30 queries, half 1 of 10; the plans do not differ, so two errors add up."""
+    one, other = reading(-0.06, 0.02), reading(-0.02, 0.04)
+    square = ((reading(-0.02), one), (other, reading(-0.06)))
+    # plan 0 was read on half 1, plan 1 on half 0
+    value = 0.75 * -0.02 + 0.25 * -0.06
+    [found] = predict([square], (30, 10), 20)
+    error = np.var(0.75 * other.samples + 0.25 * one.samples, ddof=1)
+    assert found.value == pytest.approx(value)
+    reach = 1.959964 * np.sqrt(error * (1 + 40 / 20))
+    assert found.pi_high - found.value == pytest.approx(reach)
+    assert found.value - found.pi_low == pytest.approx(reach)
+    assert found.ci_high - found.ci_low == pytest.approx(2 * 1.96 * np.sqrt(error), rel=0.1)
+
+
+def test_plans_that_differ_widen_the_prediction() -> None:
+    def square(first: float, second: float):
+        return tuple((reading(v, 0.001), reading(v, 0.001)) for v in (first, second))
+
+    alike, apart = square(-0.10, -0.10), square(-0.05, -0.15)
+    share = np.array([0.5, 0.5])
+    assert between_plans([alike], share) < 0.02
+    # d = 0.1, so sigma is 0.1 / sqrt 2; the mean change is 0.1
+    assert between_plans([apart], share) == pytest.approx(0.5**0.5, rel=0.01)
+    assert between_plans([apart, alike], share) == pytest.approx(0.5, rel=0.01)
+    (narrow,), (wide,) = (predict([one], (50, 50), 100) for one in (alike, apart))
+    assert narrow.pi_high - narrow.pi_low < 0.02
+    reach = 1.959964 * np.sqrt(1.5 * 0.005)
+    assert (wide.pi_high - wide.pi_low) / 2 == pytest.approx(reach, rel=0.01)
+    assert wide.ci_high - wide.ci_low < 0.02
+
+
+def test_plans_that_change_nothing_do_not_differ() -> None:
+    nothing = ((reading(0.0), reading(0.0)), (reading(0.0), reading(0.0)))
+    [found] = predict([nothing], (5, 5), 10)
+    assert (found.value, found.pi_low, found.pi_high) == (0, 0, 0)
+
+
+def test_a_half_of_one_query_has_no_interval() -> None:
+    square = ((reading(-0.1), reading(-0.2, 0.1)), (reading(-0.3, 0.1), reading(-0.1)))
+    [found] = predict([square], (5, 1), 10)
+    assert found.value == pytest.approx(5 / 6 * -0.3 + 1 / 6 * -0.2)
+    assert (found.ci_low, found.pi_low, found.pi_high) == (None, None, None)
+    empty = Reading(-0.1, np.empty(0))
+    [found] = predict([((empty, empty), (empty, empty))], (5, 5), 10)
+    assert found.value == -0.1 and found.pi_low is None
+
+
+def test_coverage_of_a_new_sample() -> None:
+    """Readings of many samples with a plan of its own for each: 95 of 100 new samples lie inside."""
+    rng = np.random.default_rng(1)
+    inside = []
+    for _ in range(400):
+        truth = -0.1 * (1 + 0.2 * rng.normal(size=(3,)))  # two halves' plans and the whole one
+        scores = [rng.normal(0, 0.3, size=(2, n)) for n in (60, 60, 200)]  # by plan and query
+        drawn = [rng.integers(60, size=(300, 60)) for _ in range(2)]
+        square = tuple(
+            tuple(
+                Reading(
+                    truth[plan] + scores[half][plan].mean(),
+                    truth[plan] + scores[half][plan][drawn[half]].mean(1),
+                )
+                for half in (0, 1)
+            )
+            for plan in (0, 1)
+        )
+        [found] = predict([square], (60, 60), 200)
+        new = truth[2] + scores[2][0].mean()
+        inside.append(found.pi_low <= new <= found.pi_high)
+    assert 0.92 < np.mean(inside) < 0.985

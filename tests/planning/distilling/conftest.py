@@ -1,0 +1,55 @@
+"""Small jobs: a teacher of three layers, sixteen pairs, a few steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from qt_bert.encoder import open_checkpoint
+from qt_bert.planning.distilling.losses import LossWeights
+from qt_bert.planning.distilling.run_distill import DistillJob
+from qt_bert.planning.distilling.student import Student
+from qt_bert.results.kept import KeptLayer
+from qt_bert.training.finetune import TuneSettings
+from qt_bert.training.sources import PairSource
+
+KEPT = (KeptLayer(layer=0, heads=(0, 2)), KeptLayer(layer=2, heads=(0, 1, 2, 3)))
+"""The lowest layer with half its heads, and the highest whole."""
+
+
+@pytest.fixture
+def settings() -> TuneSettings:
+    return TuneSettings(
+        max_steps=6, lr=1e-3, slots=192, dtype="float32", evaluations=1, compile=False
+    )
+
+
+@pytest.fixture
+def texts_file(pair_file: Path, tmp_path: Path) -> Path:
+    """Eight queries and titles without grades."""
+    path = tmp_path / "texts.tsv"
+    rows = [line.rsplit("\t", 1)[0] for line in pair_file.read_text("utf-8").splitlines()]
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def job_of(checkpoint_of, plan_of, pair_file, texts_file) -> Callable[..., DistillJob]:
+    """`job_of(kept, loss=…, labels=1)`: labelled and unlabelled pairs, judged on the labelled."""
+
+    def build(
+        kept: Sequence[KeptLayer] = KEPT, *, loss: LossWeights | None = None, labels: int = 5
+    ):
+        folder = checkpoint_of("bert", layers=3, heads=4, hidden=32, labels=labels)
+        plan = plan_of(open_checkpoint(folder), kept)
+        return DistillJob(
+            Student(folder, plan),
+            (PairSource(pair_file), PairSource(texts_file, unlabelled=True)),
+            PairSource(pair_file),
+            loss or LossWeights(),
+            max_length=48,
+        )
+
+    return build

@@ -1,0 +1,172 @@
+"""A student's loss against plain transformers, pair by pair."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from qt_bert.encoder import FAMILIES, open_checkpoint
+from qt_bert.encoder.checkpoint import smaller_checkpoint
+from qt_bert.encoder.smaller import whole
+from qt_bert.planning.distilling.distilled import Distilled
+from qt_bert.planning.distilling.losses import PARTS, LossWeights
+from qt_bert.results.kept import KeptLayer
+from qt_bert.results.plan import layer_map
+from qt_bert.training.finetune_batches import BatchLayout, plan_epoch, to_tensors
+from qt_bert.training.labelled import LabelledExample
+
+TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "小哥最近在干嘛"), ("狗", "猫" * 9), ("苹果", "手机")]
+LABELS = [(1, 0, 0, 0, 0), (0, 0, 1, 1, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0, 1)]  # the third has none
+ALL = LossWeights(grades=1.0, distribution=0.5, hidden=2.0, attention=3.0, temperature=2.0)
+SHAPE = {"layers": 3, "heads": 4, "hidden": 32}
+KEPT = (
+    KeptLayer(layer=0, heads=(1, 3), units=40),
+    KeptLayer(layer=1, heads=()),
+    KeptLayer(layer=2, heads=(0, 1, 2, 3)),
+)
+UNITS = {0: range(40)}
+
+
+class Case:
+    """A teacher, its student, and one batch of the four pairs."""
+
+    def __init__(self, folder, kept=KEPT, units=UNITS, weights=ALL):
+        self.teacher = open_checkpoint(folder)
+        self.small = smaller_checkpoint(self.teacher, kept, units=units)
+        self.kept, self.map = kept, layer_map(kept, 3)
+        self.examples = [
+            LabelledExample(
+                np.array(one.input_ids),
+                np.array(one.token_type_ids),
+                np.array(label, np.float32),
+                (-1, 0),
+                1.0,
+            )
+            for one, label in zip(
+                self.teacher.pair_tokenizer(48).encode(TEXTS), LABELS, strict=True
+            )
+        ]
+        self.layout = BatchLayout.of(self.teacher.family, self.teacher.pad, 48, 192)
+        self.model = Distilled(
+            self.small.model,
+            open_checkpoint(folder).model,
+            self.teacher.family,
+            kept=kept,
+            layer_map=self.map,
+            weights=weights,
+            dtype=torch.float32,
+        ).train()
+        (self.plan,) = plan_epoch(self.examples, self.layout, 0, 0)
+
+    def batch(self, **share):
+        return to_tensors(self.plan, self.examples, self.layout, **share)
+
+    def plain(self, model, example):
+        """transformers' own forward of one pair."""
+        return model(
+            input_ids=torch.from_numpy(example.input_ids)[None],
+            token_type_ids=torch.from_numpy(example.token_type_ids)[None],
+            output_hidden_states=True,
+            output_attentions=True,
+        )
+
+    def expected(self):
+        """The weighted parts, computed pair by pair."""
+        found = []
+        for example in self.examples:
+            own, shown = (self.plain(c.model, example) for c in (self.small, self.teacher))
+            log_p = F.log_softmax(own.logits[0], -1)
+            allowed = torch.from_numpy(example.allowed) > 0
+            grades = -log_p[allowed].logsumexp(0) if allowed.any() else torch.tensor(0.0)
+            soft, target = (F.log_softmax(one.logits[0] / 2, -1) for one in (own, shown))
+            distance = 4 * F.kl_div(soft, target, reduction="sum", log_target=True)
+            hidden, attention = [], []
+            given = iter(own.attentions)  # a layer without heads has none
+            for match, kept in zip(self.map, self.kept, strict=True):
+                states = (
+                    own.hidden_states[match.student + 1],
+                    shown.hidden_states[match.imitates + 1],
+                )
+                normal = [F.layer_norm(one, one.shape[-1:]) for one in states]
+                hidden.append(F.mse_loss(*normal))
+                if kept.heads:
+                    target = shown.attentions[match.imitates][:, list(kept.heads)]
+                    logs = [one.clamp_min(1e-38).log() for one in (target, next(given))]
+                    attention.append((target * (logs[0] - logs[1])).sum(-1).mean())
+            parts = grades, distance, torch.stack(hidden).mean(), torch.stack(attention).mean()
+            found.append(torch.stack(parts))
+        return torch.stack(found).mean(0) * torch.tensor([1.0, 0.5, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_the_parts_and_their_gradients_are_those_of_plain_transformers(checkpoint_of, family):
+    case = Case(checkpoint_of(family, **SHAPE))
+    case.small.model.eval()
+    got = case.model.loss(case.batch())
+    expected = case.expected()
+    torch.testing.assert_close(got, expected, atol=2e-5, rtol=1e-4)
+    names, weights = zip(*case.model.named_parameters(), strict=True)
+    ours = torch.autograd.grad(got.sum(), weights, allow_unused=True)
+    plain = torch.autograd.grad(expected.sum(), weights, allow_unused=True)
+    for name, a, b in zip(names, ours, plain, strict=True):
+        a, b = (torch.zeros(1) if one is None or not one.numel() else one for one in (a, b))
+        torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-3, msg=name)
+
+
+def test_a_student_that_is_its_teacher_has_nothing_to_learn_but_grades(checkpoint_of):
+    folder = checkpoint_of("bert", **SHAPE)
+    teacher = open_checkpoint(folder)
+    case = Case(folder, whole(teacher.model, teacher.family), None)
+    parts = dict(zip(PARTS, case.model.loss(case.batch()).tolist(), strict=True))
+    assert parts.pop("grades") > 0.1
+    assert max(map(abs, parts.values())) < 1e-5
+
+
+def test_the_teacher_is_neither_trained_nor_stored(checkpoint_of):
+    case = Case(checkpoint_of("bert", **SHAPE))
+    assert all(name.startswith("model.") for name in case.model.state_dict())
+    assert not any("_teacher" in name for name, _ in case.model.named_parameters())
+    case.model.loss(case.batch()).sum().backward()
+    assert all(p.grad is None for p in case.model._teacher[0].parameters())
+
+
+def test_losses_of_two_processes_add_up_to_one(checkpoint_of):
+    case = Case(checkpoint_of("bert", **SHAPE))
+    whole_batch = case.model.loss(case.batch())
+    halves = [case.model.loss(case.batch(rank=rank, size=2)) for rank in (0, 1)]
+    torch.testing.assert_close(halves[0] + halves[1], whole_batch)
+
+
+def test_dropout_is_off_while_it_trains(checkpoint_of):
+    case = Case(checkpoint_of("bert", **SHAPE))
+    assert torch.equal(case.model.loss(case.batch()), case.model.loss(case.batch()))
+
+
+def test_without_the_teacher_only_the_grades_count(checkpoint_of):
+    folder = checkpoint_of("bert", **SHAPE)
+    case, alone = Case(folder), Case(folder, weights=ALL.grades_alone())
+    got = alone.model.loss(alone.batch())
+    torch.testing.assert_close(got[0], case.model.loss(case.batch())[0])
+    assert got[1:].tolist() == [0, 0, 0]
+
+
+def test_layers_that_imitate_none_are_left_alone(checkpoint_of):
+    case = Case(checkpoint_of("bert", **SHAPE))
+    case.model.layer_map = ()
+    assert case.model.loss(case.batch())[2:].tolist() == [0, 0]
+
+
+def test_layers_without_heads_learn(checkpoint_of):
+    bare = (KeptLayer(layer=0, heads=()), KeptLayer(layer=1, heads=()))
+    case = Case(checkpoint_of("bert", **SHAPE), bare, None, LossWeights())
+    optimizer = torch.optim.SGD(case.model.parameters(), lr=0.02)
+    losses = []
+    for _ in range(8):
+        loss = case.model.loss(case.batch()).sum()
+        losses.append(float(loss))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert losses[-1] < 0.8 * losses[0]

@@ -1,0 +1,123 @@
+"""A distilling run from files to a folder that opens again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from qt_bert.encoder import open_checkpoint
+from qt_bert.encoder.checkpoint import smaller_checkpoint
+from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.planning.distilling.losses import PARTS, LossWeights
+from qt_bert.planning.distilling.run_distill import run_distill
+from qt_bert.planning.distilling.student import start_of
+from qt_bert.planning.prune import prune
+from qt_bert.results.kept import KeptFile, KeptLayer
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.training.sources import PairSource
+
+TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "京东小哥最近在干嘛")]
+
+
+def test_the_student_opens_with_the_names_of_its_teacher(job_of, settings, tmp_path):
+    job = job_of()
+    facts = run_distill(job, tmp_path / "s", settings)
+    assert facts["labelled"] == 8 and facts["unlabelled"] == 8 and facts["steps"] == 6
+    opened = open_checkpoint(tmp_path / "s", compact=True)
+    assert opened.kept is not None and opened.kept.layers == job.student.kept
+    assert KeptFile.read(tmp_path / "s").names["L1H3"] == "L2H3"
+    assert opened.settings.max_length == 48
+    start = smaller_checkpoint(open_checkpoint(job.student.model), job.student.kept)
+    gap = Scorer(opened).logits(TEXTS) - Scorer(start).logits(TEXTS)
+    assert np.abs(gap).max() > 1e-3
+
+
+def test_the_log_keeps_the_parts_apart(job_of, settings, tmp_path):
+    run_distill(job_of(), tmp_path / "s", settings)
+    lines = (tmp_path / "s" / "training_log.jsonl").read_text("utf-8").splitlines()
+    last = json.loads(lines[-1])
+    assert last["step"] == 6 and "dev_qwk" in last
+    parts = [last[f"train_{name}"] for name in PARTS]
+    assert sum(parts) == pytest.approx(last["train_loss"], abs=1e-4)
+    assert parts[:3] > [0, 0, 0] and parts[3] == 0
+
+
+def test_a_finished_run_asked_again_says_so_and_other_settings_are_refused(
+    job_of, settings, tmp_path
+):
+    job = job_of()
+    facts = run_distill(job, tmp_path / "s", settings)
+    before = (tmp_path / "s" / "model.safetensors").stat().st_mtime_ns
+    again = run_distill(job, tmp_path / "s", settings, resume=True)
+    assert again["best_step"] == facts["best_step"]
+    assert (tmp_path / "s" / "model.safetensors").stat().st_mtime_ns == before
+    other = replace(job, loss=LossWeights(temperature=2.0))
+    with pytest.raises(RunFolderError, match="loss"):
+        run_distill(other, tmp_path / "s", settings, resume=True)
+    with pytest.raises(RunFolderError, match="not empty"):
+        run_distill(job, tmp_path / "s", settings)
+
+
+def test_a_plan_for_another_model_is_refused(job_of, settings, checkpoint_of, tmp_path):
+    job = job_of()
+    other = checkpoint_of("bert", layers=3, heads=4, hidden=32, labels=5, seed=1)
+    wrong = replace(job, student=replace(job.student, model=other))
+    with pytest.raises(ArgumentError, match="this plan was made for"):
+        run_distill(wrong, tmp_path / "s", settings)
+
+
+@pytest.mark.parametrize(("labels", "figure"), [(1, "spearman"), (3, "qwk")])
+def test_models_without_five_grades_teach_too(
+    job_of, settings, texts_file, pair_file, tmp_path, labels, figure
+):
+    job = job_of(labels=labels)
+    if labels == 3:
+        levels = tmp_path / "levels.tsv"
+        rows = pair_file.read_text("utf-8").splitlines()
+        text = [rows[0], *(f"{row[:-1]}{n % 3}" for n, row in enumerate(rows[1:]))]
+        levels.write_text("\n".join(text) + "\n", encoding="utf-8")
+        job = replace(job, sources=(PairSource(levels),), dev=PairSource(levels))
+    facts = run_distill(job, tmp_path / "s", settings)
+    assert facts["figure"] == figure and facts["best"] is not None
+    assert facts["labelled"] == (8 if labels == 3 else 0)
+
+
+def test_a_narrower_student_starts_as_the_pruned_model(job_of, settings, tmp_path):
+    kept = (KeptLayer(layer=0, heads=(0, 2), units=24), KeptLayer(layer=2, heads=(1,)))
+    job = job_of(kept)
+    teacher = open_checkpoint(job.student.model)
+    dev = job.dev.read(labelled=True)
+    start = start_of(teacher, job.student, dev)
+    prune(teacher, job.student.plan, dev, tmp_path / "pruned")
+    pruned = open_checkpoint(tmp_path / "pruned", compact=True)
+    logits = [Scorer(one).logits(TEXTS) for one in (start, pruned)]
+    np.testing.assert_allclose(*logits, atol=1e-4)
+    run_distill(job, tmp_path / "s", settings)
+    assert open_checkpoint(tmp_path / "s").kept.layers == kept
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"stop_on": "luck"}, "--stop-on 'luck'"),
+        ({"max_length": 65}, "--max-length 65"),
+        ({"loss": LossWeights(hidden=-1.0)}, "hidden = -1.0"),
+    ],
+)
+def test_what_cannot_be_meant_is_named(job_of, settings, tmp_path, change, said):
+    with pytest.raises(ArgumentError, match=said):
+        run_distill(replace(job_of(), **change), tmp_path / "s", settings)
+
+
+def test_sources_that_cannot_teach_are_named(job_of, settings, tmp_path):
+    job = job_of()
+    labelled, texts = job.sources
+    alone = replace(job, sources=(texts,), loss=LossWeights().grades_alone())
+    with pytest.raises(ArgumentError, match="needs labelled pairs"):
+        run_distill(alone, tmp_path / "s", settings)
+    auxiliary = replace(job, sources=(replace(labelled, auxiliary="other"),))
+    with pytest.raises(ArgumentError, match="no auxiliary outputs"):
+        run_distill(auxiliary, tmp_path / "s", settings)

@@ -1,0 +1,99 @@
+"""Checkpoints of odd shapes, and exports made once a session."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from qt_bert.encoder import Checkpoint, open_checkpoint
+from qt_bert.encoder.checkpoint import smaller_checkpoint
+from qt_bert.planning.export import run_export
+from qt_bert.planning.export.run_export import export_onnx
+from qt_bert.planning.export.session import MODEL
+from qt_bert.results.kept import KeptLayer
+
+TEXTS = [
+    ("北京到上海高铁票价", "上海到北京高铁票价"),
+    ("京东小哥", "京东小哥最近在干嘛"),
+    ("狗", "猫追狗" * 30),
+    ("苹果多少钱一斤", ""),
+]
+
+MIXED = [
+    KeptLayer(layer=0, heads=(1, 3)),
+    KeptLayer(layer=1, heads=(), units=5),
+    KeptLayer(layer=2, heads=(0,)),
+]
+"""Irregular heads, a layer without, a narrow one."""
+
+SHAPES: dict[str, list[KeptLayer]] = {
+    "mixed": MIXED,
+    "a last layer without heads": [KeptLayer(layer=0, heads=(0, 2)), KeptLayer(layer=1, heads=())],
+    "one layer": [KeptLayer(layer=1, heads=(0, 1, 2))],
+}
+
+
+@pytest.fixture(scope="session", params=SHAPES)
+def kept(request: pytest.FixtureRequest) -> list[KeptLayer]:
+    """Each of the shapes in turn."""
+    return SHAPES[request.param]
+
+
+@pytest.fixture(scope="session")
+def mixed(smaller_of: Callable[..., Checkpoint]) -> Checkpoint:
+    """The shape that has a bit of all."""
+    return smaller_of("bert", MIXED)
+
+
+@pytest.fixture(scope="session")
+def texts() -> list[tuple[str, str]]:
+    """Short, long, cut, and without a title."""
+    return TEXTS
+
+
+@pytest.fixture(scope="session")
+def smaller_of(checkpoint_of: Callable[..., Path]) -> Callable[..., Checkpoint]:
+    """`smaller_of("bert", kept)`: what these layers keep of a model of 3 × 4 heads."""
+
+    def build(family: str, kept: Sequence[KeptLayer]) -> Checkpoint:
+        teacher = open_checkpoint(checkpoint_of(family, layers=3, heads=4))
+        torch.manual_seed(0)
+        fold = torch.randn(3, 4, 4)
+        units = {one.layer: range(one.units) for one in kept if one.units is not None}
+        return smaller_checkpoint(teacher, kept, units=units, fold=fold)
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def exported(
+    checkpoint_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., tuple[Checkpoint, Path]]:
+    """`exported("electra")`: an opened checkpoint and the folder of its export, made once."""
+    made: dict[str, tuple[Checkpoint, Path]] = {}
+
+    def build(family: str) -> tuple[Checkpoint, Path]:
+        if family not in made:
+            checkpoint = open_checkpoint(checkpoint_of(family), compact=True)
+            out = tmp_path_factory.mktemp("exports") / family
+            export_onnx(checkpoint, out)
+            made[family] = checkpoint, out
+        return made[family]
+
+    return build
+
+
+@pytest.fixture
+def traced_already(
+    exported: Callable[..., tuple[Checkpoint, Path]], monkeypatch: pytest.MonkeyPatch
+) -> Checkpoint:
+    """A checkpoint whose graph is not traced again, which takes seconds: its file is copied."""
+    checkpoint, folder = exported("bert")
+    monkeypatch.setattr(
+        run_export, "write_onnx", lambda _checkpoint, path: shutil.copy(folder / MODEL, path)
+    )
+    return checkpoint

@@ -1,0 +1,54 @@
+"""The traceable forward against the models it is to equal."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from qt_bert.encoder import FAMILIES, Encoder, open_checkpoint
+from qt_bert.planning.export.check import made_up_cases
+from qt_bert.planning.export.graph import Graph
+
+
+def inputs_of(case, types=True):
+    """A case as tensors by name."""
+    names = ["input_ids", "attention_mask", *(["token_type_ids"] if types else [])]
+    return {name: torch.from_numpy(getattr(case, name)) for name in names}
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+@torch.inference_mode()
+def test_logits_equal_the_hugging_face_model_with_and_without_padding(checkpoint_of, family):
+    checkpoint = open_checkpoint(checkpoint_of(family))
+    graph = Graph(checkpoint).eval()
+    cases = made_up_cases(checkpoint)
+    assert {case.padded for case in cases} == {True, False}
+    for case in cases:
+        inputs = inputs_of(case)
+        expected = checkpoint.model(**inputs).logits
+        torch.testing.assert_close(graph(**inputs), expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
+@torch.inference_mode()
+def test_any_shape_equals_the_encoder(smaller_of, kept, family):
+    checkpoint = smaller_of(family, kept)
+    encoder = Encoder(checkpoint.model, checkpoint.family)
+    graph = Graph(checkpoint).eval()
+    for case in made_up_cases(checkpoint):
+        inputs = inputs_of(case)
+        expected = encoder.logits(
+            inputs["input_ids"], inputs["token_type_ids"], inputs["attention_mask"]
+        )
+        torch.testing.assert_close(graph(**inputs), expected, atol=1e-5, rtol=0)
+
+
+@torch.inference_mode()
+def test_without_types_every_token_has_type_0(checkpoint_of):
+    checkpoint = open_checkpoint(checkpoint_of("bert"))
+    case = made_up_cases(checkpoint)[1]
+    zeros = torch.zeros_like(torch.from_numpy(case.input_ids))
+    graph = Graph(checkpoint).eval()
+    untyped = inputs_of(case, types=False)
+    assert torch.equal(graph(**untyped), graph(**untyped, token_type_ids=zeros))
+    assert not torch.equal(graph(**untyped), graph(**inputs_of(case)))

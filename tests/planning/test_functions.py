@@ -1,0 +1,44 @@
+"""What the heads do: of a run, of the file beside the model, or unknown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from qt_bert.errors import RunFolderError
+from qt_bert.planning.functions import functions_of
+from qt_bert.results.heads_file import heads_file
+from tests.results.made_heads import matching, redundancy
+
+SHA = matching().model.sha256
+
+
+def test_heads_json_counts_where_it_is_of_these_weights(tmp_path):
+    heads_file([matching(), redundancy()], {}).write(tmp_path / "heads.json")
+    found = functions_of(tmp_path, SHA)
+    assert found.source == "heads.json"
+    assert found.sets["matching"] == matching().sets["matching"]
+    assert functions_of(tmp_path, "other").source == "none"
+
+
+def test_without_a_file_nothing_is_known(tmp_path):
+    assert functions_of(tmp_path, SHA) == functions_of(tmp_path, "other")
+    assert functions_of(tmp_path, SHA).source == "none"
+
+
+def test_a_run_comes_before_the_file(tmp_path):
+    heads_file([redundancy()], {}).write(tmp_path / "heads.json")
+    run = tmp_path / "run"
+    matching().write(run / "probes" / "matching.json")
+    found = functions_of(tmp_path, SHA, run)
+    assert found.source == "run" and found.sets["matching"] == matching().sets["matching"]
+
+
+def test_a_run_of_another_model_or_without_probes_is_refused(tmp_path):
+    with pytest.raises(RunFolderError, match="no finished probe"):
+        functions_of(tmp_path, SHA, tmp_path)
+    other = replace(matching(), model=replace(matching().model, sha256="ff"))
+    other.write(tmp_path / "probes" / "matching.json")
+    with pytest.raises(RunFolderError, match="other weights"):
+        functions_of(tmp_path, SHA, tmp_path)

@@ -1,0 +1,210 @@
+"""A whole plan, on random models of two or three small layers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from qt_bert.encoder import open_checkpoint
+from qt_bert.errors import ArgumentError
+from qt_bert.pairs import Pair
+from qt_bert.planning.budget import parse_budget
+from qt_bert.planning.choice.measure import changes
+from qt_bert.planning.functions import Functions
+from qt_bert.planning.make_plan import make_plan
+from qt_bert.planning.removals import removed_from
+from qt_bert.planning.task import PlanTask, Sample
+from qt_bert.results import Curve, HeatMap
+from qt_bert.results.plan import Plan
+from qt_bert.scoring.bulk import Scorer
+
+CHARACTERS = "北京到上海高铁票价时刻表查询怎么去除衣服油渍红烧排骨家常做法苹果手机多少钱狗追猫"
+
+
+def sample(name, count, seed, grades=((1,), (2,), (3,), (4,), (5,))):
+    """`count` pairs of half as many queries, of random characters."""
+    rng = np.random.default_rng(seed)
+
+    def text(low, high):
+        return "".join(rng.choice(list(CHARACTERS), rng.integers(low, high)))
+
+    queries = [f"{text(2, 6)}{place}" for place in range(count // 2)]
+    pairs = [
+        Pair(
+            line=place + 2,
+            id=str(place),
+            query=queries[place // 2],
+            title=text(4, 12),
+            label=str(place),
+            grades=grades[int(rng.integers(len(grades)))],
+            extra={},
+        )
+        for place in range(count)
+    ]
+    return Sample.of(name, f"{seed:064x}", pairs)
+
+
+@pytest.fixture
+def task(checkpoint_of, tmp_path):
+    """`task("heads=0.5", layers=3)`: a small plan to make."""
+
+    def build(budget, *, functions=None, checkpoint=None, **shape):
+        opened = open_checkpoint(checkpoint or checkpoint_of(**shape))
+        one_logit = opened.settings.labels.logits == 1
+        return PlanTask(
+            scorer=Scorer(opened),
+            budget=parse_budget(budget),
+            discovery=sample("dev.tsv", 24, 1),
+            validation=sample("test.tsv", 24, 2),
+            held_out=() if one_logit else (sample("coarse.tsv", 16, 3, ((1, 2), (3, 4), (5,))),),
+            work=tmp_path / "work",
+            functions=functions or Functions("none"),
+            full=False,
+            resamples=40,
+        )
+
+    return build
+
+
+def test_heads_go_and_everything_is_known_of_it(task, tmp_path):
+    sets = {"matching": ("L0H0", "L0H1", "L1H0", "L1H1", "L2H0", "L2H1")}
+    asked = task("heads=0.5", layers=3, functions=Functions("run", sets))
+    made = make_plan(asked)
+    assert sum(len(one.heads) for one in made.kept) == 3 and len(made.kept) == 3
+    evidence = made.evidence
+    assert [(row.of, row.kept) for row in evidence.grid] == [
+        ("heads", 5), ("heads", 4), ("heads", 3), ("heads", 2),
+        ("layers", 2), ("layers", 1),
+    ]  # fmt: skip
+    assert all(row.inside() is not None and row.speed is not None for row in evidence.grid)
+    assert {"spearman", "qwk", "accuracy"} == set(evidence.expected)
+    assert len(evidence.effects) == 6 and evidence.cost <= 4
+    assert [test.coarse for test in evidence.tests] == [False, True]
+    risk = evidence.at_risk[0]
+    assert len(risk.lost) == 3 and risk.measured is not None
+    assert sum(evidence.rule.kept) == 3 and evidence.rule.kept == (2, 1, 0)
+    assert [type(one) for one in evidence.figures] == [Curve, Curve, HeatMap]
+    made.write(tmp_path / "plan.json")
+    assert Plan.read(tmp_path / "plan.json") == made
+    assert set(evidence.effects) == {f"L{layer}H{head}" for layer in range(3) for head in range(2)}
+    _is_tested_as_masked(asked, made)
+
+
+def _is_tested_as_masked(asked, made):
+    """The figures of the pruned model are those of the masked one."""
+    [found] = changes(
+        asked.scorer,
+        asked.validation.pairs,
+        [removed_from(made.kept, made.teacher)],
+        mask=asked.mask,
+        resamples=40,
+    )
+    tested = made.evidence.tests[0].measured
+    for metric in ("spearman", "qwk", "accuracy"):
+        assert tested[metric].change == pytest.approx(found[metric].absolute, abs=1e-6)
+        assert tested[metric].ci_low == pytest.approx(found[metric].ci_low, abs=1e-6)
+
+
+def test_layers_go_and_the_map_says_who_imitates_whom(task):
+    made = make_plan(task("layers=2", layers=3))
+    assert len(made.kept) == 2 and all(one.heads == (0, 1) for one in made.kept)
+    assert [one.imitates for one in made.layer_map][-1] == 2
+    assert len(made.evidence.layers) == 3
+    turns = {one.layer: one.turn for one in made.evidence.layers}
+    [gone] = set(range(3)) - {one.layer for one in made.kept}
+    assert turns[gone] == 1
+
+
+def test_parameters_are_met_and_named_units_stay(task):
+    asked = task("params=0.8", layers=3)
+    made = make_plan(asked)
+    assert made.evidence.size.share <= 0.8
+    pruned = asked.pruned(
+        made.kept, {int(layer): units for layer, units in made.units.items()} or None
+    )
+    assert pruned.checkpoint.parameters == made.evidence.size.parameters
+    if made.units:
+        assert {len(units) for units in made.units.values()} == {made.kept[0].units}
+    assert made.evidence.expected["spearman"].pi_low is not None
+
+
+def test_latency_is_met_by_shapes_that_were_measured(task, monkeypatch):
+    from qt_bert.planning import timing
+    from qt_bert.results.plan_evidence import Ratio, Speed
+
+    def fake(teacher, smaller, texts, *, alone, seed=0):
+        layers = len(smaller.encoder.layers)
+        units = sum(layer.down_norm.weight.numel() > 0 for layer in smaller.encoder.layers)
+        assert units == layers
+        value = 0.1 + 0.3 * layers
+        one = Ratio(value=value, low=value, high=value)
+        return Speed(latency=one, throughput=one, teacher_ms=1.0, pairs=1)
+
+    monkeypatch.setattr(timing, "measure_speed", fake)
+    made = make_plan(task("latency=0.71", layers=3))
+    assert len(made.kept) == 2 and made.evidence.speed.latency.value == pytest.approx(0.7)
+
+
+def test_a_killed_plan_goes_on_and_ends_the_same(task, monkeypatch):
+    from qt_bert.planning import make_plan as module
+
+    asked = task("heads=0.5")
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "plan_tests", killed)
+    with pytest.raises(KeyboardInterrupt):
+        make_plan(asked)
+    monkeypatch.undo()
+    there = {path: path.stat().st_mtime_ns for path in asked.work.rglob("logits.npy")}
+    speeds = (asked.work / "speeds.json").read_text()
+    first = make_plan(task("heads=0.5"))
+    assert len(there) > 5
+    assert all(path.stat().st_mtime_ns == then for path, then in there.items())
+    assert (asked.work / "speeds.json").read_text() == speeds
+    again = make_plan(task("heads=0.5"))
+    assert first == again
+
+
+def test_means_stand_in_for_heads(task):
+    asked = task("heads=0.5")
+    asked.replacement = "mean"
+    made = make_plan(asked)
+    assert made.replacement == "mean"
+    assert made.evidence.settings["means_sha256"] == asked.means.sha256
+    removal = removed_from(made.kept, made.teacher)
+    [found] = changes(asked.scorer, asked.validation.pairs, [removal], mask=asked.mask, resamples=0)
+    tested = made.evidence.tests[0].measured["spearman"]
+    assert tested.change == pytest.approx(found["spearman"].absolute, abs=1e-6)
+
+
+def test_one_logit_is_judged_by_its_order(task):
+    made = make_plan(task("heads=0.5", labels=1))
+    assert set(made.evidence.tests[0].measured) >= {"spearman"}
+    assert made.evidence.tests[0].measured["spearman"].base == pytest.approx(1)
+
+
+def test_a_model_of_one_layer_has_no_layers_to_choose(task):
+    made = make_plan(task("heads=1", layers=1))
+    assert {row.of for row in made.evidence.grid} == {"heads"}
+    assert made.evidence.layers == ()
+    with pytest.raises(ArgumentError, match="a single layer"):
+        make_plan(task("layers=1", layers=1))
+
+
+def test_one_head_alone_and_pruned_models_are_refused(task):
+    with pytest.raises(ArgumentError, match="nothing to leave out"):
+        task("heads=1", layers=1, heads=1)
+
+
+def test_bfloat16_takes_gradients_in_float32(task, checkpoint_of):
+    asked = task("params=0.9", layers=2)
+    short = replace(
+        asked, scorer=Scorer(open_checkpoint(checkpoint_of(layers=2), dtype="bfloat16"))
+    )
+    assert short.exact().checkpoint.dtype == "float32" and asked.exact() is asked.scorer
+    made = make_plan(short)
+    assert made.evidence.dtype == "bfloat16" and made.evidence.size.share <= 0.9
