@@ -13,15 +13,13 @@ from qt_bert.encoder.heads import Head
 from qt_bert.encoder.smaller import Units
 from qt_bert.pairs import Pair
 from qt_bert.planning.budget import count_kept
-from qt_bert.planning.choice.heads import HeadPath, choose_heads
-from qt_bert.planning.choice.layers import LayerPath, choose_layers
 from qt_bert.planning.choice.measure import Removal
 from qt_bert.planning.meeting import forms_within
+from qt_bert.planning.paths import heads_path, layers_path
 from qt_bert.planning.removals import kept_by, removal_of
 from qt_bert.planning.shapes import Form, parameter_costs
 from qt_bert.planning.task import PlanTask
 from qt_bert.planning.timing import SpeedTable, forms_in_time
-from qt_bert.progress import progress
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
 
@@ -88,41 +86,6 @@ def _heads_out(
         return (), None
     path = heads_path(task, out, pairs, gone=gone, work=work)
     return path.order, path.cost
-
-
-def heads_path(
-    task: PlanTask,
-    out: int,
-    pairs: Sequence[Pair],
-    *,
-    gone: tuple[int, ...] = (),
-    work: Path | None = None,
-) -> HeadPath:
-    """`out` heads to go, the layers `gone` left out already; single heads are measured once a task."""
-    there = (task.form.layers - len(gone)) * task.teacher.heads
-    rounds = 3 if gone else 2
-    with progress((rounds * there - out) * len(pairs), "choosing heads", "runs") as shown:
-        return choose_heads(
-            task.scorer,
-            pairs,
-            out,
-            mask=task.mask,
-            skipped=gone,
-            first=None if gone else task.singles,
-            work=None if work is None else work / "-".join(map(str, ("heads", out, *gone))),
-            shown=shown,
-        )
-
-
-def layers_path(
-    task: PlanTask, out: int, pairs: Sequence[Pair], work: Path | None = None
-) -> LayerPath:
-    """`out` layers to go, each time the least harmful."""
-    total = task.form.layers
-    runs = sum(range(total - out, total + 1)) * len(pairs)
-    with progress(runs, "choosing layers", "runs") as shown:
-        where = None if work is None else work / "layers"
-        return choose_layers(task.scorer, pairs, out, mask=task.mask, work=where, shown=shown)
 
 
 def mean_loss(scorer: Scorer, pairs: Sequence[Pair]) -> float:

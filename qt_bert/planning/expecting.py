@@ -69,13 +69,16 @@ def _expected(
     budgets = list(range(len(grid) + with_asked))
     if not budgets:
         return []
+    halves = balanced_halves(task.discovery.pairs)
+    # Before the progress of measuring begins: choosing shows its own.
+    chosen = {_name_of(half): choose_on(half) for half in halves}
     runs = (1 + 2 * len(budgets)) * len(task.discovery.pairs)
     with progress(runs, "expected quality", "runs") as shown:
         return expected(
             task.scorer,
             task.discovery.pairs,
             budgets,
-            choose_on,
+            lambda half: chosen[_name_of(half)],
             mask=task.mask,
             n_new=task.sampled_validation.ref.n_queries or 1,
             metrics=task.metrics,
@@ -120,6 +123,11 @@ def _readings(task: PlanTask, plan: Chosen, half: Sequence[Pair], place: int) ->
 
 
 def _work(task: PlanTask, pairs: Sequence[Pair]) -> Path:
-    """A folder for what is chosen on these pairs, the same whenever they are the same."""
+    """A folder for what is chosen on these pairs."""
+    return task.work / f"half-{_name_of(pairs)}"
+
+
+def _name_of(pairs: Sequence[Pair]) -> str:
+    """A short name of these pairs, the same whenever they are the same."""
     text = "\n".join(f"{pair.line}\t{pair.query}\t{pair.title}" for pair in pairs)
-    return task.work / f"half-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -9,21 +9,18 @@ from pathlib import Path
 import numpy as np
 
 from qt_bert.pairs import Pair
+from qt_bert.planning.budget import count_kept
 from qt_bert.planning.choice.heads import HeadPath
 from qt_bert.planning.choice.honest import Prediction
 from qt_bert.planning.choice.layers import LayerPath
 from qt_bert.planning.choice.measure import Change, Removal
-from qt_bert.planning.choosing import heads_path, layers_path
+from qt_bert.planning.paths import heads_path, layers_path, longer
 from qt_bert.planning.removals import kept_by, names_of_removal, removal_of
 from qt_bert.planning.shapes import FLOAT16_BYTES, Form, form_of, parameter_costs
 from qt_bert.planning.task import PlanTask
 from qt_bert.planning.timing import SpeedTable
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan_evidence import Expected, GridRow, LayerEffect, Measured, Size
-
-HEAD_SHARES = tuple(share / 10 for share in range(9, 2, -1))
-MOST_LAYERS = 11
-"""Counts of layers in the grid; a deeper model has some left out."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +41,16 @@ class Grid:
 def head_counts(task: PlanTask) -> list[int]:
     """How many heads the budgets of the grid keep, most first."""
     total = task.form.heads
-    counts = {round(share * total) for share in HEAD_SHARES}
+    counts = {round(share * total) for share in task.effort.heads}
     return sorted((n for n in counts if 1 <= n < total), reverse=True)
 
 
 def layer_counts(task: PlanTask) -> list[int]:
     """How many layers the budgets of the grid keep, most first."""
-    steps = np.linspace(1, task.form.layers - 1, MOST_LAYERS).round()
-    return sorted({int(n) for n in steps if 1 <= n < task.form.layers}, reverse=True)
+    layers, effort = task.form.layers, task.effort
+    least = max(1, round(effort.layers * layers))
+    steps = np.linspace(least, layers - 1, effort.counts).round()
+    return sorted({int(n) for n in steps if 1 <= n < layers}, reverse=True)
 
 
 def choose_grid(task: PlanTask) -> Grid:
@@ -65,10 +64,17 @@ def choose_grid(task: PlanTask) -> Grid:
 def grid_heads(
     task: PlanTask, pairs: Sequence[Pair], work: Path | None = None
 ) -> tuple[tuple[Removal, ...], HeadPath]:
-    """What the budgets of heads remove, the first so many of one path, chosen on `pairs`."""
-    counts = head_counts(task)
-    path = heads_path(task, task.form.heads - min(counts), pairs, work=work)
-    return tuple(removal_of(path.order[: task.form.heads - kept]) for kept in counts), path
+    """What the budgets of heads remove, the first so many of one path, chosen on `pairs`.
+
+    Where heads were asked for, the path begins with the rounds of that budget.
+    """
+    counts, total = head_counts(task), task.form.heads
+    deepest = total - min(counts)
+    first = deepest
+    if task.budget.kind_of == "heads":
+        first = min(deepest, total - count_kept(task.budget, total))
+    path = longer(task, heads_path(task, first, pairs, work=work), deepest, pairs, work)
+    return tuple(removal_of(path.order[: total - kept]) for kept in counts), path
 
 
 def grid_layers(

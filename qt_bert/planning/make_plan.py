@@ -72,7 +72,7 @@ def _evidence(
     found = compared.measure(task)
     rows = grid_rows(task, grid, speeds, awaited.grid, found)
     return PlanEvidence(
-        profile=task.choose("quick", "full"),
+        profile=task.effort.profile,
         dtype=task.scorer.checkpoint.dtype,
         discovery=task.discovery.ref,
         validation=task.validation.ref,

@@ -18,7 +18,6 @@ from qt_bert.progress import progress
 from qt_bert.results.text import Text
 
 CHOSEN, LOW = "chosen", "low_layers"
-DRAWS_QUICK, DRAWS_FULL = 2, 10
 
 NAMES: dict[str, Text] = {
     CHOSEN: Text("按本计划选", "as this plan chooses"),
@@ -41,7 +40,7 @@ def head_orders(task: PlanTask, grid: Grid) -> dict[str, list[tuple[Head, ...]]]
         return head_rivals(
             task.exact(),
             task.discovery.pairs,
-            draws=task.choose(DRAWS_QUICK, DRAWS_FULL),
+            draws=task.effort.draws,
             seed=task.seed,
             chosen=grid.path,
             shown=shown,

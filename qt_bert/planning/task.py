@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 from qt_bert.ablation.asked import reference_means
 from qt_bert.ablation.families import MaskOf
@@ -21,6 +21,7 @@ from qt_bert.pairs import Pair
 from qt_bert.pairs.sample import sample_queries, spread_over_queries
 from qt_bert.planning.choice.heads import single_losses
 from qt_bert.planning.choice.losses import Losses
+from qt_bert.planning.effort import FULL, Effort
 from qt_bert.planning.functions import Functions
 from qt_bert.planning.prune import important_units
 from qt_bert.planning.shapes import Form, teacher_of
@@ -29,11 +30,6 @@ from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.plan import Budget
 from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.bulk import Scorer
-
-T = TypeVar("T")
-
-GRID_PAIRS = 256
-"""Validation pairs on which a quick plan measures its grid; the plan itself is tested on all."""
 
 Replacement = Literal["zero", "mean"]
 
@@ -75,8 +71,8 @@ class PlanTask:
     """One plan to make.
 
     Everything is chosen on `discovery`; `validation` and `held_out` give figures alone. `functions`
-    are what the heads do. `work` is a folder for what is to survive a kill. `full` spends more on
-    the grid and on the rivals. `replacement`: what stands in for a head that goes.
+    are what the heads do. `work` is a folder for what is to survive a kill. `replacement`: what
+    stands in for a head that goes.
     """
 
     scorer: Scorer
@@ -87,7 +83,7 @@ class PlanTask:
     held_out: Sequence[Sample] = ()
     functions: Functions = field(default_factory=lambda: Functions("none"))
     replacement: Replacement = "zero"
-    full: bool = True
+    effort: Effort = FULL
     resamples: int = 2000
     seed: int = 0
 
@@ -98,10 +94,6 @@ class PlanTask:
             )
         if self.form.heads < 2:
             raise ArgumentError("a model of one layer with one head has nothing to leave out")
-
-    def choose(self, quick: T, full: T) -> T:
-        """`full` where the plan takes everything, else `quick`."""
-        return full if self.full else quick
 
     @cached_property
     def teacher(self) -> TeacherRef:
@@ -150,7 +142,7 @@ class PlanTask:
     def sampled_validation(self) -> Sample:
         """The pairs on which the grid and its rivals are measured."""
         return self.validation.smaller(
-            self.choose(GRID_PAIRS, None),
+            self.effort.measuring,
             whole_queries=self.scorer.checkpoint.settings.labels.logits == 1,
             seed=self.seed,
         )

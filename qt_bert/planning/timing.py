@@ -17,12 +17,6 @@ from qt_bert.results.codec import encode, read_result
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan_evidence import Speed
 
-ALONE_QUICK, ALONE_FULL = 12, 32
-"""Pairs whose latency is timed."""
-
-BULK_QUICK, BULK_FULL = 64, 128
-"""Pairs that are scored in bulk."""
-
 REFINED = 3
 """Times that a shape which proves too slow is made smaller."""
 
@@ -55,12 +49,12 @@ class SpeedTable:
     def _measure(self, kept: Sequence[KeptLayer]) -> Speed:
         task = self._task
         first = {one.layer: range(one.units) for one in kept if one.units is not None}
-        texts = task.validation.texts[: task.choose(BULK_QUICK, BULK_FULL)]
+        texts = task.validation.texts[: task.effort.bulk]
         return measure_speed(
             task.scorer,
             task.pruned(kept, first),
             texts,
-            alone=task.choose(ALONE_QUICK, ALONE_FULL),
+            alone=task.effort.alone,
             seed=task.seed,
         )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
 from qt_bert.pairs import ReaderOptions
+from qt_bert.planning.effort import FULL, QUICK, Effort
 from qt_bert.probes.split import PairFiles, Split
 from qt_bert.results.plan import MEANS
 from qt_bert.study.context import StudyContext
@@ -81,19 +82,18 @@ def plan_stage(
     order: int = 10,
     needs: tuple[str, ...] = (),
     arguments: tuple[str, ...] = (),
-    quick_limit: int | None = None,
+    quick: Effort = QUICK,
 ) -> Stage:
     """The stage that writes `plan.json`, and mean contexts beside it where the plan uses them.
 
-    `folder` is theirs in the run's. `quick_limit` is the number of discovery pairs that the profile
-    `quick` takes.
+    `folder` is theirs in the run's; `quick` is what the profile of that name takes.
     """
     names = ("plan.json", *([MEANS] if asked.replacement == "mean" else []))
     outputs = tuple(f"{folder}/{name}" if folder else name for name in names)
     return Stage(
         name=NAME,
         order=order,
-        run=partial(_run, asked, outputs, quick_limit),
+        run=partial(_run, asked, outputs, quick),
         outputs=outputs,
         arguments=(*ARGUMENTS, *arguments),
         needs=needs,
@@ -102,14 +102,12 @@ def plan_stage(
     )
 
 
-def _run(
-    asked: PlanAsked, outputs: Sequence[str], quick_limit: int | None, context: StudyContext
-) -> None:
+def _run(asked: PlanAsked, outputs: Sequence[str], quick: Effort, context: StudyContext) -> None:
     from qt_bert.ablation.means import write_means
     from qt_bert.planning.choice.runs import check_removals
     from qt_bert.planning.make_plan import make_plan
 
-    task = _task(asked, quick_limit, context)
+    task = _task(asked, quick, context)
     context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64], task.mask))
     plan = make_plan(task)
     if task.means is not None:
@@ -117,30 +115,35 @@ def _run(
     plan.write(context.folder.file(outputs[0]))
 
 
-def _task(asked: PlanAsked, quick_limit: int | None, context: StudyContext) -> PlanTask:
+def _task(asked: PlanAsked, quick: Effort, context: StudyContext) -> PlanTask:
     from qt_bert.planning.budget import parse_budget
     from qt_bert.planning.functions import functions_of
     from qt_bert.planning.task import PlanTask
 
     scorer = scorer_of(context)
-    full = context.argument("profile") == "full"
+    effort = FULL if context.argument("profile") == "full" else quick
     seed = context.argument("seed")
     one_logit = scorer.checkpoint.settings.labels.logits == 1
     discovery, validation = _both(context, scorer)
-    limit = asked.limit if full else quick_limit
+    choosing = _fewer(asked.limit, effort.choosing)
     return PlanTask(
         scorer=scorer,
         budget=parse_budget(asked.budget),
         replacement=asked.replacement,
-        discovery=discovery.smaller(limit, whole_queries=one_logit, seed=seed),
+        discovery=discovery.smaller(choosing, whole_queries=one_logit, seed=seed),
         validation=validation.smaller(asked.limit, whole_queries=one_logit, seed=seed),
         held_out=[_held_out(path, reader, scorer) for path, reader in asked.held_out],
         functions=functions_of(context.model, scorer.checkpoint.sha256, asked.run),
         work=context.folder.work(_WORK),
-        full=full,
+        effort=effort,
         resamples=context.argument("resamples"),
         seed=seed,
     )
+
+
+def _fewer(one: int | None, other: int | None) -> int | None:
+    """The smaller number, where there is one."""
+    return min((n for n in (one, other) if n is not None), default=None)
 
 
 def _both(context: StudyContext, scorer: Scorer) -> tuple[Sample, Sample]:

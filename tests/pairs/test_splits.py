@@ -4,10 +4,10 @@ import hashlib
 
 import pytest
 
-from qt_bert.errors import PairFileError
+from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.pairs.grades import GradeSet
 from qt_bert.pairs.pair import Pair
-from qt_bert.pairs.splits import half_of, split_halves
+from qt_bert.pairs.splits import balanced_halves, half_of, split_halves
 
 
 def pair(query: str, grades: GradeSet | None = (3,)) -> Pair:
@@ -37,3 +37,23 @@ def test_halves_keep_order_and_queries_together() -> None:
 def test_a_half_without_a_graded_pair_is_refused(pairs: list[Pair], half: str) -> None:
     with pytest.raises(PairFileError, match=f"the {half} half"):
         split_halves(pairs)
+
+
+def test_balanced_halves_have_as_many_queries_whatever_the_order() -> None:
+    pairs = [pair(query) for query in "abcdefgh" for _ in range(3)]
+    one, other = balanced_halves(pairs)
+    assert {len({p.query for p in half}) for half in (one, other)} == {4}
+    assert not {p.query for p in one} & {p.query for p in other} and len(one + other) == 24
+    assert {p.query for p in balanced_halves(pairs[::-1])[0]} == {p.query for p in one}
+    assert [len({p.query for p in half}) for half in balanced_halves(pairs[:15])] == [3, 2]
+
+
+def test_a_half_of_split_halves_can_be_halved_again() -> None:
+    discovery = split_halves(pair(str(n)) for n in range(60)).discovery
+    one, other = balanced_halves(discovery)
+    assert abs(len(one) - len(other)) <= 1 < min(len(one), len(other))
+
+
+def test_one_query_cannot_be_halved() -> None:
+    with pytest.raises(ArgumentError, match="2 pairs of 1 queries cannot be halved"):
+        balanced_halves([pair("a"), pair("a")])

@@ -12,6 +12,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.pairs import Pair
 from qt_bert.planning.budget import parse_budget
 from qt_bert.planning.choice.measure import changes
+from qt_bert.planning.effort import QUICK
 from qt_bert.planning.functions import Functions
 from qt_bert.planning.make_plan import make_plan
 from qt_bert.planning.removals import removed_from
@@ -61,7 +62,7 @@ def task(checkpoint_of, tmp_path):
             held_out=() if one_logit else (sample("coarse.tsv", 16, 3, ((1, 2), (3, 4), (5,))),),
             work=tmp_path / "work",
             functions=functions or Functions("none"),
-            full=False,
+            effort=QUICK,
             resamples=40,
         )
 

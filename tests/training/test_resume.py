@@ -110,7 +110,7 @@ def check_distilling(checkpoint_of, training_file, tmp_path, kills: int, seed: i
     def arguments(out: Path) -> list[str | Path]:
         asked = train_arguments(teacher, training_file, out)[1:]
         asked[asked.index("--base")] = "--model"
-        return ["distill", "--plan", plan, "--unlabelled", training_file, *asked]
+        return ["distill", "--plan", plan, "--unlabelled", training_file, *asked, "--steps", "40"]
 
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     finish(start(*arguments(whole)))
@@ -187,7 +187,7 @@ def test_train_survives_kills(checkpoint_of, training_file, tmp_path):
 
 
 def test_distill_survives_kills(checkpoint_of, training_file, tmp_path):
-    check_distilling(checkpoint_of, training_file, tmp_path, kills=3, seed=4)
+    check_distilling(checkpoint_of, training_file, tmp_path, kills=2, seed=4)
 
 
 def test_score_survives_kills(checkpoint_of, tmp_path):

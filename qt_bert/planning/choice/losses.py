@@ -37,7 +37,9 @@ class Losses:
         return float(self.values[0].mean())
 
     def mean(self, name: str) -> float:
-        """The mean loss under one variant."""
+        """The mean loss under one variant. Raises ArgumentError for one that was not run."""
+        if name not in self.names:
+            raise ArgumentError(f"nothing was measured without {name}; measure it with the others")
         return float(self.values[self.names.index(name)].mean())
 
     def added(self, name: str) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from qt_bert.errors import ArgumentError
 from qt_bert.evaluation import compare
 from qt_bert.pairs import Pair
+from qt_bert.planning.export.extra import quietly
 from qt_bert.planning.export.session import OnnxScorer
 from qt_bert.results.codec import decode, encode
 from qt_bert.results.comparison import MetricDifference
@@ -40,12 +40,8 @@ def write_int8(exact: Path, path: Path) -> None:
     """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    level = logging.root.level
-    logging.root.setLevel(logging.ERROR)  # it advises to prepare the graph, which is prepared
-    try:
+    with quietly():
         quantize_dynamic(exact, path, per_channel=True, weight_type=QuantType.QInt8)
-    finally:
-        logging.root.setLevel(level)
 
 
 def int8_loss(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import torch
 
 from qt_bert.encoder import Checkpoint
 from qt_bert.errors import CheckpointError
+from qt_bert.planning.export.extra import quietly
 from qt_bert.planning.export.graph import Graph
 
 OPSET = 20
@@ -36,7 +35,7 @@ def write_onnx(checkpoint: Checkpoint, path: Path) -> None:
     # A tensor of its own for each: the tracer would take one tensor for one input.
     example = {name: torch.ones(rows, tokens, dtype=torch.long) for name in names}
     try:
-        with _quietly():
+        with quietly():
             program = torch.onnx.export(
                 Graph(checkpoint).eval(),
                 kwargs=example,
@@ -83,16 +82,3 @@ def _tidy(model: Any, checkpoint: Checkpoint) -> None:
         holder.doc_string = None
     model.metadata_props["model"] = checkpoint.name
     model.metadata_props["model_sha256"] = checkpoint.sha256
-
-
-class _quietly(warnings.catch_warnings):
-    """The tracer's warnings and log are about its own insides."""
-
-    def __enter__(self) -> None:
-        super().__enter__()
-        warnings.simplefilter("ignore")
-        logging.disable(logging.WARNING)
-
-    def __exit__(self, *raised: Any) -> None:
-        logging.disable(logging.NOTSET)
-        super().__exit__(*raised)

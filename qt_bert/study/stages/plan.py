@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from qt_bert.planning.effort import IN_REPORT
 from qt_bert.probes.registry import probes
 from qt_bert.study.context import StudyContext
 from qt_bert.study.plan_stage import PlanAsked, plan_stage
 from qt_bert.study.stage import STAGES, Stage
 
 BUDGET = "heads=0.6"
-DISCOVERY_PAIRS = 128
 _AFTER_PROBES = 5_000
 
 
@@ -26,7 +26,7 @@ def _stage(asked: PlanAsked) -> Stage:
         folder="plan",
         order=_AFTER_PROBES,
         needs=tuple(f"probe:{probe.name}" for probe in probes() if not probe.needs_base),
-        quick_limit=DISCOVERY_PAIRS,
+        quick=IN_REPORT,
     )
 
 

@@ -81,14 +81,3 @@ def test_faults_are_named(scorer_of) -> None:
         expected(scorer, pairs, [1, 2], lambda half: [Removal()], mask=zero, n_new=5)
     with pytest.raises(ArgumentError, match="1 queries cannot be halved"):
         expected(scorer, pairs[::6], [1], lambda half: [Removal()], mask=zero, n_new=5)
-
-
-def test_balanced_halves() -> None:
-    pairs = graded(24)
-    one, other = balanced_halves(pairs)
-    assert {len({p.query for p in half}) for half in (one, other)} == {3}
-    assert not {p.query for p in one} & {p.query for p in other}
-    assert sorted(p.line for p in one + other) == [p.line for p in pairs]
-    again = balanced_halves(pairs[::-1])
-    assert {p.line for p in again[0]} == {p.line for p in one}
-    assert [len({p.query for p in half}) for half in balanced_halves(graded(5))] == [3, 2]

@@ -38,6 +38,8 @@ def test_some_of_the_pairs_in_their_own_order() -> None:
     assert some.mean("b") == pytest.approx(found.values[2, [1, 4]].mean())
     with pytest.raises(ArgumentError, match="the pair of line 99 is not among those measured"):
         found.on([pair(99, "a", "b", (1,))])
+    with pytest.raises(ArgumentError, match="nothing was measured without L0H0"):
+        found.mean("L0H0")
 
 
 def test_pairs_without_labels_are_refused() -> None:

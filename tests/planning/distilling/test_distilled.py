@@ -165,7 +165,7 @@ def test_layers_without_heads_learn(checkpoint_of):
     losses = []
     for _ in range(8):
         loss = case.model.loss(case.batch()).sum()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

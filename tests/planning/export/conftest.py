@@ -14,6 +14,7 @@ from qt_bert.encoder.checkpoint import smaller_checkpoint
 from qt_bert.planning.export import run_export
 from qt_bert.planning.export.run_export import export_onnx
 from qt_bert.planning.export.session import MODEL
+from qt_bert.planning.saving import save_smaller
 from qt_bert.results.kept import KeptLayer
 
 TEXTS = [
@@ -44,9 +45,12 @@ def kept(request: pytest.FixtureRequest) -> list[KeptLayer]:
 
 
 @pytest.fixture(scope="session")
-def mixed(smaller_of: Callable[..., Checkpoint]) -> Checkpoint:
-    """The shape that has a bit of all."""
-    return smaller_of("bert", MIXED)
+def mixed(
+    smaller_of: Callable[..., Checkpoint], tmp_path_factory: pytest.TempPathFactory
+) -> Checkpoint:
+    """The shape that has a bit of all, saved and opened again as `qt-bert export` does."""
+    folder = tmp_path_factory.mktemp("smaller") / "mixed"
+    return open_checkpoint(save_smaller(folder, smaller_of("bert", MIXED)), compact=True)
 
 
 @pytest.fixture(scope="session")
