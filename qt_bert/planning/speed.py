@@ -7,7 +7,7 @@ their ratio is kept.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -28,6 +28,7 @@ class Scores(Protocol):
 
 
 WARM_UP, ROUNDS, BULK_ROUNDS = 3, 3, 5
+SECONDS, LEAST_PAIRS = 4.0, 8
 RESAMPLES = 1000
 
 
@@ -37,29 +38,44 @@ def measure_speed(
     """Latency on `alone` of the pairs, one at a time, and throughput on all of `texts`.
 
     The latency's ratio is a median over pairs, each timed ROUNDS times by both models; its interval
-    is a bootstrap over pairs, that of the throughput over BULK_ROUNDS runs.
+    is a bootstrap over pairs, that of the throughput over BULK_ROUNDS runs. Either ends early, with
+    fewer pairs or runs, once it has taken SECONDS.
     """
     scorers = teacher.fresh(), smaller.fresh()
     single = spread(texts, alone)
+    # In no order of length, as the longest may never come.
+    order = np.random.default_rng(seed).permutation(len(single))
     for text in single[:WARM_UP]:
         for scorer in scorers:
             scorer.logits([text])
-    seconds = np.array([in_turns(scorers, [text], ROUNDS).min(0) for text in single])
-    bulk = in_turns(scorers, texts, BULK_ROUNDS)
+    alone_runs = (in_turns(scorers, [single[place]], ROUNDS).min(0) for place in order)
+    seconds = _in_time(alone_runs, LEAST_PAIRS)
+    bulk = _in_time((in_turns(scorers, texts, 1, turn)[0] for turn in range(BULK_ROUNDS)), 2)
     return Speed(
         latency=ratio(seconds[:, 1] / seconds[:, 0], seed),
         throughput=ratio(bulk[:, 0] / bulk[:, 1], seed),
         teacher_ms=float(1000 * np.median(seconds[:, 0])),
-        pairs=len(single),
+        pairs=len(seconds),
     )
 
 
-def in_turns(scorers: Sequence[Scores], texts: Texts, rounds: int) -> FloatArray:
+def _in_time(runs: Iterator[FloatArray], least: int) -> FloatArray:
+    """The runs [n, models] until they have taken SECONDS, at least `least` of them."""
+    found: list[FloatArray] = []
+    start = time.perf_counter()
+    for run in runs:
+        found.append(run)
+        if len(found) >= least and time.perf_counter() - start > SECONDS:
+            break
+    return np.array(found)
+
+
+def in_turns(scorers: Sequence[Scores], texts: Texts, rounds: int, first: int = 0) -> FloatArray:
     """Seconds of each model [rounds, models]; who goes first changes from round to round."""
     count = len(scorers)
     seconds = np.empty((rounds, count))
     for turn in range(rounds):
-        for place in ((turn + step) % count for step in range(count)):
+        for place in ((first + turn + step) % count for step in range(count)):
             start = time.perf_counter()
             scorers[place].logits(texts)
             seconds[turn, place] = time.perf_counter() - start

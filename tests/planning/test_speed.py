@@ -59,3 +59,8 @@ def test_a_slow_spell_during_one_round_does_not_count(clock):
 def test_one_pair_has_no_interval(clock):
     found = speed.measure_speed(Timed(clock, 0.004), Timed(clock, 0.002), TEXTS[:1], alone=6)
     assert found.latency.value == pytest.approx(0.5) and found.latency.low is None
+
+
+def test_a_slow_model_is_timed_on_fewer_pairs(clock):
+    found = speed.measure_speed(Timed(clock, 1.0), Timed(clock, 0.5), TEXTS, alone=20)
+    assert found.pairs == speed.LEAST_PAIRS and found.latency.value == pytest.approx(0.5)

@@ -47,7 +47,7 @@ def write_onnx(checkpoint: Checkpoint, path: Path) -> None:
                 verbose=False,
             )
     except torch.onnx.errors.OnnxExporterError as error:
-        reason = str(error).strip().splitlines()[-1]
+        reason = str(error.__cause__ or error).strip().splitlines()[0]
         raise CheckpointError(
             f"{checkpoint.folder}: cannot be written as ONNX ({reason})"
         ) from error

@@ -96,7 +96,7 @@ def test_a_model_that_torch_cannot_trace_is_refused(checkpoint_of, tmp_path, mon
             return attention_mask.float()
 
     monkeypatch.setattr(to_onnx, "Graph", lambda checkpoint: Untraceable())
-    with pytest.raises(CheckpointError, match="cannot be written as ONNX"):
+    with pytest.raises(CheckpointError, match="cannot be written as ONNX .*data-dependent"):
         export_onnx(open_checkpoint(checkpoint_of("bert")), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
