@@ -13,7 +13,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from common.machine import processor
 
 from qt_bert.cli.show import table
 from qt_bert.encoder import open_checkpoint
-from qt_bert.errors import ArgumentError, QtBertError
+from qt_bert.errors import QtBertError
 from qt_bert.files import write_json
 from qt_bert.pairs import ReaderOptions
 from qt_bert.planning.export.session import MODEL, OnnxScorer
@@ -53,9 +55,8 @@ def main(arguments: list[str] | None = None) -> None:
     asked = parse(arguments)
     try:
         reader = ReaderOptions(columns=asked.columns).open(asked.pairs)
-        texts = [(pair.query, pair.title) for pair in reader][: asked.limit]
-        if not texts:
-            raise ArgumentError(f"{asked.pairs} holds no pair to time")
+        with closing(iter(reader)) as rows:
+            texts = [(pair.query, pair.title) for pair in islice(rows, asked.limit)]
         found = measure(scorers_of(asked.teacher, asked.models), texts, asked.alone, asked.rounds)
         print(table([HEAD, *(row(name, one) for name, one in found.items())]))
         print(f"{processor()}, torch {torch.__version__}; {len(texts):,} of {asked.pairs.name}")
@@ -136,11 +137,18 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("models", type=Path, nargs="*")
     parser.add_argument("--columns")
     parser.add_argument("--teacher", type=Path, help="default: the graded checkpoint that ships")
-    parser.add_argument("--limit", type=int, default=1000)
-    parser.add_argument("--alone", type=int, default=50)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--limit", type=_positive, default=1000)
+    parser.add_argument("--alone", type=_positive, default=50)
+    parser.add_argument("--rounds", type=_positive, default=5)
     parser.add_argument("--json", type=Path)
     return parser.parse_args(arguments)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is below 1")
+    return number
 
 
 if __name__ == "__main__":

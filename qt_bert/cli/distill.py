@@ -72,7 +72,7 @@ def distill(
         typer.Option(
             "--arms",
             help="Does the plan pay? Train it and three rivals of one size on the same data and "
-            "steps, 16 runs, and compare them.",
+            "steps, 16 runs, and compare them; needs --dev.",
         ),
     ] = False,
     validation: Annotated[
@@ -85,6 +85,8 @@ def distill(
     """Train a smaller model to do what its teacher does, by a plan; goes on after a kill."""
     if validation is not None and not arms:
         raise ArgumentError("--validation goes with --arms")
+    if patience and arms:
+        raise ArgumentError("--arms trains all for the same steps: leave --patience out")
     from qt_bert.training.sources import PairSource, one_for_each, unlabelled_of
 
     stored = recipe_of(recipe, data)

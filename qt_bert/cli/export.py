@@ -55,9 +55,9 @@ def export(
     if path is not None:
         asked.open(path)
     from qt_bert.encoder import open_checkpoint
-    from qt_bert.planning.export.run_export import check_place, export_onnx
+    from qt_bert.planning.export.run_export import check_ready, export_onnx
 
-    check_place(out, overwrite)
+    check_ready(out, overwrite)
     folder = model if model is not None else shipped(GRADED)
     checkpoint = open_checkpoint(folder, model_grades=model_grades, compact=True)
     graded = None if path is None else _graded(path, asked, checkpoint, rejects)

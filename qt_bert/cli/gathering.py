@@ -57,7 +57,7 @@ def gather(
     reader.open(path)
     from qt_bert.encoder.hub import resolve_folder
     from qt_bert.pairs.segmenters import check_segmenter
-    from qt_bert.study.inputs import run_inputs
+    from qt_bert.study.inputs import HEADS_GONE, has_pruned_heads, run_inputs
     from qt_bert.study.probe_files import ProbeFiles
 
     check_segmenter(segmenter, userdict=userdict)
@@ -81,6 +81,7 @@ def gather(
         "resamples": resamples,
         "seed": seed,
         "profile": "full" if full else "quick",
+        HEADS_GONE: has_pruned_heads(folder),
         **files.arguments(),
     }
     return Gathered(folder, path, files, run_inputs(folder, path, given, segmenter))

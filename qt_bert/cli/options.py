@@ -83,7 +83,8 @@ Reference = Annotated[
 PlanFile = Annotated[Path, typer.Option(help="The plan.json of `qt-bert plan`.")]
 
 Recipe = Annotated[
-    Path | None, typer.Option(help="TOML file: `text`, [[pairs]], [dev], [job], [settings], [loss].")
+    Path | None,
+    typer.Option(help="TOML file: `text`, [[pairs]], [dev], [job], [settings], [loss]."),
 ]
 DataFolder = Annotated[Path, typer.Option(help="Folder the recipe's file names start from.")]
 ColumnsOfEach = Annotated[

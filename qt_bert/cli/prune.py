@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qt_bert.cli import app, options
+from qt_bert.cli import app, opening, options
 from qt_bert.pairs.options import ReaderOptions
 from qt_bert.progress import progress
 from qt_bert.shipped import DEV, GRADED, shipped
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from qt_bert.encoder import Checkpoint
     from qt_bert.pairs import Pair
     from qt_bert.planning.prune import Pruned
-    from qt_bert.results.plan import Plan
 
 
 @app.command(rich_help_panel=options.SMALLER)
@@ -44,6 +43,7 @@ def prune(
     no_header: options.NoHeader = False,
     grades: options.Grades = None,
     max_rejects: options.MaxRejects = 0.01,
+    rejects: options.Rejects = None,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -59,8 +59,9 @@ def prune(
     chosen = Plan.read(plan)
     chosen = chosen if units is None else narrowed(chosen, units)
     teacher = open_teacher(chosen, model if model is not None else shipped(GRADED))
-    read = _pairs(path, asked, teacher, chosen)
-    with progress(len(read), "weighing units", "pairs") as shown:
+    weighs = any(one.units is not None for one in chosen.kept) and not chosen.units
+    read = _pairs(path, asked, teacher, weighs, rejects)
+    with progress(len(read), "weighing units", "pairs", quiet=not weighs) as shown:
         made = run(
             teacher,
             chosen,
@@ -73,12 +74,17 @@ def prune(
     typer.echo(json.dumps(asdict(made), default=str) if as_json else _as_text(made))
 
 
-def _pairs(path: Path, asked: ReaderOptions, teacher: Checkpoint, plan: Plan) -> list[Pair]:
+def _pairs(
+    path: Path, asked: ReaderOptions, teacher: Checkpoint, weighs: bool, rejects: Path | None
+) -> list[Pair]:
     """All pairs with their labels where units are weighed; otherwise a few, labels or none."""
-    if any(one.units is not None for one in plan.kept) and not plan.units:
+    if weighs:
         from qt_bert.scoring.judge import graded_pairs
 
-        return graded_pairs(path, asked, teacher.settings.labels)[0]
+        labels = teacher.settings.labels
+        pairs, rejected = graded_pairs(path, asked, labels, rejects_path=rejects)
+        opening.tell_rejects(rejected, rejects)
+        return pairs
     from qt_bert.planning.prune import CHECKED
 
     return list(islice(asked.open(path), CHECKED))

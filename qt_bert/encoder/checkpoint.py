@@ -17,7 +17,13 @@ from qt_bert.encoder.hub import resolve_folder
 from qt_bert.encoder.kept import load_kept, open_kept
 from qt_bert.encoder.loading import load_config, load_weights
 from qt_bert.encoder.manifest import weights_sha256
-from qt_bert.encoder.smaller import Units, reference_of, smaller_model, with_absent_heads
+from qt_bert.encoder.smaller import (
+    Units,
+    reference_of,
+    smaller_model,
+    with_absent_heads,
+    with_own_widths,
+)
 from qt_bert.encoder.verify import verify_folder, weight_shapes
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.pairs import PairTokenizer
@@ -126,9 +132,11 @@ def open_checkpoint(
 
     `attention` is the Hugging Face kernel of `.model`. A model whose heads were pruned gets heads of
     zeros in their place, so that probes and masks know each head by its number in the teacher;
-    `compact` leaves them out, which is faster and gives the same logits. Raises CheckpointError for every fault of
-    the folder (see `verify_folder`), for weights that do not fit the config, and for an encoder or
-    classifier weight that is missing, which transformers would start at random.
+    `compact` leaves them out, which is faster and gives the same logits.
+
+    Raises CheckpointError for every fault of the folder (see `verify_folder`), for weights that do
+    not fit the config, and for an encoder or classifier weight that is missing, which transformers
+    would start at random.
     """
     if dtype not in DTYPES:
         raise CheckpointError(f"--dtype {dtype!r}: choose from {', '.join(DTYPES)}")
@@ -166,19 +174,19 @@ def smaller_checkpoint(
 ) -> Checkpoint:
     """`checkpoint` with the model that `smaller_model` makes of it; its folder is the teacher's.
 
-    Raises ArgumentError as `smaller_model` does, and for a teacher that is itself a smaller model
-    with heads of zeros.
+    Raises ArgumentError as `smaller_model` does, and for a teacher whose own heads were pruned.
     """
-    if checkpoint.kept is not None and checkpoint.shape.absent:
+    if checkpoint.kept is not None and not checkpoint.kept.whole_heads:
         raise ArgumentError(
             f"{checkpoint.name} was pruned itself: plan and prune from its teacher, "
             f"{checkpoint.kept.teacher.name}"
         )
-    teacher = reference_of(checkpoint.model, checkpoint.family, checkpoint.name, checkpoint.sha256)
+    model, family = checkpoint.model, checkpoint.family
+    teacher = reference_of(model, family, checkpoint.name, checkpoint.sha256)
     return replace(
         checkpoint,
-        model=smaller_model(checkpoint.model, checkpoint.family, kept, units=units, fold=fold),
-        kept=KeptFile.of(teacher, kept),
+        model=smaller_model(model, family, kept, units=units, fold=fold),
+        kept=KeptFile.of(teacher, with_own_widths(model, family, kept)),
         compact=True,
     )
 

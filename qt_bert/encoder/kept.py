@@ -12,8 +12,8 @@ from transformers.initialization import no_init_weights
 from qt_bert.encoder.families import Family
 from qt_bert.encoder.smaller import resized
 from qt_bert.encoder.verify import weight_shapes
-from qt_bert.errors import CheckpointError, QtBertError
-from qt_bert.results.kept import KEPT, KeptFile
+from qt_bert.errors import ArgumentError, CheckpointError, QtBertError
+from qt_bert.results.kept import KEPT, KeptFile, check_kept
 
 
 def open_kept(folder: Path, config: Any) -> KeptFile | None:
@@ -27,6 +27,10 @@ def open_kept(folder: Path, config: Any) -> KeptFile | None:
         raise CheckpointError(str(error)) from error
     if kept is None:
         return None
+    try:
+        check_kept(kept.layers, kept.teacher)
+    except ArgumentError as error:
+        raise CheckpointError(f"{folder / KEPT}: {error}; fetch the folder anew") from error
     there = (config.num_hidden_layers, config.num_attention_heads)
     if there != (len(kept.layers), kept.teacher.heads):
         raise CheckpointError(
@@ -47,14 +51,13 @@ def load_kept(folder: Path, config: Any, family: Family, kept: KeptFile, attenti
         model = AutoModelForSequenceClassification.from_config(
             config, dtype=torch.float32, attn_implementation=attention
         )
-    resized(model, family, kept.layers)
     weight_shapes(folder)  # a truncated file is refused here
     state: dict[str, torch.Tensor] = {}
     for path in sorted(folder.glob("*.safetensors")):
         state |= {name: value.float() for name, value in load_file(path).items()}
     try:
-        model.load_state_dict(state)
-    except RuntimeError as error:
+        resized(model, family, kept.layers).load_state_dict(state)
+    except (RuntimeError, IndexError) as error:  # of a unit beyond the config's
         raise CheckpointError(
             f"{folder}: the weights do not fit {KEPT} ({error}); fetch the folder anew"
         ) from error

@@ -12,7 +12,16 @@ from transformers.utils import logging as hf_logging
 from qt_bert.encoder.card import ModelSettings
 from qt_bert.encoder.manifest import write_manifest
 from qt_bert.errors import RunFolderError
-from qt_bert.files import atomic_folder
+from qt_bert.files import atomic_folder, is_vacant
+
+
+def check_place(folder: Path, overwrite: bool) -> None:
+    """Raise RunFolderError where no model can be saved in `folder`: a file, or it holds anything and
+    `overwrite` is False."""
+    if folder.exists() and not folder.is_dir():
+        raise RunFolderError(f"{folder} is a file; --out names a folder")
+    if not is_vacant(folder) and not overwrite:
+        raise RunFolderError(f"{folder} is not empty; choose another folder, or --overwrite")
 
 
 def save_checkpoint(
@@ -31,12 +40,11 @@ def save_checkpoint(
     The config keeps the model's own dtype, so that the Auto classes open float16 files in float32.
     `settings` becomes `qt_bert.json`; `texts` are further files, name → content.
 
-    The folder is written whole or not at all (`atomic_folder`). Raises RunFolderError where
-    `folder` holds anything and `overwrite` is False.
+    The folder is written whole or not at all (`atomic_folder`). Raises RunFolderError as
+    `check_place` does.
     """
     final = Path(folder)
-    if final.exists() and any(final.iterdir()) and not overwrite:
-        raise RunFolderError(f"{final} is not empty; choose another folder, or --overwrite")
+    check_place(final, overwrite)
     with atomic_folder(final) as temporary:
         source = model.state_dict() if state is None else state
         tied = getattr(model, "_tied_weights_keys", None) or {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -45,17 +46,29 @@ def smaller_model(
     heads, width] are vectors that stand in for the contexts of heads that go: W_O times them is added
     to the bias of W_O; without it they are zeros. A layer that keeps no head still adds that bias.
 
-    Raises ArgumentError for layers, heads or units that the model does not have, and where `units`
-    does not name as many as a layer keeps.
+    Raises ArgumentError for layers, heads or units that the model does not have, where `units`
+    does not name as many as a layer keeps, and for a `fold` of another shape.
     """
     check_kept(kept, reference_of(model, family, "the model"))
     modules = layers_of(model, family)
-    small = nn.ModuleList(
-        _smaller_layer(modules[one.layer], one, _units_of(one, units), fold) for one in kept
-    )
+    _check_fold(fold, modules)
+    small = nn.ModuleList(_smaller_layer(modules[one.layer], one, units, fold) for one in kept)
     # A deep copy that takes `small` for the layers, and never holds those that go.
     made = copy.deepcopy(model, {id(modules): small})
     return _described(made, family)
+
+
+def with_own_widths(model: Any, family: Family, kept: Sequence[KeptLayer]) -> tuple[KeptLayer, ...]:
+    """`kept`, each layer with the feed-forward units it really keeps: no more than `model` has there.
+
+    Of a model that was narrowed itself, layers may have fewer than the widest.
+    """
+    widths = [_width(module) for module in layers_of(model, family)]
+    stay = [min(one.units or widths[one.layer], widths[one.layer]) for one in kept]
+    return tuple(
+        replace(one, units=None if units == max(widths) else units)
+        for one, units in zip(kept, stay, strict=True)
+    )
 
 
 def resized(model: Any, family: Family, kept: Sequence[KeptLayer]) -> Any:
@@ -94,8 +107,13 @@ def reference_of(model: Any, family: Family, name: str, sha256: str = "") -> Tea
         sha256=sha256,
         layers=len(modules),
         heads=max(int(one.attention.self.num_attention_heads) for one in modules),
-        units=max(int(one.intermediate.dense.out_features) for one in modules),
+        units=max(map(_width, modules)),
     )
+
+
+def _width(module: Any) -> int:
+    """How many feed-forward units a layer has."""
+    return int(module.intermediate.dense.out_features)
 
 
 class Headless(nn.Module):
@@ -115,24 +133,40 @@ class Headless(nn.Module):
 
 
 def _smaller_layer(
-    module: Any, kept: KeptLayer, units: Sequence[int] | None, fold: torch.Tensor | None
+    module: Any, kept: KeptLayer, units: Units | None, fold: torch.Tensor | None
 ) -> Any:
     small = copy.deepcopy(module)
     _cut_heads(small, kept.heads, None if fold is None else fold[kept.layer])
-    if units is not None:
-        _cut_units(small, units)
+    there = _width(module)
+    if kept.units is not None and kept.units < there:
+        _cut_units(small, _units_of(kept, units, there))
     return small
 
 
-def _units_of(kept: KeptLayer, units: Units | None) -> Sequence[int] | None:
-    if kept.units is None:
-        return None
-    chosen = (units or {}).get(kept.layer)
-    if chosen is None or len(set(chosen)) != kept.units:
+def _units_of(kept: KeptLayer, units: Units | None, there: int) -> Sequence[int]:
+    """Which units of a layer of `there` units stay."""
+    chosen = sorted(set((units or {}).get(kept.layer, ())))
+    if len(chosen) != kept.units:
         raise ArgumentError(
-            f"layer {kept.layer} keeps {kept.units} feed-forward units, but {chosen} are named"
+            f"layer {kept.layer} keeps {kept.units} feed-forward units, but {len(chosen)} are named"
         )
-    return sorted(chosen)
+    if chosen[0] < 0 or chosen[-1] >= there:
+        wrong = chosen[0] if chosen[0] < 0 else chosen[-1]
+        raise ArgumentError(
+            f"layer {kept.layer} has no feed-forward unit {wrong}: its units are 0 to {there - 1}"
+        )
+    return chosen
+
+
+def _check_fold(fold: torch.Tensor | None, modules: Any) -> None:
+    attention = modules[0].attention.self
+    width = int(attention.attention_head_size)
+    shape = (len(modules), int(attention.num_attention_heads), width)
+    if fold is not None and tuple(fold.shape) != shape:
+        raise ArgumentError(
+            f"mean contexts of {tuple(fold.shape)} do not fit a model of {shape} (layers, heads, "
+            "width); they were measured on another model"
+        )
 
 
 @torch.no_grad()
@@ -205,7 +239,7 @@ def _described(model: Any, family: Family) -> Any:
     """`model` with a config that says how many layers it has, and units where all have as many."""
     modules = layers_of(model, family)
     model.config.num_hidden_layers = len(modules)
-    widths = {int(one.intermediate.dense.out_features) for one in modules}
+    widths = set(map(_width, modules))
     if len(widths) == 1:
         model.config.intermediate_size = widths.pop()
     for place, module in enumerate(modules):

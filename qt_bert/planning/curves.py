@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
 
 from qt_bert.encoder.heads import Head
-from qt_bert.planning.choice.measure import Change, Removal
+from qt_bert.planning.choice.measure import Removal
 from qt_bert.planning.functions import Functions
 from qt_bert.planning.removals import lost_heads
-from qt_bert.planning.rivals import NAMES, Removals, averaged
+from qt_bert.planning.rivals import CHOSEN, DRAWN, NAMES
 from qt_bert.results.figures import Curve, HeatMap, Point, Series
 from qt_bert.results.kept import TeacherRef
-from qt_bert.results.plan_evidence import TESTED, GridRow
-from qt_bert.results.text import Label, Text
+from qt_bert.results.plan_evidence import TESTED, GridRow, Measured, RivalRow
+from qt_bert.results.text import Text
 
 LETTERS: dict[str, tuple[str, Text]] = {
     "matching": ("M", Text("匹配", "matching")),
@@ -27,76 +29,76 @@ PERCENT = Text("%", "%")
 
 
 def quality_curve(
-    rows: Sequence[GridRow],
-    removals: Removals,
-    measured: Mapping[Removal, Mapping[str, Change]],
-    n_queries: int,
+    rows: Sequence[GridRow], rivals: Sequence[RivalRow], queries: int
 ) -> Curve | None:
     """ρ's change on validation against the share that stays: the plan's way beside the others.
 
-    `rows` are the budgets of heads or of layers, in the order of `removals`. None without budgets
-    or where ρ is not defined.
+    `rows` and `rivals` are budgets of heads or of layers, measured on so many `queries`. None for
+    fewer than two budgets, or where ρ is not defined.
     """
-    series = [
-        Series(
-            name=NAMES[name],
-            points=tuple(_points(rows, removals[name], measured, n_queries)),
-            dashed=name in ("matched", "random"),
-        )
-        for name in NAMES
-        if name in removals
-    ]
-    expected = _expected(rows)
-    if not rows or not series or not series[0].points:
+    chosen = tuple(_point(row, one, queries) for row, one in _measured(rows))
+    if len(chosen) < 2:
         return None
-    heads = rows[0].of == "heads"
-    what: Label = (
-        Text("留下的头", "heads that stay") if heads else Text("留下的层", "layers that stay")
+    of = rows[0].of
+    stay = (
+        Text("留下的头", "heads that stay")
+        if of == "heads"
+        else Text("留下的层", "layers that stay")
     )
     return Curve(
-        name="plan_heads_curve" if heads else "plan_layers_curve",
+        name=f"plan_{of}_curve",
         title=Text("留下多少头，质量变多少", "Quality by the number of heads")
-        if heads
+        if of == "heads"
         else Text("留下多少层，质量变多少", "Quality by the number of layers"),
-        x_label=what,
+        x_label=stay,
         x_unit="%",
         y_label=Text("Spearman ρ 的变化", "change of Spearman's ρ"),
         unit="",
-        series=(*series, *expected),
+        series=(
+            Series(name=NAMES[CHOSEN], points=chosen),
+            *_rival_series(rows, rivals),
+            *_expected(rows),
+        ),
         note=Text(
-            "在验证集上实测，不重新训练；色带为 95% 区间。随机取多次抽取的平均。",
-            "Measured on validation, without training; bands are 95 % intervals. Random is the mean of "
-            "several draws.",
+            "在验证集上实测，不重新训练；色带为本计划的 95% 区间，其余的见下表。随机为几次抽取的平均。",
+            "Measured on validation, without training. The band is this plan's 95 % interval, those of "
+            "the others stand in the table. Random is the mean of several draws.",
         ),
     )
 
 
-def _points(
-    rows: Sequence[GridRow],
-    budgets: Sequence[Sequence[Removal]],
-    measured: Mapping[Removal, Mapping[str, Change]],
-    n_queries: int,
-) -> list[Point]:
-    found = []
-    for row, drawn in zip(rows, budgets, strict=True):
-        change = averaged([measured[one] for one in drawn], TESTED)
-        if change is not None:
-            low, high = change.ci_low, change.ci_high
-            point = Point(x=100 * row.share, y=change.absolute, low=low, high=high, n=n_queries)
-            found.append(point)
-    return found
+def _measured(rows: Sequence[GridRow]) -> Iterator[tuple[GridRow, Measured]]:
+    for row in rows:
+        if TESTED in row.measured:
+            yield row, row.measured[TESTED]
 
 
-def _expected(rows: Sequence[GridRow]) -> list[Series]:
+def _point(row: GridRow, one: Measured, queries: int) -> Point:
+    return Point(x=100 * row.share, y=one.change, low=one.ci_low, high=one.ci_high, n=queries)
+
+
+def _rival_series(rows: Sequence[GridRow], rivals: Sequence[RivalRow]) -> Iterator[Series]:
+    """A line a rival, without its intervals; random ones are dashed."""
+    shares = {row.kept: row.share for row in rows}
+    for way, name in NAMES.items():
+        points = tuple(
+            Point(x=100 * shares[one.kept], y=one.measured.change)
+            for one in rivals
+            if one.way == way
+        )
+        if points:
+            yield Series(name=name, points=points, dashed=way in DRAWN)
+
+
+def _expected(rows: Sequence[GridRow]) -> Iterator[Series]:
     """What was expected beforehand, as a dashed line."""
-    points = [
+    points = tuple(
         Point(x=100 * row.share, y=row.expected[TESTED].value)
         for row in rows
         if TESTED in row.expected
-    ]
-    if not points:
-        return []
-    return [Series(name=Text("事先预计", "expected beforehand"), points=tuple(points), dashed=True)]
+    )
+    if points:
+        yield Series(name=Text("事先预计", "expected beforehand"), points=points, dashed=True)
 
 
 def head_map(
@@ -120,6 +122,10 @@ def head_map(
         "Blank heads (—) go, the others stay; the value is what the loss gains without this head "
         "alone, in thousandths.",
     )
+    values = tuple(
+        tuple(None if name in gone else worth.get(name, 0.0) for name in row) for row in names
+    )
+    end = _colour_end([abs(value) for row in values for value in row if value is not None])
     return HeatMap(
         name="plan_heads",
         title=Text("留下哪些头", "Which heads stay"),
@@ -128,17 +134,22 @@ def head_map(
         unit=Text("‰ 损失", "‰ of loss"),
         columns=tuple(f"H{head}" for head in range(teacher.heads)),
         rows=tuple(f"L{layer}" for layer in range(teacher.layers)),
-        values=tuple(
-            tuple(None if name in gone else worth.get(name, 0.0) for name in row) for row in names
-        ),
+        values=values,
         annotations=tuple(map(tuple, letters)) if functions.sets else None,
         marked=tuple(
             (i, j) for i, row in enumerate(letters) for j, letter in enumerate(row) if letter
         ),
         scale="diverging",
+        low=-end,
+        high=end,
         digits=1,
         note=_with_letters(note, functions),
     )
+
+
+def _colour_end(sizes: Sequence[float]) -> float:
+    """Where the colours end: one head in twenty may be worth more, and would hide the others."""
+    return max(float(np.quantile(sizes, 0.95)) if sizes else 0.0, 0.1)
 
 
 def _letters(functions: Functions, head: str) -> list[str]:

@@ -37,7 +37,8 @@ def expectations(task: PlanTask, forms: Sequence[Form], grid: Grid) -> Expectati
     """Chosen anew on each half of discovery, read on the other; see `choice.honest.expected`.
 
     Budgets of heads and of layers are predicted apart. The plan asked for goes with those of its kind;
-    one that meets parameters or a latency stands alone, as it may narrow feed-forwards.
+    one that meets parameters or a latency stands alone, as it may narrow feed-forwards. Without two
+    queries nothing can be chosen on half of them, and nothing is expected.
     """
     kind = task.budget.kind_of
 
@@ -58,8 +59,9 @@ def expectations(task: PlanTask, forms: Sequence[Form], grid: Grid) -> Expectati
     }
     rows = [*zip(grid.heads, by_kind["heads"], strict=False)]
     rows += zip(grid.layers, by_kind["layers"], strict=False)
-    asked = by_kind[kind][-1] if kind in by_kind else _pruned(task, forms)
-    return Expectations(dict(rows), asked)
+    if kind in by_kind:
+        return Expectations(dict(rows), by_kind[kind][-1] if by_kind[kind] else {})
+    return Expectations(dict(rows), _pruned(task, forms))
 
 
 def _expected(
@@ -67,7 +69,7 @@ def _expected(
 ) -> list[dict[str, Prediction]]:
     """One prediction for each budget of `grid`, and one for the plan asked for."""
     budgets = list(range(len(grid) + with_asked))
-    if not budgets:
+    if not budgets or (task.discovery.ref.n_queries or 0) < 2:
         return []
     halves = balanced_halves(task.discovery.pairs)
     # Before the progress of measuring begins: choosing shows its own.
@@ -90,6 +92,8 @@ def _expected(
 
 def _pruned(task: PlanTask, forms: Sequence[Form]) -> Predictions:
     """The same for a plan of any shape, read from models whose weights are really removed."""
+    if (task.discovery.ref.n_queries or 0) < 2:
+        return {}
     halves = balanced_halves(task.discovery.pairs)
     plans = [choose(task, forms, half, _work(task, half)) for half in halves]
     readings = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ from qt_bert.planning.rivals import (
     head_orders,
     head_removals,
     layer_removals,
+    rival_rows,
 )
 from qt_bert.planning.rule import rule_of_thumb, rule_removals
 from qt_bert.planning.shapes import Form
@@ -38,7 +39,7 @@ from qt_bert.progress import progress
 from qt_bert.results.codec import encode
 from qt_bert.results.figures import Figure
 from qt_bert.results.plan import Plan, layer_map
-from qt_bert.results.plan_evidence import GridRow, PlanEvidence
+from qt_bert.results.plan_evidence import GridRow, PlanEvidence, RivalRow
 
 Found = Mapping[Removal, Mapping[str, Change]]
 
@@ -71,6 +72,7 @@ def _evidence(
     compared = _Compared.of(task, grid, chosen)
     found = compared.measure(task)
     rows = grid_rows(task, grid, speeds, awaited.grid, found)
+    rivals = compared.rows(rows, found)
     return PlanEvidence(
         profile=task.effort.profile,
         dtype=task.scorer.checkpoint.dtype,
@@ -85,6 +87,7 @@ def _evidence(
         effects={str(head): effect for head, effect in sorted(grid.path.effects.items())},
         layers=layer_effects(grid),
         grid=rows,
+        rivals=rivals,
         tests=plan_tests(task, chosen),
         functions=task.functions.source,
         at_risk=at_risk(task.functions, compared.lost, found),
@@ -92,7 +95,7 @@ def _evidence(
         if chosen.units is None
         else None,
         harm=harm_of(task),
-        figures=tuple(_figures(task, grid, chosen, rows, compared, found)),
+        figures=tuple(_figures(task, grid, chosen, rows, rivals)),
     )
 
 
@@ -117,6 +120,12 @@ class _Compared:
             lost=lost_by_function(task.functions, chosen.removal, task.teacher),
             chosen=chosen.removal,
         )
+
+    def rows(self, rows: Sequence[GridRow], found: Found) -> tuple[RivalRow, ...]:
+        """How the rivals measure up at the budgets of the grid."""
+        heads = [row for row in rows if row.of == "heads"]
+        layers = [row for row in rows if row.of == "layers"]
+        return (*rival_rows(heads, self.heads, found), *rival_rows(layers, self.layers, found))
 
     def measure(self, task: PlanTask) -> Found:
         """All of it in one sweep of validation."""
@@ -146,21 +155,15 @@ class _Compared:
 
 
 def _figures(
-    task: PlanTask,
-    grid: Grid,
-    chosen: Chosen,
-    rows: Sequence[GridRow],
-    compared: _Compared,
-    found: Found,
-) -> Iterable[Figure]:
+    task: PlanTask, grid: Grid, chosen: Chosen, rows: Sequence[GridRow], rivals: Sequence[RivalRow]
+) -> Iterator[Figure]:
     queries = task.sampled_validation.ref.n_queries or 0
-    of_heads = [row for row in rows if row.of == "heads"]
-    of_layers = [row for row in rows if row.of == "layers"]
-    curves = (
-        quality_curve(of_heads, compared.heads, found, queries),
-        quality_curve(of_layers, compared.layers, found, queries),
-    )
-    yield from (curve for curve in curves if curve is not None)
+    for of in ("heads", "layers"):
+        curve = quality_curve(
+            [row for row in rows if row.of == of], [one for one in rivals if one.of == of], queries
+        )
+        if curve is not None:
+            yield curve
     yield head_map(task.teacher, chosen.removal, grid.path.effects, task.functions)
 
 

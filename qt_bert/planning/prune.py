@@ -19,10 +19,12 @@ from qt_bert.encoder import Checkpoint, open_checkpoint
 from qt_bert.encoder.checkpoint import smaller_checkpoint
 from qt_bert.encoder.heads import Head
 from qt_bert.encoder.loading import stored_dtype
+from qt_bert.encoder.saving import check_place
 from qt_bert.encoder.smaller import Units
-from qt_bert.errors import ArgumentError, GuardError
+from qt_bert.errors import ArgumentError, GuardError, RunFolderError
 from qt_bert.pairs import Pair
 from qt_bert.planning.saving import save_smaller
+from qt_bert.planning.teacher import check_apart
 from qt_bert.progress import Progress, silent
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import MEANS, Plan
@@ -64,16 +66,21 @@ def prune(
 
     Where a feed-forward gets narrower, the units that the plan names stay; a plan that names none
     keeps those of greatest gradient importance, measured on `pairs` in the model that is left once
-    heads and layers are gone. `means` are those of a plan
-    whose replacement is `mean`. `shown` counts pairs.
+    heads and layers are gone. `means` are those of a plan whose replacement is `mean`. `shown`
+    counts pairs.
 
-    Raises ArgumentError for means that are missing, GuardError where the pruned model is not the
-    masked one, RunFolderError where `out` holds anything and `overwrite` is False.
+    Raises ArgumentError for means that are missing, for no pairs, and where `out` is the teacher's
+    folder; GuardError where the pruned model is not the masked one; RunFolderError as `check_place`
+    does.
     """
     if (plan.replacement == "mean") != (means is not None):
         raise ArgumentError(
             "a plan that replaces heads by their mean contexts needs these, no other"
         )
+    if not pairs:
+        raise ArgumentError("no pair to hold the pruned model against the masked one; see --pairs")
+    check_place(out, overwrite)
+    check_apart(out, teacher.folder)
     fold = None if means is None else means.vectors
     with_units = [replace(one, units=None) for one in plan.kept]
     small = smaller_checkpoint(teacher, with_units, fold=fold)
@@ -112,13 +119,30 @@ def narrowed(plan: Plan, units: str) -> Plan:
 
 
 def plan_units(plan: Plan) -> Units:
-    """The feed-forward units that the plan names, by number of the layer; empty where it names none."""
+    """The feed-forward units that the plan names, by number of the layer; empty where it names none.
+
+    Raises ArgumentError for a key that is no layer's number.
+    """
+    wrong = [layer for layer in plan.units if not layer.isdecimal()]
+    if wrong:
+        raise ArgumentError(f"the plan names units of layer {wrong[0]!r}; a layer is a number")
     return {int(layer): units for layer, units in plan.units.items()}
 
 
 def plan_means(path: Path, plan: Plan) -> MeanContexts | None:
-    """The mean contexts beside the plan at `path`, where it replaces heads by them."""
-    return read_means(path.with_name(MEANS)) if plan.replacement == "mean" else None
+    """The mean contexts beside the plan at `path`, where it replaces heads by them.
+
+    Raises RunFolderError where they are not there, or damaged.
+    """
+    if plan.replacement != "mean":
+        return None
+    beside = path.with_name(MEANS)
+    if not beside.exists():
+        raise RunFolderError(
+            f"{beside} is missing: the plan replaces heads by their mean contexts, which lie beside "
+            "it; copy both files, or make the plan again"
+        )
+    return read_means(beside)
 
 
 def removal(
@@ -159,7 +183,7 @@ def masked_difference(
     pruned = Scorer(small).logits(texts)
     difference = float(np.abs(pruned - masked).max(initial=0))
     allowed = TOLERANCE * max(1.0, float(np.abs(masked).max(initial=0)))
-    if difference > allowed:
+    if not difference <= allowed:  # nor a difference that is no number
         raise GuardError(
             f"the pruned model's logits differ from the masked model's by {difference:.2e}, more "
             f"than {allowed:.0e}; nothing was saved"
@@ -195,7 +219,7 @@ def _opens_as_saved(out: Path, small: Checkpoint, texts: Sequence[tuple[str, str
     asked = Scorer(small).logits(texts)
     stored = Scorer(open_checkpoint(out, dtype=small.dtype, compact=True)).logits(texts)
     difference = float(np.abs(asked - stored).max(initial=0))
-    if difference > TOLERANCE * max(1.0, float(np.abs(asked).max(initial=0))):
+    if not difference <= TOLERANCE * max(1.0, float(np.abs(asked).max(initial=0))):
         raise GuardError(
             f"{out} was opened again, and its logits differ by {difference:.2e} from those of the "
             "model that was saved; the folder is not to be used"

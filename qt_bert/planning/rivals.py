@@ -11,10 +11,11 @@ from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.planning.choice.layers import even_layers, lowest_layers
 from qt_bert.planning.choice.measure import Change, Removal
 from qt_bert.planning.choice.rivals import head_rivals
-from qt_bert.planning.grid import Grid
+from qt_bert.planning.grid import Grid, as_measured
 from qt_bert.planning.removals import removal_of
 from qt_bert.planning.task import PlanTask
 from qt_bert.progress import progress
+from qt_bert.results.plan_evidence import TESTED, GridRow, RivalRow
 from qt_bert.results.text import Text
 
 CHOSEN, LOW = "chosen", "low_layers"
@@ -29,6 +30,9 @@ NAMES: dict[str, Text] = {
     "random": Text("随机", "random"),
 }
 """By their names, in the order in which they are drawn."""
+
+DRAWN = ("matched", "random")
+"""Those that choose nothing."""
 
 Removals = dict[str, list[list[Removal]]]
 """Way to choose → for each budget what it removes: once, or once a draw."""
@@ -74,6 +78,38 @@ def all_but(layers: int, kept: Sequence[int]) -> Removal:
 def every_one(removals: Removals) -> list[Removal]:
     """All of them, of all ways and budgets."""
     return [one for budgets in removals.values() for drawn in budgets for one in drawn]
+
+
+def rival_rows(
+    rows: Sequence[GridRow], removals: Removals, measured: Mapping[Removal, Mapping[str, Change]]
+) -> tuple[RivalRow, ...]:
+    """How each other way measures up at the budgets `rows`, and how far the plan's is ahead of it."""
+    found = []
+    for way, budgets in removals.items():
+        for row, drawn, [own] in zip(rows, budgets, removals[CHOSEN], strict=True):
+            theirs = averaged([measured[one] for one in drawn], TESTED)
+            ours = measured[own].get(TESTED)
+            if way == CHOSEN or theirs is None or ours is None:
+                continue
+            plain = as_measured({"theirs": theirs, "ahead": lead(ours, theirs)})
+            found.append(
+                RivalRow(
+                    of=row.of,
+                    kept=row.kept,
+                    way=way,
+                    name=NAMES[way],
+                    measured=plain["theirs"],
+                    ahead=plain["ahead"],
+                )
+            )
+    return tuple(found)
+
+
+def lead(ours: Change, theirs: Change) -> Change:
+    """How much better `ours` is, paired over the resamples of the queries."""
+    samples = ours.samples - theirs.samples
+    low, high = percentile_interval(samples) or (None, None)
+    return Change(theirs.value, ours.value, ours.value - theirs.value, low, high, samples)
 
 
 def averaged(found: Sequence[Mapping[str, Change]], metric: str) -> Change | None:

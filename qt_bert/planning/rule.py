@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from qt_bert.encoder.heads import Head
-from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.planning.choice.layers import lowest_layers
 from qt_bert.planning.choice.measure import Change, Removal
 from qt_bert.planning.grid import as_measured
 from qt_bert.planning.removals import kept_by, removal_of
-from qt_bert.planning.rivals import all_but, averaged
+from qt_bert.planning.rivals import all_but, averaged, lead
 from qt_bert.results.kept import TeacherRef
 from qt_bert.results.plan_evidence import TESTED, Rule
 
@@ -45,17 +43,7 @@ def rule_of_thumb(
     ours = measured[chosen].get(TESTED)
     if ours is None or theirs is None:
         return None
-    samples = ours.samples - theirs.samples
-    low, high = percentile_interval(samples) or (None, None)
-    ahead = replace(
-        ours,
-        base=theirs.value,
-        absolute=ours.value - theirs.value,
-        ci_low=low,
-        ci_high=high,
-        samples=samples,
-    )
-    plain = as_measured({"rule": theirs, "chosen": ours, "ahead": ahead})
+    plain = as_measured({"rule": theirs, "chosen": ours, "ahead": lead(ours, theirs)})
     kept = {one.layer: len(one.heads) for one in kept_by(removals[0], teacher)}
     return Rule(
         kept=tuple(kept.get(layer, 0) for layer in range(teacher.layers)),

@@ -19,3 +19,10 @@ def open_teacher(plan: Plan, model: str | Path, *, dtype: str = "float32") -> Ch
             "--model, or make a plan for this model with `qt-bert plan`"
         )
     return checkpoint
+
+
+def check_apart(out: Path, model: Path) -> None:
+    """Raise ArgumentError where writing the folder `out` anew would take `model` with it."""
+    folder = model.resolve()
+    if out.resolve() in (folder, *folder.parents):
+        raise ArgumentError(f"--out {out} is, or holds, the model's own folder; choose another")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from qt_bert.results.figures import Figure
 from qt_bert.results.probe import PairsRef
+from qt_bert.results.text import Text
 
 MARGIN = 0.02
 """How much of Spearman's ρ a smaller model may lose and still count as no worse."""
@@ -101,6 +102,22 @@ class GridRow:
         if expected.pi_low is None or expected.pi_high is None:
             return None
         return expected.pi_low <= measured.change <= expected.pi_high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RivalRow:
+    """Another way to choose what goes, at one budget of the grid.
+
+    `measured` is ρ's change on validation (of drawn ones the mean), `ahead` how much better the plan's
+    way is there, paired.
+    """
+
+    of: Literal["heads", "layers"]
+    kept: int
+    way: str
+    name: Text
+    measured: Measured
+    ahead: Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +221,7 @@ class PlanEvidence:
     effects: dict[str, float] = field(default_factory=dict)
     layers: tuple[LayerEffect, ...] = ()
     grid: tuple[GridRow, ...] = ()
+    rivals: tuple[RivalRow, ...] = ()
     tests: tuple[PlanTest, ...] = ()
     functions: Literal["run", "heads.json", "none"] = "none"
     at_risk: tuple[AtRisk, ...] = ()

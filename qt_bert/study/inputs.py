@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from qt_bert.files import sha256_file
 from qt_bert.pairs.options import ReaderOptions
+from qt_bert.results.kept import KeptFile
 from qt_bert.results.probe import ModelRef, PairsRef
 from qt_bert.study.context import StudyContext
 from qt_bert.study.record import RunInputs
+
+HEADS_GONE = "heads_gone"
+"""The argument that says whether heads were pruned from the model of the run."""
 
 if TYPE_CHECKING:
     from qt_bert.scoring.bulk import Scorer
@@ -54,6 +58,12 @@ def judged_by(context: StudyContext) -> Judged:
 def reader_options(context: StudyContext) -> ReaderOptions:
     """The run's reader options."""
     return ReaderOptions(**context.argument("reader"))
+
+
+def has_pruned_heads(model: Path) -> bool:
+    """Whether heads are gone from the model in this folder. Raises RunFolderError for a damaged file."""
+    kept = KeptFile.read(model)
+    return kept is not None and not kept.whole_heads
 
 
 def run_inputs(

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from qt_bert.planning.budget import parse_budget
+from qt_bert.errors import ArgumentError
+from qt_bert.planning.budget import count_kept, parse_budget
 from qt_bert.results.plan import Plan
 from qt_bert.study.context import StudyContext
 from qt_bert.study.plan_stage import ASKED, PlanAsked, plan_stage
@@ -33,11 +34,25 @@ def run_plan(
     survives a kill. Raises RunFolderError where the flags do not fit what lies there, ArgumentError
     for a budget that cannot be meant or met, PairFileError for a file that cannot be read.
     """
-    parse_budget(asked.budget)
+    _check_budget(asked.budget, model)
+    stage = plan_stage(asked, arguments=(ASKED,))
+    if not stage.applies(inputs):
+        raise ArgumentError(f"{model} was pruned itself; make the plan from its teacher")
     arguments: Mapping[str, object] = {**inputs.arguments, ASKED: asked.arguments(model)}
     folder = RunFolder.open(
         out, replace(inputs, arguments=arguments), resume=resume, overwrite=overwrite
     )
     context = StudyContext(folder=folder, model=model, pairs=pairs, files=files)
-    run_study([plan_stage(asked, arguments=(ASKED,))], context)
+    run_study([stage], context)
     return Plan.read(folder.file("plan.json"))
+
+
+def _check_budget(asked: str, model: Path) -> None:
+    """Refuse a number of heads or layers that the model does not have before a folder is made."""
+    from qt_bert.encoder.loading import load_config
+
+    budget, config = parse_budget(asked), load_config(model)
+    layers = int(config.num_hidden_layers)
+    totals = {"heads": layers * int(config.num_attention_heads), "layers": layers}
+    if budget.kind_of in totals:
+        count_kept(budget, totals[budget.kind_of])

@@ -15,7 +15,8 @@ from qt_bert.planning.effort import FULL, QUICK, Effort
 from qt_bert.probes.split import PairFiles, Split
 from qt_bert.results.plan import MEANS
 from qt_bert.study.context import StudyContext
-from qt_bert.study.inputs import reader_options, scorer_of
+from qt_bert.study.inputs import HEADS_GONE, reader_options, scorer_of
+from qt_bert.study.record import RunInputs
 from qt_bert.study.stage import Stage
 
 if TYPE_CHECKING:
@@ -99,7 +100,13 @@ def plan_stage(
         needs=needs,
         folders=(_WORK,),
         quick_seconds=60,
+        applies=_has_all_heads,
     )
+
+
+def _has_all_heads(inputs: RunInputs) -> bool:
+    """Of a model that lost heads there is no plan: plans are made from its teacher."""
+    return not inputs.arguments.get(HEADS_GONE)
 
 
 def _run(asked: PlanAsked, outputs: Sequence[str], quick: Effort, context: StudyContext) -> None:

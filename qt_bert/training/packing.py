@@ -100,9 +100,10 @@ def packed_hidden(backbone: Any, batch: Mapping[str, torch.Tensor]) -> torch.Ten
 
 
 def packed_layers(
-    backbone: Any, batch: Mapping[str, torch.Tensor]
+    backbone: Any, batch: Mapping[str, torch.Tensor], *, attention: bool = False
 ) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
-    """Each layer's output [rows, slots, hidden] and attention [rows, heads, slots, slots], lowest first.
+    """Each layer's output [rows, slots, hidden] and, where `attention` is wanted, its attention
+    [rows, heads, slots, slots], lowest first.
 
     Layers may differ in heads and feed-forward units; one without heads has no attention.
     """
@@ -116,7 +117,7 @@ def packed_layers(
     mask = block_diagonal(batch["segment"], hidden.dtype)
     outputs = []
     for layer in backbone.encoder.layer:
-        attended, attention = layer.attention(hidden, mask)
+        attended, weights = layer.attention(hidden, mask)
         hidden = layer.feed_forward_chunk(attended)
-        outputs.append((hidden, attention))
+        outputs.append((hidden, weights if attention else None))
     return outputs

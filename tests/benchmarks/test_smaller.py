@@ -52,10 +52,14 @@ def test_an_inputs_fault_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     teacher = ["--teacher", str(checkpoint_of("bert"))]
+    empty = tmp_path / "empty.tsv"
+    empty.write_text("query\ttitle\n", encoding="utf-8")
     for arguments, word in (
         ([str(pair_file), str(tmp_path / "gone")], "no such folder"),
         ([str(pair_file), str(tmp_path / "gone.onnx")], "no ONNX model"),
-        ([str(pair_file), "--limit", "0"], "holds no pair to time"),
+        ([str(pair_file), "--limit", "0"], "--limit: 0 is below 1"),
+        ([str(pair_file), "--rounds", "0"], "--rounds: 0 is below 1"),
+        ([str(empty)], "has no rows"),
     ):
         with pytest.raises(SystemExit, match="2"):
             import_module("smaller").main([*arguments, *teacher])

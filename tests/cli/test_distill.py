@@ -76,6 +76,7 @@ def test_a_plan_for_another_model_is_one_plain_line(run, asked, checkpoint_of, p
         (["--lr", "7"], "--lr 7"),
         (["--steps", "-1"], "max_steps is -1"),
         (["--validation", "x.tsv"], "goes with --arms"),
+        (["--arms", "--patience", "2"], "leave --patience out"),
         (["--recipe", "nowhere.toml"], "not a readable recipe"),
     ],
 )

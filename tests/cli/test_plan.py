@@ -100,6 +100,12 @@ def test_what_cannot_be_is_said_without_a_traceback(run, command, tmp_path, more
     assert "Traceback" not in ended.err
 
 
+def test_a_budget_that_cannot_be_leaves_no_folder(run, command, tmp_path):
+    for budget in ("heads=9", "layers=2"):
+        assert run(*command, "--budget", budget, "--out", tmp_path / "p").status == 2
+    assert not (tmp_path / "p").exists()
+
+
 def test_queries_to_choose_on_must_not_be_tested_on(run, command, many_pairs, tmp_path):
     ended = run(*command, "--budget", "heads=2", "--discovery", many_pairs, "--out", tmp_path / "p")
     assert ended.status == 2 and "also" in ended.err

@@ -158,13 +158,25 @@ def test_a_smaller_model_trains_and_a_layer_without_heads_learns_its_bias(checkp
         (kept(3), "0 to 2"),
         (kept(0, heads=5), "no head L0H4"),
         ((KeptLayer(layer=0, heads=(0,), units=65),), "units of 64"),
-        ((KeptLayer(layer=0, heads=(0,), units=2),), "are named"),
+        ((KeptLayer(layer=0, heads=(0,), units=2),), "but 0 are named"),
+        (
+            (KeptLayer(layer=1, heads=(0,), units=2),),
+            "no feed-forward unit 64: its units are 0 to 63",
+        ),
+        ((KeptLayer(layer=2, heads=(0,), units=2),), "no feed-forward unit -1"),
     ],
 )
 def test_what_the_teacher_does_not_have_is_refused(checkpoint_of, wrong, says):
     checkpoint = open_checkpoint(checkpoint_of("bert", **SHAPE))
     with pytest.raises(ArgumentError, match=says):
-        smaller_model(checkpoint.model, checkpoint.family, wrong)
+        smaller_model(checkpoint.model, checkpoint.family, wrong, units={1: [0, 64], 2: [-1, 3]})
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 8), (3, 4, 4)])
+def test_mean_contexts_of_another_model_are_refused(checkpoint_of, shape):
+    checkpoint = open_checkpoint(checkpoint_of("bert", **SHAPE))
+    with pytest.raises(ArgumentError, match=r"do not fit a model of \(3, 4, 8\)"):
+        smaller_model(checkpoint.model, checkpoint.family, IRREGULAR, fold=torch.zeros(shape))
 
 
 def saved(tmp_path, checkpoint, layers, **options):
@@ -221,6 +233,26 @@ def test_a_model_with_heads_of_zeros_is_not_made_smaller_again(checkpoint_of, tm
         smaller_checkpoint(open_checkpoint(folder), kept(0))
 
 
+def test_a_model_of_uneven_widths_is_made_smaller_again(checkpoint_of, tmp_path):
+    """Its layers without a number of units keep what they have, and its folder opens."""
+    checkpoint = open_checkpoint(checkpoint_of("bert", **SHAPE))
+    all_heads = (0, 1, 2, 3)
+    layers = [KeptLayer(layer=n, heads=all_heads, units=u) for n, u in enumerate((20, 40, None))]
+    folder, _ = saved(tmp_path, checkpoint, layers, units={0: range(20), 1: range(40)})
+    narrow = open_checkpoint(folder)
+    again = (
+        KeptLayer(layer=0, heads=all_heads),
+        KeptLayer(layer=1, heads=(2,), units=50),
+        KeptLayer(layer=2, heads=all_heads, units=64),
+    )
+    folder, small = saved(tmp_path / "again", narrow, again, units={1: range(50)})
+    assert [one.units for one in small.kept.layers] == [20, 40, None]
+    opened = open_checkpoint(folder, compact=True)
+    assert abs(Scorer(opened).logits(TEXTS) - Scorer(small).logits(TEXTS)).max() <= 1e-5
+    widths = [one.intermediate.dense.out_features for one in opened.model.bert.encoder.layer]
+    assert widths == [20, 40, 64]
+
+
 def test_whole_names_everything(checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of("bert", **SHAPE))
     assert whole(checkpoint.model, checkpoint.family) == kept(0, 1, 2)
@@ -244,6 +276,11 @@ def test_damaged_folders_are_refused(checkpoint_of, tmp_path):
     rewritten(folder, layers=[layers[0] | {"heads": [1]}, *layers[1:]])
     with pytest.raises(CheckpointError, match=r"do not fit kept.json"):
         open_checkpoint(folder)
+    for change, says in (({"heads": [9]}, "no head L0H9"), ({"units": 65}, "65 units of 64")):
+        (folder / "manifest.json").write_text('{"sha256": {}}', encoding="utf-8")
+        rewritten(folder, layers=[layers[0] | change, *layers[1:]])
+        with pytest.raises(CheckpointError, match=f"kept.json: .*{says}"):
+            open_checkpoint(folder)
     (folder / "kept.json").write_text("{", encoding="utf-8")
     with pytest.raises(CheckpointError, match="cannot be read"):
         open_checkpoint(folder)

@@ -18,7 +18,7 @@ from qt_bert.encoder.loading import stored_dtype
 from qt_bert.encoder.smaller import reference_of
 from qt_bert.errors import ArgumentError, GuardError, RunFolderError
 from qt_bert.pairs import Pair
-from qt_bert.planning.prune import masked_difference, narrowed, prune
+from qt_bert.planning.prune import masked_difference, narrowed, plan_means, prune
 from qt_bert.planning.teacher import open_teacher
 from qt_bert.results.kept import KeptFile, KeptLayer
 from qt_bert.results.plan import layer_map
@@ -78,6 +78,27 @@ def test_a_model_that_is_not_the_masked_one_is_not_saved(teacher, plan_of, tmp_p
         masked_difference(teacher, small, plan_of(teacher, all_but((0, 1))), TEXTS, None)
 
 
+def test_logits_that_are_no_numbers_are_not_equal(teacher, plan_of):
+    teacher.model.classifier.bias.data.fill_(float("nan"))
+    small = smaller_checkpoint(teacher, all_but((0, 0)))
+    with pytest.raises(GuardError, match="by nan"):
+        masked_difference(teacher, small, plan_of(teacher, all_but((0, 0))), TEXTS, None)
+
+
+def test_nothing_is_proved_on_no_pairs(teacher, plan_of, tmp_path):
+    with pytest.raises(ArgumentError, match="no pair"):
+        prune(teacher, plan_of(teacher, all_but((0, 0))), [], tmp_path / "small")
+
+
+def test_the_teacher_is_never_overwritten(fresh_checkpoint, plan_of):
+    folder = fresh_checkpoint("bert", **SHAPE)
+    teacher = open_checkpoint(folder)
+    for out in (folder, folder.parent):
+        with pytest.raises(ArgumentError, match="the model's own folder"):
+            prune(teacher, plan_of(teacher, all_but((0, 0))), PAIRS, out, overwrite=True)
+    assert open_checkpoint(folder).sha256 == teacher.sha256
+
+
 @pytest.mark.parametrize("kept", [KEPT[0], KEPT[13]], ids=["heads", "layers"])
 def test_another_process_opens_and_scores_the_folder(teacher, plan_of, tmp_path, kept):
     made = prune(teacher, plan_of(teacher, kept), PAIRS, tmp_path / "small")
@@ -106,6 +127,23 @@ def test_units_of_greatest_importance_stay(teacher, plan_of, tmp_path):
     assert widths == {16} and not opened.kept.plain
 
 
+def test_the_units_that_a_plan_names_stay(teacher, plan_of, tmp_path):
+    kept = (KeptLayer(layer=1, heads=(0, 1), units=2),)
+    plan = replace(plan_of(teacher, kept), units={"1": (5, 60)})
+    opened = open_checkpoint(prune(teacher, plan, PAIRS, tmp_path / "small").folder, compact=True)
+    up = teacher.model.bert.encoder.layer[1].intermediate.dense.weight[[5, 60]]
+    torch.testing.assert_close(opened.model.bert.encoder.layer[0].intermediate.dense.weight, up)
+    with pytest.raises(ArgumentError, match="units of layer 'one'"):
+        prune(teacher, replace(plan, units={"one": (5, 60)}), PAIRS, tmp_path / "other")
+
+
+def test_mean_contexts_that_do_not_lie_beside_the_plan_are_named(teacher, plan_of, tmp_path):
+    plan = plan_of(teacher, all_but((0, 0)))
+    assert plan_means(tmp_path / "plan.json", plan) is None
+    with pytest.raises(RunFolderError, match=r"means.safetensors is missing: the plan"):
+        plan_means(tmp_path / "plan.json", replace(plan, replacement="mean"))
+
+
 def test_mean_contexts_stay_in_the_bias_in_float32(teacher, plan_of, tmp_path):
     means = MeanContexts("made", torch.randn(4, 4, 8, generator=torch.Generator().manual_seed(0)))
     plan = replace(plan_of(teacher, all_but((0, 0), (3, 2))), replacement="mean")
@@ -127,6 +165,8 @@ def test_a_folder_with_anything_in_it_is_not_overwritten(teacher, plan_of, tmp_p
     (tmp_path / "note").touch()
     with pytest.raises(RunFolderError, match="not empty"):
         prune(teacher, plan_of(teacher, all_but()), PAIRS, tmp_path)
+    with pytest.raises(RunFolderError, match="is a file"):
+        prune(teacher, plan_of(teacher, all_but()), PAIRS, tmp_path / "note", overwrite=True)
 
 
 @pytest.mark.parametrize("units", ["0", "65", "1.5", "half", "-3", "0.0"])

@@ -19,6 +19,7 @@ from qt_bert.results.plan_evidence import (
     PlanEvidence,
     PlanTest,
     Ratio,
+    RivalRow,
     Rule,
     Size,
     Speed,
@@ -128,6 +129,17 @@ def evidence(layers: int, heads: int, **changes: Any) -> PlanEvidence:
             for layer in range(layers)
         ),
         "grid": rows(layers, heads),
+        "rivals": tuple(
+            RivalRow(
+                of="heads",
+                kept=layers * heads - 1,
+                way=way,
+                name=Text(way, way),
+                measured=measured(-0.1),
+                ahead=measured(0.09),
+            )
+            for way in ("gradient", "random")
+        ),
         "tests": (
             PlanTest(
                 role="validation",

@@ -61,7 +61,12 @@ def test_stored_keys_are_those_of_the_contract() -> None:
         "figures",
     ]
     assert stored["heads"] == [
-        {"head": "L2H1", "scores": {"matching": 3.5, "order": None}, "selected": True}
+        {
+            "head": "L2H1",
+            "scores": {"matching": 3.5, "order": None},
+            "selected": True,
+            "teacher": None,
+        }
     ]
 
 

@@ -50,17 +50,16 @@ def predict(budgets: Sequence[Square], queries: tuple[int, int], n_new: int) -> 
     """One prediction for each budget of a grid; `queries` are those of the two halves."""
     first, second = queries
     share = np.array([first, second]) / (first + second)
-    spread = between_plans(budgets, share)
+    plans = ANOTHER_PLAN * between_plans(budgets, share)
     found = []
     for square in budgets:
-        crossed = _weighted(square[1][0], square[0][1], share)
+        crossed = _crossed(square, share)
         low, high, _ = interval_or_reason(crossed.samples, min(queries))
         if low is None or high is None:
             found.append(Prediction(crossed.value, None, None, None, None))
             continue
         own = float(np.nanvar(crossed.samples, ddof=1))
         new = own * (first + second) / n_new
-        plans = ANOTHER_PLAN * (spread * crossed.value) ** 2
         reach = NORMAL_95 * float(np.sqrt(own + new + plans))
         found.append(
             Prediction(crossed.value, low, high, crossed.value - reach, crossed.value + reach)
@@ -69,21 +68,24 @@ def predict(budgets: Sequence[Square], queries: tuple[int, int], n_new: int) -> 
 
 
 def between_plans(budgets: Sequence[Square], share: FloatArray) -> float:
-    """How much plans of one budget differ in their true change: σ between plans over that change.
+    """The variance between the true changes of plans chosen alike on other queries.
 
-    Two plans that were chosen alike on other queries differ by d with E d² = 2σ² + the error of d.
-    Both are read on all queries; each was lucky on one half, which cancels. One pair of plans says
-    little, so the share σ / change is taken to be the same for all budgets of a grid.
+    Two such plans differ by d with E d² = 2σ² + the variance of d's error. Both are read on all
+    queries; each was lucky on one half, which cancels. One pair of plans says little, so σ² is taken
+    to be the same for all budgets of a grid: the mean over them, or 0 where that is negative.
     """
-    squares = size = 0.0
+    found = []
     for square in budgets:
         one, other = (_weighted(*plan, share) for plan in square)
-        if not one.samples.size:
-            continue
-        error = float(np.nanvar(one.samples - other.samples, ddof=1))
-        squares += ((one.value - other.value) ** 2 - error) / 2
-        size += ((one.value + other.value) / 2) ** 2
-    return float(np.sqrt(max(squares, 0.0) / size)) if size else 0.0
+        if one.samples.size:
+            error = float(np.nanvar(one.samples - other.samples, ddof=1))
+            found.append(((one.value - other.value) ** 2 - error) / 2)
+    return max(float(np.mean(found)), 0.0) if found else 0.0
+
+
+def _crossed(square: Square, share: FloatArray) -> Reading:
+    """What the plans change on the half that did not choose them."""
+    return _weighted(square[1][0], square[0][1], share)
 
 
 def _weighted(on_first: Reading, on_second: Reading, share: FloatArray) -> Reading:

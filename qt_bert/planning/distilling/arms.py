@@ -65,7 +65,8 @@ def even_plan(plan: Plan) -> Plan:
     """As many layers, heads and feed-forward units as `plan` keeps, all at even spacing.
 
     Heads and units are shared out evenly over the layers; where they do not divide, the lower layers
-    have one more.
+    have one more. Which units these are is for their gradient importance to say, as in a plan that
+    names none. Heads that go leave zeros.
     """
     teacher = plan.teacher
     count = len(plan.kept)
@@ -80,7 +81,8 @@ def even_plan(plan: Plan) -> Plan:
         )
         for layer, number, width in zip(layers, heads, units, strict=True)
     )
-    return replace(plan, kept=kept, layer_map=layer_map(kept, teacher.layers), replacement="zero")
+    mapped = layer_map(kept, teacher.layers)
+    return replace(plan, kept=kept, layer_map=mapped, replacement="zero", units={})
 
 
 def middle_plan(plan: Plan) -> Plan:

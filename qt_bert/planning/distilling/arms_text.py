@@ -15,8 +15,12 @@ OUTCOMES: dict[Outcome, Text] = {
 }
 
 
+PAIRS = {"dev": Text("开发集", "dev"), "validation": Text("验证集", "validation")}
+"""What the files of pairs are called."""
+
+
 def summary_of(differences: Sequence[ArmDifference]) -> Text:
-    """One sentence a rival, of Spearman's ρ on the pairs judged last; either way it went."""
+    """A sentence for each rival and metric, on the pairs judged last; either way it went."""
     if not differences:
         return Text("没有可比较的指标。", "No metric could be compared.")
     last = differences[-1].on
@@ -28,9 +32,11 @@ def _sentence(one: ArmDifference) -> Text:
     found = f"{_signed(one.difference)} [{low}, {high}]"
     name = {"spearman": "Spearman ρ", "qwk": "QWK"}[one.metric]
     rival, outcome = WORDS[one.rival], OUTCOMES[one.outcome]
+    seeds = f"{one.seeds} paired seed{'' if one.seeds == 1 else 's'}"
     return Text(
-        f"与“{rival.zh}”相比，{name} 差 {found}（{one.seeds} 个成对种子）：{outcome.zh}。",
-        f"Against “{rival.en}”: {name} {found} ({one.seeds} paired seeds): {outcome.en}.",
+        f"与“{rival.zh}”相比，{PAIRS[one.on].zh} {name} 相差 {found}"
+        f"（{one.seeds} 个成对种子）：{outcome.zh}。",
+        f"Against “{rival.en}”, {name} on {PAIRS[one.on].en}: {found} ({seeds}): {outcome.en}.",
     )
 
 

@@ -50,10 +50,8 @@ class Distilled(nn.Module):
         self.model = without_dropout(model)
         self.family = family
         self.kept, self.layer_map, self.weights = tuple(kept), tuple(layer_map), weights
-        frozen = teacher.to(dtype).eval().requires_grad_(False)
-        self._teacher = (
-            frozen,
-        )  # in a tuple: no part of the module, so neither trained nor stored
+        # In a tuple it is no part of the module, so neither trained nor stored.
+        self._teacher = (teacher.to(dtype).eval().requires_grad_(False),)
 
     def loss(self, batch: Batch) -> torch.Tensor:
         """The weighted parts of the loss, in the order of `parts` [4]."""
@@ -84,7 +82,8 @@ class Distilled(nn.Module):
 
     def _outputs(self, model: Any, batch: Batch) -> tuple[torch.Tensor, Layers]:
         """Float32 logits [examples, K] and all layers' outputs."""
-        layers = packed_layers(getattr(model, self.family.backbone), batch)
+        backbone = getattr(model, self.family.backbone)
+        layers = packed_layers(backbone, batch, attention=bool(self.weights.attention))
         first = layers[-1][0].flatten(0, 1)[batch["first_slot"]][:, None]
         return self.family.head(model, first).float(), layers
 

@@ -11,7 +11,7 @@ from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.evaluation import Judgements
 from qt_bert.files import is_vacant, read_json
-from qt_bert.planning.distilling.arms import PLAN, SEEDS, WORDS, ArmJob, arms_of
+from qt_bert.planning.distilling.arms import GRADES, PLAN, SEEDS, WORDS, ArmJob, arms_of
 from qt_bert.planning.distilling.arms_text import summary_of
 from qt_bert.planning.distilling.judging import JudgedOn, metrics_of
 from qt_bert.planning.distilling.paired import paired_differences
@@ -19,6 +19,8 @@ from qt_bert.planning.distilling.run_distill import DistillJob, levels_of, run_d
 from qt_bert.results.arms import Arm, ArmRun, ArmsFile
 from qt_bert.training.finetune import TuneSettings
 from qt_bert.training.sources import PairSource
+from qt_bert.training.state import STATE_FILE
+from qt_bert.training.workspace import workspace_of
 
 ARMS_FILE, RUNS, LOGITS = "arms.json", "runs", "logits"
 
@@ -41,6 +43,11 @@ class ArmsJob:
         for seed in range(max(self.seeds.values())):
             yield from ((arm, seed) for arm in arms if seed in self.runs(arm))
 
+    def files(self, levels: int | None) -> list[JudgedOn]:
+        """The pairs that all are judged on."""
+        named = {"dev": self.job.dev, "validation": self.validation}
+        return [JudgedOn.read(name, source, levels) for name, source in named.items() if source]
+
 
 def run_arms(
     job: DistillJob,
@@ -54,24 +61,35 @@ def run_arms(
 ) -> ArmsFile:
     """Train every arm with its seeds under `out/runs`, judge them, and write `out/arms.json`.
 
-    Seed s trains with `settings.seed` + s, which fixes the order of the data. The logits of each run
-    are kept in `out/logits/ARM-SEED.dev.npy` (float32 [pair, output], pairs in file order). The pairs
-    of `validation` are for the end: given with `resume` to finished runs, they train nothing anew.
+    Seed s trains with `settings.seed` + s, which fixes the order of the data, and for all steps,
+    whatever `settings.patience`. A teacher of one output has no arm on grades alone. The logits of
+    each run are kept in `out/logits/ARM-SEED.dev.npy` (float32 [pair, output], pairs in file order).
+    The pairs of `validation` are for the end: given with `resume` to finished runs, they train
+    nothing anew.
 
     Raises ArgumentError where `job` has no `dev` or nothing to learn from the teacher,
     RunFolderError where `out` holds anything and neither flag says what to do, and as `run_distill`.
     """
     if job.dev is None:
         raise ArgumentError("--arms needs --dev FILE: all arms are judged on the same pairs")
-    asked = ArmsJob(job, settings, seeds, validation)
-    arms = arms_of(job)
+    asked = ArmsJob(job, replace(settings, patience=0), seeds, validation)
+    labels = open_checkpoint(job.student.model).settings.labels
+    files = asked.files(levels_of(labels))  # a fault of these is found before hours of training
+    arms = [arm for arm in arms_of(job) if arm.name != GRADES or labels.logits > 1]
     _open(out, resume=resume, overwrite=overwrite)
     for arm, seed in asked.order(arms):
-        seeded = replace(settings, seed=settings.seed + seed)
-        run_distill(arm.job, _folder(out, arm, seed), seeded, resume=True)
-    result = _judge(asked, arms, out)
+        _train(asked, arm, seed, _folder(out, arm, seed))
+    result = _judge(asked, arms, files, out)
     result.write(out / ARMS_FILE)
     return result
+
+
+def _train(asked: ArmsJob, arm: ArmJob, seed: int, folder: Path) -> None:
+    """Train one arm into `folder`, or leave it where it is finished."""
+    settings = replace(asked.settings, seed=asked.settings.seed + seed)
+    run_distill(arm.job, folder, settings, resume=True)
+    # What a run resumes from is some eight times its student, and there are many runs.
+    (workspace_of(folder) / STATE_FILE).unlink(missing_ok=True)
 
 
 def _open(out: Path, *, resume: bool, overwrite: bool) -> None:
@@ -90,10 +108,11 @@ def _folder(out: Path, arm: ArmJob, seed: int) -> Path:
     return out / RUNS / f"{arm.name}-{seed}"
 
 
-def _judge(asked: ArmsJob, arms: Sequence[ArmJob], out: Path) -> ArmsFile:
+def _judge(
+    asked: ArmsJob, arms: Sequence[ArmJob], files: Sequence[JudgedOn], out: Path
+) -> ArmsFile:
     """Every run on every file, and the plan against each rival."""
     model = asked.job.student.model
-    files = _files(asked)
     judged = {(arm.name, file.name): _runs(asked, arm, file, out) for arm in arms for file in files}
     facts = {(arm.name, seed): _facts(out, arm, seed) for arm, seed in asked.order(arms)}
     differences = [
@@ -124,12 +143,6 @@ def _judge(asked: ArmsJob, arms: Sequence[ArmJob], out: Path) -> ArmsFile:
         differences=tuple(differences),
         summary=summary_of(differences),
     )
-
-
-def _files(asked: ArmsJob) -> list[JudgedOn]:
-    levels = levels_of(open_checkpoint(asked.job.student.model).settings.labels)
-    named = {"dev": asked.job.dev, "validation": asked.validation}
-    return [JudgedOn.read(name, source, levels) for name, source in named.items() if source]
 
 
 def _runs(asked: ArmsJob, arm: ArmJob, file: JudgedOn, out: Path) -> dict[int, Judgements]:

@@ -14,9 +14,9 @@ from qt_bert.errors import ArgumentError
 from qt_bert.pairs import Pair
 from qt_bert.planning.distilling.distilled import Distilled
 from qt_bert.planning.distilling.losses import LossWeights, check_weights
-from qt_bert.planning.distilling.student import Student, start_of
+from qt_bert.planning.distilling.student import Student
 from qt_bert.planning.saving import save_smaller
-from qt_bert.planning.teacher import open_teacher
+from qt_bert.planning.teacher import check_apart, open_teacher
 from qt_bert.training.distributed import World, world
 from qt_bert.training.finetune import Tuner, TuneSettings, check_settings
 from qt_bert.training.finetune_batches import BatchLayout
@@ -63,10 +63,11 @@ def run_distill(
     The folder gets the weights judged best, `kept.json`, `qt_bert.json`, `training.json` (plan,
     sources, settings, counts) and `training_log.jsonl`, with the parts of the loss apart. Raises
     PairFileError, ArgumentError, CheckpointError for what cannot be read or is another model's plan,
-    RunFolderError as `open_workspace` does.
+    ArgumentError where `out` is the teacher's folder, RunFolderError as `open_workspace` does.
     """
     check_job(job)
     check_settings(settings)
+    check_apart(out, job.student.model)
     with world() as group:
         if resume and is_finished(out):
             return finished_facts(out, _asked(job, settings))
@@ -99,9 +100,14 @@ def _distil(job: DistillJob, out: Path, settings: TuneSettings, group: World) ->
     if longest > teacher.longest:
         raise ArgumentError(f"--max-length {longest}: the model has {teacher.longest} positions")
     labels = teacher.settings.labels
+    if labels.logits == 1 and not job.loss.asks_the_teacher:
+        raise ArgumentError(
+            f"{teacher.name} has one output, which no grade is a target for: a student of it learns "
+            "from the teacher; give the loss's `distribution` a weight"
+        )
     sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
     data = training_set(sources, teacher.pair_tokenizer(longest), labels, work)
-    student = start_of(teacher, job.student, dev)
+    student = job.student.start_of(teacher, dev)
     student = replace(student, settings=replace(student.settings, max_length=longest))
     figure = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
     tuner = Tuner(

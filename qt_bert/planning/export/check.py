@@ -25,6 +25,9 @@ BOUND = 1e-4
 SHORTEST, LENGTHS = 5, 5
 """Tokens of the shortest batch, [CLS] and two texts with their separators; and how many lengths."""
 
+LONGEST = 512
+"""Tokens that are tried at least: the attention of seven rows of 8,192 would take 30 GB and more."""
+
 ROWS = 7
 
 
@@ -75,11 +78,13 @@ def check_export(checkpoint: Checkpoint, path: Path, *, seed: int = 0) -> Export
 def made_up_cases(checkpoint: Checkpoint, seed: int = 0) -> list[Case]:
     """Random tokens: one row, seven of one length, and seven with padding, from 5 tokens to the limit.
 
-    The padding token is none of them: RoBERTa counts positions by it.
+    The limit is that of the positions; where there are more than LONGEST, what the model is set to,
+    or LONGEST. The padding token is none of the tokens: RoBERTa counts positions by it.
     """
     generator = np.random.default_rng(seed)
     shortest = min(SHORTEST, checkpoint.longest)
-    lengths = np.unique(np.geomspace(shortest, checkpoint.longest, LENGTHS).round().astype(int))
+    longest = min(checkpoint.longest, max(LONGEST, checkpoint.settings.max_length))
+    lengths = np.unique(np.geomspace(shortest, longest, LENGTHS).round().astype(int))
     cases = []
     for length in lengths.tolist():
         whole = np.full(ROWS, length)

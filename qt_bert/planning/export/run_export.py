@@ -6,27 +6,25 @@ from dataclasses import replace
 from pathlib import Path
 
 from qt_bert.encoder import Checkpoint
-from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.files import atomic_folder, is_vacant, sha256_file
+from qt_bert.encoder.saving import check_place
+from qt_bert.files import atomic_folder, sha256_file
 from qt_bert.planning.export.check import check_export
 from qt_bert.planning.export.extra import EXPORTING, need, versions
 from qt_bert.planning.export.int8 import GradedPairs, int8_loss, write_int8
 from qt_bert.planning.export.session import INT8_MODEL, MODEL, OnnxScorer
 from qt_bert.planning.export.to_onnx import OPSET, input_names, write_onnx
+from qt_bert.planning.teacher import check_apart
 from qt_bert.results.codec import decode
 from qt_bert.results.evaluation import JudgedModel
 from qt_bert.results.export import EXPORT, ExportCheck, ExportFile
 from qt_bert.sources import installed_versions
 
 
-def check_place(out: Path, overwrite: bool) -> None:
-    """Raise where nothing can be exported to `out`: RunFolderError where it is not empty and
-    `overwrite` is False, ArgumentError where packages are missing."""
+def check_ready(out: Path, overwrite: bool) -> None:
+    """Raise where nothing can be exported to `out`: RunFolderError as `check_place` does,
+    ArgumentError where packages are missing."""
     need(EXPORTING)
-    if out.exists() and not out.is_dir():
-        raise RunFolderError(f"{out} is a file; --out names a folder")
-    if not is_vacant(out) and not overwrite:
-        raise RunFolderError(f"{out} is not empty; choose another folder, or --overwrite")
+    check_place(out, overwrite)
 
 
 def export_onnx(
@@ -41,12 +39,11 @@ def export_onnx(
     The ONNX file, the tokenizer, `qt_bert.json`, `kept.json` of a smaller model and `export.json`.
     With `int8_on` also a file in eight bits, and what it costs on these pairs.
 
-    Raises as `check_place` does, ArgumentError where `out` is the model's own folder, GuardError
-    where the file differs from torch, and as `int8_loss` does.
+    Raises as `check_ready` and `check_apart` do, GuardError where the file differs from torch, and
+    as `int8_loss` does.
     """
-    check_place(out, overwrite)
-    if out.resolve() == checkpoint.folder.resolve():
-        raise ArgumentError(f"--out {out} is the model's own folder; choose another")
+    check_ready(out, overwrite)
+    check_apart(out, checkpoint.folder)
     with atomic_folder(out) as folder:
         write_onnx(checkpoint, folder / MODEL)
         check = check_export(checkpoint, folder / MODEL)

@@ -101,9 +101,7 @@ def _agreements(study: Study) -> dict[str, Agreement]:
     raw = np.array([study.importance.raw[head] for head in study.shape.all_heads])
     wanted = {"kl": exact("kl", "value"), sweep.metric: exact(sweep.metric, "absolute")}
     return {
-        name: agreement(raw, effects)
-        for name, effects in wanted.items()
-        if effects is not None
+        name: agreement(raw, effects) for name, effects in wanted.items() if effects is not None
     }
 
 

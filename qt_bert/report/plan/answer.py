@@ -16,9 +16,9 @@ from qt_bert.report.plan.words import (
     what_stays,
 )
 from qt_bert.results import Text
-from qt_bert.results.numbers import number
+from qt_bert.results.numbers import interval, number, signed
 from qt_bert.results.plan import Plan
-from qt_bert.results.plan_evidence import TESTED, PlanEvidence, PlanTest
+from qt_bert.results.plan_evidence import TESTED, Expected, PlanEvidence, PlanTest
 from qt_bert.results.text import counted, joined
 
 
@@ -53,12 +53,22 @@ def _costs(evidence: PlanEvidence) -> Iterator[Text]:
         )
         return
     shown, verdict = change_in_words(found), validation.verdict
+    awaited = _awaited(evidence.expected.get(TESTED))
     follows = Text("", "") if verdict is None else meaning(verdict)
     yield Text(
-        f"不重新训练，{RHO.zh} 在验证集上变化 {shown}" + (f"：{follows.zh}。" if verdict else "。"),
-        f"Without training, {RHO.en} changes by {shown} on validation"
+        f"不重新训练，{RHO.zh} 在验证集上变化 {shown}{awaited.zh}"
+        + (f"：{follows.zh}。" if verdict else "。"),
+        f"Without training, {RHO.en} changes by {shown} on validation{awaited.en}"
         + (f": {follows.en}." if verdict else "."),
     )
+
+
+def _awaited(one: Expected | None) -> Text:
+    """What was expected beforehand, in brackets."""
+    if one is None:
+        return Text("", "")
+    value, ends = signed(one.value), interval(one.pi_low, one.pi_high)
+    return Text(f"（事先预计 {value} {ends}）", f" (expected: {value} {ends})")
 
 
 def _cards(evidence: PlanEvidence) -> Iterator[Card]:

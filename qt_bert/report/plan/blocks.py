@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qt_bert.report.blocks import Block, FigureBlock, Prose
 from qt_bert.report.plan.answer import answer
-from qt_bert.report.plan.grid import grid
+from qt_bert.report.plan.grid import grid, rivals
 from qt_bert.report.plan.heads import at_risk, harm, rule_of_thumb
 from qt_bert.report.plan.layers import layer_effects, layer_map
 from qt_bert.report.plan.tests import tests
@@ -26,6 +26,7 @@ def plan_blocks(plan: Plan) -> tuple[Block, ...]:
         *tests(evidence),
         *grid(evidence),
         *(FigureBlock(figure=figure) for figure in curves),
+        *rivals(evidence),
         *(FigureBlock(figure=figure) for figure in maps),
         *at_risk(evidence),
         *rule_of_thumb(plan, evidence.rule),
@@ -42,7 +43,7 @@ def _sample(plan: Plan, evidence: PlanEvidence) -> Block:
         "零" if plan.replacement == "zero" else "平均上下文",
         "nothing" if plan.replacement == "zero" else "its mean context",
     )
-    zh = f"在 {_of(evidence.discovery, 'zh')} 上选，在 {_of(evidence.validation, 'zh')} 上检验；"
+    zh = f"在 {_of(evidence.discovery, 'zh')}上选，在 {_of(evidence.validation, 'zh')}上检验；"
     zh += f"去掉的头换成{stands.zh}。"
     en = f"Chosen on {_of(evidence.discovery, 'en')}, tested on {_of(evidence.validation, 'en')}; "
     en += f"{stands.en} stands in for a head that goes."
@@ -50,10 +51,10 @@ def _sample(plan: Plan, evidence: PlanEvidence) -> Block:
         zh += f"选头用了 {evidence.cost:.1f} 次“逐个去掉每个头”的工作量。"
         en += f" Choosing the heads took {evidence.cost:.1f} times leaving out every single head."
     if quick:
-        zh += "这是快速档：选择用的是样本，区间较宽；`qt-bert plan` 或 --full 用全部数据。"
+        zh += "这是快速档：选头和选层只用了一部分样本，区间较宽；--full 用全部数据。"
         en += (
             " This is the quick profile: heads and layers were chosen on a sample, and intervals are "
-            "wide; `qt-bert plan` or --full takes all pairs."
+            "wide; --full takes all pairs."
         )
     return Prose(title=Text("样本", "Sample"), body=Text(zh, en))
 

@@ -81,13 +81,43 @@ def _how_many(rows: Sequence[GridRow]) -> tuple[Block, ...]:
     zh = f"{len(known)} 个预算中有 {inside} 个的实测值落在预测区间内"
     en = f"{inside} of {counted(len(known), 'budget')} came out inside the prediction interval"
     if outside:
-        names = [(_name(row), row) for row in outside]
+        names = [(_stays(row.of, row.kept), row) for row in outside]
         zh += "；在外面的：" + "、".join(one.zh for one, _ in names)
         en += "; outside: " + ", ".join(one.en for one, _ in names)
     return (Prose(body=Text(f"{zh}。", f"{en}.")),)
 
 
-def _name(row: GridRow) -> Text:
-    if row.of == "heads":
-        return Text(f"保留 {row.kept} 个头", f"{counted(row.kept, 'head')} kept")
-    return Text(f"保留 {row.kept} 层", f"{counted(row.kept, 'layer')} kept")
+def rivals(evidence: PlanEvidence) -> tuple[Block, ...]:
+    """How other ways to choose measure up, to open."""
+    if not evidence.rivals:
+        return ()
+    return (
+        Table(
+            name="plan_rivals",
+            title=Text("同样的预算，换一种选法", "The same budgets, chosen in other ways"),
+            columns=(
+                Column("budget", Text("预算", "budget")),
+                Column("way", Text("怎样选", "way")),
+                Column("change", Text("ρ 的变化 [95% 区间]", "change of ρ [95 % interval]")),
+                Column(
+                    "ahead", Text("本计划高出 [95% 区间]", "this plan ahead by [95 % interval]")
+                ),
+            ),
+            rows=tuple(
+                (_stays(one.of, one.kept), one.name, change(one.measured), change(one.ahead))
+                for one in sorted(evidence.rivals, key=lambda one: (one.of, -one.kept))
+            ),
+            note=Text(
+                "在验证集上实测，不重新训练；与本计划的差按查询配对。",
+                "Measured on validation, without training; differences are paired over queries.",
+            ),
+            grouped=True,
+            folded=True,
+        ),
+    )
+
+
+def _stays(of: str, kept: int) -> Text:
+    if of == "heads":
+        return Text(f"保留 {kept} 个头", f"{counted(kept, 'head')} kept")
+    return Text(f"保留 {kept} 层", f"{counted(kept, 'layer')} kept")

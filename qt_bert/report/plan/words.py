@@ -83,11 +83,11 @@ def what_stays(plan: Plan) -> Text:
     there = len(plan.kept) * teacher.heads
     zh, en = [], []
     if len(plan.kept) < teacher.layers:
-        zh.append(f"{teacher.layers} 层中的 {len(plan.kept)} 层")
+        zh.append(f" {teacher.layers} 层中的 {len(plan.kept)} 层")
         en.append(f"{len(plan.kept)} of {teacher.layers} layers")
     if heads < there:
         of_those = len(plan.kept) < teacher.layers
-        zh.append(f"{'其中 ' if of_those else ''}{there} 个头中的 {heads} 个")
+        zh.append(f"{'其中' if of_those else ''} {there} 个头中的 {heads} 个")
         en.append(f"{heads} of {'their ' if of_those else ''}{there} heads")
     units = {one.units for one in plan.kept} - {None, teacher.units}
     if units:

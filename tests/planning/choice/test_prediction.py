@@ -36,10 +36,9 @@ def test_plans_that_differ_widen_the_prediction() -> None:
 
     alike, apart = square(-0.10, -0.10), square(-0.05, -0.15)
     share = np.array([0.5, 0.5])
-    assert between_plans([alike], share) < 0.02
-    # d = 0.1, so sigma is 0.1 / sqrt 2; the mean change is 0.1
-    assert between_plans([apart], share) == pytest.approx(0.5**0.5, rel=0.01)
-    assert between_plans([apart, alike], share) == pytest.approx(0.5, rel=0.01)
+    assert between_plans([alike], share) == 0
+    assert between_plans([apart], share) == pytest.approx(0.1**2 / 2, rel=0.01)
+    assert between_plans([apart, alike], share) == pytest.approx(0.1**2 / 4, rel=0.01)
     (narrow,), (wide,) = (predict([one], (50, 50), 100) for one in (alike, apart))
     assert narrow.pi_high - narrow.pi_low < 0.02
     reach = 1.959964 * np.sqrt(1.5 * 0.005)

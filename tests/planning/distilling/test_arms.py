@@ -45,6 +45,8 @@ def test_even_spacing_keeps_as_many_heads_and_units():
     assert [one.heads for one in even.kept] == [(0, 6), (0, 6), (0,)]
     assert [one.units for one in even.kept] == [390, 389, 389]
     assert sum(one.units for one in even.kept) == 768 + 100 + 300
+    named = replace(asked, units={"4": tuple(range(100)), "5": tuple(range(300))})
+    assert even_plan(named).units == {}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qt_bert.evaluation import METRICS, judge_grades
-from qt_bert.planning.distilling.paired import outcome_of, paired_differences
+from qt_bert.planning.distilling.paired import _over_seeds, outcome_of, paired_differences
 
 QUERIES = [f"q{n // 4}" for n in range(80)]
 LABELS = [(1 + n % 5,) for n in range(80)]
@@ -53,6 +53,19 @@ def test_seeds_that_differ_widen_the_interval():
         one = paired_differences(ours, rival, name="even", on="dev", resamples=400)[0]
         widths.append(one.ci_high - one.ci_low)
     assert widths[1] > 1.3 * widths[0]
+
+
+@pytest.mark.parametrize("values", [(0.0, 2.0), (0.0, 1.0, 5.0)])
+def test_means_over_drawn_seeds_vary_as_a_mean_of_so_many_does(values):
+    """The sample variance over n: 2/2 and 7/3; a plain resample has 1/2 and 2/3 of that."""
+    same = np.repeat(np.array(values)[:, None], 20_000, axis=1)
+    found = _over_seeds(same, 0)
+    assert found.mean() == pytest.approx(np.mean(values), abs=0.05)
+    assert found.var() == pytest.approx(np.var(values, ddof=1) / len(values), rel=0.05)
+
+
+def test_one_seed_varies_by_its_queries_alone():
+    assert _over_seeds(np.array([[1.0, 2.0, 3.0]]), 0).tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
+from qt_bert.files import read_json
 from qt_bert.planning.distilling.arms_text import rows_of, summary_of
 from qt_bert.planning.distilling.run_arms import run_arms
 from qt_bert.results.arms import ArmsFile
@@ -62,6 +63,23 @@ def test_arms_are_trained_compared_and_taken_up(job_of, settings, tmp_path, pair
 def test_arms_are_judged_on_one_file(job_of, settings, tmp_path):
     with pytest.raises(ArgumentError, match="--arms needs --dev"):
         run_arms(replace(job_of(), dev=None), tmp_path / "arms", settings)
+
+
+def test_a_file_that_is_not_there_is_told_before_anything_is_trained(job_of, settings, tmp_path):
+    gone = PairSource(tmp_path / "gone.tsv")
+    with pytest.raises(PairFileError, match="gone.tsv"):
+        run_arms(job_of(), tmp_path / "arms", settings, seeds=SEEDS, validation=gone)
+    assert not (tmp_path / "arms").exists()
+
+
+def test_a_teacher_of_one_output_has_no_arm_on_grades_alone(job_of, settings, tmp_path):
+    once = dict.fromkeys(SEEDS, 1)
+    impatient = replace(settings, max_steps=4, evaluations=4, patience=1)
+    found = run_arms(job_of(labels=1), tmp_path / "arms", impatient, seeds=once)
+    assert [one.name for one in found.arms] == ["plan", "even", "middle"]
+    facts = [read_json(path) for path in (tmp_path / "arms" / "runs").glob("*/training.json")]
+    assert [one["steps"] for one in facts] == [4] * 3  # all steps, for all arms
+    assert list((tmp_path / "arms" / "runs").glob("*.training/state.safetensors")) == []
 
 
 def test_another_folder_is_left_alone(job_of, settings, tmp_path):

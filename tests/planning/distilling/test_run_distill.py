@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
+from qt_bert.ablation.masks import MeanContexts
 from qt_bert.encoder import open_checkpoint
 from qt_bert.encoder.checkpoint import smaller_checkpoint
 from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.planning.distilling.arms import even_plan
 from qt_bert.planning.distilling.losses import PARTS, LossWeights
 from qt_bert.planning.distilling.run_distill import run_distill
-from qt_bert.planning.distilling.student import start_of
 from qt_bert.planning.prune import prune
 from qt_bert.results.kept import KeptFile, KeptLayer
 from qt_bert.scoring.bulk import Scorer
@@ -90,13 +92,59 @@ def test_a_narrower_student_starts_as_the_pruned_model(job_of, settings, tmp_pat
     job = job_of(kept)
     teacher = open_checkpoint(job.student.model)
     dev = job.dev.read(labelled=True)
-    start = start_of(teacher, job.student, dev)
+    start = job.student.start_of(teacher, dev)
     prune(teacher, job.student.plan, dev, tmp_path / "pruned")
     pruned = open_checkpoint(tmp_path / "pruned", compact=True)
     logits = [Scorer(one).logits(TEXTS) for one in (start, pruned)]
     np.testing.assert_allclose(*logits, atol=1e-4)
     run_distill(job, tmp_path / "s", settings)
     assert open_checkpoint(tmp_path / "s").kept.layers == kept
+
+
+def test_a_student_starts_with_the_units_that_its_plan_names(job_of):
+    job = job_of((KeptLayer(layer=1, heads=(0,), units=2),))
+    plan = replace(job.student.plan, units={"1": (5, 60)})
+    student = replace(job.student, plan=plan)
+    teacher = open_checkpoint(student.model)
+    start = student.start_of(teacher, [])  # no pair is asked
+    up = teacher.model.bert.encoder.layer[1].intermediate.dense.weight[[5, 60]]
+    torch.testing.assert_close(start.model.bert.encoder.layer[0].intermediate.dense.weight, up)
+    assert student.describe()["units"] == {"1": [5, 60]}
+    assert "units" not in job.student.describe()
+
+
+def test_mean_contexts_are_folded_in_by_the_plan_and_not_by_a_rival(job_of):
+    job = job_of()
+    means = MeanContexts("made", torch.ones(3, 4, 8))
+    mean = replace(job.student, plan=replace(job.student.plan, replacement="mean"), means=means)
+    teacher = open_checkpoint(job.student.model)
+    biases = [
+        one.start_of(teacher, []).model.bert.encoder.layer[0].attention.output.dense.bias
+        for one in (job.student, mean, replace(mean, plan=even_plan(mean.plan)))
+    ]
+    assert not torch.equal(biases[0], biases[1]) and torch.equal(biases[0], biases[2])
+    assert mean.describe()["means"] == "made" and "means" not in job.student.describe()
+
+
+@pytest.mark.parametrize("wrong", [{"student": 2}, {"imitates": 3}, {"imitates": -1}])
+def test_a_layer_map_beyond_the_models_is_refused(job_of, wrong):
+    student = job_of().student
+    matches = (replace(student.layer_map[0], **wrong), *student.layer_map[1:])
+    student = replace(student, plan=replace(student.plan, layer_map=matches))
+    with pytest.raises(ArgumentError, match="layers count from 0"):
+        student.start_of(open_checkpoint(student.model), [])
+
+
+def test_the_teacher_is_never_overwritten(job_of, settings):
+    job = job_of()
+    with pytest.raises(ArgumentError, match="the model's own folder"):
+        run_distill(job, job.student.model, settings, overwrite=True)
+
+
+def test_one_output_learns_nothing_from_grades_alone(job_of, settings, tmp_path):
+    job = job_of(labels=1, loss=LossWeights().grades_alone())
+    with pytest.raises(ArgumentError, match="has one output"):
+        run_distill(job, tmp_path / "s", settings)
 
 
 @pytest.mark.parametrize(

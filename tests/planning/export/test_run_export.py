@@ -103,7 +103,7 @@ def test_a_model_that_torch_cannot_trace_is_refused(checkpoint_of, tmp_path, mon
 
 def test_the_models_own_folder_is_never_replaced(fresh_checkpoint):
     folder = fresh_checkpoint()
-    with pytest.raises(ArgumentError, match="is the model's own folder"):
+    with pytest.raises(ArgumentError, match="the model's own folder"):
         export_onnx(open_checkpoint(folder), folder, overwrite=True)
     assert (folder / "model.safetensors").exists()
 
@@ -111,10 +111,10 @@ def test_the_models_own_folder_is_never_replaced(fresh_checkpoint):
 def test_a_place_that_is_taken_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunFolderError, match="is not empty"):
-        run_export.check_place(tmp_path, overwrite=False)
+        run_export.check_ready(tmp_path, overwrite=False)
     with pytest.raises(RunFolderError, match="is a file"):
-        run_export.check_place(tmp_path / "file", overwrite=True)
-    run_export.check_place(tmp_path, overwrite=True)
+        run_export.check_ready(tmp_path / "file", overwrite=True)
+    run_export.check_ready(tmp_path, overwrite=True)
 
 
 def test_a_missing_package_is_named_with_the_extra(monkeypatch):
