@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from qt_bert.ablation.effect_metrics import OutputReader
 from qt_bert.encoder.heads import Head
 from qt_bert.encoder.smaller import Units
 from qt_bert.pairs import Pair
 from qt_bert.planning.budget import count_kept
+from qt_bert.planning.choice.losses import losses_of
 from qt_bert.planning.choice.measure import Removal
 from qt_bert.planning.meeting import forms_within
 from qt_bert.planning.paths import heads_path, layers_path
@@ -21,7 +21,6 @@ from qt_bert.planning.shapes import Form, parameter_costs
 from qt_bert.planning.task import PlanTask
 from qt_bert.planning.timing import SpeedTable, forms_in_time
 from qt_bert.results.kept import KeptLayer
-from qt_bert.scoring.bulk import Scorer
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,7 @@ def choose(
     found = [_choose_one(task, form, pairs, work) for form in forms]
     if len(found) == 1:
         return found[0]
-    losses = [mean_loss(task.pruned(one.kept, one.units), pairs) for one in found]
-    return found[int(np.argmin(losses))]
+    return found[int(np.argmin(_mean_losses(task, found, pairs)))]
 
 
 def _choose_one(task: PlanTask, form: Form, pairs: Sequence[Pair], work: Path | None) -> Chosen:
@@ -88,10 +86,11 @@ def _heads_out(
     return path.order, path.cost
 
 
-def mean_loss(scorer: Scorer, pairs: Sequence[Pair]) -> float:
-    """The mean −log p of the labels; for one logit 1 − pairwise accuracy."""
-    reader = OutputReader(pairs, scorer.checkpoint.settings.labels)
-    outputs = reader.read(scorer.fresh().logits([(pair.query, pair.title) for pair in pairs]))
-    name = "pairwise_accuracy" if outputs.log_p is None else "log_loss"
-    value = float(reader.estimator(name, outputs, outputs)(np.ones((1, reader.n_queries)))[0])
-    return 1 - value if outputs.log_p is None else value
+def _mean_losses(task: PlanTask, found: Sequence[Chosen], pairs: Sequence[Pair]) -> list[float]:
+    """The mean loss of each, its weights really removed, as `losses_of` has it for heads too."""
+    texts = [(pair.query, pair.title) for pair in pairs]
+    smaller = (task.pruned(one.kept, one.units) for one in found)
+    logits = np.stack([one.fresh().logits(texts) for one in (task.scorer, *smaller)])
+    names = ["whole", *(str(place) for place in range(len(found)))]
+    measured = losses_of(logits, names, pairs, task.scorer.checkpoint.settings.labels)
+    return [measured.mean(name) for name in names[1:]]

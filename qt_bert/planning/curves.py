@@ -14,7 +14,7 @@ from qt_bert.planning.rivals import CHOSEN, DRAWN, NAMES
 from qt_bert.results.figures import Curve, HeatMap, Point, Series
 from qt_bert.results.kept import TeacherRef
 from qt_bert.results.plan_evidence import TESTED, GridRow, Measured, RivalRow
-from qt_bert.results.text import Text
+from qt_bert.results.text import Text, counted
 
 LETTERS: dict[str, tuple[str, Text]] = {
     "matching": ("M", Text("匹配", "matching")),
@@ -60,8 +60,8 @@ def quality_curve(
             *_expected(rows),
         ),
         note=Text(
-            "在验证集上实测，不重新训练；色带为本计划的 95% 区间，其余的见下表。随机为几次抽取的平均。",
-            "Measured on validation, without training. The band is this plan's 95 % interval, those of "
+            f"在验证集的 {queries:,} 个查询上实测，不重新训练；色带为本计划的 95% 区间，其余的见下表。随机为几次抽取的平均。",
+            f"Measured on {counted(queries, 'query', 'queries')} of validation, without training. The band is this plan's 95 % interval, those of "
             "the others stand in the table. Random is the mean of several draws.",
         ),
     )

@@ -74,6 +74,8 @@ def _expected(
     halves = balanced_halves(task.discovery.pairs)
     # Before the progress of measuring begins: choosing shows its own.
     chosen = {_name_of(half): choose_on(half) for half in halves}
+    # The grid is measured on a sample of validation, the plan is tested on all of it.
+    sampled, whole = (one.ref.n_queries or 1 for one in (task.sampled_validation, task.validation))
     runs = (1 + 2 * len(budgets)) * len(task.discovery.pairs)
     with progress(runs, "expected quality", "runs") as shown:
         return expected(
@@ -82,7 +84,7 @@ def _expected(
             budgets,
             lambda half: chosen[_name_of(half)],
             mask=task.mask,
-            n_new=task.sampled_validation.ref.n_queries or 1,
+            n_new=[*[sampled] * len(grid), *[whole] * with_asked],
             metrics=task.metrics,
             resamples=task.resamples,
             seed=task.seed,
@@ -106,7 +108,7 @@ def _pruned(task: PlanTask, forms: Sequence[Form]) -> Predictions:
             (a, b), (c, d) = ([one[metric] for one in plan] for plan in readings)
             square: Square = ((a, b), (c, d))
             n_new = task.validation.ref.n_queries or 1
-            [found[metric]] = predict([square], (queries[0], queries[1]), n_new)
+            [found[metric]] = predict([square], (queries[0], queries[1]), [n_new])
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isnan
+
 from qt_bert.planning.choice.harm import harmful_heads
 from qt_bert.planning.task import PlanTask
 from qt_bert.results.plan_evidence import Harm, HarmfulHead
@@ -23,7 +25,7 @@ def harm_of(task: PlanTask) -> Harm:
             HarmfulHead(
                 head=str(head),
                 discovery=found.gains[head][0],
-                validation=found.gains[head][1],
+                validation=None if isnan(found.gains[head][1]) else found.gains[head][1],
                 confirmed=head in found.confirmed,
             )
             for head in found.candidates

@@ -36,7 +36,6 @@ from qt_bert.planning.task import PlanTask
 from qt_bert.planning.tested import plan_tests
 from qt_bert.planning.timing import SpeedTable
 from qt_bert.progress import progress
-from qt_bert.results.codec import encode
 from qt_bert.results.figures import Figure
 from qt_bert.results.plan import Plan, layer_map
 from qt_bert.results.plan_evidence import GridRow, PlanEvidence, RivalRow
@@ -78,6 +77,7 @@ def _evidence(
         dtype=task.scorer.checkpoint.dtype,
         discovery=task.discovery.ref,
         validation=task.validation.ref,
+        sampled=task.sampled_validation.ref,
         settings=_settings(task),
         teacher_size=teacher_size(task),
         size=size_of(task, chosen.kept),
@@ -172,6 +172,5 @@ def _settings(task: PlanTask) -> dict[str, Any]:
         "seed": task.seed,
         "resamples": task.resamples,
         "max_length": task.scorer.tokenizer.max_length,
-        "measured": encode(task.sampled_validation.ref),
         "means_sha256": None if task.means is None else task.means.sha256,
     }

@@ -47,7 +47,7 @@ def _narrowed(form: Form, costs: Costs, target: float) -> Form | None:
     """`form` with the most units that meet the target, and fewer heads where units are not enough."""
     step = max(1, form.units // UNIT_STEPS)
     least = _least(form.units)
-    for units in range(form.units - step, least - 1, -step):
+    for units in [*range(form.units - step, least, -step), least]:
         if costs.of(replace(form, units=units)) <= target:
             return replace(form, units=units)
     for heads in range(form.heads - 1, form.layers * _least(form.heads // form.layers) - 1, -1):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from qt_bert.encoder.heads import Head
+from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.planning.choice.layers import even_layers, lowest_layers
 from qt_bert.planning.choice.measure import Change, Removal
@@ -108,7 +109,7 @@ def rival_rows(
 def lead(ours: Change, theirs: Change) -> Change:
     """How much better `ours` is, paired over the resamples of the queries."""
     samples = ours.samples - theirs.samples
-    low, high = percentile_interval(samples) or (None, None)
+    low, high = _ends([ours, theirs], samples)
     return Change(theirs.value, ours.value, ours.value - theirs.value, low, high, samples)
 
 
@@ -118,7 +119,7 @@ def averaged(found: Sequence[Mapping[str, Change]], metric: str) -> Change | Non
     if not drawn:
         return None
     samples = np.mean([one.samples for one in drawn], axis=0)
-    low, high = percentile_interval(samples) or (None, None)
+    low, high = _ends(drawn, samples)
     return Change(
         base=drawn[0].base,
         value=float(np.mean([one.value for one in drawn])),
@@ -127,3 +128,10 @@ def averaged(found: Sequence[Mapping[str, Change]], metric: str) -> Change | Non
         ci_high=high,
         samples=samples,
     )
+
+
+def _ends(of: Sequence[Change], samples: FloatArray) -> tuple[float | None, float | None]:
+    """The interval of what was made of these changes; none where one of them has none."""
+    if any(one.ci_low is None for one in of):
+        return None, None
+    return percentile_interval(samples) or (None, None)

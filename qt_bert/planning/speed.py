@@ -29,6 +29,9 @@ class Scores(Protocol):
 
 WARM_UP, ROUNDS, BULK_ROUNDS = 3, 3, 5
 SECONDS, LEAST_PAIRS = 4.0, 8
+LEAST_FOR_INTERVAL = 5
+"""Times whose smallest and largest are about a 95 % interval of their median; fewer have none."""
+
 RESAMPLES = 1000
 
 
@@ -39,7 +42,7 @@ def measure_speed(
 
     The latency's ratio is a median over pairs, each timed ROUNDS times by both models; its interval
     is a bootstrap over pairs, that of the throughput over BULK_ROUNDS runs. Either ends early, with
-    fewer pairs or runs, once it has taken SECONDS.
+    fewer pairs or runs, once it has taken SECONDS; fewer than LEAST_FOR_INTERVAL have no interval.
     """
     scorers = teacher.fresh(), smaller.fresh()
     single = spread(texts, alone)
@@ -56,6 +59,7 @@ def measure_speed(
         throughput=ratio(bulk[:, 0] / bulk[:, 1], seed),
         teacher_ms=float(1000 * np.median(seconds[:, 0])),
         pairs=len(seconds),
+        bulk_pairs=len(texts),
     )
 
 
@@ -90,9 +94,9 @@ def spread(texts: Texts, count: int) -> list[tuple[str, str]]:
 
 
 def ratio(ratios: FloatArray, seed: int) -> Ratio:
-    """The median with its bootstrap interval; one ratio alone has none."""
+    """The median with its bootstrap interval, where there are enough ratios for one."""
     value = float(np.median(ratios))
-    if len(ratios) < 2:
+    if len(ratios) < LEAST_FOR_INTERVAL:
         return Ratio(value=value, low=None, high=None)
     drawn = np.random.default_rng(seed).integers(len(ratios), size=(RESAMPLES, len(ratios)))
     ends = percentile_interval(np.median(ratios[drawn], axis=1))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from qt_bert.errors import ArgumentError
 from qt_bert.files import write_json
 from qt_bert.planning.meeting import forms_within
 from qt_bert.planning.shapes import Costs, Form
@@ -62,12 +64,20 @@ class SpeedTable:
 def forms_in_time(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
     """The largest forms within a budget of latency, by a fit, as `forms_within` gives them.
 
-    Each is measured; one that proves too slow gives way to a smaller one.
+    Each is measured; one that proves too slow gives way to a smaller one. Raises ArgumentError where
+    none is fast enough.
     """
     costs, budget = latency_costs(task, speeds), task.budget
-    target, met = budget.value, dict[bool, Form]()
+    target, met, slow = budget.value, dict[bool, Form](), list[Form]()
     for _ in range(REFINED):
-        forms = forms_within(replace(budget, value=target), costs, task.form)
+        try:
+            forms = forms_within(replace(budget, value=target), costs, task.form)
+        except ArgumentError as error:
+            if not slow:
+                raise  # of what was asked; further on `target` is this function's own
+            if met:
+                break
+            raise ArgumentError(_too_slow(task, speeds, slow)) from error
         # What was measured, against what the fit says: above 1 where the fit is too low.
         off = {form: _latency(task, speeds, form) / costs.of(form) for form in forms}
         slow = [form for form in forms if off[form] * costs.of(form) > budget.value]
@@ -77,7 +87,19 @@ def forms_in_time(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
         if not slow:
             break
         target = min(budget.value / off[form] for form in slow) / costs.of(task.form)
-    return tuple(met.values()) or forms
+    if not met:
+        raise ArgumentError(_too_slow(task, speeds, slow))
+    return tuple(met.values())
+
+
+def _too_slow(task: PlanTask, speeds: SpeedTable, slow: Sequence[Form]) -> str:
+    """What to say where every form that should meet the budget proved too slow."""
+    nearest = math.ceil(100 * min(_latency(task, speeds, form) for form in slow)) / 100
+    return (
+        f"--budget {task.budget.asked}: the shapes that should meet it proved slower, the fastest took "
+        f"{nearest:.2f} of the model's latency; ask for that, or try again on an idle machine with "
+        "--overwrite"
+    )
 
 
 def _latency(task: PlanTask, speeds: SpeedTable, form: Form) -> float:

@@ -59,13 +59,14 @@ class Speed:
     """Time for one pair at a time (`latency`, smaller is faster) and pairs a second in bulk.
 
     `teacher_ms` is the teacher's median time for one pair, in milliseconds; `pairs` how many were
-    timed.
+    timed one at a time, `bulk_pairs` how many in bulk.
     """
 
     latency: Ratio
     throughput: Ratio
     teacher_ms: float
     pairs: int
+    bulk_pairs: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,11 +185,11 @@ class LayerEffect:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HarmfulHead:
     """A head without which the model does better by q < 0.05 on discovery: by how much there and on
-    validation, and whether it is `confirmed` there."""
+    validation (None: not defined there), and whether it is `confirmed` there."""
 
     head: str
     discovery: float
-    validation: float
+    validation: float | None
     confirmed: bool
 
 
@@ -204,6 +205,8 @@ class Harm:
 class PlanEvidence:
     """All that was measured for a plan.
 
+    Everything is chosen on `discovery`. The plan is tested on all of `validation`; the grid, rivals,
+    functions and the article's rule are measured on the pairs of it that `sampled` counts.
     `functions` says where the heads' functions come from. `effects` is what leaving out each head
     alone adds to the loss on discovery, `cost` what choosing the heads took, in sweeps over all single heads.
     """
@@ -212,6 +215,7 @@ class PlanEvidence:
     dtype: str
     discovery: PairsRef
     validation: PairsRef
+    sampled: PairsRef | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     teacher_size: Size
     size: Size

@@ -16,6 +16,9 @@ from qt_bert.study.record import RunInputs
 from qt_bert.study.run_folder import RunFolder
 from qt_bert.study.study import run_study
 
+PAGE = "plan.html"
+"""The plan to read, drawn once it is made."""
+
 
 def run_plan(
     asked: PlanAsked,
@@ -42,6 +45,8 @@ def run_plan(
     folder = RunFolder.open(
         out, replace(inputs, arguments=arguments), resume=resume, overwrite=overwrite
     )
+    # What is drawn there may be of another plan, and must not outlive this one's being stopped.
+    folder.file(PAGE).unlink(missing_ok=True)
     context = StudyContext(folder=folder, model=model, pairs=pairs, files=files)
     run_study([stage], context)
     return Plan.read(folder.file("plan.json"))

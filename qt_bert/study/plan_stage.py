@@ -12,7 +12,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
 from qt_bert.pairs import ReaderOptions
 from qt_bert.planning.effort import FULL, QUICK, Effort
-from qt_bert.probes.split import PairFiles, Split
+from qt_bert.probes.split import PairFiles
 from qt_bert.results.plan import MEANS
 from qt_bert.study.context import StudyContext
 from qt_bert.study.inputs import HEADS_GONE, reader_options, scorer_of
@@ -132,6 +132,9 @@ def _task(asked: PlanAsked, quick: Effort, context: StudyContext) -> PlanTask:
     seed = context.argument("seed")
     one_logit = scorer.checkpoint.settings.labels.logits == 1
     discovery, validation = _both(context, scorer)
+    held_out = [_held_out(path, reader, scorer) for path, reader in asked.held_out]
+    for one in held_out:
+        _check_apart(discovery, one)
     choosing = _fewer(asked.limit, effort.choosing)
     return PlanTask(
         scorer=scorer,
@@ -139,7 +142,7 @@ def _task(asked: PlanAsked, quick: Effort, context: StudyContext) -> PlanTask:
         replacement=asked.replacement,
         discovery=discovery.smaller(choosing, whole_queries=one_logit, seed=seed),
         validation=validation.smaller(asked.limit, whole_queries=one_logit, seed=seed),
-        held_out=[_held_out(path, reader, scorer) for path, reader in asked.held_out],
+        held_out=held_out,
         functions=functions_of(context.model, scorer.checkpoint.sha256, asked.run),
         work=context.folder.work(_WORK),
         effort=effort,
@@ -162,22 +165,23 @@ def _both(context: StudyContext, scorer: Scorer) -> tuple[Sample, Sample]:
     )
     labels = scorer.checkpoint.settings.labels
     split = context.shared("split", lambda: files.read(labels))
-    _apart(files, split)
     halves = (
         (files.discovery or files.pairs, split.discovery),
         (files.pairs, split.validation),
     )
     one, other = (Sample.of(path.name, sha256_file(path), pairs) for path, pairs in halves)
+    _check_apart(one, other)
     return one, other
 
 
-def _apart(files: PairFiles, split: Split) -> None:
+def _check_apart(discovery: Sample, tested: Sample) -> None:
     """Raise ArgumentError where a query to choose on is also one to test on."""
-    both = {pair.query for pair in split.discovery} & {pair.query for pair in split.validation}
+    both = {pair.query for pair in discovery.pairs} & {pair.query for pair in tested.pairs}
     if both:
         raise ArgumentError(
-            f"{len(both):,} queries of {files.discovery}, such as {min(both)!r}, are also in "
-            f"{files.pairs}: what is chosen on a query cannot be tested on it; give other pairs"
+            f"{len(both):,} queries to choose on (of {discovery.ref.name}), such as {min(both)!r}, "
+            f"are also in {tested.ref.name}: what is chosen on a query cannot be tested on it; "
+            "give other pairs"
         )
 
 

@@ -109,6 +109,8 @@ def test_a_budget_that_cannot_be_leaves_no_folder(run, command, tmp_path):
 def test_queries_to_choose_on_must_not_be_tested_on(run, command, many_pairs, tmp_path):
     ended = run(*command, "--budget", "heads=2", "--discovery", many_pairs, "--out", tmp_path / "p")
     assert ended.status == 2 and "also" in ended.err
+    ended = run(*command, "--budget", "heads=2", "--held-out", many_pairs, "--out", tmp_path / "q")
+    assert ended.status == 2 and "also in many.tsv" in ended.err
 
 
 KILLED = """
@@ -127,12 +129,14 @@ main()
 
 def test_after_a_kill_it_goes_on_where_it_stopped(run, command, tmp_path):
     out = tmp_path / "p"
+    assert run(*command, "--budget", "heads=3", "--out", out).status == 0
     arguments = [*map(str, command), "--budget", "heads=2", "--out", str(out)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(
-        [sys.executable, "-c", KILLED, *arguments], capture_output=True, env=environment
+        [sys.executable, "-c", KILLED, *arguments, "--resume"], capture_output=True, env=environment
     )
     assert ended.returncode == -9, ended.stderr
+    assert not (out / "plan.html").exists()  # it would be of another plan
     there = {path: path.stat().st_mtime_ns for path in out.rglob("logits.npy")}
     assert there and not (out / "plan.json").exists()
     assert run(*arguments, "--resume").status == 0

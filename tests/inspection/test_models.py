@@ -20,32 +20,39 @@ from qt_bert.shipped import GRADED, shipped
 
 
 def test_classifiers_come_first_and_what_ships_last(shelf: Shelf) -> None:
-    assert shelf.names == ("score", "tuned", "before", "graded", "pretrained")
+    assert shelf.names == ("score", "tuned", "before", "graded", "student", "pretrained")
     assert shelf.folder_of("graded") == shipped(GRADED)
 
 
 def test_what_ships_alone() -> None:
     shelf = Shelf()
-    assert shelf.names == ("graded", "pretrained")
+    assert shelf.names == ("graded", "student", "pretrained")
     assert shelf.base_of("graded") == "pretrained" and shelf.base_of("pretrained") is None
 
 
 def test_one_checkpoint_by_its_own_folder(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Shelf(models / "score").names == ("score", "graded", "pretrained")
+    assert Shelf(models / "score").names == ("score", "graded", "student", "pretrained")
     monkeypatch.chdir(models / "score")
     assert Shelf(Path()).names[0] == "score"
 
 
 def test_the_shipped_folder_is_not_offered_twice() -> None:
-    assert Shelf(shipped(GRADED).parent).names == ("graded", "pretrained")
+    assert Shelf(shipped(GRADED).parent).names == ("graded", "student", "pretrained")
     assert Shelf(shipped(GRADED).parent).base_of("graded") == "pretrained"
 
 
 def test_a_model_called_like_one_that_ships(models: Path, tmp_path: Path) -> None:
-    for name in ("graded", "pretrained"):
+    for name in ("graded", "student", "pretrained"):
         shutil.copytree(models / "tuned", tmp_path / name)
     shelf = Shelf(tmp_path)
-    assert shelf.names == ("graded", "pretrained", "graded (shipped)", "pretrained (shipped)")
+    assert shelf.names == (
+        "graded",
+        "student",
+        "pretrained",
+        "graded (shipped)",
+        "student (shipped)",
+        "pretrained (shipped)",
+    )
     assert shelf.base_of("graded (shipped)") == "pretrained (shipped)"
     assert shelf.base_of("graded") is None
 

@@ -12,6 +12,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.pairs import Pair
 from qt_bert.planning.budget import parse_budget
 from qt_bert.planning.choice.measure import changes
+from qt_bert.planning.choosing import choose, forms_asked
 from qt_bert.planning.effort import QUICK
 from qt_bert.planning.functions import Functions
 from qt_bert.planning.make_plan import make_plan
@@ -106,6 +107,30 @@ def _is_tested_as_masked(asked, made):
     for metric in ("spearman", "qwk", "accuracy"):
         assert tested[metric].change == pytest.approx(found[metric].absolute, abs=1e-6)
         assert tested[metric].ci_low == pytest.approx(found[metric].ci_low, abs=1e-6)
+
+
+def test_the_plan_is_predicted_for_all_of_validation_and_the_grid_for_its_sample(task):
+    asked = task("heads=0.5")
+    asked.effort = replace(QUICK, measuring=4)
+    made = make_plan(asked).evidence
+    assert made.sampled.n_queries == 4 and made.validation.n_queries == 12
+    [same] = [row for row in made.grid if row.of == "heads" and row.kept == 2]
+    whole, sampled = made.expected["spearman"], same.expected["spearman"]
+    assert whole.value == sampled.value and whole.ci_low == sampled.ci_low
+    assert whole.pi_high - whole.pi_low < sampled.pi_high - sampled.pi_low
+
+
+def test_of_one_logit_the_shape_that_changes_the_score_least_is_taken(task):
+    asked = task("params=0.9", labels=1, layers=3)
+    forms = forms_asked(asked, None)
+    found = [choose(asked, (form,), asked.discovery.pairs) for form in forms]
+    texts = asked.discovery.texts
+    whole = asked.scorer.logits(texts)
+    changed = [
+        np.square(asked.pruned(one.kept, one.units).logits(texts) - whole).mean() for one in found
+    ]
+    assert len(found) == 2
+    assert choose(asked, forms, asked.discovery.pairs) == found[int(np.argmin(changed))]
 
 
 def test_layers_go_and_the_map_says_who_imitates_whom(task):

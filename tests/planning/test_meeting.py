@@ -66,6 +66,14 @@ def test_out_of_reach_names_the_nearest_that_can_be_met():
     assert forms("params=0.28") == (Form(1, 1, 16),)
 
 
+def test_the_nearest_that_is_named_is_met_where_steps_miss_the_narrowest():
+    # 71 units go in steps of two: 69, 67, …, 19; the narrowest has 18. One head cannot go.
+    whole, costs = Form(layers=1, heads=1, units=71), Costs(fixed=100, layer=0, head=0, unit=10)
+    with pytest.raises(ArgumentError, match="params=280 is the nearest"):
+        forms_within(parse_budget("params=200"), costs, whole)
+    assert forms_within(parse_budget("params=280"), costs, whole) == (Form(1, 1, 18),)
+
+
 def test_what_the_model_meets_as_it_is_is_refused():
     with pytest.raises(ArgumentError, match="meets it as it is"):
         forms("params=5000")

@@ -10,7 +10,7 @@ from qt_bert.planning.choice.measure import Change
 from qt_bert.planning.functions import Functions
 from qt_bert.planning.removals import removal_of
 from qt_bert.planning.risk import at_risk, lost_by_function, risk_removals
-from qt_bert.planning.rivals import averaged
+from qt_bert.planning.rivals import averaged, lead
 from qt_bert.planning.rule import rule_of_thumb, rule_removals
 from qt_bert.results.kept import TeacherRef
 
@@ -22,7 +22,7 @@ HIGH_FIRST = [
 
 def change(value, samples):
     drawn = np.array(samples, float)
-    return {"spearman": Change(0.8, 0.8 + value, value, None, None, drawn)}
+    return {"spearman": Change(0.8, 0.8 + value, value, min(samples), max(samples), drawn)}
 
 
 def test_the_rule_takes_as_many_high_heads_as_the_plan_takes_heads():
@@ -48,6 +48,13 @@ def test_draws_are_averaged_with_their_resamples():
     # The central 95 % of two values, linearly between them.
     assert (mean.ci_low, mean.ci_high) == (pytest.approx(-0.3925), pytest.approx(-0.1075))
     assert averaged([{}], "spearman") is None
+
+
+def test_without_an_interval_nothing_made_of_it_has_one():
+    none = {"spearman": Change(0.8, 0.7, -0.1, None, None, np.array([-0.1, -0.1]))}
+    known = change(-0.1, [-0.2, 0.0])
+    assert averaged([none, known], "spearman").ci_low is None
+    assert lead(none["spearman"], known["spearman"]).ci_high is None
 
 
 def test_the_plan_is_held_against_the_rule_pair_by_pair():

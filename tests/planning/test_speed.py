@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from qt_bert.planning import speed
@@ -61,6 +62,14 @@ def test_one_pair_has_no_interval(clock):
     assert found.latency.value == pytest.approx(0.5) and found.latency.low is None
 
 
+def test_few_runs_have_a_median_and_no_interval():
+    found = speed.ratio(np.array([0.4, 0.5, 0.5, 0.6]), 0)
+    assert (found.value, found.low, found.high) == (0.5, None, None)
+    known = speed.ratio(np.array([0.3, 0.4, 0.5, 0.6, 0.7]), 0)
+    assert (known.value, known.low, known.high) == (0.5, 0.3, 0.7)
+
+
 def test_a_slow_model_is_timed_on_fewer_pairs(clock):
     found = speed.measure_speed(Timed(clock, 1.0), Timed(clock, 0.5), TEXTS, alone=20)
+    assert found.throughput.low is None and found.bulk_pairs == 20
     assert found.pairs == speed.LEAST_PAIRS and found.latency.value == pytest.approx(0.5)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from qt_bert.errors import ArgumentError
 from qt_bert.planning.budget import parse_budget
 from qt_bert.planning.shapes import Form
 from qt_bert.planning.timing import SpeedTable, forms_in_time, latency_costs
@@ -63,6 +65,41 @@ def test_a_shape_that_proves_too_slow_is_made_smaller():
 
     forms = forms_in_time(asked("latency=0.74"), Slow())
     assert all(Slow().of(form.example(TEACHER)).latency.value <= 0.74 for form in forms)
+
+
+class SlowOnceFitted(Times):
+    """Takes three times what the parts say after the ten shapes of the fit."""
+
+    calls = 0
+
+    def of(self, kept):
+        self.calls += 1
+        self.slower = 1.0 if self.calls <= 10 else 3.0
+        return super().of(kept)
+
+
+def test_where_all_shapes_prove_too_slow_the_fastest_is_named():
+    with pytest.raises(ArgumentError, match="proved slower, the fastest took") as error:
+        forms_in_time(asked("latency=0.5"), SlowOnceFitted())
+    assert "latency=0.5:" in str(error.value)
+
+
+def test_what_is_met_stays_where_nothing_smaller_can_be_had():
+    class Mixed(Times):
+        """Narrow models take far longer than their parts say."""
+
+        def of(self, kept):
+            found = super().of(kept)
+            if len(kept) == 8 or all(one.units is None for one in kept):
+                return found
+            return replace(found, latency=Ratio(value=5.0, low=None, high=None))
+
+    assert forms_in_time(asked("latency=0.74"), Mixed()) == (Form(5, 20, 64),)
+
+
+def test_out_of_reach_is_said_of_what_was_asked():
+    with pytest.raises(ArgumentError, match="latency=0.1 is out of reach"):
+        forms_in_time(asked("latency=0.1"), Times())
 
 
 def test_times_are_kept(tmp_path, monkeypatch):

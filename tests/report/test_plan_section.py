@@ -48,8 +48,40 @@ def test_the_answer_follows_the_verdict(change, said):
     assert said in prose(plan(tests=(one,)))[0].en
 
 
+def test_a_latency_over_the_budget_is_said():
+    made = plan()
+    asked = replace(made.budget, kind_of="latency", value=0.8, asked="latency=0.8")
+    assert "over the budget" in prose(replace(made, budget=asked))[0].en
+    assert "over the budget" not in prose(replace(made, budget=replace(asked, value=0.82)))[0].en
+
+
+def test_what_was_measured_on_a_sample_says_so():
+    sampled = replace(PAIRS, n_pairs=96, n_queries=90)
+    for name in ("plan_grid", "plan_rivals", "plan_at_risk", "plan_rule"):
+        note = table(plan(sampled=sampled), name).note
+        assert "96 pairs of validation (90 queries)" in note.en and "96 对" in note.zh
+        assert "96 pairs" not in table(plan(sampled=PAIRS), name).note.en
+
+
+@pytest.mark.parametrize(
+    ("change", "said"), [(0.05, "is ahead by +0.050"), (-0.05, "is behind"), (0.001, "do not tell")]
+)
+def test_the_rule_is_ahead_only_where_the_interval_says_so(change, said):
+    made = plan()
+    rule = replace(made.evidence.rule, ahead=measured(change))
+    assert said in table(plan(rule=rule), "plan_rule").note.en
+
+
+def test_the_tests_say_which_change_could_be_seen_and_what_one_logit_means():
+    note = table(plan(), "plan_tests").note.en
+    assert "must exceed about 0.008" in note and "one output" not in note
+    found = {"spearman": measured(), "pairwise_accuracy": measured()}
+    one = PlanTest(role="validation", pairs=PAIRS, coarse=False, measured=found)
+    assert "one output" in table(plan(tests=(one,)), "plan_tests").note.en
+
+
 def test_budgets_outside_of_what_was_predicted_are_named():
-    found = next(body for body in prose(plan()) if "prediction interval" in body.en)
+    found = next(body for body in prose(plan()) if "came out inside" in body.en)
     assert found.en == (
         "2 of 3 budgets came out inside the prediction interval; outside: 1 layer kept."
     )

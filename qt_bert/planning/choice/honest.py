@@ -31,7 +31,7 @@ def expected(
     choose: Choose,
     *,
     mask: MaskOf,
-    n_new: int,
+    n_new: int | Sequence[int],
     metrics: Sequence[str] | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -40,6 +40,7 @@ def expected(
 ) -> list[dict[str, Prediction]]:
     """For each budget: metric → what it is expected to change, measured on `n_new` new queries.
 
+    `n_new` is a number for each budget, or one for all.
     `choose` is called with each half of the pairs. Both halves' removals are measured on both halves;
     the estimate is the mean of the two readings on the half that did not choose. Its error is that of
     a bootstrap over the queries of each half. The prediction interval adds in variance
@@ -53,9 +54,11 @@ def expected(
     """
     halves = balanced_halves(pairs)
     plans = [list(choose(half)) for half in halves]
-    if any(len(plan) != len(budgets) for plan in plans) or n_new < 1:
+    news = [n_new] * len(budgets) if isinstance(n_new, int) else list(n_new)
+    sizes = [*map(len, plans), len(news)]
+    if any(size != len(budgets) for size in sizes) or min(news, default=1) < 1:
         raise ArgumentError(
-            f"{len(budgets)} budgets on {n_new} new queries, and {[len(plan) for plan in plans]} "
+            f"{len(budgets)} budgets on {news} new queries, and {[len(plan) for plan in plans]} "
             "removals were chosen on the two halves: give one a budget, and at least one query"
         )
     measured = [
@@ -74,14 +77,15 @@ def expected(
         for place, half in enumerate(halves)
     ]
     first, second = (len({pair.query for pair in half}) for half in halves)
-    return _predicted(measured, len(budgets), (first, second), n_new)
+    return _predicted(measured, (first, second), news)
 
 
 def _predicted(
-    measured: Sequence[Sequence[Changes]], budgets: int, queries: tuple[int, int], n_new: int
+    measured: Sequence[Sequence[Changes]], queries: tuple[int, int], n_new: Sequence[int]
 ) -> list[dict[str, Prediction]]:
     """From `measured` [half][plan × budget] to a prediction for each budget and metric."""
-    found: list[dict[str, Prediction]] = [{} for _ in range(budgets)]
+    budgets = len(n_new)
+    found: list[dict[str, Prediction]] = [{} for _ in n_new]
     names = dict.fromkeys(metric for half in measured for one in half for metric in one)
     for metric in names:
         squares: dict[int, Square] = {}
@@ -90,7 +94,7 @@ def _predicted(
             if all(metric in cell for cell in cells):
                 a, b, c, d = (_reading(cell[metric]) for cell in cells)
                 squares[budget] = ((a, b), (c, d))
-        made = predict(list(squares.values()), queries, n_new)
+        made = predict(list(squares.values()), queries, [n_new[budget] for budget in squares])
         for budget, prediction in zip(squares, made, strict=True):
             found[budget][metric] = prediction
     return found

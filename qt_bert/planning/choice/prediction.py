@@ -46,20 +46,26 @@ Square = tuple[tuple[Reading, Reading], tuple[Reading, Reading]]
 """[plan][half]: the plan chosen on each half, read on each half."""
 
 
-def predict(budgets: Sequence[Square], queries: tuple[int, int], n_new: int) -> list[Prediction]:
-    """One prediction for each budget of a grid; `queries` are those of the two halves."""
+def predict(
+    budgets: Sequence[Square], queries: tuple[int, int], n_new: Sequence[int]
+) -> list[Prediction]:
+    """One prediction for each budget of a grid.
+
+    `queries` are those of the two halves, `n_new` those of the new sample that each budget will be
+    measured on.
+    """
     first, second = queries
     share = np.array([first, second]) / (first + second)
     plans = ANOTHER_PLAN * between_plans(budgets, share)
     found = []
-    for square in budgets:
+    for square, new_queries in zip(budgets, n_new, strict=True):
         crossed = _crossed(square, share)
         low, high, _ = interval_or_reason(crossed.samples, min(queries))
-        if low is None or high is None:
+        if low is None or high is None or crossed.samples.size < 2:
             found.append(Prediction(crossed.value, None, None, None, None))
             continue
         own = float(np.nanvar(crossed.samples, ddof=1))
-        new = own * (first + second) / n_new
+        new = own * (first + second) / new_queries
         reach = NORMAL_95 * float(np.sqrt(own + new + plans))
         found.append(
             Prediction(crossed.value, low, high, crossed.value - reach, crossed.value + reach)
@@ -77,7 +83,7 @@ def between_plans(budgets: Sequence[Square], share: FloatArray) -> float:
     found = []
     for square in budgets:
         one, other = (_weighted(*plan, share) for plan in square)
-        if one.samples.size:
+        if one.samples.size > 1:
             error = float(np.nanvar(one.samples - other.samples, ddof=1))
             found.append(((one.value - other.value) ** 2 - error) / 2)
     return max(float(np.mean(found)), 0.0) if found else 0.0

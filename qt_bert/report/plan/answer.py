@@ -40,6 +40,9 @@ def _saves(plan: Plan, evidence: PlanEvidence) -> Text:
         rate = number(evidence.speed.throughput.value, 2)
         zh += f"，单条延迟为 {latency} 倍，批量吞吐为 {rate} 倍"
         en += f", {latency} times the latency for one pair, {rate} times the pairs a second in bulk"
+        if plan.budget.kind_of == "latency" and evidence.speed.latency.value > plan.budget.value:
+            zh += "（选定后再计时，略超预算）"
+            en += " (over the budget when timed again after the choice)"
     return Text(f"{zh}。", f"{en}.")
 
 
@@ -68,7 +71,10 @@ def _awaited(one: Expected | None) -> Text:
     if one is None:
         return Text("", "")
     value, ends = signed(one.value), interval(one.pi_low, one.pi_high)
-    return Text(f"（事先预计 {value} {ends}）", f" (expected: {value} {ends})")
+    return Text(
+        f"（事先预计 {value}，预测区间 {ends}）" if ends else f"（事先预计 {value}）",
+        f" (expected: {value}, prediction interval {ends})" if ends else f" (expected: {value})",
+    )
 
 
 def _cards(evidence: PlanEvidence) -> Iterator[Card]:
@@ -80,25 +86,30 @@ def _cards(evidence: PlanEvidence) -> Iterator[Card]:
         base=Text(f"float16 {stored[0]}，原 {stored[1]}", f"float16 {stored[0]} of {stored[1]}"),
         digits=0,
     )
-    if evidence.speed is not None:
-        timed = evidence.speed.pairs
-        for title, one in (
-            (Text("单条延迟", "Latency, one pair"), evidence.speed.latency),
-            (Text("批量吞吐", "Throughput, bulk"), evidence.speed.throughput),
+    speed = evidence.speed
+    if speed is not None:
+        for title, one, timed in (
+            (Text("单条延迟", "Latency, one pair"), speed.latency, speed.pairs),
+            (Text("批量吞吐", "Throughput, bulk"), speed.throughput, speed.bulk_pairs),
         ):
             shown = ratio(one)
             if shown is not None:
                 yield Card(
                     title=title,
                     value=Interval(value=shown.value, low=shown.low, high=shown.high, unit=TIMES),
-                    base=Text(
-                        f"与原模型交替计时，{timed} 对",
-                        f"in turns with the whole model, {counted(timed, 'pair')}",
-                    ),
+                    base=_timed_on(timed),
                     digits=2,
                 )
     for test in evidence.tests:
         yield from _test_card(test)
+
+
+def _timed_on(pairs: int | None) -> Text:
+    if pairs is None:
+        return Text("与原模型交替计时", "in turns with the whole model")
+    return Text(
+        f"与原模型交替计时，{pairs} 对", f"in turns with the whole model, {counted(pairs, 'pair')}"
+    )
 
 
 def _test_card(test: PlanTest) -> Iterator[Card]:

@@ -29,10 +29,10 @@ def plan_blocks(plan: Plan) -> tuple[Block, ...]:
         *rivals(evidence),
         *(FigureBlock(figure=figure) for figure in maps),
         *at_risk(evidence),
-        *rule_of_thumb(plan, evidence.rule),
+        *rule_of_thumb(plan, evidence),
         *layer_map(plan),
         *layer_effects(evidence.layers),
-        *harm(evidence.harm),
+        *harm(evidence),
         _sample(plan, evidence),
     )
 

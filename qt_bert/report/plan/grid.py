@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from qt_bert.report.blocks import Badge, Block, Cell, Column, Prose, Table
-from qt_bert.report.plan.words import MEGABYTE, change, expected, ratio
+from qt_bert.report.plan.words import MEGABYTE, change, expected, measured_on, ratio
 from qt_bert.results import Text
 from qt_bert.results.plan_evidence import TESTED, GridRow, PlanEvidence
 from qt_bert.results.text import counted
@@ -18,6 +18,7 @@ def grid(evidence: PlanEvidence) -> tuple[Block, ...]:
     """A row a budget, and how many came out as predicted."""
     if not evidence.grid:
         return ()
+    where = measured_on(evidence)
     return (
         Table(
             name="plan_grid",
@@ -39,13 +40,15 @@ def grid(evidence: PlanEvidence) -> tuple[Block, ...]:
             ),
             rows=tuple(map(_row, evidence.grid)),
             note=Text(
-                "都是不重新训练的结果。“预计”在发现集上得出：在一半查询上选，在另一半上看，两次合并，因此不含"
-                "挑中运气的成分；预测区间是新的一批查询上会量到的值（95%），含估计自身与新样本两份误差。延迟与吞吐"
-                "是与原模型在同一次运行中交替计时之比，方括号内为 95% 区间。",
-                "All without training. “Expected” is from discovery: chosen on one half of the queries, "
+                f"都是不重新训练的结果；实测取自{where.zh}。“预计”在发现集上得出：在一半查询上选，在另一半上看，"
+                "两次合并，因此不含挑中运气的成分。预测区间（95%）是新的一批查询上会量到的范围，含三份误差：估计"
+                "自身的、新样本的、以及换一批查询会选出另一个计划的。延迟与吞吐是与原模型在同一次运行中交替计时"
+                "之比，方括号内为 95% 区间。",
+                f"All without training; measured on {where.en}. “Expected” is from discovery: chosen on one half of the queries, "
                 "read on the other, both readings together, so that no luck of the draw is in it; a "
-                "new sample of queries will lie in the prediction interval 95 times in 100, which "
-                "holds the estimate's own error and the new sample's. Latency and throughput are "
+                "change on new queries should lie in the prediction interval 95 times in 100, which holds "
+                "three errors: the estimate's own, the new sample's, and that other queries would have "
+                "chosen another plan. Latency and throughput are "
                 "ratios to the whole model, timed in turns in one run, with 95 % intervals.",
             ),
             grouped=True,
@@ -91,6 +94,7 @@ def rivals(evidence: PlanEvidence) -> tuple[Block, ...]:
     """How other ways to choose measure up, to open."""
     if not evidence.rivals:
         return ()
+    where = measured_on(evidence)
     return (
         Table(
             name="plan_rivals",
@@ -108,8 +112,8 @@ def rivals(evidence: PlanEvidence) -> tuple[Block, ...]:
                 for one in sorted(evidence.rivals, key=lambda one: (one.of, -one.kept))
             ),
             note=Text(
-                "在验证集上实测，不重新训练；与本计划的差按查询配对。",
-                "Measured on validation, without training; differences are paired over queries.",
+                f"在{where.zh}上实测，不重新训练；与本计划的差按查询配对。",
+                f"Measured on {where.en}, without training; differences are paired over queries.",
             ),
             grouped=True,
             folded=True,

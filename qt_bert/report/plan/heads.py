@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from qt_bert.report.blocks import Block, Cell, Column, Prose, Table
-from qt_bert.report.plan.words import change, change_in_words
+from qt_bert.report.plan.words import change, measured_on, metric_name, which_is_ahead
 from qt_bert.results import Text
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.plan import Plan
-from qt_bert.results.plan_evidence import AtRisk, Harm, PlanEvidence, Rule
+from qt_bert.results.plan_evidence import AtRisk, PlanEvidence
 from qt_bert.results.text import counted
 
 _SOURCES = {
@@ -29,7 +29,7 @@ def at_risk(evidence: PlanEvidence) -> tuple[Block, ...]:
         return (Prose(title=Text("有风险的功能", "What is at risk"), body=_NOT_STUDIED),)
     if not evidence.at_risk:
         return ()
-    source = _SOURCES[evidence.functions]
+    source, where = _SOURCES[evidence.functions], measured_on(evidence)
     return (
         Table(
             name="plan_at_risk",
@@ -44,9 +44,9 @@ def at_risk(evidence: PlanEvidence) -> tuple[Block, ...]:
             ),
             rows=tuple(map(_risk_row, evidence.at_risk)),
             note=Text(
-                f"{source.zh}“ρ 的变化”是只去掉这一组里被去掉的头时，在验证集上的实测值。",
-                f"{source.en} ρ's change is measured on validation with only the lost heads of the set "
-                "left out.",
+                f"{source.zh}“ρ 的变化”是只去掉这一组里被去掉的头时，在{where.zh}上的实测值。",
+                f"{source.en} ρ's change is measured on {where.en} with only the lost heads of the "
+                "set left out.",
             ),
         ),
     )
@@ -64,8 +64,9 @@ def _risk_row(one: AtRisk) -> tuple[Cell, ...]:
     )
 
 
-def rule_of_thumb(plan: Plan, rule: Rule | None) -> tuple[Block, ...]:
+def rule_of_thumb(plan: Plan, evidence: PlanEvidence) -> tuple[Block, ...]:
     """What the article's rule would have kept, and how it measures up."""
+    rule = evidence.rule
     if rule is None:
         return ()
     kept = {one.layer: len(one.heads) for one in plan.kept}
@@ -78,7 +79,7 @@ def rule_of_thumb(plan: Plan, rule: Rule | None) -> tuple[Block, ...]:
             *rule.kept,
         ),
     )
-    ahead = change_in_words(rule.ahead)
+    ahead, where = which_is_ahead(rule.ahead), measured_on(evidence)
     return (
         Table(
             name="plan_rule",
@@ -90,34 +91,40 @@ def rule_of_thumb(plan: Plan, rule: Rule | None) -> tuple[Block, ...]:
             ),
             rows=rows,
             note=Text(
-                "文章（2.1）：蒸馏时多保留低层的头。数字是每层保留的头数；在同样大小下，在验证集上实测，不重新训练。"
-                f"本计划比它高 {ahead}。",
-                "The article (2.1): when distilling, keep more of the low layers' heads. The numbers "
-                "are heads kept in each layer; measured on validation at the same size, without "
-                f"training. This plan is ahead by {ahead}.",
+                "文章（2.1）：蒸馏时多保留低层的头。这里取它最强的读法：从最高层去起，同一层内随机。数字是每层保留的"
+                f"头数；在同样大小下，在{where.zh}上实测，不重新训练。{ahead.zh}。",
+                "The article (2.1): when distilling, keep more of the low layers' heads. It is taken at "
+                "its strongest: the highest layers go first, at random within one. The numbers are "
+                f"heads kept in each layer; measured on {where.en} at the same size, without training. "
+                f"{ahead.en}.",
             ),
         ),
     )
 
 
-def harm(found: Harm | None) -> tuple[Block, ...]:
+def harm(evidence: PlanEvidence) -> tuple[Block, ...]:
     """Heads without which the model does better."""
+    found = evidence.harm
     if found is None:
         return ()
+    queries = evidence.discovery.n_queries or 0
     title = Text("有害的头", "Heads that harm")
     if not found.heads:
         return (
             Prose(
                 title=title,
                 body=Text(
-                    "在发现集上，没有一个头单独去掉后模型显著变好（对全部头 q < 0.05）。",
-                    "There is no single head without which the model does significantly better on discovery (q < 0.05 over all heads).",
+                    f"在发现集的 {queries:,} 个查询上，没有查出单独去掉后模型显著变好的头（对全部头 q < 0.05）。"
+                    "查询越少，越小的害处越查不出来。",
+                    f"On the {counted(queries, 'query', 'queries')} of discovery no single head was found "
+                    "without which the model does significantly better (q < 0.05 over all heads). The "
+                    "fewer the queries, the larger a harm must be to be seen.",
                 ),
             ),
         )
     confirmed = [one.head for one in found.heads if one.confirmed]
     shown = " ".join(confirmed) or "—"
-    count = len(found.heads)
+    count, metric = len(found.heads), metric_name(found.metric)
     return (
         Table(
             name="plan_harm",
@@ -138,8 +145,8 @@ def harm(found: Harm | None) -> tuple[Block, ...]:
                 for one in found.heads
             ),
             note=Text(
-                f"按 {found.metric}，在发现集上有 {count} 个候选（对全部头 q < 0.05），验证集上证实：{shown}。",
-                f"By {found.metric}: {counted(count, 'candidate')} on discovery (q < 0.05 over all "
+                f"按{metric.zh}，在发现集上有 {count} 个候选（对全部头 q < 0.05），验证集上证实：{shown}。",
+                f"By {metric.en}: {counted(count, 'candidate')} on discovery (q < 0.05 over all "
                 f"heads); confirmed on validation: {shown}.",
             ),
             folded=count > 12,

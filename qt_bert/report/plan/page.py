@@ -11,6 +11,7 @@ from qt_bert.report.section import Drawn, Section
 from qt_bert.results import Text
 from qt_bert.results.plan import Plan
 from qt_bert.study import RunFolder
+from qt_bert.study.plan_alone import PAGE
 
 TITLE = Text("缩小模型的计划", "The plan of a smaller model")
 _HEADING = Text("缩小相关性模型的计划", "Plan of a smaller relevance model")
@@ -28,7 +29,7 @@ def render_plan(out: Path) -> Path:
     folder = RunFolder.read(out)
     blocks = plan_blocks(Plan.read(folder.file("plan.json")))
     section = Section(name="plan", order=0, title=TITLE, build=lambda _: blocks)
-    target = folder.file("plan.html")
+    target = folder.file(PAGE)
     with atomic_write(target) as temporary:
         drawn = page(folder.record, (), [Drawn(section, blocks)], heading=_HEADING, footer=_FOOTER)
         temporary.write_text(drawn, encoding="utf-8")

@@ -6,7 +6,8 @@ from qt_bert.report.blocks import Badge, Interval
 from qt_bert.results import Text
 from qt_bert.results.numbers import interval, signed
 from qt_bert.results.plan import Plan
-from qt_bert.results.plan_evidence import MARGIN, Expected, Measured, Ratio, Verdict
+from qt_bert.results.plan_evidence import MARGIN, Expected, Measured, PlanEvidence, Ratio, Verdict
+from qt_bert.results.text import counted
 
 RHO = Text("Spearman ρ", "Spearman's ρ")
 TIMES = Text("倍", "×")
@@ -18,6 +19,7 @@ METRICS: dict[str, Text] = {
     "accuracy": Text("准确率", "accuracy"),
     "pairwise_accuracy": Text("成对准确率", "pairwise accuracy"),
     "ndcg_at_3": Text("NDCG@3", "NDCG@3"),
+    "nll": Text("标签的平均负对数概率", "the mean −log p of the label"),
 }
 
 VERDICTS: dict[Verdict, Badge] = {
@@ -37,7 +39,7 @@ _MEANINGS: dict[Verdict, Text] = {
     ),
     "inferior": Text(
         f"下降超过事先定下的界限 {MARGIN}；要用它，先蒸馏",
-        f"it loses more than the {MARGIN} fixed beforehand: distil it before use",
+        f"it loses more than the {MARGIN} fixed beforehand; distil it before use",
     ),
 }
 
@@ -74,6 +76,31 @@ def ratio(one: Ratio | None) -> Interval | None:
 def change_in_words(one: Measured) -> str:
     """`−0.012 [−0.020, −0.004]`."""
     return f"{signed(one.change)} {interval(one.ci_low, one.ci_high)}".rstrip()
+
+
+def which_is_ahead(one: Measured) -> Text:
+    """How far the plan is from another way, and whether that tells which is better."""
+    shown = change_in_words(one)
+    if one.ci_low is not None and one.ci_low > 0:
+        return Text(f"本计划更好，相差 {shown}", f"This plan is ahead by {shown}")
+    if one.ci_high is not None and one.ci_high < 0:
+        return Text(f"本计划更差，相差 {shown}", f"This plan is behind: {shown}")
+    return Text(
+        f"本计划减去它为 {shown}，区间含 0，分不出哪个更好",
+        f"This plan less the rule is {shown}: these pairs do not tell which is better",
+    )
+
+
+def measured_on(evidence: PlanEvidence) -> Text:
+    """The pairs on which everything but the plan itself was measured."""
+    sampled, whole = evidence.sampled, evidence.validation
+    if sampled is None or sampled.n_pairs is None or sampled.n_pairs == whole.n_pairs:
+        return Text("验证集", "validation")
+    count, queries = sampled.n_pairs, sampled.n_queries or 0
+    return Text(
+        f"验证集中的 {count:,} 对（{queries:,} 个查询）",
+        f"{counted(count, 'pair')} of validation ({counted(queries, 'query', 'queries')})",
+    )
 
 
 def what_stays(plan: Plan) -> Text:

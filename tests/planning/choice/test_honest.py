@@ -77,7 +77,9 @@ def test_kept_in_folders(scorer_of, tmp_path: Path) -> None:
 
 def test_faults_are_named(scorer_of) -> None:
     scorer, pairs = scorer_of(), graded()
-    with pytest.raises(ArgumentError, match="2 budgets on 5 new queries"):
+    with pytest.raises(ArgumentError, match=r"2 budgets on \[5, 5\] new queries"):
         expected(scorer, pairs, [1, 2], lambda half: [Removal()], mask=zero, n_new=5)
+    with pytest.raises(ArgumentError, match=r"1 budgets on \[5, 6\] new queries"):
+        expected(scorer, pairs, [1], lambda half: [Removal()], mask=zero, n_new=[5, 6])
     with pytest.raises(ArgumentError, match="1 queries cannot be halved"):
         expected(scorer, pairs[::6], [1], lambda half: [Removal()], mask=zero, n_new=5)

@@ -21,7 +21,7 @@ def test_intervals_by_hand() -> None:
     square = ((reading(-0.02), one), (other, reading(-0.06)))
     # plan 0 was read on half 1, plan 1 on half 0
     value = 0.75 * -0.02 + 0.25 * -0.06
-    [found] = predict([square], (30, 10), 20)
+    [found] = predict([square], (30, 10), [20])
     error = np.var(0.75 * other.samples + 0.25 * one.samples, ddof=1)
     assert found.value == pytest.approx(value)
     reach = 1.959964 * np.sqrt(error * (1 + 40 / 20))
@@ -39,7 +39,7 @@ def test_plans_that_differ_widen_the_prediction() -> None:
     assert between_plans([alike], share) == 0
     assert between_plans([apart], share) == pytest.approx(0.1**2 / 2, rel=0.01)
     assert between_plans([apart, alike], share) == pytest.approx(0.1**2 / 4, rel=0.01)
-    (narrow,), (wide,) = (predict([one], (50, 50), 100) for one in (alike, apart))
+    (narrow,), (wide,) = (predict([one], (50, 50), [100]) for one in (alike, apart))
     assert narrow.pi_high - narrow.pi_low < 0.02
     reach = 1.959964 * np.sqrt(1.5 * 0.005)
     assert (wide.pi_high - wide.pi_low) / 2 == pytest.approx(reach, rel=0.01)
@@ -48,17 +48,17 @@ def test_plans_that_differ_widen_the_prediction() -> None:
 
 def test_plans_that_change_nothing_do_not_differ() -> None:
     nothing = ((reading(0.0), reading(0.0)), (reading(0.0), reading(0.0)))
-    [found] = predict([nothing], (5, 5), 10)
+    [found] = predict([nothing], (5, 5), [10])
     assert (found.value, found.pi_low, found.pi_high) == (0, 0, 0)
 
 
 def test_a_half_of_one_query_has_no_interval() -> None:
     square = ((reading(-0.1), reading(-0.2, 0.1)), (reading(-0.3, 0.1), reading(-0.1)))
-    [found] = predict([square], (5, 1), 10)
+    [found] = predict([square], (5, 1), [10])
     assert found.value == pytest.approx(5 / 6 * -0.3 + 1 / 6 * -0.2)
     assert (found.ci_low, found.pi_low, found.pi_high) == (None, None, None)
     empty = Reading(-0.1, np.empty(0))
-    [found] = predict([((empty, empty), (empty, empty))], (5, 5), 10)
+    [found] = predict([((empty, empty), (empty, empty))], (5, 5), [10])
     assert found.value == -0.1 and found.pi_low is None
 
 
@@ -80,7 +80,23 @@ def test_coverage_of_a_new_sample() -> None:
             )
             for plan in (0, 1)
         )
-        [found] = predict([square], (60, 60), 200)
+        [found] = predict([square], (60, 60), [200])
         new = truth[2] + scores[2][0].mean()
         inside.append(found.pi_low <= new <= found.pi_high)
     assert 0.92 < np.mean(inside) < 0.985
+
+
+def test_each_budget_has_a_new_sample_of_its_own() -> None:
+    square = (
+        (reading(-0.1, 0.02), reading(-0.1, 0.02)),
+        (reading(-0.1, 0.02), reading(-0.1, 0.02)),
+    )
+    few, many = predict([square, square], (50, 50), [10, 1000])
+    assert few.ci_low == many.ci_low
+    assert few.pi_high - few.value > 2 * (many.pi_high - many.value)
+
+
+def test_a_single_resample_makes_no_interval() -> None:
+    one = Reading(-0.1, np.array([-0.2]))
+    [found] = predict([((one, one), (one, one))], (5, 5), [10])
+    assert (found.value, found.ci_low, found.pi_low) == (-0.1, None, None)
