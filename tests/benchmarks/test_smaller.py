@@ -32,7 +32,7 @@ def test_folders_and_files_stand_beside_the_teacher(
     teacher, small = checkpoint_of("bert"), checkpoint_of("bert", layers=1)
     export_onnx(open_checkpoint(small), tmp_path / "onnx")
     models = [small, tmp_path / "onnx", tmp_path / "onnx" / MODEL]
-    options = ["--teacher", teacher, "--alone", 3, "--rounds", 2, "--json", tmp_path / "out.json"]
+    options = ["--teacher", teacher, "--alone", 6, "--rounds", 5, "--json", tmp_path / "out.json"]
     import_module("smaller").main([str(word) for word in [pair_file, *models, *options]])
     found = read_json(tmp_path / "out.json")["models"]
     assert list(found) == [f"teacher {teacher.name}", *map(str, models)]

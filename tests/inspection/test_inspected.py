@@ -38,7 +38,7 @@ def tuned(shelf: Shelf) -> Inspected:
 
 
 def test_what_it_knows_of_itself(tuned: Inspected) -> None:
-    assert (tuned.name, tuned.shape, tuned.longest) == ("tuned", (3, 2), 64)
+    assert (tuned.name, tuned.shape.size, tuned.longest) == ("tuned", (3, 2), 64)
     assert tuned.labels.exact and tuned.classifies
     assert tuned.sha256 == tuned.scorer.checkpoint.sha256
     assert {"zero", "uniform"} <= set(tuned.guards["variants"])

@@ -66,7 +66,7 @@ def made_sweep(wrong: Wrong, *, gained: dict[str, int] | None = None) -> Sweep:
 
 
 def made_study(validation: Sweep, discovery: Sweep | None = None) -> Study:
-    ones = np.ones(SHAPE)
+    ones = np.ones(SHAPE.size)
     means = MeanContexts("none", torch.zeros(1))
     return Study(SHAPE, validation, discovery or validation, Importance(ones, ones), means)
 

@@ -35,7 +35,7 @@ def test_fewer_sets_than_draws_are_all_taken() -> None:
 
 
 def test_loud_controls_are_near_in_norm() -> None:
-    norms = np.ones(SHAPE)
+    norms = np.ones(SHAPE.size)
     norms[2] = 100.0
     made = contest("loud", [Head(2, 0)], SHAPE, matched=20, free=0, seed=0, norms=norms)
     near = [one for one in made.loud if one.heads[0].layer == 2]
