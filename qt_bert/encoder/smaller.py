@@ -119,13 +119,16 @@ def _width(module: Any) -> int:
 class Headless(nn.Module):
     """The self-attention of a layer without heads: contexts of no width.
 
-    It keeps the three empty projections, so that a layer has the same parts whatever it keeps.
+    It keeps the three empty projections, so that a layer has the same parts whatever it keeps, and
+    the module it stands for, `whole`, which comes back when heads of zeros are put in.
     """
 
-    def __init__(self, query: nn.Linear, key: nn.Linear, value: nn.Linear, width: int) -> None:
+    def __init__(self, whole: Any) -> None:
         super().__init__()
-        self.query, self.key, self.value = query, key, value
-        self.num_attention_heads, self.attention_head_size, self.all_head_size = 0, width, 0
+        self.query, self.key, self.value = whole.query, whole.key, whole.value
+        self.num_attention_heads, self.all_head_size = 0, 0
+        self.attention_head_size = whole.attention_head_size
+        self.whole = (whole,)  # in a tuple: no part of the module
 
     def forward(self, hidden_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, None]:
         """[..., hidden] → [..., 0], and no attention weights."""
@@ -212,8 +215,12 @@ def _count_heads(module: Any, count: int, width: int) -> None:
     """Let the module know its number of heads; transformers' own cannot have none."""
     old = module.attention.self
     if count == 0:
-        module.attention.self = Headless(old.query, old.key, old.value, width)
+        module.attention.self = Headless(old)
         return
+    if isinstance(old, Headless):
+        (whole,) = old.whole
+        whole.query, whole.key, whole.value = old.query, old.key, old.value
+        module.attention.self = old = whole
     old.num_attention_heads, old.all_head_size = count, count * width
 
 

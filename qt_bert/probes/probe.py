@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.context import ProbeContext
 from qt_bert.results import ProbeResult, Text
-from qt_bert.results.probe import HeadScores
 from qt_bert.results.verdicts import settle
 
 Input = Literal["base", "second", "gold", "reference"]
@@ -66,17 +65,19 @@ def run_probe(probe: Probe, context: ProbeContext) -> ProbeResult:
         order=probe.order,
         settings=settings,
         findings=settle(found.findings),
-        heads=_named_as_in_teacher(found.heads, context),
+        **_as_in_teacher(found, context),
     )
 
 
-def _named_as_in_teacher(
-    heads: tuple[HeadScores, ...], context: ProbeContext
-) -> tuple[HeadScores, ...]:
+def _as_in_teacher(found: ProbeResult, context: ProbeContext) -> dict[str, Any]:
     """Of a smaller model the heads that are there, each with its name in the teacher."""
     kept = context.model.checkpoint.kept
     if kept is None:
-        return heads
-    return tuple(
-        replace(one, teacher=kept.names[one.head]) for one in heads if one.head in kept.names
-    )
+        return {}
+    names = kept.names
+    return {
+        "heads": tuple(
+            replace(one, teacher=names[one.head]) for one in found.heads if one.head in names
+        ),
+        "sets": {name: tuple(h for h in heads if h in names) for name, heads in found.sets.items()},
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +34,7 @@ LOSS = "log_loss"
 class Chosen:
     """The head of the layer whose absence costs most.
 
-    `costs` [heads] are the changes for the worse of `metric`: the loss on the label (−log p), or
+    `costs` are the changes for the worse of `metric`, by head: the loss on the label (−log p), or
     what a model without one is judged by. No head where no absence is for the worse; no metric
     either where neither is defined. `interval` is that of the head's cost, as of a head named
     beforehand: this one is the largest of several, so the cost on other queries may well be less.
@@ -42,7 +42,7 @@ class Chosen:
 
     head: Head | None
     metric: str | None
-    costs: FloatArray
+    costs: Mapping[Head, float]
     interval: tuple[float, float] | None = None
 
 
@@ -60,13 +60,14 @@ def choose(context: ProbeContext, pairs: Sequence[Pair], alone: Sequence[Variant
         seed=context.seed,
     )
     defined = [name for name in (LOSS, *effects.tested) if effects.base(name) is not None]
-    if not defined:
-        return Chosen(None, None, np.full(len(heads), np.nan))
+    if not defined or not heads:  # a layer may have lost all its heads
+        return Chosen(None, None, dict.fromkeys(heads, np.nan))
     metric, sign = defined[0], 1 if defined[0] == LOSS else -1
     changes = [effects.change(row, metric) for row in range(1, 1 + len(heads))]
-    costs = sign * np.array(changes, np.float64)
-    worst = int(np.argmax(np.nan_to_num(costs, nan=-np.inf)))
-    if not costs[worst] > 0:
+    values = sign * np.array(changes, np.float64)
+    costs = dict(zip(heads, map(float, values), strict=True))
+    worst = int(np.argmax(np.nan_to_num(values, nan=-np.inf)))
+    if not values[worst] > 0:
         return Chosen(None, metric, costs)
     ends = effects.interval(sign * effects.resampled(1 + worst, metric))
     return Chosen(heads[worst], metric, costs, ends)

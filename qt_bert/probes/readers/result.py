@@ -56,7 +56,7 @@ def _heads(study: Study) -> tuple[HeadScores, ...]:
             "q": readers.q[head],
         }
         if head.layer == study.layer:
-            scores["discovery_cost"] = study.chosen.costs[head.head]
+            scores["discovery_cost"] = study.chosen.costs[head]
             if changes is not None:
                 scores["focus_change"] = changes[head.head, FOCUS]
         found.append(
@@ -73,7 +73,7 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
     chosen, outcome, back = study.chosen, study.outcomes.get("zero"), study.readers.back
     reader: dict[str, Any] | None = None
     if chosen.head is not None:
-        cost = known(chosen.costs[chosen.head.head])
+        cost = known(chosen.costs[chosen.head])
         reader = {"head": str(chosen.head), "metric": chosen.metric, "cost": cost}
         reader["interval"] = chosen.interval
     return {
@@ -161,7 +161,7 @@ def _cost(study: Study) -> Text:
     """What the chosen head's absence costs, and that it was picked as the largest."""
     chosen = study.chosen
     assert chosen.head is not None
-    cost, n = f"{chosen.costs[chosen.head.head]:+.4f}", len(chosen.costs)
+    cost, n = f"{chosen.costs[chosen.head]:+.4f}", len(chosen.costs)
     if chosen.interval is not None:
         cost += f" [{chosen.interval[0]:+.4f}, {chosen.interval[1]:+.4f}]"
     of_loss = chosen.metric == LOSS

@@ -107,11 +107,12 @@ def gaining_layers(layers: int) -> dict[int, str]:
 
 def _layers(study: Study) -> Iterable[Finding]:
     metric = study.validation.metric_name
+    with_heads = {head.layer for head in study.shape.all_heads}
     for layer, said in gaining_layers(study.shape.layers).items():
         yield _one_variant(
             study.validation,
             f"layer_{layer}_off",
-            f"L{layer}",
+            f"L{layer}" if layer in with_heads else None,
             Text(
                 f"去掉第 {layer} 层全部的头，{metric.zh}提高",
                 f"Leaving out all heads of layer {layer} raises {of_metric(metric)}",

@@ -90,7 +90,7 @@ def _series(sweep: Sweep, family: str, name: Text, seed: int, *, dashed: bool = 
 
 
 def _layer_bars(study: Study) -> Bars:
-    layers = range(study.shape.layers)
+    layers = sorted({head.layer for head in study.shape.all_heads})
     return Bars(
         name="layers",
         title=Text("去掉一整层的头", "All heads of one layer left out"),
