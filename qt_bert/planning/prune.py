@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from qt_bert.ablation.blocks import BlocksOut
 from qt_bert.ablation.graded_importance import unit_importance_on
 from qt_bert.ablation.loop import batch_tokens, sweep
 from qt_bert.ablation.masks import HeadMask, MeanContexts
@@ -23,6 +22,8 @@ from qt_bert.encoder.saving import check_place
 from qt_bert.encoder.smaller import Units
 from qt_bert.errors import ArgumentError, GuardError, RunFolderError
 from qt_bert.pairs import Pair
+from qt_bert.planning.choice.runs import parts_of
+from qt_bert.planning.removals import removed_from
 from qt_bert.planning.saving import save_smaller
 from qt_bert.planning.teacher import check_apart
 from qt_bert.progress import Progress, silent
@@ -145,26 +146,14 @@ def plan_means(path: Path, plan: Plan) -> MeanContexts | None:
     return read_means(beside)
 
 
-def removal(
-    plan_layers: Sequence[KeptLayer], layers: int, heads: int, means: MeanContexts | None = None
-) -> Variant:
-    """The variant of a teacher of `layers` × `heads` that leaves out what is not kept.
+def masked_variant(plan: Plan, means: MeanContexts | None = None) -> Variant:
+    """The teacher without what `plan` takes out; without parts (the plain model) where all stays."""
 
-    Without parts (the plain model) where everything is.
-    """
-    stay = {one.layer: one.heads for one in plan_layers}
-    gone = tuple(
-        Head(layer, head)
-        for layer, numbers in stay.items()
-        for head in range(heads)
-        if head not in numbers
-    )
-    parts: list[Part] = []
-    if gone:
-        parts.append(HeadMask(gone, "zero" if means is None else "mean", means))
-    if len(stay) < layers:
-        parts.append(BlocksOut(tuple(n for n in range(layers) if n not in stay)))
-    return Variant("pruned", tuple(parts))
+    def mask(heads: Iterable[Head]) -> Part:
+        return HeadMask(tuple(heads), "zero" if means is None else "mean", means)
+
+    gone = removed_from(plan.kept, plan.teacher)
+    return Variant("pruned", parts_of(gone.heads, gone.blocks, mask))
 
 
 def masked_difference(
@@ -178,7 +167,7 @@ def masked_difference(
 
     Raises GuardError where it is above `TOLERANCE`.
     """
-    variant = removal(plan.kept, plan.teacher.layers, plan.teacher.heads, means)
+    variant = masked_variant(plan, means)
     masked = _masked_logits(Scorer(teacher), variant, texts)
     pruned = Scorer(small).logits(texts)
     difference = float(np.abs(pruned - masked).max(initial=0))

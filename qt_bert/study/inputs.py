@@ -13,6 +13,18 @@ from qt_bert.results.probe import ModelRef, PairsRef
 from qt_bert.study.context import StudyContext
 from qt_bert.study.record import RunInputs
 
+SPLIT_ARGUMENTS = (
+    "reader",
+    "dtype",
+    "max_length",
+    "model_grades",
+    "resamples",
+    "seed",
+    "profile",
+    "discovery",
+)
+"""What every stage depends on that chooses on discovery and tests on validation."""
+
 HEADS_GONE = "heads_gone"
 """The argument that says whether heads were pruned from the model of the run."""
 

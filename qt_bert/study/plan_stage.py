@@ -15,7 +15,7 @@ from qt_bert.planning.effort import FULL, QUICK, Effort
 from qt_bert.probes.split import PairFiles
 from qt_bert.results.plan import MEANS
 from qt_bert.study.context import StudyContext
-from qt_bert.study.inputs import HEADS_GONE, reader_options, scorer_of
+from qt_bert.study.inputs import HEADS_GONE, SPLIT_ARGUMENTS, reader_options, scorer_of
 from qt_bert.study.record import RunInputs
 from qt_bert.study.stage import Stage
 
@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from qt_bert.scoring.bulk import Scorer
 
 NAME = "plan"
-ARGUMENTS = (
-    "reader",
-    "dtype",
-    "max_length",
-    "model_grades",
-    "resamples",
-    "seed",
-    "profile",
-    "discovery",
-)
-"""What every plan depends on, beside model and pairs."""
-
 ASKED = "plan"
 """The argument that holds what else a plan alone was asked."""
 
@@ -96,7 +84,7 @@ def plan_stage(
         order=order,
         run=partial(_run, asked, outputs, quick),
         outputs=outputs,
-        arguments=(*ARGUMENTS, *arguments),
+        arguments=(*SPLIT_ARGUMENTS, *arguments),
         needs=needs,
         folders=(_WORK,),
         quick_seconds=60,

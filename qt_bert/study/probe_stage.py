@@ -8,22 +8,12 @@ from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.probe import Probe, run_probe
 from qt_bert.probes.split import PairFiles
 from qt_bert.study.context import StudyContext
-from qt_bert.study.inputs import reader_options, scorer_of
+from qt_bert.study.inputs import SPLIT_ARGUMENTS, reader_options, scorer_of
 from qt_bert.study.record import RunInputs
 from qt_bert.study.stage import Stage, always
 
 _AFTER_EVALUATION = 100
-ARGUMENTS = (
-    "reader",
-    "dtype",
-    "max_length",
-    "model_grades",
-    "resamples",
-    "seed",
-    "profile",
-    "discovery",
-    "userdict",
-)
+ARGUMENTS = (*SPLIT_ARGUMENTS, "userdict")
 """What every probe depends on, beside model and pairs."""
 
 
