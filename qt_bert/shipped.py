@@ -14,6 +14,8 @@ PRETRAINED = "checkpoints/pretrained"
 STUDENT = "checkpoints/student"
 TRAIN, DEV, TEST = ("pairs/train.tsv", "pairs/dev.tsv", "pairs/test.tsv")
 CASES = "cases.tsv"
+INITIALISATIONS = "initialisations"
+BASELINES = "baselines"
 
 
 def shipped(name: str) -> Path:
@@ -27,3 +29,8 @@ def shipped(name: str) -> Path:
     raise ArgumentError(
         f"this installation ships no {name}; give a path of your own (--model, --pairs)"
     )
+
+
+def ships(name: str) -> bool:
+    """Whether this installation holds `name`."""
+    return any((root / name).exists() for root in _ROOTS)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qt_bert.cli import opening
+from qt_bert.cli.further import Further
 from qt_bert.pairs.options import ReaderOptions
 from qt_bert.shipped import GRADED, shipped
 
@@ -45,6 +46,7 @@ def gather(
     reference: Path | None = None,
     compared: str | None = None,
     compared_grades: str | None = None,
+    further: Further | None = None,
 ) -> Gathered:
     """Fill in what ships and check what can be checked before the model is opened.
 
@@ -71,6 +73,7 @@ def gather(
         gold=gold,
         reference=reference,
         compared=resolve_folder(compared) if compared is not None else None,
+        **({} if further is None else further.files(path, tuned_from, reader.max_rejects)),
     )
     given = {
         "reader": asdict(reader),

@@ -13,7 +13,17 @@ import typer
 from qt_bert.cli.show import left_out
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs.options import ReaderOptions
-from qt_bert.shipped import DEV, GRADED, PRETRAINED, TEST, shipped
+from qt_bert.shipped import (
+    BASELINES,
+    DEV,
+    GRADED,
+    INITIALISATIONS,
+    PRETRAINED,
+    TEST,
+    TRAIN,
+    shipped,
+    ships,
+)
 
 if TYPE_CHECKING:
     from qt_bert.evaluation.calibration import Calibration
@@ -43,6 +53,22 @@ def discovery_of(pairs: Path) -> Path | None:
 def base_of(model: Path) -> Path | None:
     """The pretrained model beside the graded one that ships; of another the base is not known."""
     return shipped(PRETRAINED) if _ships(model, GRADED) else None
+
+
+def texts_of(pairs: Path) -> Path | None:
+    """The train split beside the test split that ships."""
+    return shipped(TRAIN) if _ships(pairs, TEST) else None
+
+
+def initialisations_of(base: Path | None) -> Path | None:
+    """The study of initialisations that ships with the pretrained model."""
+    there = base is not None and _ships(base, PRETRAINED) and ships(INITIALISATIONS)
+    return shipped(INITIALISATIONS) if there else None
+
+
+def baseline_table_of(pairs: Path) -> Path | None:
+    """The table of baselines that was measured on the test split that ships."""
+    return shipped(BASELINES) if _ships(pairs, TEST) and ships(BASELINES) else None
 
 
 def _ships(path: Path, name: str) -> bool:

@@ -80,6 +80,46 @@ Reference = Annotated[
     ),
 ]
 
+HeldOut = Annotated[
+    list[Path] | None,
+    typer.Option(help="Graded file for figures of its own (repeat it for several)."),
+]
+HeldOutColumns = Annotated[
+    list[str] | None, typer.Option(help="Columns of each --held-out, in the same order.")
+]
+HeldOutGrades = Annotated[
+    list[str] | None,
+    typer.Option(help="What the labels of each --held-out mean, in the same order."),
+]
+Treebanks = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--treebank",
+        help="Universal Dependencies file, CoNLL-U (repeatable), for `relations`, `features`, `layers`.",
+    ),
+]
+Texts = Annotated[
+    Path | None,
+    typer.Option(
+        help="Pairs of other queries, for labels of `layers` that need no grader. [default: the "
+        "train split that ships, with the test split that ships]"
+    ),
+]
+Initialisations = Annotated[
+    Path | None,
+    typer.Option(
+        help="What `qt-bert initialisations` left, for `shift` and `layers`. [default: what ships, "
+        "for the base that ships]"
+    ),
+]
+BaselineTable = Annotated[
+    Path | None,
+    typer.Option(
+        help="What `qt-bert baselines` left, for `baselines`. [default: what ships, with the test "
+        "split that ships]"
+    ),
+]
+
 PlanFile = Annotated[Path, typer.Option(help="The plan.json of `qt-bert plan`.")]
 
 Recipe = Annotated[

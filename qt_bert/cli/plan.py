@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qt_bert.cli import app, opening, options
+from qt_bert.cli.further import held_out_files
 from qt_bert.cli.gathering import gather
 from qt_bert.cli.show import figure, interval, table
-from qt_bert.errors import ArgumentError
-from qt_bert.pairs.options import ReaderOptions, for_each
+from qt_bert.pairs.options import ReaderOptions
 
 if TYPE_CHECKING:
     from qt_bert.results.plan import Plan
@@ -46,17 +45,9 @@ def plan(
             "ships, or the discovery half of --pairs]"
         ),
     ] = None,
-    held_out: Annotated[
-        list[Path] | None,
-        typer.Option(help="Graded file to test the plan on, apart (repeat it for several)."),
-    ] = None,
-    held_out_columns: Annotated[
-        list[str] | None, typer.Option(help="Columns of each --held-out, in the same order.")
-    ] = None,
-    held_out_grades: Annotated[
-        list[str] | None,
-        typer.Option(help="What the labels of each --held-out mean, in the same order."),
-    ] = None,
+    held_out: options.HeldOut = None,
+    held_out_columns: options.HeldOutColumns = None,
+    held_out_grades: options.HeldOutGrades = None,
     replace: Annotated[
         Replace, typer.Option(help="What stands in for a head: nothing, or its mean context.")
     ] = Replace.zero,
@@ -87,7 +78,7 @@ def plan(
 ) -> None:
     """Say which heads and layers may go under a budget, what that costs with intervals, and what is at risk."""
     reader = ReaderOptions(columns, no_header, grades, max_rejects)
-    others = _held_out(held_out, held_out_columns, held_out_grades, max_rejects)
+    others = held_out_files(held_out, held_out_columns, held_out_grades, max_rejects)
     gathered = gather(
         model=model,
         pairs=pairs,
@@ -123,32 +114,6 @@ def plan(
     page = render_plan(out)
     opening.say(f"plan: {out / 'plan.json'}, to read: {page}")
     typer.echo((out / "plan.json").read_text(encoding="utf-8") if as_json else _as_text(made))
-
-
-def _held_out(
-    files: Sequence[Path] | None,
-    columns: Sequence[str] | None,
-    grades: Sequence[str] | None,
-    max_rejects: float,
-) -> list[tuple[Path, ReaderOptions]]:
-    """Each file with the way to read it; ArgumentError for options that fit no file."""
-    paths = list(files or ())
-    if not paths and (columns or grades):
-        option = "--held-out-columns" if columns else "--held-out-grades"
-        raise ArgumentError(f"{option} goes with --held-out FILE, which names no file")
-    each = zip(
-        paths,
-        for_each(columns, paths, "--held-out-columns"),
-        for_each(grades, paths, "--held-out-grades"),
-        strict=True,
-    )
-    found = [
-        (path, ReaderOptions(columns=one or None, grades=meant or None, max_rejects=max_rejects))
-        for path, one, meant in each
-    ]
-    for path, reader in found:
-        reader.open(path)
-    return found
 
 
 def _as_text(made: Plan) -> str:

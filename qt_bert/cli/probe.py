@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qt_bert.cli import app, opening, options
+from qt_bert.cli.further import Further
 from qt_bert.cli.gathering import gather
 from qt_bert.cli.show import findings_table, table
 from qt_bert.errors import ArgumentError
@@ -25,6 +26,13 @@ def probe(
     model: options.Model = None,
     base: options.Base = None,
     second: options.Second = None,
+    treebank: options.Treebanks = None,
+    texts: options.Texts = None,
+    held_out: options.HeldOut = None,
+    held_out_columns: options.HeldOutColumns = None,
+    held_out_grades: options.HeldOutGrades = None,
+    initialisations: options.Initialisations = None,
+    baseline_table: options.BaselineTable = None,
     pairs: options.Pairs = None,
     out: Annotated[Path, typer.Option(help="Folder for NAME.json.")] = Path("probes"),
     columns: options.Columns = None,
@@ -64,6 +72,15 @@ def probe(
         base=base,
         second=second,
         reader=ReaderOptions(columns, no_header, grades, max_rejects),
+        further=Further(
+            treebanks=treebank,
+            texts=texts,
+            held_out=held_out,
+            held_out_columns=held_out_columns,
+            held_out_grades=held_out_grades,
+            initialisations=initialisations,
+            baseline_table=baseline_table,
+        ),
         segmenter=segmenter,
         full=full,
         dtype=dtype,

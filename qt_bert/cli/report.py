@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from qt_bert.cli import app, opening, options
+from qt_bert.cli.further import Further
 from qt_bert.cli.gathering import gather
 from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.pairs.options import ReaderOptions
@@ -27,6 +28,13 @@ def report(
     model_grades: options.ModelGrades = None,
     base: options.Base = None,
     second: options.Second = None,
+    treebank: options.Treebanks = None,
+    texts: options.Texts = None,
+    held_out: options.HeldOut = None,
+    held_out_columns: options.HeldOutColumns = None,
+    held_out_grades: options.HeldOutGrades = None,
+    initialisations: options.Initialisations = None,
+    baseline_table: options.BaselineTable = None,
     compare: Annotated[
         str | None,
         typer.Option(
@@ -65,6 +73,15 @@ def report(
         compared=compare,
         compared_grades=model_grades_b,
         reader=ReaderOptions(columns, no_header, grades, max_rejects),
+        further=Further(
+            treebanks=treebank,
+            texts=texts,
+            held_out=held_out,
+            held_out_columns=held_out_columns,
+            held_out_grades=held_out_grades,
+            initialisations=initialisations,
+            baseline_table=baseline_table,
+        ),
         segmenter=segmenter,
         full=full,
         dtype=dtype,

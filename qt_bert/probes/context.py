@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from qt_bert.errors import PairFileError
 from qt_bert.pairs import Pair, segmenter
 from qt_bert.pairs.segmenters import Segmenter
-from qt_bert.probes.split import PairFiles, Split, reference
+from qt_bert.probes.split import HeldOutFile, PairFiles, Split, reference
 from qt_bert.progress import Progress, progress
 from qt_bert.results.codec import encode
 from qt_bert.results.probe import ModelRef, PairsRef
@@ -30,8 +30,11 @@ class ProbeContext:
 
     `open_model` opens the checkpoint; `read_pairs`, by default, reads `files`. `base` is the model
     before fine-tuning, for probes that need it. `second` (a model tuned from it with another seed),
-    `gold` (a segmented file) and `reference` (pairs for mean contexts) are there where the user
-    gave them. `work` is a folder of the probe's own for sweeps that resume: what lies in it was
+    `gold` (a segmented file), `reference` (pairs for mean contexts), `treebanks` (CoNLL-U files),
+    `texts` (pairs of other queries, for labels that need no grader) and `held_out_files` (graded
+    pairs for figures alone) are there where the user gave them; `initialisations` and
+    `baseline_table` are the folders of what `qt-bert initialisations` and `qt-bert baselines`
+    measured. `work` is a folder of the probe's own for sweeps that resume: what lies in it was
     begun with the same inputs. A probe puts the figures of its guards into `guards`.
     """
 
@@ -49,6 +52,11 @@ class ProbeContext:
     userdict: Path | None = None
     gold: Path | None = None
     reference: Path | None = None
+    treebanks: tuple[Path, ...] = ()
+    texts: Path | None = None
+    held_out_files: tuple[HeldOutFile, ...] = ()
+    initialisations: Path | None = None
+    baseline_table: Path | None = None
     guards: dict[str, Any] = field(default_factory=dict)
 
     def choose(self, quick: T, full: T) -> T:
@@ -87,6 +95,29 @@ class ProbeContext:
         if not pairs:
             raise PairFileError(f"{self.reference}: no pair in it to take mean contexts from")
         return pairs
+
+    @cached_property
+    def further_texts(self) -> list[tuple[str, str]]:
+        """(query, title) of the file `texts` whose queries are in neither half; none without it.
+
+        Raises PairFileError for a file without a pair.
+        """
+        if self.texts is None:
+            return []
+        read = list(self.files.reader.open(self.texts))
+        if not read:
+            raise PairFileError(f"{self.texts}: no pair in it to take texts from")
+        known = {pair.query for pair in (*self.discovery, *self.validation)}
+        return [(pair.query, pair.title) for pair in read if pair.query not in known]
+
+    @cached_property
+    def held_out(self) -> tuple[tuple[str, list[Pair]], ...]:
+        """Name and graded pairs of each file that gives figures alone.
+
+        Raises PairFileError as `PairFiles.read` does.
+        """
+        labels = self.model.checkpoint.settings.labels
+        return tuple((one.path.name, one.read(labels)) for one in self.held_out_files)
 
     @cached_property
     def segmenter(self) -> Segmenter:

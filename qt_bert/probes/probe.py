@@ -12,8 +12,18 @@ from qt_bert.probes.context import ProbeContext
 from qt_bert.results import ProbeResult, Text
 from qt_bert.results.verdicts import settle
 
-Input = Literal["base", "second", "gold", "reference"]
-"""The model before fine-tuning, another tuned from it, a segmented file, pairs for mean contexts."""
+Input = Literal[
+    "base",
+    "second",
+    "gold",
+    "reference",
+    "treebanks",
+    "texts",
+    "held_out_files",
+    "initialisations",
+    "baseline_table",
+]
+"""What a probe may read besides model and pairs; `ProbeContext` says what each is."""
 
 _NAME = re.compile("[a-z][a-z0-9_]*")
 

@@ -50,6 +50,20 @@ class PairFiles:
         return Split(discovery, validation, rejected + more)
 
 
+@dataclass(frozen=True, kw_only=True)
+class HeldOutFile:
+    """A graded file of its own, for figures alone, and how it is read."""
+
+    path: Path
+    reader: ReaderOptions = ReaderOptions()
+
+    def read(self, labels: ModelLabels) -> list[Pair]:
+        """Its graded pairs, for a model of these `labels`. Raises PairFileError as `PairFiles.read`."""
+        from qt_bert.scoring.judge import graded_pairs
+
+        return graded_pairs(self.path, self.reader, labels)[0]
+
+
 def reference(path: Path, pairs: list[Pair]) -> PairsRef:
     """`path` by name and hash, with the number of `pairs` used of it and of their queries."""
     return PairsRef(

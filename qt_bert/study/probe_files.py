@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from qt_bert.files import sha256_file
+from qt_bert.probes.split import HeldOutFile
+
+_MODELS = ("base", "second", "compared")
+RECORDS = {"initialisations": "initialisations.json", "baseline_table": "baselines.json"}
+"""Folders that a study left, and the file in each that says what it measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +21,9 @@ class ProbeFiles:
     `discovery`: pairs to choose on, where they are a file of their own. `base`: the folder of the
     model before fine-tuning. `second`: that of a model tuned from it with another seed. `userdict`:
     further words for the segmenter. `gold`: a segmented file. `reference`: pairs for mean contexts.
-    `compared`: the folder of a model to set beside this one.
+    `compared`: the folder of a model to set beside this one. `treebanks`: CoNLL-U files. `texts`:
+    pairs of other queries. `held_out_files`: graded pairs for figures alone. `initialisations` and
+    `baseline_table`: the folders of the two studies of that name.
     """
 
     discovery: Path | None = None
@@ -25,8 +33,13 @@ class ProbeFiles:
     gold: Path | None = None
     reference: Path | None = None
     compared: Path | None = None
+    treebanks: tuple[Path, ...] = ()
+    texts: Path | None = None
+    held_out_files: tuple[HeldOutFile, ...] = ()
+    initialisations: Path | None = None
+    baseline_table: Path | None = None
 
-    def arguments(self) -> dict[str, dict[str, str] | None]:
+    def arguments(self) -> dict[str, Any]:
         """Name and SHA-256 of each, as arguments of a run.
 
         Raises CheckpointError where `base`, `second` or `compared` is no model, and OSError for a file that is not there.
@@ -36,11 +49,20 @@ class ProbeFiles:
         }
 
 
-def _described(name: str, path: Path | None) -> dict[str, str] | None:
-    if path is None:
+def _described(name: str, given: Any) -> Any:
+    if given is None:
         return None
-    hashed = _model if name in ("base", "second", "compared") else sha256_file
-    return {"name": path.name, "sha256": hashed(path)}
+    if isinstance(given, tuple):
+        return [_described(name, one) for one in given]
+    if isinstance(given, HeldOutFile):
+        return {**_described(name, given.path), "reader": asdict(given.reader)}
+    return {"name": given.name, "sha256": _sha256(name, given)}
+
+
+def _sha256(name: str, path: Path) -> str:
+    if name in _MODELS:
+        return _model(path)
+    return sha256_file(path / RECORDS[name] if name in RECORDS else path)
 
 
 def _model(folder: Path) -> str:
