@@ -28,8 +28,7 @@ def evaluated(tmp_path):
 def choose_file(one):
     """Open the sidebar's fold and choose a file as the source of pairs."""
     one.element("side-pair-box").locator("summary").click()
-    one.element("side-source").get_by_text("文件").click()
-    one.settle()
+    one.source("side-source", "文件", then="side-file")
 
 
 def test_a_row_of_an_uploaded_file_becomes_the_pair(visitor):
@@ -63,8 +62,7 @@ def test_a_broken_file_is_refused_in_plain_words_on_the_left(visitor, name):
 def test_a_graded_file_gives_the_command_lines_figures(visitor, evaluated):
     one = visitor()
     one.open("evaluate", out="none")
-    one.element("evaluate-source").get_by_text("上传文件").click()
-    one.settle()
+    one.source("evaluate-source", "上传文件", then="evaluate-file")
     one.upload("evaluate-file", "good.tsv", GOOD.encode())
     assert "不在链接里" in one.words()
     one.element("evaluate-go").get_by_role("button").click()
@@ -78,8 +76,7 @@ def test_a_graded_file_gives_the_command_lines_figures(visitor, evaluated):
 def test_a_broken_graded_file_is_refused_in_plain_words(visitor, name):
     one = visitor()
     one.open("evaluate", out="none")
-    one.element("evaluate-source").get_by_text("上传文件").click()
-    one.settle()
+    one.source("evaluate-source", "上传文件", then="evaluate-file")
     one.upload("evaluate-file", name, FILES.get(name, TOO_LARGE))
     assert one.main.locator("[role=alert], [class*=Error]").count()
     assert one.element("evaluate-go").count() == 0

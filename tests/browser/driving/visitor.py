@@ -39,6 +39,14 @@ quiet => {
 }
 """
 
+# The uploader shows the file, which has arrived or was refused.
+UPLOADED = """
+uploader => {
+  const shown = name => document.querySelector(`${uploader} [data-testid=stFileChip${name}]`);
+  return shown('') && !shown('IconSpinner');
+}
+"""
+
 
 def path_of(name: str) -> str:
     """A page's path in the address; the front page has none."""
@@ -99,10 +107,28 @@ class Visitor:
         self.settle()
 
     def upload(self, key: str, name: str, content: bytes) -> None:
-        """Put a file into an uploader."""
+        """Put a file into an uploader; wait until it is there, or refused, and the page is drawn.
+
+        The file travels outside the page's socket: until it has arrived, the page looks settled.
+        """
         file: Any = {"name": name, "mimeType": "text/tab-separated-values", "buffer": content}
         self.element(key).locator("input[type=file]").set_input_files(file)
+        self.page.wait_for_function(UPLOADED, arg=f".st-key-{key}", timeout=PATIENCE)
         self.settle(600)
+
+    def source(self, key: str, name: str, then: str) -> None:
+        """Choose among buttons, and again where the page was being redrawn under the hand.
+
+        `then` is the widget that comes with the choice.
+        """
+
+        def chosen() -> None:
+            self.element(key).get_by_text(name).click()
+            self.settle()
+
+        chosen()
+        if not self.element(then).count():
+            chosen()
 
     @property
     def main(self) -> Locator:
