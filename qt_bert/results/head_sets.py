@@ -24,6 +24,32 @@ _MATCHED_BEFORE = Text(
     "Before fine-tuning they looked at their own character in the other text most, of all heads.",
 )
 
+_KINDS = {
+    "punctuation": Text("标点", "punctuation"),
+    "noun": Text("名词", "nouns"),
+    "verb": Text("动词", "verbs"),
+    "pronoun": Text("代词", "pronouns"),
+    "number": Text("数词", "numbers"),
+    "negation": Text("否定词", "negation"),
+    "subject": Text("主语", "subjects"),
+    "object": Text("宾语", "objects"),
+}
+_TAGGED = {
+    "pairs": Text("jieba 标注", "jieba's tags"),
+    "treebank": Text("树库标注", "treebank's tags"),
+}
+
+
+def _looks_at(kind: Text, tagged: Text) -> SetWords:
+    return SetWords(
+        Text(f"看{kind.zh}的头（{tagged.zh}）", f"heads that look at {kind.en} ({tagged.en})"),
+        Text(
+            f"给{kind.zh}的注意力，远多于{kind.zh}在词元里的占比。",
+            f"They give {kind.en} far more attention than their share of the tokens.",
+        ),
+    )
+
+
 SETS: dict[str, SetWords] = {
     "matching": SetWords(Text("匹配头", "matching heads"), _MATCHES),
     "matching_below": SetWords(
@@ -123,6 +149,40 @@ SETS: dict[str, SetWords] = {
         Text(
             "在发现集和验证集上，单独去掉后都判得更准。",
             "On discovery and validation the model grades better without one of them.",
+        ),
+    ),
+    "relations": SetWords(
+        Text("看关系的头", "heads that look along links"),
+        Text(
+            "给某种关系的两个词（或两个同义片段）的注意力，多于给没有关系的。",
+            "Two words linked in some way, or two spans of one meaning, get more of their attention "
+            "than unlinked ones.",
+        ),
+    ),
+    "relations_words": SetWords(
+        Text("看句法关系的头", "heads that look along syntax"),
+        Text(
+            "给某种依存关系的两个词的注意力，多于给没有关系的。",
+            "Two words in some dependency relation get more of their attention than unlinked ones.",
+        ),
+    ),
+    "relations_in_order": SetWords(
+        Text("看关系的语序头", "order heads that look along links"),
+        Text(
+            "看关系，又偏重某个固定距离的邻字：可能只是看位置。",
+            "They look along links and prefer a neighbour at one offset: it may be the place alone.",
+        ),
+    ),
+    **{
+        f"{kind}_{where}": _looks_at(name, tagged)
+        for kind, name in _KINDS.items()
+        for where, tagged in _TAGGED.items()
+    },
+    "over_half": SetWords(
+        Text("看 [CLS]、[SEP] 和标点的头", "heads that look at [CLS], [SEP] and punctuation"),
+        Text(
+            "一半以上的注意力给了 [CLS]、[SEP] 和标点。",
+            "They give over half of their attention to [CLS], [SEP] and punctuation.",
         ),
     ),
 }

@@ -1,0 +1,1 @@
+"""Do heads look along links between words, in parts: linked and unlinked words, exchange, tree, removal."""

@@ -1,0 +1,98 @@
+"""Spans of query and title that mean the same in other words, and spans as long that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from qt_bert.pairs import Pair, PairTokenizer
+from qt_bert.pairs.sample import spread_over_queries
+from qt_bert.pairs.segmenters import Segmenter, Span
+from qt_bert.pairs.tokenise import QUERY, TITLE, EncodedPair
+from qt_bert.probes.common.terms import is_punctuation
+from qt_bert.probes.linked.links import UNLINKED, Link, Links, links_of, tokens_of
+from qt_bert.probes.term_matching.synonyms import Aligned, alignments
+
+ALIGNED = "aligned"
+"""The relation of two spans with one meaning."""
+
+
+def aligned_links(
+    tokenizer: PairTokenizer,
+    pairs: Sequence[Pair],
+    segmenter: Segmenter,
+    *,
+    most: int,
+    seed: int,
+    limit: int | None = None,
+) -> Links:
+    """The aligned spans of those of `pairs` that ship, and unlinked ones of the same two texts.
+
+    At most `limit` pairs are drawn. Spans that share a character are left out, linked or not:
+    matching heads answer for these. Unlinked are spans of equal lengths that begin and end where
+    words do, without punctuation, and are no part of one alignment. A unit is a query.
+    """
+    known = alignments()
+    found = [pair for pair in pairs if (pair.query, pair.title) in known]
+    if limit is not None:
+        found = spread_over_queries(found, limit, seed)
+    texts = [(pair.query, pair.title) for pair in found]
+    queries = {query: number for number, query in enumerate(dict.fromkeys(q for q, _ in texts))}
+    encoded = tokenizer.encode(texts) if texts else []
+    links = (
+        link
+        for number, (pair, tokens) in enumerate(zip(texts, encoded, strict=True))
+        for link in _links(number, queries[pair[0]], pair, known[pair], tokens, segmenter)
+    )
+    return links_of(texts, len(queries), links, relations=(ALIGNED,), most=most, seed=seed)
+
+
+def _links(
+    number: int,
+    unit: int,
+    pair: tuple[str, str],
+    aligned: Sequence[Aligned],
+    encoded: EncodedPair,
+    segmenter: Segmenter,
+) -> Iterator[Link]:
+    spans = {((one.q_start, one.q_end), (one.t_start, one.t_end)) for one in aligned}
+    wanted = {one for one in spans if not _alike(pair, *one)}
+    edges = [_edges(text, segmenter) for text in pair]
+    other: dict[tuple[Span, Span], None] = {}
+    for query, title in sorted(wanted):
+        for both in product(_as_long(query, edges[0]), _as_long(title, edges[1])):
+            apart = not any(_meet(both[0], one[0]) and _meet(both[1], one[1]) for one in spans)
+            if apart and not _alike(pair, *both) and _plain(pair, *both):
+                other[both] = None
+    for relation, those in ((ALIGNED, sorted(wanted)), (UNLINKED, list(other))):
+        for query, title in those:
+            first = tokens_of(encoded, QUERY, *query)
+            second = tokens_of(encoded, TITLE, *title)
+            if first is not None and second is not None:
+                lengths = query[1] - query[0], title[1] - title[0]
+                yield Link(number, unit, first, second, relation, (number, *lengths))
+
+
+def _edges(text: str, segmenter: Segmenter) -> set[int]:
+    return {edge for span in segmenter.spans(text) for edge in span}
+
+
+def _as_long(span: Span, edges: set[int]) -> list[Span]:
+    """Spans of this length that begin and end at `edges`."""
+    length = span[1] - span[0]
+    return [(start, start + length) for start in sorted(edges) if start + length in edges]
+
+
+def _alike(pair: tuple[str, str], query: Span, title: Span) -> bool:
+    """Whether two spans share a character."""
+    return bool(set(pair[0][slice(*query)].casefold()) & set(pair[1][slice(*title)].casefold()))
+
+
+def _plain(pair: tuple[str, str], query: Span, title: Span) -> bool:
+    """Whether neither has punctuation or white space."""
+    both = pair[0][slice(*query)] + pair[1][slice(*title)]
+    return not any(one.isspace() or is_punctuation(one) for one in both)
+
+
+def _meet(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]

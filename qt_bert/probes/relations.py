@@ -1,0 +1,28 @@
+"""Do heads look along links between words? (`dark_secrets_of_bert`, linguistically interpretable heads)."""
+
+from __future__ import annotations
+
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.probe import Probe
+from qt_bert.results import ProbeResult, Text
+
+
+def _run(context: ProbeContext) -> ProbeResult:
+    from qt_bert.probes.linked.result import result
+    from qt_bert.probes.linked.study import study
+
+    return result(study(context), context)
+
+
+PROBE = Probe(
+    name="relations",
+    order=80,
+    title=Text("词与词的关系", "Links between words"),
+    question=Text(
+        "有没有注意力头专看语法或语义上有关系的两个词？去掉它们，模型会变差吗？",
+        "Do heads look from a word to one that it is linked to, and does the model need them?",
+    ),
+    run=_run,
+    quick_seconds=6,
+    uses=("base", "treebanks"),
+)

@@ -1,0 +1,65 @@
+"""A small BERT in which one head looks at a character's partner, and a treebank that links partners."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from qt_bert.encoder.heads import Head
+from tests.conftest import CHARACTERS
+from tests.probes.planted_matching import MATCHING, WIDTH, plant_matching
+
+PLANTED: Head = MATCHING
+_SEGMENT = 30
+"""Where `planted_matching` puts the segment, in embeddings and in the head."""
+
+_HAN = sorted({one for one in CHARACTERS if not one.isascii()})
+HALF = len(_HAN) // 2
+FIRST, SECOND = _HAN[:HALF], _HAN[HALF : 2 * HALF]
+"""FIRST[n] and SECOND[n] are partners."""
+
+LENGTH = 8
+"""Words of a sentence, each of one character."""
+
+
+def plant_links(folder: Path) -> Path:
+    """Save the model: in PLANTED a character looks at itself and at its partner in its own text."""
+    import torch
+    from transformers import BertForSequenceClassification
+
+    plant_matching(folder)
+    model = BertForSequenceClassification.from_pretrained(folder)
+    vocabulary = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    with torch.no_grad():
+        words = model.bert.embeddings.word_embeddings.weight
+        for first, second in zip(FIRST, SECOND, strict=True):
+            words[vocabulary.index(second)] = words[vocabulary.index(first)]
+        query = model.bert.encoder.layer[PLANTED.layer].attention.self.query.weight
+        query[PLANTED.head * WIDTH + _SEGMENT, _SEGMENT] *= -1
+    model.save_pretrained(folder)
+    return folder
+
+
+def write_treebank(path: Path, sentences: int, *, seed: int = 0) -> Path:
+    """Sentences in which partners are linked as `obj`, two strangers as `nmod`, and all else is near."""
+    rng = np.random.default_rng(seed)
+    blocks = ["\n".join(_sentence(rng)) for _ in range(sentences)]
+    path.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    return path
+
+
+def _sentence(rng: np.random.Generator) -> list[str]:
+    """Word 0 is the root and has its partner and a stranger, two to five words on, as dependents."""
+    places = rng.permutation(HALF)[:LENGTH]
+    forms = [FIRST[place] for place in places]
+    partner, stranger = (int(place) for place in 2 + rng.permutation(LENGTH - 2)[:2])
+    forms[partner] = SECOND[places[0]]
+    heads = [0, *range(1, LENGTH)]
+    labels = ["root", *["dep"] * (LENGTH - 1)]
+    for place, label in ((partner, "obj"), (stranger, "nmod")):
+        heads[place], labels[place] = 1, label
+    return [
+        f"{number}\t{form}\t_\tNOUN\t_\t_\t{head}\t{label}\t_\t_"
+        for number, (form, head, label) in enumerate(zip(forms, heads, labels, strict=True), 1)
+    ]
