@@ -11,6 +11,8 @@ from qt_bert.cli import (  # noqa: F401, I001 - the order is the help's
     pretrain,
     train,
     average,
+    initialisations,
+    baselines,
     sweep,
     report,
     probe,

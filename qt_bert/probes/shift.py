@@ -1,4 +1,7 @@
-"""What does fine-tuning change in the heads' attention? (`heads_of_query_title_bert`, 2.4.1)."""
+"""What does fine-tuning change, and what is it worth?
+
+`heads_of_query_title_bert`, 2.4.1; `dark_secrets_of_bert`; `primer_in_bertology`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ PROBE = Probe(
         "After fine-tuning, do heads look more at matched terms, and less at themselves and [SEP]?",
     ),
     run=_run,
-    quick_seconds=8,
-    uses=("second",),
+    quick_seconds=12,
+    uses=("second", "held_out_files", "initialisations"),
     needs_base=True,
 )

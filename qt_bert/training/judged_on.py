@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from qt_bert.encoder import Checkpoint
+import numpy as np
+
+from qt_bert.encoder import Checkpoint, ModelLabels
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.evaluation import METRICS
 from qt_bert.pairs import Pair
@@ -52,18 +54,30 @@ def sources_and_dev(
 def judge_of(view: Checkpoint, dev: list[Pair], metric: str) -> Judge:
     """Judges a model that is otherwise as `view` says by `metric` on `dev`."""
     texts = [(p.query, p.title) for p in dev]
+
+    def judge(model: Any) -> tuple[float, float] | None:
+        logits = Scorer(replace(view, model=model)).logits(texts)
+        return reading(logits, dev, view.settings.labels, metric)
+
+    return judge
+
+
+def reading(
+    logits: np.ndarray, pairs: list[Pair], labels: ModelLabels, metric: str
+) -> tuple[float, float] | None:
+    """The metric of logits [n, outputs] and its merit; None where it is not defined."""
+    value = METRICS[metric].value(judge_logits(logits, pairs, labels))
+    return None if value is None else (value, merit_of(value, metric))
+
+
+def merit_of(value: float, metric: str) -> float:
+    """The number to maximise: the value, or the less of it, or of its distance to 0, the more."""
     merit: dict[str, Callable[[float], float]] = {
         "higher": lambda value: value,
         "lower": lambda value: -value,
         "zero": lambda value: -abs(value),
     }
-
-    def judge(model: Any) -> tuple[float, float] | None:
-        logits = Scorer(replace(view, model=model)).logits(texts)
-        value = METRICS[metric].value(judge_logits(logits, dev, view.settings.labels))
-        return None if value is None else (value, merit[METRICS[metric].direction](value))
-
-    return judge
+    return merit[METRICS[metric].direction](value)
 
 
 def digest_of(dev: Sequence[Pair]) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from qt_bert.encoder import ModelLabels
 from qt_bert.encoder.heads import Head
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.pairs import segmenter
@@ -24,7 +26,7 @@ from tests.probes.planted_shift import compared, opened
 
 Build = Callable[..., Path]
 JIEBA = segmenter("jieba")
-PAIRS = planted_shift.pairs()
+PLACED = list(enumerate(planted_shift.pairs()))
 HEADS = ("L0H1", "L0H0")
 
 
@@ -44,11 +46,14 @@ def context(tmp_path: Path, pair_file: Path) -> Callable[..., ProbeContext]:
     """A context around two folders, of made pairs or of the eight in a file."""
 
     def build(base: Path | None, model: Path, *, made: bool = True, **facts: Any) -> ProbeContext:
-        split = Split(PAIRS[:15], PAIRS[15:], 0)
+        def split(labels: ModelLabels) -> Split:
+            fit = [replace(pair, grades=(1 + row % labels.logits,)) for row, pair in PLACED]
+            return Split(fit[:15], fit[15:], 0)
+
         return ProbeContext(
             label="shift",
             files=PairFiles(pairs=pair_file),
-            read_pairs=(lambda labels: split) if made else None,
+            read_pairs=split if made else None,
             work=tmp_path / "sweeps" / "shift",
             open_model=lambda: opened(model),
             base=base,
@@ -142,7 +147,8 @@ def test_any_model_any_file(
     assert {"all_cls", "all_sep"} <= by_id(result).keys()
     assert len(result.heads) == 2 * layers
     assert result.figures[-1].name == "case_weakened"
-    assert ("last_layers_cosine" in by_id(result)) == (layers > 2)
+    for name in ("last_layers_cosine", "last_layers_most"):
+        assert (name in by_id(result)) == (layers > 2)
     path = tmp_path / "shift.json"
     result.write(path)
     assert ProbeResult.read(path).summary == result.summary

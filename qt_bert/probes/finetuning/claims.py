@@ -13,6 +13,9 @@ from qt_bert.probes.claims import beyond
 from qt_bert.probes.common.averages import Average, average, means
 from qt_bert.probes.common.controls import rank_p
 from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.finetuning.likeness_claims import beyond_second_seed, last_layers
+from qt_bert.probes.finetuning.set_back_report import set_back_findings
+from qt_bert.probes.finetuning.starts_report import start_findings
 from qt_bert.probes.finetuning.study import Study
 from qt_bert.probes.finetuning.words import (
     CHANGE,
@@ -23,9 +26,7 @@ from qt_bert.probes.finetuning.words import (
     matched_conclusions,
 )
 from qt_bert.results import Finding, Text
-from qt_bert.results.probe import Source
 
-LAST_LAYERS = 2
 _MATCHED = OF_MATCHING_HEADS[0]
 
 
@@ -41,8 +42,10 @@ def findings(study: Study, context: ProbeContext) -> list[Finding]:
         *_biased(study, context),
         *_beyond_other_heads(study, context),
         *_strengthened(study, context),
-        *_last_layers(study, context),
-        *_beyond_second_seed(study, context),
+        *last_layers(study, context),
+        *set_back_findings(study.set_back),
+        *(() if study.starts is None else start_findings(study.starts)),
+        *beyond_second_seed(study, context),
     ]
 
 
@@ -141,58 +144,3 @@ def _strengthened(study: Study, context: ProbeContext) -> Iterator[Finding]:
     )
     found = _stated("strengthened", replace(_MATCHED, claim=claim), heads, study, context)
     yield replace(found, primary=False)
-
-
-def _last_layers(study: Study, context: ProbeContext) -> Iterator[Finding]:
-    """Kovaleva et al. 2019: for most tasks the last two layers change most."""
-    if study.shape.layers <= LAST_LAYERS:
-        return
-    cosine = study.validation.alike("cosine")
-    last, rest = cosine[:, -LAST_LAYERS:], cosine[:, :-LAST_LAYERS]
-    yield _lower_cosine(
-        "last_layers_cosine",
-        Text(
-            "最后两层的注意力图变化最大：余弦低于其余各层",
-            "The maps of the last two layers change most: their cosine is below the others'",
-        ),
-        Source(article="dark_secrets_of_bert", section="What happens in fine-tuning?", value="< 0"),
-        last.mean(axis=(1, 2)) - rest.mean(axis=(1, 2)),
-        context,
-    )
-
-
-def _beyond_second_seed(study: Study, context: ProbeContext) -> Iterator[Finding]:
-    """Whether fine-tuning moves the maps further than another seed of it does, query by query."""
-    if study.beside is None:
-        return
-    cosines = [one.alike("cosine").mean(axis=(1, 2)) for one in (study.validation, study.beside)]
-    yield _lower_cosine(
-        "cosine_below_second_seed",
-        Text(
-            "全部头平均，微调前后注意力图的余弦，低于同一基座换一个种子微调的两个模型之间的余弦",
-            "Over all heads, the maps before and after fine-tuning have a lower cosine than those of "
-            "two models tuned from the same base with different seeds",
-        ),
-        Source(article=_MATCHED.source.article, section=_MATCHED.source.section),
-        cosines[0] - cosines[1],
-        context,
-    )
-
-
-def _lower_cosine(
-    id: str, claim: Text, source: Source, gap: FloatArray, context: ProbeContext
-) -> Finding:
-    """That one cosine lies below another, by their difference `gap` in each query."""
-    found = average(gap, context.resamples, context.seed)
-    return beyond(
-        id,
-        claim,
-        source,
-        found.value,
-        found.samples,
-        p=found.p_below,
-        n_queries=found.n_queries,
-        side="below",
-        unit=Text("余弦", "cosine"),
-        primary=False,
-    )

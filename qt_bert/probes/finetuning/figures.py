@@ -17,6 +17,8 @@ from qt_bert.probes.finetuning.case import QUERY, TITLE, Case
 from qt_bert.probes.finetuning.case_maps import case_maps
 from qt_bert.probes.finetuning.claims import of_heads
 from qt_bert.probes.finetuning.compare import WEIGHTS
+from qt_bert.probes.finetuning.set_back_report import set_back_figures
+from qt_bert.probes.finetuning.starts_report import start_figures
 from qt_bert.probes.finetuning.study import Study
 from qt_bert.probes.finetuning.words import AFTER, ATTENTION, BEFORE, CHANGE, PERCENT, WEIGHT_NAMES
 from qt_bert.results import Bars, Figure, HeatMap, Text
@@ -24,10 +26,12 @@ from qt_bert.results.figures import BarSeries
 
 
 def figures(study: Study, context: ProbeContext) -> tuple[Figure, ...]:
-    """Weights before and after, maps of likeness and of change by head, the article's case."""
+    """Weights, likeness and change by head; layers set back; the starts; the article's case."""
     measured: tuple[Figure, ...] = (*_weights(study, context), _rise(study), *_likenesses(study))
     return (
         *resting_on(sample_of(study.validation.pairs), measured),
+        *set_back_figures(study.set_back),
+        *(() if study.starts is None else start_figures(study.starts)),
         *(case_maps(study.case, _about(study.case)) if study.case else ()),
     )
 

@@ -16,6 +16,8 @@ from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.finetuning.claims import findings, of_heads
 from qt_bert.probes.finetuning.compare import LIKENESS, WEIGHTS
 from qt_bert.probes.finetuning.figures import figures
+from qt_bert.probes.finetuning.set_back_report import set_back_settings, set_back_summary
+from qt_bert.probes.finetuning.starts_report import NO_RECORD, start_settings, start_summary
 from qt_bert.probes.finetuning.study import LEAST_CHANGE, Choice, Study
 from qt_bert.probes.finetuning.words import WEIGHT_NAMES
 from qt_bert.probes.split import reference
@@ -85,6 +87,8 @@ def _settings(study: Study, found: Sequence[Finding], context: ProbeContext) -> 
     splits = {"discovery": study.discovery, "validation": study.validation}
     return {
         "base": _named(study.base),
+        "set_back": set_back_settings(study.set_back),
+        "initialisations": NO_RECORD if study.starts is None else start_settings(study.starts),
         "second_seed": NO_SECOND if study.second is None else _named(study.second),
         "rows": "tokens of query and title; for `matched`, tokens of terms in both texts",
         "sample": {
@@ -163,10 +167,13 @@ def _summary(study: Study) -> Text:
     cosine = means(study.validation.alike("cosine"))
     most = min(study.shape.all_heads, key=lambda head: float(cosine[head]))
     zh_second, en_second = _of_second_seed(study)
+    further = [set_back_summary(study.set_back)]
+    further += [] if study.starts is None else [start_summary(study.starts)]
     return Text(
-        f"{zh_matching}全部头平均：{zh_all}。变化最大的头是 {most}（余弦 {cosine[most]:.2f}）。{zh_second}",
+        f"{zh_matching}全部头平均：{zh_all}。变化最大的头是 {most}（余弦 {cosine[most]:.2f}）。{zh_second}"
+        + "".join(one.zh for one in further),
         f"{en_matching} Mean of all heads: {en_all}. The head that changed most is {most} "
-        f"(cosine {cosine[most]:.2f}).{en_second}",
+        f"(cosine {cosine[most]:.2f}).{en_second}" + "".join(one.en for one in further),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from qt_bert.encoder import Checkpoint
 from qt_bert.encoder.heads import Head, Shape
@@ -17,6 +18,8 @@ from qt_bert.probes.common.naming import Named, name_heads, one_sided_p
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.finetuning.case import Case, case_of
 from qt_bert.probes.finetuning.compare import Comparison, compare
+from qt_bert.probes.finetuning.set_back_study import SetBack, set_back_study
+from qt_bert.probes.finetuning.starts import Starts, open_starts
 from qt_bert.probes.term_matching.head_scores import Scores
 from qt_bert.probes.term_matching.scores import (
     discovery_scores,
@@ -48,8 +51,10 @@ class Study:
     `on_base` are the matching heads before fine-tuning, `on_model` those after it; `strengthened`
     names the heads whose weight on matched terms rose; `controls` are draws of as many heads in
     the layers of `on_base`, outside it; `case` is there where there is a matching head to draw.
+    `set_back` holds validation and every held-out file under layers set back to the base's weights.
     `second` is a model tuned from the same base with another seed, where one was given; `beside`
-    compares it with the model on the pairs of `validation`.
+    compares it with the model on the pairs of `validation`. `starts` is the initialisation study,
+    where its record was given.
     """
 
     shape: Shape
@@ -61,8 +66,10 @@ class Study:
     strengthened: Named
     controls: list[tuple[Head, ...]]
     case: Case | None
+    set_back: list[SetBack]
     second: Checkpoint | None = None
     beside: Comparison | None = None
+    starts: Starts | None = None
 
 
 def study(context: ProbeContext) -> Study:
@@ -86,13 +93,21 @@ def study(context: ProbeContext) -> Study:
         strengthened(discovery),
         _controls(on_base.heads, shape, context),
         case_of(scorer.encoder, context.model, on_base.heads[0]) if on_base.heads else None,
+        set_back_study(scorer.encoder, context),
         second,
         None if second is None else _beside(second, context),
+        None
+        if context.initialisations is None
+        else _starts(context.initialisations, base, context),
     )
 
 
 def _scorer(checkpoint: Checkpoint, context: ProbeContext) -> Scorer:
     return Scorer(checkpoint, max_length=context.model.tokenizer.max_length)
+
+
+def _starts(folder: Path, base: Checkpoint, context: ProbeContext) -> Starts:
+    return open_starts(folder, base, context.resamples, context.seed)
 
 
 def _beside(second: Checkpoint, context: ProbeContext) -> Comparison:

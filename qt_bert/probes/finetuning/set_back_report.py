@@ -1,0 +1,167 @@
+"""Layers set back to before fine-tuning: the claim of no effect, the curve over depths, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.evaluation.multiplicity import NO_EFFECT_ACCURACY, NO_EFFECT_SPEARMAN
+from qt_bert.probes.claims import POINT, POINTS, no_effect
+from qt_bert.probes.common.base import resting_on, sample_of
+from qt_bert.probes.finetuning.set_back import third
+from qt_bert.probes.finetuning.set_back_study import METRICS, VALIDATION, SetBack
+from qt_bert.results import Curve, Figure, Finding, Text
+from qt_bert.results.figures import Point, Series
+from qt_bert.results.probe import Source, Verdict
+from qt_bert.results.text import Label, counted
+
+_SOURCE = Source(
+    article="primer_in_bertology",
+    section="模型结构与表征分布",
+    value=Text("影响不大", "little effect"),
+)
+_UNITS: dict[str, tuple[Label, float]] = {"spearman": ("ρ", 1.0), "accuracy": (POINTS, POINT)}
+_MARGINS = {"spearman": NO_EFFECT_SPEARMAN, "accuracy": NO_EFFECT_ACCURACY / POINT}
+_METRIC_NAMES = {
+    "spearman": Text("期望等级的秩相关（ρ）", "ρ of the expected grade"),
+    "accuracy": Text("准确率", "accuracy"),
+}
+_CONCLUSIONS: dict[Verdict, Text] = {
+    "reproduced": Text(
+        "低层在微调中的改动对评分几乎没有用处：换回预训练的权重，排序不变。",
+        "What fine-tuning changed in the low layers hardly matters: with the pretrained weights back "
+        "in their place the order stays.",
+    ),
+    "not reproduced": Text(
+        "低层在微调中的改动是有用的：高层已与改动后的低层配合，换回去就会变差。",
+        "What fine-tuning changed in the low layers matters: the upper layers go with it, and lose "
+        "where it is taken back.",
+    ),
+    "inconclusive": Text(
+        "区间伸出了 ±0.02：这份样本既不能说有影响，也不能说没有。",
+        "The interval reaches beyond ± 0.02: this sample shows neither an effect nor its absence.",
+    ),
+}
+
+
+def set_back_findings(studied: Sequence[SetBack]) -> Iterator[Finding]:
+    """No effect of the lowest third on ρ, of every set of pairs; accuracy stands beside it."""
+    for number, one in enumerate(studied):
+        for metric in METRICS:
+            finding = _finding(number, one, metric)
+            if finding is not None:
+                yield finding
+
+
+def _finding(number: int, one: SetBack, metric: str) -> Finding | None:
+    depth = _third(one)
+    change = one.change(depth, metric)
+    if change is None and metric == "accuracy":
+        return None
+    unit, scale = _UNITS[metric]
+    held_out = f"_held_out_{number}" if one.name != VALIDATION else ""
+    where = _where(one)
+    return no_effect(
+        f"set_back{held_out}{'_accuracy' if metric == 'accuracy' else ''}",
+        Text(
+            f"把嵌入层和最低 {depth} 层换回微调前的权重，{_METRIC_NAMES[metric].zh}不变（{where.zh}）",
+            f"With the embeddings and the lowest {counted(depth, 'layer')} set back to before fine-tuning, "
+            f"{_METRIC_NAMES[metric].en} stays ({where.en})",
+        ),
+        _SOURCE,
+        None if change is None else change.value / scale,
+        None if change is None else change.samples / scale,
+        n_queries=one.effects.n_queries,
+        margin=_MARGINS[metric],
+        unit=unit,
+        primary=metric == "spearman",
+        conclusions=_CONCLUSIONS if metric == "spearman" else None,
+    )
+
+
+def set_back_figures(studied: Sequence[SetBack]) -> Iterator[Figure]:
+    """Each metric's change over the number of layers set back, a line for every set of pairs."""
+    base = _bases(studied)
+    for metric in METRICS:
+        series = tuple(
+            Series(name=_where(one), points=tuple(_points(one, metric)))
+            for one in studied
+            if one.untouched(metric) is not None
+        )
+        if series:
+            yield from resting_on(base, [_curve(metric, series)])
+
+
+def _bases(studied: Sequence[SetBack]) -> Text:
+    bases = [(_where(one), sample_of(one.pairs)) for one in studied]
+    return Text(
+        "；".join(f"{name.zh} {base.zh}" for name, base in bases),
+        "; ".join(f"{name.en} {base.en}" for name, base in bases),
+    )
+
+
+def _curve(metric: str, series: tuple[Series, ...]) -> Curve:
+    name = _METRIC_NAMES[metric]
+    return Curve(
+        name=f"set_back_{metric}",
+        title=Text(
+            f"低层换回微调前的权重，{name.zh}的变化",
+            f"Change of {name.en} with low layers set back to before fine-tuning",
+        ),
+        x_label=Text("换回的层数 k（嵌入层总是换回）", "layers set back, k (embeddings always)"),
+        y_label=Text("变化", "change"),
+        unit=_UNITS[metric][0],
+        series=series,
+        note=Text(
+            "k = 0 只换回嵌入层；k 为全部层数时只剩微调后的分类头。",
+            "k = 0 sets back the embeddings alone; at the last k only the tuned head is left.",
+        ),
+    )
+
+
+def _points(one: SetBack, metric: str) -> Iterator[Point]:
+    scale = _UNITS[metric][1]
+    for depth in one.depths:
+        change = one.change(depth, metric)
+        if change is not None:
+            low, high = percentile_interval(change.samples / scale) or (None, None)
+            yield Point(
+                x=depth, y=change.value / scale, low=low, high=high, n=one.effects.n_queries
+            )
+
+
+def set_back_settings(studied: Sequence[SetBack]) -> dict[str, Any]:
+    """What was looked at: samples, depths, and the untouched figures."""
+    return {
+        one.name: {
+            "pairs": one.effects.n_pairs,
+            "queries": one.effects.n_queries,
+            "depths": list(one.depths),
+            "untouched": {metric: one.untouched(metric) for metric in METRICS},
+        }
+        for one in studied
+    }
+
+
+def set_back_summary(studied: Sequence[SetBack]) -> Text:
+    """What the lowest third costs on validation."""
+    one = studied[0]
+    depth = _third(one)
+    change, whole = one.change(depth, "spearman"), one.change(one.depths[-1], "spearman")
+    if change is None or whole is None:
+        return Text("", "")
+    return Text(
+        f"把嵌入层和最低 {depth} 层换回微调前的权重，ρ 变化 {change.value:+.3f}；全部层都换回，"
+        f"{whole.value:+.3f}。",
+        f" With embeddings and the lowest {counted(depth, 'layer')} set back, ρ changes by {change.value:+.3f}; "
+        f"with all of them, by {whole.value:+.3f}.",
+    )
+
+
+def _third(one: SetBack) -> int:
+    return third(one.depths[-1])
+
+
+def _where(one: SetBack) -> Text:
+    return Text("验证集", "validation") if one.name == VALIDATION else Text(one.name, one.name)
