@@ -7,6 +7,7 @@ from qt_bert.results.figures import (
     Figure,
     Graph,
     HeatMap,
+    Scatter,
     Tokens,
     figure_from_json,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "HeadScores",
     "HeatMap",
     "ProbeResult",
+    "Scatter",
     "Text",
     "Tokens",
     "figure_from_json",

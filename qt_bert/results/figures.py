@@ -19,7 +19,7 @@ Scale = Literal["sequential", "diverging"]
 
 
 class _Figure:
-    """What the five kinds share: their way to JSON."""
+    """What all kinds share: their way to JSON."""
 
     __slots__ = ()
 
@@ -211,7 +211,47 @@ class Graph(_Figure):
             raise _fault(self, f"an edge names the unknown node {min(unknown)!r}")
 
 
-Figure = HeatMap | Curve | Bars | Tokens | Graph
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A thing at its place (x, y); `label` stands beside it, the ends are those of its intervals."""
+
+    x: float
+    y: float
+    series: Label
+    label: Label | None = None
+    x_low: float | None = None
+    x_high: float | None = None
+    y_low: float | None = None
+    y_high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scatter(_Figure):
+    """Things by two numbers; a series, in the order it first comes, has its colour and shape."""
+
+    kind: ClassVar[str] = "scatter"
+    name: str
+    title: Text
+    x_label: Label
+    y_label: Label
+    points: tuple[Mark, ...]
+    x_unit: Label = ""
+    y_unit: Label = ""
+    note: Text | None = None
+
+    def __post_init__(self) -> None:
+        for point in self.points:
+            ends = (point.x_low, point.x_high), (point.y_low, point.y_high)
+            if any((low is None) != (high is None) for low, high in ends):
+                raise _fault(self, "an interval has one end")
+
+    @property
+    def series(self) -> tuple[Label, ...]:
+        """The series in the order they first come."""
+        return tuple(dict.fromkeys(point.series for point in self.points))
+
+
+Figure = HeatMap | Curve | Bars | Tokens | Graph | Scatter
 
 
 def figure_from_json(value: Any, where: str = "figure") -> Figure:
@@ -235,5 +275,5 @@ def _check_length(figure: HeatMap | Bars, name: str, items: Sequence[Any], expec
         raise _fault(figure, f"{len(items)} {name}, but {expected} labels")
 
 
-def _fault(figure: HeatMap | Bars | Graph, what: str) -> ArgumentError:
+def _fault(figure: HeatMap | Bars | Graph | Scatter, what: str) -> ArgumentError:
     return ArgumentError(f"figure {figure.name!r}: {what}")

@@ -50,6 +50,14 @@ DARK = Palette(
     series=("#56b4e9", "#f0934a", "#35c79a", "#e6b422", "#8fb8ff", "#e39ac6"),
 )
 
+SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
+"""The shapes of things in a scatter, by the names that Vega knows them by."""
+
+
+def shape_of(series: int) -> str:
+    """The shape of a series by its number; as colours come round, another goes with each."""
+    return SHAPES[(series + series // len(LIGHT.series)) % len(SHAPES)]
+
 
 def span(
     values: Iterable[float | None],

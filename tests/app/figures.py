@@ -9,8 +9,10 @@ from qt_bert.results.figures import (
     Edge,
     Graph,
     HeatMap,
+    Mark,
     Node,
     Point,
+    Scatter,
     Series,
     Token,
     TokenLine,
@@ -78,4 +80,16 @@ GRAPH = Graph(
     nodes=(Node(name="L0H1", column=0, row=1, marked=True), Node(name="L1H0", column=1, row=0)),
     edges=(Edge(source="L0H1", target="L1H0", weight=-0.5),),
 )
-ALL = (HEAT_MAP, BARS, CURVE, TOKENS, GRAPH)
+SCATTER = Scatter(
+    name="scatter",
+    title=Text("散点", "a scatter"),
+    x_label=Text("可读出", "decodable"),
+    y_label=Text("用上", "used"),
+    x_unit="%",
+    points=(
+        Mark(x=1, y=2, series=Text("句法", "syntax"), label=HOSTILE, x_low=0.5, x_high=1.5),
+        Mark(x=3, y=-1, series=HOSTILE, y_low=-2, y_high=0),
+        Mark(x=0, y=0, series=Text("句法", "syntax")),
+    ),
+)
+ALL = (HEAT_MAP, BARS, CURVE, TOKENS, GRAPH, SCATTER)

@@ -15,7 +15,7 @@ from qt_bert.app.draw.look import Look
 from qt_bert.results.figures import HeatMap, Token, TokenLine, Tokens
 from qt_bert.results.palette import DARK, LIGHT
 from qt_bert.results.text import Text
-from tests.app.figures import ALL, BARS, CURVE, GRAPH, HEAT_MAP, HOSTILE, TOKENS
+from tests.app.figures import ALL, BARS, CURVE, GRAPH, HEAT_MAP, HOSTILE, SCATTER, TOKENS
 
 ZH, EN = Look("zh", LIGHT), Look("en", DARK, dark=True)
 
@@ -35,6 +35,7 @@ def test_an_empty_figure_is_drawn(figure):
         "curve": {"series": ()},
         "tokens": {"lines": ()},
         "graph": {"nodes": (), "edges": ()},
+        "scatter": {"points": ()},
     }[figure.kind]
     chart = _CHARTS[type(figure)](replace(figure, **empty), ZH)
     altair.LayerChart.from_dict(chart.spec | {"data": {"values": []}})
@@ -155,6 +156,30 @@ def test_an_arrow_is_as_wide_as_its_weight():
     (edge,) = [row for row in rows if row["kind"] == "edge"]
     assert (edge["x"], edge["y"], edge["x2"], edge["y2"]) == (0, 1, 1, 0)
     assert edge["weight"] == -0.5 and edge["width"] == 5.0
+
+
+def test_marks_carry_their_series_interval_and_label():
+    chart = _CHARTS[type(SCATTER)](SCATTER, EN)
+    rows = chart.data.to_pylist()
+    assert [(r["series"], r["x"], r["y"]) for r in rows] == [(0, 1, 2), (1, 3, -1), (0, 0, 0)]
+    assert [r["label"] for r in rows] == [HOSTILE, None, None]
+    assert (rows[0]["x_low"], rows[0]["x_high"], rows[0]["y_low"]) == (0.5, 1.5, None)
+    assert chart.spec["params"][0]["value"] == ["syntax", HOSTILE]
+    across, up, marks, words = chart.spec["layer"]
+    assert (across["mark"]["type"], up["mark"]["type"], words["mark"]["type"]) == (
+        "rule",
+        "rule",
+        "text",
+    )
+    assert marks["encoding"]["shape"]["scale"]["range"] == ["circle", "square"]
+    assert chart.spec["encoding"]["color"]["scale"]["range"] == list(DARK.series[:2])
+    assert marks["encoding"]["x"]["axis"]["title"] == "decodable (%)"
+
+
+def test_a_scatter_draws_no_crosses_or_labels_that_are_not_there():
+    bare = replace(SCATTER, points=SCATTER.points[-1:])
+    (marks,) = _CHARTS[type(bare)](bare, ZH).spec["layer"]
+    assert [tip["field"] for tip in marks["encoding"]["tooltip"]] == ["series_label", "x", "y"]
 
 
 def _parts(value):

@@ -10,8 +10,18 @@ import pytest
 from qt_bert.report.charts import draw
 from qt_bert.report.charts.canvas import wrap
 from qt_bert.report.charts.legend import series_styles
-from qt_bert.results import Bars, Curve, Figure, Graph, HeatMap, Text, Tokens
-from qt_bert.results.figures import BarSeries, Edge, Node, Point, Series, Token, TokenLine
+from qt_bert.results import Bars, Curve, Figure, Graph, HeatMap, Scatter, Text, Tokens
+from qt_bert.results.figures import (
+    BarSeries,
+    Edge,
+    Mark,
+    Node,
+    Point,
+    Series,
+    Token,
+    TokenLine,
+)
+from qt_bert.results.palette import shape_of
 
 BAD = "</text><script>&\x00\ud800"
 TITLE = Text(f"标题{BAD}", f"title{BAD}")
@@ -73,6 +83,18 @@ def graph(*weights: float) -> Graph:
     )
 
 
+def scatter(*points: Mark) -> Scatter:
+    return Scatter(
+        name="scatter",
+        title=TITLE,
+        x_label=BAD,
+        y_label=BAD,
+        x_unit=BAD,
+        y_unit=BAD,
+        points=points,
+    )
+
+
 FIGURES: dict[str, Figure] = {
     "heat map": heat_map(),
     "heat map of one value": heat_map(values=((0.0, 0.0), (0.0, 0.0)), scale="sequential"),
@@ -90,6 +112,12 @@ FIGURES: dict[str, Figure] = {
     "graph": graph(0.5, -1.0),
     "graph without weight": graph(0.0),
     "graph of one node": graph(),
+    "scatter": scatter(
+        Mark(x=1, y=2, series=BAD, label=BAD, x_low=0.5, x_high=1.5, y_low=1, y_high=3),
+        Mark(x=1, y=2, series="other", label="x" * 200),
+    ),
+    "scatter of many series": scatter(*(Mark(x=i, y=-i, series=str(i)) for i in range(40))),
+    "scatter of nothing": scatter(),
 }
 
 
@@ -258,3 +286,69 @@ def test_a_unit_that_repeats_the_label_is_said_once() -> None:
     share = Text("比例", "share")
     figure = replace(bars(1.0), y_label=share, unit=share, x_label="k")
     assert {"比例 · 按k", "share by k"} <= set(texts(figure))
+
+
+def paths(figure: Figure, style: str) -> list[str]:
+    root = ElementTree.fromstring(draw(figure).svg())
+    return [shape.get("d", "") for shape in root.iter("path") if shape.get("class") == style]
+
+
+def corners(path: str) -> list[tuple[float, float]]:
+    places = path.removeprefix("M").removesuffix(" Z").split(" L")
+    return [(float(x), float(y)) for x, y in (place.split(" ") for place in places)]
+
+
+def test_a_mark_lies_at_its_place_in_its_series_colour() -> None:
+    low, high, other = (
+        Mark(x=0, y=0, series="a"),
+        Mark(x=10, y=1, series="a"),
+        Mark(x=5, y=0.5, series="b"),
+    )
+    figure = scatter(low, high, other)
+    root = ElementTree.fromstring(draw(figure).svg())
+    first, last = (
+        (float(dot.get("cx", "nan")), float(dot.get("cy", "nan")))
+        for dot in root.iter("circle")
+        if dot.get("class") == "series-1 spot"
+    )
+    (_, square) = paths(figure, "series-2 spot")
+    middle = [sum(axis) / len(axis) for axis in zip(*corners(square), strict=True)]
+    assert first[0] < last[0] and first[1] > last[1]  # more is right, and up
+    assert middle == pytest.approx([(first[i] + last[i]) / 2 for i in (0, 1)], abs=0.2)
+    assert len(corners(square)) == 4
+
+
+def test_in_a_crowd_only_named_marks_tell_their_numbers() -> None:
+    few = [Mark(x=i, y=i, series="a") for i in range(3)]
+    many = [Mark(x=i, y=i, series="a", label="L2H1" if i == 5 else None) for i in range(99)]
+
+    def tips(*marks: Mark) -> int:
+        root = ElementTree.fromstring(draw(scatter(*marks)).svg())
+        return sum(dot.find("title") is not None for dot in root.iter("circle"))
+
+    assert (tips(*few), tips(*many)) == (3, 1)
+
+
+def test_intervals_are_crosses_through_the_mark() -> None:
+    bounded = Mark(x=1, y=2, series="a", x_low=0, x_high=4, y_low=1, y_high=3)
+    root = ElementTree.fromstring(draw(scatter(bounded)).svg())
+    across, up = (line for line in root.iter("line") if line.get("class") == "series-1 reach")
+    assert across.get("y1") == across.get("y2") and up.get("x1") == up.get("x2")
+    before = float(up.get("x1", "0")) - float(across.get("x1", "0"))
+    behind = float(across.get("x2", "0")) - float(up.get("x1", "0"))
+    assert behind == pytest.approx(3 * before, abs=0.3)
+
+
+def test_labels_of_near_marks_do_not_cover_each_other() -> None:
+    ends = (Mark(x=0, y=0, series="a"), Mark(x=100, y=100, series="a"))
+    near = (Mark(x=50, y=50, series="a", label="L2H1"), Mark(x=51, y=50, series="a", label="L3H7"))
+    root = ElementTree.fromstring(draw(scatter(*ends, *near)).svg())
+    places = {
+        t.text: float(t.get("x", "0")) for t in root.iter("text") if t.text in ("L2H1", "L3H7")
+    }
+    assert abs(places["L2H1"] - places["L3H7"]) > 28
+
+
+def test_no_two_of_many_series_look_alike() -> None:
+    styles = series_styles([False] * 36)
+    assert len({(styles[i], shape_of(i)) for i in range(36)}) == 36

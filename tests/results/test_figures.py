@@ -8,8 +8,27 @@ from typing import Any
 import pytest
 
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.results import Bars, Curve, Figure, Graph, HeatMap, Text, Tokens, figure_from_json
-from qt_bert.results.figures import BarSeries, Edge, Node, Point, Series, Token, TokenLine
+from qt_bert.results import (
+    Bars,
+    Curve,
+    Figure,
+    Graph,
+    HeatMap,
+    Scatter,
+    Text,
+    Tokens,
+    figure_from_json,
+)
+from qt_bert.results.figures import (
+    BarSeries,
+    Edge,
+    Mark,
+    Node,
+    Point,
+    Series,
+    Token,
+    TokenLine,
+)
 
 TITLE = Text("标题", "title")
 HEAT: dict[str, Any] = {
@@ -56,6 +75,17 @@ FIGURES: list[Figure] = [
         unit="points",
         nodes=(Node(name="L2H1", column=0, row=1), Node(name="L10H7", column=1, row=7)),
         edges=(Edge(source="L2H1", target="L10H7", weight=-0.2),),
+    ),
+    Scatter(
+        name="scatter",
+        title=TITLE,
+        x_label=Text("可读出", "decodable"),
+        y_label="used",
+        points=(
+            Mark(x=0.5, y=1, series=Text("句法", "syntax"), label="L3", y_low=0.5, y_high=1.5),
+            Mark(x=0, y=0, series="b"),
+        ),
+        y_unit="nats",
     ),
 ]
 
@@ -120,6 +150,23 @@ def test_a_graph_with_loose_ends_is_refused(nodes: tuple[str, ...], message: str
             unit="",
             nodes=tuple(Node(name=name, column=0, row=0) for name in nodes),
             edges=(Edge(source="L0H0", target="L1H0", weight=1.0),),
+        )
+
+
+def test_a_scatter_names_its_series_in_order() -> None:
+    scatter = FIGURES[-1]
+    assert isinstance(scatter, Scatter)
+    assert scatter.series == (Text("句法", "syntax"), "b")
+
+
+def test_half_an_interval_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="one end"):
+        Scatter(
+            name="scatter",
+            title=TITLE,
+            x_label="",
+            y_label="",
+            points=(Mark(x=0, y=0, series="a", x_low=0),),
         )
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import streamlit as st
 
-from qt_bert.app.draw import bars, curve, graph, heat_map, tokens
+from qt_bert.app.draw import bars, curve, graph, heat_map, scatter, tokens
 from qt_bert.app.draw.clicks import Cell, clicks_so_far, new_click
 from qt_bert.app.draw.look import Chart, Look, look
 from qt_bert.app.draw.saving import save_buttons
 from qt_bert.app.words import escaped, say
-from qt_bert.results.figures import Bars, Curve, Figure, Graph, HeatMap, Tokens
+from qt_bert.results.figures import Bars, Curve, Figure, Graph, HeatMap, Scatter, Tokens
 
 _CHARTS: dict[type, Callable[[Any, Look], Chart]] = {
     HeatMap: heat_map.chart_of,
@@ -20,6 +20,7 @@ _CHARTS: dict[type, Callable[[Any, Look], Chart]] = {
     Bars: bars.chart_of,
     Tokens: tokens.chart_of,
     Graph: graph.chart_of,
+    Scatter: scatter.chart_of,
 }
 
 

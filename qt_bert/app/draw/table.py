@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qt_bert.results.csv_bytes import csv_bytes
-from qt_bert.results.figures import Bars, Curve, Figure, Graph, HeatMap, Tokens
+from qt_bert.results.figures import Bars, Curve, Figure, Graph, HeatMap, Scatter, Tokens
 from qt_bert.results.text import in_language
 
 Row = tuple[str | float | int | None, ...]
 
 
 def csv_of(figure: Figure, language: str) -> bytes:
-    """One row a cell, point, bar, token or arrow, under names; UTF-8 that Excel recognises."""
+    """One row a cell, point, bar, token, arrow or mark, under names; UTF-8 that Excel recognises."""
     return csv_bytes(_rows(figure, language))
 
 
@@ -34,6 +34,8 @@ def _rows(figure: Figure, language: str) -> Iterator[Row]:
             unit = in_language(figure.unit, language)
             yield ("from", "to", "weight", "unit")
             yield from ((edge.source, edge.target, edge.weight, unit) for edge in figure.edges)
+        case Scatter():
+            yield from _scatter(figure, language)
 
 
 def _heat_map(figure: HeatMap, language: str) -> Iterator[Row]:
@@ -68,3 +70,13 @@ def _bars(figure: Bars, language: str) -> Iterator[Row]:
         for i, category in enumerate(figure.categories):
             low, high = (series.intervals[i] if series.intervals else None) or (None, None)
             yield (in_language(category, language), name, series.values[i], low, high, unit)
+
+
+def _scatter(figure: Scatter, language: str) -> Iterator[Row]:
+    names = ("x", "x_low", "x_high", "y", "y_low", "y_high")
+    yield ("series", "label", *names, "x_unit", "y_unit")
+    units = in_language(figure.x_unit, language), in_language(figure.y_unit, language)
+    for mark in figure.points:
+        label = None if mark.label is None else in_language(mark.label, language)
+        numbers = (getattr(mark, name) for name in names)
+        yield (in_language(mark.series, language), label, *numbers, *units)

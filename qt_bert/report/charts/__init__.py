@@ -10,8 +10,9 @@ from qt_bert.report.charts.canvas import Canvas
 from qt_bert.report.charts.curve import draw_curve
 from qt_bert.report.charts.graph import draw_graph
 from qt_bert.report.charts.heatmap import draw_heat_map
+from qt_bert.report.charts.scatter import draw_scatter
 from qt_bert.report.charts.tokens import draw_tokens
-from qt_bert.results.figures import Bars, Curve, Figure, Graph, HeatMap, Tokens
+from qt_bert.results.figures import Bars, Curve, Figure, Graph, HeatMap, Scatter, Tokens
 
 _DRAWERS: dict[type, Callable[[Any], Canvas]] = {
     HeatMap: draw_heat_map,
@@ -19,6 +20,7 @@ _DRAWERS: dict[type, Callable[[Any], Canvas]] = {
     Bars: draw_bars,
     Tokens: draw_tokens,
     Graph: draw_graph,
+    Scatter: draw_scatter,
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from qt_bert.report.charts.canvas import Canvas, Place
 from qt_bert.report.charts.scales import Colours
+from qt_bert.report.charts.shapes import outline
 from qt_bert.results.numbers import number
 from qt_bert.results.text import Label
 
@@ -35,6 +36,17 @@ def series_legend(canvas: Canvas, names: Sequence[Label], styles: Sequence[str])
     for name, style in zip(names, styles, strict=True):
         canvas.line((0, y - 4), (20, y - 4), f"{style} stroke swatch")
         y += canvas.paragraph((28, y), name, canvas.width - 28) + _GAP
+    return y - 6
+
+
+def mark_legend(
+    canvas: Canvas, names: Sequence[Label], styles: Sequence[str], shapes: Sequence[str]
+) -> float:
+    """The series of marks from the canvas's top on, each with its shape; returns the height taken."""
+    y = 12.0
+    for name, style, shape in zip(names, styles, shapes, strict=True):
+        canvas.path(outline(shape, (8, y - 4), 5), f"{style} spot", closed=True)
+        y += canvas.paragraph((20, y), name, canvas.width - 20) + _GAP
     return y - 6
 
 
