@@ -23,13 +23,19 @@ def load_jieba() -> Any:
     return tokenizer
 
 
-def _import_quietly() -> Any:
+def load_tagger(tokenizer: Any) -> Any:
+    """jieba's part-of-speech tagger over a `jieba.Tokenizer`."""
+    return _import_quietly("jieba.posseg").POSTokenizer(tokenizer)
+
+
+def _import_quietly(name: str = "jieba") -> Any:
     with warnings.catch_warnings():
         # Invalid escapes in jieba's sources, and its use of pkg_resources.
         warnings.simplefilter("ignore")
         jieba = import_module("jieba")
+        asked = import_module(name)
     jieba.setLogLevel(logging.WARNING)
-    return jieba
+    return asked
 
 
 @cache

@@ -1,0 +1,29 @@
+"""Do heads look at words of a kind, or at special tokens? (`dark_secrets_of_bert`; Kovaleva 4.3)."""
+
+from __future__ import annotations
+
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.probe import Probe
+from qt_bert.results import ProbeResult, Text
+
+
+def _run(context: ProbeContext) -> ProbeResult:
+    from qt_bert.probes.linguistic.result import result
+    from qt_bert.probes.linguistic.study import study
+
+    return result(study(context), context)
+
+
+PROBE = Probe(
+    name="features",
+    order=80,
+    title=Text("语言特征", "Linguistic features"),
+    question=Text(
+        "头看的是名词、动词、否定词，还是 [CLS]、[SEP] 和标点？微调改变了多少？",
+        "Do heads look at nouns, verbs and negation, or at [CLS], [SEP] and punctuation? And what does "
+        "fine-tuning change?",
+    ),
+    run=_run,
+    quick_seconds=5,
+    uses=("base", "treebanks"),
+)

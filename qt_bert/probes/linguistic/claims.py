@@ -1,0 +1,165 @@
+"""What is claimed of the attention to kinds of tokens, as findings; all on validation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from qt_bert.encoder.heads import Head, names_of
+from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.probes.claims import beyond
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.linguistic import words
+from qt_bert.probes.linguistic.added import added
+from qt_bert.probes.linguistic.kinds import KINDS, OF_ARCS, TUNED
+from qt_bert.probes.linguistic.looking import Looking, When
+from qt_bert.probes.linguistic.measures import (
+    HALF,
+    empty_share,
+    known_mean,
+    last_cls,
+    over_heads,
+    thirds,
+)
+from qt_bert.probes.linguistic.stated import beside, of_base, stated
+from qt_bert.probes.linguistic.study import Part, Study, excess
+from qt_bert.results import Finding, Text
+from qt_bert.results.text import counted
+
+_MOST_NAMED = 6
+"""A claim names so many heads at most; the others stand among the sets."""
+
+
+def findings(study: Study, context: ProbeContext) -> list[Finding]:
+    """The claims about the model, the same of its base beside them, then what concerns some heads."""
+    found = list(_of_model(study, context, "after"))
+    if study.base is not None:
+        for name, part in study.parts.items():
+            found += added(name, part, study, context)
+        found += map(of_base, _of_model(study, context, "before"))
+    for name, part in study.parts.items():
+        found += _named(name, part, context)
+    return found
+
+
+def _of_model(study: Study, context: ProbeContext, when: When) -> Iterator[Finding]:
+    yield from _trends(study.pairs.validation, context, when)
+    yield _over_half(study, context, when)
+    yield _last_layer(study, context, when)
+
+
+def _trends(seen: Looking, context: ProbeContext, when: When) -> Iterator[Finding]:
+    """[CLS] less and [SEP] more from the first to the last third of the layers."""
+    ends = thirds(seen.after.shape[1])
+    if ends is None:
+        return
+    gaps = {}
+    for kind in ("cls", "sep"):
+        early, late = (over_heads(seen.of(kind, when)[:, layers]) for layers in ends)
+        gaps[kind] = late - early
+    yield stated(
+        "cls_early",
+        Text(
+            "前三分之一的层比后三分之一更多地看 [CLS]",
+            "The first third of the layers looks at [CLS] more than the last third",
+        ),
+        words.TREND,
+        -gaps["cls"],
+        context,
+        conclusions=words.CLS_EARLY,
+    )
+    yield stated(
+        "sep_late",
+        Text(
+            "后三分之一的层比前三分之一更多地看 [SEP]",
+            "The last third of the layers looks at [SEP] more than the first third",
+        ),
+        words.TREND,
+        gaps["sep"],
+        context,
+        conclusions=words.SEP_LATE,
+    )
+
+
+def _over_half(study: Study, context: ProbeContext, when: When) -> Finding:
+    """How many heads give most of their attention to [CLS], [SEP] and punctuation."""
+    seen = study.pairs.validation
+    value, samples = empty_share(seen, study.shape, context.resamples, context.seed, when)
+    return beyond(
+        "heads_over_half",
+        Text(
+            "过半数的头把一半以上的注意力给了 [CLS]、[SEP] 和标点",
+            "More than half of the heads give over half of their attention to [CLS], [SEP] and "
+            "punctuation",
+        ),
+        words.MOSTLY,
+        100 * value,
+        100 * samples,
+        p=_p_above_half(samples),
+        n_queries=len(set(seen.queries)),
+        margin=100 * HALF,
+        unit=words.OF_HEADS,
+        conclusions=words.OVER_HALF,
+    )
+
+
+def _p_above_half(samples: FloatArray) -> float | None:
+    """One-sided p of more than half of the heads, by the resamples; None without any."""
+    if not samples.size:
+        return None
+    return float((1 + (samples <= HALF).sum()) / (1 + samples.size))
+
+
+def rival(seen: Looking, when: When = "after") -> str:
+    """The kind that [CLS] of the last layer looks at most besides [SEP], on these texts."""
+    others = [kind for kind in KINDS if kind not in ("sep", TUNED) and seen.has(kind)]
+    return max(others, key=lambda kind: known_mean(last_cls(seen, kind, when)))
+
+
+def _last_layer(study: Study, context: ProbeContext, when: When) -> Finding:
+    """The most that [CLS] gives to a separator, less the most it gives to a token of another kind."""
+    other = rival(study.pairs.discovery, when)
+    seen = study.pairs.validation
+    name = words.NAMES[other]
+    return stated(
+        "cls_looks_at_sep",
+        Text(
+            f"最后一层的 [CLS] 最看的是 [SEP]：比发现集上除它以外最受注意的一类（{name.zh}）里最看的词元更多",
+            "[CLS] of the last layer looks most at [SEP]: more than at the token it looks at most of "
+            f"the kind that leads the others on discovery ({name.en})",
+        ),
+        words.LAST_LAYER,
+        last_cls(seen, "sep", when) - last_cls(seen, other, when),
+        context,
+        conclusions=words.SEP_FIRST,
+    )
+
+
+def _named(name: str, part: Part, context: ProbeContext) -> Iterator[Finding]:
+    """Heads named on discovery for a kind, on validation: what they give above the base rate.
+
+    Of a treebank only those for what pairs cannot tell; the others stand among the sets.
+    """
+    where = words.COLLECTIONS[name]
+    for kind, one in part.named.items():
+        heads = one.heads()
+        told = name == "pairs" or kind in OF_ARCS
+        if not (heads and told and part.validation.has(kind)):
+            continue
+        above = excess(part.validation, kind)
+        over = np.mean([above[:, head.layer, head.head] for head in heads], axis=0)
+        said, listed = words.NAMES[kind], _listed(heads)
+        claim = Text(
+            f"发现集上看{said.zh}的{listed.zh}，给{said.zh}的注意力超过其词元占比（{where.zh}）",
+            f"{listed.en} that look at {said.en} on discovery give them more than their share of the "
+            f"tokens ({where.en})",
+        )
+        yield beside(stated(f"named_{kind}_{name}", claim, words.NO_FIGURE, over, context))
+
+
+def _listed(heads: list[Head]) -> Text:
+    """`3 heads (L0H1, L2H3, L4H5)`, best first."""
+    names, more = names_of(heads[:_MOST_NAMED]), len(heads) > _MOST_NAMED
+    zh, en = "、".join(names) + (" 等" if more else ""), ", ".join(names) + (", …" if more else "")
+    return Text(f" {len(heads)} 个头（{zh}）", f"{counted(len(heads), 'head')} ({en})")

@@ -1,0 +1,1 @@
+"""What the probe `space` is made of: vectors of words and pairs, seen in two dimensions."""

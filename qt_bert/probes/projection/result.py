@@ -1,0 +1,121 @@
+"""Where words and pairs lie, as a probe's result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from qt_bert.probes.claims import beyond
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.projection.figures import figures
+from qt_bert.probes.projection.study import FULL_DRAWS, QUICK_DRAWS, Half, Study
+from qt_bert.probes.projection.words import CLAIMS, LABELLINGS, SCORE, SOURCE
+from qt_bert.results import Finding, ProbeResult, Text
+from qt_bert.results.numbers import number
+
+_NOTHING = Text(
+    "这些文本对太少，没有两类以上的词或档位可以比较。",
+    "These pairs are too few: there are no two classes of words or grades to compare.",
+)
+
+
+def result(study: Study, context: ProbeContext) -> ProbeResult:
+    """Scores and pictures; the article gives no figure, so that nothing here gets a verdict."""
+    places = study.validation.items.places
+    return ProbeResult(
+        probe="space",
+        model=context.model_ref,
+        pairs=replace(context.pairs_ref, n_pairs=len(places.texts), n_queries=places.n_groups),
+        settings=_settings(study, context),
+        summary=_summary(study),
+        findings=tuple(_finding(name, study) for name in _known(study)),
+        sets={},
+        figures=figures(study),
+    )
+
+
+def _known(study: Study) -> list[str]:
+    """The labellings whose best r discovery could choose."""
+    return [name for name in study.validation.scores if name in study.best]
+
+
+def _finding(name: str, study: Study) -> Finding:
+    """The score above permuted labels, in the r chosen on discovery."""
+    best = study.best[name]
+    score = study.validation.scores[name][best]
+    claim = CLAIMS[name]
+    return beyond(
+        f"together_{name}",
+        Text(
+            f"{claim.zh}：r{best}（在发现集上选出）的轮廓系数高于标签打乱时",
+            f"{claim.en}: in r{best}, chosen on discovery, their silhouette is above that of "
+            "permuted labels",
+        ),
+        SOURCE,
+        score.above_chance,
+        score.found.samples - score.permuted.mean(),
+        p=score.p,
+        n_queries=score.found.n_queries,
+        unit=SCORE,
+        primary=False,
+    )
+
+
+def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
+    return {
+        "score": "mean silhouette, Euclidean, in all dimensions",
+        "permutations": context.choose(QUICK_DRAWS, FULL_DRAWS),
+        "sample": {"discovery": _sample(study.discovery), "validation": _sample(study.validation)},
+        "best_r": study.best,
+        "left_out": {
+            name: "fewer than two classes in these pairs"
+            for name in LABELLINGS
+            if name not in _known(study)
+        },
+        "resolution": _resolution(study),
+    }
+
+
+def _sample(half: Half) -> dict[str, Any]:
+    return {
+        "pairs": half.items.pairs,
+        "classes": {
+            name: {label: int((one.labels == i).sum()) for i, label in enumerate(one.classes)}
+            for name, one in half.items.labellings.items()
+        },
+    }
+
+
+def _resolution(study: Study) -> dict[str, str]:
+    """How far permuted labels stray: less could not be told from chance."""
+    strays = [
+        float(np.quantile(np.abs(one.permuted - one.permuted.mean()), 0.95))
+        for scores in study.validation.scores.values()
+        for one in scores
+    ]
+    if not strays:
+        return {"zh": _NOTHING.zh, "en": _NOTHING.en}
+    least = max(strays)
+    return {
+        "zh": f"轮廓系数相差 {least:.2g} 以下的，与打乱标签分不开。",
+        "en": f"Silhouettes under {least:.2g} above chance cannot be told from permuted labels.",
+    }
+
+
+def _summary(study: Study) -> Text:
+    if not _known(study):
+        return _NOTHING
+    zh, en = [], []
+    for name in _known(study):
+        scores, best = study.validation.scores[name], study.best[name]
+        values = {i: number(scores[i].found.value, 2) for i in (0, best, len(scores) - 1)}
+        said = LABELLINGS[name]
+        zh.append(f"{said.zh} {'、'.join(f'r{i} {value}' for i, value in values.items())}")
+        en.append(f"{said.en} {', '.join(f'r{i} {value}' for i, value in values.items())}")
+    return Text(
+        f"轮廓系数（1 是各自成团，0 是混在一起），取词嵌入、发现集上最高的一层和最后一层：{'；'.join(zh)}。",
+        "Silhouettes (1 is apart, 0 mixed) of embeddings, the layer highest on discovery and the last "
+        f"layer: {'; '.join(en)}.",
+    )

@@ -1,0 +1,55 @@
+"""A small BERT with heads that look at chosen characters alone, or at [SEP]; all others attend evenly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from transformers import AutoTokenizer, BertForSequenceClassification
+
+from qt_bert.encoder import open_checkpoint
+from qt_bert.scoring.bulk import Scorer
+
+SHAPE = {"layers": 3, "heads": 4, "hidden": 64}
+"""What `checkpoint_of` makes for `plant`."""
+
+_STRONG = 40.0
+
+
+def plant(folder: Path, out: Path, jobs: dict[tuple[int, int], str]) -> Path:
+    """The model of `folder`, where head (layer, head) looks only at the tokens named in its job.
+
+    A job is a string of characters, or `[SEP]` or `[CLS]`. Tokens of the first job carry 1 in the
+    first dimension, and so on; layers add nothing, so that every layer reads the same vectors.
+    """
+    model = BertForSequenceClassification.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    width = model.config.hidden_size // model.config.num_attention_heads
+    embeddings = model.bert.embeddings
+    with torch.no_grad():
+        for part in (embeddings.position_embeddings, embeddings.token_type_embeddings):
+            part.weight.zero_()
+        embeddings.word_embeddings.weight.zero_()
+        embeddings.word_embeddings.weight[:, -1] = 1.0  # so that no vector is without variance
+        for layer in model.bert.encoder.layer:
+            for part in (layer.attention.output.dense, layer.output.dense):
+                part.weight.zero_()
+                part.bias.zero_()
+            for part in (layer.attention.self.query, layer.attention.self.key):
+                part.weight.zero_()
+                part.bias.zero_()
+        for mark, ((layer_number, head), job) in enumerate(jobs.items()):
+            named = [job] if job.startswith("[") else list(job)
+            ids = tokenizer.convert_tokens_to_ids(named)
+            embeddings.word_embeddings.weight[ids, mark] = 2.0
+            attention = model.bert.encoder.layer[layer_number].attention.self
+            attention.query.bias[head * width] = _STRONG
+            attention.key.weight[head * width, mark] = _STRONG
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    return out
+
+
+def opened(folder: Path) -> Scorer:
+    """A model folder, ready to score."""
+    return Scorer(open_checkpoint(folder))
