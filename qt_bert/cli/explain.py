@@ -64,7 +64,8 @@ def explain(
         by_head=True,
     )
     found = explain_pair(query, title, scorer, cut)
-    heads = None if scorer.left_out else _heads_of(query, title, scorer)
+    by_head = scorer.left_out is None and scorer.checkpoint.has_heads
+    heads = _heads_of(query, title, scorer) if by_head else None
     opening.tell_truncation(scorer)
     typer.echo(_as_json(found, heads) if as_json else _as_text(found, heads))
 

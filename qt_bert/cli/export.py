@@ -60,6 +60,7 @@ def export(
     check_ready(out, overwrite)
     folder = model if model is not None else shipped(GRADED)
     checkpoint = open_checkpoint(folder, model_grades=model_grades, compact=True)
+    checkpoint.check_heads()
     graded = None if path is None else _graded(path, asked, checkpoint, rejects)
     opening.say(f"{checkpoint.name}: tracing, then checking against torch")
     made = export_onnx(checkpoint, out, int8_on=graded, overwrite=overwrite)

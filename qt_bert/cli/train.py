@@ -33,6 +33,13 @@ def train(
     base: Annotated[
         str | None, typer.Option(help="Encoder to start from. [default: the pretrained one]")
     ] = None,
+    arch: Annotated[
+        str | None,
+        typer.Option(
+            help="What is trained: cross-encoder, two-tower, bert+lstm; or lstm-attention, which "
+            "takes no more than the tokenizer of --base. [default: cross-encoder]"
+        ),
+    ] = None,
     dev: Annotated[
         Path | None,
         typer.Option(help="Graded file for early stopping (default: a tenth of the queries)."),
@@ -82,7 +89,12 @@ def train(
     from qt_bert.training.recipes import typed
     from qt_bert.training.run_train import TrainJob, run_train
 
-    asked = {"levels": levels, "max_length": max_length, "stop_on": stop_on}
+    asked = {
+        "levels": levels,
+        "max_length": max_length,
+        "stop_on": stop_on,
+        "architecture": arch,
+    }
     paths = {
         "base": resolve_folder(base if base is not None else shipped(PRETRAINED)),
         "sources": tuple(sources),
@@ -94,5 +106,7 @@ def train(
         facts = run_train(job, out, settings, resume=resume, overwrite=overwrite)
     if facts:
         opening.say(json.dumps(facts["rows"], ensure_ascii=False))
+        if "parameters" in facts:  # a folder finished by an older version does not say
+            opening.say(f"{facts['architecture']}, {facts['parameters']:,} parameters")
         best = "not defined" if facts["best"] is None else f"{facts['best']:.4f}"
         opening.say(f"best {job.stop_on} {best} at step {facts['best_step']}: {out}")

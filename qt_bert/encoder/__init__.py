@@ -14,11 +14,11 @@ if TYPE_CHECKING:
         has_bfloat16,
         open_checkpoint,
         open_tokenizer,
-        positions_of,
     )
     from qt_bert.encoder.families import FAMILIES, Family
     from qt_bert.encoder.forward import Encoder
     from qt_bert.encoder.hub import resolve_folder
+    from qt_bert.encoder.loading import positions_of
     from qt_bert.encoder.saving import save_checkpoint
 
 _HOME = {
@@ -32,7 +32,7 @@ _HOME = {
     "has_bfloat16": "checkpoint",
     "open_checkpoint": "checkpoint",
     "open_tokenizer": "checkpoint",
-    "positions_of": "checkpoint",
+    "positions_of": "loading",
     "resolve_folder": "hub",
     "save_checkpoint": "saving",
 }

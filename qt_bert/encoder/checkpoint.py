@@ -5,26 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoTokenizer
 
+from qt_bert.encoder.architectures.registry import Architecture
+from qt_bert.encoder.architectures.runner import PairRunner
+from qt_bert.encoder.batches import Batch
 from qt_bert.encoder.card import ModelSettings, read_settings
+from qt_bert.encoder.classifier import stored_classifier
 from qt_bert.encoder.families import Family
+from qt_bert.encoder.forward import Encoder
 from qt_bert.encoder.heads import Shape
 from qt_bert.encoder.hub import resolve_folder
-from qt_bert.encoder.kept import load_kept, open_kept
-from qt_bert.encoder.loading import load_config, load_weights
+from qt_bert.encoder.loading import positions_of, quietly
 from qt_bert.encoder.manifest import weights_sha256
 from qt_bert.encoder.smaller import (
     Units,
     reference_of,
     smaller_model,
-    with_absent_heads,
     with_own_widths,
 )
-from qt_bert.encoder.verify import verify_folder, weight_shapes
+from qt_bert.encoder.verify import verify_model
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.pairs import PairTokenizer
 from qt_bert.results.kept import KeptFile, KeptLayer
@@ -41,10 +44,21 @@ def has_bfloat16() -> bool:
     return not flags.isdisjoint({"avx512_bf16", "amx_bf16", "bf16"})
 
 
+class Runner(Protocol):
+    """What gives the logits of a batch: an `Encoder`, or the runner of another architecture."""
+
+    def logits_of(self, batch: Batch) -> torch.Tensor:
+        """Logits [B, labels]."""
+        ...
+
+
 @dataclass
 class Checkpoint:
-    """An opened classifier: the Hugging Face model in eval mode, its tokenizer and its labels.
+    """An opened classifier: the model in eval mode, its tokenizer and its labels.
 
+    `kind` says how it reads a pair: as the cross-encoder of a family, whose Hugging Face model
+    `model` is, or as an architecture without heads; what is asked of heads, layers or the family
+    of the latter is a CheckpointError.
     `kept` says what a smaller model keeps of its teacher. Unless it is `compact`, heads that were
     pruned stand as zeros in `model`, so that every head has its number in the teacher.
     """
@@ -53,18 +67,40 @@ class Checkpoint:
     folder: Path
     model: Any
     tokenizer: Any
-    family: Family
+    kind: Family | Architecture
     settings: ModelSettings
     dtype: str
     kept: KeptFile | None = None
     compact: bool = False
 
     @property
+    def has_heads(self) -> bool:
+        """Whether there are attention heads to name, mask and probe."""
+        return isinstance(self.kind, Family)
+
+    @property
+    def family(self) -> Family:
+        """The encoder family. Raises CheckpointError for an architecture without heads."""
+        if isinstance(self.kind, Architecture):
+            raise self.kind.no_heads(self.name)
+        return self.kind
+
+    def check_heads(self) -> None:
+        """Raise CheckpointError for an architecture without heads."""
+        _ = self.family
+
+    def runner(self) -> Runner:
+        """What gives its logits, built anew: a change of the model's weights is not seen."""
+        return Encoder(self.model, self.family) if self.has_heads else PairRunner(self.model)
+
+    @property
     def layers(self) -> int:
+        self.check_heads()
         return int(self.model.config.num_hidden_layers)
 
     @property
     def heads(self) -> int:
+        self.check_heads()
         return int(self.model.config.num_attention_heads)
 
     @property
@@ -79,10 +115,11 @@ class Checkpoint:
     @property
     def parameters(self) -> int:
         """Numbers that the model learned; heads of zeros do not count."""
-        config = self.model.config
-        width = int(config.hidden_size) // self.heads
-        zeros = len(self.shape.absent) * width * (4 * int(config.hidden_size) + 3)
-        return sum(p.numel() for p in self.model.parameters()) - zeros
+        learned = sum(p.numel() for p in self.model.parameters())
+        if not self.has_heads:
+            return learned
+        hidden = int(self.model.config.hidden_size)
+        return learned - len(self.shape.absent) * (hidden // self.heads) * (4 * hidden + 3)
 
     @property
     def pad(self) -> int:
@@ -105,19 +142,21 @@ class Checkpoint:
         return PairTokenizer(self.tokenizer, wanted)
 
     def describe(self) -> dict[str, Any]:
-        """Plain facts for reports and run records."""
+        """Plain facts for reports and run records; `layers`, `heads` and `hidden` where it has heads."""
         return {
             "name": self.name,
             "sha256": self.sha256,
-            "family": self.family.model_type,
+            "family": self.kind.model_type,
             "parameters": self.parameters,
-            "layers": self.layers,
-            "heads": self.heads,
-            "hidden": int(self.model.config.hidden_size),
+            **(self._sizes() if self.has_heads else {}),
             "max_length": self.settings.max_length,
             "dtype": self.dtype,
             **({} if self.kept is None else {"teacher": self.kept.teacher.name}),
         }
+
+    def _sizes(self) -> dict[str, int]:
+        hidden = int(self.model.config.hidden_size)
+        return {"layers": self.layers, "heads": self.heads, "hidden": hidden}
 
 
 def open_checkpoint(
@@ -134,25 +173,16 @@ def open_checkpoint(
     zeros in their place, so that probes and masks know each head by its number in the teacher;
     `compact` leaves them out, which is faster and gives the same logits.
 
-    Raises CheckpointError for every fault of the folder (see `verify_folder`), for weights that do
+    Raises CheckpointError for every fault of the folder (see `verify_model`), for weights that do
     not fit the config, and for an encoder or classifier weight that is missing, which transformers
     would start at random.
     """
     if dtype not in DTYPES:
         raise CheckpointError(f"--dtype {dtype!r}: choose from {', '.join(DTYPES)}")
     folder = resolve_folder(model)
-    _, family = verify_folder(folder)
-    shapes = weight_shapes(folder)
-    config = load_config(folder)
-    _classifier_fits(folder, family, shapes, config.num_labels)
-    kept = open_kept(folder, config)
-    if kept is None or kept.plain:
-        loaded = _weights(folder, config, attention)
-    else:
-        loaded = load_kept(folder, config, family, kept, attention)
-        if not compact:
-            with_absent_heads(loaded, family, kept.layers, kept.teacher.heads)
-    loaded = loaded.to(DTYPES[dtype]).eval()
+    _, kind = verify_model(folder)
+    loaded, kept = stored_classifier(folder, kind, attention=attention, compact=compact)
+    loaded, config = loaded.to(DTYPES[dtype]).eval(), loaded.config
     tokenizer = open_tokenizer(folder)
     if len(tokenizer) > config.vocab_size:
         raise CheckpointError(
@@ -160,9 +190,7 @@ def open_checkpoint(
             f"{config.vocab_size}; the vocabulary belongs to another model"
         )
     settings = read_settings(folder, config.num_labels, positions_of(config), model_grades)
-    return Checkpoint(
-        folder.name, folder, loaded, tokenizer, family, settings, dtype, kept, compact
-    )
+    return Checkpoint(folder.name, folder, loaded, tokenizer, kind, settings, dtype, kept, compact)
 
 
 def smaller_checkpoint(
@@ -194,40 +222,7 @@ def smaller_checkpoint(
 def open_tokenizer(folder: Path) -> Any:
     """The folder's fast tokenizer. Raises CheckpointError where it cannot be built."""
     try:
-        return AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False)
+        with quietly():
+            return AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False)
     except Exception as error:  # tokenizers raises bare Exception for a broken file
         raise CheckpointError(f"{folder}: the tokenizer cannot be opened ({error})") from error
-
-
-def positions_of(config: Any) -> int:
-    """Positions a text may take: the RoBERTa kind keeps its first padding_idx + 1 for itself."""
-    kept = config.pad_token_id + 1 if "roberta" in config.model_type else 0
-    return int(config.max_position_embeddings) - kept
-
-
-def _classifier_fits(
-    folder: Path, family: Family, shapes: dict[str, list[int]], labels: int
-) -> None:
-    shape = shapes.get(family.classifier)
-    if shape is None:
-        raise CheckpointError(
-            f"{folder}: no classifier ({family.classifier}); this is an encoder that was never "
-            "fine-tuned for classification: tune it with `qt-bert train`"
-        )
-    if shape[0] != labels:
-        raise CheckpointError(
-            f"{folder}: config.json speaks of {labels} labels, the classifier has {shape[0]} rows"
-        )
-
-
-def _weights(folder: Path, config: Any, attention: str) -> Any:
-    loaded, info = load_weights(
-        AutoModelForSequenceClassification, folder, config, attention=attention
-    )
-    missing = sorted(info["missing_keys"])
-    if missing:
-        raise CheckpointError(
-            f"{folder}: {len(missing)} weights are missing ({', '.join(missing[:3])}…); "
-            "transformers would start them at random, so the folder is refused"
-        )
-    return loaded

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from qt_bert.encoder.batches import Batch
 from qt_bert.encoder.families import Family
 from qt_bert.encoder.packed import Packed
 
@@ -118,6 +119,10 @@ class Encoder:
         projected = getattr(self.backbone, "embeddings_project", None)
         return hidden if projected is None else projected(hidden)
 
+    def logits_of(self, batch: Batch) -> torch.Tensor:
+        """Logits [B, labels] of a batch of pairs."""
+        return self.logits(batch.input_ids, batch.token_type_ids, batch.mask)
+
     def logits(
         self,
         input_ids: torch.Tensor,
@@ -126,8 +131,17 @@ class Encoder:
     ) -> torch.Tensor:
         """Logits [batch, labels] of rows [batch, length]; `mask` [batch, length] is 0 at padding.
 
-        None means rows of one length. The last layer computes the first token alone.
+        None means rows of one length.
         """
+        return self.family.head(self.model, self.first(input_ids, token_type_ids, mask))
+
+    def first(
+        self,
+        input_ids: torch.Tensor,
+        token_type_ids: torch.Tensor,
+        mask: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The last hidden state of the first token [batch, 1, hidden]: all that the last layer computes."""
         hidden = self.embed(input_ids, token_type_ids)
         bias = None if mask is None else additive_mask(mask, hidden.dtype)
         for layer in self.layers[:-1]:
@@ -135,7 +149,7 @@ class Encoder:
             hidden = layer.finish(attend(query, key, value, bias), hidden)
         last = self.layers[-1]
         _, contexts = last.attend_first(hidden, bias)
-        return self.family.head(self.model, last.finish(contexts, hidden[:, :1]))
+        return last.finish(contexts, hidden[:, :1])
 
 
 def attend(

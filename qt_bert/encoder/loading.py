@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,30 @@ from qt_bert.encoder.verify import weight_shapes
 from qt_bert.errors import CheckpointError
 
 
+@contextmanager
+def quietly() -> Iterator[None]:
+    """transformers says errors alone while the block runs: what it warns of is checked here."""
+    verbosity = hf_logging.get_verbosity()
+    hf_logging.set_verbosity_error()
+    hf_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        hf_logging.set_verbosity(verbosity)
+
+
 def load_config(folder: Path) -> Any:
     """The folder's config. Raises CheckpointError where transformers cannot read it."""
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # transformers validates fields with errors of many kinds
         raise CheckpointError(f"{folder / 'config.json'}: {error}") from error
+
+
+def positions_of(config: Any) -> int:
+    """Positions a text may take: the RoBERTa kind keeps its first padding_idx + 1 for itself."""
+    kept = config.pad_token_id + 1 if "roberta" in config.model_type else 0
+    return int(config.max_position_embeddings) - kept
 
 
 def without_dropout(config: Any) -> Any:
@@ -37,24 +57,20 @@ def load_weights(
     CheckpointError where a file is truncated or the weights do not fit the config.
     """
     weight_shapes(folder)
-    verbosity = hf_logging.get_verbosity()
-    hf_logging.set_verbosity_error()
-    hf_logging.disable_progress_bar()
     try:
-        model, info = auto_class.from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            attn_implementation=attention,
-            use_safetensors=True,
-            trust_remote_code=False,
-            ignore_mismatched_sizes=resize,
-            output_loading_info=True,
-        )
+        with quietly():
+            model, info = auto_class.from_pretrained(
+                folder,
+                config=config,
+                dtype=torch.float32,
+                attn_implementation=attention,
+                use_safetensors=True,
+                trust_remote_code=False,
+                ignore_mismatched_sizes=resize,
+                output_loading_info=True,
+            )
     except Exception as error:  # shapes, headers, config: transformers has no common error
         raise CheckpointError(f"{folder}: the weights do not fit the config ({error})") from error
-    finally:
-        hf_logging.set_verbosity(verbosity)
     return model, info
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from qt_bert.encoder.architectures.registry import Architecture, architecture_of
 from qt_bert.encoder.families import Family, family_of
 from qt_bert.encoder.manifest import verify_manifest
 from qt_bert.errors import CheckpointError
@@ -22,7 +23,18 @@ _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
 def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
-    """Check a checkpoint folder; returns its config and family.
+    """Check the folder of a model with attention heads; returns its config and family.
+
+    Raises CheckpointError as `verify_model` does, and for an architecture without heads.
+    """
+    config, kind = verify_model(folder)
+    if isinstance(kind, Architecture):
+        raise kind.no_heads(folder.name)
+    return config, kind
+
+
+def verify_model(folder: Path) -> tuple[dict[str, Any], Family | Architecture]:
+    """Check a checkpoint folder; returns its config and what kind of model it is.
 
     Raises CheckpointError for: no folder, no or broken config.json, code of its own (`auto_map`),
     an unknown family, pickled or missing weights, a missing vocabulary, a damaged file.
@@ -35,14 +47,16 @@ def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
             f"{folder}: this model brings code of its own (auto_map), which is never run; "
             "convert it to one of the built-in architectures"
         )
-    family = family_of(str(config.get("model_type")), str(folder / "config.json"))
+    kind = architecture_of(config.get("model_type")) or family_of(
+        str(config.get("model_type")), str(folder / "config.json")
+    )
     _weights_present(folder)
     if not any((folder / name).exists() for name in _VOCABULARIES):
         raise CheckpointError(
             f"{folder}: no vocabulary; copy the model's {_VOCABULARIES[0]} or {_VOCABULARIES[1]}"
         )
     verify_manifest(folder)
-    return config, family
+    return config, kind
 
 
 def _config(folder: Path) -> dict[str, Any]:

@@ -10,8 +10,13 @@ from qt_bert.results.plan import Plan
 
 
 def open_teacher(plan: Plan, model: str | Path, *, dtype: str = "float32") -> Checkpoint:
-    """The model in the folder `model`. Raises ArgumentError where `plan` was made for other weights."""
+    """The model in the folder `model`.
+
+    Raises ArgumentError where `plan` was made for other weights, CheckpointError for a model without
+    heads.
+    """
     checkpoint = open_checkpoint(model, dtype=dtype)
+    checkpoint.check_heads()
     if checkpoint.sha256 != plan.teacher.sha256:
         raise ArgumentError(
             f"this plan was made for {plan.teacher.name} (weights {plan.teacher.sha256[:12]}…), and "

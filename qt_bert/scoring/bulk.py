@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -65,12 +65,18 @@ class Scorer:
                 f"--max-length {max_length}: {checkpoint.name} has positions for {longest} tokens"
             )
         self.checkpoint = checkpoint
-        self.encoder = Encoder(checkpoint.model, checkpoint.family)
+        self.runner = checkpoint.runner()
         self.tokenizer = checkpoint.pair_tokenizer(max_length)
         self.batch_tokens = batch_tokens or BATCH_TOKENS[checkpoint.dtype]
         self.pad = checkpoint.pad
         self.counts = Counts()
         self.left_out: LeftOut | None = None
+
+    @property
+    def encoder(self) -> Encoder:
+        """The layer-by-layer forward. Raises CheckpointError for an architecture without heads."""
+        self.checkpoint.check_heads()
+        return cast(Encoder, self.runner)
 
     def describe(self) -> dict[str, Any]:
         """The checkpoint's plain facts, and which heads are left out."""
@@ -92,7 +98,7 @@ class Scorer:
     def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
         """Float32 logits [pair, output] of (query, title) pairs, in their order."""
         out = np.empty((len(pairs), self.checkpoint.model.config.num_labels), np.float32)
-        forward = self.left_out.forward if self.left_out else self._plain
+        forward = self.left_out.forward if self.left_out else self.runner.logits_of
         for batch in self.batches(pairs, self.batch_tokens):
             out[batch.rows] = forward(batch).float().numpy()
             shown.advance(len(batch))
@@ -116,6 +122,3 @@ class Scorer:
             self.counts.add(encoded)
             for batch in batches_of(encoded, budget, pad=self.pad):
                 yield replace(batch, rows=batch.rows + start)
-
-    def _plain(self, batch: Batch) -> torch.Tensor:
-        return self.encoder.logits(batch.input_ids, batch.token_type_ids, batch.mask)

@@ -23,9 +23,9 @@ class BatchLayout:
     first_position: int
 
     @classmethod
-    def of(cls, family: Family, pad: int, longest: int, slots: int) -> BatchLayout:
-        """Two row lengths for pairs of up to `longest` tokens, positions as the family counts them."""
-        first = pad + 1 if "roberta" in family.model_type else 0
+    def of(cls, family: Family | None, pad: int, longest: int, slots: int) -> BatchLayout:
+        """Two row lengths for examples of up to `longest` tokens, positions as the family counts them."""
+        first = pad + 1 if family is not None and "roberta" in family.model_type else 0
         return cls(buckets_for(longest), slots, pad, first)
 
 
@@ -74,12 +74,14 @@ def to_tensors(
 
     `share` [examples] is each example's weight over the weight of the whole batch, so that losses
     and gradients of all processes add up to those of one; `slot_share` [rows, slots] hands it out
-    evenly over the example's tokens, 0 at empty slots.
+    evenly over the example's tokens, 0 at empty slots. `first_slot` has one place for each text of
+    an example, all texts of one behind each other.
     """
     total = sum(examples[i].weight for row in plan.rows for i in row)
     rows_each = -(-max(1, layout.slots // plan.slots) // size)
     own = plan.rows[rank::size]
     rows = [[examples[i] for i in row] for row in own] + [[]] * (rows_each - len(own))
+    texts = len(examples[0].texts)
     packed = lay_out(rows, plan.slots, pad=layout.pad, first_position=layout.first_position)
     flat = [example for row in rows for example in row]
     room = _room(len(flat), rows_each * plan.slots)
@@ -90,20 +92,22 @@ def to_tensors(
         "token_type_ids": packed.token_type_ids,
         "position_ids": packed.position_ids,
         "segment": packed.segment,
-        "first_slot": filled(room, packed.first_slot),
+        "first_slot": filled(room * texts, packed.first_slot),
         "allowed": filled(
             room, np.array([e.allowed for e in flat], np.float32).reshape(-1, labels)
         ),
         "auxiliary": filled(room, np.array([e.auxiliary for e in flat]).reshape(-1, 2)),
         "share": filled(room, share),
-        "slot_share": _slot_share(packed, share, [len(e) for e in flat]),
+        "slot_share": _slot_share(packed, share, [len(e) for e in flat], texts),
     }
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def _slot_share(packed: PackedRows, share: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+def _slot_share(
+    packed: PackedRows, share: np.ndarray, lengths: Sequence[int], texts: int
+) -> np.ndarray:
     slots = np.zeros(packed.segment.size, np.float32)
-    for first, part, length in zip(packed.first_slot, share, lengths, strict=True):
+    for first, part, length in zip(packed.first_slot[::texts], share, lengths, strict=True):
         slots[first : first + length] = part / length
     return slots.reshape(packed.segment.shape)
 

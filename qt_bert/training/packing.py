@@ -20,14 +20,19 @@ class Example:
     def __len__(self) -> int:
         return len(self.input_ids)
 
+    @property
+    def texts(self) -> Sequence[Example]:
+        """What is read apart from all else: the pair, as one text."""
+        return (self,)
+
 
 @dataclass(frozen=True)
 class PackedRows:
-    """Rows of packed examples: four arrays [rows, slots] and the place of each example.
+    """Rows of packed texts: four arrays [rows, slots] and the place of each text.
 
-    `segment` numbers the examples of a row from 1 (0 = empty slot): a token sees the tokens of its
-    own segment only. `first_slot` [examples] is the flat index of each example's first token,
-    examples in the order of the rows.
+    `segment` numbers the texts of a row from 1 (0 = empty slot): a token sees the tokens of its
+    own segment only. `first_slot` [texts] is the flat index of each text's first token, texts in the
+    order of the rows. An example is one text, or several, one behind the other.
     """
 
     input_ids: np.ndarray
@@ -62,7 +67,7 @@ def best_fit(lengths: Sequence[int], slots: int) -> list[list[int]]:
 def lay_out(
     rows: Sequence[Sequence[Example]], slots: int, *, pad: int, first_position: int = 0
 ) -> PackedRows:
-    """Write the examples of each row one behind the other; positions restart at `first_position`."""
+    """Write the texts of each row one behind the other; positions restart at `first_position`."""
     shape = (len(rows), slots)
     input_ids = np.full(shape, pad, np.int64)
     token_type_ids, segment = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
@@ -70,10 +75,10 @@ def lay_out(
     first_slot = []
     for r, row in enumerate(rows):
         start = 0
-        for number, example in enumerate(row, 1):
-            end = start + len(example)
-            input_ids[r, start:end] = example.input_ids
-            token_type_ids[r, start:end] = example.token_type_ids
+        for number, text in enumerate((text for example in row for text in example.texts), 1):
+            end = start + len(text)
+            input_ids[r, start:end] = text.input_ids
+            token_type_ids[r, start:end] = text.token_type_ids
             position_ids[r, start:end] += np.arange(end - start)
             segment[r, start:end] = number
             first_slot.append(r * slots + start)

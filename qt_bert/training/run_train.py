@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from qt_bert.encoder import (
     positions_of,
     save_checkpoint,
 )
+from qt_bert.encoder.architectures import CROSS_ENCODER, Architecture, architecture_named
 from qt_bert.encoder.card import MAX_LENGTH
 from qt_bert.encoder.manifest import weights_sha256
 from qt_bert.encoder.verify import verify_folder
@@ -25,6 +26,7 @@ from qt_bert.training.finetune_batches import BatchLayout
 from qt_bert.training.judged_on import check_metric, digest_of, judge_of, sources_and_dev
 from qt_bert.training.labelled import TrainingSet, training_set
 from qt_bert.training.sources import PairSource
+from qt_bert.training.tuning_apart import ApartTuning
 from qt_bert.training.tuning_model import TuningModel
 from qt_bert.training.workspace import (
     close_workspace,
@@ -42,7 +44,8 @@ class TrainJob:
 
     `dev` is the file early stopping reads (`stop_on` names the metric); without one, the pairs of
     a tenth of the training queries, by hash, are kept back for it. `levels` = K trains ordered
-    levels 0 … K − 1, one logit each, instead of the five grades.
+    levels 0 … K − 1, one logit each, instead of the five grades. `architecture` is one of
+    `encoder.architectures`; `base` gives its encoder, and to one without an encoder the tokenizer.
     """
 
     base: Path
@@ -51,6 +54,7 @@ class TrainJob:
     levels: int | None = None
     max_length: int = MAX_LENGTH
     stop_on: str = "qwk"
+    architecture: str = CROSS_ENCODER
 
 
 def run_train(
@@ -81,6 +85,7 @@ def run_train(
 def check_job(job: TrainJob) -> None:
     """Raise ArgumentError for what cannot be meant."""
     check_metric(job.stop_on)
+    architecture_named(job.architecture)
     for source in job.sources:
         if source.unlabelled:
             raise ArgumentError(
@@ -96,20 +101,18 @@ def _train(job: TrainJob, out: Path, settings: TuneSettings, group: World) -> di
     tokenizer = open_tokenizer(job.base)
     sources, dev = sources_and_dev(job.sources, job.dev, job.levels)
     labels = _labels(job.levels)
-    data = training_set(sources, PairTokenizer(tokenizer, job.max_length), labels, work)
-    model = TuningModel.open(job.base, labels.logits, data.auxiliaries, settings.seed)
-    longest = positions_of(model.model.config)
-    if job.max_length > longest:
-        raise ArgumentError(f"--max-length {job.max_length}: the base has {longest} positions")
+    kind = architecture_named(job.architecture)
+    reading = PairTokenizer(tokenizer, job.max_length)
+    data = training_set(sources, reading, labels, work, split=kind is not None)
+    model = _model(job, kind, labels.logits, data, settings)
     card = ModelSettings(labels, job.max_length)
-    view = Checkpoint(
-        out.name, job.base, model.model, tokenizer, model.family, card, settings.dtype
-    )
+    view = Checkpoint(out.name, job.base, model.model, tokenizer, model.kind, card, settings.dtype)
+    row = job.max_length + (kind is not None)  # a title apart has a [CLS] of its own
     tuner = Tuner(
         model,
         data.examples,
-        BatchLayout.of(model.family, int(tokenizer.pad_token_id), job.max_length, settings.slots),
-        settings,
+        BatchLayout.of(model.family, int(tokenizer.pad_token_id), row, settings.slots),
+        replace(settings, compile=settings.compile and model.compiles),
         work,
         judge_of(view, dev, job.stop_on),
         group,
@@ -133,6 +136,21 @@ def _train(job: TrainJob, out: Path, settings: TuneSettings, group: World) -> di
     return facts
 
 
+def _model(
+    job: TrainJob, kind: Architecture | None, labels: int, data: TrainingSet, settings: TuneSettings
+) -> TuningModel | ApartTuning:
+    """What is tuned. Raises ArgumentError where the base has too few positions."""
+    model: TuningModel | ApartTuning
+    if kind is None:
+        model = TuningModel.open(job.base, labels, data.auxiliaries, settings.seed)
+    else:
+        model = ApartTuning.open(kind, job.base, labels, data.auxiliaries, settings.seed)
+    longest = positions_of(model.model.config)
+    if job.max_length > longest:
+        raise ArgumentError(f"--max-length {job.max_length}: the base has {longest} positions")
+    return model
+
+
 def _asked(job: TrainJob, settings: TuneSettings) -> dict[str, Any]:
     """What a finished folder is compared with when it is asked to go on."""
     return asdict(settings) | {
@@ -142,7 +160,13 @@ def _asked(job: TrainJob, settings: TuneSettings) -> dict[str, Any]:
         "levels": job.levels,
         "max_length": job.max_length,
         "stop_on": job.stop_on,
+        **_other_than_usual(job),
     }
+
+
+def _other_than_usual(job: TrainJob) -> dict[str, Any]:
+    """The architecture, where it is not the one that folders without a word of it have."""
+    return {} if job.architecture == CROSS_ENCODER else {"architecture": job.architecture}
 
 
 def _identity(job: TrainJob, data: TrainingSet, dev: list[Pair]) -> dict[str, Any]:
@@ -152,6 +176,7 @@ def _identity(job: TrainJob, data: TrainingSet, dev: list[Pair]) -> dict[str, An
         "dev": digest_of(dev),
         "stop_on": job.stop_on,
         "max_length": job.max_length,
+        **_other_than_usual(job),
     }
 
 
@@ -164,11 +189,14 @@ def _facts(job: TrainJob, data: TrainingSet, dev: int, tuner: Tuner) -> dict[str
     return {
         "schema": 1,
         "base": job.base.name,
+        "architecture": job.architecture,
+        "parameters": sum(p.numel() for p in tuner.model.model.parameters()),
         "rows": data.counts,
         "data_sha256": data.sha256,
         "truncated": data.truncated,
         "auxiliary": data.auxiliaries,
         "dev_pairs": dev,
+        "pairs_seen": sum(len(row) for plan in tuner.plans[: at.step] for row in plan.rows),
         "planned_steps": len(tuner.plans),
         "steps": at.step,
         "best": at.best,

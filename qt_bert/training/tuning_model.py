@@ -1,7 +1,8 @@
-"""The model as it is tuned: a classifier of any family, and auxiliary outputs it later drops."""
+"""The model as it is tuned: a classifier of any kind, and auxiliary outputs it later drops."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,23 +16,47 @@ from qt_bert.encoder.tuning import open_for_tuning
 from qt_bert.training.packing import packed_hidden
 
 
-class TuningModel(nn.Module):
-    """`model` (Hugging Face sequence classification) plus one linear output per auxiliary source.
+class LabelTuning(nn.Module, ABC):
+    """`model` plus one linear output per auxiliary source, which read its features [examples, width].
 
-    The auxiliary outputs read the last hidden state of the first token. `labels` of the main output
-    are grades 1 … 5, or ordered levels.
+    `labels` of the main output are grades 1 … 5, or ordered levels.
     """
 
     parts: tuple[str, ...] = ()
+    compiles = True
 
-    def __init__(self, model: Any, family: Family, auxiliaries: Mapping[str, list[str]]) -> None:
+    def __init__(self, model: Any, width: int, auxiliaries: Mapping[str, list[str]]) -> None:
         super().__init__()
         self.model = model
-        self.family = family
-        width = model.config.hidden_size
         self.auxiliaries = nn.ModuleList(
             nn.Linear(width, len(labels)) for labels in auxiliaries.values()
         )
+
+    @abstractmethod
+    def seen(self, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Features [examples, width] and logits [examples, labels]."""
+
+    def loss(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """−log Σ p(g) over each label's set, weighted by `share`, plus the auxiliary cross-entropies."""
+        features, guesses = self.seen(batch)
+        logits = guesses.float()
+        total = (label_set_loss(logits, batch["allowed"]) * batch["share"]).sum()
+        for number, output in enumerate(self.auxiliaries):
+            chosen = (batch["auxiliary"][:, 0] == number) & (batch["share"] > 0)
+            guessed = output(features).float()
+            classes = batch["auxiliary"][:, 1].clamp(max=guessed.shape[1] - 1)
+            losses = F.cross_entropy(guessed, classes, reduction="none")
+            total = total + (losses * batch["share"] * chosen).sum()
+        return total
+
+
+class TuningModel(LabelTuning):
+    """A cross-encoder (Hugging Face sequence classification); its features are the last hidden state of
+    the first token."""
+
+    def __init__(self, model: Any, family: Family, auxiliaries: Mapping[str, list[str]]) -> None:
+        super().__init__(model, model.config.hidden_size, auxiliaries)
+        self.family = self.kind = family
 
     @classmethod
     def open(
@@ -47,18 +72,9 @@ class TuningModel(nn.Module):
         backbone = getattr(self.model, self.family.backbone)
         return packed_hidden(backbone, batch)[batch["first_slot"]][:, None]
 
-    def loss(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """−log Σ p(g) over each label's set, weighted by `share`, plus the auxiliary cross-entropies."""
+    def seen(self, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         first = self.first_tokens(batch)
-        logits = self.family.head(self.model, first).float()
-        total = (label_set_loss(logits, batch["allowed"]) * batch["share"]).sum()
-        for number, output in enumerate(self.auxiliaries):
-            chosen = (batch["auxiliary"][:, 0] == number) & (batch["share"] > 0)
-            guessed = output(first[:, 0]).float()
-            classes = batch["auxiliary"][:, 1].clamp(max=guessed.shape[1] - 1)
-            losses = F.cross_entropy(guessed, classes, reduction="none")
-            total = total + (losses * batch["share"] * chosen).sum()
-        return total
+        return first[:, 0], self.family.head(self.model, first)
 
 
 def label_set_loss(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
