@@ -16,6 +16,7 @@ TRAIN, DEV, TEST = ("pairs/train.tsv", "pairs/dev.tsv", "pairs/test.tsv")
 CASES = "cases.tsv"
 INITIALISATIONS = "initialisations"
 BASELINES = "baselines"
+PATTERNS = "patterns"
 
 
 def shipped(name: str) -> Path:

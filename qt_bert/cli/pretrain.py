@@ -42,6 +42,13 @@ def pretrain(
     ] = None,
     heads: Annotated[int, typer.Option(help="Heads a layer of a random start.")] = 12,
     hidden: Annotated[int, typer.Option(help="Hidden size of a random start.")] = 192,
+    words: Annotated[
+        int | None,
+        typer.Option(help="A vocabulary of so many words of the text; rarer ones: characters."),
+    ] = None,
+    no_pairs: Annotated[
+        bool, typer.Option("--no-pairs", help="Leave the segment-pair objective out.")
+    ] = False,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
     stop_at: Annotated[
         int | None, typer.Option(help="End after so many steps of the schedule.")
@@ -62,6 +69,7 @@ def pretrain(
         "dtype": dtype,
         "seed": seed,
         "compile": False if no_compile else None,
+        "pair_objective": False if no_pairs else None,
     }
     from qt_bert.training.recipes import Recipe, load_recipe, typed
     from qt_bert.training.sources import one_for_each
@@ -90,13 +98,15 @@ def pretrain(
             out,
             settings,
             shape=_shape(layers, heads, hidden, settings.shape.long),
+            words=words,
             stop_at=stop_at,
             resume=resume,
             overwrite=overwrite,
         )
     figures = facts.get("figures", {})
     loss = figures.get("mlm_loss")
-    opening.say(f"{figures.get('tokens', 0):,} tokens seen, MLM loss {loss}: {out}")
+    seen = f"{figures.get('tokens', 0):,} tokens ({figures.get('characters', 0):,} characters) seen"
+    opening.say(f"{seen}, MLM loss {loss}: {out}")
 
 
 def _shape(layers: int | None, heads: int, hidden: int, positions: int) -> NewShape | None:

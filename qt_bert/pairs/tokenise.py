@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.pairs.segmenters import Span
+from qt_bert.pairs.words import cut, is_of_words, spans_in_text, word_cutter
 
 SPECIAL = -1
 QUERY = 0
@@ -59,14 +61,17 @@ class PairTokenizer:
     The title loses its last tokens first, down to none; only then does the query, and either is
     flagged. May be shared between threads. `tokenizer` is a fast tokenizer of transformers or a
     `tokenizers.Tokenizer`; it is copied and left as it is. Text that spells a special token, such
-    as `[SEP]`, becomes that token, as it does in transformers; its side is still its text's.
+    as `[SEP]`, becomes that token, as it does in transformers; its side is still its text's. For a
+    tokenizer of words (`pairs.words`) the texts are cut first, and such text stays text; `words`
+    says so of a `tokenizers.Tokenizer`, which does not know.
 
     Raises CheckpointError for a tokenizer that is not a fast one, ArgumentError for a `max_length`
     without room for a token of each text.
     """
 
-    def __init__(self, tokenizer: Any, max_length: int) -> None:
+    def __init__(self, tokenizer: Any, max_length: int, *, words: bool = False) -> None:
         self._backend = _private_copy(tokenizer)
+        self._words = word_cutter() if words or is_of_words(tokenizer) else None
         self.max_length = max_length
         specials = self._backend.num_special_tokens_to_add(is_pair=True)
         if max_length < specials + 2:
@@ -87,16 +92,26 @@ class PairTokenizer:
         limit = self._characters
         starts = [(query[:limit], title[:limit]) for query, title in pairs]
         return [
-            self._encoded(whole, start, encoding, offsets)
-            for whole, start, encoding in zip(
+            self._encoded(whole, start, encoded, offsets)
+            for whole, start, encoded in zip(
                 pairs, starts, self._encodings(starts, offsets), strict=True
             )
         ]
 
-    def _encodings(self, pairs: Sequence[tuple[str, str]], offsets: bool) -> list[Any]:
+    def _encodings(
+        self, pairs: Sequence[tuple[str, str]], offsets: bool
+    ) -> list[tuple[Any, list[Span]]]:
+        """Each pair as the tokenizer gives it, and the spans of its tokens where they are asked for."""
         encode = self._backend.encode_batch if offsets else self._backend.encode_batch_fast
         try:
-            return list(encode(list(pairs)))
+            if self._words is None:
+                return [(one, one.offsets if offsets else []) for one in encode(list(pairs))]
+            texts = [(cut(query, self._words), cut(title, self._words)) for query, title in pairs]
+            encoded = encode([(q.words, t.words) for q, t in texts], is_pretokenized=True)
+            return [
+                (one, spans_in_text(one, *both) if offsets else [])
+                for one, both in zip(encoded, texts, strict=True)
+            ]
         except (TypeError, UnicodeError):
             for query, title in pairs:
                 _refuse_surrogates(query)
@@ -104,17 +119,21 @@ class PairTokenizer:
             raise
 
     def _encoded(
-        self, whole: tuple[str, str], start: tuple[str, str], encoding: Any, offsets: bool
+        self,
+        whole: tuple[str, str],
+        start: tuple[str, str],
+        encoded: tuple[Any, list[Span]],
+        offsets: bool,
     ) -> EncodedPair:
+        encoding, spans = encoded
         side = _sides(encoding)
         query_cut, title_cut = start[0] != whole[0], start[1] != whole[1]
         if (query_cut and side.count(QUERY) < self._query_budget + _SPARE_TOKENS) or (
             title_cut and len(side) < self.max_length + _SPARE_TOKENS
         ):
-            encoding = self._encodings([whole], offsets)[0]
+            encoding, spans = self._encodings([whole], offsets)[0]
             side = _sides(encoding)
         ids, types = encoding.ids, encoding.type_ids
-        spans = encoding.offsets if offsets else []
         excess = len(side) - self.max_length
         if excess <= 0:
             return EncodedPair(ids, types, side, spans, False, False)

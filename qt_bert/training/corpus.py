@@ -12,6 +12,7 @@ import numpy as np
 
 from qt_bert.errors import PairFileError
 from qt_bert.files import atomic_write, sha256_file
+from qt_bert.pairs.words import cut, folder_is_of_words, word_cutter
 from qt_bert.progress import progress
 from qt_bert.training.sources import PairSource
 from qt_bert.training.text import text_lines
@@ -84,6 +85,13 @@ def load_corpus(
 
 def _key(tokenizer_folder: Path, shards: list[Path], pairs: list[PairSource]) -> str:
     digest = hashlib.sha256(sha256_file(tokenizer_folder / "tokenizer.json").encode())
+    digest.update(text_key(shards, pairs).encode())
+    return digest.hexdigest()
+
+
+def text_key(shards: list[Path], pairs: list[PairSource]) -> str:
+    """What stands for the content of shards and pair files."""
+    digest = hashlib.sha256()
     for shard in shards:
         digest.update(sha256_file(shard).encode())
     for source in pairs:
@@ -95,6 +103,7 @@ def _encoder(tokenizer_folder: Path) -> Callable[..., TokenStore]:
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
+    words = word_cutter() if folder_is_of_words(tokenizer_folder) else None
     tokenizer.no_truncation()
     tokenizer.no_padding()
     dtype = np.uint16 if tokenizer.get_vocab_size() <= 2**16 else np.int32
@@ -105,7 +114,10 @@ def _encoder(tokenizer_folder: Path) -> Callable[..., TokenStore]:
         stream = iter(texts)
         with progress(None, "tokenising", "texts") as shown:
             while block := list(islice(stream, 20_000)):
-                for encoding in tokenizer.encode_batch_fast(block, add_special_tokens=False):
+                given = [cut(text, words).words for text in block] if words else block
+                for encoding in tokenizer.encode_batch_fast(
+                    given, is_pretokenized=words is not None, add_special_tokens=False
+                ):
                     if encoding.ids or keep_empty:
                         parts.append(np.array(encoding.ids, dtype))
                         lengths.append(len(encoding.ids))

@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from qt_bert.encoder import ModelLabels
+from qt_bert.encoder.architectures.texts import apart
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.pairs import Pair, PairTokenizer
+from qt_bert.pairs.tokenise import EncodedPair
 from qt_bert.training.packing import Example
 from qt_bert.training.sources import PairSource
 
@@ -30,6 +32,21 @@ class LabelledExample(Example):
 
 
 @dataclass(frozen=True)
+class ApartExample(LabelledExample):
+    """A labelled pair whose query, the first `cut` tokens, and title are read apart."""
+
+    cut: int
+
+    @property
+    def texts(self) -> Sequence[Example]:
+        """Query and title, each `[CLS] … [SEP]`."""
+        return (
+            Example(self.input_ids[: self.cut], self.token_type_ids[: self.cut]),
+            Example(self.input_ids[self.cut :], self.token_type_ids[self.cut :]),
+        )
+
+
+@dataclass(frozen=True)
 class TrainingSet:
     """Examples, the auxiliary outputs (name → labels in order), and how many rows each file gave."""
 
@@ -45,8 +62,10 @@ def training_set(
     tokenizer: PairTokenizer,
     labels: ModelLabels,
     rejects: Path | None = None,
+    *,
+    split: bool = False,
 ) -> TrainingSet:
-    """Read and tokenise `sources` for outputs that mean `labels`.
+    """Read and tokenise `sources` for outputs that mean `labels`; `split` lays the texts apart.
 
     Where these are no grades, labels are read as ordered levels 0 … K − 1; a single output has no
     label it could mean. Raises PairFileError where a source gives no row or too many bad ones
@@ -74,16 +93,24 @@ def training_set(
                 place = (output, auxiliaries[source.auxiliary].index(pair.label or ""))
             else:
                 allowed, place = _allowed(pair, labels), (-1, 0)
-            examples.append(
-                LabelledExample(
-                    np.array(tokens.input_ids),
-                    np.array(tokens.token_type_ids),
-                    allowed,
-                    place,
-                    source.weight,
-                )
-            )
+            made = _apart if split else _together
+            examples.append(made(tokens, allowed, place, source.weight))
     return TrainingSet(examples, auxiliaries, counts, truncated, _digest(examples))
+
+
+def _together(
+    tokens: EncodedPair, allowed: np.ndarray, auxiliary: tuple[int, int], weight: float
+) -> LabelledExample:
+    ids, types = np.array(tokens.input_ids), np.array(tokens.token_type_ids)
+    return LabelledExample(ids, types, allowed, auxiliary, weight)
+
+
+def _apart(
+    tokens: EncodedPair, allowed: np.ndarray, auxiliary: tuple[int, int], weight: float
+) -> LabelledExample:
+    query, title = apart(tokens)
+    ids = np.array(query + title)
+    return ApartExample(ids, np.zeros_like(ids), allowed, auxiliary, weight, len(query))
 
 
 def _digest(examples: Sequence[LabelledExample]) -> str:

@@ -27,7 +27,11 @@ from qt_bert.training.state import load_state, same_settings, save_state
 
 @dataclass(frozen=True)
 class PretrainSettings:
-    """What fixes a pretraining run. Schedules count steps, never minutes."""
+    """What fixes a pretraining run. Schedules count steps, never minutes.
+
+    Without `pair_objective` the batches stay what they are, and the segment-pair loss is no part of
+    what is made small.
+    """
 
     steps: int
     lr: float = 8e-4
@@ -37,6 +41,7 @@ class PretrainSettings:
     save_every: int = 200
     log_every: int = 20
     compile: bool = True
+    pair_objective: bool = True
     shape: BatchShape = BatchShape()
 
 
@@ -117,12 +122,13 @@ def pretrain(
     model.train()
     masters = MasterWeights(model, getattr(torch, settings.dtype), lr=settings.lr)
     asked = json.loads(json.dumps(asdict(settings) | (identity or {})))
-    done, tokens = 0, 0
+    done, tokens, characters = 0, 0, 0
     if (stored := load_state(out)) is not None:
         tensors, values = stored
         same_settings(out, values["settings"], asked)
         masters.load(tensors)
         done, tokens = values["step"], values["tokens"]
+        characters = values.get("characters", 0)
     log = RunLog(out / "log.jsonl", keep_until=done)
     step_losses = compiled(lambda batch: losses(model, batch), settings.compile)
     stream = batches(corpus, special, settings.shape, settings.seed, skip=done)
@@ -134,14 +140,16 @@ def pretrain(
         for step in range(done, end):
             batch = next(stream)
             tokens += batch.real_tokens
+            characters += batch.characters
             measured = step_losses(as_tensors(batch))
-            (measured[0] + measured[1]).backward()
+            (measured[0] + settings.pair_objective * measured[1]).backward()
             factor = linear_schedule(step, warmup=settings.warmup, total=settings.steps)
             norm = masters.step(factor)
             window.append(measured.detach())
             last = step + 1 == end
             if (step + 1) % settings.log_every == 0 or last:
-                figures = _figures(torch.stack(window).mean(0), step + 1, tokens, factor, norm)
+                seen = {"step": step + 1, "tokens": tokens, "characters": characters}
+                figures = seen | _figures(torch.stack(window).mean(0), factor, norm)
                 figures["tokens_per_second"] = round(
                     (tokens - since) / (time.monotonic() - started), 1
                 )
@@ -149,8 +157,8 @@ def pretrain(
                 log.add(figures)
                 window.clear()
             if (step + 1) % settings.save_every == 0 or last:
-                values = {"settings": asked, "step": step + 1, "tokens": tokens}
-                save_state(out, masters.tensors(), values)
+                seen = {"step": step + 1, "tokens": tokens, "characters": characters}
+                save_state(out, masters.tensors(), {"settings": asked} | seen)
             shown.advance(1, f"loss {figures.get('mlm_loss', 0):.3f}" if figures else "")
     save(masters.float32_state(model), figures)
     return figures
@@ -180,9 +188,7 @@ def check_settings(settings: PretrainSettings, stop_at: int | None = None) -> No
         )
 
 
-def _figures(
-    mean: torch.Tensor, step: int, tokens: int, factor: float, norm: float
-) -> dict[str, Any]:
+def _figures(mean: torch.Tensor, factor: float, norm: float) -> dict[str, Any]:
     names = ("mlm_loss", "pair_loss", "mlm_accuracy", "pair_accuracy")
     rounded = {n: round(float(v), 5) for n, v in zip(names, mean, strict=True)}
-    return {"step": step, "tokens": tokens, "rate": factor, "norm": round(norm, 4)} | rounded
+    return {"rate": factor, "norm": round(norm, 4)} | rounded

@@ -17,13 +17,17 @@ EXAMPLES_A_CHUNK = 20_000
 
 @dataclass(frozen=True)
 class Special:
-    """Ids of the tokenizer's special tokens and the size of its vocabulary."""
+    """Ids of the tokenizer's special tokens and the size of its vocabulary.
+
+    `lengths` [vocabulary] are the characters that a token spells; without them each counts as one.
+    """
 
     cls: int
     sep: int
     pad: int
     mask: int
     vocabulary: int
+    lengths: np.ndarray | None = None
 
     @cached_property
     def ordinary(self) -> np.ndarray:
@@ -53,7 +57,8 @@ class PairExample(Example):
 @dataclass(frozen=True)
 class PretrainBatch:
     """One batch. `masked_slot`, `masked_label`, `masked_weight` [predictions] and `cls_slot`,
-    `belongs`, `cls_weight` [examples] have one length in every batch; weight 0 fills them up."""
+    `belongs`, `cls_weight` [examples] have one length in every batch; weight 0 fills them up.
+    `characters` counts those of its text."""
 
     rows: PackedRows
     masked_slot: np.ndarray
@@ -62,6 +67,7 @@ class PretrainBatch:
     cls_slot: np.ndarray
     belongs: np.ndarray
     cls_weight: np.ndarray
+    characters: int = 0
 
     @property
     def real_tokens(self) -> int:
@@ -184,6 +190,7 @@ def _masked(
     rows = lay_out(group, slots, pad=special.pad)
     ids = rows.input_ids.reshape(-1)
     text = (rows.segment.reshape(-1) > 0) & (ids != special.cls) & (ids != special.sep)
+    spelled = text.sum() if special.lengths is None else special.lengths[ids[text]].sum()
     chosen = np.flatnonzero(text & (rng.random(ids.size) < shape.masked_share))
     room = int(ids.size * (shape.masked_share + 0.01))
     chosen = np.sort(rng.permutation(chosen)[:room])
@@ -202,4 +209,5 @@ def _masked(
         filled(examples, rows.first_slot),
         filled(examples, belongs),
         filled(examples, np.ones(len(belongs), np.float32)),
+        int(spelled),
     )

@@ -13,12 +13,15 @@ from qt_bert.training.sources import PairSource
 
 T = TypeVar("T")
 
-_TABLES = {"pairs", "text", "forbidden", "dev", "settings", "job", "loss"}
+_TABLES = {"pairs", "text", "forbidden", "dev", "settings", "job", "loss", "models"}
+_INNER = "pretraining"
 
 
 @dataclass
 class Recipe:
-    """What a recipe names, with its files resolved. `settings`, `job` and `loss` stay plain tables."""
+    """What a recipe names, with its files resolved. `settings`, `job` and `loss` stay plain tables,
+    so do those of `models`, which hold other settings for single models; `pretraining` is a recipe
+    inside a recipe (`qt-bert baselines`)."""
 
     where: str = "recipe"
     pairs: list[PairSource] = field(default_factory=list)
@@ -28,6 +31,8 @@ class Recipe:
     settings: dict[str, Any] = field(default_factory=dict)
     job: dict[str, Any] = field(default_factory=dict)
     loss: dict[str, Any] = field(default_factory=dict)
+    pretraining: Recipe | None = None
+    models: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def load_recipe(path: Path, data: Path) -> Recipe:
@@ -40,10 +45,19 @@ def load_recipe(path: Path, data: Path) -> Recipe:
             stored = tomllib.load(handle)
     except (OSError, ValueError) as error:
         raise ArgumentError(f"{path}: not a readable recipe ({error})") from error
+    where = str(path)
+    inner = _table(stored, _INNER, where) if _INNER in stored else None
+    recipe = _recipe({k: v for k, v in stored.items() if k != _INNER}, where, data)
+    if inner is not None:
+        recipe.pretraining = _recipe(inner, f"{where} [{_INNER}]", data)
+    return recipe
+
+
+def _recipe(stored: Mapping[str, Any], where: str, data: Path) -> Recipe:
     unknown = sorted(set(stored) - _TABLES)
     if unknown:
-        raise ArgumentError(f"{path}: unknown {unknown[0]!r}; a recipe knows {_listed(_TABLES)}")
-    where = str(path)
+        raise ArgumentError(f"{where}: unknown {unknown[0]!r}; a recipe knows {_listed(_TABLES)}")
+    models = _table(stored, "models", where)
     return Recipe(
         where=where,
         pairs=[_source(t, where, data) for t in _list_of(dict, stored, "pairs", where)],
@@ -57,6 +71,7 @@ def load_recipe(path: Path, data: Path) -> Recipe:
         settings=_table(stored, "settings", where),
         job=_table(stored, "job", where),
         loss=_table(stored, "loss", where),
+        models={name: _table(models, name, f"{where} [models]") for name in models},
     )
 
 

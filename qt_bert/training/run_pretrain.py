@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import BertForPreTraining
 
@@ -15,10 +17,12 @@ from qt_bert.encoder.tuning import open_for_pretraining
 from qt_bert.encoder.verify import verify_folder
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.files import sha256_file
-from qt_bert.training.corpus import load_corpus
+from qt_bert.training.corpus import load_corpus, text_key
 from qt_bert.training.pretrain import PretrainSettings, check_settings, new_model, pretrain
 from qt_bert.training.pretrain_batches import Special
 from qt_bert.training.sources import PairSource
+from qt_bert.training.text import text_lines
+from qt_bert.training.word_vocabulary import word_tokenizer_folder
 from qt_bert.training.workspace import (
     close_workspace,
     finished_facts,
@@ -46,18 +50,24 @@ def run_pretrain(
     settings: PretrainSettings,
     *,
     shape: NewShape | None = None,
+    words: int | None = None,
     stop_at: int | None = None,
     resume: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Any]:
     """Pretrain from `init` (weights and tokenizer; with `shape` only its tokenizer) into `out`.
 
-    Returns what the run was and the last figures of its log. Raises ArgumentError without
+    `words` makes a vocabulary of so many of the commonest words of the text and the characters of
+    `init`'s tokenizer, for a model that starts at random. Returns what the run was and the last figures of its log. Raises ArgumentError without
     text, CheckpointError for a folder that is no BERT, RunFolderError as `open_workspace` does.
     """
     if not shards:
         raise ArgumentError("pretraining needs text: give --text SHARD or a --recipe with `text`")
     check_settings(settings, stop_at)
+    if words is not None and shape is None:
+        raise ArgumentError(
+            "--words makes a new vocabulary, which needs a new model: give --layers"
+        )
     verify_folder(init)
     asked = {
         "init": weights_sha256(init) if shape is None else None,
@@ -67,12 +77,13 @@ def run_pretrain(
         "stop_at": stop_at,
         "text": [sha256_file(shard) for shard in shards],
         "pairs": [source.options_key for source in pairs],
-    }
+    } | ({} if words is None else {"words": words})
     if resume and is_finished(out):
         return finished_facts(out, asked)
     work = open_workspace(out, resume=resume, overwrite=overwrite)
-    tokenizer = open_tokenizer(init)
-    corpus = load_corpus(init, shards, pairs, work / "corpus.npz")
+    vocabulary = init if words is None else _of_words(init, words, shards, pairs, work)
+    tokenizer = open_tokenizer(vocabulary)
+    corpus = load_corpus(vocabulary, shards, pairs, work / "corpus.npz")
     special = _special(tokenizer, init)
     model = _model(init, shape, special, settings.seed)
     if settings.shape.long > model.config.max_position_embeddings:
@@ -116,6 +127,18 @@ def run_pretrain(
     return facts | {"figures": figures}
 
 
+def _of_words(
+    init: Path, words: int, shards: list[Path], pairs: list[PairSource], work: Path
+) -> Path:
+    """The folder of a tokenizer of the commonest words of shards and pairs."""
+    lines = (line for shard in shards for line in text_lines(shard))
+    texts = (
+        text for source in pairs for pair in source.read() for text in (pair.query, pair.title)
+    )
+    key = text_key(shards, pairs)
+    return word_tokenizer_folder(init, chain(lines, texts), words, work / "words", key)
+
+
 def _untimed(figures: dict[str, Any]) -> dict[str, Any]:
     """The figures a rerun gives again: all but the rate."""
     return {name: value for name, value in figures.items() if name != "tokens_per_second"}
@@ -126,7 +149,10 @@ def _special(tokenizer: Any, init: Path) -> Special:
     absent = [name for name, number in ids.items() if number is None]
     if absent:
         raise CheckpointError(f"{init}: the tokenizer has no [{absent[0].upper()}] token")
-    return Special(**ids, vocabulary=len(tokenizer))
+    spelled = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    special = set(tokenizer.all_special_tokens)
+    lengths = np.array([1 if t in special else len(t.removeprefix("##")) for t in spelled])
+    return Special(**ids, vocabulary=len(tokenizer), lengths=lengths)
 
 
 def _model(init: Path, shape: NewShape | None, special: Special, seed: int) -> BertForPreTraining:

@@ -114,6 +114,6 @@ def test_longest_common_lengths_are_those_of_the_textbook_tables(a: str, b: str)
 
 def test_jieba_cuts_where_rjieba_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert word_segmenter().name == "rjieba"
-    segmenters._tokenizer.cache_clear()
+    segmenters.tokenizer_of.cache_clear()
     monkeypatch.setitem(sys.modules, "rjieba", None)
     assert word_segmenter().name == "jieba"

@@ -80,7 +80,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 
 def test_a_missing_rjieba_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    segmenters._tokenizer.cache_clear()
+    segmenters.tokenizer_of.cache_clear()
     monkeypatch.setitem(sys.modules, "rjieba", None)
     with pytest.raises(ArgumentError, match=r"qt-bert\[fast\]"):
         segmenter("rjieba")

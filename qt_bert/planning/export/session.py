@@ -15,6 +15,7 @@ from qt_bert.files import sha256_file
 from qt_bert.pairs.batching import length_batches, padded
 from qt_bert.pairs.counts import Counts
 from qt_bert.pairs.tokenise import EncodedPair, PairTokenizer
+from qt_bert.pairs.words import folder_is_of_words
 from qt_bert.planning.export.extra import RUNNING, need
 from qt_bert.planning.export.replay import open_session
 from qt_bert.progress import Progress, silent
@@ -59,7 +60,11 @@ class OnnxScorer:
         labels = int(self.session.get_outputs()[0].shape[1])
         self.settings = read_settings(folder, labels, longest)
         tokenizer = _tokenizer(folder / TOKENIZER)
-        self.tokenizer = PairTokenizer(tokenizer, max_length or self.settings.max_length)
+        self.tokenizer = PairTokenizer(
+            tokenizer,
+            max_length or self.settings.max_length,
+            words=folder_is_of_words(folder),
+        )
         self.batch_tokens = batch_tokens
         self.counts = Counts()
 

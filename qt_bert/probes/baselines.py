@@ -1,0 +1,29 @@
+"""Is the cross-encoder better than what it replaced? (`heads_of_query_title_bert`, 1, 2.2 and 2.4)."""
+
+from __future__ import annotations
+
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.probe import Probe
+from qt_bert.results import ProbeResult, Text
+
+
+def _run(context: ProbeContext) -> ProbeResult:
+    from qt_bert.probes.compared.result import result
+    from qt_bert.probes.compared.table import table
+
+    return result(table(context), context)
+
+
+PROBE = Probe(
+    name="baselines",
+    order=140,
+    title=Text("与其他做法相比", "Beside other ways"),
+    question=Text(
+        "同样的数据，把 query 和 title 拼在一起的 BERT，比 LSTM、双塔和按词切分的做法好吗？",
+        "On the same data, is a BERT that reads both texts together better than an LSTM, two towers, "
+        "or a model of words?",
+    ),
+    run=_run,
+    quick_seconds=4,
+    uses=("baseline_table",),
+)

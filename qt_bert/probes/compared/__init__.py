@@ -1,0 +1,1 @@
+"""The table of baselines, read from its record and judged anew."""

@@ -1,0 +1,58 @@
+"""The table of baselines as a probe's result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qt_bert.probes.compared.claims import findings
+from qt_bert.probes.compared.figures import figures
+from qt_bert.probes.compared.table import RHO, Table
+from qt_bert.probes.compared.words import NAMES, NOTHING
+from qt_bert.probes.context import ProbeContext
+from qt_bert.results import ProbeResult, Text
+from qt_bert.results.baselines import CROSS_ENCODER, WORDS
+from qt_bert.results.codec import encode
+
+
+def result(table: Table | None, context: ProbeContext) -> ProbeResult:
+    """Findings and figures; a sentence alone where there is no table."""
+    return ProbeResult(
+        probe="baselines",
+        model=context.model_ref,
+        pairs=context.pairs_ref,
+        settings={} if table is None else _settings(table),
+        summary=NOTHING if table is None else _summary(table),
+        findings=() if table is None else tuple(findings(table)),
+        sets={},
+        figures=() if table is None else figures(table),
+    )
+
+
+def _summary(table: Table) -> Text:
+    best = table.measured[CROSS_ENCODER][RHO].value or float("nan")
+    others = {
+        name: table.measured[name][RHO].value or float("nan")
+        for name in table.names
+        if table.stored.record.row(name).architecture != CROSS_ENCODER
+    }
+    second = max(others, key=lambda name: others[name])
+    return Text(
+        f"拼接 BERT 的 ρ 为 {best:.3f}；不把两段文字拼在一起的做法中最好的是"
+        f"{NAMES[second].zh}：{others[second]:.3f}。每个模型只训练了一个种子。",
+        f"The cross-encoder reaches a ρ of {best:.3f}; of the ways that do not read both texts "
+        f"together the best is {NAMES[second].en}: {others[second]:.3f}. One seed each.",
+    )
+
+
+def _settings(table: Table) -> dict[str, Any]:
+    record = table.stored.record
+    asked = "" if any(one.model == WORDS and one.head for one in record.boundary) else WORDS
+    return {
+        "recipe": record.recipe,
+        "pretraining": [encode(one) for one in record.pretraining],
+        "rows": [encode(one) for one in record.rows],
+        "boundary_heads": [encode(one) for one in record.boundary],
+        "matching_heads": [encode(one) for one in record.matching],
+        "not_asked_for_heads": asked,
+        "lstm": table.lstm,
+    }

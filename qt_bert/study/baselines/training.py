@@ -1,0 +1,81 @@
+"""The models of the table: three pretrained anew, then all tuned by the recipe."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qt_bert.results.baselines import Pretraining
+from qt_bert.study.baselines.folder import BaselinesFolder
+from qt_bert.study.baselines.job import STARTS, BaselinesJob, Entry, Start
+
+Said = Callable[[str], None]
+
+
+def pretrain_all(job: BaselinesJob, folder: BaselinesFolder, said: Said) -> list[Pretraining]:
+    """Pretrain what is not there yet; each goes on where it was killed."""
+    return [_pretrain(start, job, folder, said) for start in STARTS]
+
+
+def _pretrain(start: Start, job: BaselinesJob, folder: BaselinesFolder, said: Said) -> Pretraining:
+    from qt_bert.encoder.manifest import weights_sha256
+    from qt_bert.training.run_pretrain import run_pretrain
+
+    recipe, out = job.pretraining, folder.pretraining(start.name)
+    words = job.words if start.words else None
+    said(f"pretraining anew: {start.name}")
+    facts = run_pretrain(
+        job.base,
+        recipe.text,
+        recipe.pairs,
+        out,
+        job.pretrain_settings(start),
+        shape=job.shape,
+        words=words,
+        resume=True,
+    )
+    figures = facts["figures"]
+    said(f"{start.name}: {figures['characters']:,} characters in {figures['tokens']:,} tokens seen")
+    return Pretraining(
+        name=start.name,
+        sha256=weights_sha256(out),
+        words=words,
+        pair_objective=start.pair_objective,
+        steps=figures["step"],
+        tokens=figures["tokens"],
+        characters=figures["characters"],
+        mlm_loss=figures.get("mlm_loss"),
+        mlm_accuracy=figures.get("mlm_accuracy"),
+        pair_accuracy=figures.get("pair_accuracy") if start.pair_objective else None,
+        seconds=_seconds(out / "training_log.jsonl"),
+    )
+
+
+def _seconds(log: Path) -> float:
+    """The time that all steps took, from the rates of a log; a kill's pause is no part of it."""
+    total, before = 0.0, 0
+    for line in log.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        total += (row["tokens"] - before) / max(row["tokens_per_second"], 1e-9)
+        before = row["tokens"]
+    return round(total, 1)
+
+
+def tune(entry: Entry, job: BaselinesJob, folder: BaselinesFolder, said: Said) -> dict[str, Any]:
+    """Tune one model, from where it was killed; the facts of its folder, and the `seconds` it took."""
+    from qt_bert.training.run_train import run_train
+
+    base = job.base if entry.start is None else folder.pretraining(entry.start)
+    settings, out = job.tune_settings(entry), folder.model(entry.name)
+    said(f"tuning: {entry.name}")
+    began = time.monotonic()
+    facts = run_train(job.train_job(entry, base), out, settings, resume=True)
+    took = time.monotonic() - began
+    key = {"model": entry.name, "facts": facts}
+    clock = folder.measured(f"seconds-{entry.name}", key, lambda: {"seconds": np.array(took)})
+    return facts | {"rate": settings.lr, "seconds": round(float(clock["seconds"]), 1)}
