@@ -75,6 +75,20 @@ class ProjectionEdit(Protocol):
         """The projections to go on with; the site's own must not be written to."""
 
 
+class OutputEdit(Protocol):
+    """Another output of a layer, token by token."""
+
+    def outputs(self, hidden: torch.Tensor) -> torch.Tensor:
+        """From what the layer gives [..., rows, hidden] to what goes on; `hidden` is not written to.
+
+        What it makes of padding does not matter: the loop keeps padding as it was.
+        """
+
+
+EMBEDDINGS = -1
+"""The number under which the embeddings' output is changed; only `Change.output` is known there."""
+
+
 @dataclass(frozen=True)
 class MeanContexts:
     """A vector for each head: its context averaged over the real tokens of a reference set.
@@ -91,19 +105,21 @@ class Change:
     """What differs in one layer; a part that is None is as in the plain model.
 
     The order is that of the layer: `weights` stand in for the layer's own, `projections` alters
-    query, key and value, `attention` the scores, `contexts` what the heads give. `skipped` hands
-    the layer's input on as its output, so nothing else can be changed there (ArgumentError). Changes
-    are compared, and what two variants of a batch have in common is computed once.
+    query, key and value, `attention` the scores, `contexts` what the heads give, `output` what the
+    layer hands on. `skipped` hands the layer's input on as its output, so nothing else can be changed
+    there (ArgumentError). Changes are compared, and what two variants of a batch have in common is
+    computed once.
     """
 
     contexts: ContextEdit | None = None
     attention: AttentionEdit | None = None
     projections: ProjectionEdit | None = None
     weights: Layer | None = None
+    output: OutputEdit | None = None
     skipped: bool = False
 
     def __post_init__(self) -> None:
-        others = (self.contexts, self.attention, self.projections, self.weights)
+        others = (self.contexts, self.attention, self.projections, self.weights, self.output)
         if self.skipped and any(one is not None for one in others):
             raise ArgumentError("a layer that is left out whole cannot be changed besides")
 
@@ -111,6 +127,11 @@ class Change:
     def shares_contexts(self) -> bool:
         """Whether the heads attend as in the plain layer, so that only contexts differ."""
         return self.attention is None and self.projections is None and self.weights is None
+
+    @property
+    def inside(self) -> Change:
+        """What differs before the layer's output: variants that share it run the layer once."""
+        return self if self.output is None else replace(self, output=None)
 
     def mixes(self, heads: int) -> bool:
         """Whether tokens of a layer of `heads` heads still see each other under this change."""

@@ -90,14 +90,6 @@ class LayerPass:
                 self._seen[key] = found
             store(branch.variants, found)
 
-    def reduce_output(
-        self, reduction: Reduction, chunk: Sequence[Branch], output: torch.Tensor, store: Store
-    ) -> None:
-        """Evaluate a reduction of the layer's output [branches, B, rows, size]."""
-        for branch, hidden in zip(chunk, output, strict=True):
-            values = hidden[:, :1] if reduction.first_row else hidden
-            store(branch.variants, reduction.compute(View(values, self.batch, self.number)))
-
     def forget(self) -> None:
         """Drop what branches with an attention of their own have computed."""
         self._own.clear()

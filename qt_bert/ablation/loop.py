@@ -6,6 +6,7 @@ computed once. In a layer a state may split into *branches*, one for each differ
 are stacked on the batch axis again, within a token budget, and descend further, depth first. So a
 sweep over single heads runs the layers below a masked head once, projects query, key and value of its
 layer once, and uses the linearity of W_O: what a branch's heads gave is taken off the shared sum.
+Variants that differ in nothing but what is made of a layer's output part behind that layer.
 
 Where no layer above mixes tokens any more (the last layer, or every head above left out), the
 first token's row alone goes on.
@@ -20,10 +21,10 @@ import numpy as np
 import torch
 
 from qt_bert.ablation.branch import Branch
-from qt_bert.ablation.change import Change
+from qt_bert.ablation.change import Change, OutputEdit
 from qt_bert.ablation.layer_pass import LayerPass
 from qt_bert.ablation.pass_plan import PassPlan
-from qt_bert.ablation.reduction import Reduction
+from qt_bert.ablation.reduction import Reduction, View
 from qt_bert.ablation.variant import NONE, Part, Variant
 from qt_bert.encoder.batches import Batch
 from qt_bert.encoder.forward import Encoder, additive_mask
@@ -112,7 +113,9 @@ class _Pass:
         self.bias = None if batch.mask is None else additive_mask(batch.mask, hidden.dtype)
         labels = int(encoder.model.config.num_labels)
         self.logits = np.empty((len(self.plan.changes), len(batch), labels), np.float32)
-        self._descend(0, [list(range(len(self.plan.changes)))], hidden[None])
+        everyone = list(range(len(self.plan.changes)))
+        for states, entering in self._parted(self.plan.entering, [everyone], hidden[None]):
+            self._descend(0, states, entering)
 
     def _descend(self, number: int, states: list[list[int]], hidden: torch.Tensor) -> None:
         """Run the layers from `number` on; `hidden` [states, B, L or 1, size] is its input."""
@@ -133,13 +136,53 @@ class _Pass:
         for chunk in self._chunks(number, branches, hidden.shape[2]):
             output = layer.finish(chunk)
             for reduction, place in self.plan.reductions.get(number, ()):
-                store = self._store_reduced(reduction, place)
-                if reduction.of == "hidden":
-                    layer.reduce_output(reduction, chunk, output, store)
-                else:
-                    layer.reduce(reduction, chunk, store)
+                if reduction.of != "hidden":
+                    layer.reduce(reduction, chunk, self._store_reduced(reduction, place))
             layer.forget()
-            self._descend(number + 1, [branch.variants for branch in chunk], output)
+            leaving = [changes[number].output for changes in self.plan.changes]
+            given = [branch.variants for branch in chunk]
+            for parts, left in self._parted(leaving, given, output):
+                self._reduce_output(number, parts, left)
+                self._descend(number + 1, parts, left)
+
+    def _parted(
+        self, edits: Sequence[OutputEdit | None], states: list[list[int]], hidden: torch.Tensor
+    ) -> Iterator[tuple[list[list[int]], torch.Tensor]]:
+        """Each state's variants by what they make of `hidden` [states, B, rows, size], in stacks.
+
+        A stack keeps within the token budget where edits make more states than came.
+        """
+        parted: list[tuple[int, OutputEdit | None, list[int]]] = []
+        for state, variants in enumerate(states):
+            groups: dict[OutputEdit | None, list[int]] = {}
+            for variant in variants:
+                groups.setdefault(edits[variant], []).append(variant)
+            parted += [(state, edit, members) for edit, members in groups.items()]
+        if all(edit is None for _, edit, _ in parted):
+            yield states, hidden
+            return
+        most = max(len(states), self.budget // (len(self.batch) * hidden.shape[2]))
+        for start in range(0, len(parted), most):
+            stack = parted[start : start + most]
+            left = [self._edited(hidden[state], edit) for state, edit, _ in stack]
+            yield [members for _, _, members in stack], torch.stack(left)
+
+    def _edited(self, hidden: torch.Tensor, edit: OutputEdit | None) -> torch.Tensor:
+        """`hidden` [B, rows, size] under an edit at every token but padding."""
+        if edit is None:
+            return hidden
+        real = self.batch.real[:, : hidden.shape[1], None]
+        return torch.where(real, edit.outputs(hidden), hidden)
+
+    def _reduce_output(self, number: int, states: list[list[int]], hidden: torch.Tensor) -> None:
+        """Evaluate the reductions of a layer's output [states, B, rows, size]."""
+        for reduction, place in self.plan.reductions.get(number, ()):
+            if reduction.of != "hidden":
+                continue
+            store = self._store_reduced(reduction, place)
+            for variants, output in zip(states, hidden, strict=True):
+                values = output[:, :1] if reduction.first_row else output
+                store(variants, reduction.compute(View(values, self.batch, number)))
 
     def _split(
         self, number: int, states: list[list[int]], hidden: torch.Tensor
@@ -150,7 +193,7 @@ class _Pass:
         for state, variants in enumerate(states):
             groups: dict[Change, list[int]] = {}
             for variant in variants:
-                groups.setdefault(self.plan.changes[variant][number], []).append(variant)
+                groups.setdefault(self.plan.changes[variant][number].inside, []).append(variant)
             at_work = sum(not change.skipped for change in groups)
             branches += [
                 Branch(

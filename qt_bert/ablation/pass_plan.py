@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qt_bert.ablation.change import Change
+from qt_bert.ablation.change import EMBEDDINGS, Change, OutputEdit
 from qt_bert.ablation.reduction import Reduction, check_reductions
 from qt_bert.ablation.variant import Variant
 from qt_bert.encoder.forward import Encoder
@@ -24,6 +24,7 @@ class PassPlan:
     """
 
     encoder: Encoder
+    entering: list[OutputEdit | None]  # [variant], of what the embeddings give
     changes: list[list[Change]]  # [variant][layer]
     horizons: list[int]  # the highest layer in which a variant's tokens mix, −1 for none
     reductions: dict[int, list[tuple[Reduction, int]]]  # layer → (reduction, its place in `layers`)
@@ -40,6 +41,7 @@ class PassPlan:
         shape = Shape(len(layers), encoder.layers[0].heads)
         for variant in variants:
             checked_heads(variant.heads, shape)
+        entering = [_of_embeddings(variant) for variant in variants]
         changes = [_in_order(variant, len(layers)) for variant in variants]
         _check_skipped(variants, changes, reductions)
         mixing = [[n for n in layers if one[n].mixes(encoder.layers[n].heads)] for one in changes]
@@ -54,15 +56,25 @@ class PassPlan:
         every_row = {n for n, one in pairs if one.of != "hidden" and not one.first_row}
         attention = {n for n, one in pairs if one.of == "attention"}
         horizons = [max(one, default=-1) for one in mixing]
-        return cls(encoder, changes, horizons, wanted, max(full, default=-1), every_row, attention)
+        highest = max(full, default=-1)
+        return cls(encoder, entering, changes, horizons, wanted, highest, every_row, attention)
 
     def goes_on_in_full(self, layer: int, variants: Sequence[int]) -> bool:
         """Whether all rows of this layer's output are needed for one of the variants."""
         return layer < max(self.full_output + 1, *(self.horizons[v] for v in variants))
 
 
+def _of_embeddings(variant: Variant) -> OutputEdit | None:
+    change = variant.changes.get(EMBEDDINGS, PLAIN)
+    if change.inside != PLAIN:
+        raise ArgumentError(
+            f"variant {variant.name!r} changes more of the embeddings than what they give"
+        )
+    return change.output
+
+
 def _in_order(variant: Variant, layers: int) -> list[Change]:
-    outside = [layer for layer in variant.changes if not 0 <= layer < layers]
+    outside = [layer for layer in variant.changes if not EMBEDDINGS <= layer < layers]
     if outside:
         raise ArgumentError(
             f"variant {variant.name!r} changes layer {outside[0]}; the model has layers 0 to "

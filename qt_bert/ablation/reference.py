@@ -1,8 +1,8 @@
 """The Hugging Face model with heads left out by hooks: slow, plain, and what the guards trust.
 
 Written without anything of the masked loop, pair by pair over real tokens, so that a fault of the
-one does not hide in the other. The hooks stand before `attention.output.dense`, where heads are
-contiguous slices under every attention kernel.
+one does not hide in the other. The hooks on heads stand before `attention.output.dense`, where
+heads are contiguous slices under every attention kernel.
 """
 
 from __future__ import annotations
@@ -40,11 +40,15 @@ Edit = Callable[[Seen], None]
 """Changes the contexts, or who may see whom, in place."""
 
 
+Map = Callable[[torch.Tensor], torch.Tensor]
+"""Vectors of n tokens [n, hidden] to others of that shape."""
+
+
 class Installed(Protocol):
     """What can be done to the plain model: a part of a variant."""
 
     def install(self, model: PlainModel) -> None:
-        """Do it, by `PlainModel.edit` or `PlainModel.skip`."""
+        """Do it, by `PlainModel.edit`, `PlainModel.skip` or `PlainModel.map`."""
 
 
 class PlainModel:
@@ -52,10 +56,12 @@ class PlainModel:
 
     def __init__(self, model: Any, family: Family) -> None:
         self.model = model
-        self.layers = getattr(model, family.backbone).encoder.layer
+        self.backbone = getattr(model, family.backbone)
+        self.layers = self.backbone.encoder.layer
         self._first: dict[int, list[Edit]] = {}
         self._then: dict[int, list[Edit]] = {}
         self._skipped: set[int] = set()
+        self._mapped: list[tuple[int, Map]] = []
 
     @torch.no_grad()
     def logits(self, batch: Batch, parts: Iterable[Installed] = ()) -> torch.Tensor:
@@ -70,7 +76,7 @@ class PlainModel:
                     attention_mask=batch.real.long(),
                 ).logits
         finally:
-            self._first, self._then, self._skipped = {}, {}, set()
+            self._first, self._then, self._skipped, self._mapped = {}, {}, set(), []
 
     def edit(self, layer: int, edit: Edit, *, first: bool = False) -> None:
         """Let `edit` change what a layer's heads give, pair by pair, before W_O.
@@ -83,9 +89,26 @@ class PlainModel:
         """Let a layer hand on its input as its output."""
         self._skipped.add(layer)
 
+    def map(self, place: int, function: Map) -> None:
+        """Let `function` change each real token's vector before layer `place`, behind the last too.
+
+        Place 0 is what the embeddings give, place n what layer n − 1 gives.
+        """
+        self._mapped.append((place, function))
+
+    def _giving(self, place: int) -> Any:
+        """The module whose output stands at a place."""
+        if place:
+            return self.layers[place - 1]
+        projected = getattr(self.backbone, "embeddings_project", None)
+        return self.backbone.embeddings if projected is None else projected
+
     @contextmanager
     def _hooked(self, batch: Batch) -> Iterator[None]:
         handles = [self.layers[n].register_forward_hook(_pass_on) for n in self._skipped]
+        for place, function in self._mapped:
+            hook = _map(function, batch)
+            handles.append(self._giving(place).register_forward_hook(hook))
         for number in self._first.keys() | self._then.keys():
             attention = self.layers[number].attention
             kept: dict[str, torch.Tensor] = {}
@@ -95,8 +118,8 @@ class PlainModel:
                 )
             edits = self._first.get(number, []) + self._then.get(number, [])
             heads = int(attention.self.num_attention_heads)
-            hook = _rewrite(kept, edits, batch, heads)
-            handles.append(attention.output.dense.register_forward_pre_hook(hook))
+            rewriting = _rewrite(kept, edits, batch, heads)
+            handles.append(attention.output.dense.register_forward_pre_hook(rewriting))
         try:
             yield
         finally:
@@ -106,6 +129,17 @@ class PlainModel:
 
 def _pass_on(module: Any, inputs: tuple[torch.Tensor, ...], output: Any) -> Any:
     return (inputs[0], *output[1:]) if isinstance(output, tuple) else inputs[0]
+
+
+def _map(function: Map, batch: Batch) -> Callable[[Any, Any, Any], Any]:
+    def hook(module: Any, inputs: Any, output: Any) -> Any:
+        given = output[0] if isinstance(output, tuple) else output
+        mapped = given.clone()
+        for row, real in enumerate(batch.real):
+            mapped[row, real] = function(given[row, real])
+        return (mapped, *output[1:]) if isinstance(output, tuple) else mapped
+
+    return hook
 
 
 def _keep(kept: dict[str, torch.Tensor], name: str) -> Callable[..., None]:
