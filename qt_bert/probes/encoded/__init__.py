@@ -1,0 +1,1 @@
+"""What vectors hold, read by linear probes: properties, examples, vectors, ridge, controls, scores."""

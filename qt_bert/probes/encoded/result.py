@@ -1,0 +1,109 @@
+"""What layers hold, as a probe's result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.encoded import words
+from qt_bert.probes.encoded.claims import centres, findings
+from qt_bert.probes.encoded.figures import figures
+from qt_bert.probes.encoded.property import LENGTH, PROPERTIES
+from qt_bert.probes.encoded.study import FULL_DRAWS, QUICK_DRAWS, Model, Study
+from qt_bert.probes.split import reference
+from qt_bert.results import Finding, ProbeResult, Text
+from qt_bert.results.text import joined
+
+
+def result(study: Study, context: ProbeContext) -> ProbeResult:
+    """Findings and figures; a probe of layers scores no head."""
+    found = findings(study, context)
+    return ProbeResult(
+        probe="layers",
+        model=context.model_ref,
+        pairs=reference(context.files.pairs, study.pairs),
+        settings=_settings(study, found, context),
+        summary=joined([_told(study, context), *_without(study, context)]),
+        findings=tuple(found),
+        heads=(),
+        sets={},
+        figures=figures(study, context),
+    )
+
+
+def _settings(study: Study, found: Sequence[Finding], context: ProbeContext) -> dict[str, Any]:
+    return {
+        "base": None if study.base is None else _named(study.base),
+        "treebanks": [path.name for path in context.treebanks],
+        "control_draws": context.choose(QUICK_DRAWS, FULL_DRAWS),
+        "untrained": 0 if study.lengths is None else len(study.lengths.untrained),
+        "tuned_from_random": 0 if study.lengths is None else len(study.lengths.tuned),
+        "examples": {
+            name: {"fit": len(task.fit), "check": len(task.check), "classes": list(task.classes)}
+            for name, task in study.tasks.items()
+        },
+        "penalties": {
+            name: one.penalties.tolist()
+            for name, one in (study.base or study.model).decoded.items()
+        },
+        "resolution": _resolution(found),
+    }
+
+
+def _named(model: Model) -> dict[str, str]:
+    return {"name": model.checkpoint.name, "sha256": model.checkpoint.sha256}
+
+
+def _resolution(found: Sequence[Finding]) -> dict[str, str]:
+    """Half the widest interval of the claims in either unit: less could not be seen."""
+    widest = {"layers": 0.0, "R²": 0.0}
+    for one in found:
+        unit = one.unit if isinstance(one.unit, str) else one.unit.en
+        if one.primary and one.ci_low is not None and one.ci_high is not None:
+            widest[unit] = max(widest[unit], (one.ci_high - one.ci_low) / 2)
+    if not any(widest.values()):
+        return {"zh": "没有带区间的论断。", "en": "No claim has an interval."}
+    layers, r2 = widest["layers"], widest["R²"]
+    return {
+        "zh": f"重心相差不到 {layers:.2g} 层、R² 相差不到 {r2:.2g} 的看不出来。",
+        "en": f"Differences under {layers:.2g} layers of a centre, or {r2:.2g} of R², could not be seen.",
+    }
+
+
+def _told(study: Study, context: ProbeContext) -> Text:
+    """The centre of gravity of each property, lowest first, and its best layer's score."""
+    model = study.base or study.model
+    which = words.PRETRAINED if study.base else words.TUNED
+    found = centres(model, context)
+    asked = [name for name in found if name in PROPERTIES]
+    ranked = sorted(
+        (name for name in asked if np.isfinite(found[name].value)),
+        key=lambda name: found[name].value,
+    )
+    titles = {name: PROPERTIES[name].title for name in asked}
+    zh = "、".join(f"{titles[name].zh} {found[name].value:.1f}" for name in ranked)
+    en = ", ".join(f"{titles[name].en} {found[name].value:.1f}" for name in ranked)
+    told = Text(
+        f"{which.zh}，各属性逐层增益的重心（r0 是嵌入）：{zh}。",
+        f"{which.en.capitalize()}, the centres of gravity of per-layer gains (r0: the embeddings): {en}.",
+    )
+    unread = [PROPERTIES[name] for name in asked if name not in ranked]
+    return joined([told, *([words.unread(unread)] if unread else [])])
+
+
+def _without(study: Study, context: ProbeContext) -> Iterator[Text]:
+    """What it did without."""
+    if study.base is None:
+        yield words.NO_BASE
+    if not context.treebanks:
+        yield words.NO_TREEBANK
+    if not context.further_texts:
+        yield words.NO_TEXTS
+    if study.lengths is not None and not study.lengths.tuned:
+        yield words.NO_TUNED
+    if not context.full and LENGTH.name in study.tasks:
+        count = f"{len(study.tasks[LENGTH.name].fit):,}"
+        yield Text(words.FEW.zh.format(count), words.FEW.en.format(count))

@@ -1,0 +1,163 @@
+"""The texts that probes are fitted on and scored on: pairs as they are, recombined pairs, sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from qt_bert.errors import PairFileError
+from qt_bert.evaluation.arrays import IntArray
+from qt_bert.pairs import Pair
+from qt_bert.pairs.sample import spread_over_queries
+from qt_bert.pairs.shuffles import shuffle_characters
+from qt_bert.probes.context import ProbeContext
+
+Texts = tuple[str, str]
+"""A query and a title."""
+
+LEAST_TEXTS = 5
+"""Fewer pairs in a half say nothing of what can be read from vectors."""
+
+
+class Sizes(NamedTuple):
+    """How many texts of each kind there are at most."""
+
+    discovery: int
+    further: int
+    validation: int
+    recombined: int
+    recombined_validation: int
+    sentences: int
+
+
+QUICK = Sizes(
+    discovery=160,
+    further=100,
+    validation=160,
+    recombined=400,
+    recombined_validation=160,
+    sentences=120,
+)
+FULL = Sizes(
+    discovery=100_000,
+    further=100_000,
+    validation=100_000,
+    recombined=5_000,
+    recombined_validation=1_500,
+    sentences=100_000,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Natural:
+    """Pairs as they stand in the files, with the number of the query of each [T].
+
+    `grades` holds the mean of the grades that a label may mean; None where nothing is said.
+    """
+
+    texts: tuple[Texts, ...]
+    grades: tuple[float | None, ...]
+    groups: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Recombined:
+    """A query beside a title of another pair, the title's characters shuffled in every other one."""
+
+    texts: tuple[Texts, ...]
+    shuffled: IntArray
+    groups: IntArray
+
+
+def sizes(context: ProbeContext) -> Sizes:
+    """Those of the profile."""
+    return context.choose(QUICK, FULL)
+
+
+def checked(context: ProbeContext) -> list[Pair]:
+    """The pairs of validation that probes are scored on."""
+    return spread_over_queries(context.validation, sizes(context).validation, context.seed)
+
+
+def natural(context: ProbeContext) -> tuple[Natural, Natural]:
+    """To fit on: discovery, and further texts without grades. To score on: validation.
+
+    No query and no title of the second stands in the first. Raises PairFileError where too few
+    pairs are left.
+    """
+    limit = sizes(context)
+    validation = checked(context)
+    known = {text for pair in context.validation for text in (pair.query, pair.title)}
+    discovery = [p for p in context.discovery if not known & {p.query, p.title}]
+    for name, pairs in (("discovery", discovery), ("validation", validation)):
+        if len(pairs) < LEAST_TEXTS:
+            raise PairFileError(
+                f"{context.files.pairs}: {len(pairs)} pairs in the {name} half that share no text "
+                f"with the other; probing vectors needs {LEAST_TEXTS} at least, so give more pairs"
+            )
+    chosen = spread_over_queries(discovery, limit.discovery, context.seed)
+    more = [texts for texts in _further(context, known)][: limit.further]
+    grades = [*(_grade(pair) for pair in chosen), *[None] * len(more)]
+    texts = [*((pair.query, pair.title) for pair in chosen), *more]
+    return _natural(texts, grades), _natural(
+        [(pair.query, pair.title) for pair in validation], [_grade(pair) for pair in validation]
+    )
+
+
+def recombined(context: ProbeContext) -> tuple[Recombined, Recombined]:
+    """Recombined pairs of all texts of either half, to fit on and to score on."""
+    limit = sizes(context)
+    known = {text for pair in context.validation for text in (pair.query, pair.title)}
+    mine = [(p.query, p.title) for p in context.discovery if not known & {p.query, p.title}]
+    mine += _further(context, known)
+    theirs = [(pair.query, pair.title) for pair in context.validation]
+    return (
+        recombine(mine, limit.recombined, context.seed),
+        recombine(theirs, limit.recombined_validation, context.seed + 1),
+    )
+
+
+def recombine(pairs: Sequence[Texts], count: int, seed: int) -> Recombined:
+    """At most `count` different pairs of a query and a title that are not a pair of the file.
+
+    Those of even number are as they are, those of odd number have their title's characters shuffled
+    (titles that have no other order are never drawn).
+    """
+    rng = np.random.default_rng([seed, 4])
+    queries = list(dict.fromkeys(query for query, _ in pairs))
+    titles = [one for one in dict.fromkeys(title for _, title in pairs) if len(set(one)) > 1]
+    combinations = len(queries) * len(titles)
+    taken = set(pairs)
+    texts: list[Texts] = []
+    for place in rng.choice(combinations, min(combinations, count + len(taken)), replace=False):
+        query, title = queries[place // len(titles)], titles[place % len(titles)]
+        if len(texts) < count and (query, title) not in taken:
+            shuffled = shuffle_characters(title, rng) if len(texts) % 2 else None
+            texts.append((query, shuffled or title))
+    return Recombined(
+        tuple(texts), np.arange(len(texts)) % 2, numbered(query for query, _ in texts)
+    )
+
+
+def numbered(names: Iterable[str]) -> IntArray:
+    """Numbers from 0 in the order in which names first stand there."""
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
+
+
+def _natural(texts: Sequence[Texts], grades: Sequence[float | None]) -> Natural:
+    return Natural(tuple(texts), tuple(grades), numbered(query for query, _ in texts))
+
+
+def _further(context: ProbeContext, known: set[str]) -> list[Texts]:
+    """Further texts that validation does not have, in an order drawn by the seed."""
+    texts = [one for one in context.further_texts if not known & set(one)]
+    order = np.random.default_rng([context.seed, 5]).permutation(len(texts))
+    return [texts[place] for place in order]
+
+
+def _grade(pair: Pair) -> float | None:
+    return float(np.mean(pair.grades)) if pair.grades else None

@@ -1,0 +1,129 @@
+"""What is run: the same tasks of the model, of the model before fine-tuning, and of models without it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qt_bert.encoder import Checkpoint
+from qt_bert.pairs import Pair
+from qt_bert.probes.common.base_model import open_base, random_like
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.encoded.decode import Decoded, decode
+from qt_bert.probes.encoded.examples import Task, fewer
+from qt_bert.probes.encoded.mix import Mixed, mixed
+from qt_bert.probes.encoded.property import LENGTH, PROPERTIES
+from qt_bert.probes.encoded.samples import checked
+from qt_bert.probes.encoded.scores import Sums
+from qt_bert.probes.encoded.tasks import by_name, tasks
+from qt_bert.probes.encoded.text_tasks import OF_FIRST, first_token
+from qt_bert.probes.encoded.tuned import tuned_from_random
+from qt_bert.probes.encoded.vectors import bag_reader, reader
+from qt_bert.scoring.bulk import Scorer
+
+QUICK_DRAWS, FULL_DRAWS = 2, 20
+UNTRAINED = 5
+"""How many models with random weights are compared with the pretrained one."""
+QUICK_LENGTHS = (110, 60)
+"""Recombined pairs to fit and to score for these models, and for the pretrained one beside them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What is read from one model: by layer, from bags of characters, and under --full from a mix."""
+
+    checkpoint: Checkpoint
+    decoded: dict[str, Decoded]
+    bags: dict[str, Decoded]
+    mixes: dict[str, Mixed]
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """How well the length is read from each layer, of the same pairs by every model.
+
+    `tuned` are models that were fine-tuned from random weights, where a study left their weights.
+    """
+
+    task: Task
+    base: Sums
+    untrained: tuple[Sums, ...]
+    tuned: tuple[Sums, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Both models on the same tasks; without a base no claim is tested.
+
+    `pairs` are those of validation that properties of the file's own pairs are scored on.
+    """
+
+    pairs: list[Pair]
+    tasks: dict[str, Task]
+    model: Model
+    base: Model | None
+    lengths: Lengths | None
+
+
+def study(context: ProbeContext) -> Study:
+    """Run all of it.
+
+    Raises PairFileError for too few pairs and for a broken treebank, CheckpointError for a base that
+    the model cannot come from.
+    """
+    checkpoint = context.model.checkpoint
+    base = None if context.base is None else open_base(context.base, checkpoint)
+    asked, pairs = tasks(context), checked(context)
+    model = _read(context.model, asked, context)
+    if base is None:
+        return Study(pairs, by_name(asked), model, None, None)
+    of_base = _read(_scorer(base, context), asked, context)
+    return Study(pairs, by_name(asked), model, of_base, _lengths(base, by_name(asked), context))
+
+
+def _scorer(checkpoint: Checkpoint, context: ProbeContext) -> Scorer:
+    return Scorer(checkpoint, max_length=context.model.tokenizer.max_length)
+
+
+def _read(scorer: Scorer, asked: Sequence[Task], context: ProbeContext) -> Model:
+    of_texts = [task for task in asked if task.about.unit == "text"]
+    every = [*asked, *map(first_token, of_texts)]
+    draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
+    texts = {id(half.places.texts): half for task in asked for half in (task.fit, task.check)}
+    with context.progress(sum(len(one.places.texts) for one in texts.values()), "texts") as shown:
+        found = decode(reader(scorer), every, draws=draws, seed=context.seed, shown=shown)
+    bags = decode(bag_reader(scorer), of_texts, draws=0, seed=context.seed)
+    mixes = {}
+    if context.full:
+        with context.progress(len(asked), "properties") as shown:
+            mixes = mixed(reader(scorer), asked, seed=context.seed, shown=shown)
+    ordered = {name: found[name] for name in sorted(found, key=_rank)}
+    return Model(scorer.checkpoint, ordered, bags, mixes)
+
+
+def _rank(name: str) -> tuple[int, str]:
+    """From the surface up, what is read from [CLS] behind the text's own."""
+    return list(PROPERTIES).index(name.removesuffix(OF_FIRST)), name
+
+
+def _lengths(base: Checkpoint, asked: dict[str, Task], context: ProbeContext) -> Lengths | None:
+    """The length of fewer pairs, read from the base, from random weights, and from those fine-tuned."""
+    if LENGTH.name not in asked:
+        return None
+    task = asked[LENGTH.name]
+    if not context.full:
+        fit, check = QUICK_LENGTHS
+        task = Task(fewer(task.fit, fit, context.seed), fewer(task.check, check, context.seed))
+    untrained = [random_like(base, context.seed + draw) for draw in range(UNTRAINED)]
+    tuned = tuned_from_random(context.initialisations, context.model.checkpoint)
+    with context.progress(1 + len(untrained) + len(tuned), "models") as shown:
+
+        def sums(checkpoint: Checkpoint) -> Sums:
+            read = reader(_scorer(checkpoint, context))
+            found = decode(read, [task], draws=0, seed=context.seed)[LENGTH.name].own
+            shown.advance()
+            return found
+
+        return Lengths(
+            task, sums(base), tuple(map(sums, untrained)), tuple(sums(one) for one in tuned)
+        )

@@ -1,0 +1,69 @@
+"""Targets of a regression: labels and their controls side by side, classes as ones and zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from qt_bert.evaluation.arrays import FloatArray, IntArray
+from qt_bert.probes.encoded.controls import Control
+from qt_bert.probes.encoded.examples import Task
+
+
+class Column(NamedTuple):
+    """One set of labels to fit and to score: a property's own (`draw` is None), or a control's."""
+
+    task: Task
+    draw: int | None
+    fit: IntArray | FloatArray
+    check: IntArray | FloatArray
+
+    @property
+    def name(self) -> str:
+        """The property, and the number of the draw."""
+        own = self.task.about.name
+        return own if self.draw is None else f"{own}#{self.draw}"
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Columns of labels at the same places, as a matrix [places, targets]; `blocks` says whose is what."""
+
+    columns: tuple[Column, ...]
+    blocks: dict[str, slice]
+    fit: torch.Tensor
+    scale: dict[str, tuple[float, float]]
+
+    @classmethod
+    def of(cls, columns: Sequence[Column]) -> Targets:
+        """Numbers are brought to mean 0 and deviation 1 of the examples to fit; see `restored`."""
+        blocks, parts, scale, start = {}, [], {}, 0
+        for column in columns:
+            classes = column.task.classes
+            if classes:
+                parts.append(np.eye(len(classes), dtype=np.float32)[column.fit.astype(np.int64)])
+            else:
+                mean, deviation = float(column.fit.mean()), float(column.fit.std()) or 1.0
+                scale[column.name] = mean, deviation
+                parts.append(((column.fit - mean) / deviation)[:, None].astype(np.float32))
+            blocks[column.name] = slice(start, start + parts[-1].shape[1])
+            start = blocks[column.name].stop
+        return cls(tuple(columns), blocks, torch.from_numpy(np.concatenate(parts, axis=1)), scale)
+
+    def restored(self, column: Column, predicted: torch.Tensor) -> np.ndarray:
+        """Of predictions [layers, n, targets] the column's: classes, or numbers [layers, n]."""
+        own = predicted[:, :, self.blocks[column.name]]
+        if column.task.classes:
+            return np.asarray(own.argmax(-1).numpy())
+        mean, deviation = self.scale[column.name]
+        return np.asarray(own[:, :, 0].double().numpy() * deviation + mean)
+
+
+def columns_of(task: Task, controls: Sequence[Control]) -> list[Column]:
+    """The property's own labels, then those of its controls."""
+    own = Column(task, None, task.fit.labels, task.check.labels)
+    return [own, *(Column(task, draw, *one) for draw, one in enumerate(controls))]

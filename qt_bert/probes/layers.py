@@ -1,0 +1,28 @@
+"""Which layer holds what? (`what_bert_and_transformer_learn`, parts 2 and 3; Tenney et al. 2019, Hewitt and Liang 2019)."""
+
+from __future__ import annotations
+
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.probe import Probe
+from qt_bert.results import ProbeResult, Text
+
+
+def _run(context: ProbeContext) -> ProbeResult:
+    from qt_bert.probes.encoded.result import result
+    from qt_bert.probes.encoded.study import study
+
+    return result(study(context), context)
+
+
+PROBE = Probe(
+    name="layers",
+    order=100,
+    title=Text("各层存了什么", "What layers hold"),
+    question=Text(
+        "位置、词、句法、匹配和档位，从哪一层读得出？",
+        "From which layer can position, words, syntax, matches and the grade be read?",
+    ),
+    run=_run,
+    quick_seconds=12,
+    uses=("base", "treebanks", "texts", "initialisations"),
+)
