@@ -1,0 +1,28 @@
+"""Does the model use what its vectors hold? (`primer_in_bertology`; Elazar et al. 2021)."""
+
+from __future__ import annotations
+
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.probe import Probe
+from qt_bert.results import ProbeResult, Text
+
+
+def _run(context: ProbeContext) -> ProbeResult:
+    from qt_bert.probes.used.result import result
+    from qt_bert.probes.used.study import study
+
+    return result(study(context), context)
+
+
+PROBE = Probe(
+    name="usage",
+    order=110,
+    title=Text("含有与使用", "Encoded and used"),
+    question=Text(
+        "向量里读得出的语言性质，模型打分时真的用到了吗？",
+        "Which of the properties that can be read from its vectors does the model use to grade?",
+    ),
+    run=_run,
+    quick_seconds=10,
+    uses=("treebanks", "texts"),
+)
