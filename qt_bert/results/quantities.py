@@ -234,6 +234,28 @@ QUANTITIES: tuple[Quantity, ...] = (
         marks=("strengthened",),
         beside={},
     ),
+    Quantity(
+        name="vertical",
+        probe="patterns",
+        score="vertical",
+        title=Text("注意力图是竖线的份额", "How often its map is vertical"),
+        unit=Text("%（图的份额）", "% of its maps"),
+        means=Text(
+            "多数词元把多数注意力给同样的一到四个词元，这样的图占它全部图的份额；越多越只看固定的几个词元。",
+            "The share of its maps in which most tokens give most of their weight to the same one to "
+            "four tokens; more is a head that just looks at these.",
+        ),
+        factor=100,
+        low=0.0,
+        high=100.0,
+        digits=0,
+        beside={
+            "diagonal": Text("对角线图（份额）", "diagonal maps (share)"),
+            "both": Text("竖线加对角线（份额）", "vertical + diagonal (share)"),
+            "block": Text("块（份额）", "block (share)"),
+            "heterogeneous": Text("混杂（份额）", "heterogeneous (share)"),
+        },
+    ),
 )
 """In the order in which they are offered."""
 

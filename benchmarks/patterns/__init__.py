@@ -1,0 +1,1 @@
+"""The parts of `benchmarks/pattern_maps.py`: contact sheets, agreement, training."""

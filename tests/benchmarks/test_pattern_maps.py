@@ -1,0 +1,163 @@
+"""Drawing, labels, folds and training of the classifier of maps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import pattern_maps
+from benchmarks.patterns.fit_network import fit_network
+from benchmarks.patterns.fit_rules import fit_rules
+from benchmarks.patterns.folds import folds, groups
+from benchmarks.patterns.judging import compare_passes, counted, judge
+from benchmarks.patterns.labels import f1, kappa, macro_f1, places, read_labels, table_of
+from benchmarks.patterns.train import teachers
+from qt_bert.encoder import open_checkpoint
+from qt_bert.encoder.heads import Head, Shape
+from qt_bert.errors import ArgumentError
+from qt_bert.pairs import read_pairs
+from qt_bert.probes.map_patterns.drawing import draw, wanted
+from qt_bert.probes.map_patterns.features import features
+from qt_bert.probes.map_patterns.kinds import KINDS
+from qt_bert.probes.map_patterns.maps import Maps
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.shipped import PATTERNS, STUDENT, shipped
+from tests.probes.planted_maps import planted
+
+SHAPES = {"large": Shape(3, 4), "small": Shape(2, 2, frozenset({(1, 0)}))}
+COUNTS = {"large": 14, "small": 5}
+
+
+def test_drawing_is_by_seed_and_balanced() -> None:
+    asked = wanted(SHAPES, COUNTS, 40, seed=1)
+    assert asked == wanted(SHAPES, COUNTS, 40, seed=1) != wanted(SHAPES, COUNTS, 40, seed=2)
+    assert Counter(one.model for one in asked) == COUNTS
+    assert len({one.row for one in asked}) == len(asked)
+    layers = Counter(one.head.layer for one in asked if one.model == "large")
+    assert sorted(layers.values()) == [4, 5, 5]
+    heads = Counter(one.head for one in asked if one.model == "large")
+    assert set(heads.values()) == {1, 2} and len(heads) == 12
+    assert Head(1, 0) not in {one.head for one in asked if one.model == "small"}
+    # An order that says nothing: models lie mixed.
+    assert len({one.model for one in asked[:10]}) == 2
+    with pytest.raises(ArgumentError, match="19 maps need as many pairs"):
+        wanted(SHAPES, COUNTS, 18, seed=1)
+
+
+def test_drawn_maps_are_the_models_own(checkpoint_of: Callable[..., Path], pair_file: Path) -> None:
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    pairs = read_pairs(pair_file)
+    drawn = draw({"tiny": scorer}, {"tiny": 6}, pairs, seed=3)
+    assert [one.id for one in drawn] == [f"M{place}" for place in range(1, 7)]
+    for one in drawn:
+        np.testing.assert_allclose(one.weights.sum(1), 1, atol=1e-5)
+    again = draw({"tiny": scorer}, {"tiny": 6}, pairs, seed=3)
+    np.testing.assert_array_equal(drawn[4].weights, again[4].weights)
+
+
+def test_labels_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("id,label,note\nM1,block,whole\nM2,both,\n", encoding="utf-8")
+    first, second = read_labels(path, ["M1", "M2"])
+    assert first.whole and not second.whole
+    assert places([first, second]).tolist() == [KINDS.index("block"), KINDS.index("both")]
+    with pytest.raises(ArgumentError, match="M3 is a map or a label without the other"):
+        read_labels(path, ["M1", "M2", "M3"])
+    path.write_text("id,label,note\nM1,blocks,\n", encoding="utf-8")
+    with pytest.raises(ArgumentError, match="M1 is called 'blocks'"):
+        read_labels(path, ["M1"])
+    path.write_text("id,label,note\nM1,block,\nM1,block,\n", encoding="utf-8")
+    with pytest.raises(ArgumentError, match="M1 is labelled twice"):
+        read_labels(path, ["M1"])
+
+
+def test_kappa_and_f1_by_hand() -> None:
+    first, second = np.array([0, 0, 0, 1, 1, 4]), np.array([0, 0, 1, 1, 1, 4])
+    table = table_of(first, second)
+    # Agreed 5/6; by chance (3·2 + 2·3 + 1·1)/36 = 13/36.
+    assert kappa(table) == pytest.approx((5 / 6 - 13 / 36) / (1 - 13 / 36))
+    np.testing.assert_allclose(f1(table), [0.8, 0.8, np.nan, np.nan, 1])
+    assert macro_f1(table, ["vertical", "diagonal", "heterogeneous"]) == pytest.approx(2.6 / 3)
+    assert macro_f1(table, ["vertical", "both"]) == pytest.approx(0.4)
+    sklearn = pytest.importorskip("sklearn.metrics")
+    assert kappa(table) == pytest.approx(sklearn.cohen_kappa_score(first, second))
+
+
+def test_no_head_stands_on_both_sides_of_a_fold() -> None:
+    from qt_bert.probes.map_patterns.stored import read_maps
+
+    maps = read_maps(shipped(PATTERNS))
+    labels = places(read_labels(shipped(PATTERNS) / "labels.csv", [one.id for one in maps]))
+    kept = teachers(shipped(STUDENT))
+    group = groups(maps, {"student": kept})
+    seen = []
+    for fitted, judged in folds(labels, group, seed=0):
+        heads = [{(maps[row].layer, maps[row].head) for row in side} for side in (fitted, judged)]
+        assert not heads[0] & heads[1]
+        origins = [
+            {
+                kept[Head(maps[row].layer, maps[row].head)]
+                for row in side
+                if maps[row].model == "student"
+            }
+            for side in (fitted, judged)
+        ]
+        assert not origins[0] & heads[1] and not origins[1] & heads[0]
+        seen += judged.tolist()
+    assert sorted(seen) == list(range(len(maps)))
+
+
+def test_both_classifiers_learn_made_maps() -> None:
+    kinds = [*KINDS, "whole", "matching"]
+    maps = [planted(kind, seed) for kind in kinds for seed in range(6)]
+    called = {"whole": "block", "matching": "heterogeneous"}
+    labels = np.array([KINDS.index(called.get(one.id, one.id)) for one in maps])
+    seen = features(Maps.of_drawn(maps)).double().numpy()
+    assert (fit_rules(seen, labels).of_features(seen) == labels).mean() > 0.95
+    clear = [row for row, one in enumerate(maps) if one.id in ("vertical", "diagonal", "whole")]
+    network = fit_network([maps[row] for row in clear], labels[clear], seed=0, epochs=80)
+    fresh = [planted(kind, seed) for kind in ("vertical", "diagonal", "whole") for seed in (20, 21)]
+    said = network.probabilities(Maps.of_drawn(fresh)).argmax(-1).numpy()
+    assert [KINDS[place] for place in said] == [called.get(one.id, one.id) for one in fresh]
+    once, again = (fit_network(maps, labels, seed=0, epochs=2).out.weight for _ in range(2))
+    assert (once == again).all()
+
+
+def test_judging_counts_kinds_with_maps_enough() -> None:
+    labels = np.array([0] * 12 + [4] * 20 + [2])
+    said = labels.copy()
+    said[:3] = 4
+    group = np.arange(len(labels)) // 3
+    found = judge(said, labels, group, seed=0)
+    assert counted(labels) == ("vertical", "heterogeneous")
+    assert found.macro_f1.value == pytest.approx((18 / 21 + 40 / 43) / 2)
+    assert found.macro_f1.low < found.macro_f1.value < found.macro_f1.high
+    assert found.confusion[0] == (9, 0, 0, 0, 3) and found.f1[1] is None
+    passes = compare_passes(labels, said, group, seed=0)
+    assert passes.agreed == pytest.approx(30 / 33)
+
+
+def test_labelled_maps_are_not_drawn_over(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        pattern_maps.main(["draw", "--folder", str(shipped(PATTERNS))])
+    assert stopped.value.code == 2
+    assert "give a new folder" in capsys.readouterr().err
+
+
+def test_sheets_show_maps_and_nothing_of_where_they_come_from(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    from benchmarks.patterns.sheets import draw_sheets
+
+    one = planted("vertical")
+    maps = [replace(one, id=f"M{place:02d}", model=f"model-{place}") for place in range(25)]
+    written = draw_sheets(maps, tmp_path)
+    assert [path.name for path in written] == ["sheet-01.png", "sheet-02.png"]
+    first = np.asarray(image.open(written[0]))
+    other = [replace(drawn, model="another", layer=7, head=7, pair="9") for drawn in maps]
+    again = draw_sheets(other, tmp_path / "other")
+    np.testing.assert_array_equal(first, np.asarray(image.open(again[0])))

@@ -1,0 +1,185 @@
+"""The probe `patterns`: planted heads, with and without a base, models of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qt_bert.encoder import ModelLabels, open_checkpoint
+from qt_bert.encoder.checkpoint import smaller_checkpoint
+from qt_bert.encoder.heads import Head
+from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.pairs import Pair
+from qt_bert.planning.saving import save_smaller
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.map_patterns import study as patterns
+from qt_bert.probes.map_patterns.classifier import open_classifier
+from qt_bert.probes.map_patterns.figures import commonest
+from qt_bert.probes.patterns import PROBE
+from qt_bert.probes.probe import run_probe
+from qt_bert.probes.split import PairFiles, Split
+from qt_bert.results import HeatMap, ProbeResult
+from qt_bert.results.figures import Bars
+from qt_bert.results.kept import KeptLayer
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.shipped import PATTERNS, shipped
+from tests.conftest import CHARACTERS
+from tests.probes import planted_shift
+from tests.probes.planted_matching import HEADS, WIDTH, plant_matching
+from tests.probes.planted_matching import _plant as plant
+
+Run = Callable[..., ProbeResult]
+PAIRS = planted_shift.pairs()
+KINDS = ("vertical", "diagonal", "both", "block", "heterogeneous")
+
+
+@pytest.fixture
+def run(tmp_path: Path, pair_file: Path) -> Run:
+    """The probe's result on a folder, over made pairs of as many queries."""
+
+    def result(model: Path, base: Path | None = None, pairs: int = 20) -> ProbeResult:
+        def split(labels: ModelLabels) -> Split:
+            graded = [
+                replace(pair, grades=(1 + row % labels.logits,)) for row, pair in enumerate(PAIRS)
+            ]
+            return Split(graded[:5], graded[-pairs:], 0)
+
+        context = ProbeContext(
+            label="patterns",
+            files=PairFiles(pairs=pair_file),
+            read_pairs=split,
+            work=tmp_path / "sweeps",
+            open_model=lambda: Scorer(open_checkpoint(model)),
+            base=base,
+            resamples=100,
+        )
+        return run_probe(PROBE, context)
+
+    return result
+
+
+def scores(result: ProbeResult) -> dict[str, dict[str, float | None]]:
+    return {one.head: one.scores for one in result.heads}
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of uniform heads, but L0H1 looks five places on, L0H2 one place on, L1H0 at [CLS]."""
+    import torch
+    from transformers import BertForSequenceClassification
+
+    folder = plant_matching(tmp_path_factory.mktemp("planted") / "model")
+    model = BertForSequenceClassification.from_pretrained(folder)
+    next_one, first = np.zeros((2, 2, WIDTH, HEADS * WIDTH))
+    next_one[:, :, WIDTH : 2 * WIDTH] = np.eye(WIDTH)
+    next_one[0] = np.roll(next_one[0], 1, axis=0)
+    first[0, 0, WIDTH : 2 * WIDTH] = first[1, 0, WIDTH] = 1
+    for head, projections in ((Head(0, 2), next_one), (Head(1, 0), first)):
+        with torch.no_grad():
+            plant(model, head, (projections[0], projections[1]))
+    model.save_pretrained(folder)
+    return folder
+
+
+def test_planted_heads_are_told_apart(planted: Path) -> None:
+    han = sorted({one for one in CHARACTERS if not one.isascii()})
+    texts = [("".join(han[i : i + 4]), "".join(han[i + 8 : i + 24])) for i in range(3)]
+    pairs = [Pair(*text, (4,), str(i), i + 1, "4", {}) for i, text in enumerate(texts)]
+    scorer = Scorer(open_checkpoint(planted))
+    classifier = open_classifier(shipped(PATTERNS))
+    found = patterns.read(scorer, pairs, scorer.checkpoint.shape.all_heads, classifier)
+    assert found.of_head("heterogeneous")[0, 1] == 1
+    assert found.of_head("diagonal")[0, 2] == 1
+    assert found.of_head("vertical")[1, 0] == 1
+    assert found.of_head("whole")[0, 0] == found.of_head("block")[0, 0] == 1
+    assert commonest(found)[Head(0, 2)] == "diagonal"
+    np.testing.assert_allclose(found.of_all[:, :5].sum(1), 1)
+
+
+def test_shares_before_and_after(run: Run, checkpoint_of: Callable[..., Path]) -> None:
+    model, base = checkpoint_of(seed=1, heads=4), checkpoint_of(seed=2, heads=4)
+    result = run(model, base)
+    by_id = {one.id: one for one in result.findings}
+    names = ("vertical_rises", "a_third_vertical", "under_half_heterogeneous")
+    assert [one.id for one in result.findings if one.primary] == [f"patterns.{n}" for n in names]
+    assert all(f"patterns.{name}_corrected" in by_id for name in names)
+    assert all(by_id[f"patterns.{name}_second_pass"].verdict is None for name in names)
+    found = scores(result)
+    after, before = (
+        np.mean([one[name] for one in found.values()]) for name in ("vertical", "vertical_before")
+    )
+    assert by_id["patterns.vertical_rises"].value == pytest.approx(100 * (after - before))
+    assert by_id["patterns.a_third_vertical"].margin == pytest.approx(100 / 3)
+    turned = {one.id: one for one in run(base, model).findings}
+    rise = by_id["patterns.vertical_rises"].value
+    assert turned["patterns.vertical_rises"].value == pytest.approx(-(rise or 0))
+    figures = {one.name: one for one in result.figures}
+    assert {"shares", "layers_before", "layers_after", "vertical_change", "commonest"} < set(
+        figures
+    )
+    layers = figures["layers_after"]
+    assert isinstance(layers, HeatMap)
+    assert sum(layers.values[0][:5]) == pytest.approx(100)  # type: ignore[arg-type]
+    shares = figures["shares"]
+    assert isinstance(shares, Bars) and len(shares.series) == 2
+    assert set(result.settings["commonest"].values()) <= set(KINDS)
+
+
+def test_a_model_beside_itself_has_not_changed(
+    run: Run, checkpoint_of: Callable[..., Path]
+) -> None:
+    found = {one.id: one for one in run(checkpoint_of(), checkpoint_of()).findings}
+    rise = found["patterns.vertical_rises"]
+    assert rise.value == rise.ci_low == rise.ci_high == 0 and rise.verdict == "not reproduced"
+
+
+@pytest.mark.parametrize(
+    ("family", "labels"), [("bert", 1), ("xlm-roberta", 3), ("electra", 5), ("ernie", 2)]
+)
+def test_any_family_without_a_base(
+    family: str, labels: int, run: Run, checkpoint_of: Callable[..., Path]
+) -> None:
+    result = run(checkpoint_of(family, labels=labels), pairs=4)
+    assert [one.id for one in result.findings if one.primary] == [
+        "patterns.a_third_vertical",
+        "patterns.under_half_heterogeneous",
+    ]
+    assert "--base" in result.summary.en and "--base" in result.summary.zh
+    assert "vertical_before" not in result.heads[0].scores
+
+
+def test_heads_that_were_pruned_take_no_part(
+    run: Run, checkpoint_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    teacher = open_checkpoint(checkpoint_of(layers=3, heads=4, hidden=32))
+    kept = tuple(KeptLayer(layer=n, heads=heads) for n, heads in enumerate([(1, 3), (), (0,)]))
+    result = run(save_smaller(tmp_path / "small", smaller_checkpoint(teacher, kept)))
+    assert list(scores(result)) == ["L0H1", "L0H3", "L2H0"]
+    (layers,) = (one for one in result.figures if one.name == "layers_after")
+    assert isinstance(layers, HeatMap) and layers.values[1] == (None,) * 6
+    (heads,) = (one for one in result.figures if one.name == "commonest")
+    assert isinstance(heads, HeatMap) and heads.annotations is not None
+    assert heads.annotations[0][0] == "" != heads.annotations[0][1]
+
+
+def test_a_single_query_has_no_interval(run: Run, checkpoint_of: Callable[..., Path]) -> None:
+    found = run(checkpoint_of(), pairs=1).findings
+    assert all(one.ci_low is None for one in found)
+    assert {one.verdict for one in found if one.primary} == {"inconclusive"}
+
+
+def test_a_base_of_another_shape_is_refused(run: Run, checkpoint_of: Callable[..., Path]) -> None:
+    with pytest.raises(CheckpointError, match="number of heads"):
+        run(checkpoint_of(), checkpoint_of(heads=4))
+
+
+def test_without_the_classifier_it_says_so(
+    run: Run, checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(patterns, "shipped", lambda name: tmp_path)
+    with pytest.raises(ArgumentError, match="no classifier of patterns"):
+        run(checkpoint_of())

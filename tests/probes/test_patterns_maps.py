@@ -1,0 +1,139 @@
+"""Kinds of maps: made ones are told rightly, whatever stands beside them; corrections undo errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from qt_bert.errors import ArgumentError
+from qt_bert.probes.map_patterns.classifier import Classifier, open_classifier
+from qt_bert.probes.map_patterns.correction import answers, corrected, redrawn
+from qt_bert.probes.map_patterns.features import FEATURES, features, on_own_segment
+from qt_bert.probes.map_patterns.kinds import CLS, KINDS, QUERY, SEP, TITLE
+from qt_bert.probes.map_patterns.maps import Maps
+from qt_bert.probes.map_patterns.network import Network, channels
+from qt_bert.probes.map_patterns.rules import Rules
+from qt_bert.probes.map_patterns.stored import DrawnMap, kinds_of, read_maps, save_maps
+from qt_bert.shipped import PATTERNS, shipped
+from tests.probes.planted_maps import planted
+
+CALLED = {"whole": "block", "matching": "heterogeneous"}
+TABLE = np.array([[40, 0, 0, 0, 10], [0, 45, 0, 0, 5], [0, 0, 2, 0, 0], [0] * 5, [20, 0, 0, 0, 80]])
+
+
+@pytest.fixture(scope="module")
+def classifier() -> Classifier:
+    return open_classifier(shipped(PATTERNS))
+
+
+def small(weights: list[list[float]], kinds: list[int]) -> DrawnMap:
+    return DrawnMap("M1", "made", 0, 0, "1", np.array(weights), np.array(kinds, np.uint8))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *CALLED])
+def test_made_maps_are_told_rightly(kind: str, classifier: Classifier) -> None:
+    made = Maps.of_drawn([planted(kind, seed) for seed in range(10)])
+    expected = KINDS.index(CALLED.get(kind, kind))
+    assert (classifier.predict(made) == expected).all()
+    assert (classifier.record.rules.predict(made) == expected).all()
+
+
+def test_features_of_a_map_by_hand() -> None:
+    last = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+    weights = [[0.2, 0.2, 0.2, 0.2, 0.2, 0.0], last, last, last, last, [0.1, 0, 0, 0, 0, 0.9]]
+    maps = Maps.of_drawn([small(weights, [CLS, QUERY, SEP, TITLE, TITLE, SEP])])
+    found = dict(zip(FEATURES, features(maps)[0].tolist(), strict=True))
+    # Columns by what they get: 4.9 the last, 0.3 the first, and two of those with 0.2.
+    assert found["columns"] == pytest.approx((0.6 + 5) / 6)
+    # In the band: 0.6 of the first row, all of two rows, 0.9 of the last.
+    assert found["band"] == pytest.approx((0.6 + 2 + 0.9) / 6)
+    # The best columns off the band are 5, 3, 4 and 0; off the band they get 0.4 of the first row,
+    # two whole rows and 0.1 of the last; in the band 1 and 2 are left, with 0.4 of the first row.
+    assert found["stripes"] == pytest.approx((0.4 + 2 + 0.1) / 6)
+    assert found["line"] == pytest.approx(0.4 / 6)
+    two = np.exp(-0.1 * np.log(0.1) - 0.9 * np.log(0.9))
+    assert found["even"] == pytest.approx((5 + 4 * 1 + two) / 6 / 6)
+    # Their own segment: the first row 0.6, evenly; of the title's rows one token of three.
+    assert found["even_own"] == pytest.approx((0.6 + (1 + 1 + 0.9) / 3) / 6)
+
+
+def test_block_and_whole_lie_apart() -> None:
+    found = on_own_segment(Maps.of_drawn([planted("block"), planted("whole")]))
+    np.testing.assert_allclose(found, [1, 0], atol=0.02)
+
+
+def test_padding_changes_nothing() -> None:
+    network = Network().eval()
+    short = planted("vertical")
+    alone = Maps.of_drawn([short])
+    longer = replace(short, weights=np.full((40, 40), 1 / 40), kinds=np.full(40, TITLE, np.uint8))
+    longer.kinds[[0, 20, 39]] = CLS, SEP, SEP
+    beside = Maps.of_drawn([short, longer])
+    torch.testing.assert_close(features(alone)[0], features(beside)[0])
+    torch.testing.assert_close(network.probabilities(alone)[0], network.probabilities(beside)[0])
+    assert channels(beside).min() >= 0 and channels(beside).max() <= 1
+
+
+def test_rules_take_the_first_that_fits() -> None:
+    rules = Rules(even=0.9, even_own=0.9, band=0.5, columns=0.5, part=0.3)
+    rows = np.zeros((4, len(FEATURES)))
+    at = {name: place for place, name in enumerate(FEATURES)}
+    rows[0, at["band"]] = rows[0, at["columns"]] = 0.9
+    rows[1, at["columns"]] = 0.5
+    rows[2, [at["stripes"], at["line"], at["band"], at["columns"]]] = 0.4, 0.4, 0.6, 0.6
+    rows[3, at["even"]], rows[3, at["band"]] = 0.95, 0.9
+    said = [KINDS[place] for place in rules.of_features(rows)]
+    assert said == ["diagonal", "vertical", "both", "block"]
+
+
+def test_tokens_and_files_keep_what_they_hold(tmp_path: Path) -> None:
+    assert kinds_of([-1, 0, 0, -1, 1, -1], [3, 5], 0).tolist() == [
+        CLS,
+        QUERY,
+        QUERY,
+        SEP,
+        TITLE,
+        SEP,
+    ]
+    first, second = planted("vertical"), small([[0.25, 0.75], [0.5, 0.5]], [CLS, SEP])
+    save_maps(tmp_path, [first, second], {"seed": "1"})
+    again = read_maps(tmp_path)
+    assert [one.id for one in again] == ["vertical", "M1"]
+    np.testing.assert_allclose(again[0].weights, first.weights, atol=1e-3)
+    np.testing.assert_array_equal(again[1].weights, second.weights)
+    (tmp_path / "maps.csv").write_text("id,model,layer,head,pair,tokens\nM1,a,0,0,1,3\n")
+    with pytest.raises(ArgumentError, match="not of the same maps"):
+        read_maps(tmp_path)
+    with pytest.raises(ArgumentError, match="no drawn maps"):
+        read_maps(tmp_path / "nowhere")
+
+
+def test_corrections_undo_known_errors() -> None:
+    truth = np.array([0.3, 0.2, 0.1, 0.0, 0.4])
+    seen = answers(TABLE.astype(float)).T @ truth
+    assert seen[0] == pytest.approx(0.3 * 0.8 + 0.4 * 0.2)
+    np.testing.assert_allclose(corrected(seen, TABLE.astype(float)), truth, atol=1e-6)
+    # More answers of a kind than errors explain: nothing falls below 0.
+    extreme = corrected(np.array([1.0, 0, 0, 0, 0]), TABLE.astype(float))
+    assert extreme.min() >= 0 and extreme.sum() == pytest.approx(1)
+    drawn = redrawn(TABLE.astype(float), np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn.sum(1), TABLE.sum(1))
+    assert drawn[1, 0] == 0 and drawn[2, 2] == 2
+
+
+def test_a_broken_classifier_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="no classifier of patterns"):
+        open_classifier(tmp_path)
+    text = (shipped(PATTERNS) / "classifier.json").read_text(encoding="utf-8")
+    (tmp_path / "classifier.json").write_text(text.replace('"vertical"', '"upright"'))
+    with pytest.raises(ArgumentError, match="of other kinds"):
+        open_classifier(tmp_path)
+    (tmp_path / "classifier.json").write_text(
+        text.replace('"chosen": "rules"', '"chosen": "network"')
+    )
+    with pytest.raises(ArgumentError, match="not the weights"):
+        open_classifier(tmp_path)
