@@ -16,7 +16,7 @@ def _run(context: ProbeContext) -> ProbeResult:
 
 PROBE = Probe(
     name="relations",
-    order=80,
+    order=90,
     title=Text("词与词的关系", "Links between words"),
     question=Text(
         "有没有注意力头专看语法或语义上有关系的两个词？去掉它们，模型会变差吗？",

@@ -43,6 +43,23 @@ def test_the_claim_is_about_every_other_layer(
     assert beside.verdict is None and beside.value is not None and beside.value < -0.1
 
 
+def test_layers_that_are_all_alike_refute_nothing() -> None:
+    """The largest of many resampled gaps lies above 0 by chance alone; its interval must not."""
+    alike = [0.5] * 24
+    refuted = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        cosine = np.array(alike)[:, None] + rng.normal(0, 0.01, (QUERIES, 24, 1))
+        made: Any = SimpleNamespace(
+            shape=Shape(24, 1), validation=SimpleNamespace(alike=lambda name, found=cosine: found)
+        )
+        primary = settle(tuple(last_layers(made, CONTEXT)))[0]
+        assert primary.ci_low is not None and primary.ci_high is not None
+        assert primary.ci_low < primary.value < primary.ci_high
+        refuted += primary.verdict == "not reproduced"
+    assert refuted <= 2
+
+
 def test_conclusions_name_the_layers_that_changed_most() -> None:
     primary, _ = last_layers(study([0.9, 0.4, 0.3, 0.9, 0.9]), CONTEXT)
     assert "L2, L1" in primary.conclusions["not reproduced"].en

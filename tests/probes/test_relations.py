@@ -59,10 +59,12 @@ def run(pair_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run
 
 @pytest.fixture
 def aligned_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Forty pairs whose first two characters of the query are said to mean the title's last two."""
+    """Forty pairs whose first character of the query is said to mean the title's last one."""
     made = pairs_of(40)
     monkeypatch.setattr(
-        aligned, "alignments", lambda: {(q, t): (Aligned(0, 2, 7, 9),) for q, t, _ in made}
+        aligned,
+        "alignments",
+        lambda: {(q, t): (Aligned(0, 1, len(t) - 1, len(t)),) for q, t, _ in made},
     )
     return write_pairs(tmp_path / "aligned.tsv", made)
 
@@ -118,6 +120,7 @@ def test_under_full_everything_is_taken(
 def test_with_neither_it_says_so(run: Run, checkpoint_of: Callable[..., Path]) -> None:
     result = run(checkpoint_of())
     assert result.findings == () and result.figures == () and result.sets["relations"] == ()
+    assert result.settings["order_heads"] is None and result.settings["comes_back"] == {}
     assert "no aligned spans" in result.summary.en and "树库" in result.summary.zh
 
 
@@ -135,7 +138,7 @@ def test_other_families_one_logit_and_coarse_labels(
     labels: int,
     grades: str | None,
 ) -> None:
-    monkeypatch.setattr(study, "QUICK_SENTENCES", 60)
+    monkeypatch.setattr(study, "QUICK_SENTENCES", 90)
     rows = "".join(f"{q}\t{t}\t{int(g > 3)}\n" for q, t, g in pairs_of(24))
     path = tmp_path / "coarse.tsv"
     path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")

@@ -63,6 +63,17 @@ def test_strata_keep_their_labels_and_the_largest_head_counts() -> None:
     assert p_against(np.array([10.0, -10.0]), null).tolist() == [1 / 201, 1.0]
 
 
+def test_draws_that_give_the_very_same_links_count_as_large() -> None:
+    """Three strata of one link and one unlinked pair: one draw in eight changes nothing."""
+    linked, stratum = np.tile([True, False], 3), np.repeat(np.arange(3), 2)
+    for seed in range(40):
+        values = np.random.default_rng(seed).uniform(0, 0.3, (6, 1)).astype(np.float32)
+        values[linked] += 0.5
+        observed = label_weights(linked, stratum) @ values.astype(np.float64)
+        null = largest_of(values, linked, stratum, draws=199, seed=seed)
+        assert p_against(observed, null)[0] > 0.05
+
+
 # Links
 
 
@@ -91,6 +102,10 @@ def test_words_of_a_distance_and_length_are_compared(checkpoint_of: Callable[...
     read = read_sentences(tokenizer, [one, other], None, 0)
     assert len(read) == 2 and read.left_out == 0
     assert enough([read, read], least=1) == ("obj", "nsubj")
+    assert enough([read, read], least=2) == ("obj",)
+    # Distance 4 has but one pair of words: a link that nothing can be compared with.
+    far = _sentence([4, 0, 1, 2, -1], ["nsubj", "dep", "dep", "dep", "root"])
+    assert enough([read_sentences(tokenizer, [far], None, 0)], least=1) == ()
     links = sentence_links(read, ["obj", "nsubj"], most=9, seed=0)
     # Distance 2: 0-2 obj, 2-4 nsubj, 1-3 free; distance 3: 0-3 obj (3 depends on 0), 1-4 free.
     assert links.counts == {"obj": 2, "nsubj": 1} and len(links) == 5
@@ -125,7 +140,8 @@ def test_aligned_spans_beside_spans_as_long(
     checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query, title = "北京小哥手机", "上海假期苹果"
-    known = {(query, title): (Aligned(0, 2, 0, 2), Aligned(2, 4, 2, 4))}
+    # The third begins inside a word, and would be compared with spans that do not.
+    known = {(query, title): (Aligned(0, 2, 0, 2), Aligned(2, 4, 2, 4), Aligned(3, 5, 4, 6))}
     monkeypatch.setattr(aligned, "alignments", lambda: known)
     pairs = [
         Pair(query, title, None, "1", 1, None, {}),
@@ -135,7 +151,7 @@ def test_aligned_spans_beside_spans_as_long(
     tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
     links = aligned_links(tokenizer, pairs, words, most=9, seed=0)
     assert links.pairs == [(query, title)] and links.counts == {ALIGNED: 2}
-    assert len(links) == 3 * 3  # every span with every span, the two aligned ones among them
+    assert len(links) == 3 * 3 - 2  # every span with every span but those that meet the third
     found = np.hstack([links.first, links.second])[links.linked].tolist()
     assert found == [[1, 3, 8, 10], [3, 5, 10, 12]]
 

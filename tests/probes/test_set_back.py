@@ -12,13 +12,22 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from qt_bert.encoder import open_checkpoint
+from qt_bert.encoder.checkpoint import smaller_checkpoint
+from qt_bert.planning.saving import save_smaller
 from qt_bert.probes.common.base_model import open_base
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.finetuning.set_back import depths_of, set_back_logits, third
-from qt_bert.probes.finetuning.set_back_report import set_back_figures, set_back_findings
+from qt_bert.probes.finetuning.set_back_report import (
+    set_back_figures,
+    set_back_findings,
+    set_back_settings,
+    set_back_summary,
+)
 from qt_bert.probes.finetuning.set_back_study import SetBack, set_back_study
 from qt_bert.probes.split import HeldOutFile, PairFiles, Split
 from qt_bert.results import Finding
+from qt_bert.results.kept import KeptLayer
 from qt_bert.results.verdicts import settle
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.planted_shift import opened, pairs
@@ -146,5 +155,25 @@ def test_an_effect_is_found_where_they_differ(checkpoint_of: Build, tmp_path: Pa
 def test_one_logit_has_an_order_and_no_accuracy(checkpoint_of: Build, tmp_path: Path) -> None:
     base = checkpoint_of(labels=1)
     found = studied(base, checkpoint_of(labels=1, seed=3), tmp_path)
-    assert list(findings(found)) == ["set_back"]
+    said = findings(found)
+    assert list(said) == ["set_back"] and "its own scores" in said["set_back"].claim.en
     assert [one.name for one in set_back_figures(found)] == ["set_back_spearman"]
+
+
+def test_a_pruned_model_is_not_set_back_and_it_says_so(
+    checkpoint_of: Build, tmp_path: Path
+) -> None:
+    base = checkpoint_of(heads=4)
+    kept = tuple(KeptLayer(layer=number, heads=(0, 2)) for number in range(2))
+    small = smaller_checkpoint(open_checkpoint(checkpoint_of(heads=4, seed=3)), kept)
+    scorer = opened(save_smaller(tmp_path / "small", small))
+    context = ProbeContext(
+        label="shift",
+        files=PairFiles(pairs=tmp_path / "none"),
+        work=tmp_path,
+        open_model=lambda: scorer,
+    )
+    found = set_back_study(Scorer(open_base(base, scorer.checkpoint)).encoder, context)
+    assert found == [] and not list(set_back_findings(found)) and not list(set_back_figures(found))
+    assert set_back_settings(found).keys() == {"zh", "en"}
+    assert "pruned" in set_back_summary(found).en

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.evaluation.arrays import FloatArray, ratio
 from qt_bert.evaluation.intervals import bootstrap_weights
 from qt_bert.probes.common.naming import one_sided_p
 
@@ -58,6 +58,13 @@ def average(per_query: FloatArray, resamples: int, seed: int) -> Average:
         drawn = bootstrap_weights(known.size, resamples, seed, width=known.size)
         chunks += [weights @ known / known.size for weights in drawn]
     return Average(float(known.mean()), np.concatenate(chunks), known)
+
+
+def resampled_ratio(sums: FloatArray, counts: FloatArray, resamples: int, seed: int) -> FloatArray:
+    """Σ sums / Σ counts of `sums` and `counts` [units] under resampled units [R]; NaN where 0 / 0."""
+    drawn = bootstrap_weights(len(counts), resamples, seed, width=len(counts))
+    chunks = [ratio(weights @ sums, weights @ counts) for weights in drawn]
+    return np.concatenate([np.empty(0), *chunks])
 
 
 def means(per_query: FloatArray) -> FloatArray:

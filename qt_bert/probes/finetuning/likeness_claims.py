@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from qt_bert.evaluation.arrays import FloatArray
-from qt_bert.evaluation.intervals import bootstrap_weights
+from qt_bert.evaluation.intervals import CONFIDENCE, bootstrap_weights
 from qt_bert.probes.claims import beyond
 from qt_bert.probes.common.averages import average, means
 from qt_bert.probes.common.naming import one_sided_p
@@ -43,7 +43,7 @@ def last_layers(study: Study, context: ProbeContext) -> Iterator[Finding]:
         ),
         _DARK_SECRETS,
         float(means(gap).max()),
-        _resampled_largest(gap, context),
+        _ends_of_largest(gap, context),
         p=float(one_sided_p(-gap).max()),
         n_queries=len(gap),
         side="below",
@@ -74,14 +74,21 @@ def layer_means(study: Study) -> tuple[list[int], FloatArray]:
     return [layer for layer, heads in there.items() if heads], np.stack(columns, axis=1)
 
 
-def _resampled_largest(gap: FloatArray, context: ProbeContext) -> FloatArray:
-    """The largest of the mean gaps [layers] under each resample of the queries [R]."""
-    if len(gap) < 2:
-        return np.empty(0)
+def _ends_of_largest(gap: FloatArray, context: ProbeContext) -> tuple[float, float] | None:
+    """The 95 % interval of the largest mean of `gap` [queries, layers].
+
+    The largest of resampled means would lie too high. It is no less than any layer's mean, so that
+    its lower end is the highest of theirs (Bonferroni, for any of them may be it), and it is one of
+    these means, so that its upper end is the highest of their own.
+    """
+    if len(gap) < 2 or not context.resamples:
+        return None
     drawn = bootstrap_weights(len(gap), context.resamples, context.seed, width=gap.size)
-    return np.concatenate(
-        [np.empty(0), *((weights @ gap / len(gap)).max(axis=1) for weights in drawn)]
-    )
+    samples = np.concatenate([weights @ gap / len(gap) for weights in drawn])
+    tail = (1 - CONFIDENCE) / 2
+    low = np.quantile(samples, tail / gap.shape[1], axis=0).max()
+    high = np.quantile(samples, 1 - tail, axis=0).max()
+    return float(low), float(high)
 
 
 def _conclusions(numbers: list[int], cosines: FloatArray) -> dict[Verdict, Text]:

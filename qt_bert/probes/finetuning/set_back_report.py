@@ -7,36 +7,37 @@ from typing import Any
 
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.evaluation.multiplicity import NO_EFFECT_ACCURACY, NO_EFFECT_SPEARMAN
-from qt_bert.probes.claims import POINT, POINTS, no_effect
+from qt_bert.probes.claims import POINT, no_effect
 from qt_bert.probes.common.base import resting_on, sample_of
+from qt_bert.probes.finetuning.measures import MEASURES, OWN_ORDER, Measure
 from qt_bert.probes.finetuning.set_back import third
 from qt_bert.probes.finetuning.set_back_study import METRICS, VALIDATION, SetBack
 from qt_bert.results import Curve, Figure, Finding, Text
 from qt_bert.results.figures import Point, Series
 from qt_bert.results.probe import Source, Verdict
-from qt_bert.results.text import Label, counted
+from qt_bert.results.text import counted
 
 _SOURCE = Source(
     article="primer_in_bertology",
     section="模型结构与表征分布",
     value=Text("影响不大", "little effect"),
 )
-_UNITS: dict[str, tuple[Label, float]] = {"spearman": ("ρ", 1.0), "accuracy": (POINTS, POINT)}
 _MARGINS = {"spearman": NO_EFFECT_SPEARMAN, "accuracy": NO_EFFECT_ACCURACY / POINT}
-_METRIC_NAMES = {
-    "spearman": Text("期望等级的秩相关（ρ）", "ρ of the expected grade"),
-    "accuracy": Text("准确率", "accuracy"),
+PRUNED = {
+    "zh": "没有测低层换回微调前的权重会怎样：这个模型剪过枝，换回去会把剪掉的部分也带回来。",
+    "en": "What setting low layers back costs was not measured: this model was pruned, and the layers "
+    "before fine-tuning would bring back what it lost.",
 }
 _CONCLUSIONS: dict[Verdict, Text] = {
     "reproduced": Text(
-        "低层在微调中的改动对评分几乎没有用处：换回预训练的权重，排序不变。",
+        "低层在微调中的改动对评分几乎没有用处：换回预训练的权重，排序几乎不变。",
         "What fine-tuning changed in the low layers hardly matters: with the pretrained weights back "
         "in their place the order stays.",
     ),
     "not reproduced": Text(
-        "低层在微调中的改动是有用的：高层已与改动后的低层配合，换回去就会变差。",
-        "What fine-tuning changed in the low layers matters: the upper layers go with it, and lose "
-        "where it is taken back.",
+        "低层在微调中的改动不能不要：高层已与改动后的低层配合，换回去，排序就变了。",
+        "What fine-tuning changed in the low layers matters: the upper layers go with it, and the order "
+        "changes where it is taken back.",
     ),
     "inconclusive": Text(
         "区间伸出了 ±0.02：这份样本既不能说有影响，也不能说没有。",
@@ -59,15 +60,15 @@ def _finding(number: int, one: SetBack, metric: str) -> Finding | None:
     change = one.change(depth, metric)
     if change is None and metric == "accuracy":
         return None
-    unit, scale = _UNITS[metric]
+    what, unit, scale = _measure(one, metric)
     held_out = f"_held_out_{number}" if one.name != VALIDATION else ""
     where = _where(one)
     return no_effect(
         f"set_back{held_out}{'_accuracy' if metric == 'accuracy' else ''}",
         Text(
-            f"把嵌入层和最低 {depth} 层换回微调前的权重，{_METRIC_NAMES[metric].zh}不变（{where.zh}）",
+            f"把嵌入层和最低 {depth} 层换回微调前的权重，{what.zh}不变（{where.zh}）",
             f"With the embeddings and the lowest {counted(depth, 'layer')} set back to before fine-tuning, "
-            f"{_METRIC_NAMES[metric].en} stays ({where.en})",
+            f"{what.en} stays ({where.en})",
         ),
         _SOURCE,
         None if change is None else change.value / scale,
@@ -82,6 +83,8 @@ def _finding(number: int, one: SetBack, metric: str) -> Finding | None:
 
 def set_back_figures(studied: Sequence[SetBack]) -> Iterator[Figure]:
     """Each metric's change over the number of layers set back, a line for every set of pairs."""
+    if not studied:
+        return
     base = _bases(studied)
     for metric in METRICS:
         series = tuple(
@@ -90,7 +93,7 @@ def set_back_figures(studied: Sequence[SetBack]) -> Iterator[Figure]:
             if one.untouched(metric) is not None
         )
         if series:
-            yield from resting_on(base, [_curve(metric, series)])
+            yield from resting_on(base, [_curve(metric, _measure(studied[0], metric), series)])
 
 
 def _bases(studied: Sequence[SetBack]) -> Text:
@@ -101,8 +104,8 @@ def _bases(studied: Sequence[SetBack]) -> Text:
     )
 
 
-def _curve(metric: str, series: tuple[Series, ...]) -> Curve:
-    name = _METRIC_NAMES[metric]
+def _curve(metric: str, measure: Measure, series: tuple[Series, ...]) -> Curve:
+    name = measure.title
     return Curve(
         name=f"set_back_{metric}",
         title=Text(
@@ -111,7 +114,7 @@ def _curve(metric: str, series: tuple[Series, ...]) -> Curve:
         ),
         x_label=Text("换回的层数 k（嵌入层总是换回）", "layers set back, k (embeddings always)"),
         y_label=Text("变化", "change"),
-        unit=_UNITS[metric][0],
+        unit=measure.unit,
         series=series,
         note=Text(
             "k = 0 只换回嵌入层；k 为全部层数时只剩微调后的分类头。",
@@ -121,7 +124,7 @@ def _curve(metric: str, series: tuple[Series, ...]) -> Curve:
 
 
 def _points(one: SetBack, metric: str) -> Iterator[Point]:
-    scale = _UNITS[metric][1]
+    scale = _measure(one, metric).scale
     for depth in one.depths:
         change = one.change(depth, metric)
         if change is not None:
@@ -133,6 +136,8 @@ def _points(one: SetBack, metric: str) -> Iterator[Point]:
 
 def set_back_settings(studied: Sequence[SetBack]) -> dict[str, Any]:
     """What was looked at: samples, depths, and the untouched figures."""
+    if not studied:
+        return PRUNED
     return {
         one.name: {
             "pairs": one.effects.n_pairs,
@@ -146,6 +151,8 @@ def set_back_settings(studied: Sequence[SetBack]) -> dict[str, Any]:
 
 def set_back_summary(studied: Sequence[SetBack]) -> Text:
     """What the lowest third costs on validation."""
+    if not studied:
+        return Text(PRUNED["zh"], f" {PRUNED['en']}")
     one = studied[0]
     depth = _third(one)
     change, whole = one.change(depth, "spearman"), one.change(one.depths[-1], "spearman")
@@ -157,6 +164,11 @@ def set_back_summary(studied: Sequence[SetBack]) -> Text:
         f" With embeddings and the lowest {counted(depth, 'layer')} set back, ρ changes by {change.value:+.3f}; "
         f"with all of them, by {whole.value:+.3f}.",
     )
+
+
+def _measure(one: SetBack, metric: str) -> Measure:
+    own = metric == "spearman" and one.outputs == 1
+    return OWN_ORDER if own else MEASURES[metric]
 
 
 def _third(one: SetBack) -> int:

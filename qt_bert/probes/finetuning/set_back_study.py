@@ -31,11 +31,15 @@ class Change:
 
 @dataclass(frozen=True, eq=False)
 class SetBack:
-    """One set of pairs under the depths: `effects` holds the untouched model first."""
+    """One set of pairs under the depths: `effects` holds the untouched model first.
+
+    A model of one logit (`outputs` 1) has its ρ with the scores that it gives untouched.
+    """
 
     name: str
     pairs: Sequence[Pair]
     depths: tuple[int, ...]
+    outputs: int
     effects: Effects
 
     def untouched(self, metric: str) -> float | None:
@@ -50,7 +54,12 @@ class SetBack:
 
 
 def set_back_study(base: Encoder, context: ProbeContext) -> list[SetBack]:
-    """Validation, then each held-out file; samples of them and some depths in quick."""
+    """Validation, then each held-out file; samples of them and some depths in quick.
+
+    Nothing for a model that was pruned: the base's layers would bring back what it lost.
+    """
+    if context.model.checkpoint.kept is not None:
+        return []
     wanted = [(VALIDATION, context.validation, QUICK_PAIRS)]
     wanted += [(name, pairs, QUICK_HELD_OUT) for name, pairs in context.held_out]
     return list(_each(base, wanted, context))
@@ -71,6 +80,7 @@ def _each(
             name,
             chosen,
             depths,
+            labels.logits,
             Effects(logits, chosen, labels, resamples=context.resamples, seed=context.seed),
         )
 

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from qt_bert.probes.claims import POINT, POINTS, beyond, bootstrap_p
+from qt_bert.probes.claims import beyond, bootstrap_p
 from qt_bert.probes.common.base import resting_on, sample
 from qt_bert.probes.common.maps import known
+from qt_bert.probes.finetuning.measures import MEASURES
 from qt_bert.probes.finetuning.starts import METRICS, Starts
 from qt_bert.results import Bars, Figure, Finding, Text
 from qt_bert.results.figures import BarSeries
 from qt_bert.results.initialisations import ARMS, Try
 from qt_bert.results.probe import Source, Verdict
-from qt_bert.results.text import Label
 
 NO_RECORD = {
     "zh": "没有初始化研究的记录（--initialisations，由 qt-bert initialisations 得到），"
-    "所以不知道预训练和微调各值多少。",
+    "所以不知道预训练和微调各有多大作用。",
     "en": "No record of the initialisation study was given (--initialisations, made by `qt-bert "
     "initialisations`), so what pretraining and fine-tuning are each worth is not known.",
 }
@@ -27,16 +27,6 @@ _NAMES = {
     "frozen": Text("预训练并冻结，只训练分类头", "pretrained, frozen, head trained"),
     "random": Text("随机权重，微调", "random weights, fine-tuned"),
     "tuned": Text("预训练，微调", "pretrained, fine-tuned"),
-}
-_UNITS: dict[str, tuple[Label, float]] = {
-    "accuracy": (POINTS, POINT),
-    "qwk": ("QWK", 1.0),
-    "spearman": ("ρ", 1.0),
-}
-_TITLES = {
-    "accuracy": Text("准确率", "accuracy"),
-    "qwk": Text("QWK", "QWK"),
-    "spearman": Text("期望等级的秩相关（ρ）", "ρ of the expected grade"),
 }
 _SECTION = "How much difference does fine-tuning make?"
 
@@ -52,7 +42,7 @@ class _Step:
     conclusions: dict[Verdict, Text] | None = None
 
 
-_UNSURE = Text("三个种子的差别在误差之内。", "The difference is within its error.")
+_UNSURE = Text("差别在误差之内，分不出高下。", "The difference is within its error.")
 _STEPS = (
     _Step(
         "start_pretraining",
@@ -111,9 +101,9 @@ def start_findings(starts: Starts) -> Iterator[Finding]:
 
 
 def _finding(step: _Step, metric: str, starts: Starts, *, primary: bool) -> Finding:
-    unit, scale = _UNITS[metric]
+    what, unit, scale = MEASURES[metric]
     value, samples = starts.reached(step.upper, metric).over(starts.reached(step.lower, metric))
-    upper, lower, what = _NAMES[step.upper], _NAMES[step.lower], _TITLES[metric]
+    upper, lower = _NAMES[step.upper], _NAMES[step.lower]
     return beyond(
         step.id if primary else f"{step.id}_{metric}",
         Text(
@@ -140,7 +130,7 @@ def start_figures(starts: Starts) -> Iterator[Figure]:
 
 
 def _bars(starts: Starts, metric: str) -> Bars:
-    unit, scale = (Text("%", "%"), POINT) if metric == "accuracy" else _UNITS[metric]
+    what, unit, scale = MEASURES[metric]
     reached = [starts.reached(arm, metric) for arm in ARMS]
     seeds = starts.seeds
     mean = BarSeries(
@@ -161,12 +151,12 @@ def _bars(starts: Starts, metric: str) -> Bars:
     return Bars(
         name=f"starts_{metric}",
         title=Text(
-            f"从不同的起点开始：{_TITLES[metric].zh}",
-            f"From different starts: {_TITLES[metric].en}",
+            f"从不同的起点开始：{what.zh}",
+            f"From different starts: {what.en}",
         ),
         x_label=Text("起点", "start"),
-        y_label=_TITLES[metric],
-        unit=unit,
+        y_label=what,
+        unit=Text("%", "%") if metric == "accuracy" else unit,
         categories=tuple(_NAMES[arm] for arm in ARMS),
         series=(mean, *each),
         digits=1 if metric == "accuracy" else 2,

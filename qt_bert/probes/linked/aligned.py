@@ -28,9 +28,10 @@ def aligned_links(
 ) -> Links:
     """The aligned spans of those of `pairs` that ship, and unlinked ones of the same two texts.
 
-    At most `limit` pairs are drawn. Spans that share a character are left out, linked or not:
-    matching heads answer for these. Unlinked are spans of equal lengths that begin and end where
-    words do, without punctuation, and are no part of one alignment. A unit is a query.
+    At most `limit` pairs are drawn. All spans, linked or not, begin and end where words do and hold
+    no punctuation or white space; two that share a character are left out: matching heads answer
+    for these. Unlinked ones are as long, and do not both meet the spans of one alignment. A unit is
+    a query.
     """
     known = alignments()
     found = [pair for pair in pairs if (pair.query, pair.title) in known]
@@ -56,13 +57,13 @@ def _links(
     segmenter: Segmenter,
 ) -> Iterator[Link]:
     spans = {((one.q_start, one.q_end), (one.t_start, one.t_end)) for one in aligned}
-    wanted = {one for one in spans if not _alike(pair, *one)}
     edges = [_edges(text, segmenter) for text in pair]
+    wanted = {one for one in spans if _whole(one, edges) and _comparable(pair, *one)}
     other: dict[tuple[Span, Span], None] = {}
     for query, title in sorted(wanted):
         for both in product(_as_long(query, edges[0]), _as_long(title, edges[1])):
             apart = not any(_meet(both[0], one[0]) and _meet(both[1], one[1]) for one in spans)
-            if apart and not _alike(pair, *both) and _plain(pair, *both):
+            if apart and _comparable(pair, *both):
                 other[both] = None
     for relation, those in ((ALIGNED, sorted(wanted)), (UNLINKED, list(other))):
         for query, title in those:
@@ -83,15 +84,16 @@ def _as_long(span: Span, edges: set[int]) -> list[Span]:
     return [(start, start + length) for start in sorted(edges) if start + length in edges]
 
 
-def _alike(pair: tuple[str, str], query: Span, title: Span) -> bool:
-    """Whether two spans share a character."""
-    return bool(set(pair[0][slice(*query)].casefold()) & set(pair[1][slice(*title)].casefold()))
+def _whole(spans: tuple[Span, Span], edges: Sequence[set[int]]) -> bool:
+    """Whether both spans begin and end at the `edges` of their text."""
+    return all(known.issuperset(span) for span, known in zip(spans, edges, strict=True))
 
 
-def _plain(pair: tuple[str, str], query: Span, title: Span) -> bool:
-    """Whether neither has punctuation or white space."""
-    both = pair[0][slice(*query)] + pair[1][slice(*title)]
-    return not any(one.isspace() or is_punctuation(one) for one in both)
+def _comparable(pair: tuple[str, str], query: Span, title: Span) -> bool:
+    """Whether neither span has punctuation or white space, and they share no character."""
+    first, second = pair[0][slice(*query)].casefold(), pair[1][slice(*title)].casefold()
+    plain = not any(one.isspace() or is_punctuation(one) for one in first + second)
+    return plain and set(first).isdisjoint(second)
 
 
 def _meet(one: Span, other: Span) -> bool:

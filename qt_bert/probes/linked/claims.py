@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from qt_bert.evaluation.arrays import FloatArray
-from qt_bert.evaluation.intervals import bootstrap_weights
 from qt_bert.evaluation.multiplicity import NO_EFFECT_ACCURACY
 from qt_bert.probes.claims import POINT, POINTS, beyond, bootstrap_p, no_effect
+from qt_bert.probes.common.averages import resampled_ratio
 from qt_bert.probes.common.naming import one_sided_p
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.linked.aligned import ALIGNED
@@ -35,14 +35,8 @@ def findings(study: Study, context: ProbeContext) -> list[Finding]:
 
 
 def resampled(sums: FloatArray, counts: FloatArray, context: ProbeContext) -> FloatArray:
-    """Σ sums / Σ counts under resampled units [R], of `sums` and `counts` [units]."""
-    units = len(counts)
-    drawn = bootstrap_weights(units, context.resamples, context.seed, width=units)
-    chunks = []
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for weights in drawn:
-            chunks.append((weights @ sums) / (weights @ counts))
-    return np.concatenate([np.empty(0), *chunks])
+    """Σ sums / Σ counts of `sums` and `counts` [units] under resampled units [R]."""
+    return resampled_ratio(sums, counts, context.resamples, context.seed)
 
 
 def chosen(study: Study, relation: str) -> tuple[Excess, FloatArray]:
@@ -229,11 +223,11 @@ def _tree_conclusions(score: float) -> dict[Verdict, Text]:
         "not reproduced": Text(
             f"比右分支链强，但只找对 {score:.0%} 的支配词，仍不是完整的句法树。中文的右分支链本来就弱。",
             f"Better than a right-branching chain, which is a weak one for Chinese; yet with {score:.0%} "
-            "of heads right it is no full tree.",
+            "of the words attached rightly it is no full tree.",
         ),
         "inconclusive": Text(
             f"与右分支链分不出高下；只找对 {score:.0%} 的支配词，不是完整的句法树。",
-            f"Not told from a right-branching chain; with {score:.0%} of heads right it is no full "
-            "tree.",
+            f"Not told from a right-branching chain; with {score:.0%} of the words attached rightly "
+            "it is no full tree.",
         ),
     }

@@ -11,6 +11,11 @@ from qt_bert.evaluation.arrays import BoolArray, FloatArray, IntArray, ratio, su
 
 CELLS_AT_ONCE = 2_000_000
 """Labels that are drawn at once, over all draws."""
+ROUNDING = 1e-6
+"""Draws are summed in single precision; one this little below counts as equal.
+
+Of few links many draws give the very labels that there are, and rounding must not decide over these.
+"""
 
 
 def label_weights(linked: BoolArray, stratum: IntArray) -> FloatArray:
@@ -62,6 +67,6 @@ def largest_of(
 
 
 def p_against(observed: FloatArray, null: FloatArray) -> FloatArray:
-    """(1 + draws at least as large) / (1 + draws) of each of `observed`."""
-    ranks = np.searchsorted(np.sort(null), observed, side="left")
+    """(1 + draws at least as large, up to `ROUNDING`) / (1 + draws) of each of `observed`."""
+    ranks = np.searchsorted(np.sort(null), observed - ROUNDING, side="left")
     return np.asarray((1 + len(null) - ranks) / (1 + len(null)))

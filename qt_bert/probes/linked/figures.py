@@ -59,7 +59,7 @@ def _ends(samples: FloatArray, units: int, unit: float) -> tuple[float, float] |
 
 
 def _categories(study: Study) -> tuple[Text, ...]:
-    order = set(study.order_heads)
+    order = set(study.order_heads or ())
     return tuple(
         in_head(relation, head := study.discovery.best(relation), order=head in order)
         for relation in study.relations

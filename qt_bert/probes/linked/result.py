@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def result(study: Study, context: ProbeContext) -> ProbeResult:
     """Findings, scores of every head, sets and figures."""
     found = findings(study, context)
     named = study.named
-    order = set(study.order_heads)
+    order = set(study.order_heads or ())
     sets = {
         "relations": named,
         "relations_words": _of_words(study),
@@ -60,7 +61,7 @@ def _heads(study: Study) -> tuple[HeadScores, ...]:
             f"times_{relation}": second.times,
             f"p_{relation}": first.p,
         }
-    named, order = set(study.named), set(study.order_heads)
+    named, order = set(study.named), set(study.order_heads or ())
     return tuple(
         HeadScores(
             head=str(head),
@@ -75,7 +76,7 @@ def _heads(study: Study) -> tuple[HeadScores, ...]:
 
 
 def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
-    left_out, back = study.left_out, study.comes_back
+    left_out = study.left_out
     return {
         "looked_at": "base" if study.on_base else "model",
         "treebanks": [path.name for path in context.treebanks],
@@ -87,10 +88,8 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
         "words": None if study.words is None else _sizes(study.words),
         "aligned": _sizes(study.aligned),
         "relations": {relation: _relation(study, relation) for relation in study.relations},
-        "order_heads": len(study.order_heads),
-        "comes_back": {}
-        if back is None
-        else {"relations_words": {"share": back.share, "chance": back.chance}},
+        "order_heads": None if study.order_heads is None else len(study.order_heads),
+        "comes_back": {name: asdict(back) for name, back in study.comes_back.items()},
         "leaving_out": None
         if left_out is None
         else {
@@ -126,7 +125,7 @@ def _relation(study: Study, relation: str) -> dict[str, Any]:
     return {
         "head": str(head),
         "named": relation in study.discovery.named,
-        "order_head": head in study.order_heads,
+        "order_head": None if study.order_heads is None else head in study.order_heads,
         "passing": study.discovery.passing.get(relation, 0),
         "q": study.discovery.q[relation],
         "times": {

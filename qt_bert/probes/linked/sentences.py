@@ -20,7 +20,7 @@ from qt_bert.probes.linked.links import UNLINKED, Link, Links, Tokens, links_of,
 LEAST_DISTANCE = 2
 """Neighbours are left out: what a head gives them says nothing of a link."""
 LEAST_LINKS = 50
-"""A relation with fewer links in either half is not asked about."""
+"""A relation with fewer links to compare in either half is not asked about."""
 UNLABELLED = "?"
 """The relation of an arc whose label says nothing: no link of any relation, and not unlinked."""
 
@@ -115,11 +115,20 @@ def _words(sentence: Sentence, encoded: EncodedPair, side: int) -> list[Tokens |
 
 
 def enough(read: Iterable[Read], least: int = LEAST_LINKS) -> tuple[str, ...]:
-    """The relations with at least so many links in each of the samples, most links first."""
-    counted = [Counter(link.relation for link in _links(one)) for one in read]
+    """The relations with at least so many links in each of the samples, most links first.
+
+    Only links count whose stratum has an unlinked pair. No weight is looked at.
+    """
+    counted = [_comparable(list(_links(one))) for one in read]
     both = set.intersection(*(set(one) for one in counted)) - {UNLINKED, UNLABELLED}
     fewest = {relation: min(one[relation] for one in counted) for relation in both}
     return tuple(sorted((r for r in both if fewest[r] >= least), key=lambda r: (-counted[0][r], r)))
+
+
+def _comparable(links: Sequence[Link]) -> Counter[str]:
+    """How many links of each relation have an unlinked pair to be compared with."""
+    there = {link.stratum for link in links if link.relation == UNLINKED}
+    return Counter(link.relation for link in links if link.stratum in there)
 
 
 def sentence_links(read: Read, relations: Sequence[str], *, most: int, seed: int) -> Links:
@@ -148,7 +157,11 @@ def _links(read: Read) -> Iterator[Link]:
 
 
 def _alike(sentence: Sentence, left: int, right: int) -> bool:
-    """Whether two words share a character: matching heads answer for these, linked or not."""
+    """Whether two words share a character: matching heads answer for these, linked or not.
+
+    No part of the question as first put: the first heads looked at were named for repeated words.
+    Both kinds of pairs are left out alike, so that exchanging them stays fair.
+    """
     forms = (set(sentence.words[place].form.casefold()) for place in (left, right))
     return bool(set.intersection(*forms))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -54,7 +54,8 @@ class Study:
 
     `on_base`: the heads looked at are those of the model before fine-tuning; `order_heads` are its
     heads that are named for word order. `discovery` names heads; on `validation` each relation is
-    tested in the head that was best on discovery.
+    tested in the head that was best on discovery. `order_heads` is None where no head is named.
+    `comes_back`: of the heads named for relations of words, and of that for aligned spans.
     """
 
     shape: Shape
@@ -64,9 +65,9 @@ class Study:
     discovery: Scores
     validation: Scores
     tree: Tree | None
-    order_heads: list[Head]
+    order_heads: list[Head] | None
     left_out: LeftOut | None
-    comes_back: ComesBack | None
+    comes_back: dict[str, ComesBack]
     draws: int
 
     @property
@@ -101,9 +102,9 @@ def study(context: ProbeContext) -> Study:
         discovery=discovery,
         validation=validation,
         tree=tree,
-        order_heads=_order_heads(context, scorer) if named else [],
+        order_heads=_order_heads(context, scorer) if named else None,
         left_out=leave_out(named, context),
-        comes_back=_comes_back(discovery, context.seed),
+        comes_back=dict(_comes_back(discovery, context.seed)),
         draws=draws,
     )
 
@@ -188,9 +189,18 @@ def _order_heads(context: ProbeContext, scorer: Scorer) -> list[Head]:
         return order_scores(scorer, pairs, seed=context.seed, shown=shown).named().heads()
 
 
-def _comes_back(discovery: Scores, seed: int) -> ComesBack | None:
-    """How many of the heads named for relations of words are again the best of one."""
-    named = [relation for relation in discovery.named if relation != ALIGNED]
+def _comes_back(discovery: Scores, seed: int) -> Iterator[tuple[str, ComesBack]]:
+    """How many of the heads named are again the best of a relation, when units are resampled."""
+    of_words = [relation for relation in discovery.named if relation != ALIGNED]
+    of_texts = [relation for relation in discovery.named if relation == ALIGNED]
+    for name, named in (("relations_words", of_words), ("relations_aligned", of_texts)):
+        found = _again(discovery, named, seed)
+        if found is not None:
+            yield name, found
+
+
+def _again(discovery: Scores, named: Sequence[str], seed: int) -> ComesBack | None:
+    """Of relations that share their units; None of no relation."""
     if not named:
         return None
     excesses = [discovery.excesses[relation] for relation in named]

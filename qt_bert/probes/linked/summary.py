@@ -51,8 +51,9 @@ def _named(study: Study) -> Text:
             f"Of {counted(asked, 'relation')} none has a head that passes.",
         )
     heads = study.named
-    both = [head for head in heads if head in study.order_heads]
-    every, order = len(study.discovery.heads), len(study.order_heads)
+    in_order = study.order_heads or []
+    both = [head for head in heads if head in in_order]
+    every, order = len(study.discovery.heads), len(in_order)
     listed = "、".join(f"{_short(r).zh} {head}" for r, head in named.items())
     english = ", ".join(f"{_short(r).en} {head}" for r, head in named.items())
     return Text(
@@ -74,7 +75,7 @@ def _tree(study: Study) -> list[Text]:
     heads, right, left = (f"{tree.score(way):.1%}" for way in (HEADS, RIGHT, LEFT))
     return [
         Text(
-            f"用这些关系最好的头逐词找支配词，对 {heads}（右分支链 {right}，左分支链 {left}）。",
+            f"用这些关系最好的头逐词找支配词，找对 {heads}（右分支链 {right}，左分支链 {left}）。",
             f"Attaching words as the relations' best heads point is right for {heads} (right-branching "
             f"chain {right}, left-branching {left}).",
         )
@@ -90,7 +91,7 @@ def _left_out(study: Study) -> list[Text]:
     interval = "" if ends is None else f" [{ends[0]:+.1f}, {ends[1]:+.1f}]"
     return [
         Text(
-            f"逐个去掉达标的头，{metric.zh}的变化最不利的是 {worst.head}：{worst.change:+.1f} 个百分点{interval}"
+            f"逐个去掉达标的头，对{metric.zh}最不利的是去掉 {worst.head}：{worst.change:+.1f} 个百分点{interval}"
             f"（{len(found.pairs)} 对）。",
             f"Leaving the named heads out one by one, the largest loss of {metric.en} is without "
             f"{worst.head}: {worst.change:+.1f} points{interval} "
@@ -114,7 +115,7 @@ def resolution(found: list[Finding]) -> dict[str, str] | None:
                 what = Text("同义片段", "spans of one meaning")
             said.append(
                 Text(
-                    f"{what.zh}多得的注意力的区间半宽为 {halves[id]:.1f} 个百分点。",
+                    f"{what.zh}多得的注意力，区间半宽 {halves[id]:.1f} 个百分点。",
                     f"The interval of what {what.en} get more is ± {halves[id]:.1f} points of attention.",
                 )
             )
@@ -122,7 +123,7 @@ def resolution(found: list[Finding]) -> dict[str, str] | None:
         margin = halves["relations_left_out"]
         said.append(
             Text(
-                f"去掉各头的变化的区间总半宽为 {margin:.1f} 个百分点。",
+                f"逐个去掉各头，变化的区间合起来半宽 {margin:.1f} 个百分点。",
                 f"The intervals of all heads left out span ± {margin:.1f} points.",
             )
         )

@@ -14,8 +14,8 @@ import numpy as np
 
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import FloatArray, IntArray
-from qt_bert.evaluation.intervals import bootstrap_weights
 from qt_bert.pairs.treebank import ROOT
+from qt_bert.probes.common.averages import resampled_ratio
 from qt_bert.probes.linked.aligned import ALIGNED
 from qt_bert.probes.linked.heads import Scores
 from qt_bert.probes.linked.sentences import Read
@@ -54,10 +54,7 @@ class Tree:
 
     def samples(self, way: str) -> FloatArray:
         """The same under resampled sentences [R]."""
-        count = len(self.words)
-        drawn = bootstrap_weights(count, self.resamples, self.seed, width=count)
-        chunks = [(w @ self.right[way]) / np.maximum(w @ self.words, 1) for w in drawn]
-        return np.concatenate([np.empty(0), *chunks])
+        return resampled_ratio(self.right[way], self.words, self.resamples, self.seed)
 
 
 def pointers_of(scores: Scores) -> list[Pointer]:

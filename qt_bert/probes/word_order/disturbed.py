@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from qt_bert.encoder import ModelLabels
-from qt_bert.evaluation.arrays import FloatArray
-from qt_bert.evaluation.intervals import bootstrap_weights, percentile_interval
+from qt_bert.evaluation.arrays import FloatArray, sum_by
+from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.evaluation.judgements import index_queries
 from qt_bert.pairs import Pair
 from qt_bert.pairs.segmenters import Segmenter
+from qt_bert.probes.common.averages import resampled_ratio
 from qt_bert.probes.word_order.grades import expected_grades, grade_label, probabilities
 from qt_bert.probes.word_order.texts import KINDS, SIDES, disturbances
 from qt_bert.progress import Progress
@@ -171,7 +172,6 @@ class _Spread:
         queries, n = index_queries([self._queries[row] for row in np.flatnonzero(rows)])
         if n < 2:
             return np.empty(0)  # a single query cannot be resampled
-        sums, counts = np.bincount(queries, self._changes[rows], n), np.bincount(queries)
-        chunks = bootstrap_weights(n, self._resamples, self._seed, width=n)
-        found = [(weights @ sums) / (weights @ counts) for weights in chunks]
-        return np.concatenate([np.empty(0), *found])
+        sums = sum_by(queries, self._changes[rows], n)
+        counts = sum_by(queries, np.ones(len(queries)), n)
+        return resampled_ratio(sums, counts, self._resamples, self._seed)

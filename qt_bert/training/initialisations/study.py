@@ -22,7 +22,7 @@ from qt_bert.encoder.card import MAX_LENGTH
 from qt_bert.encoder.loading import load_config
 from qt_bert.encoder.manifest import weights_sha256
 from qt_bert.encoder.verify import verify_folder, weight_shapes
-from qt_bert.errors import CheckpointError, RunFolderError
+from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.evaluation.judgements import index_queries
 from qt_bert.files import is_vacant, read_json, sha256_file, write_json
 from qt_bert.pairs import GRADES, Pair
@@ -66,7 +66,7 @@ def run_initialisations(
     that was asked for otherwise.
     """
     check_job(job)
-    _check_base(job.base)
+    _check_base(job)
     splits = read_splits(job)
     _open_folder(out, json.loads(json.dumps(job.asked)), resume=resume, overwrite=overwrite)
     Study(job, out, splits, said).run()
@@ -160,14 +160,21 @@ class Study:
         return Initialisations(record, held)
 
 
-def _check_base(base: Path) -> None:
-    """Raise CheckpointError for a folder that is no encoder, or one that was fine-tuned."""
+def _check_base(job: StudyJob) -> None:
+    """Raise CheckpointError for a folder that is no encoder, or one that was fine-tuned.
+
+    ArgumentError where it has too few positions.
+    """
+    base = job.base
     _, family = verify_folder(base)
     if family.classifier in weight_shapes(base):
         raise CheckpointError(
             f"{base}: it holds a classifier ({family.classifier}), so it was fine-tuned; the study "
             "starts from the model before that"
         )
+    longest = positions_of(load_config(base))
+    if (job.max_length or 0) > longest:
+        raise ArgumentError(f"--max-length {job.max_length}: the base has {longest} positions")
 
 
 def _split(pairs: list[Pair], logits: list[np.ndarray]) -> SplitOutputs:

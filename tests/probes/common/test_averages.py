@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from qt_bert.probes.common.averages import average, means
+from qt_bert.probes.common.averages import average, means, resampled_ratio
 
 
 def test_a_mean_skips_silent_queries_and_is_tested() -> None:
@@ -20,6 +20,14 @@ def test_a_mean_skips_silent_queries_and_is_tested() -> None:
     assert 0.1 - 1e-9 <= low < high <= 0.4 + 1e-9
     nothing = average(np.array([np.nan, np.nan]), 400, 0)
     assert np.isnan(nothing.value) and nothing.samples.size == 0
+
+
+def test_a_ratio_of_sums_is_resampled_by_unit() -> None:
+    sums, counts = np.array([2.0, 6.0, 0.0]), np.array([1.0, 2.0, 0.0])
+    found = resampled_ratio(sums, counts, 300, 0)
+    # Three draws of (2, 1), (6, 2) and (0, 0); of the last alone nothing is known.
+    assert set(found[np.isfinite(found)].round(6)) == {2.0, 2.5, round(8 / 3, 6), 2.8, 3.0}
+    assert np.isnan(found).mean() == pytest.approx(1 / 27, abs=0.03)
 
 
 def test_averages_leave_silent_queries_out() -> None:

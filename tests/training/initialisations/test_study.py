@@ -210,6 +210,7 @@ def test_files_without_labels_or_with_shared_queries_are_refused(
         ({"seeds": (-1,)}, "0 or more"),
         ({"metric": "nothing"}, "choose from"),
         ({"head": HeadSettings(passes=0)}, "passes"),
+        ({"max_length": 65}, "has 64 positions"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(
