@@ -24,6 +24,7 @@ from qt_bert.probes.space import PROBE
 from qt_bert.probes.split import PairFiles, Split
 from qt_bert.results import Curve, ProbeResult, Scatter
 from qt_bert.scoring.bulk import Scorer
+from tests.probes.planted_kinds import SHAPE, plant
 
 Build = Callable[..., Path]
 
@@ -182,6 +183,16 @@ def test_r0_of_cls_is_one_point(checkpoint_of: Build, context: Callable[..., Pro
     assert isinstance(curve, Curve)
     (grades,) = [line for line in curve.series if "[CLS]" in str(line.name) and not line.dashed]
     assert grades.points[0].y == pytest.approx(0, abs=1e-6)
+
+
+def test_of_equal_vectors_there_is_no_picture(
+    checkpoint_of: Build, context: Callable[..., ProbeContext], tmp_path: Path
+) -> None:
+    even = plant(checkpoint_of(**SHAPE), tmp_path / "even", {})  # every [CLS] stays what it was
+    result = run_probe(PROBE, context(even, made_pairs(), full=True))
+    names = [figure.name for figure in result.figures]
+    assert not [name for name in names if "grade" in name]
+    assert "tsne_side_r1" in names
 
 
 def test_pairs_without_two_classes_are_told(

@@ -349,6 +349,17 @@ def test_labels_of_near_marks_do_not_cover_each_other() -> None:
     assert abs(places["L2H1"] - places["L3H7"]) > 28
 
 
+def test_a_label_that_has_no_room_is_told_by_its_mark() -> None:
+    crowd = [Mark(x=0.01 * i, y=0, series="a", label=f"L0H{i + 10}") for i in range(30)]
+    root = ElementTree.fromstring(draw(scatter(*crowd, Mark(x=9, y=9, series="a"))).svg())
+    names = [t for t in root.iter("text") if (t.text or "").startswith("L0H")]
+    tips = {(tip.text or "").split(" · ")[0] for tip in root.iter("title")}
+    places = [(float(t.get("x", "0")), float(t.get("y", "0"))) for t in names]
+    assert 1 < len(names) < 30 and len({name for name in tips if name.startswith("L0H")}) == 30
+    for i, one in enumerate(places):
+        assert all(abs(one[0] - x) > 20 or abs(one[1] - y) >= 14 for x, y in places[:i])
+
+
 def test_no_two_of_many_series_look_alike() -> None:
     styles = series_styles([False] * 36)
     assert len({(styles[i], shape_of(i)) for i in range(36)}) == 36

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,77 +12,70 @@ from qt_bert.probes.common.averages import average
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.linguistic import words
 from qt_bert.probes.linguistic.kinds import TUNED
+from qt_bert.probes.linguistic.looking import Looking
 from qt_bert.probes.linguistic.measures import gained, gaining, over_heads, summed
-from qt_bert.probes.linguistic.stated import beside, stated
+from qt_bert.probes.linguistic.stated import stated
 from qt_bert.probes.linguistic.study import Part, Study
 from qt_bert.results import Finding, Text
 
 TENTH = 0.1
 
 
-@dataclass(frozen=True)
-class _Said:
-    """What differs in words between pairs and a treebank."""
-
-    where: Text
-    kinds: Text
-
-
-_SAID = {
-    "pairs": _Said(Text("", "On pairs, "), Text("名词和否定词", "nouns and negation")),
-    "treebank": _Said(
-        Text("树库的句子里，", "In the treebank's sentences, "),
-        Text("名词、宾语和否定词", "nouns, objects and negation"),
-    ),
+_KINDS = {
+    "pairs": Text("名词和否定词", "nouns and negation"),
+    "treebank": Text("名词、宾语和否定词", "nouns, objects and negation"),
 }
 
 
 def added(name: str, part: Part, study: Study, context: ProbeContext) -> Iterator[Finding]:
-    """The claim, by heads that gained on discovery; what it is of the rest; the change in all heads.
+    """The claim, by the change over all heads; beside it that change as a share of what is held,
+    what the heads that gained on discovery make of it, and the same by the source's measure.
 
-    Heads that lost are left out, so that what one gains another's loss does not hide.
+    In the claim gains and losses are set off: heads that only trade attention among each other add
+    nothing, and counted by their gains alone they would.
     """
     seen = part.validation
-    if not (seen.has(TUNED) and part.discovery.has(TUNED)):
+    if not seen.has(TUNED):
         return
-    gain = gained(seen, TUNED, gaining(part.discovery, TUNED, study.shape))
+    where, kinds = words.ON[name], _KINDS[name]
     held = over_heads(summed(seen, ("cls", "sep")))
-    where, kinds = _SAID[name].where, _SAID[name].kinds
+    net = over_heads(_change(seen, "share"))
     claim = Text(
-        f"{where.zh}微调给{kinds.zh}增加的注意力（只算发现集上增加的头），不到 [CLS] 和 [SEP] 所占的十分之一",
-        f"{where.en}what fine-tuning adds on {kinds.en}, in the heads that gained on discovery, is "
-        "under a tenth of what [CLS] and [SEP] hold",
+        f"{where.zh}微调给{kinds.zh}增加的注意力，不到 [CLS] 和 [SEP] 所占的十分之一",
+        f"{where.en}what fine-tuning adds on {kinds.en} is under a tenth of what [CLS] and [SEP] hold",
     )
     yield stated(
         f"added_is_little_{name}",
         claim,
         words.NEGLIGIBLE,
-        gain - TENTH * held,
+        net - TENTH * held,
         context,
         side="below",
         conclusions=words.LITTLE,
     )
-    yield _share(name, gain, held, context)
-    net = over_heads(seen.of(TUNED) - seen.of(TUNED, "before"))
-    claim = Text(
-        f"{where.zh}其中：全部头平均的变化，增减相抵",
-        f"{where.en}of this: the change over all heads, gains and losses together",
-    )
-    yield beside(stated(f"added_net_{name}", claim, words.NO_FIGURE, net, context))
+    yield _share(f"added_share_{name}", where, words.ADDED, net, held, context)
+    if part.discovery.has(TUNED):
+        gain = gained(seen, TUNED, gaining(part.discovery, TUNED, study.shape))
+        yield _share(f"added_gains_{name}", where, words.ADDED_GAINS, gain, held, context)
+    peaks = over_heads(summed(seen, ("cls", "sep"), measure="peak"))
+    most = over_heads(_change(seen, "peak"))
+    yield _share(f"added_peak_{name}", where, words.ADDED_PEAK, most, peaks, context)
 
 
-def _share(name: str, gain: FloatArray, held: FloatArray, context: ProbeContext) -> Finding:
-    """The gain as a share of what is held."""
+def _change(seen: Looking, measure: str) -> FloatArray:
+    return seen.of(TUNED, "after", measure) - seen.of(TUNED, "before", measure)
+
+
+def _share(
+    id: str, where: Text, said: Text, gain: FloatArray, held: FloatArray, context: ProbeContext
+) -> Finding:
+    """What was added as a share of what is held, both [queries]; stands beside the claim."""
     known = np.isfinite(gain) & np.isfinite(held)
     gains, holds = (average(one[known], context.resamples, context.seed) for one in (gain, held))
     share = gains.over(holds)
-    where = _SAID[name].where
     return beyond(
-        f"added_share_{name}",
-        Text(
-            f"{where.zh}其中：增加的注意力占 [CLS] 和 [SEP] 所占的比例",
-            f"{where.en}of this: what was added, as a share of what [CLS] and [SEP] hold",
-        ),
+        id,
+        Text(where.zh + said.zh, where.en + said.en),
         words.NO_FIGURE,
         100 * share.value,
         100 * share.samples,

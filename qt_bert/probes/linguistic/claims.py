@@ -17,6 +17,7 @@ from qt_bert.probes.linguistic.looking import Looking, When
 from qt_bert.probes.linguistic.measures import (
     HALF,
     empty_share,
+    has_heads,
     known_mean,
     last_cls,
     over_heads,
@@ -25,7 +26,9 @@ from qt_bert.probes.linguistic.measures import (
 from qt_bert.probes.linguistic.stated import beside, of_base, stated
 from qt_bert.probes.linguistic.study import Part, Study, excess
 from qt_bert.results import Finding, Text
-from qt_bert.results.text import counted
+
+RIVAL_SHARE = 0.1
+"""A kind rivals [SEP] only if so many of the queries have it."""
 
 _MOST_NAMED = 6
 """A claim names so many heads at most; the others stand among the sets."""
@@ -46,7 +49,8 @@ def findings(study: Study, context: ProbeContext) -> list[Finding]:
 def _of_model(study: Study, context: ProbeContext, when: When) -> Iterator[Finding]:
     yield from _trends(study.pairs.validation, context, when)
     yield _over_half(study, context, when)
-    yield _last_layer(study, context, when)
+    if has_heads(study.shape, -1):
+        yield _last_layer(study, context, when)
 
 
 def _trends(seen: Looking, context: ProbeContext, when: When) -> Iterator[Finding]:
@@ -58,6 +62,8 @@ def _trends(seen: Looking, context: ProbeContext, when: When) -> Iterator[Findin
     for kind in ("cls", "sep"):
         early, late = (over_heads(seen.of(kind, when)[:, layers]) for layers in ends)
         gaps[kind] = late - early
+    if not np.isfinite(gaps["cls"]).any():  # all heads of a third were pruned
+        return
     yield stated(
         "cls_early",
         Text(
@@ -111,21 +117,31 @@ def _p_above_half(samples: FloatArray) -> float | None:
     return float((1 + (samples <= HALF).sum()) / (1 + samples.size))
 
 
-def rival(seen: Looking, when: When = "after") -> str:
-    """The kind that [CLS] of the last layer looks at most besides [SEP], on these texts."""
-    others = [kind for kind in KINDS if kind not in ("sep", TUNED) and seen.has(kind)]
-    return max(others, key=lambda kind: known_mean(last_cls(seen, kind, when)))
+def rival(chosen_on: Looking, also_in: Looking, when: When = "after") -> str:
+    """The kind that [CLS] of the last layer looks at most besides [SEP], on the texts `chosen_on`.
+
+    Of the kinds that are not rare: that RIVAL_SHARE of the queries have there, and some `also_in`.
+    """
+    others = [
+        kind
+        for kind in KINDS
+        if kind not in ("sep", TUNED)
+        and np.isfinite(chosen_on.rate(kind)).mean() >= RIVAL_SHARE
+        and also_in.has(kind)
+    ]
+    return max(others, key=lambda kind: known_mean(last_cls(chosen_on, kind, when)))
 
 
 def _last_layer(study: Study, context: ProbeContext, when: When) -> Finding:
     """The most that [CLS] gives to a separator, less the most it gives to a token of another kind."""
-    other = rival(study.pairs.discovery, when)
     seen = study.pairs.validation
+    other = rival(study.pairs.discovery, seen, when)
     name = words.NAMES[other]
     return stated(
         "cls_looks_at_sep",
         Text(
-            f"最后一层的 [CLS] 最看的是 [SEP]：比发现集上除它以外最受注意的一类（{name.zh}）里最看的词元更多",
+            "最后一层的 [CLS] 看得最多的是 [SEP]，多于它看得最多的"
+            f"{name.zh}词元（发现集上除 [SEP] 外最受注意的一类）",
             "[CLS] of the last layer looks most at [SEP]: more than at the token it looks at most of "
             f"the kind that leads the others on discovery ({name.en})",
         ),
@@ -141,7 +157,7 @@ def _named(name: str, part: Part, context: ProbeContext) -> Iterator[Finding]:
 
     Of a treebank only those for what pairs cannot tell; the others stand among the sets.
     """
-    where = words.COLLECTIONS[name]
+    where = words.ON[name]
     for kind, one in part.named.items():
         heads = one.heads()
         told = name == "pairs" or kind in OF_ARCS
@@ -151,15 +167,15 @@ def _named(name: str, part: Part, context: ProbeContext) -> Iterator[Finding]:
         over = np.mean([above[:, head.layer, head.head] for head in heads], axis=0)
         said, listed = words.NAMES[kind], _listed(heads)
         claim = Text(
-            f"发现集上看{said.zh}的{listed.zh}，给{said.zh}的注意力超过其词元占比（{where.zh}）",
-            f"{listed.en} that look at {said.en} on discovery give them more than their share of the "
-            f"tokens ({where.en})",
+            f"{where.zh}发现集上选出的看{said.zh}的头（{listed.zh}），给{said.zh}的注意力超过其词元占比",
+            f"{where.en}heads named on discovery for {said.en} ({listed.en}) give them more than their "
+            "share of the tokens",
         )
         yield beside(stated(f"named_{kind}_{name}", claim, words.NO_FIGURE, over, context))
 
 
 def _listed(heads: list[Head]) -> Text:
-    """`3 heads (L0H1, L2H3, L4H5)`, best first."""
+    """`3: L0H1, L2H3, L4H5`, best first."""
     names, more = names_of(heads[:_MOST_NAMED]), len(heads) > _MOST_NAMED
     zh, en = "、".join(names) + (" 等" if more else ""), ", ".join(names) + (", …" if more else "")
-    return Text(f" {len(heads)} 个头（{zh}）", f"{counted(len(heads), 'head')} ({en})")
+    return Text(f"{len(heads)} 个：{zh}", f"{len(heads)}: {en}")

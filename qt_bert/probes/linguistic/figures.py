@@ -15,7 +15,13 @@ from qt_bert.probes.linguistic import words
 from qt_bert.probes.linguistic.drawing import bar_series, kind_bars, layer_map, point
 from qt_bert.probes.linguistic.kinds import KINDS, TUNED
 from qt_bert.probes.linguistic.looking import Looking, When
-from qt_bert.probes.linguistic.measures import by_layer, empty_heads, last_cls, over_heads
+from qt_bert.probes.linguistic.measures import (
+    by_layer,
+    empty_heads,
+    has_heads,
+    last_cls,
+    over_heads,
+)
 from qt_bert.probes.linguistic.study import Part, Study
 from qt_bert.results import Bars, Curve, Figure, HeatMap, Text
 from qt_bert.results.figures import BarSeries, Series
@@ -39,7 +45,9 @@ def figures(study: Study, context: ProbeContext) -> tuple[Figure, ...]:
             *_changes(name, seen),
         ]
         if name == "pairs":
-            own += [*_special_heads(study), _by_layer(seen, context), _cls_row(seen, context)]
+            own += [*_special_heads(study), _by_layer(seen, context)]
+            if has_heads(study.shape, -1):
+                own.append(_cls_row(seen, context))
         found += resting_on(_sample(name, seen), own)
     return tuple(found)
 
@@ -198,11 +206,11 @@ def _cls_row(seen: Looking, context: ProbeContext) -> Bars:
     return kind_bars(
         "cls_row",
         Text("最后一层的 [CLS] 看什么", "What [CLS] looks at in the last layer"),
-        Text("最看的那个词元", "the token looked at most"),
+        Text("看得最多的那个词元", "the token looked at most"),
         kinds,
         series,
         Text(
-            "每一类取它最看的一个词元，各头平均；与原文的算法相同。",
+            "每一类只取它看得最多的一个词元，各头平均；与原文的算法相同。",
             "Of each kind the one token that it looks at most, averaged over heads, as in the source.",
         ),
     )

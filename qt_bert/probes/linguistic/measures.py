@@ -26,6 +26,11 @@ def thirds(layers: int) -> tuple[slice, slice] | None:
     return slice(0, size), slice(layers - size, layers)
 
 
+def has_heads(shape: Shape, layer: int) -> bool:
+    """Whether a layer, counted from the end where negative, has heads that were not pruned."""
+    return any(head.layer == layer % shape.layers for head in shape.all_heads)
+
+
 def over_heads(per_head: FloatArray) -> FloatArray:
     """The mean over the heads that are there: [queries, layers, heads] → [queries]; NaN for none."""
     known = np.isfinite(per_head)
@@ -39,13 +44,15 @@ def by_layer(per_head: FloatArray) -> FloatArray:
     return np.stack([over_heads(per_head[:, [layer]]) for layer in range(layers)], axis=1)
 
 
-def summed(looking: Looking, kinds: Sequence[str], when: When = "after") -> FloatArray:
-    """The attention to several kinds together [queries, layers, heads]; what is not there gets none.
+def summed(
+    looking: Looking, kinds: Sequence[str], when: When = "after", measure: str = "share"
+) -> FloatArray:
+    """One of MEASURES of several kinds together [queries, layers, heads]; what is not there gets none.
 
     A head that was pruned gives nothing to [CLS] either, so that it stays NaN.
     """
-    first = looking.of("cls", when)
-    total = sum(np.nan_to_num(looking.of(kind, when)) for kind in kinds)
+    first = looking.of("cls", when, measure)
+    total = sum(np.nan_to_num(looking.of(kind, when, measure)) for kind in kinds)
     return np.where(np.isfinite(first), total, np.nan)
 
 

@@ -25,6 +25,23 @@ COLLECTIONS = {
     "pairs": Text("查询和标题（词性由 jieba 标注）", "queries and titles, tagged by jieba"),
     "treebank": Text("树库的句子（人工标注）", "sentences of the treebank, tagged by people"),
 }
+ON = {
+    "pairs": Text("在查询和标题里，", "On queries and titles, "),
+    "treebank": Text("在树库的句子里，", "On the treebank's sentences, "),
+}
+"""How a claim about texts of one collection begins."""
+ADDED = Text(
+    "其中：增加的注意力占 [CLS] 和 [SEP] 所占的比例",
+    "of this: what was added, as a share of what [CLS] and [SEP] hold",
+)
+ADDED_GAINS = Text(
+    "其中：只算发现集上增加的头（减少的头不抵扣），这一比例",
+    "of this: the same share, counting only the heads that gained on discovery",
+)
+ADDED_PEAK = Text(
+    "按原文的算法（每类只取得到最多的那个词元），这一比例",
+    "the same share by the source's measure: of each kind the one token that gets most",
+)
 BEFORE, AFTER = Text("微调前", "before fine-tuning"), Text("微调后", "after fine-tuning")
 MODEL = Text("这个模型", "this model")
 
@@ -83,11 +100,12 @@ OVER_HALF: dict[Verdict, Text] = {
 }
 LITTLE: dict[Verdict, Text] = {
     "reproduced": Text(
-        "微调给这些词添的注意力，不到 [CLS] 和 [SEP] 所占的十分之一。",
-        "What fine-tuning adds on these words is under a tenth of what [CLS] and [SEP] hold.",
+        "按份额算，微调给这些词添的注意力不到 [CLS] 和 [SEP] 所占的十分之一；每类只看一个词元时，见“语言特征”一节。",
+        "By shares, what fine-tuning adds on these words is under a tenth of what [CLS] and [SEP] hold; "
+        "by the one token that gets most, see the section on linguistic features.",
     ),
     "not reproduced": Text(
-        "微调给这些词添的注意力不可忽略：达到 [CLS] 和 [SEP] 所占的十分之一以上。",
+        "微调给这些词添的注意力不可忽略：在 [CLS] 和 [SEP] 所占的十分之一以上。",
         "What fine-tuning adds on these words is not negligible: a tenth of what [CLS] and [SEP] hold, "
         "or more.",
     ),
@@ -95,11 +113,11 @@ LITTLE: dict[Verdict, Text] = {
 }
 SEP_FIRST: dict[Verdict, Text] = {
     "reproduced": Text(
-        "判分所用的 [CLS]，在最后一层最看的是 [SEP]。",
+        "判分所用的 [CLS]，在最后一层看得最多的是 [SEP]。",
         "[CLS], which the grade is read from, looks most at [SEP] in the last layer.",
     ),
     "not reproduced": Text(
-        "判分所用的 [CLS]，在最后一层最看的不是 [SEP]。",
+        "判分所用的 [CLS]，在最后一层看得最多的不是 [SEP]。",
         "[CLS], which the grade is read from, does not look most at [SEP] in the last layer.",
     ),
     "inconclusive": _UNSURE,

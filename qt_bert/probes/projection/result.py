@@ -107,15 +107,23 @@ def _resolution(study: Study) -> dict[str, str]:
 def _summary(study: Study) -> Text:
     if not _known(study):
         return _NOTHING
-    zh, en = [], []
-    for name in _known(study):
-        scores, best = study.validation.scores[name], study.best[name]
-        values = {i: number(scores[i].found.value, 2) for i in (0, best, len(scores) - 1)}
-        said = LABELLINGS[name]
-        zh.append(f"{said.zh} {'、'.join(f'r{i} {value}' for i, value in values.items())}")
-        en.append(f"{said.en} {', '.join(f'r{i} {value}' for i, value in values.items())}")
+    said = [_layers(name, study) for name in _known(study)]
     return Text(
-        f"轮廓系数（1 是各自成团，0 是混在一起），取词嵌入、发现集上最高的一层和最后一层：{'；'.join(zh)}。",
-        "Silhouettes (1 is apart, 0 mixed) of embeddings, the layer highest on discovery and the last "
-        f"layer: {'; '.join(en)}.",
+        "轮廓系数（1 是各自成团；打乱标签时是多少见括号），取词嵌入、发现集上高出最多的一层和最后一层："
+        f"{'；'.join(one.zh for one in said)}。",
+        "Silhouettes (1 is apart; in brackets what permuted labels give) of embeddings, the layer "
+        "furthest above that on discovery and the last layer: "
+        f"{'; '.join(one.en for one in said)}.",
     )
+
+
+def _layers(name: str, study: Study) -> Text:
+    """A labelling's scores in r0, the best r and the last: `words by text r0 0.13 (0.00), …`."""
+    scores = study.validation.scores[name]
+    shown = sorted({0, study.best[name], len(scores) - 1})
+    values = [
+        f"r{i} {number(scores[i].found.value, 2)} ({number(float(scores[i].permuted.mean()), 2)})"
+        for i in shown
+    ]
+    said = LABELLINGS[name]
+    return Text(f"{said.zh} {'、'.join(values)}", f"{said.en} {', '.join(values)}")

@@ -108,4 +108,5 @@ def _planes(
         for method in context.choose(("pca",), ("pca", "tsne"))
         for name, one in items.labellings.items()
         for number in drawn_layers(len(states) - 1)
+        if np.ptp(states[number][one.rows], axis=0).any()  # of equal vectors there is no picture
     }

@@ -90,7 +90,7 @@ def _tip(mark: Mark) -> Text:
 
 
 def _draw_labels(canvas: Canvas, figure: Scatter, x: Linear, y: Linear) -> None:
-    """Each beside its mark, where it covers least."""
+    """Each beside its mark, where it covers least; none over another, its mark's tip tells it."""
     places = [(x(mark.x), y(mark.y)) for mark in figure.points]
     marks = [(a - _RADIUS, b - _RADIUS, a + _RADIUS, b + _RADIUS) for a, b in places]
     labels: list[Box] = []
@@ -98,19 +98,22 @@ def _draw_labels(canvas: Canvas, figure: Scatter, x: Linear, y: Linear) -> None:
         if mark.label is not None:
             label = fit(mark.label, _LABEL_ROOM, SMALL)
             box = _freest(place, label, labels, marks, (x.start, y.end, x.end + 14, y.start))
-            labels.append(box)
-            canvas.text((box[0], box[3] - 3), label, "small halo through")
+            if not any(_meet(box, other) for other in labels):
+                labels.append(box)
+                canvas.text((box[0], box[3] - 3), label, "small halo through")
 
 
 def _freest(place: Place, label: Label, labels: list[Box], marks: list[Box], inside: Box) -> Box:
-    """Right of the place, left of it, above or below: inside, and over fewest labels, then marks."""
+    """Right of the place, left, above, below or askew: inside, over fewest labels, then marks."""
     width, (x, y) = text_width(label, SMALL), place
     gap, half = _RADIUS + 2, LEADING / 2
+    lefts, tops = (x + gap, x - gap - width), (y - gap - LEADING + 3, y + gap - 3)
     corners = (
-        (x + gap, y - half),
-        (x - gap - width, y - half),
+        (lefts[0], y - half),
+        (lefts[1], y - half),
         (x - width / 2, y - gap - LEADING),
         (x - width / 2, y + gap),
+        *((left, top) for top in tops for left in lefts),
     )
     boxes = [(left, top, left + width, top + LEADING) for left, top in corners]
 
