@@ -15,13 +15,14 @@ from qt_bert.errors import ArgumentError
 from qt_bert.shipped import PRETRAINED, shipped
 
 if TYPE_CHECKING:
-    from qt_bert.results.baselines import BaselinesRecord
+    from qt_bert.results.baselines import Baselines, BaselinesRecord
 
 
 @app.command(rich_help_panel=options.TRAINING)
 def baselines(
     recipe: Annotated[
-        Path, typer.Option(help="TOML: [pretraining], [settings], [[pairs]], [dev], [models].")
+        Path,
+        typer.Option(help="TOML: [pretraining], [settings], [trials], [[pairs]], [dev], [models]."),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the table and of the models made for it.")],
     data: options.DataFolder = Path("."),
@@ -69,8 +70,8 @@ def baselines(
     )
     with opening.resumable():
         found = run_baselines(job, out, said=opening.say, resume=resume, overwrite=overwrite)
-    record = found.record
-    typer.echo(json.dumps(_plain(record), ensure_ascii=False) if as_json else _table(record))
+    plain = json.dumps(_plain(found.record), ensure_ascii=False) if as_json else _table(found)
+    typer.echo(plain)
     opening.say(f"table: {out}")
 
 
@@ -80,11 +81,19 @@ def _plain(record: BaselinesRecord) -> object:
     return encode(record)
 
 
-def _table(record: BaselinesRecord) -> str:
-    rows = [("model", "ρ on discovery", "parameters", "pairs seen", "pairs/s")]
+def _table(found: Baselines) -> str:
+    """Every model by ρ on validation, then what the short pretrainings saw."""
+    from qt_bert.evaluation.intervals import RESAMPLES
+    from qt_bert.probes.compared.table import RHO, Table
+
+    measured, record = Table(found, RESAMPLES, seed=0).measured, found.record
+    rows = [("model", "ρ", "95 % interval", "rate", "parameters", "pairs seen", "pairs/s")]
     for one in record.rows:
+        value, low, high = measured[one.name][RHO]
+        between = "–" if low is None else f"[{figure(low)}, {figure(high)}]"
+        rate = "–" if one.rate is None else f"{one.rate:g}"
         sizes = (f"{one.parameters:,}", f"{one.pairs_seen:,}", f"{one.pairs_per_second:,.0f}")
-        rows.append((one.name, figure(one.discovery), *sizes))
+        rows.append((one.name, figure(value), between, rate, *sizes))
     seen = [
         f"{one.name}: {one.steps:,} steps, {one.characters:,} characters seen, {one.seconds:,.0f} s"
         for one in record.pretraining

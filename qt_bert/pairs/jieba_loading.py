@@ -6,6 +6,7 @@ import atexit
 import logging
 import os
 import shutil
+import sys
 import tempfile
 import warnings
 from functools import cache
@@ -24,8 +25,15 @@ def load_jieba() -> Any:
 
 
 def load_tagger(tokenizer: Any) -> Any:
-    """jieba's part-of-speech tagger over a `jieba.Tokenizer`."""
-    return _import_quietly("jieba.posseg").POSTokenizer(tokenizer)
+    """jieba's part-of-speech tagger over a `jieba.Tokenizer` of its own dictionary."""
+    untouched = "jieba.posseg" not in sys.modules
+    posseg = _import_quietly("jieba.posseg")
+    if not untouched:
+        return posseg.POSTokenizer(tokenizer)
+    # The import has just read the dictionary, half a second's work that need not be done again.
+    tagger = posseg.POSTokenizer.__new__(posseg.POSTokenizer)
+    tagger.tokenizer, tagger.word_tag_tab = tokenizer, dict(posseg.dt.word_tag_tab)
+    return tagger
 
 
 def _import_quietly(name: str = "jieba") -> Any:

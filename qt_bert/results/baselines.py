@@ -43,12 +43,16 @@ RANDOM = "random"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pretraining:
-    """One short pretraining: `characters` and `tokens` seen, the last figures of its log."""
+    """One short pretraining: `characters` and `tokens` seen, the last figures of its log.
+
+    `texts` is the number of fragments it drew from; equal numbers are drawn in one order.
+    """
 
     name: str
     sha256: str
     words: int | None
     pair_objective: bool
+    texts: int
     steps: int
     tokens: int
     characters: int
@@ -59,11 +63,21 @@ class Pretraining:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RateTrial:
+    """A learning rate that was tried in a short run, and what it reached on the recipe's dev file;
+    None where the figure was not defined."""
+
+    rate: float
+    reached: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
     """One model: what it started from, what it was tuned with, its size and its speed.
 
-    `discovery` is its Spearman correlation there; `seconds` are those of the process that tuned it.
-    The lexical baseline has no weights, steps or rate.
+    `rate` is the best of those `tried`; with none tried, the recipe's, or that of the model in
+    `rate_of`. `discovery` is its Spearman correlation there. The lexical baseline has no weights,
+    steps or rate.
     """
 
     name: str
@@ -73,8 +87,9 @@ class TableRow:
     parameters: int
     steps: int | None
     rate: float | None
+    rate_of: str | None = None
+    tried: tuple[RateTrial, ...] = ()
     pairs_seen: int
-    seconds: float
     pairs_per_second: float
     discovery: float | None
 
@@ -178,6 +193,12 @@ def digest_of(texts: Iterable[tuple[str, str]]) -> str:
     for query, title in texts:
         digest.update(f"{query}\t{title}\n".encode())
     return digest.hexdigest()
+
+
+def labels_of(grades: Iterable[Iterable[int] | None]) -> np.ndarray:
+    """True at each of the five grades that a label may mean [pairs, 5]."""
+    means = [set(one or ()) for one in grades]
+    return np.array([[grade in one for grade in range(1, 6)] for one in means])
 
 
 def read_baselines(folder: Path) -> Baselines:

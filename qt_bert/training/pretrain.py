@@ -121,7 +121,7 @@ def pretrain(
     check_settings(settings, stop_at)
     model.train()
     masters = MasterWeights(model, getattr(torch, settings.dtype), lr=settings.lr)
-    asked = json.loads(json.dumps(asdict(settings) | (identity or {})))
+    asked = json.loads(json.dumps(plain_settings(settings) | (identity or {})))
     done, tokens, characters = 0, 0, 0
     if (stored := load_state(out)) is not None:
         tensors, values = stored
@@ -162,6 +162,15 @@ def pretrain(
             shown.advance(1, f"loss {figures.get('mlm_loss', 0):.3f}" if figures else "")
     save(masters.float32_state(model), figures)
     return figures
+
+
+def plain_settings(settings: PretrainSettings) -> dict[str, Any]:
+    """What a run is told apart by. The pair objective is named where it is left out: folders from
+    before it could be do not speak of it."""
+    plain = asdict(settings)
+    if settings.pair_objective:
+        del plain["pair_objective"]
+    return plain
 
 
 def check_settings(settings: PretrainSettings, stop_at: int | None = None) -> None:

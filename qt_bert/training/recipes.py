@@ -6,22 +6,24 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from qt_bert.errors import ArgumentError
 from qt_bert.training.sources import PairSource
 
 T = TypeVar("T")
 
-_TABLES = {"pairs", "text", "forbidden", "dev", "settings", "job", "loss", "models"}
+_TABLES = {"pairs", "text", "forbidden", "dev", "settings", "job", "loss", "models", "trials"}
 _INNER = "pretraining"
 
 
 @dataclass
 class Recipe:
-    """What a recipe names, with its files resolved. `settings`, `job` and `loss` stay plain tables,
-    so do those of `models`, which hold other settings for single models; `pretraining` is a recipe
-    inside a recipe (`qt-bert baselines`)."""
+    """What a recipe names, with its files resolved. `settings`, `job` and `loss` stay plain tables.
+
+    For `qt-bert baselines`: `models` holds other settings for single models, `trials` how rates are
+    chosen, both plain tables, too; `pretraining` is a recipe inside the recipe.
+    """
 
     where: str = "recipe"
     pairs: list[PairSource] = field(default_factory=list)
@@ -33,6 +35,7 @@ class Recipe:
     loss: dict[str, Any] = field(default_factory=dict)
     pretraining: Recipe | None = None
     models: dict[str, dict[str, Any]] = field(default_factory=dict)
+    trials: dict[str, Any] = field(default_factory=dict)
 
 
 def load_recipe(path: Path, data: Path) -> Recipe:
@@ -72,6 +75,7 @@ def _recipe(stored: Mapping[str, Any], where: str, data: Path) -> Recipe:
         job=_table(stored, "job", where),
         loss=_table(stored, "loss", where),
         models={name: _table(models, name, f"{where} [models]") for name in models},
+        trials=_table(stored, "trials", where),
     )
 
 
@@ -100,8 +104,9 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if hint in (str, bool, Path):
         return isinstance(value, hint)
-    if hint == tuple[str, ...]:
-        return isinstance(value, list | tuple) and all(isinstance(v, str) for v in value)
+    if hint in (tuple[str, ...], tuple[float, ...]):
+        inner = get_args(hint)[0]
+        return isinstance(value, list | tuple) and all(_fits(v, inner) for v in value)
     return True
 
 

@@ -18,7 +18,13 @@ from qt_bert.encoder.verify import verify_folder
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.files import sha256_file
 from qt_bert.training.corpus import load_corpus, text_key
-from qt_bert.training.pretrain import PretrainSettings, check_settings, new_model, pretrain
+from qt_bert.training.pretrain import (
+    PretrainSettings,
+    check_settings,
+    new_model,
+    plain_settings,
+    pretrain,
+)
 from qt_bert.training.pretrain_batches import Special
 from qt_bert.training.sources import PairSource
 from qt_bert.training.text import text_lines
@@ -58,8 +64,9 @@ def run_pretrain(
     """Pretrain from `init` (weights and tokenizer; with `shape` only its tokenizer) into `out`.
 
     `words` makes a vocabulary of so many of the commonest words of the text and the characters of
-    `init`'s tokenizer, for a model that starts at random. Returns what the run was and the last figures of its log. Raises ArgumentError without
-    text, CheckpointError for a folder that is no BERT, RunFolderError as `open_workspace` does.
+    `init`'s tokenizer, for a model that starts at random. Returns what the run was and the last
+    figures of its log. Raises ArgumentError without text, CheckpointError for a folder that is no
+    BERT, RunFolderError as `open_workspace` does.
     """
     if not shards:
         raise ArgumentError("pretraining needs text: give --text SHARD or a --recipe with `text`")
@@ -73,7 +80,7 @@ def run_pretrain(
         "init": weights_sha256(init) if shape is None else None,
         "tokenizer": sha256_file(init / "tokenizer.json"),
         "size": None if shape is None else asdict(shape),
-        "settings": asdict(settings),
+        "settings": plain_settings(settings),
         "stop_at": stop_at,
         "text": [sha256_file(shard) for shard in shards],
         "pairs": [source.options_key for source in pairs],

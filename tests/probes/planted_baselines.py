@@ -139,7 +139,6 @@ def _row(name: str, discovery: float) -> TableRow:
         steps=900,
         rate=3e-4,
         pairs_seen=50_000,
-        seconds=300.0,
         pairs_per_second=200.0,
         discovery=discovery,
     )
@@ -158,6 +157,7 @@ def _pretraining(name: str) -> Pretraining:
         mlm_accuracy=0.2,
         pair_accuracy=None,
         seconds=900.0,
+        texts=1000,
     )
 
 

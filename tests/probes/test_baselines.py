@@ -138,6 +138,15 @@ def test_a_table_of_other_pairs_is_refused(
         probed(folder, PAIRS[4:])
 
 
+def test_a_table_of_other_labels_is_refused(
+    probed: Callable[..., ProbeResult], tmp_path: Path
+) -> None:
+    folder = planted.write(tmp_path / "table", PAIRS)
+    grade = (PAIRS[0].grades or (0,))[0] % 5 + 1
+    with pytest.raises(ArgumentError, match="other labels by now"):
+        probed(folder, [replace(PAIRS[0], grades=(grade,)), *PAIRS[1:]])
+
+
 def test_damaged_tables_are_refused(tmp_path: Path) -> None:
     folder = planted.write(tmp_path / "table", PAIRS)
     (folder / "baselines.npz").write_bytes(b"0")

@@ -142,3 +142,14 @@ def test_characters_are_counted_by_what_a_token_spells() -> None:
     assert text == plain.real_tokens - 3 * int(plain.cls_weight.sum())
     # as many of each of the three tokens, of 1, 2 and 4 characters
     assert spelled.characters == pytest.approx(text * 7 / 3)
+
+
+def test_folders_from_before_the_pair_objective_could_be_left_out_go_on(
+    pretrained: Callable[..., Any],
+) -> None:
+    out, facts = pretrained("old")
+    stored = json.loads((out / "training.json").read_text(encoding="utf-8"))
+    assert "pair_objective" not in stored["asked"]["settings"]
+    assert pretrained("old", resume=True)[1]["figures"] == stored["figures"]
+    _, without = pretrained("without", replace(SETTINGS, pair_objective=False))
+    assert without["asked"]["settings"]["pair_objective"] is False

@@ -15,16 +15,16 @@ class BiLstm(nn.Module):
 
     def __init__(self, inputs: int, size: int) -> None:
         super().__init__()
-        self.onward = nn.LSTM(inputs, size, batch_first=True)
-        self.backward_ = nn.LSTM(inputs, size, batch_first=True)
+        self.left_to_right = nn.LSTM(inputs, size, batch_first=True)
+        self.right_to_left = nn.LSTM(inputs, size, batch_first=True)
 
     def forward(self, rows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         places = torch.arange(rows.shape[1], device=rows.device)
         real = places < lengths[:, None]
         turned = torch.where(real, lengths[:, None] - 1 - places, places)
-        onward = self.onward(rows)[0]
-        back = _taken(self.backward_(_taken(rows, turned))[0], turned)
-        return torch.cat([onward, back], -1) * real[..., None]
+        ahead = self.left_to_right(rows)[0]
+        back = _taken(self.right_to_left(_taken(rows, turned))[0], turned)
+        return torch.cat([ahead, back], -1) * real[..., None]
 
 
 def _taken(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:

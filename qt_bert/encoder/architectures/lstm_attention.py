@@ -32,8 +32,8 @@ class Matcher(nn.Module):
     def forward(self, query: Side, title: Side) -> torch.Tensor:
         a, b = (self.reading(self.embeddings(one.ids), one.lengths) for one in (query, title))
         to_query, to_title = aligned(a, b, query.real, title.real)
-        pooled = [self._composed(query, a, to_query), self._composed(title, b, to_title)]
-        return torch.tanh(self.joined(torch.cat(pooled, -1)))
+        both = [self._composed(query, a, to_query), self._composed(title, b, to_title)]
+        return torch.tanh(self.joined(torch.cat(both, -1)))
 
     def _composed(self, side: Side, own: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         """Mean and maximum over a text's tokens of what they are beside what they align with."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,13 @@ class Estimate:
     def times(self, factor: float) -> Estimate:
         """The same in another unit."""
         return Estimate(self.value * factor, self.samples * factor)
+
+
+def mean_of(found: Sequence[Estimate]) -> Estimate:
+    """The mean of some estimates, resample by resample; none where one of them has none."""
+    count = min(len(one.samples) for one in found)
+    samples = np.mean([one.samples[:count] for one in found], axis=0)
+    return Estimate(float(np.mean([one.value for one in found])), samples)
 
 
 def mean_over(stacked: FloatArray, seed: int, name: str) -> FloatArray:

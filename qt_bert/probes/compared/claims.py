@@ -103,8 +103,8 @@ def _of_architectures(table: Table) -> list[Finding]:
             CHARACTERS,
             lstm,
             Text(
-                "只预训练 15 分钟的拼接 BERT 的 ρ 减去同一个 LSTM",
-                "ρ of the cross-encoder pretrained for minutes less that of the same LSTM",
+                "只短暂预训练过的拼接 BERT 的 ρ 减去同一个 LSTM",
+                "ρ of the cross-encoder with a short pretraining less that of the same LSTM",
             ),
             ("一", better),
             primary=False,

@@ -46,11 +46,19 @@ def _correlations(table: Table) -> Bars:
             ),
         ),
         digits=3,
-        note=Text(
-            "验证集；95% 区间；同样的数据与步数",
-            "Validation; 95 % intervals; the same data and number of steps",
-        ),
+        note=_trained(table),
     )
+
+
+def _trained(table: Table) -> Text:
+    """How the figures came about; rates were chosen where the record says that several were tried."""
+    alike = Text(
+        "验证集；95% 区间；同样的训练数据", "Validation; 95 % intervals; the same training data"
+    )
+    if not any(row.tried for row in table.stored.record.rows):
+        return alike
+    rates = Text("学习率按各自的结构在开发集上选", "rates chosen for each architecture on dev")
+    return Text(f"{alike.zh}；{rates.zh}", f"{alike.en}; {rates.en}")
 
 
 def _metrics(table: Table) -> HeatMap:

@@ -32,7 +32,10 @@ def of_the_pair_objective(table: Table) -> list[Finding]:
                 AUC_UNIT,
                 (
                     Text("分词不靠句对任务。", "Word boundaries do not need the pair objective."),
-                    Text("没有句对任务就不会分词。", "Without it no head tells word ends."),
+                    Text(
+                        "没有句对任务，分词的头并不比随机权重好。",
+                        "Without it no head tells word ends better than random weights.",
+                    ),
                 ),
             )
         )

@@ -37,10 +37,10 @@ def _summary(table: Table) -> Text:
     }
     second = max(others, key=lambda name: others[name])
     return Text(
-        f"拼接 BERT 的 ρ 为 {best:.3f}；不把两段文字拼在一起的做法中最好的是"
+        f"拼接 BERT 的 ρ 为 {best:.3f}；其余做法中最好的是"
         f"{NAMES[second].zh}：{others[second]:.3f}。每个模型只训练了一个种子。",
-        f"The cross-encoder reaches a ρ of {best:.3f}; of the ways that do not read both texts "
-        f"together the best is {NAMES[second].en}: {others[second]:.3f}. One seed each.",
+        f"The cross-encoder reaches a ρ of {best:.3f}; of the ways that are no such BERT "
+        f"the best is {NAMES[second].en}: {others[second]:.3f}. One seed each.",
     )
 
 

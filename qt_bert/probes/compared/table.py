@@ -12,9 +12,17 @@ from qt_bert.errors import ArgumentError
 from qt_bert.evaluation import METRICS, Judgements, compare, judge_grades
 from qt_bert.evaluation.comparison import DRAWS, Difference
 from qt_bert.evaluation.intervals import bootstrap_weights, interval_or_reason, resample
+from qt_bert.pairs import GRADES
 from qt_bert.probes.compared.heads import BoundaryHead, MatchingHead
 from qt_bert.probes.context import ProbeContext
-from qt_bert.results.baselines import LSTM, LSTM_WORDS, Baselines, digest_of, read_baselines
+from qt_bert.results.baselines import (
+    LSTM,
+    LSTM_WORDS,
+    Baselines,
+    digest_of,
+    labels_of,
+    read_baselines,
+)
 
 QUICK_DRAWS = 1_999
 """Exchanges of predictions behind a p-value, in the profile `quick`."""
@@ -112,7 +120,7 @@ class Table:
 def table(context: ProbeContext) -> Table | None:
     """The table that goes with the run's validation pairs; None where none was given.
 
-    Raises ArgumentError for one of other pairs, RunFolderError for a damaged one.
+    Raises ArgumentError for one of other pairs or labels, RunFolderError for a damaged one.
     """
     if context.baseline_table is None:
         return None
@@ -124,5 +132,17 @@ def table(context: ProbeContext) -> Table | None:
             f"--baseline-table {context.baseline_table}: measured on the {measured.n_pairs} pairs "
             f"of {measured.name}, not on these {len(texts)}; make one with qt-bert baselines --pairs"
         )
+    if _is_graded(context) and not np.array_equal(
+        labels_of(pair.grades for pair in context.validation), stored.labels
+    ):
+        raise ArgumentError(
+            f"--baseline-table {context.baseline_table}: the pairs have other labels by now; make it "
+            "anew with qt-bert baselines --resume, which judges without training"
+        )
     draws = context.choose(QUICK_DRAWS, DRAWS)
     return Table(stored, context.resamples, context.seed, draws)
+
+
+def _is_graded(context: ProbeContext) -> bool:
+    """Whether the run reads labels as the five grades: for a model of other levels it does not."""
+    return context.model.checkpoint.settings.labels.grades == tuple((grade,) for grade in GRADES)

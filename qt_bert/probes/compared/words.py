@@ -45,7 +45,7 @@ AUC_UNIT = "AUC"
 LOG_UNIT = Text("对数倍", "log ratio")
 
 NOTHING = Text(
-    "没有给出基线表（--baseline-table；用 qt-bert baselines 制作），所以这一节没有数。",
+    "没有给出基线表（--baseline-table；用 qt-bert baselines 制作），所以这一节没有数字。",
     "No table of baselines was given (--baseline-table; qt-bert baselines makes one), so this section "
     "has no figures.",
 )

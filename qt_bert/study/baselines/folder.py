@@ -1,4 +1,7 @@
-"""The folder of a table: models below `pretraining/` and `models/`, what was measured below `measured/`."""
+"""The folder of a table: models below `pretraining/` and `models/`, what was measured below `measured/`.
+
+`trials/` holds the short run that is under way.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from qt_bert.files import atomic_write, is_vacant, read_json, write_json
 from qt_bert.results.baselines import OUTPUTS, RECORD
 
 _JOB = "job.json"
-_PARTS = ("pretraining", "models", "measured")
+_PARTS = ("pretraining", "trials", "models", "measured")
 
 Arrays = dict[str, np.ndarray]
 
@@ -72,6 +75,10 @@ class BaselinesFolder:
     def model(self, name: str) -> Path:
         """The folder of a tuned model."""
         return self._below("models") / name
+
+    def trial(self, name: str) -> Path:
+        """The folder of a short run of a model, until what it reached is stored."""
+        return self._below("trials") / name
 
     def measured(
         self, name: str, parts: Mapping[str, Any], measure: Callable[[], Arrays]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,39 +34,50 @@ HALVES = ("discovery", "validation")
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A pretraining anew: with a vocabulary of so many words or none, with the pair objective or not."""
+    """A pretraining anew: with words as tokens or characters, with the pair objective or not."""
 
     name: str
-    words: int | None = None
+    of_words: bool = False
     pair_objective: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A row: its architecture, and the pretraining it starts from (or takes its tokenizer from);
-    None is the pretrained model of hours."""
+    None is the pretrained model of hours. It shares the learning rate of the row `rate_of`, or has
+    trials of its own."""
 
     name: str
     architecture: str
     start: str | None = None
+    rate_of: str | None = None
+
+
+@dataclass(frozen=True)
+class Trials:
+    """How a learning rate is chosen: short runs of so many `steps` at each of `rates`, the best by the
+    recipe's metric on its dev file. Without rates the recipe's own `lr` is taken."""
+
+    rates: tuple[float, ...] = ()
+    steps: int = 0
 
 
 STARTS = (
     Start(CHARACTERS),
-    Start(WORDS, words=COMMONEST_WORDS),
+    Start(WORDS, of_words=True),
     Start(NO_PAIRS, pair_objective=False),
 )
 ENTRIES = (
     Entry(CROSS_ENCODER, CROSS_ENCODER),
-    Entry(CHARACTERS, CROSS_ENCODER, CHARACTERS),
-    Entry(WORDS, CROSS_ENCODER, WORDS),
-    Entry(NO_PAIRS, CROSS_ENCODER, NO_PAIRS),
+    Entry(CHARACTERS, CROSS_ENCODER, CHARACTERS, rate_of=CROSS_ENCODER),
+    Entry(WORDS, CROSS_ENCODER, WORDS, rate_of=CROSS_ENCODER),
+    Entry(NO_PAIRS, CROSS_ENCODER, NO_PAIRS, rate_of=CROSS_ENCODER),
     Entry(LSTM, LSTM),
     Entry(LSTM_WORDS, LSTM, WORDS),
     Entry(TWO_TOWER, TWO_TOWER),
     Entry(BERT_LSTM, BERT_LSTM),
 )
-"""All models but the lexical one."""
+"""All models but the lexical one; one whose rate another shares comes before it."""
 
 
 @dataclass(frozen=True)
@@ -124,10 +134,18 @@ class BaselinesJob:
         from qt_bert.training.recipes import typed
 
         values = self.recipe.settings | self.recipe.models.get(entry.name, {})
-        settings = typed(TuneSettings, values, f"{self.recipe.where} [settings]")
-        if not settings.max_steps:
-            raise ArgumentError(f"{self.recipe.where} [settings]: give `max_steps`, alike for all")
-        return settings
+        return typed(TuneSettings, values, f"{self.recipe.where} [settings]")
+
+    @property
+    def trials(self) -> Trials:
+        """How rates are chosen. Raises ArgumentError for what cannot be meant."""
+        from qt_bert.training.recipes import typed
+
+        where = f"{self.recipe.where} [trials]"
+        found = typed(Trials, self.recipe.trials, where)
+        if found.rates and found.steps < 1:
+            raise ArgumentError(f"{where}: how long is a trial? give `steps`")
+        return found
 
     def train_job(self, entry: Entry, base: Path) -> TrainJob:
         """What a model is tuned on."""
@@ -148,38 +166,8 @@ class BaselinesJob:
         return {
             "starts": {one.name: asdict(self.pretrain_settings(one)) for one in STARTS},
             "entries": {one.name: asdict(self.tune_settings(one)) for one in ENTRIES},
+            "trials": asdict(self.trials),
             "job": dict(self.recipe.job),
             "shape": asdict(self.shape),
             "words": self.words,
         }
-
-
-def check_job(job: BaselinesJob) -> None:
-    """Raise ArgumentError for a recipe that cannot be meant, before anything is trained."""
-    if not job.recipe.pairs:
-        raise ArgumentError(f"{job.recipe.where}: no [[pairs]] to tune on")
-    if job.recipe.dev is None:
-        raise ArgumentError(f"{job.recipe.where}: no [dev]; checkpoints are chosen on it")
-    _known(job.recipe.models, [one.name for one in ENTRIES], f"{job.recipe.where} [models]")
-    inner = job.pretraining
-    _known(inner.models, [one.name for one in STARTS], f"{inner.where} [models]")
-    job.asked()
-    _no_shared_query(job)
-
-
-def _known(tables: Mapping[str, Any], names: list[str], where: str) -> None:
-    unknown = [name for name in tables if name not in names]
-    if unknown:
-        raise ArgumentError(f"{where}: no model {unknown[0]!r}; there are {', '.join(names)}")
-
-
-def _no_shared_query(job: BaselinesJob) -> None:
-    """Queries a model was trained on enter neither half."""
-    held = {pair.query for half in HALVES for pair in getattr(job.halves, half)}
-    for source in (*job.recipe.pairs, *job.pretraining.pairs):
-        shared = sorted(held & {pair.query for pair in source.read()})
-        if shared:
-            raise ArgumentError(
-                f"{source.file}: {len(shared)} of its queries are judged too, such as "
-                f"{shared[0]!r}; name the files that are judged in its `exclude`"
-            )

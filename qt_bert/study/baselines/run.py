@@ -12,7 +12,7 @@ import numpy as np
 from qt_bert.encoder import open_checkpoint
 from qt_bert.encoder.manifest import weights_sha256
 from qt_bert.files import sha256_file
-from qt_bert.pairs import GRADES, Pair
+from qt_bert.pairs import Pair
 from qt_bert.probes.common.base_model import open_base, random_like
 from qt_bert.probes.split import Split, reference
 from qt_bert.results.baselines import (
@@ -24,9 +24,11 @@ from qt_bert.results.baselines import (
     BaselinesRecord,
     TableRow,
     digest_of,
+    labels_of,
 )
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.sources import installed_versions
+from qt_bert.study.baselines.checks import check_job
 from qt_bert.study.baselines.folder import Arrays, BaselinesFolder
 from qt_bert.study.baselines.heads import (
     boundary,
@@ -35,7 +37,7 @@ from qt_bert.study.baselines.heads import (
     matching,
     matching_outputs,
 )
-from qt_bert.study.baselines.job import ENTRIES, HALVES, STARTS, BaselinesJob, check_job
+from qt_bert.study.baselines.job import ENTRIES, HALVES, STARTS, BaselinesJob
 from qt_bert.study.baselines.judging import (
     Grader,
     fit_lexical,
@@ -45,7 +47,8 @@ from qt_bert.study.baselines.judging import (
     spearman,
     texts_of,
 )
-from qt_bert.study.baselines.training import Said, pretrain_all, tune
+from qt_bert.study.baselines.pretraining import Said, pretrain_all
+from qt_bert.study.baselines.tuning import Tuned, Tuning
 
 
 def run_baselines(
@@ -58,16 +61,16 @@ def run_baselines(
 ) -> Baselines:
     """Make the table in `out`, or under `resume` go on with it.
 
-    Raises ArgumentError for a recipe that cannot be meant, RunFolderError where the flags do not
-    fit what lies there, and what training and scoring raise.
+    Raises as `check_job` does, RunFolderError where the flags do not fit what lies there, and what
+    training and scoring raise.
     """
     check_job(job)
     folder = BaselinesFolder.open(out, _asked(job), resume=resume, overwrite=overwrite)
     pretraining = pretrain_all(job, folder, said)
-    facts = {entry.name: tune(entry, job, folder, said) for entry in ENTRIES}
+    tuned = Tuning(job, folder, said).rows()
     halves = job.halves
     said("judging")
-    rows, probabilities = _table(job, folder, facts, halves)
+    rows, probabilities = _table(job, folder, tuned, halves)
     said("reading heads")
     heads = {kind: _heads(folder, halves, kind) for kind in (boundary, matching)}
     found = Baselines(
@@ -84,7 +87,7 @@ def run_baselines(
             settings=_settings(job),
         ),
         probabilities,
-        _labels(halves.validation),
+        labels_of(pair.grades for pair in halves.validation),
         _queries(halves.validation),
         {name: boundary_outputs(one) for name, one in heads[boundary].items() if one},
         {name: matching_outputs(one) for name, one in heads[matching].items() if one},
@@ -96,7 +99,7 @@ def run_baselines(
 def _table(
     job: BaselinesJob,
     folder: BaselinesFolder,
-    facts: Mapping[str, Mapping[str, Any]],
+    tuned: Mapping[str, Tuned],
     halves: Split,
 ) -> tuple[list[TableRow], np.ndarray]:
     """The rows, and the probabilities of each on validation [rows, pairs, 5]."""
@@ -121,7 +124,7 @@ def _table(
             **(
                 _lexical_row(lexical.parameters, lexical.n_pairs)
                 if name == LEXICAL
-                else _row(scorers[name], facts[name])
+                else _row(scorers[name], tuned[name])
             ),
         )
         for name in MODELS
@@ -135,21 +138,23 @@ def _stands_for(name: str, job: BaselinesJob, scorers: Mapping[str, Scorer]) -> 
     return scorers[name].checkpoint.sha256
 
 
-def _row(scorer: Scorer, facts: Mapping[str, Any]) -> dict[str, Any]:
+def _row(scorer: Scorer, tuned: Tuned) -> dict[str, Any]:
+    facts = tuned.facts
     return {
         "architecture": facts["architecture"],
         "base": facts["base"],
         "sha256": scorer.checkpoint.sha256,
         "parameters": scorer.checkpoint.parameters,
         "steps": facts["steps"],
-        "rate": facts["rate"],
+        "rate": tuned.rate,
+        "rate_of": tuned.entry.rate_of,
+        "tried": tuned.tried,
         "pairs_seen": facts["pairs_seen"],
-        "seconds": facts["seconds"],
     }
 
 
 def _lexical_row(parameters: int, n_pairs: int) -> dict[str, Any]:
-    nothing = {"base": None, "sha256": None, "steps": None, "rate": None, "seconds": 0.0}
+    nothing = {"base": None, "sha256": None, "steps": None, "rate": None}
     return {"architecture": LEXICAL, "parameters": parameters, "pairs_seen": n_pairs, **nothing}
 
 
@@ -171,11 +176,6 @@ def _heads(
             f"{read.__name__}-{name}", key, partial(read, Scorer(checkpoint), halves, 0)
         )
     return found
-
-
-def _labels(pairs: Sequence[Pair]) -> np.ndarray:
-    """True at each grade that a label may mean [pairs, 5]."""
-    return np.array([[grade in (pair.grades or ()) for grade in GRADES] for pair in pairs])
 
 
 def _queries(pairs: Sequence[Pair]) -> np.ndarray:

@@ -11,8 +11,8 @@ from qt_bert.encoder.architectures.bilstm import BiLstm
 
 def torch_lstm(ours: BiLstm) -> nn.LSTM:
     theirs = nn.LSTM(3, 4, batch_first=True, bidirectional=True)
-    weights = dict(ours.onward.state_dict())
-    weights |= {f"{name}_reverse": value for name, value in ours.backward_.state_dict().items()}
+    weights = dict(ours.left_to_right.state_dict())
+    weights |= {f"{name}_reverse": value for name, value in ours.right_to_left.state_dict().items()}
     theirs.load_state_dict(weights)
     return theirs
 
@@ -29,8 +29,10 @@ def test_rows_of_any_length_equal_torchs_packed_lstm_with_its_gradient():
     weights = torch.randn_like(expected)
     (got * weights).sum().backward()
     (expected * weights).sum().backward()
-    torch.testing.assert_close(ours.onward.weight_ih_l0.grad, theirs.weight_ih_l0.grad)
-    torch.testing.assert_close(ours.backward_.weight_hh_l0.grad, theirs.weight_hh_l0_reverse.grad)
+    torch.testing.assert_close(ours.left_to_right.weight_ih_l0.grad, theirs.weight_ih_l0.grad)
+    torch.testing.assert_close(
+        ours.right_to_left.weight_hh_l0.grad, theirs.weight_hh_l0_reverse.grad
+    )
 
 
 def test_what_stands_at_padding_changes_nothing():

@@ -31,6 +31,7 @@ def graded(path: Path, count: int, seed: int) -> Path:
 RECIPE = """
 [job]
 max_length = 48
+stop_on = "spearman"
 [settings]
 max_steps = 3
 slots = 256
@@ -38,8 +39,11 @@ evaluations = 1
 compile = false
 dtype = "float32"
 save_every = 1
+[trials]
+rates = [1e-3, 3e-3]
+steps = 2
 [models.lstm-attention]
-lr = 1e-3
+slots = 300
 [dev]
 file = "dev.tsv"
 [[pairs]]

@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from typer.testing import CliRunner
 
 from qt_bert.cli import app, register  # noqa: F401 - declares the commands
 from qt_bert.encoder import open_checkpoint
-from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
+from qt_bert.errors import ArgumentError, CheckpointError, QtBertError, RunFolderError
 from qt_bert.evaluation import METRICS, judge_grades
 from qt_bert.probes.split import PairFiles
 from qt_bert.results.baselines import CHARACTERS, LEXICAL, MODELS, NO_PAIRS, RANDOM, read_baselines
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.study.baselines import heads
+from qt_bert.study.baselines.folder import BaselinesFolder
+from qt_bert.study.baselines.job import ENTRIES, BaselinesJob
+from qt_bert.study.baselines.tuning import Tuning
+from qt_bert.training.recipes import load_recipe
+from qt_bert.training.run_pretrain import NewShape
 from tests.study.baselines.small import command, write_data
 
 
@@ -64,11 +71,34 @@ def test_steps_sizes_and_speed_are_in_it(made: Path) -> None:
     assert {row.steps for row in tuned} == {3}
     assert {row.pairs_seen for row in tuned} and all(row.pairs_seen > 0 for row in tuned)
     assert all(row.pairs_per_second > 0 and row.parameters > 0 for row in record.rows)
-    assert record.row("lstm-attention").rate == 1e-3 and record.row("two-tower").rate == 3e-4
     assert [one.steps for one in record.pretraining] == [4, 3, 4]
     characters, _, without = record.pretraining
     assert characters.characters == without.characters > 0
     assert without.pair_accuracy is None and not without.pair_objective
+
+
+def test_each_architecture_has_the_rate_that_was_best_in_its_trials(made: Path) -> None:
+    record = read_baselines(made).record
+    for row in record.rows:
+        if row.rate_of is not None:
+            assert row.rate == record.row(row.rate_of).rate and row.tried == ()
+        elif row.name != LEXICAL:
+            reached = {one.rate: one.reached for one in row.tried}
+            assert list(reached) == [1e-3, 3e-3]
+            assert row.rate == max(reached, key=lambda rate: reached[rate] or -1)
+    assert [row.name for row in record.rows if row.rate_of] == [CHARACTERS, "words", NO_PAIRS]
+    assert not list((made / "trials").iterdir())  # their models are thrown away
+
+
+def test_without_trials_the_recipes_rate_is_taken(data: Path, base: Path, tmp_path: Path) -> None:
+    job = BaselinesJob(
+        base=base,
+        recipe=replace(load_recipe(data / "recipe.toml", data), trials={}),
+        files=PairFiles(pairs=data / "test.tsv"),
+        shape=NewShape(1, 2, 16, 48),
+    )
+    tuning = Tuning(job, BaselinesFolder(tmp_path), print)
+    assert {tuning._rate(entry, tuning._tried(entry), {}) for entry in ENTRIES} == {3e-4}
 
 
 def test_the_figure_on_discovery_is_that_of_the_models_outputs(made: Path, data: Path) -> None:
@@ -76,8 +106,10 @@ def test_the_figure_on_discovery_is_that_of_the_models_outputs(made: Path, data:
     labels = scorer.checkpoint.settings.labels
     pairs = PairFiles(pairs=data / "test.tsv").read(labels).discovery
     logits = scorer.logits([(p.query, p.title) for p in pairs]).astype(float)
-    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
-    judged = judge_grades(p, [q.grades or () for q in pairs], [q.query for q in pairs])
+    p = softmax(logits, axis=-1).astype(np.float32)  # as they are stored
+    judged = judge_grades(
+        p.astype(float), [q.grades or () for q in pairs], [q.query for q in pairs]
+    )
     row = read_baselines(made).record.row(CHARACTERS)
     assert row.discovery == pytest.approx(METRICS["spearman"].value(judged), abs=1e-5)
 
@@ -120,7 +152,7 @@ def test_what_is_lost_is_made_again_alike(
     shutil.copytree(made, out)
     shutil.rmtree(out / "models" / "two-tower")
     shutil.rmtree(out / "models" / "two-tower.training")
-    shutil.rmtree(out / "measured")
+    shutil.rmtree(out / "measured")  # the trials too
     (out / "baselines.json").unlink()
     run(*command(data, base, out, "--resume"))
     one, other = read_baselines(made), read_baselines(out)
@@ -143,7 +175,14 @@ def test_flags_and_other_inputs(made: Path, data: Path, base: Path, tmp_path: Pa
     ("change", "said"),
     [
         (('file = "dev.tsv"', 'file = "absent.tsv"'), "does not exist"),
-        (("max_steps = 3", ""), "give `max_steps`"),
+        (("steps = 2", ""), "how long is a trial"),
+        (("rates = [1e-3, 3e-3]", "rates = 3"), "rates = 3 is no"),
+        (("rates = [1e-3, 3e-3]", "rates = [3.0]"), "rate between 0 and 1"),
+        (("lr = 1e-3", "lr = 3.0"), "between 0 and 1"),
+        (('stop_on = "spearman"', 'stop_on = "luck"'), "choose from"),
+        (("max_length = 48", "max_length = 4800"), "positions"),
+        (("long = 48", "long = 64"), "longer than"),
+        (('[dev]\nfile = "dev.tsv"', '[dev]\nfile = "test.tsv"'), "chosen on it"),
         (("[models.lstm-attention]", "[models.lstm]"), "no model 'lstm'"),
         (("[pretraining.models.words]", "[pretraining.models.word]"), "no model 'word'"),
         (("steps = 4", ""), "how long"),
@@ -166,6 +205,32 @@ def test_a_recipe_that_cannot_be_meant_is_refused_before_anything_is_made(
     with pytest.raises(QtBertError, match=said):
         run(*command(other, base, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_base_without_heads_is_refused_before_anything_is_made(
+    made: Path, data: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(CheckpointError, match="has no attention heads"):
+        run(*command(data, made / "models" / "two-tower", tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_prints_intervals_sizes_and_speed(made: Path, data: Path, base: Path) -> None:
+    told = run(*command(data, base, made, "--resume"))
+    head, first = told.splitlines()[:2]
+    assert head.split() == [
+        "model",
+        "ρ",
+        "95",
+        "%",
+        "interval",
+        "rate",
+        "parameters",
+        "pairs",
+        "seen",
+        "pairs/s",
+    ]
+    assert first.startswith("cross-encoder") and "[" in first
 
 
 def test_the_probe_reads_it(made: Path, data: Path, tmp_path: Path) -> None:

@@ -1,18 +1,14 @@
-"""The models of the table: three pretrained anew, then all tuned by the recipe."""
+"""The three models that are pretrained anew."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from qt_bert.results.baselines import Pretraining
 from qt_bert.study.baselines.folder import BaselinesFolder
-from qt_bert.study.baselines.job import STARTS, BaselinesJob, Entry, Start
+from qt_bert.study.baselines.job import STARTS, BaselinesJob, Start
 
 Said = Callable[[str], None]
 
@@ -27,7 +23,7 @@ def _pretrain(start: Start, job: BaselinesJob, folder: BaselinesFolder, said: Sa
     from qt_bert.training.run_pretrain import run_pretrain
 
     recipe, out = job.pretraining, folder.pretraining(start.name)
-    words = job.words if start.words else None
+    words = job.words if start.of_words else None
     said(f"pretraining anew: {start.name}")
     facts = run_pretrain(
         job.base,
@@ -46,6 +42,7 @@ def _pretrain(start: Start, job: BaselinesJob, folder: BaselinesFolder, said: Sa
         sha256=weights_sha256(out),
         words=words,
         pair_objective=start.pair_objective,
+        texts=facts["fragments"],
         steps=figures["step"],
         tokens=figures["tokens"],
         characters=figures["characters"],
@@ -64,18 +61,3 @@ def _seconds(log: Path) -> float:
         total += (row["tokens"] - before) / max(row["tokens_per_second"], 1e-9)
         before = row["tokens"]
     return round(total, 1)
-
-
-def tune(entry: Entry, job: BaselinesJob, folder: BaselinesFolder, said: Said) -> dict[str, Any]:
-    """Tune one model, from where it was killed; the facts of its folder, and the `seconds` it took."""
-    from qt_bert.training.run_train import run_train
-
-    base = job.base if entry.start is None else folder.pretraining(entry.start)
-    settings, out = job.tune_settings(entry), folder.model(entry.name)
-    said(f"tuning: {entry.name}")
-    began = time.monotonic()
-    facts = run_train(job.train_job(entry, base), out, settings, resume=True)
-    took = time.monotonic() - began
-    key = {"model": entry.name, "facts": facts}
-    clock = folder.measured(f"seconds-{entry.name}", key, lambda: {"seconds": np.array(took)})
-    return facts | {"rate": settings.lr, "seconds": round(float(clock["seconds"]), 1)}
