@@ -8,10 +8,17 @@ import torch
 from transformers import AutoTokenizer, BertForSequenceClassification
 
 from qt_bert.encoder import open_checkpoint
+from qt_bert.encoder.heads import Head
+from qt_bert.pairs.tagging import Tagged
+from qt_bert.probes.linguistic.kinds import by_tags
+from qt_bert.probes.linguistic.texts import Read
 from qt_bert.scoring.bulk import Scorer
 
 SHAPE = {"layers": 3, "heads": 4, "hidden": 64}
 """What `checkpoint_of` makes for `plant`."""
+
+NOUN_HEAD, SEP_HEAD, LAST_SEP = Head(0, 1), Head(2, 2), Head(2, 3)
+"""What `plant_kinds` plants: a head for 狗 and 猫, two of the last layer for [SEP]."""
 
 _STRONG = 40.0
 
@@ -53,3 +60,20 @@ def plant(folder: Path, out: Path, jobs: dict[tuple[int, int], str]) -> Path:
 def opened(folder: Path) -> Scorer:
     """A model folder, ready to score."""
     return Scorer(open_checkpoint(folder))
+
+
+def plant_kinds(folder: Path, out: Path) -> Path:
+    """The model of `folder` with the three heads above."""
+    jobs = {tuple(NOUN_HEAD): "狗猫", tuple(SEP_HEAD): "[SEP]", tuple(LAST_SEP): "[SEP]"}
+    return plant(folder, out, jobs)
+
+
+def tag_dogs(text: str) -> list[Tagged]:
+    """狗 and 猫 are nouns, 追 is a verb; nothing else has a tag."""
+    tags = {"狗": "n", "猫": "n", "追": "v"}
+    return [Tagged((i, i + 1), tags.get(c, "x")) for i, c in enumerate(text)]
+
+
+def read(query: str, title: str) -> Read:
+    """A pair, tagged so."""
+    return Read(query, (by_tags(query, tag_dogs), by_tags(title, tag_dogs)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import PairFileError
 from qt_bert.pairs import Pair, ReaderOptions
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.encoded import mix
+from qt_bert.probes.encoded import mix, samples
 from qt_bert.probes.encoded import study as study_module
 from qt_bert.probes.encoded.claims import findings
+from qt_bert.probes.encoded.result import result
 from qt_bert.probes.encoded.samples import natural, recombine, recombined
 from qt_bert.probes.layers import PROBE
 from qt_bert.probes.probe import run_probe
@@ -202,6 +204,7 @@ def test_everything_has_a_mix_under_full(
     folder = checkpoint_of("bert")
     context = context_of(folder, tmp_path, base=folder, full=True)
     for module, name, value in (
+        (samples, "FULL", samples.QUICK._replace(recombined=40, recombined_validation=30)),
         (study_module, "FULL_DRAWS", 2),
         (mix, "MOST_EXAMPLES", 60),
         (mix, "STEPS", 3),
@@ -216,3 +219,10 @@ def test_everything_has_a_mix_under_full(
     syntax = np.mean([gravity[name].gravity for name in ("boundary", "pos")])
     assert found["surface_below_syntax"].value == pytest.approx(syntax - surface)
     assert found["surface_below_syntax"].primary
+    entropies = {name: one.entropy for name, one in gravity.items()}
+    few, many = (entropies["boundary"] + entropies["pos"]) / 2, entropies["matched"]
+    if "grade" in entropies:
+        many = (many + entropies["grade"]) / 2
+    assert found["semantics_spread"].value == pytest.approx(many - few)
+    assert found["semantics_spread"].primary
+    json.dumps(result(study, context).to_json(), allow_nan=False)

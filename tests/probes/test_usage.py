@@ -53,7 +53,7 @@ def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> P
     context = context_of(folder, pairs, tmp_path, full=True, resamples=1000)
     asked = planted_usage.Asked(pairs[:60], pairs[60:], folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study_module, "tasks", lambda context: asked.tasks())
+        patch.setattr(study_module, "tasks", lambda context, names: asked.tasks())
         patch.setattr(study_module, "FULL_DRAWS", Draws(probe=1, eraser=12))
         return run_probe(PROBE, context)
 

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from qt_bert.probes.claims import beyond, bootstrap_p
-from qt_bert.probes.common.draws import Estimate, mean_over
+from qt_bert.probes.common.draws import Estimate, mean_of
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.encoded import words
 from qt_bert.probes.encoded.decode import Decoded
-from qt_bert.probes.encoded.estimates import at_layers, gained, mean_of, of_mix
+from qt_bert.probes.encoded.estimates import at_layers, mix_entropy, mix_gravity
+from qt_bert.probes.encoded.lengths import Lengths
 from qt_bert.probes.encoded.property import (
     BOUNDARY,
     DEPENDENCY,
@@ -30,7 +31,7 @@ from qt_bert.probes.encoded.property import (
     PROPERTIES,
 )
 from qt_bert.probes.encoded.scores import Sums
-from qt_bert.probes.encoded.study import Lengths, Model, Study
+from qt_bert.probes.encoded.study import Model, Study
 from qt_bert.probes.encoded.text_tasks import OF_FIRST
 from qt_bert.results import Finding, Text
 from qt_bert.results.probe import Source, Verdict
@@ -51,22 +52,17 @@ def findings(study: Study, context: ProbeContext) -> list[Finding]:
     ask = _Ask(context, len({pair.query for pair in study.pairs}))
     found: list[Finding] = []
     if study.base is not None:
-        own = ask.mixes(study.base) if context.full else ask.gains(study.base)
+        own = ask.mixes(study.base) if context.full else study.base.centres
         found += [*ask.levels(own, "", True), *ask.position(study.base, "", True)]
         if study.lengths is not None:
             found += ask.lengths(study.lengths)
         if context.full:
-            found += ask.levels(ask.gains(study.base), "_gains", False)
-    after = ask.mixes(study.model) if context.full else ask.gains(study.model)
+            found += [*ask.spread(study.base), *ask.levels(study.base.centres, "_gains", False)]
+    after = ask.mixes(study.model) if context.full else study.model.centres
     found += [*ask.levels(after, "_model", False), *ask.position(study.model, "_model", False)]
     for suffix, model in (("", study.base), ("_model", study.model)):
         found += [] if model is None else ask.grade(model, suffix)
     return found
-
-
-def centres(model: Model, context: ProbeContext) -> Centres:
-    """The centre of gravity of the per-layer gains of each property."""
-    return _Ask(context, 0).gains(model)
 
 
 class _Ask:
@@ -75,14 +71,11 @@ class _Ask:
     def __init__(self, context: ProbeContext, queries: int) -> None:
         self.resamples, self.seed, self.queries = context.resamples, context.seed, queries
 
-    def gains(self, model: Model) -> Centres:
-        """By the per-layer gains."""
-        return {name: gained(one, self.resamples, self.seed) for name, one in model.decoded.items()}
-
     def mixes(self, model: Model) -> Centres:
         """By the weights of the scalar mix."""
         return {
-            name: of_mix(one, name, self.resamples, self.seed) for name, one in model.mixes.items()
+            name: mix_gravity(one, name, self.resamples, self.seed)
+            for name, one in model.mixes.items()
         }
 
     def levels(self, found: Centres, suffix: str, primary: bool) -> Iterator[Finding]:
@@ -93,9 +86,9 @@ class _Ask:
         )
         for id, low, high, conclusions in asked:
             lower, upper = ([n for n in names if _known(found, n)] for names in (low, high))
-            means = [mean_of([found[name] for name in names]) for names in (lower, upper)]
-            if means[0] is None or means[1] is None:
+            if not lower or not upper:
                 continue
+            means = [mean_of([found[name] for name in names]) for names in (lower, upper)]
             below, above = (words.named([PROPERTIES[n] for n in names]) for names in (lower, upper))
             claim = Text(
                 f"{below.zh}的重心低于{above.zh}",
@@ -110,6 +103,29 @@ class _Ask:
                 primary=primary,
                 conclusions=conclusions,
             )
+
+    def spread(self, model: Model) -> Iterator[Finding]:
+        """That what relates the texts is spread over more layers of the mix than words and syntax."""
+        lower, upper = ([n for n in names if n in model.mixes] for names in (SYNTAX, MEANING))
+        if not lower or not upper:
+            return
+        means = [
+            mean_of([mix_entropy(model.mixes[n], n, self.resamples, self.seed) for n in names])
+            for names in (lower, upper)
+        ]
+        few, many = (words.named([PROPERTIES[n] for n in names]) for names in (lower, upper))
+        claim = Text(
+            f"{many.zh}分散在更多的层，{few.zh}集中在少数层（混合权重的熵）",
+            f"{many.en.capitalize()} are spread over more layers than {few.en} (entropy of the mix)",
+        )
+        yield self._finding(
+            "semantics_spread",
+            _said(claim, ""),
+            words.LEVELS,
+            means[1].less(means[0]),
+            unit=words.NATS,
+            conclusions=words.SPREAD,
+        )
 
     def position(self, model: Model, suffix: str, primary: bool) -> Iterator[Finding]:
         """That position is read less well from r4 on than from r2."""
@@ -156,20 +172,14 @@ class _Ask:
                 ),
             ),
         )
-        own = self._above(lengths.base)
         for id, models, claim in asked:
             if not models:
                 continue
-            others = [self._above(one) for one in models]
-            stacked = np.stack([one.samples for one in others])
-            mean = Estimate(
-                float(np.mean([one.value for one in others])), mean_over(stacked, self.seed, id)
-            )
             yield self._finding(
                 id,
                 claim,
                 words.WITHOUT,
-                mean.less(own),
+                lengths.ahead(models, id, self.resamples, self.seed),
                 unit=words.R2,
                 conclusions=words.UNTRAINED_KNOWS,
                 n=len(np.unique(lengths.task.check.places.group)),
@@ -197,10 +207,6 @@ class _Ask:
 
     def _at(self, sums: Sums, layers: Sequence[int]) -> Estimate:
         return at_layers(sums, layers, self.resamples, self.seed)
-
-    def _above(self, sums: Sums) -> Estimate:
-        """Over the outputs of all layers."""
-        return self._at(sums, range(1, len(sums.score())))
 
     def _finding(
         self,

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 
 from qt_bert.evaluation.arrays import FloatArray
-from qt_bert.probes.encoded.controls import controls
 from qt_bert.probes.encoded.examples import Places, Task
 from qt_bert.probes.encoded.ridge import Fitted, Moments, fit
 from qt_bert.probes.encoded.scores import Sums, class_sums, number_sums
-from qt_bert.probes.encoded.targets import Column, Targets, columns_of
+from qt_bert.probes.encoded.targets import Column, Targets, columns_of, controls
 from qt_bert.probes.encoded.vectors import Reader, Seen
 from qt_bert.progress import Progress, silent
 

@@ -12,11 +12,10 @@ from qt_bert.probes.common.base import resting_on, sample_of
 from qt_bert.probes.common.maps import cells, known
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.encoded import words
-from qt_bert.probes.encoded.claims import Centres, centres
 from qt_bert.probes.encoded.decode import Decoded
+from qt_bert.probes.encoded.lengths import Length, Lengths
 from qt_bert.probes.encoded.property import PROPERTIES, Level
-from qt_bert.probes.encoded.scores import Sums
-from qt_bert.probes.encoded.study import Lengths, Model, Study
+from qt_bert.probes.encoded.study import Model, Study
 from qt_bert.results import Bars, Curve, Figure, HeatMap, Text
 from qt_bert.results.figures import BarSeries, Point, Series
 
@@ -33,7 +32,7 @@ LEVELS: Mapping[Level, Text] = {
 def figures(study: Study, context: ProbeContext) -> tuple[Figure, ...]:
     """Scores and selectivity by layer, centres of gravity, the length without pretraining, mixes."""
     models = [(suffix, name, model) for suffix, name, model in _models(study)]
-    drawn: list[Figure] = [_centres(models, context)]
+    drawn: list[Figure] = [_centres(models)]
     for suffix, name, model in models:
         drawn += [*_curves(suffix, name, model), *_maps(suffix, name, model)]
         if model.mixes:
@@ -84,7 +83,7 @@ def _maps(suffix: str, name: Text, model: Model) -> Iterator[HeatMap]:
         scale="diverging",
         note=Text(
             "得分减去对照：字和依存边的对照任务（每个字得一个随机标签），文本的标签置换；"
-            "对照低于一无所知的探针时，减去后者。",
+            "对照还不如猜测（总答最常见的类或平均数）时，减去后者。",
             "The score less its control's: of characters and edges control tasks (each character gets a "
             "random label), of texts permuted labels; or less that of a probe that knows nothing, where "
             "that is higher.",
@@ -122,7 +121,7 @@ def _curves(suffix: str, name: Text, model: Model) -> Iterator[Curve]:
             yield Curve(
                 name=f"above_chance_{level}{suffix}",
                 title=Text(
-                    f"{title.zh}：高出一无所知的探针多少（{name.zh}）",
+                    f"{title.zh}：比猜测读准多少（{name.zh}）",
                     f"{title.en}: above a probe that knows nothing ({name.en})",
                 ),
                 x_label=LAYER,
@@ -143,10 +142,8 @@ def _share(one: Decoded) -> Series:
     return Series(name=one.task.about.title, points=points)
 
 
-def _centres(models: Sequence[tuple[str, Text, Model]], context: ProbeContext) -> Bars:
-    found: list[tuple[Text, Centres]] = [
-        (name, centres(model, context)) for _, name, model in models
-    ]
+def _centres(models: Sequence[tuple[str, Text, Model]]) -> Bars:
+    found = [(name, model.centres) for _, name, model in models]
     names = [name for name in found[0][1] if name in PROPERTIES]
     return Bars(
         name="centres",
@@ -164,8 +161,8 @@ def _centres(models: Sequence[tuple[str, Text, Model]], context: ProbeContext) -
             for title, one in found
         ),
         note=Text(
-            "增益：一层比它以下最好的一层多读出多少；r0 的增益是高出一无所知的探针的部分。",
-            "Gain: what a layer adds to the best below it; that of r0 is above a probe that knows nothing.",
+            "增益：一层比它以下最好的一层多读出多少（一半查询选层，另一半计量）；r0 的增益是比猜测读准的部分，算在 0 处。",
+            "Gain: what a layer adds to the best below it (layers are chosen on half of the queries, measured on the other); that of r0, above a probe that knows nothing, counts at 0.",
         ),
     )
 
@@ -185,9 +182,9 @@ def _lengths(lengths: Lengths, context: ProbeContext) -> Curve:
         y_label=words.R2,
         unit=words.R2,
         series=tuple(
-            Series(name=name, points=_points(sums, context), dashed=dashed)
-            for name, sums, dashed in sets
-            if sums
+            Series(name=name, points=_points(models, context), dashed=dashed)
+            for name, models, dashed in sets
+            if models
         ),
         note=Text(
             f"同样的 {len(lengths.task.fit):,} 对拼接文本拟合，{texts:,} 对评分",
@@ -196,7 +193,8 @@ def _lengths(lengths: Lengths, context: ProbeContext) -> Curve:
     )
 
 
-def _points(sums: Sequence[Sums], context: ProbeContext) -> tuple[Point, ...]:
+def _points(models: Sequence[Length], context: ProbeContext) -> tuple[Point, ...]:
+    sums = [one.own for one in models]
     values = np.mean([one.score() for one in sums], axis=0)
     drawn = np.mean([one.resampled(context.resamples, context.seed) for one in sums], axis=0)
     ends = [percentile_interval(column) or (None, None) for column in drawn.T]

@@ -7,23 +7,23 @@ import numpy as np
 from qt_bert.evaluation.arrays import FloatArray, ratio
 
 
-def gains(scores: FloatArray, floor: FloatArray | float = 0.0) -> FloatArray:
-    """What each layer adds to the best score below it [..., layers]: never less than nothing.
+def gains(choosing: FloatArray, told: FloatArray) -> FloatArray:
+    """What each layer adds to the best one below it [..., layers].
 
-    That of r0 is its score above `floor` [...], what a probe gets that knows nothing. So they add
-    up to the best score of all, above the floor.
+    Both hold scores [..., 1 + layers], first that of a probe that knows nothing. Which layer is the
+    best so far is read off `choosing`, what it adds off `told`. Of the same examples a flat curve
+    gains by its noise alone, most of all in high layers; of different ones such gains cancel out.
     """
-    start = np.broadcast_to(np.asarray(floor, np.float64)[..., None], (*scores.shape[:-1], 1))
-    best = np.maximum.accumulate(np.concatenate([start, scores], axis=-1), axis=-1)
-    return np.asarray(np.diff(best, axis=-1))
+    best = np.maximum.accumulate(choosing, axis=-1)
+    rises = np.zeros(choosing.shape, bool)
+    rises[..., 1:] = choosing[..., 1:] > best[..., :-1]
+    numbers = np.where(rises, np.arange(choosing.shape[-1]), 0)
+    so_far = np.maximum.accumulate(numbers, axis=-1)
+    return np.asarray(np.diff(np.take_along_axis(told, so_far, axis=-1), axis=-1))
 
 
 def centre(weights: FloatArray) -> FloatArray:
-    """Σ layer × weight / Σ weight of [..., layers]: [...]; NaN where nothing weighs anything.
-
-    Of a mix's weights it is the centre of gravity, of gains the expected layer, of Tenney et al. 2019,
-    "BERT Rediscovers the Classical NLP Pipeline".
-    """
+    """Σ layer × weight / Σ weight of [..., layers]: [...]; NaN where nothing weighs anything."""
     layers = np.arange(weights.shape[-1])
     return ratio(weights @ layers, weights.sum(axis=-1))
 

@@ -20,7 +20,7 @@ from qt_bert.probes.encoded.examples import Places, Task, fewer
 from qt_bert.probes.encoded.gravity import centre, entropy, gains
 from qt_bert.probes.encoded.scores import Sums
 from qt_bert.probes.encoded.targets import Targets, columns_of
-from qt_bert.probes.encoded.vectors import Reader
+from qt_bert.probes.encoded.vectors import Reader, held
 from qt_bert.progress import Progress, silent
 
 MOST_EXAMPLES = 2000
@@ -52,14 +52,10 @@ class Mixed:
         return float(centre(self.weights))
 
     @property
-    def error(self) -> float:
-        """Its standard error, by the refits."""
-        return float(np.std(centre(self.refitted), ddof=1))
-
-    @property
     def expected(self) -> float:
-        """The expected layer: the centre of what each layer adds to the mix of those below."""
-        return float(centre(gains(self.cumulative, self.floor)))
+        """The expected layer: the centre of what each layer adds to the mix of those below, r0 at 0."""
+        scores = np.array([self.floor, *self.cumulative])
+        return float(centre(gains(scores, scores)))
 
     @property
     def entropy(self) -> float:
@@ -81,7 +77,7 @@ def mixed(
 def _mixed(read: Reader, task: Task, seed: int) -> Mixed:
     task = Task(fewer(task.fit, MOST_EXAMPLES, seed), fewer(task.check, MOST_EXAMPLES, seed))
     targets = Targets.of(columns_of(task, ()))
-    fit, check = (_held(read, one.places) for one in (task.fit, task.check))
+    fit, check = (_vectors(read, one.places) for one in (task.fit, task.check))
     centre_of, size = fit.mean(1, keepdim=True), fit.std(dim=(1, 2), keepdim=True)
     fit, check = ((one - centre_of) / size.clamp(min=1e-12) for one in (fit, check))
     descent = _Descent(fit, targets.fit, task.fit.places)
@@ -104,16 +100,10 @@ def _mixed(read: Reader, task: Task, seed: int) -> Mixed:
     )
 
 
-def _held(read: Reader, places: Places) -> torch.Tensor:
+def _vectors(read: Reader, places: Places) -> torch.Tensor:
     """All vectors [layers, n, width]; of an edge u and v, whose product is made of the mix."""
-    found: list[tuple[IntArray, torch.Tensor]] = []
-    for (seen,) in read([places], silent):
-        width = seen.values.shape[-1] // 3 * 2 if places.unit == "edge" else seen.values.shape[-1]
-        found.append((seen.rows, seen.values[..., :width]))
-    rows = np.concatenate([rows for rows, _ in found])
-    # A clone is no tensor of the inference mode, so that gradients can go through it.
-    whole = torch.cat([values for _, values in found], dim=1)[:, np.argsort(rows)]
-    return whole.clone()
+    whole = held(read, places)
+    return whole[..., : whole.shape[-1] // 3 * 2] if places.unit == "edge" else whole
 
 
 class _Descent:

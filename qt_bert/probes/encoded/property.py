@@ -42,9 +42,9 @@ POS = _property("pos", "词性", "part of speech", "token", "syntax", False)
 """The part of speech of the character's word, by jieba's tags."""
 UPOS = _property("upos", "词性（树库）", "part of speech (treebank)", "token", "syntax", False)
 """The same by people, of a treebank's words."""
-ENTITY = _property("entity", "专名的类型", "type of name", "token", "semantics", False)
+ENTITY = _property("entity", "专名类型", "type of name", "token", "semantics", False)
 """Person, place, organisation, another name, or no name: by jieba's tags."""
-MATCHED = _property("matched", "词在另一文本中", "term matched", "token", "semantics", False)
+MATCHED = _property("matched", "词的匹配", "term matched", "token", "semantics", False)
 """Whether the character's word stands in the other text, too."""
 DEPENDENCY = _property("dependency", "依存关系", "dependency", "edge", "syntax", False)
 """The label of the arc between two words of a treebank."""

@@ -9,13 +9,13 @@ import numpy as np
 
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.encoded import words
-from qt_bert.probes.encoded.claims import centres, findings
+from qt_bert.probes.encoded.claims import findings
 from qt_bert.probes.encoded.figures import figures
 from qt_bert.probes.encoded.property import LENGTH, PROPERTIES
 from qt_bert.probes.encoded.study import FULL_DRAWS, QUICK_DRAWS, Model, Study
 from qt_bert.probes.split import reference
 from qt_bert.results import Finding, ProbeResult, Text
-from qt_bert.results.text import joined
+from qt_bert.results.text import Label, in_language, joined
 
 
 def result(study: Study, context: ProbeContext) -> ProbeResult:
@@ -26,7 +26,7 @@ def result(study: Study, context: ProbeContext) -> ProbeResult:
         model=context.model_ref,
         pairs=reference(context.files.pairs, study.pairs),
         settings=_settings(study, found, context),
-        summary=joined([_told(study, context), *_without(study, context)]),
+        summary=joined([_told(study), *_without(study, context)]),
         findings=tuple(found),
         heads=(),
         sets={},
@@ -58,26 +58,29 @@ def _named(model: Model) -> dict[str, str]:
 
 
 def _resolution(found: Sequence[Finding]) -> dict[str, str]:
-    """Half the widest interval of the claims in either unit: less could not be seen."""
-    widest = {"layers": 0.0, "R²": 0.0}
+    """Half the widest interval of the claims in each unit: less could not be seen."""
+    widest: dict[Label, float] = {}
     for one in found:
-        unit = one.unit if isinstance(one.unit, str) else one.unit.en
         if one.primary and one.ci_low is not None and one.ci_high is not None:
-            widest[unit] = max(widest[unit], (one.ci_high - one.ci_low) / 2)
-    if not any(widest.values()):
+            half = (one.ci_high - one.ci_low) / 2
+            widest[one.unit] = max(widest.get(one.unit, 0.0), half)
+    if not widest:
         return {"zh": "没有带区间的论断。", "en": "No claim has an interval."}
-    layers, r2 = widest["layers"], widest["R²"]
+    zh, en = (
+        [f"{half:.2g}（{in_language(unit, 'zh')}）" for unit, half in widest.items()],
+        [f"{half:.2g} {in_language(unit, 'en')}" for unit, half in widest.items()],
+    )
     return {
-        "zh": f"重心相差不到 {layers:.2g} 层、R² 相差不到 {r2:.2g} 的看不出来。",
-        "en": f"Differences under {layers:.2g} layers of a centre, or {r2:.2g} of R², could not be seen.",
+        "zh": f"小于 {'、'.join(zh)} 的差别看不出来。",
+        "en": f"Differences under {' or '.join(en)} could not be seen.",
     }
 
 
-def _told(study: Study, context: ProbeContext) -> Text:
+def _told(study: Study) -> Text:
     """The centre of gravity of each property, lowest first, and its best layer's score."""
     model = study.base or study.model
     which = words.PRETRAINED if study.base else words.TUNED
-    found = centres(model, context)
+    found = model.centres
     asked = [name for name in found if name in PROPERTIES]
     ranked = sorted(
         (name for name in asked if np.isfinite(found[name].value)),

@@ -10,7 +10,7 @@ import torch
 
 from qt_bert.evaluation.arrays import FloatArray
 
-PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 """What is tried, in units of the vectors' mean variance."""
 
 
@@ -113,6 +113,11 @@ def fit(
         chosen[name] = np.asarray(penalties)[best]
         weights[:, :, block] = solver.weights(chosen[name], block)
     return Fitted(_ridge(whole, weights), chosen)
+
+
+def refit(sums: Moments, penalty: FloatArray) -> Ridge:
+    """Ridge on other examples, with a penalty for each layer [layers] that is known."""
+    return _ridge(sums, Solver.of(sums).weights(penalty))
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,48 +7,36 @@ from dataclasses import dataclass
 
 from qt_bert.encoder import Checkpoint
 from qt_bert.pairs import Pair
-from qt_bert.probes.common.base_model import open_base, random_like
+from qt_bert.probes.common.base_model import open_base
+from qt_bert.probes.common.draws import Estimate
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.encoded.decode import Decoded, decode
-from qt_bert.probes.encoded.examples import Task, fewer
+from qt_bert.probes.encoded.estimates import gained
+from qt_bert.probes.encoded.examples import Task
+from qt_bert.probes.encoded.lengths import Lengths, lengths
 from qt_bert.probes.encoded.mix import Mixed, mixed
 from qt_bert.probes.encoded.property import LENGTH, PROPERTIES
 from qt_bert.probes.encoded.samples import checked
-from qt_bert.probes.encoded.scores import Sums
 from qt_bert.probes.encoded.tasks import by_name, tasks
 from qt_bert.probes.encoded.text_tasks import OF_FIRST, first_token
-from qt_bert.probes.encoded.tuned import tuned_from_random
 from qt_bert.probes.encoded.vectors import bag_reader, reader
 from qt_bert.scoring.bulk import Scorer
 
 QUICK_DRAWS, FULL_DRAWS = 2, 20
-UNTRAINED = 5
-"""How many models with random weights are compared with the pretrained one."""
-QUICK_LENGTHS = (110, 60)
-"""Recombined pairs to fit and to score for these models, and for the pretrained one beside them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What is read from one model: by layer, from bags of characters, and under --full from a mix."""
+    """What is read from one model: by layer, from bags of characters, and under --full from a mix.
+
+    `centres` are those of the per-layer gains, by property.
+    """
 
     checkpoint: Checkpoint
     decoded: dict[str, Decoded]
+    centres: dict[str, Estimate]
     bags: dict[str, Decoded]
     mixes: dict[str, Mixed]
-
-
-@dataclass(frozen=True, eq=False)
-class Lengths:
-    """How well the length is read from each layer, of the same pairs by every model.
-
-    `tuned` are models that were fine-tuned from random weights, where a study left their weights.
-    """
-
-    task: Task
-    base: Sums
-    untrained: tuple[Sums, ...]
-    tuned: tuple[Sums, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +66,13 @@ def study(context: ProbeContext) -> Study:
     if base is None:
         return Study(pairs, by_name(asked), model, None, None)
     of_base = _read(_scorer(base, context), asked, context)
-    return Study(pairs, by_name(asked), model, of_base, _lengths(base, by_name(asked), context))
+    asked_length = by_name(asked).get(LENGTH.name)
+    found = (
+        None
+        if asked_length is None
+        else lengths(base, asked_length, context, lambda one: reader(_scorer(one, context)))
+    )
+    return Study(pairs, by_name(asked), model, of_base, found)
 
 
 def _scorer(checkpoint: Checkpoint, context: ProbeContext) -> Scorer:
@@ -98,32 +92,10 @@ def _read(scorer: Scorer, asked: Sequence[Task], context: ProbeContext) -> Model
         with context.progress(len(asked), "properties") as shown:
             mixes = mixed(reader(scorer), asked, seed=context.seed, shown=shown)
     ordered = {name: found[name] for name in sorted(found, key=_rank)}
-    return Model(scorer.checkpoint, ordered, bags, mixes)
+    centres = {name: gained(one, context.resamples, context.seed) for name, one in ordered.items()}
+    return Model(scorer.checkpoint, ordered, centres, bags, mixes)
 
 
 def _rank(name: str) -> tuple[int, str]:
     """From the surface up, what is read from [CLS] behind the text's own."""
     return list(PROPERTIES).index(name.removesuffix(OF_FIRST)), name
-
-
-def _lengths(base: Checkpoint, asked: dict[str, Task], context: ProbeContext) -> Lengths | None:
-    """The length of fewer pairs, read from the base, from random weights, and from those fine-tuned."""
-    if LENGTH.name not in asked:
-        return None
-    task = asked[LENGTH.name]
-    if not context.full:
-        fit, check = QUICK_LENGTHS
-        task = Task(fewer(task.fit, fit, context.seed), fewer(task.check, check, context.seed))
-    untrained = [random_like(base, context.seed + draw) for draw in range(UNTRAINED)]
-    tuned = tuned_from_random(context.initialisations, context.model.checkpoint)
-    with context.progress(1 + len(untrained) + len(tuned), "models") as shown:
-
-        def sums(checkpoint: Checkpoint) -> Sums:
-            read = reader(_scorer(checkpoint, context))
-            found = decode(read, [task], draws=0, seed=context.seed)[LENGTH.name].own
-            shown.advance()
-            return found
-
-        return Lengths(
-            task, sums(base), tuple(map(sums, untrained)), tuple(sums(one) for one in tuned)
-        )

@@ -10,8 +10,7 @@ import numpy as np
 from qt_bert.evaluation.arrays import IntArray
 from qt_bert.pairs import PairTokenizer
 from qt_bert.pairs.tokenise import QUERY, TITLE
-from qt_bert.probes.encoded.classes import Described, task_of
-from qt_bert.probes.encoded.examples import Examples, Places, Task
+from qt_bert.probes.encoded.examples import Described, Examples, Places, Task, task_of
 from qt_bert.probes.encoded.property import GRADE, LENGTH, ORDER
 from qt_bert.probes.encoded.samples import Natural, Recombined, Texts
 from qt_bert.results import Text

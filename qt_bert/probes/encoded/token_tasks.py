@@ -13,8 +13,7 @@ from qt_bert.pairs.segmenters import Segmenter
 from qt_bert.pairs.tagging import Tagger
 from qt_bert.probes.common.characters import QUERY, TITLE, characters_of
 from qt_bert.probes.common.terms import shared_terms
-from qt_bert.probes.encoded.classes import Described, task_of
-from qt_bert.probes.encoded.examples import Places, Task
+from qt_bert.probes.encoded.examples import Described, Places, Task, task_of
 from qt_bert.probes.encoded.property import BOUNDARY, ENTITY, MATCHED, POS, POSITION
 from qt_bert.probes.encoded.samples import Natural
 

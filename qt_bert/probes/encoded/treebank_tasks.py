@@ -12,8 +12,7 @@ from qt_bert.pairs import PairTokenizer
 from qt_bert.pairs.tokenise import QUERY, EncodedPair
 from qt_bert.pairs.treebank import Sentence, halves, read_treebank
 from qt_bert.probes.common.characters import characters_of
-from qt_bert.probes.encoded.classes import Described, task_of
-from qt_bert.probes.encoded.examples import Places, Task
+from qt_bert.probes.encoded.examples import Described, Places, Task, task_of
 from qt_bert.probes.encoded.property import DEPENDENCY, UPOS
 
 ENDS = 2

@@ -94,6 +94,14 @@ def bag_reader(scorer: Scorer) -> Reader:
     return read
 
 
+def held(read: Reader, places: Places) -> torch.Tensor:
+    """All that is read at some places, in memory and in their order [layers, n, width]."""
+    found = [seen for (seen,) in read([places], silent)]
+    rows = np.concatenate([one.rows for one in found])
+    # A clone is no tensor of the inference mode, so that gradients can go through it.
+    return torch.cat([one.values for one in found], dim=1)[:, np.argsort(rows)].clone()
+
+
 def _check(places: Sequence[Places]) -> None:
     if any(one.texts != places[0].texts for one in places[1:]):
         raise ArgumentError("places that are read together must be of the same texts")

@@ -17,6 +17,7 @@ WITHOUT = Source(
 
 LAYERS = Text("层", "layers")
 R2 = Text("R²", "R²")
+NATS = Text("奈特", "nats")
 SCORE = Text("准确率或 R²", "accuracy or R²")
 
 PRETRAINED = Text("微调前", "before fine-tuning")
@@ -34,8 +35,8 @@ def unread(properties: Sequence[Property]) -> Text:
     """Which have no centre of gravity, and why."""
     them = named(properties)
     return Text(
-        f"哪一层都读不出（不高于一无所知的探针），因而没有重心：{them.zh}。",
-        f"Read from no layer better than by a probe that knows nothing, so without a centre: {them.en}.",
+        f"各层都不比猜测（总答最常见的类或平均数）读得准，因而没有重心：{them.zh}。",
+        f"Read from no layer visibly better than by a probe that knows nothing, so without a centre: {them.en}.",
     )
 
 
@@ -66,6 +67,17 @@ SYNTAX_FIRST: Mapping[Verdict, Text] = {
     ),
     "inconclusive": _UNSURE,
 }
+SPREAD: Mapping[Verdict, Text] = {
+    "reproduced": Text(
+        "词和句法的信息集中在少数层，两段文本之间的关系分散在各层。",
+        "Words and syntax sit in few layers, how the two texts relate is spread over many.",
+    ),
+    "not reproduced": Text(
+        "这个模型里，两段文本之间的关系并不比词和句法的信息更分散。",
+        "In this model how the two texts relate is no more spread out than words and syntax.",
+    ),
+    "inconclusive": _UNSURE,
+}
 POSITION_FALLS: Mapping[Verdict, Text] = {
     "reproduced": Text(
         "位置越往高层越难读出；难了多少看数值，难读不等于消失。",
@@ -78,11 +90,11 @@ POSITION_FALLS: Mapping[Verdict, Text] = {
 }
 UNTRAINED_KNOWS: Mapping[Verdict, Text] = {
     "reproduced": Text(
-        "没有预训练的模型更清楚地保留长度：预训练拿它换了别的信息。",
-        "Without pretraining a model keeps the length more plainly: pretraining gave it up for more.",
+        "不经预训练的模型更清楚地保留长度；拟合文本越少，差距越大。",
+        "Without pretraining a model keeps the length more plainly: by the more, the fewer texts are fitted.",
     ),
     "not reproduced": Text(
-        "没有预训练的模型并不更清楚地保留长度。",
+        "不经预训练的模型并不更清楚地保留长度。",
         "Without pretraining a model does not keep the length more plainly.",
     ),
     "inconclusive": _UNSURE,
@@ -107,6 +119,6 @@ NO_TUNED = Text(
     "with untrained models alone.",
 )
 FEW = Text(
-    "快速档只取样本：{} 对拼接文本读长度和语序（完整档至少 4,000 对）。",
-    "Quick takes a sample: {} recombined pairs for length and order (at least 4,000 under --full).",
+    "快速档只取样本：长度和语序用 {} 对拼接文本拟合（完整档 5,000 对）。",
+    "Quick takes a sample: {} recombined pairs to fit length and order (5,000 under --full).",
 )

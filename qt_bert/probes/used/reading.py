@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from qt_bert.evaluation.intervals import percentile_interval
-from qt_bert.probes.encoded.controls import controls
 from qt_bert.probes.encoded.decode import (
     HELD_BACK,
     Decoded,
@@ -22,7 +21,7 @@ from qt_bert.probes.encoded.decode import (
 from qt_bert.probes.encoded.examples import Task
 from qt_bert.probes.encoded.ridge import Fitted, Moments, Ridge, fit
 from qt_bert.probes.encoded.scores import Sums
-from qt_bert.probes.encoded.targets import Column, columns_of
+from qt_bert.probes.encoded.targets import Column, columns_of, controls
 from qt_bert.probes.encoded.vectors import Seen, vectors
 from qt_bert.probes.used.erasers import Erasers, blocks_of, erasers
 from qt_bert.probes.used.leace import erased

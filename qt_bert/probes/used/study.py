@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,10 +9,10 @@ import numpy as np
 
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs import Pair
-from qt_bert.probes.common.draws import Estimate
+from qt_bert.probes.common.draws import Estimate, mean_of
 from qt_bert.probes.common.sample import for_model
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.encoded.property import GRADE, MATCHED, POS
+from qt_bert.probes.encoded.property import GRADE, MATCHED, POS, PROPERTIES
 from qt_bert.probes.encoded.tasks import tasks
 from qt_bert.probes.used.reading import Draws, Encoded, read
 from qt_bert.probes.used.sweeping import Changes, changes, sweep_erased
@@ -106,19 +105,12 @@ class Study:
         return min(found, key=lambda one: one.value, default=None)
 
 
-def mean_of(found: Sequence[Estimate]) -> Estimate:
-    """The mean of some estimates, resample by resample."""
-    samples = np.mean([one.samples for one in found], axis=0)
-    return Estimate(float(np.mean([one.value for one in found])), samples)
-
-
 def study(context: ProbeContext) -> Study:
     """Fit on discovery and further texts, score and sweep on validation."""
     layers = context.model.checkpoint.shape.layers
     places = places_of(layers, every=context.full)
     draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
-    chosen = {one.name for one in QUICK_PROPERTIES}
-    asked = [one for one in tasks(context) if context.full or one.about.name in chosen]
+    asked = tasks(context, context.choose(QUICK_PROPERTIES, tuple(PROPERTIES.values())))
     with context.progress(None, "texts") as shown:
         encoded = read(context.model, asked, places, draws, context.seed, shown=shown)
     encoded.sort(key=lambda one: one.name == CEILING)

@@ -9,25 +9,42 @@ from qt_bert.probes.used.claims import margin
 from qt_bert.probes.used.reading import Encoded
 from qt_bert.probes.used.study import Study
 from qt_bert.results import Text
+from qt_bert.results.text import joined
 
 
 def summary(study: Study, *, full: bool) -> Text:
     """What is used beyond controls and what is not seen to be, what failed, what was left out."""
     parts = [_used(study), *_failed(study), *_unmatched(study), *([] if full else [_quick(study)])]
-    return Text("".join(one.zh for one in parts), " ".join(one.en for one in parts))
+    return joined(parts)
 
 
 def _used(study: Study) -> Text:
     moved = [one for one in study.tested if _is_used(study, one.name)]
     others = [one for one in study.tested if one not in moved]
-    n = len(study.tested)
-    yes, no = _titles(moved), _titles(others)
-    return Text(
-        f"用 LEACE 从向量里抹去 {n} 种性质：打分的变化超出两种对照的有{yes.zh}，"
-        f"看不出超出的有{no.zh}（各层平均）。",
-        f"LEACE erased {n} properties from the vectors: the grades move beyond both controls for "
-        f"{yes.en}, and not visibly so for {no.en} (mean over layers).",
-    )
+    parts = [
+        Text(
+            f"用 LEACE 从各层向量里抹去 {len(study.tested)} 种性质，看打分变化多少（各层平均）。",
+            f"LEACE erased {len(study.tested)} properties from the vectors; how far do the grades move "
+            "(mean over layers)?",
+        )
+    ]
+    if moved:
+        names = _titles(moved)
+        parts.append(
+            Text(
+                f"变化超出两种对照的：{names.zh}。",
+                f"Beyond both controls for {names.en}.",
+            )
+        )
+    if others:
+        names = _titles(others)
+        parts.append(
+            Text(
+                f"看不出超出对照的：{names.zh}。",
+                f"Not visibly beyond controls for {names.en}.",
+            )
+        )
+    return joined(parts)
 
 
 def _is_used(study: Study, name: str) -> bool:
@@ -37,10 +54,8 @@ def _is_used(study: Study, name: str) -> bool:
 
 
 def _titles(listed: Sequence[Encoded]) -> Text:
-    if not listed:
-        return Text("：无", "none")
     titles = [one.task.about.title for one in listed]
-    return Text("：" + "、".join(one.zh for one in titles), ", ".join(one.en for one in titles))
+    return Text("、".join(one.zh for one in titles), ", ".join(one.en for one in titles))
 
 
 def _failed(study: Study) -> list[Text]:

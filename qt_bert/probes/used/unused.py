@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from qt_bert.evaluation.intervals import MOST_UNDEFINED
-from qt_bert.probes.common.draws import Estimate
+from qt_bert.probes.common.draws import Estimate, mean_of
 from qt_bert.probes.used.reading import Encoded
-from qt_bert.probes.used.study import Study, mean_of
+from qt_bert.probes.used.study import Study
 
 ERROR = 0.05
 """What all properties together may err by: each interval is at a level of its m-th part."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qt_bert.probes.encoded.controls import controls
 from qt_bert.probes.encoded.decode import decode, majority
+from qt_bert.probes.encoded.estimates import gained, mix_entropy, mix_gravity
 from qt_bert.probes.encoded.examples import Examples, Task, fewer
 from qt_bert.probes.encoded.gravity import centre, gains
 from qt_bert.probes.encoded.mix import mixed
 from qt_bert.probes.encoded.property import BOUNDARY, LENGTH, POSITION, Property
+from qt_bert.probes.encoded.targets import controls
 from tests.probes.encoded import planted
 
 FIT, CHECK = 400, 200
@@ -42,9 +43,31 @@ def test_the_planted_layer_has_it_and_no_other(about: Property) -> None:
     assert found.score[HERE] > 0.95
     assert np.abs(elsewhere - floor).max() < 0.12
     assert found.selectivity[HERE] > 0.35
-    assert centre(gains(found.score, floor)) == pytest.approx(HERE, abs=0.3)
+    gravity = gained(found, 50, seed=0)
+    assert gravity.value == pytest.approx(HERE, abs=0.1)
+    assert gravity.samples == pytest.approx(HERE, abs=0.3)
     assert len(found.controls) == 3
     assert np.isnan(found.own.macro_f1()).all() == (about is POSITION)
+
+
+def test_what_every_layer_holds_alike_is_gained_at_r0() -> None:
+    """Noise makes one layer or another a little better; that is no gain."""
+    task, values = halves(BOUNDARY)
+    for seed, x in enumerate(values.values()):
+        noise = np.random.default_rng(50 + seed).standard_normal((len(x), x.shape[1]))
+        x[:, :, 0] = 2 * x[HERE, :, 0] + 6 * noise
+    found = decode(planted.reader(values), [task], draws=0, seed=0)["boundary"]
+    scores = np.array([found.majority.score()[0], *found.score])
+    assert centre(gains(scores, scores)) > 0.4
+    assert gained(found, 200, seed=0).value < 0.1
+
+
+def test_what_no_layer_holds_has_no_centre() -> None:
+    task, values = halves(BOUNDARY)
+    values = {key: planted.noise(x.shape[1], 9 + n) for n, (key, x) in enumerate(values.items())}
+    found = decode(planted.reader(values), [task], draws=0, seed=0)["boundary"]
+    gravity = gained(found, 200, seed=0)
+    assert np.isnan(gravity.value) and np.isnan(gravity.samples).all()
 
 
 def test_properties_at_the_same_places_are_fitted_as_if_alone() -> None:
@@ -121,7 +144,10 @@ def test_the_mix_rests_on_the_planted_layer() -> None:
     assert found.gravity == pytest.approx(HERE, abs=0.3)
     assert found.expected == pytest.approx(HERE, abs=0.4)
     assert found.entropy < 0.8
-    assert found.refitted.shape == (16, planted.LAYERS) and 0 < found.error < 0.3
+    assert found.refitted.shape == (16, planted.LAYERS)
+    gravity, spread = (of(found, "a", 500, 0) for of in (mix_gravity, mix_entropy))
+    assert (gravity.value, spread.value) == (found.gravity, found.entropy)
+    assert 0 < gravity.samples.std() < 0.3 and 0 < spread.samples.std() < 0.3
     assert found.cumulative[HERE] > 0.95 and found.cumulative[HERE - 1] < 0.65
     assert found.scored.score()[0] == found.cumulative[-1]
 

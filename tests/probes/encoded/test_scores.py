@@ -47,16 +47,33 @@ def test_one_query_cannot_be_resampled() -> None:
 
 
 def test_gains_add_up_to_the_best_score_above_the_floor() -> None:
-    found = gains(np.array([0.6, 0.5, 0.9, 0.8]), 0.4)
+    scores = np.array([0.4, 0.6, 0.5, 0.9, 0.8])  # the floor, then r0 to r3
+    found = gains(scores, scores)
     assert found == pytest.approx([0.2, 0.0, 0.3, 0.0])
     assert centre(found) == pytest.approx(2 * 0.3 / 0.5)
 
 
 def test_gains_of_every_resample_have_a_floor_of_their_own() -> None:
-    found = gains(np.array([[0.6, 0.7], [0.3, 0.2]]), np.array([0.5, 0.4]))
+    scores = np.array([[0.5, 0.6, 0.7], [0.4, 0.3, 0.2]])
+    found = gains(scores, scores)
     assert found == pytest.approx(np.array([[0.1, 0.1], [0.0, 0.0]]))
     assert centre(found)[0] == pytest.approx(0.5)
     assert np.isnan(centre(found)[1])  # nothing is ever above the floor
+
+
+def test_gains_are_told_by_other_scores_than_those_that_choose() -> None:
+    choosing = np.array([0.4, 0.6, 0.5, 0.7, 0.9])
+    told = np.array([0.4, 0.7, 0.9, 0.6, 0.8])
+    # r0, r2 and r3 are the best so far: .4 → .7 → .6 → .8; r1, best of those that tell, is not asked.
+    assert gains(choosing, told) == pytest.approx([0.3, 0.0, -0.1, 0.2])
+
+
+def test_noise_on_a_flat_curve_gains_nothing_where_others_choose() -> None:
+    rng = np.random.default_rng(0)
+    one, other = 0.8 + 0.02 * rng.standard_normal((2, 4000, 14))
+    one[:, 0] = other[:, 0] = 0.5
+    assert gains(one, one)[:, 1:].sum(axis=1).mean() > 0.03
+    assert gains(one, other)[:, 1:].mean(axis=0) == pytest.approx(0.0, abs=2e-3)
 
 
 def test_entropy_is_that_of_the_weights() -> None:

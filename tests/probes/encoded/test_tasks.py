@@ -12,8 +12,7 @@ from qt_bert.encoder import open_checkpoint
 from qt_bert.pairs import PairTokenizer, segmenter
 from qt_bert.pairs.splits import half_of
 from qt_bert.pairs.tagging import jieba_tagger
-from qt_bert.probes.encoded.classes import OTHER, Described, task_of
-from qt_bert.probes.encoded.examples import Places, Task
+from qt_bert.probes.encoded.examples import OTHER, Described, Places, Task, task_of
 from qt_bert.probes.encoded.property import BOUNDARY, POSITION
 from qt_bert.probes.encoded.samples import Natural, recombine
 from qt_bert.probes.encoded.tasks import by_name

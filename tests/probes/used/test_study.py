@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from qt_bert.probes.common.draws import Estimate
+from qt_bert.probes.common.draws import Estimate, mean_of
 from qt_bert.probes.encoded.property import GRADE, POS
 from qt_bert.probes.used.claims import margin
 from qt_bert.probes.used.reading import Draws
-from qt_bert.probes.used.study import Study, mean_of
+from qt_bert.probes.used.study import Study
 from qt_bert.probes.used.summary import summary
 from qt_bert.probes.used.sweeping import Changes, Effect, Metrics
 
@@ -85,11 +85,11 @@ def test_the_mean_keeps_resamples_together():
 
 def test_the_words_say_what_is_used_and_what_failed():
     used = summary(study({1: (0.5, 0.1, 0.2), 2: (0.5, 0.1, 0.2)}), full=True)
-    assert "beyond both controls for part of speech, and not visibly so for none" in used.en
+    assert "Beyond both controls for part of speech." in used.en and "Not visibly" not in used.en
     assert "incomplete" not in used.en and "quick" not in used.en
     broken = study({1: (0.1, 0.1, 0.2), 2: (0.1, 0.1, 0.2)}, holds=False, random=2)
     said = summary(broken, full=False)
-    assert "not visibly so for part of speech" in said.en
+    assert "Not visibly beyond controls for part of speech." in said.en
     assert "still reads something: part of speech at r1" in said.en
     assert "within 10 % of the variance could be drawn: part of speech at r1" in said.en
     assert "grade at r1" not in said.en.split("variance could be drawn")[1]
