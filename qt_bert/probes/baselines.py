@@ -24,6 +24,6 @@ PROBE = Probe(
         "or a model of words?",
     ),
     run=_run,
-    quick_seconds=4,
+    quick_seconds=1,
     uses=("baseline_table",),
 )

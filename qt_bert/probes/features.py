@@ -24,6 +24,6 @@ PROBE = Probe(
         "fine-tuning change?",
     ),
     run=_run,
-    quick_seconds=5,
+    quick_seconds=3,
     uses=("base", "treebanks"),
 )

@@ -8,9 +8,13 @@ from qt_bert.results import ProbeResult, Text
 
 
 def _run(context: ProbeContext) -> ProbeResult:
+    from qt_bert.probes.common.said import said_only
     from qt_bert.probes.encoded.result import result
+    from qt_bert.probes.encoded.samples import too_few
     from qt_bert.probes.encoded.study import study
 
+    if few := too_few(context):
+        return said_only("layers", few, context)
     return result(study(context), context)
 
 
@@ -23,6 +27,6 @@ PROBE = Probe(
         "From which layer can position, words, syntax, matches and the grade be read?",
     ),
     run=_run,
-    quick_seconds=12,
+    quick_seconds=16,
     uses=("base", "treebanks", "texts", "initialisations"),
 )

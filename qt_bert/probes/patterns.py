@@ -24,6 +24,6 @@ PROBE = Probe(
         "fine-tuning?",
     ),
     run=_run,
-    quick_seconds=6,
+    quick_seconds=2,
     uses=("base",),
 )

@@ -23,6 +23,6 @@ PROBE = Probe(
         "Do heads look from a word to one that it is linked to, and does the model need them?",
     ),
     run=_run,
-    quick_seconds=6,
+    quick_seconds=3,
     uses=("base", "treebanks"),
 )

@@ -26,7 +26,7 @@ PROBE = Probe(
         "After fine-tuning, do heads look more at matched terms, and less at themselves and [SEP]?",
     ),
     run=_run,
-    quick_seconds=12,
+    quick_seconds=8,
     uses=("second", "held_out_files", "initialisations"),
     needs_base=True,
 )

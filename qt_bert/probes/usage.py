@@ -8,9 +8,13 @@ from qt_bert.results import ProbeResult, Text
 
 
 def _run(context: ProbeContext) -> ProbeResult:
+    from qt_bert.probes.common.said import said_only
+    from qt_bert.probes.encoded.samples import too_few
     from qt_bert.probes.used.result import result
     from qt_bert.probes.used.study import study
 
+    if few := too_few(context):
+        return said_only("usage", few, context)
     return result(study(context), context)
 
 
@@ -23,6 +27,6 @@ PROBE = Probe(
         "Which of the properties that can be read from its vectors does the model use to grade?",
     ),
     run=_run,
-    quick_seconds=10,
+    quick_seconds=9,
     uses=("treebanks", "texts"),
 )

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from qt_bert.encoder import open_checkpoint
-from qt_bert.errors import PairFileError
 from qt_bert.pairs import Pair, ReaderOptions
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.probe import run_probe
+from qt_bert.probes.layers import PROBE as LAYERS
+from qt_bert.probes.probe import Probe, run_probe
 from qt_bert.probes.split import PairFiles, Split
 from qt_bert.probes.usage import PROBE
 from qt_bert.probes.used import study as study_module
@@ -143,9 +143,14 @@ def test_the_same_seed_gives_the_same(
     assert found[0]["findings"] == found[1]["findings"]
 
 
-def test_too_few_pairs_are_refused_in_words(checkpoint_of: Build, tmp_path: Path) -> None:
-    with pytest.raises(PairFileError, match="probing vectors needs"):
-        run_probe(PROBE, context_of(checkpoint_of(), planted_order.pairs(6), tmp_path))
+@pytest.mark.parametrize("probe", [PROBE, LAYERS], ids=lambda probe: probe.name)
+def test_too_few_pairs_are_said_in_words(
+    probe: Probe, checkpoint_of: Build, tmp_path: Path
+) -> None:
+    found = run_probe(probe, context_of(checkpoint_of(), planted_order.pairs(6), tmp_path))
+    assert (found.probe, found.findings, found.figures) == (probe.name, (), ())
+    assert "3 to fit on" in found.summary.en and "3 to score on" in found.summary.en
+    assert "至少 5 对" in found.summary.zh
 
 
 def test_the_places_of_a_profile() -> None:

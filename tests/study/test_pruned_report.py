@@ -13,9 +13,7 @@ from qt_bert.planning.saving import save_smaller
 from qt_bert.probes.registry import probes
 from qt_bert.results.kept import KeptLayer
 from tests.probes.planted_matching import pairs_of, write_pairs
-
-NOT_OF_HEADS = {"layers", "usage", "space", "baselines"}
-"""Probes of vectors or of whole models: their results score no head."""
+from tests.probes.scored import NOT_OF_HEADS
 
 
 @pytest.mark.parametrize("bare", [1, 2])

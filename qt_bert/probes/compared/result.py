@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from qt_bert.probes.common.said import said_only
 from qt_bert.probes.compared.claims import findings
 from qt_bert.probes.compared.figures import figures
 from qt_bert.probes.compared.table import RHO, Table
@@ -16,15 +17,17 @@ from qt_bert.results.codec import encode
 
 def result(table: Table | None, context: ProbeContext) -> ProbeResult:
     """Findings and figures; a sentence alone where there is no table."""
+    if table is None:
+        return said_only("baselines", NOTHING, context)
     return ProbeResult(
         probe="baselines",
         model=context.model_ref,
         pairs=context.pairs_ref,
-        settings={} if table is None else _settings(table),
-        summary=NOTHING if table is None else _summary(table),
-        findings=() if table is None else tuple(findings(table)),
+        settings=_settings(table),
+        summary=_summary(table),
+        findings=tuple(findings(table)),
         sets={},
-        figures=() if table is None else figures(table),
+        figures=figures(table),
     )
 
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qt_bert.errors import PairFileError
 from qt_bert.evaluation.arrays import IntArray
 from qt_bert.pairs import Pair
 from qt_bert.pairs.sample import spread_over_queries
 from qt_bert.pairs.shuffles import shuffle_characters
 from qt_bert.probes.context import ProbeContext
+from qt_bert.results import Text
 
 Texts = tuple[str, str]
 """A query and a title."""
@@ -87,24 +87,27 @@ def checked(context: ProbeContext) -> list[Pair]:
     return spread_over_queries(context.validation, sizes(context).validation, context.seed)
 
 
+def too_few(context: ProbeContext) -> Text | None:
+    """What to say of pairs too few to probe vectors with; None where there are enough."""
+    fitted, scored = len(_to_fit(context)), len(checked(context))
+    if min(fitted, scored) >= LEAST_TEXTS:
+        return None
+    return Text(
+        f"样本太少：可供拟合的 {fitted} 对、检验的 {scored} 对，各需至少 {LEAST_TEXTS} 对，所以没有探测向量。",
+        f"Too few pairs: {fitted} to fit on that share no text with the {scored} to score on. "
+        f"Probing vectors needs {LEAST_TEXTS} of each, so nothing was read.",
+    )
+
+
 def natural(context: ProbeContext) -> tuple[Natural, Natural]:
     """To fit on: discovery, and further texts without grades. To score on: validation.
 
-    No query and no title of the second stands in the first. Raises PairFileError where too few
-    pairs are left.
+    No query and no title of the second stands in the first. There must be enough (`too_few`).
     """
     limit = sizes(context)
     validation = checked(context)
-    known = {text for pair in context.validation for text in (pair.query, pair.title)}
-    discovery = [p for p in context.discovery if not known & {p.query, p.title}]
-    for name, pairs in (("discovery", discovery), ("validation", validation)):
-        if len(pairs) < LEAST_TEXTS:
-            raise PairFileError(
-                f"{context.files.pairs}: {len(pairs)} pairs in the {name} half that share no text "
-                f"with the other; probing vectors needs {LEAST_TEXTS} at least, so give more pairs"
-            )
-    chosen = spread_over_queries(discovery, limit.discovery, context.seed)
-    more = [texts for texts in _further(context, known)][: limit.further]
+    chosen = spread_over_queries(_to_fit(context), limit.discovery, context.seed)
+    more = list(_further(context, _known(context)))[: limit.further]
     grades = [*(_grade(pair) for pair in chosen), *[None] * len(more)]
     texts = [*((pair.query, pair.title) for pair in chosen), *more]
     return _natural(texts, grades), _natural(
@@ -112,12 +115,22 @@ def natural(context: ProbeContext) -> tuple[Natural, Natural]:
     )
 
 
+def _known(context: ProbeContext) -> set[str]:
+    """Every query and title of validation."""
+    return {text for pair in context.validation for text in (pair.query, pair.title)}
+
+
+def _to_fit(context: ProbeContext) -> list[Pair]:
+    """The pairs of discovery that share no text with validation."""
+    known = _known(context)
+    return [pair for pair in context.discovery if not known & {pair.query, pair.title}]
+
+
 def recombined(context: ProbeContext) -> tuple[Recombined, Recombined]:
     """Recombined pairs of all texts of either half, to fit on and to score on."""
     limit = sizes(context)
-    known = {text for pair in context.validation for text in (pair.query, pair.title)}
-    mine = [(p.query, p.title) for p in context.discovery if not known & {p.query, p.title}]
-    mine += _further(context, known)
+    mine = [(pair.query, pair.title) for pair in _to_fit(context)]
+    mine += _further(context, _known(context))
     theirs = [(pair.query, pair.title) for pair in context.validation]
     return (
         recombine(mine, limit.recombined, context.seed),

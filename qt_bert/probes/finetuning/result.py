@@ -22,6 +22,7 @@ from qt_bert.probes.finetuning.study import LEAST_CHANGE, Choice, Study
 from qt_bert.probes.finetuning.words import WEIGHT_NAMES
 from qt_bert.probes.split import reference
 from qt_bert.results import Finding, HeadScores, ProbeResult, Text
+from qt_bert.results.numbers import signed
 
 COMES_BACK_RESAMPLES = 200
 SECOND_SEED = {
@@ -199,7 +200,7 @@ def _of_matching_heads(study: Study) -> tuple[str, str]:
         )
     zh, en = _weights(study, heads, ("matched", "self", "sep"))
     rise = 100 * means(study.validation.change("matched"))
-    each = [f"{head} {rise[head]:+.1f}" for head in heads]
+    each = [f"{head} {signed(float(rise[head]), 1)}" for head in heads]
     return (
         f"微调前选出的 {len(heads)} 个匹配头，平均给出的注意力：{zh}；逐头看，给相同的词的变化为 "
         f"{'、'.join(each)}。",

@@ -14,6 +14,7 @@ from qt_bert.probes.finetuning.set_back import third
 from qt_bert.probes.finetuning.set_back_study import METRICS, VALIDATION, SetBack
 from qt_bert.results import Curve, Figure, Finding, Text
 from qt_bert.results.figures import Point, Series
+from qt_bert.results.numbers import signed
 from qt_bert.results.probe import Source, Verdict
 from qt_bert.results.text import counted
 
@@ -159,10 +160,10 @@ def set_back_summary(studied: Sequence[SetBack]) -> Text:
     if change is None or whole is None:
         return Text("", "")
     return Text(
-        f"把嵌入层和最低 {depth} 层换回微调前的权重，ρ 变化 {change.value:+.3f}；全部层都换回，"
-        f"{whole.value:+.3f}。",
-        f" With embeddings and the lowest {counted(depth, 'layer')} set back, ρ changes by {change.value:+.3f}; "
-        f"with all of them, by {whole.value:+.3f}.",
+        f"把嵌入层和最低 {depth} 层换回微调前的权重，ρ 变化 {signed(change.value)}；全部层都换回，"
+        f"{signed(whole.value)}。",
+        f" With embeddings and the lowest {counted(depth, 'layer')} set back, ρ changes by {signed(change.value)}; "
+        f"with all of them, by {signed(whole.value)}.",
     )
 
 

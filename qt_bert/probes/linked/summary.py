@@ -7,6 +7,7 @@ from qt_bert.probes.linked.sentences import LEAST_LINKS
 from qt_bert.probes.linked.study import Study
 from qt_bert.probes.linked.tree import HEADS, LEFT, RIGHT
 from qt_bert.results import Finding, Text
+from qt_bert.results.numbers import interval, signed
 from qt_bert.results.text import counted, joined
 
 _NOT_BASE = Text(
@@ -88,13 +89,13 @@ def _left_out(study: Study) -> list[Text]:
         return []
     worst, metric = found.worst, found.metric_name
     ends = worst.interval
-    interval = "" if ends is None else f" [{ends[0]:+.1f}, {ends[1]:+.1f}]"
+    around = "" if ends is None else f" {interval(*ends, 1)}"
     return [
         Text(
-            f"逐个去掉达标的头，对{metric.zh}最不利的是去掉 {worst.head}：{worst.change:+.1f} 个百分点{interval}"
+            f"逐个去掉达标的头，对{metric.zh}最不利的是去掉 {worst.head}：{signed(worst.change, 1)} 个百分点{around}"
             f"（{len(found.pairs)} 对）。",
             f"Leaving the named heads out one by one, the largest loss of {metric.en} is without "
-            f"{worst.head}: {worst.change:+.1f} points{interval} "
+            f"{worst.head}: {signed(worst.change, 1)} points{around} "
             f"({counted(len(found.pairs), 'pair')}).",
         )
     ]
