@@ -25,4 +25,5 @@ PROBE = Probe(
     run=_run,
     quick_seconds=30,
     uses=("reference",),
+    reads=("pairs/alignments.tsv",),
 )

@@ -26,4 +26,5 @@ PROBE = Probe(
     run=_run,
     quick_seconds=2,
     uses=("base",),
+    reads=("patterns/classifier.json",),
 )

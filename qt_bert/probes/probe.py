@@ -36,6 +36,7 @@ class Probe:
     heads its section. `quick_seconds` is its share of the profile `quick` on two cores.
     `uses` names what else it reads where the user gave it; what it does not name it does not get, and
     its result does not depend on. `needs_base`: without a model before fine-tuning it says nothing.
+    `reads` are files that ship and that its result rests on, by their names in `data/`.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Probe:
     quick_seconds: float
     uses: tuple[Input, ...] = ()
     needs_base: bool = False
+    reads: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> tuple[Input, ...]:

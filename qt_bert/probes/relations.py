@@ -25,4 +25,5 @@ PROBE = Probe(
     run=_run,
     quick_seconds=3,
     uses=("base", "treebanks"),
+    reads=("pairs/alignments.tsv",),
 )

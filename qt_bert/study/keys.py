@@ -7,7 +7,9 @@ import json
 from collections.abc import Mapping
 
 from qt_bert.errors import ArgumentError
+from qt_bert.files import sha256_file
 from qt_bert.results.codec import encode
+from qt_bert.shipped import shipped, ships
 from qt_bert.study.record import RunRecord
 from qt_bert.study.stage import Stage
 
@@ -31,5 +33,6 @@ def stage_key(stage: Stage, record: RunRecord, needed: Mapping[str, str]) -> str
         "segmenter": inputs.segmenter,
         "arguments": {name: encode(inputs.arguments[name]) for name in stage.arguments},
         "needs": dict(needed),
+        "reads": {name: sha256_file(shipped(name)) for name in stage.reads if ships(name)},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -29,6 +29,7 @@ def probe_stage(probe: Probe) -> Stage:
         outputs=(_result(probe),),
         arguments=(*ARGUMENTS, *probe.inputs),
         folders=(sweeps_of(probe),),
+        reads=probe.reads,
         quick_seconds=probe.quick_seconds,
         applies=_has_base if probe.needs_base else always,
     )

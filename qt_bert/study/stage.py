@@ -26,7 +26,8 @@ class Stage:
     atomically; it may keep unfinished work there under other names and go on from it. `folders`
     are folders of such work below `sweeps/`, which go when the stage's result is forgotten.
     `arguments` names the run's arguments that its figures depend on, `needs` the earlier stages
-    whose files it reads. `quick_seconds` is its share of the profile `quick` on two cores.
+    whose files it reads; `reads` are files that ship and that it reads besides, by their names in
+    `data/`. `quick_seconds` is its share of the profile `quick` on two cores.
     `applies` says whether a run of these inputs has the stage at all.
     """
 
@@ -37,6 +38,7 @@ class Stage:
     arguments: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
     quick_seconds: float
     applies: Callable[[RunInputs], bool] = always
 
