@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 
 from playwright.sync_api import Locator
 from playwright.sync_api import TimeoutError as NotInTime
@@ -45,8 +46,7 @@ def click_head(one: Visitor, chart: Locator, layer: int, head: int) -> None:
     share = 1.0
     for _ in range(TRIES):
         if (found.layer, found.head) == (layer, head):
-            canvas.click(position={"x": found.x, "y": found.y})
-            one.settle()
+            one.answered(partial(canvas.click, position={"x": found.x, "y": found.y}))
             return
         x = found.x + share * (head - found.head) * across
         there = _below(one, canvas, x, found.y + share * (layer - found.layer) * down)

@@ -130,6 +130,13 @@ class Visitor:
         if not self.element(then).count():
             chosen()
 
+    def answered(self, act: Callable[[], object]) -> None:
+        """Do `act`, which makes the page ask the server, however late; wait for what it draws."""
+        asked = self.page.evaluate("() => window.__clock.asked")
+        act()
+        self.page.wait_for_function("asked => window.__clock.asked > asked", arg=asked)
+        self.settle()
+
     @property
     def main(self) -> Locator:
         """The page without sidebar and navigation."""
