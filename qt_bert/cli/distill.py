@@ -49,14 +49,14 @@ def distill(
         Path | None,
         typer.Option(help="Graded file that judges the run (default: a tenth of the queries)."),
     ] = None,
-    dev_grades: Annotated[str, typer.Option(help="What the labels of --dev mean.")] = "",
-    dev_columns: Annotated[str, typer.Option(help="Columns of --dev.")] = "",
-    epochs: Annotated[int | None, typer.Option(help="Passes over the pairs. [default: 3]")] = None,
+    dev_grades: options.DevGrades = "",
+    dev_columns: options.DevColumns = "",
+    epochs: options.Epochs = None,
     steps: Annotated[
         int | None, typer.Option(help="End after so many steps, whatever the epochs.")
     ] = None,
     lr: options.Rate = None,
-    slots: Annotated[int | None, typer.Option(help="Tokens a batch. [default: 3072]")] = None,
+    slots: options.Slots = None,
     patience: Annotated[
         int | None, typer.Option(help="Stop after so many readings without a better one; 0: never.")
     ] = None,

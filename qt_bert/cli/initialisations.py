@@ -39,8 +39,8 @@ def initialisations(
         Path | None,
         typer.Option(help="Graded file that rates and steps are chosen on. [default: dev split]"),
     ] = None,
-    dev_grades: Annotated[str, typer.Option(help="What the labels of --dev mean.")] = "",
-    dev_columns: Annotated[str, typer.Option(help="Columns of --dev.")] = "",
+    dev_grades: options.DevGrades = "",
+    dev_columns: options.DevColumns = "",
     test: Annotated[
         Path | None,
         typer.Option(help="Graded file that gives the figures. [default: the test split]"),
@@ -54,11 +54,11 @@ def initialisations(
     seeds: Annotated[
         int, typer.Option(min=1, help="How many seeds the best rate of each start is run with.")
     ] = 3,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the pairs. [default: 3]")] = None,
+    epochs: options.Epochs = None,
     max_steps: Annotated[
         int | None, typer.Option(help="End a run after so many steps instead.")
     ] = None,
-    slots: Annotated[int | None, typer.Option(help="Tokens a batch. [default: 3072]")] = None,
+    slots: options.Slots = None,
     max_length: options.MaxLength = None,
     dtype: options.TrainingDtype = None,
     no_compile: options.NoCompile = False,

@@ -131,6 +131,10 @@ ColumnsOfEach = Annotated[
     list[str] | None, typer.Option(help="Columns of each --pairs, in the same order.")
 ]
 Rate = Annotated[float | None, typer.Option(help="Peak rate of AdamW.")]
+DevGrades = Annotated[str, typer.Option(help="What the labels of --dev mean.")]
+DevColumns = Annotated[str, typer.Option(help="Columns of --dev.")]
+Epochs = Annotated[int | None, typer.Option(help="Passes over the pairs. [default: 3]")]
+Slots = Annotated[int | None, typer.Option(help="Tokens a batch. [default: 3072]")]
 TrainingDtype = Annotated[str | None, typer.Option(help="Of the products. [default: bfloat16]")]
 TrainingSeed = Annotated[
     int | None, typer.Option(min=0, help="Seed of every random draw. [default: 0]")

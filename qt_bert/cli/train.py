@@ -44,14 +44,14 @@ def train(
         Path | None,
         typer.Option(help="Graded file for early stopping (default: a tenth of the queries)."),
     ] = None,
-    dev_grades: Annotated[str, typer.Option(help="What the labels of --dev mean.")] = "",
-    dev_columns: Annotated[str, typer.Option(help="Columns of --dev.")] = "",
+    dev_grades: options.DevGrades = "",
+    dev_columns: options.DevColumns = "",
     levels: Annotated[
         int | None, typer.Option(help="Train K ordered levels, labels 0 … K−1, instead of grades.")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the pairs. [default: 3]")] = None,
+    epochs: options.Epochs = None,
     lr: options.Rate = None,
-    slots: Annotated[int | None, typer.Option(help="Tokens a batch. [default: 3072]")] = None,
+    slots: options.Slots = None,
     patience: Annotated[
         int | None, typer.Option(help="Stop after so many readings without a better one; 0: never.")
     ] = None,
