@@ -133,13 +133,13 @@ class _Pass:
             every_row=number in self.plan.every_row,
             keeps_attention=number in self.plan.attention,
         )
+        leaving = [changes[number].output for changes in self.plan.changes]
         for chunk in self._chunks(number, branches, hidden.shape[2]):
             output = layer.finish(chunk)
             for reduction, place in self.plan.reductions.get(number, ()):
                 if reduction.of != "hidden":
                     layer.reduce(reduction, chunk, self._store_reduced(reduction, place))
             layer.forget()
-            leaving = [changes[number].output for changes in self.plan.changes]
             given = [branch.variants for branch in chunk]
             for parts, left in self._parted(leaving, given, output):
                 self._reduce_output(number, parts, left)
@@ -152,15 +152,15 @@ class _Pass:
 
         A stack keeps within the token budget where edits make more states than came.
         """
+        if all(edits[variant] is None for variants in states for variant in variants):
+            yield states, hidden
+            return
         parted: list[tuple[int, OutputEdit | None, list[int]]] = []
         for state, variants in enumerate(states):
             groups: dict[OutputEdit | None, list[int]] = {}
             for variant in variants:
                 groups.setdefault(edits[variant], []).append(variant)
             parted += [(state, edit, members) for edit, members in groups.items()]
-        if all(edit is None for _, edit, _ in parted):
-            yield states, hidden
-            return
         most = max(len(states), self.budget // (len(self.batch) * hidden.shape[2]))
         for start in range(0, len(parted), most):
             stack = parted[start : start + most]
