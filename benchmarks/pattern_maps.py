@@ -10,24 +10,28 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.common.readme import markdown_table, rewrite_section
+from benchmarks.patterns.drawing import draw
 from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.pairs import GradeMap, read_pairs
 from qt_bert.probes.common.base_model import open_base, random_like
-from qt_bert.probes.map_patterns.classifier import TrainingRecord
-from qt_bert.probes.map_patterns.drawing import draw
+from qt_bert.probes.map_patterns.classifier import Judged, Measured, TrainingRecord
+from qt_bert.probes.map_patterns.errors import ANSWERS, FIRST, RULES_SECOND, SECOND
 from qt_bert.probes.map_patterns.kinds import KINDS
-from qt_bert.probes.map_patterns.stored import CELLS, read_maps, save_maps
+from qt_bert.probes.map_patterns.stored import CELLS, RANDOM, read_maps, save_maps
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import DEV, GRADED, PRETRAINED, STUDENT, shipped
 
-COUNTS = {"pretrained": 150, "graded": 150, "student": 150, "random": 30}
+COUNTS = {"pretrained": 150, "graded": 150, "student": 150, RANDOM: 30}
 SEED = 8
 CARD = "README.md"
 
@@ -51,7 +55,7 @@ def draw_maps(asked: argparse.Namespace) -> None:
         "pretrained": open_base(shipped(PRETRAINED), graded),
         "graded": graded,
         "student": open_checkpoint(shipped(STUDENT)),
-        "random": random_like(graded, asked.seed),
+        RANDOM: random_like(graded, asked.seed),
     }
     pairs = read_pairs(shipped(DEV), grade_map=GradeMap.identity())
     scorers = {name: Scorer(checkpoint) for name, checkpoint in models.items()}
@@ -75,37 +79,75 @@ def train(asked: argparse.Namespace) -> None:
 
     begun = time.perf_counter()
     record = train_classifier(asked.folder, shipped(STUDENT), asked.seed)
-    text = _figures(record)
+    text = card_figures(asked.folder, record)
     print(text, f"{time.perf_counter() - begun:.0f} s", sep="\n\n")
     if (asked.folder / CARD).exists():
         rewrite_section(asked.folder / CARD, "figures", text)
 
 
-def _figures(record: TrainingRecord) -> str:
-    """Both classifiers and the two passes as the card shows them."""
-    rows = [["", "macro-F1 [95 %]", "over all five", "accuracy", *KINDS]]
+def card_figures(folder: Path, record: TrainingRecord) -> str:
+    """The figures of the card: both classifiers, the two passes, and the labels of every model."""
+    return "\n\n".join(_figures(folder, record))
+
+
+def _figures(folder: Path, record: TrainingRecord) -> Iterator[str]:
+    heads = ["macro-F1 [95 %]", "without random weights", "over all five", "accuracy"]
+    rows = [["", *heads, *KINDS]]
     for name, judged in record.judged.items():
-        one = judged.macro_f1
-        rows.append(
-            [
-                f"**{name}**" if name == record.chosen else name,
-                f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]",
-                f"{judged.macro_f1_all:.3f}",
-                f"{judged.accuracy:.3f}",
-                *("–" if f1 is None else f"{f1:.2f}" for f1 in judged.f1),
-            ]
-        )
-    parts = [markdown_table(rows)]
-    parts.append(f"Labels (rows) by answers of {record.chosen}, each given by other heads' maps:")
-    parts.append(_crossed(record.judged[record.chosen].confusion, "label"))
+        rows.append([f"**{name}**" if name == record.chosen else name, *_judged(judged)])
+    if record.judged_second is not None:
+        rows.append(["rules of the second pass, by its labels", *_judged(record.judged_second)])
+    yield markdown_table(rows)
+    rules = [["threshold", *asdict(record.rules)]]
+    for name, one in (("rules", record.rules), ("of the second pass", record.rules_second)):
+        if one is not None:
+            rules.append([name, *(f"{value:g}" for value in asdict(one).values())])
+    yield markdown_table(rules)
+    yield f"Labels (rows) by answers of {record.chosen}, each given by other heads' maps:"
+    yield _crossed(record.judged[record.chosen].confusion, "label")
     if record.passes is not None:
-        one = record.passes.kappa
-        parts.append(
-            f"Two passes: κ = {one.value:.3f} [{one.low:.3f}, {one.high:.3f}], the same label for "
-            f"{record.passes.agreed:.1%} of the maps. First pass (rows) by second:"
+        passes = record.passes
+        yield (
+            f"Two passes: κ = {_with_ends(passes.kappa)}, without random weights "
+            f"{_with_ends(passes.kappa_trained)}; the same label for {passes.agreed:.1%} of the maps. "
+            "First pass (rows) by second:"
         )
-        parts.append(_crossed(record.passes.confusion, "first"))
-    return "\n\n".join(parts)
+        yield _crossed(passes.confusion, "first")
+    yield "What the maps of each model were called, and what was said of them:"
+    yield markdown_table(_by_model(folder, record.chosen))
+
+
+def _judged(judged: Judged) -> list[str]:
+    return [
+        _with_ends(judged.macro_f1),
+        _with_ends(judged.macro_f1_trained),
+        f"{judged.macro_f1_all:.3f}",
+        f"{judged.accuracy:.3f}",
+        *("–" if f1 is None else f"{f1:.2f}" for f1 in judged.f1),
+    ]
+
+
+def _with_ends(one: Measured) -> str:
+    return f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
+
+
+def _by_model(folder: Path, chosen: str) -> list[list[str]]:
+    """Counts of the kinds, by model and column of the answers."""
+    with (folder / ANSWERS).open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    told = {
+        FIRST: "first pass",
+        chosen: chosen,
+        SECOND: "second pass",
+        RULES_SECOND: "its rules",
+    }
+    table = [["model", "by", *KINDS]]
+    for model in dict.fromkeys(sorted(row["model"] for row in rows)):
+        for column, name in told.items():
+            if column in rows[0]:
+                counts = Counter(row[column] for row in rows if row["model"] == model)
+                table.append([model, name, *(str(counts[kind]) for kind in KINDS)])
+    return table
 
 
 def _crossed(counts: tuple[tuple[int, ...], ...], corner: str) -> str:

@@ -1,1 +1,1 @@
-"""The parts of `benchmarks/pattern_maps.py`: contact sheets, agreement, training."""
+"""The parts of `benchmarks/pattern_maps.py`: drawing, contact sheets, agreement, training."""

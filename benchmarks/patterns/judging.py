@@ -1,4 +1,4 @@
-"""Both classifiers judged on heads that they were not fitted on, beside how far people agree."""
+"""Both classifiers judged on heads that they were not fitted on, beside how far two passes agree."""
 
 from __future__ import annotations
 
@@ -10,45 +10,57 @@ from benchmarks.patterns.fit_network import fit_network
 from benchmarks.patterns.fit_rules import fit_rules
 from benchmarks.patterns.folds import folds
 from benchmarks.patterns.labels import f1, kappa, macro_f1, table_of
-from qt_bert.evaluation.arrays import FloatArray, IntArray
+from qt_bert.evaluation.arrays import BoolArray, FloatArray, IntArray
 from qt_bert.evaluation.intervals import bootstrap_weights, percentile_interval
-from qt_bert.probes.map_patterns.classifier import NETWORK, RULES, Judged, Measured, Passes
-from qt_bert.probes.map_patterns.features import features
+from qt_bert.probes.map_patterns.classifier import Judged, Measured, Passes
+from qt_bert.probes.map_patterns.correction import LEAST_MAPS
 from qt_bert.probes.map_patterns.kinds import KINDS
 from qt_bert.probes.map_patterns.maps import Maps
 from qt_bert.probes.map_patterns.stored import DrawnMap
 
-LEAST_MAPS = 10
-"""A kind with fewer labelled maps is not in the macro-F1: its F1 would be luck."""
 RESAMPLES = 2000
 
 
 def counted(labels: IntArray) -> tuple[str, ...]:
-    """The kinds that are in the macro-F1."""
+    """The kinds that are in the macro-F1: those with LEAST_MAPS labelled maps."""
     counts = np.bincount(labels, minlength=len(KINDS))
     return tuple(kind for kind, count in zip(KINDS, counts, strict=True) if count >= LEAST_MAPS)
 
 
-def held_out(
-    maps: Sequence[DrawnMap], labels: IntArray, group: IntArray, seed: int
-) -> dict[str, IntArray]:
-    """What either classifier says of every map [n] when it was fitted on other heads alone."""
-    seen = features(Maps.of_drawn(maps)).double().numpy()
-    said: dict[str, IntArray] = {name: np.full(len(maps), -1) for name in (RULES, NETWORK)}
+def rules_held_out(features: FloatArray, labels: IntArray, group: IntArray, seed: int) -> IntArray:
+    """What the rules say of every map [n] when they were fitted on other heads alone."""
+    said = np.full(len(labels), -1)
     for fitted, judged in folds(labels, group, seed):
-        said[RULES][judged] = fit_rules(seen[fitted], labels[fitted]).of_features(seen[judged])
-        network = fit_network([maps[row] for row in fitted], labels[fitted], seed)
-        others = Maps.of_drawn([maps[row] for row in judged])
-        said[NETWORK][judged] = network.probabilities(others).argmax(-1).numpy()
+        rules = fit_rules(features[fitted], labels[fitted])
+        said[judged] = rules.of_features(features[judged])
     return said
 
 
-def judge(said: IntArray, labels: IntArray, group: IntArray, seed: int) -> Judged:
-    """The figures of one classifier's answers."""
+def network_held_out(
+    maps: Sequence[DrawnMap], labels: IntArray, group: IntArray, seed: int
+) -> IntArray:
+    """The same of the network."""
+    said = np.full(len(labels), -1)
+    for fitted, judged in folds(labels, group, seed):
+        network = fit_network([maps[row] for row in fitted], labels[fitted], seed)
+        others = Maps.of_drawn([maps[row] for row in judged])
+        said[judged] = network.probabilities(others).argmax(-1).numpy()
+    return said
+
+
+def judge(
+    said: IntArray, labels: IntArray, group: IntArray, trained: BoolArray, seed: int
+) -> Judged:
+    """The figures of one classifier's answers; `trained` [n] marks maps of trained models."""
     kinds = counted(labels)
     table = table_of(labels, said)
+
+    def mean_f1(table: FloatArray) -> float:
+        return macro_f1(table, kinds)
+
     return Judged(
-        macro_f1=_measured(labels, said, group, seed, lambda table: macro_f1(table, kinds)),
+        macro_f1=_measured(labels, said, group, seed, mean_f1),
+        macro_f1_trained=_measured(labels[trained], said[trained], group[trained], seed, mean_f1),
         macro_f1_all=macro_f1(table, KINDS),
         accuracy=float(np.trace(table) / table.sum()),
         f1=tuple(None if np.isnan(one) else float(one) for one in f1(table)),
@@ -56,11 +68,14 @@ def judge(said: IntArray, labels: IntArray, group: IntArray, seed: int) -> Judge
     )
 
 
-def compare_passes(first: IntArray, second: IntArray, group: IntArray, seed: int) -> Passes:
-    """The agreement of two people who labelled the same maps."""
+def compare_passes(
+    first: IntArray, second: IntArray, group: IntArray, trained: BoolArray, seed: int
+) -> Passes:
+    """The agreement of two passes over the same maps."""
     table = table_of(first, second)
     return Passes(
         kappa=_measured(first, second, group, seed, kappa),
+        kappa_trained=_measured(first[trained], second[trained], group[trained], seed, kappa),
         agreed=float(np.trace(table) / table.sum()),
         confusion=_whole(table),
     )
@@ -74,9 +89,10 @@ def _measured(
     figure: Callable[[FloatArray], float],
 ) -> Measured:
     """A figure of a table, its interval by resampling groups."""
+    groups, number = np.unique(group, return_inverse=True)
     samples = [
-        figure(table_of(rows, columns, weights[group]))
-        for chunk in bootstrap_weights(int(group.max()) + 1, RESAMPLES, seed, width=len(rows))
+        figure(table_of(rows, columns, weights[number]))
+        for chunk in bootstrap_weights(len(groups), RESAMPLES, seed, width=len(rows))
         for weights in chunk
     ]
     low, high = percentile_interval(np.array(samples)) or (float("nan"), float("nan"))

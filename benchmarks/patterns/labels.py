@@ -18,7 +18,7 @@ FIRST, SECOND = "labels.csv", "second.csv"
 
 @dataclass(frozen=True)
 class Label:
-    """What someone called a map; `whole` for a block over everything."""
+    """What a map was called in one pass; `whole` for a block over everything."""
 
     kind: str
     whole: bool = False

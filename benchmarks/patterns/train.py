@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from safetensors.torch import save_file
 
 from benchmarks.patterns.fit_network import fit_network
 from benchmarks.patterns.fit_rules import fit_rules
 from benchmarks.patterns.folds import groups
-from benchmarks.patterns.judging import compare_passes, counted, held_out, judge
+from benchmarks.patterns.judging import (
+    compare_passes,
+    counted,
+    judge,
+    network_held_out,
+    rules_held_out,
+)
 from benchmarks.patterns.labels import FIRST, SECOND, Label, places, read_labels
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import IntArray
 from qt_bert.files import atomic_write, sha256_file, write_json
+from qt_bert.probes.map_patterns import errors
 from qt_bert.probes.map_patterns.classifier import (
     NETWORK,
     RECORD,
@@ -23,14 +32,14 @@ from qt_bert.probes.map_patterns.classifier import (
     WEIGHTS,
     TrainingRecord,
 )
+from qt_bert.probes.map_patterns.errors import ANSWERS
 from qt_bert.probes.map_patterns.features import features
 from qt_bert.probes.map_patterns.kinds import KINDS
 from qt_bert.probes.map_patterns.maps import Maps
-from qt_bert.probes.map_patterns.stored import CELLS, TABLE, DrawnMap, read_maps
+from qt_bert.probes.map_patterns.network import Network
+from qt_bert.probes.map_patterns.stored import CELLS, RANDOM, TABLE, DrawnMap, read_maps
 from qt_bert.results.codec import encode
 from qt_bert.results.kept import KeptFile
-
-SAID = "answers.csv"
 
 
 def train_classifier(folder: Path, student: Path, seed: int) -> TrainingRecord:
@@ -42,9 +51,14 @@ def train_classifier(folder: Path, student: Path, seed: int) -> TrainingRecord:
     second = places(read_labels(folder / SECOND, ids)) if (folder / SECOND).exists() else None
     seen = features(Maps.of_drawn(maps)).double().numpy()
     group = groups(maps, {"student": teachers(student)})
-    said = held_out(maps, labels, group, seed)
-    judged = {name: judge(one, labels, group, seed) for name, one in said.items()}
+    trained = np.array([one.model != RANDOM for one in maps])
+    said = {
+        RULES: rules_held_out(seen, labels, group, seed),
+        NETWORK: network_held_out(maps, labels, group, seed),
+    }
+    judged = {name: judge(one, labels, group, trained, seed) for name, one in said.items()}
     chosen = max(judged, key=lambda name: judged[name].macro_f1.value)
+    told = {errors.FIRST: labels, **said}
     record = TrainingRecord(
         chosen=NETWORK if chosen == NETWORK else RULES,
         kinds=KINDS,
@@ -52,15 +66,37 @@ def train_classifier(folder: Path, student: Path, seed: int) -> TrainingRecord:
         maps=len(maps),
         groups=len(set(group.tolist())),
         rules=fit_rules(seen, labels),
-        rules_second=None if second is None else fit_rules(seen, second),
+        rules_second=None,
         judged=judged,
-        passes=None if second is None else compare_passes(labels, second, group, seed),
+        judged_second=None,
+        passes=None,
         examples=examples(
             maps, named, [labels, *said.values(), labels if second is None else second]
         ),
         files={},
     )
-    return _store(folder, record, maps, labels, said, seed)
+    if second is not None:
+        stricter = rules_held_out(seen, second, group, seed)
+        told |= {errors.SECOND: second, errors.RULES_SECOND: stricter}
+        record = replace(
+            record,
+            rules_second=fit_rules(seen, second),
+            judged_second=judge(stricter, second, group, trained, seed),
+            passes=compare_passes(labels, second, group, trained, seed),
+        )
+    network = fit_network(maps, labels, seed) if chosen == NETWORK else None
+    return _store(folder, record, answers_table(maps, group, told), network)
+
+
+def answers_table(
+    maps: Sequence[DrawnMap], group: IntArray, told: Mapping[str, IntArray]
+) -> list[list[str]]:
+    """`answers.csv`, names first: where each map comes from, its labels, and what was said of it."""
+    rows = [
+        [one.id, one.model, str(head), *(KINDS[column[place]] for column in told.values())]
+        for place, (one, head) in enumerate(zip(maps, group, strict=True))
+    ]
+    return [["id", "model", "group", *told], *rows]
 
 
 def examples(
@@ -89,24 +125,20 @@ def teachers(student: Path) -> dict[Head, Head]:
 
 
 def _store(
-    folder: Path,
-    record: TrainingRecord,
-    maps: Sequence[DrawnMap],
-    labels: IntArray,
-    said: Mapping[str, IntArray],
-    seed: int,
+    folder: Path, record: TrainingRecord, answers: list[list[str]], network: Network | None
 ) -> TrainingRecord:
     """Write the answers, the network's weights where it was chosen, and the record."""
-    with atomic_write(folder / SAID) as path, path.open("w", encoding="utf-8") as file:
-        file.write(",".join(["id", *said]) + "\n")
-        for place, one in enumerate(maps):
-            file.write(",".join([one.id, *(KINDS[row[place]] for row in said.values())]) + "\n")
+    with (
+        atomic_write(folder / ANSWERS) as path,
+        path.open("w", encoding="utf-8", newline="") as file,
+    ):
+        csv.writer(file, lineterminator="\n").writerows(answers)
     (folder / WEIGHTS).unlink(missing_ok=True)
-    if record.chosen == NETWORK:
+    if network is not None:
         with atomic_write(folder / WEIGHTS) as path:
-            save_file(fit_network(maps, labels, seed).state_dict(), path)
+            save_file(network.state_dict(), path)
             path.chmod(0o644)
-    names = (TABLE, CELLS, FIRST, SECOND, SAID, WEIGHTS)
+    names = (TABLE, CELLS, FIRST, SECOND, ANSWERS, WEIGHTS)
     files = {name: sha256_file(folder / name) for name in names if (folder / name).exists()}
     record = replace(record, files=files)
     write_json(folder / RECORD, encode(record))

@@ -26,5 +26,10 @@ PROBE = Probe(
     run=_run,
     quick_seconds=2,
     uses=("base",),
-    reads=("patterns/classifier.json",),
+    reads=(
+        "patterns/classifier.json",
+        "patterns/answers.csv",
+        "patterns/maps.csv",
+        "patterns/maps.safetensors",
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,20 +12,23 @@ import numpy as np
 import pytest
 
 from benchmarks import pattern_maps
+from benchmarks.patterns import train
+from benchmarks.patterns.drawing import draw, wanted
 from benchmarks.patterns.fit_network import fit_network
 from benchmarks.patterns.fit_rules import fit_rules
 from benchmarks.patterns.folds import folds, groups
-from benchmarks.patterns.judging import compare_passes, counted, judge
+from benchmarks.patterns.judging import compare_passes, counted, judge, rules_held_out
 from benchmarks.patterns.labels import f1, kappa, macro_f1, places, read_labels, table_of
 from benchmarks.patterns.train import teachers
 from qt_bert.encoder import open_checkpoint
 from qt_bert.encoder.heads import Head, Shape
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs import read_pairs
-from qt_bert.probes.map_patterns.drawing import draw, wanted
+from qt_bert.probes.map_patterns.classifier import open_classifier
 from qt_bert.probes.map_patterns.features import features
 from qt_bert.probes.map_patterns.kinds import KINDS
 from qt_bert.probes.map_patterns.maps import Maps
+from qt_bert.probes.map_patterns.stored import read_maps, save_maps
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import PATTERNS, STUDENT, shipped
 from tests.probes.planted_maps import planted
@@ -89,8 +93,6 @@ def test_kappa_and_f1_by_hand() -> None:
 
 
 def test_no_head_stands_on_both_sides_of_a_fold() -> None:
-    from qt_bert.probes.map_patterns.stored import read_maps
-
     maps = read_maps(shipped(PATTERNS))
     labels = places(read_labels(shipped(PATTERNS) / "labels.csv", [one.id for one in maps]))
     kept = teachers(shipped(STUDENT))
@@ -133,13 +135,85 @@ def test_judging_counts_kinds_with_maps_enough() -> None:
     said = labels.copy()
     said[:3] = 4
     group = np.arange(len(labels)) // 3
-    found = judge(said, labels, group, seed=0)
+    every = np.ones(len(labels), bool)
+    found = judge(said, labels, group, every, seed=0)
     assert counted(labels) == ("vertical", "heterogeneous")
     assert found.macro_f1.value == pytest.approx((18 / 21 + 40 / 43) / 2)
     assert found.macro_f1.low < found.macro_f1.value < found.macro_f1.high
     assert found.confusion[0] == (9, 0, 0, 0, 3) and found.f1[1] is None
-    passes = compare_passes(labels, said, group, seed=0)
+    assert found.macro_f1_trained == found.macro_f1
+    passes = compare_passes(labels, said, group, every, seed=0)
     assert passes.agreed == pytest.approx(30 / 33)
+    # Without ten of the maps that were told rightly.
+    trained = every.copy()
+    trained[15:25] = False
+    harder = judge(said, labels, group, trained, seed=0)
+    assert harder.macro_f1 == found.macro_f1
+    assert harder.macro_f1_trained.value == pytest.approx((18 / 21 + 20 / 23) / 2)
+    passes = compare_passes(labels, said, group, trained, seed=0)
+    assert passes.kappa_trained.value < passes.kappa.value
+
+
+def test_the_rules_that_ship_and_their_answers_come_from_the_labels() -> None:
+    """Fitted anew on all maps, and over folds on other heads alone, they say what is stored."""
+    folder = shipped(PATTERNS)
+    maps = read_maps(folder)
+    ids = [one.id for one in maps]
+    record = open_classifier(folder).record
+    seen = features(Maps.of_drawn(maps)).double().numpy()
+    group = groups(maps, {"student": teachers(shipped(STUDENT))})
+    with (folder / "answers.csv").open(encoding="utf-8", newline="") as file:
+        stored = list(csv.DictReader(file))
+    assert [row["group"] for row in stored] == group.astype(str).tolist()
+    for name, column, rules in (
+        ("labels.csv", "rules", record.rules),
+        ("second.csv", "rules_second", record.rules_second),
+    ):
+        labels = places(read_labels(folder / name, ids))
+        assert fit_rules(seen, labels) == rules
+        said = rules_held_out(seen, labels, group, pattern_maps.SEED)
+        assert [KINDS[place] for place in said] == [row[column] for row in stored]
+
+
+def test_training_leaves_a_folder_that_the_probe_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = ("vertical", "diagonal", "block", "heterogeneous")
+    maps = [
+        replace(planted(kind, seed), id=f"{kind}-{seed}", layer=seed, head=place)
+        for place, kind in enumerate(kinds)
+        for seed in range(12)
+    ]
+    easy = [
+        replace(planted("whole", seed), id=f"whole-{seed}", model="random", layer=seed, head=9)
+        for seed in range(12)
+    ]
+    save_maps(tmp_path, [*maps, *easy], {})
+    called = {one.id: one.id.partition("-")[0].replace("whole", "block") for one in (*maps, *easy)}
+    rows = "".join(f"{id},{kind},\n" for id, kind in called.items())
+    (tmp_path / "labels.csv").write_text(f"id,label,note\n{rows}", encoding="utf-8")
+
+    def know_nothing(maps: list[object], *_: object) -> np.ndarray:
+        return np.full(len(maps), KINDS.index("heterogeneous"))
+
+    monkeypatch.setattr(train, "network_held_out", know_nothing)
+    record = train.train_classifier(tmp_path, tmp_path, seed=0)
+    assert record.chosen == "rules" and record.judged_second is record.rules_second is None
+    opened = open_classifier(tmp_path)
+    assert opened.record == record and opened.errors_second is None
+    assert opened.errors.confusion.sum() == len(maps)
+    assert np.trace(opened.errors.confusion) > 0.9 * len(maps)
+    assert len(opened.answers(Maps.of_drawn(maps))) == 1
+    assert "second" not in pattern_maps.card_figures(tmp_path, record)
+    # With a second pass, to which every vertical map is heterogeneous.
+    stricter = rows.replace(",vertical,", ",heterogeneous,")
+    (tmp_path / "second.csv").write_text(f"id,label,note\n{stricter}", encoding="utf-8")
+    record = train.train_classifier(tmp_path, tmp_path, seed=0)
+    opened = open_classifier(tmp_path)
+    assert opened.errors_second is not None and opened.errors_second.confusion[0].sum() == 0
+    said = opened.answers(Maps.of_drawn(maps[:12]))
+    assert [KINDS[int(one[0])] for one in said] == ["vertical", "heterogeneous"]
+    assert record.passes is not None and record.passes.confusion[0] == (0, 0, 0, 0, 12)
 
 
 def test_labelled_maps_are_not_drawn_over(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
+from benchmarks.pattern_maps import card_figures
 from qt_bert.encoder import open_checkpoint
 from qt_bert.files import sha256_file
 from qt_bert.pairs import read_pairs
@@ -81,6 +82,9 @@ def test_the_record_counts_what_the_files_hold(maps: list[DrawnMap]) -> None:
         met = Counter(zip((one["label"] for one in first), columns, strict=True))
         return [[met[row, column] for column in KINDS] for row in KINDS]
 
+    assert [(one["id"], one["model"]) for one in said] == [(one.id, one.model) for one in maps]
+    for column, labels in (("first", first), ("second", second)):
+        assert [one[column] for one in said] == [one["label"] for one in labels]
     for name, judged in record.judged.items():
         assert table([one[name] for one in said]) == [list(row) for row in judged.confusion]
     assert record.passes is not None
@@ -110,9 +114,19 @@ def test_blocks_over_everything_are_noted_as_the_labels_do(maps: list[DrawnMap])
     assert np.mean((own < OWN_SEGMENT) == [whole for _, whole in blocks]) > 0.9
 
 
+def test_the_errors_are_those_of_trained_models(maps: list[DrawnMap]) -> None:
+    classifier = open_classifier(FOLDER)
+    trained = sum(one.model != "random" for one in maps)
+    assert classifier.errors.confusion.sum() == trained == 450
+    every = np.array(classifier.judged.confusion)
+    easy = np.zeros((5, 5))
+    easy[KINDS.index("block"), KINDS.index("block")] = 30
+    np.testing.assert_array_equal(every - classifier.errors.confusion, easy)
+    assert classifier.errors_second is not None and classifier.record.judged_second is not None
+    second = np.array(classifier.record.judged_second.confusion)
+    np.testing.assert_array_equal(second - classifier.errors_second.confusion, easy)
+
+
 def test_the_card_holds_the_figures() -> None:
     card = (FOLDER / "README.md").read_text(encoding="utf-8")
-    record = open_classifier(FOLDER).record
-    assert record.passes is not None
-    for one in (record.passes.kappa, *(judged.macro_f1 for judged in record.judged.values())):
-        assert f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]" in card
+    assert card_figures(FOLDER, open_classifier(FOLDER).record) in card

@@ -17,14 +17,18 @@ from qt_bert.pairs import Pair
 from qt_bert.planning.saving import save_smaller
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.map_patterns import study as patterns
+from qt_bert.probes.map_patterns.claims import findings
 from qt_bert.probes.map_patterns.classifier import open_classifier
+from qt_bert.probes.map_patterns.correction import are_known, rates
+from qt_bert.probes.map_patterns.errors import Errors
 from qt_bert.probes.map_patterns.figures import commonest
 from qt_bert.probes.patterns import PROBE
 from qt_bert.probes.probe import run_probe
 from qt_bert.probes.split import PairFiles, Split
-from qt_bert.results import HeatMap, ProbeResult
+from qt_bert.results import Finding, HeatMap, ProbeResult
 from qt_bert.results.figures import Bars
 from qt_bert.results.kept import KeptLayer
+from qt_bert.results.verdicts import settle
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import PATTERNS, shipped
 from tests.conftest import CHARACTERS
@@ -129,6 +133,79 @@ def test_shares_before_and_after(run: Run, checkpoint_of: Callable[..., Path]) -
     assert set(result.settings["commonest"].values()) <= set(KINDS)
 
 
+Stated = Callable[..., dict[str, Finding]]
+
+
+@pytest.fixture
+def stated(tmp_path: Path, pair_file: Path) -> Stated:
+    """The findings on made shares of two heads, about [KINDS] each, over 60 queries."""
+
+    def found(after: list[float], before: list[float], **options: object) -> dict[str, Finding]:
+        def shares(about: list[float], seed: int) -> patterns.Shares:
+            drawn = np.random.default_rng(seed).dirichlet(200 * np.array(about), (60, 1, 2))
+            seen = np.concatenate([drawn, np.zeros((60, 1, 2, 1))], axis=-1)
+            return patterns.Shares(seen, [Head(0, 0), Head(0, 1)], seen)
+
+        classifier = replace(open_classifier(shipped(PATTERNS)), **options)
+        study = patterns.Study([], classifier, shares(after, 1), None, shares(before, 2))
+        context = ProbeContext(
+            label="patterns",
+            files=PairFiles(pairs=pair_file),
+            work=tmp_path,
+            open_model=lambda: pytest.fail("no model is needed"),
+            resamples=200,
+        )
+        return {one.id.partition(".")[2]: one for one in settle(findings(study, context))}
+
+    return found
+
+
+def test_planted_shares_are_judged_rightly(stated: Stated) -> None:
+    names = ("vertical_rises", "a_third_vertical", "under_half_heterogeneous")
+    many, few = [0.45, 0.1, 0.01, 0.1, 0.34], [0.2, 0.1, 0.01, 0.1, 0.59]
+    found = stated(many, few)
+    assert [found[name].verdict for name in names] == ["reproduced"] * 3
+    assert found["vertical_rises"].value == pytest.approx(25, abs=2)
+    assert found["under_half_heterogeneous"].value == pytest.approx(66, abs=2)
+    found = stated(few, many)
+    assert [found[name].verdict for name in names] == ["not reproduced"] * 3
+    found = stated([1 / 3, 0.08, 0.02, 0.067, 0.5], [1 / 3, 0.08, 0.02, 0.067, 0.5])
+    assert [found[name].verdict for name in names] == ["inconclusive"] * 3
+
+
+def test_correction_gives_back_planted_shares(stated: Stated) -> None:
+    """Answers made of known shares by known errors; the interval holds what so few labels leave open."""
+    tables = np.zeros((40, 5, 5))
+    tables[:, [0, 1, 3, 4], [0, 1, 3, 4]] = 2
+    tables[:10, 0, 0], tables[:10, 0, 4] = 0, 2
+    tables[:5, 4, 4], tables[:5, 4, 0] = 0, 2
+    errors = Errors(tables)
+    told = rates(errors.confusion, are_known(errors.confusion))
+    after, before = np.array([0.4, 0.1, 0.0, 0.1, 0.4]), np.array([0.2, 0.1, 0.0, 0.1, 0.6])
+    answers = [(told.T @ one).clip(1e-4).tolist() for one in (after, before)]
+    found = stated(*answers, errors=errors, errors_second=errors)
+    for name in ("corrected", "second_pass"):
+        for claim, truth in (
+            ("vertical_rises", 20),
+            ("a_third_vertical", 40),
+            ("under_half_heterogeneous", 60),
+        ):
+            one, plain = found[f"{claim}_{name}"], found[claim]
+            assert one.verdict is None and one.p is None
+            assert one.value == pytest.approx(truth, abs=2.5)
+            assert one.ci_low is not None and one.ci_high is not None
+            assert one.ci_low < truth < one.ci_high
+            assert plain.ci_low is not None and plain.ci_high is not None
+            assert one.ci_high - one.ci_low > 2 * (plain.ci_high - plain.ci_low)
+    # Without errors nothing is corrected.
+    perfect = Errors(np.tile(20 * np.eye(5), (10, 1, 1)))
+    found = stated(*answers, errors=perfect, errors_second=None)
+    assert found["a_third_vertical_corrected"].value == pytest.approx(
+        found["a_third_vertical"].value, abs=1e-6
+    )
+    assert "a_third_vertical_second_pass" not in found
+
+
 def test_a_model_beside_itself_has_not_changed(
     run: Run, checkpoint_of: Callable[..., Path]
 ) -> None:
@@ -167,9 +244,11 @@ def test_heads_that_were_pruned_take_no_part(
 
 
 def test_a_single_query_has_no_interval(run: Run, checkpoint_of: Callable[..., Path]) -> None:
-    found = run(checkpoint_of(), pairs=1).findings
+    result = run(checkpoint_of(), pairs=1)
+    found = result.findings
     assert all(one.ci_low is None for one in found)
     assert {one.verdict for one in found if one.primary} == {"inconclusive"}
+    assert result.settings["resolution"]["en"] == "No claim has an interval."
 
 
 def test_a_base_of_another_shape_is_refused(run: Run, checkpoint_of: Callable[..., Path]) -> None:

@@ -11,7 +11,8 @@ import torch
 
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.map_patterns.classifier import Classifier, open_classifier
-from qt_bert.probes.map_patterns.correction import answers, corrected, redrawn
+from qt_bert.probes.map_patterns.correction import are_known, corrected, rates
+from qt_bert.probes.map_patterns.errors import Errors, read_errors
 from qt_bert.probes.map_patterns.features import FEATURES, features, on_own_segment
 from qt_bert.probes.map_patterns.kinds import CLS, KINDS, QUERY, SEP, TITLE
 from qt_bert.probes.map_patterns.maps import Maps
@@ -38,8 +39,10 @@ def small(weights: list[list[float]], kinds: list[int]) -> DrawnMap:
 def test_made_maps_are_told_rightly(kind: str, classifier: Classifier) -> None:
     made = Maps.of_drawn([planted(kind, seed) for seed in range(10)])
     expected = KINDS.index(CALLED.get(kind, kind))
-    assert (classifier.predict(made) == expected).all()
-    assert (classifier.record.rules.predict(made) == expected).all()
+    said = classifier.answers(made)
+    assert len(said) == 2
+    for one in said:
+        assert (one == expected).all()
 
 
 def test_features_of_a_map_by_hand() -> None:
@@ -114,15 +117,52 @@ def test_tokens_and_files_keep_what_they_hold(tmp_path: Path) -> None:
 
 def test_corrections_undo_known_errors() -> None:
     truth = np.array([0.3, 0.2, 0.1, 0.0, 0.4])
-    seen = answers(TABLE.astype(float)).T @ truth
+    counts = TABLE.astype(float)
+    known = are_known(counts)
+    assert known.tolist() == [True, True, False, False, True]
+    errors = rates(counts, known)
+    seen = errors.T @ truth
     assert seen[0] == pytest.approx(0.3 * 0.8 + 0.4 * 0.2)
-    np.testing.assert_allclose(corrected(seen, TABLE.astype(float)), truth, atol=1e-6)
+    np.testing.assert_allclose(corrected(seen, errors), truth, atol=1e-6)
     # More answers of a kind than errors explain: nothing falls below 0.
-    extreme = corrected(np.array([1.0, 0, 0, 0, 0]), TABLE.astype(float))
+    extreme = corrected(np.array([1.0, 0, 0, 0, 0]), errors)
     assert extreme.min() >= 0 and extreme.sum() == pytest.approx(1)
-    drawn = redrawn(TABLE.astype(float), np.random.default_rng(0))
-    np.testing.assert_array_equal(drawn.sum(1), TABLE.sum(1))
-    assert drawn[1, 0] == 0 and drawn[2, 2] == 2
+    # A known kind whose maps were not drawn again is told rightly; what is not known stays so.
+    drawn = counts.copy()
+    drawn[0], drawn[2] = 0, [12, 0, 0, 0, 0]
+    np.testing.assert_array_equal(rates(drawn, known)[[0, 2]], np.eye(5)[[0, 2]])
+
+
+def test_errors_are_redrawn_by_groups() -> None:
+    """Ten heads of ten maps each: of one head all are mistaken, of the others none."""
+    tables = np.zeros((10, 5, 5))
+    tables[:, 0, 0] = 10
+    tables[0, 0, 0], tables[0, 0, 4] = 0, 10
+    errors = Errors(tables)
+    assert errors.confusion[0].tolist() == [90, 0, 0, 0, 10]
+    rng = np.random.default_rng(0)
+    mistaken = np.array([errors.redrawn(rng)[0, 4] for _ in range(2000)])
+    assert set(mistaken % 10) == {0}
+    # As many as a draw of ten heads has, where maps drawn one by one would stray by 3.
+    assert mistaken.mean() == pytest.approx(10, abs=1)
+    assert mistaken.std() == pytest.approx(10 * np.sqrt(0.9), rel=0.1)
+
+
+def test_errors_are_those_of_trained_models(tmp_path: Path) -> None:
+    path = tmp_path / "answers.csv"
+    names = "id,model,group,first,rules\n"
+    path.write_text(
+        names + "M1,a,3,block,block\nM2,b,7,block,vertical\nM3,random,3,block,block\n",
+        encoding="utf-8",
+    )
+    found = read_errors(path, "first", "rules")
+    assert found.tables.shape == (2, 5, 5) and found.confusion.sum() == 2
+    assert found.confusion[3].tolist() == [1, 0, 0, 1, 0]
+    with pytest.raises(ArgumentError, match="no table of labels and answers"):
+        read_errors(path, "second", "rules")
+    path.write_text(names + "M1,a,3,blocks,block\n", encoding="utf-8")
+    with pytest.raises(ArgumentError, match="no table of labels and answers"):
+        read_errors(path, "first", "rules")
 
 
 def test_a_broken_classifier_is_refused(tmp_path: Path) -> None:
@@ -135,5 +175,9 @@ def test_a_broken_classifier_is_refused(tmp_path: Path) -> None:
     (tmp_path / "classifier.json").write_text(
         text.replace('"chosen": "rules"', '"chosen": "network"')
     )
-    with pytest.raises(ArgumentError, match="not the weights"):
+    with pytest.raises(ArgumentError, match=r"classifier\.safetensors: not the file"):
+        open_classifier(tmp_path)
+    (tmp_path / "classifier.json").write_text(text)
+    (tmp_path / "answers.csv").write_text("id,model,group,first,rules\n")
+    with pytest.raises(ArgumentError, match=r"answers\.csv: not the file"):
         open_classifier(tmp_path)

@@ -1,4 +1,4 @@
-"""How sure the labels are: two people's agreement beside the classifiers', and what they confuse."""
+"""How sure the labels are: how far two passes agree, how far the classifiers, and what they confuse."""
 
 from __future__ import annotations
 
@@ -48,10 +48,13 @@ def agreement(classifier: Classifier) -> Iterator[Figure]:
 
 def _bars(classifier: Classifier) -> Bars:
     record = classifier.record
-    shown: list[tuple[Label, Measured]] = []
+    shown: list[tuple[Label, Measured, Measured]] = []
     if record.passes is not None:
-        shown.append((_KAPPA, record.passes.kappa))
-    shown += [(NAMES[name], one.macro_f1) for name, one in record.judged.items()]
+        shown.append((_KAPPA, record.passes.kappa, record.passes.kappa_trained))
+    shown += [
+        (NAMES[name], one.macro_f1, one.macro_f1_trained) for name, one in record.judged.items()
+    ]
+    names, every, trained = zip(*shown, strict=True)
     counted = [KIND_NAMES[kind] for kind in record.counted]
     chosen = NAMES[record.chosen]
     return Bars(
@@ -60,22 +63,29 @@ def _bars(classifier: Classifier) -> Bars:
         x_label=Text("比较", "compared"),
         y_label=Text("一致程度，1 为完全一致", "agreement, 1 is perfect"),
         unit="",
-        categories=tuple(name for name, _ in shown),
+        categories=names,
         series=(
-            BarSeries(
-                name=Text("与看图标注的一致程度", "agreement with the labels"),
-                values=tuple(one.value for _, one in shown),
-                intervals=tuple((one.low, one.high) for _, one in shown),
-            ),
+            _series(Text("全部的图", "all maps"), every),
+            _series(Text("不含随机权重的图", "without maps of random weights"), trained),
         ),
         digits=2,
         note=Text(
-            f"{record.maps} 张按种子抽取的图，看图标注；折按层和头分，跨全部模型。"
+            f"{record.maps} 张按种子抽取的图，由 AI 看图标注；折按层和头分，跨全部模型。"
+            "随机权重模型的图都是块，容易认。"
             f"F1 平均的是标注够多的类：{'、'.join(one.zh for one in counted)}。用于本探针的：{chosen.zh.split('，')[0]}。",
-            f"{record.maps} maps drawn by seed and labelled by looking at them; folds grouped by layer "
-            f"and head over all models. F1 is averaged over the kinds with labels enough: "
+            f"{record.maps} maps drawn by seed, labelled by AI raters who looked at them; folds "
+            f"grouped by layer and head over all models. Maps of random weights are all blocks and "
+            f"easy to tell. F1 is averaged over the kinds with labels enough: "
             f"{', '.join(one.en for one in counted)}. Used here: {chosen.en.split(',')[0]}.",
         ),
+    )
+
+
+def _series(name: Text, measured: Sequence[Measured]) -> BarSeries:
+    return BarSeries(
+        name=name,
+        values=tuple(one.value for one in measured),
+        intervals=tuple((one.low, one.high) for one in measured),
     )
 
 

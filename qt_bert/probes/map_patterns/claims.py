@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,14 +14,18 @@ from qt_bert.probes.claims import beyond
 from qt_bert.probes.common.averages import average
 from qt_bert.probes.common.naming import one_sided_p
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.map_patterns.correction import corrected, redrawn
+from qt_bert.probes.map_patterns.correction import are_known, corrected, rates
+from qt_bert.probes.map_patterns.errors import Errors
 from qt_bert.probes.map_patterns.kinds import KINDS
 from qt_bert.probes.map_patterns.study import Study
 from qt_bert.probes.map_patterns.words import (
     ARTICLE,
+    CORRECTED,
     HALF_CONCLUSIONS,
+    OTHER_KINDS,
     POINTS,
     RISE_CONCLUSIONS,
+    SECOND_PASS,
     SHARE,
     THIRD_CONCLUSIONS,
     TUNED,
@@ -32,19 +37,21 @@ from qt_bert.results.probe import Source, Verdict
 CORRECTED_RESAMPLES = 500
 VERTICAL, HETEROGENEOUS = KINDS.index("vertical"), KINDS.index("heterogeneous")
 
-Figure = Callable[[FloatArray, FloatArray], FloatArray]
-"""A figure in hundredths, from shares after and before fine-tuning [..., KINDS] → [...]."""
+Estimand = Callable[[FloatArray, FloatArray], FloatArray]
+"""What a claim is about, in hundredths, from shares after and before fine-tuning [..., KINDS] → [...]."""
+AfterBefore = tuple[FloatArray, FloatArray]
+"""Shares of the kinds over all heads, after and before fine-tuning [queries, KINDS]."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim that `figure` lies above `margin`; `of_both` models, or of the later one alone."""
+    """A claim that `estimand` lies above `margin`; `of_both` models, or of the later one alone."""
 
     id: str
     text: Text
     source: Source
     unit: Text
-    figure: Figure
+    estimand: Estimand
     margin: float
     conclusions: Mapping[Verdict, Text]
     of_both: bool = False
@@ -77,15 +84,18 @@ CLAIMS = (
     Claim(
         "under_half_heterogeneous",
         Text(
-            "混杂图不到一半（其余四类合起来超过一半）",
+            "混杂图不到一半：其余四类合起来超过一半",
             "Under half of the maps are heterogeneous: the other four kinds make up more than half",
         ),
         Source(
             article=ARTICLE,
             section=TYPES,
-            value=Text("多数任务上 < 1/2", "< 1/2 for most tasks"),
+            value=Text(
+                "多数任务上混杂 < 1/2，其余 > 1/2",
+                "heterogeneous < 1/2, the others > 1/2, for most tasks",
+            ),
         ),
-        SHARE,
+        OTHER_KINDS,
         lambda after, _: 100 * (1 - after[..., HETEROGENEOUS]),
         50.0,
         HALF_CONCLUSIONS,
@@ -99,39 +109,25 @@ def findings(study: Study, context: ProbeContext) -> list[Finding]:
     Without the model before fine-tuning, what is claimed of both is left out.
     """
     claims = [one for one in CLAIMS if study.before is not None or not one.of_both]
-    return [
-        *(_stated(claim, _per_query(study), context) for claim in claims),
-        *_corrected(claims, study, context),
-        *_by_second_pass(claims, study, context),
-    ]
+    before = study.before or study.after
+    shares = _kinds(study.after.of_all), _kinds(before.of_all)
+    found = [_stated(claim, shares, context) for claim in claims]
+    found += _corrected(claims, shares, study.classifier.errors, "corrected", CORRECTED, context)
+    second, earlier = study.after.of_all_by_second, before.of_all_by_second
+    errors = study.classifier.errors_second
+    if second is not None and earlier is not None and errors is not None:
+        shares = _kinds(second), _kinds(earlier)
+        found += _corrected(claims, shares, errors, "second_pass", SECOND_PASS, context)
+    return found
 
 
-def _per_query(study: Study) -> tuple[FloatArray, FloatArray]:
-    """Shares of the kinds over all heads, after and before [queries, KINDS]; alike without a base."""
-    models = (study.after, study.before or study.after)
-    after, before = (model.of_all[:, : len(KINDS)] for model in models)
-    return after, before
+def _kinds(seen: FloatArray) -> FloatArray:
+    """Of what is counted of maps [queries, SEEN] their kinds [queries, KINDS]."""
+    return seen[:, : len(KINDS)]
 
 
-def _by_second_pass(claims: list[Claim], study: Study, context: ProbeContext) -> Iterator[Finding]:
-    """The claims' figures by rules fitted on the second pass of labels, where there was one."""
-    after = study.after.of_all_by_second
-    before = after if study.before is None else study.before.of_all_by_second
-    if after is None or before is None:
-        return
-    for claim in claims:
-        said = Text(
-            f"按第二遍标注拟合的规则：{claim.text.zh}",
-            f"By rules fitted on the second pass of labels: {claim.text.en}",
-        )
-        other = replace(claim, id=f"{claim.id}_second_pass", text=said)
-        yield replace(_stated(other, (after, before), context), primary=False, conclusions={})
-
-
-def _stated(
-    claim: Claim, per_query: tuple[FloatArray, FloatArray], context: ProbeContext
-) -> Finding:
-    found = average(claim.figure(*per_query), context.resamples, context.seed)
+def _stated(claim: Claim, shares: AfterBefore, context: ProbeContext) -> Finding:
+    found = average(claim.estimand(*shares), context.resamples, context.seed)
     return beyond(
         f"patterns.{claim.id}",
         claim.text,
@@ -146,31 +142,39 @@ def _stated(
     )
 
 
-def _corrected(claims: list[Claim], study: Study, context: ProbeContext) -> Iterator[Finding]:
-    """The claims' figures, were the classifier's errors those it made on maps it was not fitted on."""
-    per_query, confusion = _per_query(study), study.classifier.confusion
-    queries = len(per_query[0])
-    rng = np.random.default_rng(context.seed)
+def _corrected(
+    claims: Sequence[Claim],
+    shares: AfterBefore,
+    errors: Errors,
+    name: str,
+    words: Text,
+    context: ProbeContext,
+) -> Iterator[Finding]:
+    """The claims' estimands, were the classifier's errors those on maps it was not fitted on.
+
+    The intervals hold the chance of the queries and that of the labelled maps.
+    """
+    queries = len(shares[0])
+    confusion = errors.confusion
+    kinds = are_known(confusion)
+    # Not the stream that the queries are drawn from: the two are to be independent.
+    rng = np.random.default_rng([context.seed, zlib.crc32(name.encode())])
     drawn = bootstrap_weights(
         queries, min(context.resamples, CORRECTED_RESAMPLES), context.seed, width=queries
     )
-    even = np.full(queries, 1 / queries)
-    once = _both(per_query, even, confusion)
+    once = _both(shares, np.full(queries, 1 / queries), rates(confusion, kinds))
     again = [
-        _both(per_query, weights / queries, redrawn(confusion, rng))
+        _both(shares, weights / queries, rates(errors.redrawn(rng), kinds))
         for rows in drawn
         for weights in rows
     ]
     for claim in claims:
         yield beyond(
-            f"patterns.{claim.id}_corrected",
-            Text(
-                f"按分类器的错误校正后：{claim.text.zh}",
-                f"Corrected for the classifier's errors: {claim.text.en}",
-            ),
+            f"patterns.{claim.id}_{name}",
+            Text(f"{words.zh}：{claim.text.zh}", f"{words.en}: {claim.text.en}"),
             claim.source,
-            float(claim.figure(*once)),
-            np.array([float(claim.figure(*one)) for one in again]),
+            float(claim.estimand(*once)),
+            np.array([float(claim.estimand(*one)) for one in again]),
             p=None,
             n_queries=queries,
             margin=claim.margin,
@@ -179,9 +183,7 @@ def _corrected(claims: list[Claim], study: Study, context: ProbeContext) -> Iter
         )
 
 
-def _both(
-    per_query: tuple[FloatArray, FloatArray], weights: FloatArray, confusion: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _both(shares: AfterBefore, weights: FloatArray, known_rates: FloatArray) -> AfterBefore:
     """The corrected shares [KINDS] of both models, queries weighted."""
-    after, before = (corrected(weights @ shares, confusion) for shares in per_query)
+    after, before = (corrected(weights @ one, known_rates) for one in shares)
     return after, before

@@ -11,8 +11,16 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.evaluation.arrays import FloatArray, IntArray
+from qt_bert.evaluation.arrays import IntArray
 from qt_bert.files import sha256_file
+from qt_bert.probes.map_patterns.errors import (
+    ANSWERS,
+    FIRST,
+    RULES_SECOND,
+    SECOND,
+    Errors,
+    read_errors,
+)
 from qt_bert.probes.map_patterns.features import features
 from qt_bert.probes.map_patterns.kinds import KINDS
 from qt_bert.probes.map_patterns.maps import Maps
@@ -38,11 +46,13 @@ class Measured:
 class Judged:
     """How a classifier did on maps of heads that it was not fitted on.
 
-    `macro_f1` is the mean F1 of the kinds in `TrainingRecord.counted`, `macro_f1_all` of all five;
-    `f1` has one for each kind, `confusion` counts labels (rows) by answers (columns).
+    `macro_f1` is the mean F1 of the kinds with labelled maps enough, `macro_f1_all` of all five;
+    `macro_f1_trained` is `macro_f1` without the maps of random weights, which are easy. `f1` has one
+    for each kind, `confusion` counts labels (rows) by answers (columns).
     """
 
     macro_f1: Measured
+    macro_f1_trained: Measured
     macro_f1_all: float
     accuracy: float
     f1: tuple[float | None, ...]
@@ -51,9 +61,13 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passes:
-    """How far two people's labels of the same maps agree: Cohen's κ, and first (rows) by second."""
+    """How far two passes of labels of the same maps agree: Cohen's κ, and first (rows) by second.
+
+    `kappa_trained` is without the maps of random weights.
+    """
 
     kappa: Measured
+    kappa_trained: Measured
     agreed: float
     confusion: tuple[tuple[int, ...], ...]
 
@@ -63,9 +77,10 @@ class TrainingRecord:
     """`classifier.json`: which classifier labels in the probe, and what stands behind it.
 
     `rules` are fitted on the first pass of labels, `rules_second` on the second, where there is one:
-    they stand in for a stricter eye. `examples` names a map of each kind that all agree on, where there
-    is one. `files` holds the SHA-256 of the files it was made from, and of
-    the network's weights.
+    they stand in for a stricter eye, and `judged_second` holds them against it. `counted` are the kinds
+    in the macro-F1 of the first pass. `examples` names a map of each kind that all agree on, where
+    there is one. `files` holds the SHA-256 of the files it was made from, of `answers.csv` and of the
+    network's weights.
     """
 
     schema: Literal[1] = 1
@@ -77,6 +92,7 @@ class TrainingRecord:
     rules: Rules
     rules_second: Rules | None
     judged: dict[str, Judged]
+    judged_second: Judged | None
     passes: Passes | None
     examples: dict[str, str]
     files: dict[str, str]
@@ -84,18 +100,20 @@ class TrainingRecord:
 
 @dataclass(frozen=True, eq=False)
 class Classifier:
-    """Says of maps which kind they are; `network` is there where it was chosen."""
+    """Says of maps which kind they are; `network` is there where it was chosen.
+
+    `errors` are those of the one that was chosen, `errors_second` those of the rules fitted on the
+    second pass of labels, where there was one.
+    """
 
     record: TrainingRecord
     network: Network | None
     folder: Path
-
-    def predict(self, maps: Maps) -> IntArray:
-        """The kind of every map [N], as its place in KINDS."""
-        return self.answers(maps)[0]
+    errors: Errors
+    errors_second: Errors | None
 
     def answers(self, maps: Maps) -> list[IntArray]:
-        """The same, and behind it what rules fitted on the second pass say, where there was one."""
+        """The kind of every map [N], as its place in KINDS; then the same by the second pass's rules."""
         seen = features(maps).double().numpy()
         rules = (self.record.rules, self.record.rules_second)
         found = [one.of_features(seen) for one in rules if one is not None]
@@ -108,16 +126,12 @@ class Classifier:
         """The figures of the one that was chosen."""
         return self.record.judged[self.record.chosen]
 
-    @property
-    def confusion(self) -> FloatArray:
-        """Labels by answers, counts [KINDS, KINDS]."""
-        return np.array(self.judged.confusion, np.float64)
-
 
 def open_classifier(folder: Path) -> Classifier:
     """The classifier of a folder with `classifier.json`.
 
-    Raises ArgumentError where the record is broken or of other kinds, or the weights are not its own.
+    Raises ArgumentError where the record is broken or of other kinds, or answers or weights are not
+    its own.
     """
     try:
         record = read_result(TrainingRecord, folder / RECORD)
@@ -126,16 +140,25 @@ def open_classifier(folder: Path) -> Classifier:
     if record.kinds != KINDS or record.chosen not in record.judged:
         raise ArgumentError(f"{folder / RECORD}: of other kinds than {KINDS}; train it anew")
     network = _network(folder, record) if record.chosen == NETWORK else None
-    return Classifier(record, network, folder)
+    path = _own(folder, ANSWERS, record)
+    errors = read_errors(path, FIRST, record.chosen)
+    second = None if record.rules_second is None else read_errors(path, SECOND, RULES_SECOND)
+    return Classifier(record, network, folder, errors, second)
 
 
 def _network(folder: Path, record: TrainingRecord) -> Network:
-    path = folder / WEIGHTS
-    if not path.exists() or sha256_file(path) != record.files.get(WEIGHTS):
-        raise ArgumentError(f"{path}: not the weights that {RECORD} speaks of; train it anew")
+    path = _own(folder, WEIGHTS, record)
     network = Network()
     try:
         network.load_state_dict(load_file(path))
     except (SafetensorError, RuntimeError) as error:
         raise ArgumentError(f"{path}: no weights of this network ({error})") from error
     return network.eval()
+
+
+def _own(folder: Path, name: str, record: TrainingRecord) -> Path:
+    """The path of a file that the record speaks of; ArgumentError where it is another or none."""
+    path = folder / name
+    if not path.exists() or sha256_file(path) != record.files.get(name):
+        raise ArgumentError(f"{path}: not the file that {RECORD} speaks of; train it anew")
+    return path

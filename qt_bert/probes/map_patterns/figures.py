@@ -59,9 +59,11 @@ def _overall(study: Study, context: ProbeContext) -> Bars:
         series=tuple(_series(words, shares, context) for _, words, shares in _models(study)),
         digits=1,
         note=Text(
-            "一张图：一个头在一对文本上的注意力。区间只含查询的抽样，不含分类器的错误（见“按分类器的错误校正后”）。",
-            "A map: one head's attention on one pair. Intervals hold the chance of the queries, not "
-            "the classifier's errors (see “Corrected for the classifier's errors”).",
+            "一张图：一个头在一对文本上的注意力。“块：看全文”是块的一部分。区间只含查询的抽样，不含分类器的错误"
+            "（见“按分类器的错误校正后”）。",
+            "A map: one head's attention on one pair. “block: whole” is part of the blocks. Intervals "
+            "hold the chance of the queries, not the classifier's errors (see “Corrected for the "
+            "classifier's errors”).",
         ),
     )
 

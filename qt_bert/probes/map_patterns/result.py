@@ -53,8 +53,8 @@ def _heads(study: Study) -> tuple[HeadScores, ...]:
 
 
 def _settings(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
-    record = study.classifier.record
-    base = study.base
+    record, judged = study.classifier.record, study.classifier.judged
+    passes, base = record.passes, study.base
     return {
         "base": asdict(NO_BASE) if base is None else {"name": base.name, "sha256": base.sha256},
         "sample": {
@@ -65,8 +65,10 @@ def _settings(study: Study, found: Sequence[Finding]) -> dict[str, Any]:
         "classifier": {
             "chosen": record.chosen,
             "labelled_maps": record.maps,
-            "macro_f1": record.judged[record.chosen].macro_f1.value,
-            "kappa": None if record.passes is None else record.passes.kappa.value,
+            "macro_f1": judged.macro_f1.value,
+            "macro_f1_trained": judged.macro_f1_trained.value,
+            "kappa": None if passes is None else passes.kappa.value,
+            "kappa_trained": None if passes is None else passes.kappa_trained.value,
             "rules": asdict(record.rules),
             "files": record.files,
         },
@@ -82,7 +84,9 @@ def _resolution(found: Sequence[Finding]) -> dict[str, str]:
         for one in found
         if one.primary and one.ci_low is not None and one.ci_high is not None
     ]
-    half = f"{max(widths) / 2:.2g}" if widths else "–"
+    if not widths:
+        return {"zh": "没有带区间的论断。", "en": "No claim has an interval."}
+    half = f"{max(widths) / 2:.2g}"
     return {
         "zh": f"份额的差别小于 {half} 个百分点的看不出来。",
         "en": f"Differences under {half} points of the maps' share could not be seen.",

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from qt_bert.evaluation.arrays import FloatArray, IntArray
-from qt_bert.probes.map_patterns.features import FEATURES, features
+from qt_bert.probes.map_patterns.features import FEATURES
 from qt_bert.probes.map_patterns.kinds import KINDS
-from qt_bert.probes.map_patterns.maps import Maps
 
 
 @dataclass(frozen=True)
@@ -27,12 +26,8 @@ class Rules:
     columns: float = 0.5
     part: float = 0.3
 
-    def predict(self, maps: Maps) -> IntArray:
-        """The kind of every map [N], as its place in KINDS."""
-        return self.of_features(features(maps).double().numpy())
-
     def of_features(self, found: FloatArray) -> IntArray:
-        """The same from FEATURES [N, FEATURES]."""
+        """The kind of every map [N], as its place in KINDS, from its FEATURES [N, FEATURES]."""
         seen = dict(zip(FEATURES, found.T, strict=True))
         is_kind = {
             "block": (seen["even"] >= self.even) | (seen["even_own"] >= self.even_own),

@@ -18,6 +18,8 @@ from qt_bert.probes.map_patterns.kinds import CLS, QUERY, SEP, TITLE
 
 TABLE, CELLS = "maps.csv", "maps.safetensors"
 COLUMNS = ("id", "model", "layer", "head", "pair", "tokens")
+RANDOM = "random"
+"""What the model with random weights is called, of those that maps were drawn from."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Which maps are drawn, by seed: layers alike, heads spread, every map of another pair."""
+"""Drawing maps to be labelled, by seed: layers alike, heads spread, every map of another pair."""
 
 from __future__ import annotations
 
