@@ -33,7 +33,7 @@ def random_start(base: Path, out: Path, seed: int, max_length: int) -> Path:
     config = without_dropout(load_config(base))
     config.num_labels = LABELS.logits
     with _seeded(seed):
-        model = AutoModelForSequenceClassification.from_config(config)
+        model = AutoModelForSequenceClassification.from_config(config, attn_implementation="eager")
     card = ModelSettings(LABELS, max_length)
     return save_checkpoint(
         out, model.float(), open_tokenizer(base), settings=card, dtype=torch.float32
