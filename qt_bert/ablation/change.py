@@ -8,6 +8,7 @@ from typing import Protocol
 
 import torch
 
+from qt_bert.ablation.untouched import Untouched
 from qt_bert.encoder.batches import Batch
 from qt_bert.encoder.forward import Layer
 from qt_bert.errors import ArgumentError
@@ -23,7 +24,8 @@ class Site:
     `hidden` [B, L, hidden] is the layer's input; `bias` is added to the attention scores before
     the softmax and broadcasts over [B, heads, L, L] (None: nothing is masked). `rows` is L, or 1
     where the first token alone is still needed. `project` gives the projections, which are not
-    computed unless they are asked for.
+    computed unless they are asked for; `untouched` is the unmasked model on the same batch, which
+    is not run unless it is asked for.
     """
 
     number: int
@@ -33,6 +35,7 @@ class Site:
     project: Callable[[], Projections]
     bias: torch.Tensor | None
     rows: int
+    untouched: Untouched
 
     def with_projections(self, projections: Projections) -> Site:
         """The same site with other queries, keys and values."""
@@ -76,10 +79,10 @@ class ProjectionEdit(Protocol):
 
 
 class OutputEdit(Protocol):
-    """Another output of a layer, token by token."""
+    """Another output of a layer."""
 
-    def outputs(self, hidden: torch.Tensor) -> torch.Tensor:
-        """From what the layer gives [..., rows, hidden] to what goes on; `hidden` is not written to.
+    def outputs(self, hidden: torch.Tensor, untouched: Untouched) -> torch.Tensor:
+        """From what the layer gives [B, rows, hidden] to what goes on; `hidden` is not written to.
 
         What it makes of padding does not matter: the loop keeps padding as it was.
         """

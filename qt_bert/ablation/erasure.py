@@ -15,6 +15,7 @@ import torch
 
 from qt_bert.ablation.change import Change
 from qt_bert.ablation.reference import PlainModel
+from qt_bert.ablation.untouched import Untouched
 from qt_bert.encoder.heads import Head
 from qt_bert.errors import ArgumentError
 
@@ -49,7 +50,7 @@ class AffineMap:
         """How many directions it takes away."""
         return int(self.right.shape[0])
 
-    def outputs(self, hidden: torch.Tensor) -> torch.Tensor:
+    def outputs(self, hidden: torch.Tensor, untouched: Untouched | None = None) -> torch.Tensor:
         """The map of every vector [..., size]; bfloat16 goes through float32."""
         wide = hidden.float() if hidden.dtype == torch.bfloat16 else hidden
         left, right, centre = (one.to(wide) for one in (self.left, self.right, self.centre))
@@ -82,7 +83,7 @@ class Erasure:
         """The same by one whole matrix, token by token, in a hook behind the layer."""
         gone = self.map.left.double() @ self.map.right.double()
 
-        def mapped(vectors: torch.Tensor) -> torch.Tensor:
+        def mapped(row: int, vectors: torch.Tensor) -> torch.Tensor:
             centred = vectors.double() - self.map.centre.double()
             return (vectors.double() - centred @ gone.T).to(vectors.dtype)
 

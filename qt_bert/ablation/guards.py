@@ -16,6 +16,7 @@ import torch
 
 from qt_bert.ablation.loop import sweep
 from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.patching import twin_batches
 from qt_bert.ablation.reduction import Reduction, View
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.ablation.variant import NONE, Variant
@@ -40,9 +41,13 @@ def run_guards(
     variants: Sequence[Variant],
     encoded: Sequence[EncodedPair],
     *,
+    twins: bool = False,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Check the masked loop on this model, these variants and eight of these pairs.
+
+    Where `twins` says so, `encoded` holds twins beside each other (`patching`), and four of these
+    couples are taken.
 
     `encoder` is the one that the run uses; it stands against the Hugging Face model of `checkpoint`.
     A bfloat16 run is checked in float32, on an encoder opened for it.
@@ -53,14 +58,8 @@ def run_guards(
     for `run.json`. Raises GuardError naming the guard, the figure and the bound.
     """
     exact, encoder = _in_float32(checkpoint, encoder)
-    batches = list(
-        batches_of(
-            eight_of(encoded),
-            BATCH_TOKENS,
-            pad=exact.pad,
-            device=exact.model.device,
-        )
-    )
+    batched, some = (twin_batches, _four_couples) if twins else (batches_of, eight_of)
+    batches = list(batched(some(encoded), BATCH_TOKENS, pad=exact.pad, device=exact.model.device))
     tested = [NONE, *some_of_each(variants, VARIANTS, seed)]
     got = _swept(encoder, batches, tested)
     want = _hooked(exact, batches, tested)
@@ -81,9 +80,19 @@ def run_guards(
 
 def eight_of(encoded: Sequence[EncodedPair]) -> list[EncodedPair]:
     """Up to eight pairs spread over the lengths, the shortest and the longest among them."""
-    order = sorted(encoded, key=len)
-    places = np.linspace(0, len(order) - 1, min(PAIRS, len(order))).round().astype(int)
-    return [order[place] for place in places]
+    return [encoded[row] for row in _spread([len(one) for one in encoded], PAIRS)]
+
+
+def _four_couples(encoded: Sequence[EncodedPair]) -> list[EncodedPair]:
+    """Up to four couples of twins, spread likewise."""
+    couples = _spread([len(one) for one in encoded[::2]], PAIRS // 2)
+    return [encoded[row] for couple in couples for row in (2 * couple, 2 * couple + 1)]
+
+
+def _spread(lengths: Sequence[int], most: int) -> list[int]:
+    order = np.argsort(lengths, kind="stable")
+    places = np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int)
+    return [int(order[place]) for place in places]
 
 
 def some_of_each(variants: Sequence[Variant], count: int, seed: int) -> list[Variant]:

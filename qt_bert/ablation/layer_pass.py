@@ -11,7 +11,7 @@ import torch
 from qt_bert.ablation.branch import Branch
 from qt_bert.ablation.change import Change, ContextEdit, Projections, Site
 from qt_bert.ablation.reduction import Reduction, View
-from qt_bert.encoder.batches import Batch
+from qt_bert.ablation.untouched import Untouched
 from qt_bert.encoder.forward import Layer, attention
 
 Store = Callable[[list[int], torch.Tensor], None]
@@ -30,15 +30,15 @@ class LayerPass:
         self,
         number: int,
         layer: Layer,
-        batch: Batch,
-        bias: torch.Tensor | None,
+        untouched: Untouched,
         hidden: torch.Tensor,
         branches: Sequence[Branch],
         *,
         every_row: bool,
         keeps_attention: bool,
     ) -> None:
-        self.number, self.layer, self.batch, self.bias = number, layer, batch, bias
+        self.number, self.layer, self.untouched = number, layer, untouched
+        self.batch, self.bias = untouched.batch, untouched.bias
         self.hidden = hidden
         self.branches = branches
         self.keeps_attention = keeps_attention
@@ -209,7 +209,16 @@ class LayerPass:
             return query[state], key[state], value[state]
 
         project = shared if weights is None else partial(_project, layer, hidden, self.rows)
-        return Site(self.number, layer, self.batch, hidden, project, self.bias, self.rows)
+        return Site(
+            self.number,
+            layer,
+            self.batch,
+            hidden,
+            project,
+            self.bias,
+            self.rows,
+            self.untouched,
+        )
 
 
 @dataclass(frozen=True, eq=False)

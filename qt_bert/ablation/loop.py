@@ -25,6 +25,7 @@ from qt_bert.ablation.change import Change, OutputEdit
 from qt_bert.ablation.layer_pass import LayerPass
 from qt_bert.ablation.pass_plan import PassPlan
 from qt_bert.ablation.reduction import Reduction, View
+from qt_bert.ablation.untouched import Untouched
 from qt_bert.ablation.variant import NONE, Part, Variant
 from qt_bert.encoder.batches import Batch
 from qt_bert.encoder.forward import Encoder, additive_mask
@@ -110,7 +111,8 @@ class _Pass:
         """Fill `logits` and `reduced`."""
         encoder, batch = self.plan.encoder, self.batch
         hidden = encoder.embed(batch.input_ids, batch.token_type_ids)
-        self.bias = None if batch.mask is None else additive_mask(batch.mask, hidden.dtype)
+        bias = None if batch.mask is None else additive_mask(batch.mask, hidden.dtype)
+        self.untouched = Untouched(encoder, batch, bias, hidden)
         labels = int(encoder.model.config.num_labels)
         self.logits = np.empty((len(self.plan.changes), len(batch), labels), np.float32)
         everyone = list(range(len(self.plan.changes)))
@@ -126,8 +128,7 @@ class _Pass:
         layer = LayerPass(
             number,
             self.plan.encoder.layers[number],
-            self.batch,
-            self.bias,
+            self.untouched,
             worked_on,
             [branch for branch in branches if branch.passed is None],
             every_row=number in self.plan.every_row,
@@ -172,7 +173,7 @@ class _Pass:
         if edit is None:
             return hidden
         real = self.batch.real[:, : hidden.shape[1], None]
-        return torch.where(real, edit.outputs(hidden), hidden)
+        return torch.where(real, edit.outputs(hidden, self.untouched), hidden)
 
     def _reduce_output(self, number: int, states: list[list[int]], hidden: torch.Tensor) -> None:
         """Evaluate the reductions of a layer's output [states, B, rows, size]."""

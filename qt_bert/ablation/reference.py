@@ -7,9 +7,10 @@ heads are contiguous slices under every attention kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import torch
@@ -20,8 +21,12 @@ from qt_bert.encoder.families import Family
 
 @dataclass
 class Seen:
-    """One pair in one layer: values of its n real tokens, by head, and who may see whom."""
+    """One pair in one layer: values of its n real tokens, by head, and who may see whom.
 
+    `row` is the pair's row of the batch.
+    """
+
+    row: int
     query: torch.Tensor
     key: torch.Tensor
     value: torch.Tensor
@@ -40,43 +45,125 @@ Edit = Callable[[Seen], None]
 """Changes the contexts, or who may see whom, in place."""
 
 
-Map = Callable[[torch.Tensor], torch.Tensor]
-"""Vectors of n tokens [n, hidden] to others of that shape."""
+Map = Callable[[int, torch.Tensor], torch.Tensor]
+"""The pair's row of the batch, and vectors of its n tokens [n, hidden], to others of that shape."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """What a run gave, padded as the batch: streams by place, and by layer what W_O and the
+    feed-forward block's LayerNorm were given."""
+
+    stream: list[torch.Tensor]
+    given: list[torch.Tensor]
+    inner: list[torch.Tensor]
+    lengths: list[int]
+    heads: list[int]
+
+    def states(self, place: int, row: int) -> torch.Tensor:
+        """The residual stream of one pair [n, hidden]; place 0 is behind the embeddings."""
+        return self.stream[place][row, : self.lengths[row]]
+
+    def contexts(self, layer: int, row: int) -> torch.Tensor:
+        """What a layer's heads gave one pair [heads, n, width]."""
+        return _by_head(self.given[layer][row, : self.lengths[row]], self.heads[layer])
 
 
 class Installed(Protocol):
     """What can be done to the plain model: a part of a variant."""
 
     def install(self, model: PlainModel) -> None:
-        """Do it, by `PlainModel.edit`, `PlainModel.skip` or `PlainModel.map`."""
+        """Do it, by `PlainModel.edit`, `skip`, `map`, `project` or `write`."""
 
 
 class PlainModel:
-    """A Hugging Face classifier that parts of variants install hooks on."""
+    """A Hugging Face classifier that parts of variants install hooks on; `batch` is the one at work."""
+
+    batch: Batch
 
     def __init__(self, model: Any, family: Family) -> None:
         self.model = model
         self.backbone = getattr(model, family.backbone)
         self.layers = self.backbone.encoder.layer
+        self._written: list[tuple[Any, Any, torch.Tensor]] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget all that was installed, but for weights that were written."""
         self._first: dict[int, list[Edit]] = {}
         self._then: dict[int, list[Edit]] = {}
         self._skipped: set[int] = set()
         self._mapped: list[tuple[int, Map]] = []
+        self._projected: list[tuple[Any, Callable[..., Any]]] = []
 
     @torch.no_grad()
     def logits(self, batch: Batch, parts: Iterable[Installed] = ()) -> torch.Tensor:
-        """Logits [B, labels] with `parts` installed; no hook is left behind."""
+        """Logits [B, labels] with `parts` installed; no hook and no weight is left behind."""
+        self.batch = batch
         try:
             for part in parts:
                 part.install(self)
             with self._hooked(batch):
-                return self.model(
-                    input_ids=batch.input_ids,
-                    token_type_ids=batch.token_type_ids,
-                    attention_mask=batch.real.long(),
-                ).logits
+                return self._run()
         finally:
-            self._first, self._then, self._skipped, self._mapped = {}, {}, set(), []
+            self.begin()
+            while self._written:
+                parameter, index, values = self._written.pop()
+                parameter.data[index] = values
+
+    def recorded(self) -> Recorded:
+        """The plain model's own run of the batch; to be asked for before anything is installed."""
+        return self.record()
+
+    def record(self, held_inner: Mapping[int, torch.Tensor] = MappingProxyType({})) -> Recorded:
+        """What a run with all that is installed gives; some feed-forward blocks may be held."""
+        kept: dict[str, list[torch.Tensor]] = {"given": [], "inner": [], "stream": []}
+        handles = [self._giving(0).register_forward_hook(_append(kept["stream"]))]
+        for number, layer in enumerate(self.layers):
+            if number in held_inner:
+                hook = _answer(held_inner[number])
+                handles.append(layer.output.dense.register_forward_hook(hook))
+            handles.append(layer.output.dense.register_forward_hook(_append(kept["inner"])))
+            handles.append(layer.register_forward_hook(_append(kept["stream"])))
+        with self._hooked(self.batch):
+            for layer in self.layers:  # behind the edits, so that what they give is seen
+                before = _append_input(kept["given"])
+                handles.append(layer.attention.output.dense.register_forward_pre_hook(before))
+            try:
+                self._run()
+            finally:
+                for handle in handles:
+                    handle.remove()
+        lengths = self.batch.real.sum(1).tolist()
+        heads = [int(one.attention.self.num_attention_heads) for one in self.layers]
+        return Recorded(kept["stream"], kept["given"], kept["inner"], lengths, heads)
+
+    def _run(self) -> torch.Tensor:
+        return self.model(  # type: ignore[no-any-return]
+            input_ids=self.batch.input_ids,
+            token_type_ids=self.batch.token_type_ids,
+            attention_mask=self.batch.real.long(),
+        ).logits
+
+    def write(self, parameter: Any, index: Any, values: torch.Tensor) -> None:
+        """Let part of a parameter have other values, until `logits` returns."""
+        self._written.append((parameter, index, parameter.data[index].clone()))
+        parameter.data[index] = values.to(parameter)
+
+    def project(self, layer: int, name: str, head: int, read: Sequence[torch.Tensor]) -> None:
+        """Let one head's rows of the projection `name` be made of `read`: for each pair [n, hidden]."""
+        attention = self.layers[layer].attention.self
+        module, heads = getattr(attention, name), int(attention.num_attention_heads)
+
+        def hook(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
+            found = output.clone()
+            for row, vectors in enumerate(read):
+                made = vectors.to(output) @ module.weight.T + module.bias
+                at = _by_head(found[row, : len(made)], heads)
+                at[head] = _by_head(made, heads)[head]
+            return found
+
+        self._projected.append((module, hook))
 
     def edit(self, layer: int, edit: Edit, *, first: bool = False) -> None:
         """Let `edit` change what a layer's heads give, pair by pair, before W_O.
@@ -90,7 +177,7 @@ class PlainModel:
         self._skipped.add(layer)
 
     def map(self, place: int, function: Map) -> None:
-        """Let `function` change each real token's vector before layer `place`, behind the last too.
+        """Let `function` change the vectors of real tokens before layer `place`, behind the last too.
 
         Place 0 is what the embeddings give, place n what layer n − 1 gives.
         """
@@ -109,6 +196,8 @@ class PlainModel:
         for place, function in self._mapped:
             hook = _map(function, batch)
             handles.append(self._giving(place).register_forward_hook(hook))
+        for module, hook in self._projected:
+            handles.append(module.register_forward_hook(hook))
         for number in self._first.keys() | self._then.keys():
             attention = self.layers[number].attention
             kept: dict[str, torch.Tensor] = {}
@@ -136,10 +225,28 @@ def _map(function: Map, batch: Batch) -> Callable[[Any, Any, Any], Any]:
         given = output[0] if isinstance(output, tuple) else output
         mapped = given.clone()
         for row, real in enumerate(batch.real):
-            mapped[row, real] = function(given[row, real])
+            mapped[row, real] = function(row, given[row, real])
         return (mapped, *output[1:]) if isinstance(output, tuple) else mapped
 
     return hook
+
+
+def _append(kept: list[torch.Tensor]) -> Callable[..., None]:
+    def hook(module: Any, inputs: Any, output: Any) -> None:
+        kept.append((output[0] if isinstance(output, tuple) else output).clone())
+
+    return hook
+
+
+def _append_input(kept: list[torch.Tensor]) -> Callable[..., None]:
+    def hook(module: Any, inputs: tuple[torch.Tensor]) -> None:
+        kept.append(inputs[0].clone())
+
+    return hook
+
+
+def _answer(value: torch.Tensor) -> Callable[..., torch.Tensor]:
+    return lambda module, inputs, output: value
 
 
 def _keep(kept: dict[str, torch.Tensor], name: str) -> Callable[..., None]:
@@ -161,7 +268,7 @@ def _rewrite(
             visible = torch.ones(heads, n, n, dtype=torch.bool, device=groups.device)
             query, key, value = parts
             held = _by_head(context[row, :n], heads).clone()
-            seen = Seen(query, key, value, visible, groups, held)
+            seen = Seen(row, query, key, value, visible, groups, held)
             for edit in edits:
                 edit(seen)
             context[row, :n] = seen.context.transpose(0, 1).flatten(1)

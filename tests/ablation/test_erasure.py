@@ -144,9 +144,9 @@ def test_a_stack_keeps_within_its_budget(opened, place, monkeypatch):
     sizes: list[int] = []
     begin = LayerPass.__init__
 
-    def watched(self, number, layer, batch, bias, hidden, branches, **options):
+    def watched(self, number, layer, untouched, hidden, branches, **options):
         sizes.append(hidden.shape[0] * hidden.shape[1] * hidden.shape[2])
-        begin(self, number, layer, batch, bias, hidden, branches, **options)
+        begin(self, number, layer, untouched, hidden, branches, **options)
 
     monkeypatch.setattr(LayerPass, "__init__", watched)
     given = batches(checkpoint, 1)
@@ -162,7 +162,7 @@ def test_the_guards_hold_it_against_hooks(opened, monkeypatch):
     variants = [at(place) for place in PLACES]
     figures = run_guards(checkpoint, encoder, variants, encoded)
     assert set(figures["variants"]) == {one.name for one in variants}
-    monkeypatch.setattr(AffineMap, "outputs", lambda self, hidden: hidden)
+    monkeypatch.setattr(AffineMap, "outputs", lambda self, hidden, *_: hidden)
     with pytest.raises(GuardError, match="differs from the Hugging Face model with hooks"):
         run_guards(checkpoint, encoder, variants, encoded)
 
