@@ -67,6 +67,13 @@ class ContextEdit(Protocol):
 class AttentionEdit(Protocol):
     """Something added to the attention scores."""
 
+    @property
+    def loses(self) -> bool:
+        """Whether attention to what is masked is lost, rather than moved on by the softmax.
+
+        Then only 0 and other numbers are told apart in `bias`.
+        """
+
     def bias(self, site: Site) -> torch.Tensor:
         """Additive mask, broadcastable to [B, heads, L, L]; it is added to the site's own."""
 

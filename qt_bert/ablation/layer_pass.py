@@ -188,13 +188,19 @@ class LayerPass:
         site = self._site(branch.state, change.weights)
         if change.projections is not None:
             site = site.with_projections(change.projections.projections(site))
+        lost = None
         if change.attention is not None:
             added = change.attention.bias(site)
-            site = site.with_bias(added if site.bias is None else site.bias + added)
+            if change.attention.loses:
+                lost = added[:, :, : self.rows] != 0
+            else:
+                site = site.with_bias(added if site.bias is None else site.bias + added)
         query, key, value = projected = site.project()
         site = site.with_projections(projected)
         bias = None if site.bias is None else site.bias[:, :, : self.rows]
         weights = attention(query, key, bias)
+        if lost is not None:
+            weights = weights.masked_fill(lost, 0)
         contexts = torch.matmul(weights, value)
         if change.contexts is not None:
             _edit(contexts, change.contexts, site)

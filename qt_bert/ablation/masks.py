@@ -136,7 +136,7 @@ class SegmentBlock:
     def changes(self) -> Mapping[int, Change]:
         """Another additive mask for each layer that has such heads."""
         return {
-            layer: Change(attention=Cut(heads)) for layer, heads in by_layer(self.heads).items()
+            layer: Change(attention=Blocked(heads)) for layer, heads in by_layer(self.heads).items()
         }
 
     def install(self, model: PlainModel) -> None:
@@ -154,10 +154,11 @@ def _block_plainly(heads: tuple[int, ...], seen: Seen) -> None:
 
 
 @dataclass(frozen=True)
-class Cut:
+class Blocked:
     """An `AttentionEdit`: the block between the texts, for some heads of one layer."""
 
     heads: tuple[int, ...]
+    loses: ClassVar[bool] = False
 
     def bias(self, site: Site) -> torch.Tensor:
         """0 where a row may see a column, the least number elsewhere [B, 1 or heads, L, L]."""
@@ -166,8 +167,12 @@ class Cut:
             cut = torch.zeros(site.layer.heads, dtype=torch.bool, device=hidden.device)
             cut[list(self.heads)] = True
             hidden = hidden & cut[:, None, None]
-        lowest = torch.finfo(site.hidden.dtype).min / 2  # with that of padding still a number
-        return torch.zeros_like(hidden, dtype=site.hidden.dtype).masked_fill(hidden, lowest)
+        return unseen(hidden, site.hidden.dtype)
+
+
+def unseen(hidden: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """An additive mask: 0, and half the dtype's minimum where `hidden`; two of them are a number still."""
+    return torch.zeros_like(hidden, dtype=dtype).masked_fill(hidden, torch.finfo(dtype).min / 2)
 
 
 def may_see(groups: torch.Tensor) -> torch.Tensor:

@@ -87,8 +87,8 @@ class Earlier:
     Raises ArgumentError where the two differ in layers, heads or sizes, or in what they embed.
     """
 
-    base: Encoder
-    tuned: Encoder
+    base: Encoder = field(repr=False)  # a part's repr is its key when a sweep resumes
+    tuned: Encoder = field(repr=False)
     _made: dict[tuple[int, tuple[int, ...]], Layer] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:

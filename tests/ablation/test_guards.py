@@ -11,7 +11,7 @@ import torch
 
 from qt_bert.ablation.guards import distance, eight_of, run_guards, some_of_each
 from qt_bert.ablation.layer_pass import LayerPass
-from qt_bert.ablation.masks import Cut, HeadMask, Replacement, SegmentBlock
+from qt_bert.ablation.masks import Blocked, HeadMask, Replacement, SegmentBlock
 from qt_bert.ablation.variant import NONE, Variant
 from qt_bert.encoder import Encoder, forward, open_checkpoint
 from qt_bert.encoder.heads import Head, Shape
@@ -79,7 +79,7 @@ def test_a_mask_without_effect_is_caught_by_the_hooks(guarded, monkeypatch):
     ("owner", "method", "wrong"),
     [
         (Replacement, "contexts", lambda self, site: torch.ones(1, len(self.heads), 1, 8)),
-        (Cut, "bias", lambda self, site: torch.zeros(1, 1, 1, 1)),
+        (Blocked, "bias", lambda self, site: torch.zeros(1, 1, 1, 1)),
     ],
 )
 def test_a_wrong_replacement_is_caught(guarded, monkeypatch, owner, method, wrong):
