@@ -42,6 +42,10 @@ def pretrain(
     ] = None,
     heads: Annotated[int, typer.Option(help="Heads a layer of a random start.")] = 12,
     hidden: Annotated[int, typer.Option(help="Hidden size of a random start.")] = 192,
+    stack: Annotated[
+        int | None,
+        typer.Option(help="Repeat the layers of --init until there are so many, and go on."),
+    ] = None,
     words: Annotated[
         int | None,
         typer.Option(help="A vocabulary of so many words of the text; rarer ones: characters."),
@@ -99,6 +103,7 @@ def pretrain(
             settings,
             shape=_shape(layers, heads, hidden, settings.shape.long),
             words=words,
+            stack=stack,
             stop_at=stop_at,
             resume=resume,
             overwrite=overwrite,

@@ -45,7 +45,9 @@ RANDOM = "random"
 class Pretraining:
     """One short pretraining: `characters` and `tokens` seen, the last figures of its log.
 
-    `texts` is the number of fragments it drew from; equal numbers are drawn in one order.
+    `texts` is the number of fragments it drew from; equal numbers are drawn in one order. Where it
+    began with fewer layers, `first_layers` for `first_steps`, the `steps` are those that came
+    after; tokens, characters and seconds are those of both.
     """
 
     name: str
@@ -53,6 +55,8 @@ class Pretraining:
     words: int | None
     pair_objective: bool
     texts: int
+    first_layers: int | None = None
+    first_steps: int | None = None
     steps: int
     tokens: int
     characters: int

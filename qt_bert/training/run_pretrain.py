@@ -27,6 +27,7 @@ from qt_bert.training.pretrain import (
 )
 from qt_bert.training.pretrain_batches import Special
 from qt_bert.training.sources import PairSource
+from qt_bert.training.stacking import stacked
 from qt_bert.training.text import text_lines
 from qt_bert.training.word_vocabulary import word_tokenizer_folder
 from qt_bert.training.workspace import (
@@ -57,6 +58,7 @@ def run_pretrain(
     *,
     shape: NewShape | None = None,
     words: int | None = None,
+    stack: int | None = None,
     stop_at: int | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -64,7 +66,8 @@ def run_pretrain(
     """Pretrain from `init` (weights and tokenizer; with `shape` only its tokenizer) into `out`.
 
     `words` makes a vocabulary of so many of the commonest words of the text and the characters of
-    `init`'s tokenizer, for a model that starts at random. Returns what the run was and the last
+    `init`'s tokenizer, for a model that starts at random. `stack` repeats the layers of `init` until
+    there are so many. Returns what the run was and the last
     figures of its log. Raises ArgumentError without text, CheckpointError for a folder that is no
     BERT, RunFolderError as `open_workspace` does.
     """
@@ -75,6 +78,8 @@ def run_pretrain(
         raise ArgumentError(
             "--words makes a new vocabulary, which needs a new model: give --layers"
         )
+    if stack is not None and shape is not None:
+        raise ArgumentError("--stack repeats the layers of --init, and --layers starts at random")
     verify_folder(init)
     asked = {
         "init": weights_sha256(init) if shape is None else None,
@@ -84,7 +89,10 @@ def run_pretrain(
         "stop_at": stop_at,
         "text": [sha256_file(shard) for shard in shards],
         "pairs": [source.options_key for source in pairs],
-    } | ({} if words is None else {"words": words})
+    }
+    asked |= {
+        name: value for name, value in (("words", words), ("stack", stack)) if value is not None
+    }
     if resume and is_finished(out):
         return finished_facts(out, asked)
     work = open_workspace(out, resume=resume, overwrite=overwrite)
@@ -93,6 +101,8 @@ def run_pretrain(
     corpus = load_corpus(vocabulary, shards, pairs, work / "corpus.npz")
     special = _special(tokenizer, init)
     model = _model(init, shape, special, settings.seed)
+    if stack is not None:
+        model = stacked(model, stack)
     if settings.shape.long > model.config.max_position_embeddings:
         raise ArgumentError(
             f"rows of {settings.shape.long} tokens need as many positions; the model has "
@@ -119,7 +129,7 @@ def run_pretrain(
             overwrite=True,  # the workspace was opened for it
         )
 
-    identity = {k: v for k, v in asked.items() if k in ("init", "tokenizer", "size")}
+    identity = {k: v for k, v in asked.items() if k in ("init", "tokenizer", "size", "stack")}
     figures = pretrain(
         model,
         corpus,

@@ -53,6 +53,14 @@ class Entry:
     rate_of: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A pretraining that begins with so many `layers`, for `steps`, and goes on with these stacked."""
+
+    layers: int
+    steps: int
+
+
 @dataclass(frozen=True)
 class Trials:
     """How a learning rate is chosen: short runs of so many `steps` at each of `rates`, the best by the
@@ -118,15 +126,38 @@ class BaselinesJob:
         from qt_bert.training.pretrain_batches import BatchShape
         from qt_bert.training.recipes import typed
 
-        recipe = self.pretraining
-        where = f"{recipe.where} settings"
-        values = recipe.settings | recipe.models.get(start.name, {})
+        values, where = self._pretraining_values(start)
+        values.pop("grown", None)
         if "steps" not in values:
             raise ArgumentError(f"{where}: how long? give `steps`")
         rows = values.pop("shape", {})
         values["shape"] = typed(BatchShape, rows, f"{where}.shape")
         values["pair_objective"] = start.pair_objective
         return typed(PretrainSettings, values, where)
+
+    def growth(self, start: Start) -> Growth | None:
+        """The table `grown` of these settings, where there is one.
+
+        Raises ArgumentError for what cannot be stacked to the shape of the new models.
+        """
+        from qt_bert.training.recipes import typed
+
+        values, where = self._pretraining_values(start)
+        if "grown" not in values:
+            return None
+        found = typed(Growth, values["grown"], f"{where}.grown")
+        if found.layers < 1 or found.steps < 1 or self.shape.layers % found.layers:
+            raise ArgumentError(
+                f"{where}.grown: {found.layers} layers for {found.steps} steps; at least one step, and "
+                f"layers that {self.shape.layers} is a multiple of"
+            )
+        return found
+
+    def _pretraining_values(self, start: Start) -> tuple[dict[str, Any], str]:
+        """The settings of a pretraining as the recipe has them, and where they stand."""
+        recipe = self.pretraining
+        values = recipe.settings | recipe.models.get(start.name, {})
+        return values, f"{recipe.where} settings"
 
     def tune_settings(self, entry: Entry) -> TuneSettings:
         """Settings of a tuning: the recipe's, and those it has for this model alone."""
@@ -165,6 +196,10 @@ class BaselinesJob:
         """All that the table depends on besides the base and the files' content, as plain values."""
         return {
             "starts": {one.name: asdict(self.pretrain_settings(one)) for one in STARTS},
+            "growth": {
+                one.name: None if (grown := self.growth(one)) is None else asdict(grown)
+                for one in STARTS
+            },
             "entries": {one.name: asdict(self.tune_settings(one)) for one in ENTRIES},
             "trials": asdict(self.trials),
             "job": dict(self.recipe.job),

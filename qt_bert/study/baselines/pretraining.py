@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from qt_bert.results.baselines import Pretraining
@@ -23,33 +25,51 @@ def _pretrain(start: Start, job: BaselinesJob, folder: BaselinesFolder, said: Sa
     from qt_bert.training.run_pretrain import run_pretrain
 
     recipe, out = job.pretraining, folder.pretraining(start.name)
+    settings, growth = job.pretrain_settings(start), job.growth(start)
     words = job.words if start.of_words else None
     said(f"pretraining anew: {start.name}")
-    facts = run_pretrain(
-        job.base,
-        recipe.text,
-        recipe.pairs,
-        out,
-        job.pretrain_settings(start),
-        shape=job.shape,
-        words=words,
-        resume=True,
-    )
-    figures = facts["figures"]
-    said(f"{start.name}: {figures['characters']:,} characters in {figures['tokens']:,} tokens seen")
+    run = partial(run_pretrain, shards=recipe.text, pairs=recipe.pairs, resume=True)
+    if growth is None:
+        parts = [out]
+        facts = [run(job.base, out=out, settings=settings, shape=job.shape, words=words)]
+    else:
+        shallow = folder.pretraining(f"{start.name}-{growth.layers}-layers")
+        parts = [shallow, out]
+        # One schedule would have room for both; the deeper model warms up anew, on further batches.
+        facts = [
+            run(
+                job.base,
+                out=shallow,
+                settings=replace(settings, steps=growth.steps + settings.steps),
+                stop_at=growth.steps,
+                shape=replace(job.shape, layers=growth.layers),
+                words=words,
+            ),
+            run(
+                shallow,
+                out=out,
+                settings=replace(settings, seed=settings.seed + 1),
+                stack=job.shape.layers,
+            ),
+        ]
+    figures = facts[-1]["figures"]
+    seen = {name: sum(one["figures"][name] for one in facts) for name in ("tokens", "characters")}
+    said(f"{start.name}: {seen['characters']:,} characters in {seen['tokens']:,} tokens seen")
     return Pretraining(
         name=start.name,
         sha256=weights_sha256(out),
         words=words,
         pair_objective=start.pair_objective,
-        texts=facts["fragments"],
+        texts=facts[-1]["fragments"],
+        first_layers=None if growth is None else growth.layers,
+        first_steps=None if growth is None else growth.steps,
         steps=figures["step"],
-        tokens=figures["tokens"],
-        characters=figures["characters"],
+        tokens=seen["tokens"],
+        characters=seen["characters"],
         mlm_loss=figures.get("mlm_loss"),
         mlm_accuracy=figures.get("mlm_accuracy"),
         pair_accuracy=figures.get("pair_accuracy") if start.pair_objective else None,
-        seconds=_seconds(out / "training_log.jsonl"),
+        seconds=sum(_seconds(part / "training_log.jsonl") for part in parts),
     )
 
 

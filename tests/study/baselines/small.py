@@ -59,6 +59,7 @@ dtype = "float32"
 save_every = 1
 log_every = 2
 shape = {slots = 256, short = 16, long = 48}
+grown = {layers = 1, steps = 3}
 [pretraining.models.words]
 steps = 3
 [[pretraining.pairs]]
@@ -82,6 +83,6 @@ def command(data: Path, base: Path, out: Path, *more: str) -> list[str]:
         "baselines",
         *("--recipe", str(data / "recipe.toml"), "--data", str(data), "--base", str(base)),
         *("--pairs", str(data / "test.tsv")),
-        *("--layers", "1", "--heads", "2", "--hidden", "16", "--words", "60"),
+        *("--layers", "2", "--heads", "2", "--hidden", "16", "--words", "60"),
         *("--out", str(out), *more),
     ]

@@ -72,6 +72,7 @@ def test_steps_sizes_and_speed_are_in_it(made: Path) -> None:
     assert {row.pairs_seen for row in tuned} and all(row.pairs_seen > 0 for row in tuned)
     assert all(row.pairs_per_second > 0 and row.parameters > 0 for row in record.rows)
     assert [one.steps for one in record.pretraining] == [4, 3, 4]
+    assert {(one.first_layers, one.first_steps) for one in record.pretraining} == {(1, 3)}
     characters, _, without = record.pretraining
     assert characters.characters == without.characters > 0
     assert without.pair_accuracy is None and not without.pair_objective
@@ -186,6 +187,7 @@ def test_flags_and_other_inputs(made: Path, data: Path, base: Path, tmp_path: Pa
         (("[models.lstm-attention]", "[models.lstm]"), "no model 'lstm'"),
         (("[pretraining.models.words]", "[pretraining.models.word]"), "no model 'word'"),
         (("steps = 4", ""), "how long"),
+        (("grown = {layers = 1", "grown = {layers = 3"), "3 layers for 3 steps"),
         (('[[pairs]]\nfile = "train.tsv"', ""), "no \\[\\[pairs\\]\\]"),
         (('[dev]\nfile = "dev.tsv"', ""), "no \\[dev\\]"),
         (('[[pairs]]\nfile = "train.tsv"', '[[pairs]]\nfile = "test.tsv"'), "are judged too"),
