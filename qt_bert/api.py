@@ -61,7 +61,7 @@ class Grader:
         return pd.DataFrame(columns | self._outputs(pairs).columns())
 
     def explain(self, query: str, title: str, *, words: str = "jieba") -> Explanation:
-        """The pair's grades, and the change of the expected grade without each term."""
+        """The pair's grades, and the change of the expected grade with each term filled."""
         return explain_pair(query, title, self.scorer, segmenter(words))
 
     def evaluate(self, pairs: str | Path | None = None, **reader: Any) -> dict[str, Any]:

@@ -17,6 +17,7 @@ CASES = "cases.tsv"
 INITIALISATIONS = "initialisations"
 BASELINES = "baselines"
 PATTERNS = "patterns"
+BEHAVIOURS = "behaviours/cases.tsv"
 
 
 def shipped(name: str) -> Path:

@@ -9,6 +9,7 @@ from qt_bert.app.metric import metric
 from qt_bert.app.tables import table
 from qt_bert.inspection.views import focus_texts as texts
 from qt_bert.inspection.views.focus import Focus, focus
+from qt_bert.inspection.views.routes import NO_RUN, TITLE, routes
 from qt_bert.inspection.views.shifts import Shift
 
 IN_FRONT = 3  # measures of the row that stand at the top, beside the grade
@@ -22,6 +23,7 @@ def main() -> None:
     top, foot = st.container(), st.container()
     with foot:
         _layer(here, seen)
+        _routes(here)
     with top:
         _row(here, seen)
 
@@ -88,6 +90,20 @@ def _layer(here: Here, seen: Focus) -> None:
     clicked = draw(seen.layer[way], key="focus.layer", click=True)
     if clicked is not None:
         here.change(head=clicked[0])
+
+
+def _routes(here: Here) -> None:
+    """Along which ways the matching heads reach the reader, of the run that is open."""
+    found = routes(here.model, here.studied)
+    st.subheader(here.text(TITLE))
+    if found.said is not None:
+        st.write(escaped(here.text(found.said)))
+    for column, graph in zip(st.columns(max(len(found.graphs), 1)), found.graphs, strict=False):
+        with column:
+            draw(graph, key=f"focus.{graph.name}")
+    if found.commands:
+        st.caption(here.text(NO_RUN))
+        st.code("\n".join(found.commands), language=None, wrap_lines=True)
 
 
 main()

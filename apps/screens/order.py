@@ -38,7 +38,12 @@ def main() -> None:
     draw(text_figure(pair), key="order.text")
     if here.studied is None:
         st.caption(here.text(texts.NO_STUDY))
-    sets = head_sets(here.studied.sets if here.studied else {}, here.state.out)
+    studied = here.studied
+    sets = head_sets(
+        studied.sets if studied else {},
+        here.state.out,
+        studied.stability if studied else None,
+    )
     _grades(here, order(here.model, pair, sets, mode=here.state.mode, seed=here.state.seed))
     _several(here, pair, kind, sets)
 

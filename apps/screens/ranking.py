@@ -71,7 +71,7 @@ def _summary(here: Here, found: Ranking) -> None:
 
 
 def _movers(here: Here, chosen: RankedTitle) -> None:
-    """What moves one title: each term, and each head, left out."""
+    """What moves one title: each term filled, and each head left out."""
     state = here.state
     st.subheader(here.text(words.MOVERS))
     st.text(f"{chosen.place}. {chosen.title}")

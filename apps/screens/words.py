@@ -67,11 +67,12 @@ def _read(here: Here) -> tuple[Words, Rule]:
 def _heads(here: Here) -> list:
     """The heads to read by; none for the best on calibration."""
     sets = here.studied.sets if here.studied else {}
+    stability = here.studied.stability if here.studied else {}
     offered = [name for name in texts.SETS if sets.get(name)] + [texts.BEST, texts.OWN]
     who = st.radio(
         here.text(texts.WHO),
         offered,
-        format_func=lambda name: here.text(texts.who_name(name)),
+        format_func=lambda name: here.text(texts.who_name(name, stability)),
         horizontal=True,
         key="words.who",
     )

@@ -136,6 +136,14 @@ class Effects:
         masked = resample(self._estimators(variant, metrics), iter(self._weights()))
         return masked - self.resampled_base(metrics)
 
+    def under(self, weights: FloatArray, variant: int, metric: str) -> FloatArray:
+        """The absolute change where each query counts as often as a row of `weights` says [R].
+
+        `weights` [R, Q], in the order in which the pairs first have the queries.
+        """
+        values = [self._estimators(row, [metric])[0](weights) for row in (variant, 0)]
+        return values[0] - values[1]
+
     def resampled_base(self, metrics: Sequence[str]) -> FloatArray:
         """The metrics of the unmasked pass under the same resamples [metrics, R]."""
         missing = [name for name in metrics if name not in self._base_samples]

@@ -1,18 +1,29 @@
-"""Which heads made one pair's grade: each left out alone."""
+"""Which heads made one pair's grade: each left out alone, or put back where a term was filled."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from qt_bert.ablation.families import single
-from qt_bert.ablation.guards import run_guards
+from qt_bert.ablation.guards import distance, run_guards
 from qt_bert.ablation.loop import batch_tokens, sweep
 from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.patching import Patch, twin_batches
 from qt_bert.ablation.variant import Variant, with_plain
-from qt_bert.errors import ArgumentError
+from qt_bert.encoder.heads import Shape
+from qt_bert.errors import ArgumentError, GuardError
+from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.pairs.tokenise import EncodedPair
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.explain import TermEffect, fill, filler_of
 from qt_bert.scoring.outputs import Outputs, read_outputs
+
+BFLOAT16_BOUND = 0.05
+"""How far bfloat16 may round logits apart, relative to their size."""
 
 
 @dataclass(frozen=True)
@@ -51,3 +62,103 @@ def head_effects(variants: Sequence[Variant], outputs: Outputs) -> list[HeadEffe
         for variant, score in zip(variants[1:], scores[1:], strict=True)
     ]
     return sorted(effects, key=lambda one: -abs(one.change))
+
+
+@dataclass(frozen=True)
+class HeadRestores:
+    """What one head's output of the pair as it is brings back in the pair with a term filled.
+
+    `score` is that of the filled pair with it; `share` of the whole change came back.
+    """
+
+    head: str
+    score: float
+    restored: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Restoring:
+    """Which heads carry a term: `heads`, the largest share first; `all_heads` together restore 1."""
+
+    term: TermEffect
+    heads: list[HeadRestores]
+    all_heads: float
+
+
+def restoring_heads(
+    query: str,
+    title: str,
+    scorer: Scorer,
+    term: TermEffect,
+    guards: Mapping[str, Any] | None = None,
+) -> Restoring:
+    """Patch every head's contexts of the pair as it is, one at a time, into the pair with `term`
+    filled; all heads together must restore the whole.
+
+    Shares do not add up: heads read each other. The guards come first; `guards` are the figures of
+    those that ran before, as `guard_patches` gives them. Raises ArgumentError for a term that does
+    not move the score or has no tokens, and for a scorer that leaves heads out; GuardError where a
+    guard fails.
+    """
+    if scorer.left_out:
+        raise ArgumentError("heads are patched one by one in the whole model alone")
+    checkpoint, twins = scorer.checkpoint, twins_of(query, title, scorer, term)
+    figures = guard_patches(scorer, twins) if guards is None else guards
+    variants = patches(checkpoint.shape)
+    (batch,) = twin_batches(twins, batch_tokens(), pad=scorer.pad)
+    (swept,) = sweep(scorer.encoder, [batch], variants)
+    logits = swept.logits[:, np.argsort(batch.rows)]
+    bound = figures["bound"] if checkpoint.dtype == "float32" else BFLOAT16_BOUND
+    _must_be_whole(logits[-1, 1], logits[0, 0], bound)
+    labels = checkpoint.settings.labels
+    with_term = float(read_outputs(logits[:1, 0], labels).ranking_score[0])
+    return restored(variants, read_outputs(logits[:, 1], labels).ranking_score, with_term, term)
+
+
+def guard_patches(scorer: Scorer, twins: Sequence[EncodedPair]) -> dict[str, Any]:
+    """Check the patches of single heads on twins; the figures, as `run_guards` gives them."""
+    variants = patches(scorer.checkpoint.shape)
+    return run_guards(scorer.checkpoint, scorer.encoder, variants, twins, twins=True)
+
+
+def twins_of(query: str, title: str, scorer: Scorer, term: TermEffect) -> list[EncodedPair]:
+    """The pair as it is, and with `term` filled.
+
+    Raises ArgumentError for a term that does not move the score, or has no tokens.
+    """
+    (whole,) = scorer.tokenizer.encode([(query, title)])
+    filled = fill(whole, term.side, term.start, term.end, filler_of(scorer.checkpoint))
+    if filled is None or not term.moved:
+        raise ArgumentError(f"{term.term!r} does not move the grade, so no head brings it back")
+    return [whole, filled]
+
+
+def patches(shape: Shape) -> list[Variant]:
+    """The plain model, each head patched alone (`patch:L3H7`), and all of them (`patch:all`)."""
+    heads = shape.all_heads
+    alone = [Variant(f"patch:{head}", (Patch((head,)),), "patch") for head in heads]
+    return with_plain([*alone, Variant("patch:all", (Patch(tuple(heads)),), "patch")])
+
+
+def restored(
+    variants: Sequence[Variant], scores: FloatArray, with_term: float, term: TermEffect
+) -> Restoring:
+    """The filled pair's `scores` under `patches`, beside the score `with_term` of the pair as it is."""
+    gap, moves = with_term - scores[0], scores - scores[0]
+    heads = [
+        HeadRestores(str(variant.heads[0]), float(score), float(move), float(move / gap))
+        for variant, score, move in zip(variants[1:-1], scores[1:-1], moves[1:-1], strict=True)
+    ]
+    heads.sort(key=lambda one: -one.share)
+    return Restoring(term, heads, float(moves[-1] / gap))
+
+
+def _must_be_whole(patched: FloatArray, whole: FloatArray, bound: float) -> None:
+    """The contexts of all heads in all layers make the pair as it is: [CLS] reads nothing else."""
+    found = distance(patched, whole)
+    if not found <= bound:
+        raise GuardError(
+            f"with the contexts of all heads patched the logits differ from the whole pair's by "
+            f"{found:.2g}, more than {bound:.2g}; no share of this run could be trusted"
+        )

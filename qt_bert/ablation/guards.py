@@ -57,7 +57,7 @@ def run_guards(
     variants, whichever is larger. Returns the figures
     for `run.json`. Raises GuardError naming the guard, the figure and the bound.
     """
-    exact, encoder = _in_float32(checkpoint, encoder)
+    exact, encoder = in_float32(checkpoint, encoder)
     batched, some = (twin_batches, _four_couples) if twins else (batches_of, eight_of)
     batches = list(batched(some(encoded), BATCH_TOKENS, pad=exact.pad, device=exact.model.device))
     tested = [NONE, *some_of_each(variants, VARIANTS, seed)]
@@ -133,7 +133,8 @@ def _must_agree(figures: dict[str, Any], bound: float) -> None:
             )
 
 
-def _in_float32(checkpoint: Checkpoint, encoder: Encoder) -> tuple[Checkpoint, Encoder]:
+def in_float32(checkpoint: Checkpoint, encoder: Encoder) -> tuple[Checkpoint, Encoder]:
+    """The two that a check runs on: these, or the same model opened anew in float32."""
     if checkpoint.dtype == "float32":
         return checkpoint, encoder
     exact = open_checkpoint(checkpoint.folder)

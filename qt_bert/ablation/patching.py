@@ -2,14 +2,14 @@
 
 Twins are two texts of as many tokens that differ in one thing, for instance a term replaced. They
 stand at the rows 2i and 2i + 1 of the list that batches are made of, and each is the other's
-donor. Activation patching is Vig et al. 2020 ("Investigating gender bias in language models using
+donor; or one of them alone is run, and the other only read (`second_batches`). Activation patching is Vig et al. 2020 ("Investigating gender bias in language models using
 causal mediation analysis") and Meng et al. 2022 ("Locating and editing factual associations in GPT").
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
@@ -116,7 +116,8 @@ class TwinContexts:
 
     def contexts(self, site: Site) -> torch.Tensor:
         """[B, heads, rows, width]."""
-        plain = site.untouched.contexts(self.layer)[twins(site.batch)]
+        donor, rows = _donors(site.untouched)
+        plain = donor.contexts(self.layer)[rows]
         given = plain[:, list(self.heads), : site.rows]
         if self.places is None:
             return given
@@ -134,7 +135,8 @@ class TwinStates:
     def outputs(self, hidden: torch.Tensor, untouched: Untouched) -> torch.Tensor:
         """[B, rows, size]."""
         rows = hidden.shape[1]
-        given = untouched.states(self.place)[twins(untouched.batch)][:, :rows]
+        donor, order = _donors(untouched)
+        given = donor.states(self.place)[order][:, :rows]
         if self.places is None:
             return given
         return torch.where(self.places.of(untouched.batch)[:, :rows, None], given, hidden)
@@ -149,6 +151,13 @@ def _attended(site: Site, heads: list[int]) -> torch.Tensor:
     return attend(query, key, value, bias)
 
 
+def _donors(untouched: Untouched) -> tuple[Untouched, torch.Tensor]:
+    """Where the twins' values are, and at which rows [B]."""
+    if untouched.batch.twin is None:
+        return untouched, twins(untouched.batch)
+    return untouched.of_twin, torch.arange(len(untouched.batch), device=untouched.embedded.device)
+
+
 def twins(batch: Batch) -> torch.Tensor:
     """At which row of the batch each row's twin stands [B].
 
@@ -160,11 +169,7 @@ def twins(batch: Batch) -> torch.Tensor:
     for at, twin in enumerate(found):
         if twin is None:
             raise ArgumentError(f"the text {batch.rows[at]} is in a batch without its twin")
-        if lengths[at] != lengths[twin]:
-            raise ArgumentError(
-                f"the text {batch.rows[at]} has {lengths[at]} tokens and its twin {lengths[twin]}; "
-                "what is put in must be as long as what it replaces"
-            )
+        _check_lengths(int(batch.rows[at]), int(lengths[at]), int(lengths[twin]))
     return torch.tensor(found, device=batch.input_ids.device)
 
 
@@ -176,3 +181,28 @@ def twin_batches(
     for pairs in length_batches(lengths, max(1, budget // 2)):
         rows = np.stack([2 * pairs, 2 * pairs + 1], 1).ravel()
         yield to_batch(rows, [encoded[row] for row in rows], pad=pad, device=device)
+
+
+def second_batches(
+    encoded: Sequence[EncodedPair], budget: int, *, pad: int, device: torch.device | None = None
+) -> Iterator[Batch]:
+    """Batches of the second text of each couple alone, whose patches come from the first.
+
+    Raises ArgumentError where a text and its twin differ in length.
+    """
+    for pairs in length_batches([len(one) for one in encoded[::2]], budget):
+        first, second = (
+            to_batch(rows, [encoded[row] for row in rows], pad=pad, device=device)
+            for rows in (2 * pairs, 2 * pairs + 1)
+        )
+        for row, one, other in zip(pairs, first.encoded, second.encoded, strict=True):
+            _check_lengths(2 * int(row), len(one), len(other))
+        yield replace(second, twin=first)
+
+
+def _check_lengths(row: int, own: int, other: int) -> None:
+    if own != other:
+        raise ArgumentError(
+            f"the text {row} has {own} tokens and its twin {other}; what is put in must be as long as "
+            "what it replaces"
+        )

@@ -10,6 +10,7 @@ import torch
 
 from qt_bert.encoder.batches import Batch
 from qt_bert.encoder.forward import Encoder, attend
+from qt_bert.errors import ArgumentError
 
 
 @dataclass(eq=False)
@@ -46,6 +47,15 @@ class Untouched:
         return self.derived(
             ("inner", layer), lambda: at_work.inner(self.mixed(layer), self.states(layer))
         )
+
+    @cached_property
+    def of_twin(self) -> Untouched:
+        """The same of the batch's twin. Raises ArgumentError where it has none."""
+        twin = self.batch.twin
+        if twin is None:
+            raise ArgumentError("this batch has no twin to take anything from")
+        embedded = self.encoder.embed(twin.input_ids, twin.token_type_ids)
+        return Untouched(self.encoder, twin, self.bias, embedded)
 
     def derived(self, key: Hashable, make: Callable[[], torch.Tensor]) -> torch.Tensor:
         """What `make` gives, made once for all variants that ask under the same key."""

@@ -14,16 +14,17 @@ from qt_bert.cli import app, opening, options
 from qt_bert.cli.show import left_out, table
 
 if TYPE_CHECKING:
-    from qt_bert.ablation.explain_heads import HeadEffect
+    from qt_bert.ablation.explain_heads import HeadEffect, Restoring
     from qt_bert.scoring.bulk import Scorer
     from qt_bert.scoring.explain import Explanation
 
 BAR, CHANGE_BAR = 24, 12
-HEADS_SHOWN = 10
+HEADS_SHOWN, RESTORING_SHOWN = 10, 3
 NO_SHARES = (
     "Each head is left out alone. These are effects of its absence, not shares that add up to the "
     "grade: heads stand in for each other."
 )
+NO_HEADS = "This model has no attention heads: only terms are explained."
 
 
 @app.command(rich_help_panel=options.SCORING)
@@ -45,7 +46,7 @@ def explain(
     reference: options.Reference = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """One pair's grades, and the effect of leaving out each term of query and title, and each head."""
+    """One pair's grades; what each term and each head does to them, and which heads carry a term."""
     from qt_bert.errors import ArgumentError
     from qt_bert.pairs import segmenter as make_segmenter
 
@@ -64,31 +65,48 @@ def explain(
         by_head=True,
     )
     found = explain_pair(query, title, scorer, cut)
-    by_head = scorer.left_out is None and scorer.checkpoint.has_heads
-    heads = _heads_of(query, title, scorer) if by_head else None
+    has_heads = scorer.checkpoint.has_heads
+    heads = restoring = None
+    if has_heads and scorer.left_out is None:
+        heads, restoring = _heads_of(found, scorer)
     opening.tell_truncation(scorer)
-    typer.echo(_as_json(found, heads) if as_json else _as_text(found, heads))
+    shown = (found, heads, restoring)
+    typer.echo(_as_json(*shown) if as_json else _as_text(*shown, has_heads=has_heads))
 
 
-def _heads_of(query: str, title: str, scorer: Scorer) -> list[HeadEffect]:
-    from qt_bert.ablation.explain_heads import explain_heads
+def _heads_of(found: Explanation, scorer: Scorer) -> tuple[list[HeadEffect], Restoring | None]:
+    """The effect of each head, and which of them carry the most telling term, if any term moves."""
+    from qt_bert.ablation.explain_heads import explain_heads, restoring_heads
 
-    return explain_heads(query, title, scorer)
+    query, title, term = found.query, found.title, found.most_telling
+    effects = explain_heads(query, title, scorer)
+    return effects, None if term is None else restoring_heads(query, title, scorer, term)
 
 
-def _as_json(found: Explanation, heads: list[HeadEffect] | None) -> str:
+def _as_json(
+    found: Explanation, heads: list[HeadEffect] | None, restoring: Restoring | None
+) -> str:
     columns = {name: values[0] for name, values in found.outputs.columns().items()}
     outputs = {k: v if isinstance(v, str) else float(str(v)) for k, v in columns.items()}
     terms = [asdict(term) for term in found.terms]
     effects = None if heads is None else [asdict(head) for head in heads]
     shown: dict[str, Any] = {"query": found.query, "title": found.title, **outputs}
-    shown |= {"terms": terms, "heads": effects}
+    shown |= {"filler": found.filler, "terms": terms, "heads": effects}
+    shown["restoring"] = None if restoring is None else asdict(restoring)
     if found.left_out:
         shown |= found.left_out.describe() | {"guards": dict(found.left_out.guards)}
     return json.dumps(shown, ensure_ascii=False)
 
 
-def _as_text(found: Explanation, heads: list[HeadEffect] | None) -> str:
+def _as_text(
+    found: Explanation,
+    heads: list[HeadEffect] | None,
+    restoring: Restoring | None,
+    *,
+    has_heads: bool,
+) -> str:
+    from qt_bert.scoring.explain import LEAST_TELLING
+
     out = found.outputs
     lines = [f"query  {found.query}", f"title  {found.title}", ""]
     if found.left_out:
@@ -107,11 +125,28 @@ def _as_text(found: Explanation, heads: list[HeadEffect] | None) -> str:
         lines += ["", f"predicted {predicted}, {unit} {found.score:.2f}"]
     if found.terms:
         terms = [((term.term, term.side), term.score, term.change) for term in found.terms]
-        lines += ["", _changes(("without", "in"), unit, terms)]
+        lines += ["", _changes((f"{found.filler} for", "in"), unit, terms)]
+    if restoring:
+        lines += ["", _restoring(restoring, unit, found.filler)]
+    elif heads:
+        lines += ["", f"No term moves the {unit} by {LEAST_TELLING} or more."]
+    if not has_heads:
+        lines += ["", NO_HEADS]
     if heads:
         shown = [((head.head,), head.score, head.change) for head in heads[:HEADS_SHOWN]]
         lines += ["", _changes(("without head",), unit, shown), "", NO_SHARES]
     return "\n".join(lines)
+
+
+def _restoring(found: Restoring, unit: str, filler: str) -> str:
+    """The heads that bring back most of the change of one term."""
+    term, shown = found.term, found.heads[:RESTORING_SHOWN]
+    rows = [("head put back", unit, "restores")]
+    rows += [(one.head, f"{one.score:.2f}", f"{one.share:.0%}") for one in shown]
+    return (
+        f"{filler} for {term.term} in the {term.side} changes most ({term.change:+.2f}). Heads "
+        f"put back one at a time, as they are in the whole pair:\n{table(rows)}"
+    )
 
 
 def _changes(

@@ -23,6 +23,10 @@ class Further:
     held_out_grades: Sequence[str] | None = None
     initialisations: Path | None = None
     baseline_table: Path | None = None
+    heads: str | None = None
+    cases: Path | None = None
+    band_from: Path | None = None
+    corpus: Path | None = None
 
     def files(self, pairs: Path, base: Path | None, max_rejects: float) -> dict[str, Any]:
         """The fields of `ProbeFiles`, what ships filled in where it belongs to `pairs` and `base`.
@@ -44,6 +48,10 @@ class Further:
             if folder is not None and not (folder / RECORDS[name]).is_file():
                 option = name.replace("_", "-")
                 raise ArgumentError(f"--{option} {folder}: no {RECORDS[name]} in that folder")
+        for option in ("cases", "band_from", "corpus"):
+            path = getattr(self, option)
+            if path is not None and not path.is_file():
+                raise ArgumentError(f"--{option.replace('_', '-')} {path}: there is no such file")
         held_out = held_out_files(
             self.held_out, self.held_out_columns, self.held_out_grades, max_rejects
         )
@@ -51,6 +59,10 @@ class Further:
             "treebanks": treebanks,
             "texts": self.texts or opening.texts_of(pairs),
             "held_out_files": tuple(HeldOutFile(path=p, reader=r) for p, r in held_out),
+            "heads": self.heads,
+            "cases": self.cases or opening.cases_that_ship(),
+            "band_from": self.band_from,
+            "corpus": self.corpus,
             **records,
         }
 

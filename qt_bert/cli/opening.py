@@ -15,6 +15,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.pairs.options import ReaderOptions
 from qt_bert.shipped import (
     BASELINES,
+    BEHAVIOURS,
     DEV,
     GRADED,
     INITIALISATIONS,
@@ -58,6 +59,11 @@ def base_of(model: Path) -> Path | None:
 def texts_of(pairs: Path) -> Path | None:
     """The train split beside the test split that ships."""
     return shipped(TRAIN) if _ships(pairs, TEST) else None
+
+
+def cases_that_ship() -> Path | None:
+    """The behaviour cases."""
+    return shipped(BEHAVIOURS) if ships(BEHAVIOURS) else None
 
 
 def initialisations_of(base: Path | None) -> Path | None:

@@ -120,6 +120,36 @@ BaselineTable = Annotated[
     ),
 ]
 
+FunctionHeads = Annotated[
+    str | None,
+    typer.Option(
+        "--heads",
+        help="Heads to take for the matching ones ('L2H1 L3H7') in `patch`, `routes`, `surrogate` and "
+        "`revert`. [default: those that `matching` finds]",
+    ),
+]
+Cases = Annotated[
+    Path | None,
+    typer.Option(
+        help="Queries with two titles each, for `behaviour`. [default: the cases that ship]"
+    ),
+]
+BandFrom = Annotated[
+    Path | None,
+    typer.Option(
+        help="Pairs on which `behaviour` measures the band of a model with one logit. [default: the "
+        "discovery pairs]"
+    ),
+]
+CorpusFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--corpus",
+        help="Texts, one a line, in which `surrogate` counts how rare a word is. [default: the "
+        "discovery pairs]",
+    ),
+]
+
 PlanFile = Annotated[Path, typer.Option(help="The plan.json of `qt-bert plan`.")]
 
 Recipe = Annotated[

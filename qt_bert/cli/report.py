@@ -35,6 +35,10 @@ def report(
     held_out_grades: options.HeldOutGrades = None,
     initialisations: options.Initialisations = None,
     baseline_table: options.BaselineTable = None,
+    heads: options.FunctionHeads = None,
+    cases: options.Cases = None,
+    band_from: options.BandFrom = None,
+    corpus: options.CorpusFile = None,
     compare: Annotated[
         str | None,
         typer.Option(
@@ -81,6 +85,10 @@ def report(
             held_out_grades=held_out_grades,
             initialisations=initialisations,
             baseline_table=baseline_table,
+            heads=heads,
+            cases=cases,
+            band_from=band_from,
+            corpus=corpus,
         ),
         segmenter=segmenter,
         full=full,

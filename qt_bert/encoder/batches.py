@@ -21,7 +21,8 @@ class Batch:
     `rows` [B] says which pairs of the caller's list these are. `mask` [B, L] is 1 at real tokens
     and 0 at padding; None where all rows have one length. `groups` [B, L] holds CLS at the first
     token, QUERY at the query's tokens and the first separator, TITLE at the title's and every
-    later separator, PADDING elsewhere.
+    later separator, PADDING elsewhere. `twin`, where there is one, holds as many texts of the same
+    lengths, which patches take from row by row.
     """
 
     rows: np.ndarray
@@ -30,6 +31,7 @@ class Batch:
     token_type_ids: torch.Tensor
     mask: torch.Tensor | None
     groups: torch.Tensor
+    twin: Batch | None = None
 
     def __len__(self) -> int:
         return len(self.rows)

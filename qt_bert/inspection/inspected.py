@@ -27,6 +27,7 @@ from qt_bert.inspection.sources import shipped_rows
 from qt_bert.inspection.turns import Turns
 from qt_bert.pairs import segmenter
 from qt_bert.pairs.segmenters import Segmenter
+from qt_bert.pairs.tokenise import EncodedPair
 from qt_bert.probes.common.characters import spelled
 from qt_bert.probes.common.streams import gathered
 from qt_bert.scoring.bulk import Scorer
@@ -109,9 +110,18 @@ class Inspected:
 
         Raises ArgumentError for no texts or variants, and as `sweep` does.
         """
-        if not texts or not variants:
+        return self.run_tokens(self.scorer.tokenizer.encode(texts), variants, reductions)
+
+    def run_tokens(
+        self,
+        encoded: Sequence[EncodedPair],
+        variants: Sequence[Variant],
+        reductions: Sequence[Reduction] = (),
+    ) -> Seen:
+        """`run` over pairs that are tokens already."""
+        if not encoded or not variants:
             raise ArgumentError("nothing to run: no pairs, or no variants")
-        found = gathered(self._swept(texts, variants, reductions), len(texts))
+        found = gathered(self._swept(encoded, variants, reductions), len(encoded))
         return Seen(found.pop("logits"), found)
 
     def outputs(self, logits: np.ndarray) -> Outputs:
@@ -132,11 +142,10 @@ class Inspected:
 
     def _swept(
         self,
-        texts: Sequence[tuple[str, str]],
+        encoded: Sequence[EncodedPair],
         variants: Sequence[Variant],
         reductions: Sequence[Reduction],
     ) -> Iterator[Swept]:
-        encoded = self.scorer.tokenizer.encode(texts)
         for batch in batches_of(encoded, batch_tokens(len(variants)), pad=self.scorer.pad):
             most = max(1, TURN_TOKENS // batch.input_ids.numel())
             found: list[Swept] = []

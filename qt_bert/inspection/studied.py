@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +12,11 @@ from weakref import WeakKeyDictionary
 from qt_bert.encoder.heads import Head, Shape
 from qt_bert.encoder.manifest import HEADS
 from qt_bert.errors import QtBertError, RunFolderError
-from qt_bert.results import Finding, Text
+from qt_bert.results import Figure, Finding, ProbeResult, Text
 from qt_bert.results.head_sets import SETS
 from qt_bert.results.head_table import HeadTable
 from qt_bert.results.heads_file import HeadsFile, head_tables
+from qt_bert.results.stability import Stability
 from qt_bert.study.probe_results import read_probes
 from qt_bert.study.run_folder import RunFolder
 
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 _HERE: WeakKeyDictionary[Inspected, Studied] = WeakKeyDictionary()
 """What was computed in this process; it goes with its model."""
 
+FIGURES = {
+    "behaviour": ("scores_better", "scores_alike", "carried"),
+    "routes": ("routes_focus", "routes_grade"),
+}
+"""The figures of a run that a page shows, by probe."""
+
 PROFILES = {"quick": Text("快速", "quick"), "full": Text("完整", "full")}
 
 
@@ -33,11 +40,13 @@ class Studied:
     """The head tables of one model. `origin` says where they come from, and on how many pairs.
 
     `tested` is False for those computed here: no claim was tested, and no head has an interval.
+    `figures` are those of `FIGURES` that a run has, by probe; None where the source is no run.
     """
 
     tables: tuple[HeadTable, ...]
     origin: Text
     tested: bool = True
+    figures: Mapping[str, tuple[Figure, ...]] | None = None
 
     @cached_property
     def sets(self) -> dict[str, tuple[Head, ...]]:
@@ -49,6 +58,15 @@ class Studied:
                     found.setdefault(name, tuple(map(Head.parse, heads)))
         order = {name: place for place, name in enumerate(SETS)}
         return dict(sorted(found.items(), key=lambda one: (order.get(one[0], len(order)), one[0])))
+
+    @cached_property
+    def stability(self) -> dict[str, Stability]:
+        """How much of a set comes back, where its probe says so."""
+        found: dict[str, Stability] = {}
+        for table in self.tables:
+            for name, one in table.stability.items():
+                found.setdefault(name, one)
+        return found
 
     def table(self, probe: str) -> HeadTable | None:
         """The table of one probe, where it ran."""
@@ -115,7 +133,16 @@ def _of_run(path: Path) -> tuple[Studied, str]:
     if len(models) > 1:
         raise RunFolderError(f"{path}: its results are of different models")
     tables = head_tables(results)
-    return Studied(tables=tuple(tables), origin=_origin(tables, path.name)), models.pop()
+    studied = Studied(
+        tables=tuple(tables),
+        origin=_origin(tables, path.name),
+        figures={result.probe: _shown(result) for result in results if result.probe in FIGURES},
+    )
+    return studied, models.pop()
+
+
+def _shown(result: ProbeResult) -> tuple[Figure, ...]:
+    return tuple(one for one in result.figures if one.name in FIGURES[result.probe])
 
 
 def _of_file(path: Path) -> tuple[Studied, str]:
@@ -145,7 +172,8 @@ def _origin(tables: Sequence[HeadTable], name: str) -> Text:
     """The file, its profile, and the pairs: the largest number that a probe scored heads on."""
     profiles = {table.profile: None for table in tables}
     said = [PROFILES.get(profile, Text(profile, profile)) for profile in profiles]
-    largest = max(tables, key=lambda table: table.pairs.n_pairs or 0, default=None)
+    scored = [table for table in tables if table.scores] or tables
+    largest = max(scored, key=lambda table: table.pairs.n_pairs or 0, default=None)
     pairs, where = (0, "") if largest is None else (largest.pairs.n_pairs or 0, largest.pairs.name)
     return Text(
         f"{name}：{'、'.join(one.zh for one in said)}研究，{where} 的至多 {pairs:,} 对",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -11,6 +11,7 @@ from qt_bert.errors import RunFolderError
 from qt_bert.results.head_table import HeadTable, table_of
 from qt_bert.results.heads_file import HeadsFile
 from qt_bert.results.probe import ProbeResult
+from qt_bert.results.stability import is_unstable
 
 FUNCTIONS = (
     "matching",
@@ -30,10 +31,14 @@ _BESIDE_MODEL = "heads.json"
 
 @dataclass(frozen=True)
 class Functions:
-    """Set → its heads, and where that is known from: a run, the model's `heads.json`, or nowhere."""
+    """Set → its heads, and where that is known from: a run, the model's `heads.json`, or nowhere.
+
+    `unstable` names the sets that were found not to be stable.
+    """
 
     source: Literal["run", "heads.json", "none"]
     sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unstable: frozenset[str] = frozenset()
 
 
 def functions_of(model: Path, sha256: str, run: Path | None = None) -> Functions:
@@ -43,14 +48,14 @@ def functions_of(model: Path, sha256: str, run: Path | None = None) -> Functions
     weights. Raises RunFolderError for a run without probes or of another model, and for a damaged file.
     """
     if run is not None:
-        return Functions("run", _sets(_tables_of_run(run, sha256)))
+        return _functions("run", _tables_of_run(run, sha256))
     beside = model / _BESIDE_MODEL
     if not beside.is_file():
         return Functions("none")
     found = HeadsFile.read(beside)
     if found.model.sha256 != sha256:
         return Functions("none")
-    return Functions("heads.json", _sets(found.probes))
+    return _functions("heads.json", found.probes)
 
 
 def _tables_of_run(run: Path, sha256: str) -> list[HeadTable]:
@@ -68,6 +73,10 @@ def _tables_of_run(run: Path, sha256: str) -> list[HeadTable]:
     return [table_of(result, ()) for result in results]
 
 
-def _sets(tables: Iterable[HeadTable]) -> dict[str, tuple[str, ...]]:
+def _functions(source: Literal["run", "heads.json"], tables: Sequence[HeadTable]) -> Functions:
     found = {name: heads for table in tables for name, heads in table.sets.items() if heads}
-    return {name: found[name] for name in FUNCTIONS if name in found}
+    sets = {name: found[name] for name in FUNCTIONS if name in found}
+    unstable = {
+        name for table in tables for name in table.stability if is_unstable(table.stability, name)
+    }
+    return Functions(source, sets, frozenset(unstable & sets.keys()))

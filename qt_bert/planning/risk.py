@@ -42,6 +42,7 @@ def at_risk(
             measured=as_measured(measured[removals[name]]).get(TESTED)
             if name in removals
             else None,
+            unstable=name in functions.unstable,
         )
         for name, heads in functions.sets.items()
     )

@@ -24,5 +24,5 @@ PROBE = Probe(
     ),
     run=_run,
     quick_seconds=12,
-    uses=("base", "gold"),
+    uses=("base", "gold", "second"),
 )

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from qt_bert.errors import PairFileError
+from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.pairs import Pair, segmenter
 from qt_bert.pairs.segmenters import Segmenter
 from qt_bert.probes.split import HeldOutFile, PairFiles, Split, reference
@@ -19,6 +19,7 @@ from qt_bert.results.probe import ModelRef, PairsRef
 
 if TYPE_CHECKING:
     from qt_bert.encoder import ModelLabels
+    from qt_bert.results import ProbeResult
     from qt_bert.scoring.bulk import Scorer
 
 T = TypeVar("T")
@@ -34,7 +35,9 @@ class ProbeContext:
     `texts` (pairs of other queries, for labels that need no grader) and `held_out_files` (graded
     pairs for figures alone) are there where the user gave them; `initialisations` and
     `baseline_table` are the folders of what `qt-bert initialisations` and `qt-bert baselines`
-    measured. `work` is a folder of the probe's own for sweeps that resume: what lies in it was
+    measured. `heads` are those to take for the matching ones; `cases` (queries with two titles each),
+    `band_from` (pairs that a one-logit model's band is measured on) and `corpus` (texts to count
+    words in) are files. `find` gives the result of another probe that this one needs. `work` is a folder of the probe's own for sweeps that resume: what lies in it was
     begun with the same inputs. A probe puts the figures of its guards into `guards`.
     """
 
@@ -57,6 +60,11 @@ class ProbeContext:
     held_out_files: tuple[HeldOutFile, ...] = ()
     initialisations: Path | None = None
     baseline_table: Path | None = None
+    heads: str | None = None
+    cases: Path | None = None
+    band_from: Path | None = None
+    corpus: Path | None = None
+    find: Callable[[str], ProbeResult] | None = None
     guards: dict[str, Any] = field(default_factory=dict)
 
     def choose(self, quick: T, full: T) -> T:
@@ -118,6 +126,15 @@ class ProbeContext:
         """
         labels = self.model.checkpoint.settings.labels
         return tuple((one.path.name, one.read(labels)) for one in self.held_out_files)
+
+    def found(self, name: str) -> ProbeResult:
+        """What the probe `name` found of this model on these pairs.
+
+        Raises ArgumentError for a probe that this one does not say it needs.
+        """
+        if self.find is None:
+            raise ArgumentError(f"the probe {self.label!r} does not say that it needs {name!r}")
+        return self.find(name)
 
     @cached_property
     def segmenter(self) -> Segmenter:

@@ -24,6 +24,6 @@ PROBE = Probe(
     ),
     run=_run,
     quick_seconds=30,
-    uses=("reference",),
+    uses=("reference", "second"),
     reads=("pairs/alignments.tsv",),
 )

@@ -24,5 +24,5 @@ PROBE = Probe(
     ),
     run=_run,
     quick_seconds=18,
-    uses=("reference",),
+    uses=("reference", "second"),
 )

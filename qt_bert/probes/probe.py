@@ -10,6 +10,8 @@ from typing import Any, Literal
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.context import ProbeContext
 from qt_bert.results import ProbeResult, Text
+from qt_bert.results.stability import said_not_stable
+from qt_bert.results.text import joined
 from qt_bert.results.verdicts import settle
 
 Input = Literal[
@@ -22,6 +24,10 @@ Input = Literal[
     "held_out_files",
     "initialisations",
     "baseline_table",
+    "heads",
+    "cases",
+    "band_from",
+    "corpus",
 ]
 """What a probe may read besides model and pairs; `ProbeContext` says what each is."""
 
@@ -36,7 +42,8 @@ class Probe:
     heads its section. `quick_seconds` is its share of the profile `quick` on two cores.
     `uses` names what else it reads where the user gave it; what it does not name it does not get, and
     its result does not depend on. `needs_base`: without a model before fine-tuning it says nothing.
-    `reads` are files that ship and that its result rests on, by their names in `data/`.
+    `reads` are files that ship and that its result rests on, by their names in `data/`. `needs` are
+    probes of a lower `order` whose results it reads (`ProbeContext.found`).
     """
 
     name: str
@@ -48,6 +55,7 @@ class Probe:
     uses: tuple[Input, ...] = ()
     needs_base: bool = False
     reads: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -62,7 +70,7 @@ class Probe:
 def run_probe(probe: Probe, context: ProbeContext) -> ProbeResult:
     """The probe's result, with what is the same for every probe filled in.
 
-    That is: name, title and place; the settings of the context beside the probe's own; the guards'
+    That is: name, title and place; a word in the summary on sets that are not stable; the settings of the context beside the probe's own; the guards'
     figures; q and verdict of its findings, which are one family here (a report settles anew the
     findings of all its probes together).
     """
@@ -70,8 +78,10 @@ def run_probe(probe: Probe, context: ProbeContext) -> ProbeResult:
     settings = {**context.settings(), **found.settings}
     if context.guards:
         settings["guards"] = dict(context.guards)
+    unstable = said_not_stable(found.stability)
     return replace(
         found,
+        summary=found.summary if unstable is None else joined([found.summary, unstable]),
         probe=probe.name,
         title=probe.title,
         order=probe.order,

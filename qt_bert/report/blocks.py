@@ -104,10 +104,20 @@ class Cards:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A term, the text it stands in, and what a filler in its place changes."""
+
+    term: str
+    side: Text
+    change: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
     """A pair, its label, the model's answer and its probability for each level.
 
-    `score` is the answer of a model of one logit, which has no levels.
+    `score` is the answer of a model of one logit, which has no levels. `moved_by` are the terms that
+    move it most, `carried_by` says which heads carry the first of them.
     """
 
     query: str
@@ -118,6 +128,8 @@ class Example:
     levels: tuple[str, ...]
     probabilities: tuple[float, ...]
     score: float | None = None
+    moved_by: tuple[Moved, ...] = ()
+    carried_by: Text | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from qt_bert.report.blocks import Badge, Card, Cell, Interval, Table
 from qt_bert.report.charts import draw
 from qt_bert.report.section import Drawn
 from qt_bert.results import Figure, Text
-from qt_bert.results.numbers import MISSING, clip, interval, number, printable
+from qt_bert.results.numbers import MISSING, clip, interval, number, printable, signed
 from qt_bert.study import RunRecord
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    environment.filters |= {"clip": clip, "number": number}
+    environment.filters |= {"clip": clip, "number": number, "signed": signed}
     environment.globals |= {
         "chart": _chart,
         "interval": interval,

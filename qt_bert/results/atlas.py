@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 
 from qt_bert.evaluation import METRICS
 from qt_bert.results.figures import HeatMap
-from qt_bert.results.head_sets import set_words
 from qt_bert.results.head_table import HeadTable
 from qt_bert.results.metric_names import metric_name
 from qt_bert.results.probe import HEAD_NAME
 from qt_bert.results.quantities import QUANTITIES, SIGNIFICANT, Quantity
+from qt_bert.results.stability import set_label
 from qt_bert.results.text import Text, joined
 
 HEAD, LAYER = Text("头", "head"), Text("层", "layer")
@@ -118,7 +118,8 @@ def _outlined(quantity: Quantity, table: HeadTable) -> Text:
             f"粗框：q < {SIGNIFICANT}（在全部头上校正）。",
             f"Outlined: q < {SIGNIFICANT}, over all heads.",
         )
-    names = [set_words(name).name for name in quantity.marks if table.sets.get(name)]
+    marks = (name for name in quantity.marks if table.sets.get(name))
+    names = [set_label(name, table.stability) for name in marks]
     if not names:
         return Text("没有选出的头。", "No head was named.")
     return Text(

@@ -80,10 +80,45 @@ class ReliabilityBin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TermChange:
+    """What fillers in the place of one term change of the expected grade (or the one score).
+
+    `moved` is False where that is next to nothing.
+    """
+
+    side: Literal["query", "title"]
+    term: str
+    change: float
+    moved: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarryingHead:
+    """A head, and the share of a term's change that its output of the pair as it is brings back."""
+
+    head: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why a pair has its grade: its terms in text order, with `filler` put in their place.
+
+    `told_by` is the place among `terms` of the one that changes most, if by enough; `carried_by` are
+    the heads that restore most of that change, where heads were asked.
+    """
+
+    filler: str
+    terms: tuple[TermChange, ...] = ()
+    told_by: int | None = None
+    carried_by: tuple[CarryingHead, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GradedPair:
     """A pair as the model graded it; `p` holds one probability a logit of the model.
 
-    A model of one logit gives a `score` and nothing else.
+    A model of one logit gives a `score` and nothing else. `reason` is there of some examples.
     """
 
     query: str
@@ -94,6 +129,7 @@ class GradedPair:
     p: tuple[float, ...] | None = None
     score: float | None = None
     id: str | None = None
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

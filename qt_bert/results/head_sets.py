@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from qt_bert.results.phenomena import phenomenon_name
 from qt_bert.results.text import Text
 
 
@@ -123,6 +124,36 @@ SETS: dict[str, SetWords] = {
             "Here [CLS] avoids the terms of both texts, and looks at what is not matched.",
         ),
     ),
+    "patch_matching": SetWords(Text("做补丁的匹配头", "matching heads that are patched"), _MATCHES),
+    "restoring": SetWords(
+        Text("补回匹配的头", "heads that restore a match"),
+        Text(
+            "标题里共有的词被换掉后，只换回其中一个头的输出，就补回一部分分数。",
+            "Where the shared term is replaced in the title, the output of one of them alone brings "
+            "back part of the score.",
+        ),
+    ),
+    "gap_left_out": SetWords(
+        Text("去掉后匹配少算分的头", "heads without which a match counts less"),
+        Text(
+            "去掉其中一个头，有没有共有的词，分数的差别就变小。",
+            "Without one of them the shared term makes less of a difference to the score.",
+        ),
+    ),
+    "restoring_only": SetWords(
+        Text("只由补丁选出的头", "heads named by patching alone"),
+        Text(
+            "换回它能补回分数，去掉它却看不出损失：别的头会顶上。",
+            "Putting one back restores score, yet no loss shows without it: others step in.",
+        ),
+    ),
+    "gap_left_out_only": SetWords(
+        Text("只由去掉选出的头", "heads named by leaving out alone"),
+        Text(
+            "去掉它有损失，单独换回它却补不回来：要和别的头一起才起作用。",
+            "A loss shows without one, yet it restores nothing alone: it works with others.",
+        ),
+    ),
     "strengthened": SetWords(
         Text("微调加强了匹配的头", "heads whose matching fine-tuning strengthened"),
         Text(
@@ -189,7 +220,30 @@ SETS: dict[str, SetWords] = {
 """By their names in result files, in the order in which they are offered."""
 
 
+_BEHAVIOURS: dict[str, tuple[Text, Text]] = {
+    "carries": (
+        Text("承载行为的头", "heads that carry"),
+        Text(
+            "在发现集上，单独去掉后这种行为变差。",
+            "On discovery the model does worse on it without one of them.",
+        ),
+    ),
+    "hinders": (
+        Text("妨碍行为的头", "heads that hinder"),
+        Text(
+            "在发现集上，单独去掉后这种行为变好。",
+            "On discovery the model does better on it without one of them.",
+        ),
+    ),
+}
+"""Of sets such as `carries_negation`: how the name begins, and what the heads do."""
+
+
 def set_words(name: str) -> SetWords:
     """The words for a set; one without words is called by its name in the file."""
+    way, _, phenomenon = name.partition("_")
+    if way in _BEHAVIOURS and phenomenon:
+        (begins, does), about = _BEHAVIOURS[way], phenomenon_name(phenomenon)
+        return SetWords(Text(f"{begins.zh}：{about.zh}", f"{begins.en}: {about.en}"), does)
     plain = Text(name, name)
     return SETS.get(name, SetWords(plain, Text("", "")))

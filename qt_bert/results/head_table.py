@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.results.codec import decode
 from qt_bert.results.probe import HEAD_NAME, Finding, PairsRef, ProbeResult
+from qt_bert.results.stability import Stability
 from qt_bert.results.text import Text
 
 DIGITS = 4
@@ -25,7 +26,8 @@ than the one that its claims rest on."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadTable:
-    """One probe's named sets, its primary findings and its scores: `values[head][score]`.
+    """One probe's named sets, how stable they are, its primary findings and its scores:
+    `values[head][score]`.
 
     `pairs` are those that the scores rest on, `discovery` those that heads were chosen on (p and q
     are of these). `metric` is the one that leaving a head out was measured by.
@@ -41,6 +43,7 @@ class HeadTable:
     summary: Text
     findings: tuple[Finding, ...] = ()
     sets: dict[str, tuple[str, ...]]
+    stability: dict[str, Stability] = field(default_factory=dict)
     scores: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
     values: tuple[tuple[float | None, ...], ...] = ()
@@ -79,6 +82,7 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
         summary=result.summary,
         findings=tuple(map(_short, (one for one in result.findings if one.primary))),
         sets={name: tuple(heads) for name, heads in sorted(result.sets.items())},
+        stability={name: _few_digits(one) for name, one in sorted(result.stability.items())},
         scores=scores,
         heads=tuple(one.head for one in result.heads),
         values=tuple(
@@ -90,6 +94,13 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
 def rounded(value: float | None) -> float | None:
     """`value` with as many digits as a table keeps."""
     return None if value is None else float(f"{value:.{DIGITS}g}")
+
+
+def _few_digits(one: Stability) -> Stability:
+    shares = ("overlap", "low", "high", "halves", "chance_mean", "chance_95")
+    sources = tuple(replace(s, overlap=rounded(s.overlap) or 0.0) for s in one.sources)
+    numbers: dict[str, Any] = {name: rounded(getattr(one, name)) for name in shares}
+    return replace(one, sources=sources, **numbers)
 
 
 def _short(finding: Finding) -> Finding:

@@ -147,12 +147,16 @@ class PlanTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtRisk:
-    """A set of heads with a function: which of them go, and what leaving these out alone changes."""
+    """A set of heads with a function: which of them go, and what leaving these out alone changes.
+
+    `unstable`: the set was found not to be stable.
+    """
 
     name: str
     heads: tuple[str, ...]
     lost: tuple[str, ...]
     measured: Measured | None = None
+    unstable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import write_json
 from qt_bert.results.codec import decode, encode, read_result
 from qt_bert.results.figures import Figure
+from qt_bert.results.stability import Stability
 from qt_bert.results.text import Label, Text
 
 Verdict = Literal["reproduced", "not reproduced", "inconclusive"]
@@ -105,7 +106,8 @@ class HeadScores:
 class ProbeResult:
     """The whole answer of one probe, as it stands in `probes/NAME.json`.
 
-    `sets` maps a name (`matching`) to heads; `settings` holds what the probe was run with.
+    `sets` maps a name (`matching`) to heads, and `stability` says of some how much of them comes
+    back; `settings` holds what the probe was run with.
     `title` and `order` are the name and the place of its section of the report.
     """
 
@@ -120,12 +122,16 @@ class ProbeResult:
     findings: tuple[Finding, ...] = ()
     heads: tuple[HeadScores, ...] = ()
     sets: dict[str, tuple[str, ...]]
+    stability: dict[str, Stability] = field(default_factory=dict)
     figures: tuple[Figure, ...] = ()
 
     def __post_init__(self) -> None:
         for heads in self.sets.values():
             for head in heads:
                 _check_head(head)
+        strange = set(self.stability) - set(self.sets)
+        if strange:
+            raise ArgumentError(f"the stability of {min(strange)!r}, which is none of the sets")
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `ProbeResult.read` checks it against this class again."""

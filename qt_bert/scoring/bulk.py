@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from qt_bert.encoder import Checkpoint, Encoder
 from qt_bert.encoder.batches import Batch, batches_of
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs.counts import Counts
+from qt_bert.pairs.tokenise import EncodedPair
 from qt_bert.progress import Progress, silent
 
 BATCH_TOKENS = {"float32": 1024, "bfloat16": 4096}
@@ -97,9 +98,17 @@ class Scorer:
     @torch.inference_mode()
     def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
         """Float32 logits [pair, output] of (query, title) pairs, in their order."""
-        out = np.empty((len(pairs), self.checkpoint.model.config.num_labels), np.float32)
+        return self._logits(self.batches(pairs, self.batch_tokens), len(pairs), shown)
+
+    @torch.inference_mode()
+    def logits_of(self, encoded: Sequence[EncodedPair]) -> np.ndarray:
+        """Float32 logits [pair, output] of pairs that are tokens already; nothing is counted."""
+        return self._logits(batches_of(encoded, self.batch_tokens, pad=self.pad), len(encoded))
+
+    def _logits(self, batches: Iterable[Batch], pairs: int, shown: Progress = silent) -> np.ndarray:
+        out = np.empty((pairs, self.checkpoint.model.config.num_labels), np.float32)
         forward = self.left_out.forward if self.left_out else self.runner.logits_of
-        for batch in self.batches(pairs, self.batch_tokens):
+        for batch in batches:
             out[batch.rows] = forward(batch).float().numpy()
             shown.advance(len(batch))
         return out

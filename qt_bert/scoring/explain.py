@@ -1,34 +1,61 @@
-"""`qt-bert explain`: one pair's grades, and what each term of query and title does to them."""
+"""`qt-bert explain`: one pair's grades, and what each term of query and title does to them.
+
+A term is not cut out, for a shorter text is another text: its tokens are replaced by as many fillers,
+so that every other token keeps its place (MechIR, Parry et al. 2025, fills for the same reason).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from qt_bert.encoder import Checkpoint
+from qt_bert.errors import CheckpointError
+from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs.segmenters import Segmenter
+from qt_bert.pairs.tokenise import QUERY, TITLE, EncodedPair
 from qt_bert.scoring.bulk import LeftOut, Scorer
 from qt_bert.scoring.outputs import Outputs, read_outputs
+
+LEAST_CHANGE, LEAST_TELLING = 0.005, 0.05
+"""A term that changes the expected grade (or the one logit) by less has not moved it; by less than
+the second, which heads carry it is not asked: the shares would be of next to nothing."""
+
+Side = Literal["query", "title"]
+_OWNERS: dict[Side, int] = {"query": QUERY, "title": TITLE}
+
+
+class Filler(NamedTuple):
+    """The token that stands in a term's place: its name and id."""
+
+    token: str
+    id: int
 
 
 @dataclass(frozen=True)
 class TermEffect:
-    """What leaving one term out does: `change` of the expected grade (or the one logit)."""
+    """What a filler in one term's place does: `change` of the expected grade (or the one logit).
 
-    side: str
+    `moved` is False where that is next to nothing, as for a term that the model does not know.
+    """
+
+    side: Side
     start: int
     end: int
     term: str
     score: float
     change: float
+    moved: bool
 
 
 @dataclass(frozen=True)
 class Explanation:
     """One pair's outputs and the effect of each of its terms, in text order.
 
-    `left_out` says which heads the model did without.
+    `filler` is the token put in a term's place; `left_out` says which heads the model did without.
     """
 
     query: str
@@ -36,51 +63,147 @@ class Explanation:
     outputs: Outputs
     score: float
     terms: list[TermEffect]
+    filler: str
     left_out: LeftOut | None = None
+
+    @property
+    def most_telling(self) -> TermEffect | None:
+        """The term whose filler changes the score most, if any does by enough."""
+        return most_telling(self.terms)
 
 
 @dataclass(frozen=True)
-class TermPlace:
-    """A term, where it stands in its text, and the pair (query, title) that is left without it."""
+class FilledTerm:
+    """A term, where it stands in its text, and the pair's tokens with fillers in its place."""
 
-    side: str
+    side: Side
     start: int
     end: int
     term: str
-    rest: tuple[str, str]
+    encoded: EncodedPair
 
 
-def term_places(query: str, title: str, segmenter: Segmenter) -> list[TermPlace]:
-    """The terms that can be left out of a pair, in text order.
+class TermScorer(Protocol):
+    """Whatever reads a pair as tokens and gives it a score."""
 
-    Terms are the segmenter's words that hold a letter or digit. A term whose removal would leave
-    its text empty is left alone (there would be no pair to grade).
+    @property
+    def filler(self) -> Filler:
+        """What takes the place of a term's tokens."""
+
+    def encode(self, query: str, title: str) -> EncodedPair:
+        """The tokens of a pair, with spans."""
+
+    def scores(self, encoded: Sequence[EncodedPair]) -> FloatArray:
+        """A score of each [n], the larger the better."""
+
+
+def term_effects(
+    query: str, title: str, scorer: TermScorer, segmenter: Segmenter
+) -> list[TermEffect]:
+    """The change of the score with fillers in the place of each term, in text order."""
+    whole = scorer.encode(query, title)
+    filled = filled_terms(query, title, whole, segmenter, scorer.filler)
+    return effects_of(filled, scorer.scores([whole, *(one.encoded for one in filled)]))
+
+
+def filled_terms(
+    query: str, title: str, whole: EncodedPair, segmenter: Segmenter, filler: Filler
+) -> list[FilledTerm]:
+    """A pair with fillers in the place of each of its terms, in text order.
+
+    Terms are the segmenter's words that hold a letter or digit. `whole` are the pair's tokens, with
+    spans; a term that was cut off with the end of a long text has none, and is left out.
     """
-    places = []
-    for side, text in (("query", query), ("title", title)):
+    texts: dict[Side, str] = {"query": query, "title": title}
+    found = []
+    for side, text in texts.items():
         for start, end in segmenter.spans(text):
-            term, rest = text[start:end], text[:start] + text[end:]
-            if any(c.isalnum() for c in term) and rest.strip():
-                pair = (rest, title) if side == "query" else (query, rest)
-                places.append(TermPlace(side, start, end, term, pair))
-    return places
+            term = text[start:end]
+            if any(c.isalnum() for c in term):
+                encoded = fill(whole, side, start, end, filler)
+                if encoded is not None:
+                    found.append(FilledTerm(side, start, end, term, encoded))
+    return found
 
 
-def term_effects(places: Sequence[TermPlace], outputs: Outputs) -> list[TermEffect]:
-    """What leaving each term out does; `outputs` are the whole pair's, then those of each rest."""
-    scores = outputs.ranking_score
+def fill(
+    whole: EncodedPair, side: Side, start: int, end: int, filler: Filler
+) -> EncodedPair | None:
+    """`whole` with a filler for every token of characters [start, end) of one text; None for none.
+
+    A token that spells more than these characters is filled with them.
+    """
+    owner, ids, changed = _OWNERS[side], list(whole.input_ids), False
+    for token, (text, (first, last)) in enumerate(zip(whole.side, whole.spans, strict=True)):
+        if text == owner and first < end and last > start:
+            ids[token], changed = filler.id, True
+    return replace(whole, input_ids=ids) if changed else None
+
+
+def effects_of(filled: Sequence[FilledTerm], scores: FloatArray) -> list[TermEffect]:
+    """What the fillers do; `scores` are the whole pair's, then those with each term filled."""
+    changes = np.asarray(scores[1:], np.float64) - scores[0]
     return [
-        TermEffect(place.side, place.start, place.end, place.term, float(s), float(s - scores[0]))
-        for place, s in zip(places, scores[1:], strict=True)
+        TermEffect(
+            one.side,
+            one.start,
+            one.end,
+            one.term,
+            float(score),
+            float(change),
+            bool(abs(change) >= LEAST_CHANGE),
+        )
+        for one, score, change in zip(filled, scores[1:], changes, strict=True)
     ]
 
 
+def most_telling(terms: Sequence[TermEffect]) -> TermEffect | None:
+    """The term of the largest change, the first of equals; None where none reaches 0.05."""
+    telling = [one for one in terms if abs(one.change) >= LEAST_TELLING]
+    return max(telling, key=lambda one: abs(one.change), default=None)
+
+
+def filler_of(checkpoint: Checkpoint) -> Filler:
+    """[MASK], which pretraining taught the model to read past, or else the unknown token.
+
+    A model without heads was not pretrained on masks, and gets the unknown token first. Raises
+    CheckpointError for a tokenizer with neither.
+    """
+    names = ("mask_token", "unk_token") if checkpoint.has_heads else ("unk_token", "mask_token")
+    for name in names:
+        token = getattr(checkpoint.tokenizer, name, None)
+        if token is not None:
+            return Filler(str(token), int(checkpoint.tokenizer.convert_tokens_to_ids(token)))
+    raise CheckpointError(
+        f"{checkpoint.folder}: its tokenizer has neither a mask nor an unknown token to put in a "
+        "term's place; add one to tokenizer_config.json"
+    )
+
+
+@dataclass(frozen=True)
+class OfModel:
+    """A checkpoint's scorer as a `TermScorer`: the score is the expected grade, or the one logit."""
+
+    scorer: Scorer
+
+    @property
+    def filler(self) -> Filler:
+        return filler_of(self.scorer.checkpoint)
+
+    def encode(self, query: str, title: str) -> EncodedPair:
+        return self.scorer.tokenizer.encode([(query, title)])[0]
+
+    def scores(self, encoded: Sequence[EncodedPair]) -> FloatArray:
+        labels = self.scorer.checkpoint.settings.labels
+        return read_outputs(self.scorer.logits_of(encoded), labels).ranking_score
+
+
 def explain_pair(query: str, title: str, scorer: Scorer, segmenter: Segmenter) -> Explanation:
-    """Grade (query, title), then once more without each term (see `term_places`)."""
-    places = term_places(query, title, segmenter)
-    # The pair runs alone, so that its grade does not depend on what is padded to its length.
-    logits = [scorer.logits([(query, title)]), scorer.logits([place.rest for place in places])]
-    outputs = read_outputs(np.concatenate(logits), scorer.checkpoint.settings.labels)
+    """Grade (query, title), then once more with each term filled (see `filled_terms`)."""
+    labels = scorer.checkpoint.settings.labels
+    # The pair runs alone, so that its grade does not depend on what else is in its batch.
+    outputs = read_outputs(scorer.logits([(query, title)]), labels)
+    reader = OfModel(scorer)
+    terms = term_effects(query, title, reader, segmenter)
     score = float(outputs.ranking_score[0])
-    terms = term_effects(places, outputs)
-    return Explanation(query, title, outputs, score, terms, scorer.left_out)
+    return Explanation(query, title, outputs, score, terms, reader.filler.token, scorer.left_out)

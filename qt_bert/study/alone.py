@@ -7,6 +7,7 @@ from pathlib import Path
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import read_json, write_json
 from qt_bert.probes.probe import Probe, run_probe
+from qt_bert.probes.registry import probe_named
 from qt_bert.results import ProbeResult
 from qt_bert.sources import installed_versions, source_hash
 from qt_bert.study.context import StudyContext
@@ -51,9 +52,37 @@ def run_alone(
     if place.result.is_file():
         return ProbeResult.read(place.result)
     context = StudyContext(folder=folder, model=model, pairs=pairs, files=files)
-    result = run_probe(probe, probe_context(probe, context))
+    find = _Needed(probe, context).find
+    result = run_probe(probe, probe_context(probe, context, find=find))
     result.write(place.result)
     return result
+
+
+class _Needed:
+    """The probes that a probe needs: what lies in the folder of the same inputs, else run now.
+
+    Then their results stay in the folder of its sweeps, so that a resumed probe has them.
+    """
+
+    def __init__(self, probe: Probe, context: StudyContext) -> None:
+        self.probe, self.context = probe, context
+
+    def find(self, name: str) -> ProbeResult:
+        if name not in self.probe.needs:
+            raise ArgumentError(
+                f"the probe {self.probe.name!r} does not say that it needs {name!r}"
+            )
+        needed = probe_named(name)
+        where = f"{sweeps_of(self.probe)}/needed/{name}"
+        stored = self.context.folder.work(where) / f"{name}.json"
+        beside = _Place(self.context.folder, needed)
+        key = stage_key(probe_stage(needed), self.context.folder.record, {})
+        for result in (stored, *((beside.result,) if beside.made_under(key) else ())):
+            if result.is_file():
+                return ProbeResult.read(result)
+        found = run_probe(needed, probe_context(needed, self.context, where, self.find))
+        found.write(stored)
+        return found
 
 
 class _Place:
@@ -80,6 +109,10 @@ class _Place:
             self._check(key, begun, resume)
         write_json(self.key, {"key": key})
 
+    def made_under(self, key: str) -> bool:
+        """Whether what lies here was begun with these inputs."""
+        return self.key.is_file() and self._stored() == key
+
     def _check(self, key: str, begun: bool, resume: bool) -> None:
         done = self.result.exists()
         if done and not begun:
@@ -92,7 +125,7 @@ class _Place:
             raise RunFolderError(
                 f"{self.result} {state}; --resume goes on with it, --overwrite starts anew"
             )
-        if begun and self._stored() != key:
+        if begun and not self.made_under(key):
             raise RunFolderError(
                 f"{self.result} was begun with another model, file, option or version; resume with "
                 "the same, or start anew with --overwrite"

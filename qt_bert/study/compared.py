@@ -7,6 +7,8 @@ from functools import partial
 
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.probe import Probe, run_probe
+from qt_bert.probes.registry import probe_named
+from qt_bert.results import ProbeResult
 from qt_bert.study.context import StudyContext
 from qt_bert.study.probe_stage import ARGUMENTS, probe_context
 from qt_bert.study.record import RunInputs
@@ -20,7 +22,7 @@ EVALUATION, COMPARISON = "compared_evaluation.json", "comparison.json"
 COMPARED_ARGUMENTS = ("compared", "compared_grades")
 _AFTER_PROBES = 10_000
 # Of these it is not known what they would be for another model.
-_OF_ONE_MODEL = ("base", "second")
+_OF_ONE_MODEL = ("base", "second", "heads")
 
 
 def has_compared(inputs: RunInputs) -> bool:
@@ -38,7 +40,7 @@ def compared_context(context: StudyContext) -> StudyContext:
         return replace(
             context,
             model=folder,
-            files=replace(context.files, base=None, second=None),
+            files=replace(context.files, base=None, second=None, heads=None),
             replaced={"model_grades": context.argument("compared_grades")},
         )
 
@@ -59,6 +61,7 @@ def compared_stage(probe: Probe) -> Stage:
         run=partial(_run, probe),
         outputs=(_result(probe),),
         arguments=(*ARGUMENTS, *inputs, *COMPARED_ARGUMENTS),
+        needs=tuple(f"compare:{name}" for name in probe.needs),
         folders=(_sweeps(probe),),
         quick_seconds=probe.quick_seconds,
         applies=_never if probe.needs_base else has_compared,
@@ -66,7 +69,10 @@ def compared_stage(probe: Probe) -> Stage:
 
 
 def _run(probe: Probe, context: StudyContext) -> None:
-    other = probe_context(probe, compared_context(context), _sweeps(probe))
+    def find(name: str) -> ProbeResult:
+        return ProbeResult.read(context.folder.file(_result(probe_named(name))))
+
+    other = probe_context(probe, compared_context(context), _sweeps(probe), find)
     run_probe(probe, other).write(context.folder.file(_result(probe)))
 
 

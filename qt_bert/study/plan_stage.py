@@ -61,6 +61,7 @@ class PlanAsked:
             ],
             "functions": functions.source,
             "sets": dict(functions.sets),
+            "unstable": sorted(functions.unstable),
         }
 
 

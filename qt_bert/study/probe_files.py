@@ -23,7 +23,9 @@ class ProbeFiles:
     further words for the segmenter. `gold`: a segmented file. `reference`: pairs for mean contexts.
     `compared`: the folder of a model to set beside this one. `treebanks`: CoNLL-U files. `texts`:
     pairs of other queries. `held_out_files`: graded pairs for figures alone. `initialisations` and
-    `baseline_table`: the folders of the two studies of that name.
+    `baseline_table`: the folders of the two studies of that name. `heads`: those to take for the
+    matching ones, as text. `cases`: queries with two titles each. `band_from`: pairs to measure a
+    band on. `corpus`: texts to count words in.
     """
 
     discovery: Path | None = None
@@ -38,6 +40,10 @@ class ProbeFiles:
     held_out_files: tuple[HeldOutFile, ...] = ()
     initialisations: Path | None = None
     baseline_table: Path | None = None
+    heads: str | None = None
+    cases: Path | None = None
+    band_from: Path | None = None
+    corpus: Path | None = None
 
     def arguments(self) -> dict[str, Any]:
         """Name and SHA-256 of each, as arguments of a run.
@@ -50,8 +56,8 @@ class ProbeFiles:
 
 
 def _described(name: str, given: Any) -> Any:
-    if given is None:
-        return None
+    if given is None or isinstance(given, str):
+        return given
     if isinstance(given, tuple):
         return [_described(name, one) for one in given]
     if isinstance(given, HeldOutFile):

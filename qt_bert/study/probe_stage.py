@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
+from qt_bert.errors import ArgumentError
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.probe import Probe, run_probe
+from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
+from qt_bert.results import ProbeResult
 from qt_bert.study.context import StudyContext
 from qt_bert.study.inputs import SPLIT_ARGUMENTS, reader_options, scorer_of
 from qt_bert.study.record import RunInputs
@@ -27,7 +31,8 @@ def probe_stage(probe: Probe) -> Stage:
         order=_AFTER_EVALUATION + probe.order,
         run=partial(_run, probe),
         outputs=(_result(probe),),
-        arguments=(*ARGUMENTS, *probe.inputs),
+        arguments=(*ARGUMENTS, *_inputs(probe)),
+        needs=tuple(f"probe:{name}" for name in probe.needs),
         folders=(sweeps_of(probe),),
         reads=probe.reads,
         quick_seconds=probe.quick_seconds,
@@ -40,10 +45,16 @@ def sweeps_of(probe: Probe) -> str:
     return f"sweeps/{probe.name}"
 
 
-def probe_context(probe: Probe, context: StudyContext, sweeps: str | None = None) -> ProbeContext:
+def probe_context(
+    probe: Probe,
+    context: StudyContext,
+    sweeps: str | None = None,
+    find: Callable[[str], ProbeResult] | None = None,
+) -> ProbeContext:
     """What the probe gets in this run; model and pairs are opened once for all stages.
 
-    `sweeps` is the folder of its sweeps in that of the run, where it is not the usual one.
+    `sweeps` is the folder of its sweeps in that of the run, where it is not the usual one; `find`
+    gives the result of a probe that it needs, where that is not among those of the run.
     """
     files = PairFiles(
         pairs=context.pairs, reader=reader_options(context), discovery=context.files.discovery
@@ -60,8 +71,22 @@ def probe_context(probe: Probe, context: StudyContext, sweeps: str | None = None
         segmenter_name=context.folder.record.inputs.segmenter or "jieba",
         userdict=context.files.userdict,
         guards=context.guards,
+        find=find or partial(_left, probe, context),
         **{name: getattr(context.files, name) for name in probe.inputs},
     )
+
+
+def _inputs(probe: Probe) -> tuple[str, ...]:
+    """Its own inputs, and those of the probes it needs: alone, it runs them itself."""
+    asked = (probe, *map(probe_named, probe.needs))
+    return tuple(dict.fromkeys(name for one in asked for name in one.inputs))
+
+
+def _left(probe: Probe, context: StudyContext, name: str) -> ProbeResult:
+    """What a probe that `probe` needs left in this run."""
+    if name not in probe.needs:
+        raise ArgumentError(f"the probe {probe.name!r} does not say that it needs {name!r}")
+    return ProbeResult.read(context.folder.file(_result(probe_named(name))))
 
 
 def _run(probe: Probe, context: StudyContext) -> None:

@@ -34,7 +34,7 @@ def stacked(model: BertForPreTraining, layers: int) -> BertForPreTraining:
     )
     state = model.state_dict()
     deeper.load_state_dict({name: state[_source(name, held)] for name in deeper.state_dict()})
-    return deeper.to(next(model.parameters()).dtype)
+    return deeper
 
 
 def _source(name: str, held: int) -> str:

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from qt_bert.ablation.explain_heads import explain_heads
+from qt_bert.ablation import explain_heads as explaining
+from qt_bert.ablation.explain_heads import (
+    Restoring,
+    explain_heads,
+    guard_patches,
+    patches,
+    restored,
+    restoring_heads,
+    twins_of,
+)
 from qt_bert.ablation.heads_out import leave_heads_out
+from qt_bert.ablation.patching import twin_batches
+from qt_bert.ablation.reference import PlainModel
 from qt_bert.encoder import open_checkpoint
-from qt_bert.errors import ArgumentError
-from qt_bert.pairs import Pair
+from qt_bert.encoder.heads import Shape
+from qt_bert.errors import ArgumentError, GuardError
+from qt_bert.pairs import Pair, segmenter
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.explain import TermEffect, explain_pair
+from qt_bert.scoring.outputs import read_outputs
 
 QUERY, TITLE = "京东小哥", "小哥最近在干嘛"
 PAIR = Pair(QUERY, TITLE, None, "1", 1, None, {})
@@ -45,3 +60,76 @@ def test_heads_are_left_out_of_the_whole_model_alone(checkpoint_of: Callable[...
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     with pytest.raises(ArgumentError, match="of the whole model alone"):
         explain_heads(QUERY, TITLE, leave_heads_out(scorer, "L0H0", "zero", [PAIR]))
+
+
+def explained(scorer: Scorer) -> tuple[float, TermEffect]:
+    """The score of the pair, and the term of the largest change, taken for one that moves it."""
+    found = explain_pair(QUERY, TITLE, scorer, segmenter("jieba"))
+    largest = max(found.terms, key=lambda one: abs(one.change))
+    return found.score, replace(largest, moved=True)
+
+
+@pytest.mark.parametrize(("family", "labels"), [("bert", 5), ("electra", 1), ("xlm-roberta", 3)])
+def test_each_head_put_back_as_hooks_put_it(
+    checkpoint_of: Callable[..., Path], family: str, labels: int
+) -> None:
+    checkpoint = open_checkpoint(checkpoint_of(family, labels=labels))
+    scorer = Scorer(checkpoint)
+    score, term = explained(scorer)
+    found, rounding = restoring_heads(QUERY, TITLE, scorer, term), 2e-6 / abs(term.change)
+    assert found.term == term and found.all_heads == pytest.approx(1, abs=rounding)
+    shares = [one.share for one in found.heads]
+    assert shares == sorted(shares, reverse=True)
+    twins = twins_of(QUERY, TITLE, scorer, term)
+    (batch,) = twin_batches(twins, 1000, pad=scorer.pad)
+    plain = PlainModel(checkpoint.model, checkpoint.family)
+    by_head = {one.head: one for one in found.heads}
+    for variant in patches(checkpoint.shape)[1:-1]:
+        logits = plain.logits(batch, variant.parts).numpy()[1:]
+        alone = float(read_outputs(logits, checkpoint.settings.labels).ranking_score[0])
+        one = by_head.pop(str(variant.heads[0]))
+        assert one.score == pytest.approx(alone, abs=1e-5)
+        assert one.restored == pytest.approx(alone - term.score, abs=1e-5)
+        assert one.share == pytest.approx(one.restored / (score - term.score), rel=rounding)
+    assert not by_head
+
+
+def test_shares_by_hand() -> None:
+    term = TermEffect("title", 0, 2, "票价", 2.0, -2.0, True)
+    variants = patches(Shape(1, 2))
+    found = restored(variants, np.array([2.0, 2.5, 3.5, 4.0]), 4.0, term)
+    assert [(one.head, one.restored, one.share) for one in found.heads] == [
+        ("L0H1", 1.5, 0.75),
+        ("L0H0", 0.5, 0.25),
+    ]
+    assert isinstance(found, Restoring) and found.all_heads == 1.0
+    assert [variant.name for variant in variants] == [
+        "none",
+        "patch:L0H0",
+        "patch:L0H1",
+        "patch:all",
+    ]
+
+
+def test_guards_that_ran_before_are_not_run_again(
+    checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    _, term = explained(scorer)
+    figures = guard_patches(scorer, twins_of(QUERY, TITLE, scorer, term))
+    assert max(figures["variants"].values()) <= figures["bound"]
+    monkeypatch.setattr(explaining, "run_guards", None)
+    assert restoring_heads(QUERY, TITLE, scorer, term, figures).heads
+    with pytest.raises(GuardError, match="contexts of all heads"):
+        restoring_heads(QUERY, TITLE, scorer, term, figures | {"bound": -1.0})
+
+
+def test_a_term_that_moves_nothing_is_asked_of_no_head(checkpoint_of: Callable[..., Path]) -> None:
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    _, term = explained(scorer)
+    with pytest.raises(ArgumentError, match="does not move the grade"):
+        restoring_heads(QUERY, TITLE, scorer, replace(term, moved=False))
+    with pytest.raises(ArgumentError, match="does not move the grade"):
+        restoring_heads(QUERY, TITLE, scorer, replace(term, start=90, end=92))
+    with pytest.raises(ArgumentError, match="whole model alone"):
+        restoring_heads(QUERY, TITLE, leave_heads_out(scorer, "L0H0", "zero", [PAIR]), term)

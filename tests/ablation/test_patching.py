@@ -11,7 +11,7 @@ import torch
 
 from qt_bert.ablation.guards import run_guards
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.ablation.patching import Patch, Places, StatePatch, twin_batches, twins
+from qt_bert.ablation.patching import Patch, Places, StatePatch, second_batches, twin_batches, twins
 from qt_bert.ablation.variant import NONE, Variant
 from qt_bert.encoder import Encoder, open_checkpoint
 from qt_bert.encoder.batches import CLS, TITLE, Batch, batches_of
@@ -121,6 +121,25 @@ def test_twins_stand_together(opened: Callable[..., tuple]) -> None:
     (batch,) = twin_batches(encoded, 1000, pad=checkpoint.pad)
     assert batch.rows.tolist() == [2, 3, 0, 1, 4, 5]
     assert twins(batch).tolist() == [1, 0, 3, 2, 5, 4]
+
+
+def test_the_second_text_alone_is_patched_alike(opened: Callable[..., tuple]) -> None:
+    checkpoint, encoder, given = opened()
+    encoded = checkpoint.pair_tokenizer().encode(TWINS, offsets=False)
+    variants = [
+        NONE,
+        Variant("heads", (Patch((Head(0, 1), Head(2, 0))),)),
+        Variant("titles", (Patch((Head(1, 2),), TITLES),)),
+        Variant("r1", (StatePatch(1),)),
+    ]
+    both = run(encoder, given, variants, len(TWINS))
+    for budget in (1, 1000):
+        alone = list(second_batches(encoded, budget, pad=checkpoint.pad))
+        assert sorted(row for batch in alone for row in batch.rows) == [1, 3, 5]
+        got = run(encoder, alone, variants, len(TWINS))
+        np.testing.assert_allclose(got[:, 1::2], both[:, 1::2], atol=1e-5)
+    with pytest.raises(ArgumentError, match=r"the text 0 has \d+ tokens and its twin \d+"):
+        list(second_batches([encoded[0], encoded[4]], 1000, pad=checkpoint.pad))
 
 
 def test_a_missing_or_longer_twin_is_refused(opened: Callable[..., tuple]) -> None:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from qt_bert.encoder.manifest import weights_sha256
+from qt_bert.results.probe import ModelRef
+from qt_bert.study import RunInputs
 from tests.apps.conftest import shown
+from tests.results.made_heads import made_routes, matching
+from tests.study.test_save_heads import run_of
 
 Visit = Callable[..., Any]
 PAIR = {"q": "北京到上海高铁", "t": "北京高铁票多少钱", "layer": "1", "head": "1"}
@@ -61,3 +68,27 @@ def test_hostile_text_stays_text(app: Visit) -> None:
 def test_nothing_typed_runs_nothing(app: Visit) -> None:
     at = app(q="", t="标题")
     assert not at.exception and not at.metric and at.info
+
+
+def test_without_a_run_the_routes_are_a_command(app: Visit) -> None:
+    at = app(**PAIR, lang="en")
+    assert not at.exception
+    assert "none is open here" in shown(at)
+    assert [line.split()[:2] for line in at.code[-1].value.split("\n")] == [
+        ["qt-bert", "report"],
+        ["qt-bert", "app"],
+    ]
+
+
+def test_a_run_has_its_routes_beside_the_row(
+    app: Visit, tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ModelRef(name="tiny", sha256=weights_sha256(tiny_models / "tiny"))
+    results = [replace(one, model=model) for one in (matching(), made_routes())]
+    inputs = RunInputs(model=model, pairs=results[0].pairs)
+    run = run_of(tmp_path / "run", lambda: inputs, *results).path
+    monkeypatch.setenv("QT_BERT_APP_RUN", str(run))
+    at = app(**PAIR, lang="en")
+    assert not at.exception and not at.code
+    text = shown(at).replace("\\", "")
+    assert "Routes to the focus" in text and "Directly." in text

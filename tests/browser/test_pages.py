@@ -10,7 +10,7 @@ from tests.browser.driving.visitor import PAGES
 
 QUERY, TITLE = "怎么去除衣服上的油渍", "衣服沾了油怎么洗掉"
 HEADS = "L2H1 L3H7"
-NUMBERED = ("focus", "attention", "order", "ranking")
+NUMBERED = ("focus", "attention", "order", "ranking", "behaviour")
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -103,6 +103,46 @@ def test_typed_titles_are_ranked_by_the_command_lines_grades(visitor):
     shown = table.inner_text() if table.count() else ""
     places = [shown.find(title) for title in ranked]
     assert places == sorted(places) and places[0] >= 0, shown
+
+
+def test_two_titles_of_ones_own_part_as_the_command_lines_grades(visitor):
+    one = visitor()
+    other = "红烧排骨的家常做法"
+    one.open("behaviour", q=QUERY, t=TITLE, out="none")
+    one.type("behaviour-other", other)
+    better, worse = (float(grade(QUERY, title)) for title in (TITLE, other))
+    (shown,) = one.metrics()
+    assert float(shown.replace("−", "-")) == pytest.approx(better - worse, abs=2e-3)
+    one.leave_out(HEADS)
+    assert len(one.metrics()) == 2
+    one.element("behaviour-add").get_by_role("button").click()
+    one.settle()
+    assert "my_cases.tsv" in one.main.inner_text()
+    one.element("behaviour-swap").get_by_role("button").click()
+    one.settle()
+    assert one.state()["t"] == other
+    assert one.field("behaviour-other").input_value() == TITLE
+
+
+def test_all_cases_are_judged_here_and_one_is_opened_on_the_front_page(visitor):
+    one = visitor()
+    one.open("behaviour", q=QUERY, t=TITLE, out="none")
+    one.element("behaviour-go").get_by_role("button").click()
+    phenomena = one.element("behaviour-phenomenon")
+    phenomena.wait_for()
+    one.settle()
+    phenomena.get_by_text("否定或反义").click()
+    one.settle()
+    one.element("behaviour-open-title").get_by_role("button").click()
+    one.settle()
+    assert one.state()["q"] != QUERY
+    assert one.main.locator("svg.marks, canvas.marks").count()
+
+
+def test_the_front_page_tells_how_routes_come_to_it(visitor):
+    one = visitor()
+    one.open("focus")
+    assert "qt-bert report --out run" in one.main.inner_text()
 
 
 def across(one):

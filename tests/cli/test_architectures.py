@@ -37,7 +37,10 @@ def test_score_evaluate_compare_calibrate_and_explain_take_it(
     assert ended.status == 0, ended.err
     ended = run("explain", "京东小哥", "京东小哥最近在干嘛", "--model", model, "--json")
     found = json.loads(ended.out)
-    assert found["terms"] and found["heads"] is None
+    assert found["terms"] and found["heads"] is None and found["restoring"] is None
+    assert found["filler"] == "[UNK]"
+    shown = run("explain", "京东小哥", "京东小哥最近在干嘛", "--model", model).out
+    assert "only terms are explained" in shown and "put back" not in shown
 
 
 def test_what_needs_heads_says_so(run, model, pair_file, checkpoint_of, tmp_path):

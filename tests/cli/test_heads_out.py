@@ -151,8 +151,8 @@ def test_explain(run, checkpoint_of, hooked):
     np.testing.assert_allclose(got, hooked([(query, title)])[0], atol=1e-5)
     assert (found["heads_out"], found["mode"]) == (HEADS, "zero") and "guards" in found
     term = next(term for term in found["terms"] if term["side"] == "title")
-    rest = title.replace(term["term"], "", 1)
-    without = hooked([(query, rest)])[0] @ np.arange(1, 6)
+    filled = title.replace(term["term"], "[MASK]" * len(term["term"]), 1)  # read as the token
+    without = hooked([(query, filled)])[0] @ np.arange(1, 6)
     assert term["score"] == pytest.approx(without, abs=1e-4)
     assert f"without {HEADS} (zero)" in run(*arguments).out
 

@@ -17,9 +17,9 @@ from qt_bert.inspection.models import Shelf
 from qt_bert.inspection.studied import find_studied, look_for_studied
 from qt_bert.results import ProbeResult
 from qt_bert.results.heads_file import heads_file
-from qt_bert.results.probe import ModelRef
+from qt_bert.results.probe import ModelRef, PairsRef
 from qt_bert.study import RunInputs
-from tests.results.made_heads import matching, redundancy
+from tests.results.made_heads import behaviour, made_routes, matching, redundancy
 from tests.study.test_save_heads import run_of
 
 
@@ -71,6 +71,29 @@ def test_a_run_comes_before_the_file(model: Inspected, tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", *of(model, matching()))
     studied = find_studied(model, run)
     assert studied is not None and [table.probe for table in studied.tables] == ["matching"]
+    assert studied.origin.en == "run: quick study, up to 80 pairs of test.tsv"
+
+
+def test_a_run_keeps_the_figures_that_pages_show(model: Inspected, tmp_path: Path) -> None:
+    other = replace(made_routes().figures[0], name="shares_focus")
+    drawn = replace(made_routes(), figures=(*made_routes().figures, other))
+    run = run_folder(tmp_path / "run", *of(model, matching(), behaviour(), drawn))
+    studied = find_studied(model, run)
+    assert studied is not None
+    assert studied.figures == {
+        "behaviour": behaviour().figures,
+        "routes": made_routes().figures,
+    }
+    store(model, *of(model, matching(), made_routes()))
+    beside = find_studied(model, None)
+    assert beside is not None and beside.figures is None and beside.table("routes") is not None
+
+
+def test_pairs_that_no_head_was_scored_on_are_not_told(model: Inspected, tmp_path: Path) -> None:
+    cases = PairsRef(name="cases.tsv", sha256="c9", n_pairs=700, n_queries=350)
+    card = replace(matching(), probe="behaviour", heads=(), sets={}, pairs=cases)
+    studied = find_studied(model, run_folder(tmp_path / "run", *of(model, matching(), card)))
+    assert studied is not None and len(studied.tables) == 2
     assert studied.origin.en == "run: quick study, up to 80 pairs of test.tsv"
 
 

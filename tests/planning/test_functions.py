@@ -10,6 +10,7 @@ from qt_bert.errors import RunFolderError
 from qt_bert.planning.functions import functions_of
 from qt_bert.results.heads_file import heads_file
 from tests.results.made_heads import matching, redundancy
+from tests.results.made_stability import LOOSE
 
 SHA = matching().model.sha256
 
@@ -20,6 +21,14 @@ def test_heads_json_counts_where_it_is_of_these_weights(tmp_path):
     assert found.source == "heads.json"
     assert found.sets["matching"] == matching().sets["matching"]
     assert functions_of(tmp_path, "other").source == "none"
+
+
+def test_sets_that_are_not_stable_are_known(tmp_path):
+    told = replace(matching(), stability={"matching": LOOSE})
+    heads_file([told], {}).write(tmp_path / "heads.json")
+    assert functions_of(tmp_path, SHA).unstable == {"matching"}
+    matching().write(tmp_path / "run" / "probes" / "matching.json")
+    assert functions_of(tmp_path, SHA, tmp_path / "run").unstable == frozenset()
 
 
 def test_without_a_file_nothing_is_known(tmp_path):

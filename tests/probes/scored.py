@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-NOT_OF_HEADS = {"layers", "usage", "space", "baselines"}
-"""Probes of vectors or of whole models: their results score no head."""
+NOT_OF_HEADS = {"layers", "usage", "space", "baselines", "behaviour", "routes"}
+"""Probes of vectors, of whole models, or in a quick run of heads as a set: they score no head."""

@@ -17,6 +17,7 @@ from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
 from qt_bert.results import ProbeResult, Text
 from qt_bert.scoring.bulk import Scorer
+from tests.probes.another_seed import tuned_again
 from tests.probes.planted_boundary import (
     ENDS,
     HAN,
@@ -82,7 +83,9 @@ def test_the_planted_head_is_named_and_no_other(run: Run, planted: Path, made_pa
     assert findings["union_worth"].value == pytest.approx(1.0)
     assert findings["graded_over_random"].value > 30
     assert findings["left_out_zero_matched"].p is not None
-    assert found.settings["comes_back"]["boundary"]["share"] == pytest.approx(1.0)
+    stable = found.stability["boundary"]
+    assert (stable.overlap, stable.halves) == (1.0, 1.0)
+    assert [(one.source.en, one.overlap) for one in stable.sources] == [("validation", 1.0)]
     assert found.settings["texts"]["segmenter"]["answers"]["characters"]["accuracy"] > 0.9
     assert "guards" in found.settings
 
@@ -93,6 +96,17 @@ def test_with_a_base_pretraining_is_compared(run: Run, planted: Path, made_pairs
     assert findings["pretrained_over_random"].value > 30
     assert findings["graded_over_pretrained"].value == pytest.approx(0.0)
     assert run(planted, made_pairs).settings["pretrained"]["en"].startswith("No model before")
+
+
+def test_another_seed_is_asked_for_the_same_heads(
+    run: Run, planted: Path, made_pairs: Path, tmp_path: Path
+):
+    found = run(planted, made_pairs, second=tuned_again(planted, tmp_path / "second"))
+    sources = found.stability["boundary"].sources
+    assert [(one.source.en, one.overlap) for one in sources] == [
+        ("validation", 1.0),
+        ("another seed (second)", 1.0),
+    ]
 
 
 def test_a_gold_file_is_a_second_reference(

@@ -15,11 +15,12 @@ from qt_bert.encoder.heads import Head, Shape
 from qt_bert.pairs import Pair, segmenter
 from qt_bert.probes.common.averages import Average
 from qt_bert.probes.common.controls import contest
+from qt_bert.probes.common.stability import stability
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.readers import choosing
 from qt_bert.probes.readers.against import Against, against
 from qt_bert.probes.readers.case import case_of
-from qt_bert.probes.readers.choosing import choose, name_readers
+from qt_bert.probes.readers.choosing import by_focus, choose, name_readers
 from qt_bert.probes.readers.claims import loss_conclusions
 from qt_bert.probes.readers.cls_row import FOCUS, QUANTITIES, WITHIN, measure
 from qt_bert.probes.readers.contests import Outcome, Wiring, alone
@@ -184,12 +185,11 @@ def test_a_reader_has_its_focus_within_the_texts_too() -> None:
     rows[..., QUANTITIES.index("matched")] = 0.5
     rows[..., FOCUS] = rng.normal(0, 0.02, (40, 1, 5)) + [0.4, 0.4, 0.4, -0.3, 0.0]
     rows[..., WITHIN] = rng.normal(0, 0.02, (40, 1, 5)) + [0.2, 0.0, -0.2, -0.2, 0.4]
-    found = name_readers(rows, 0)
+    found = name_readers(rows)
     assert (found.focused, found.averted) == ([Head(0, 0)], [Head(0, 3)])
-    assert {name: one and one.share for name, one in found.back.items()} == {
-        "focused": 1.0,
-        "averted": 1.0,
-    }
+    for sign, heads in ((1, found.focused), (-1, found.averted)):
+        back = stability(by_focus(rows, sign), heads, 40)
+        assert back is not None and (back.overlap, back.halves) == (1.0, 1.0)
     assert found.p[0, 0] < 1e-6 < found.p[0, 4]
     assert found.focus[0, 2] == pytest.approx(0.4, abs=0.02)
     assert found.within[0, 2] == pytest.approx(-0.2, abs=0.02)

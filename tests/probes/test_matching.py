@@ -24,6 +24,7 @@ from qt_bert.probes.term_matching.slices import by_grade
 from qt_bert.probes.term_matching.study import study
 from qt_bert.results import Bars, Finding, HeatMap, ProbeResult
 from qt_bert.scoring.bulk import Scorer
+from tests.probes.another_seed import tuned_again
 from tests.probes.planted_matching import MATCHING, pairs_of, plant_matching, write_pairs
 
 Build = Callable[..., ProbeContext]
@@ -57,6 +58,20 @@ def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     few = studying.Draws(matched=5, free=3, beside=3, curve=2)
     monkeypatch.setattr(studying, "QUICK", few)
     monkeypatch.setattr(studying, "FULL", few)
+
+
+def test_another_seed_is_asked_for_the_same_heads(
+    context: Build, planted: Path, tmp_path: Path, few_draws: None
+) -> None:
+    files = PairFiles(pairs=write_pairs(tmp_path / "p.tsv", pairs_of(40)))
+    second = tuned_again(planted, tmp_path / "second")
+    found = run(context(planted, files=files, second=second), tmp_path)
+    sources = found.stability["named"].sources
+    assert [(one.source.en, one.overlap) for one in sources] == [
+        ("validation", 1.0),
+        ("another seed (second)", 1.0),
+    ]
+    assert found.settings["second_seed"]["name"] == "second"
 
 
 def test_discovery_is_scored_once(
@@ -98,7 +113,12 @@ def test_the_probe_on_a_planted_model(
     assert found.sets["matching"][0] == str(MATCHING)
     assert found.findings[0].id == "matching_found"
     assert found.findings[0].verdict == "reproduced"
-    assert found.settings["comes_back"]["named"] == {"share": 1.0, "chance": 1 / 8}
+    named = found.stability["named"]
+    assert (named.overlap, named.halves, named.k) == (1.0, 1.0, 1)
+    assert named.verdict == "undecided"  # of four heads in its layer chance draws it often
+    assert [(one.source.en, one.overlap) for one in named.sources] == [("validation", 1.0)]
+    assert set(found.stability) == {name for name, heads in found.sets.items() if heads}
+    assert "--second" in found.settings["second_seed"]["en"]
     assert found.summary.en.startswith(
         "Heads named as matching on discovery: 1; of these at least 2× on validation, too: 1."
     )

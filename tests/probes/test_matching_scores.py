@@ -27,6 +27,7 @@ from qt_bert.probes.term_matching.cells import (
 )
 from qt_bert.probes.term_matching.head_scores import Scores, along
 from qt_bert.probes.term_matching.scores import score_heads
+from qt_bert.probes.term_matching.stable import stable_matching
 from qt_bert.probes.term_matching.sums import Sample, Sums
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.planted_matching import MATCHING, OFFSET, pairs_of, plant_matching
@@ -97,8 +98,8 @@ def test_the_planted_head_is_the_only_one_named(planted: Path) -> None:
     assert found.matched()[(*OFFSET, QUERY_TO_TITLE)] > 20
     assert found.score[OFFSET] == pytest.approx(1, abs=0.05)
     assert found.score[0, 0] == pytest.approx(1, abs=0.05)
-    back = found.comes_back([MATCHING], resamples=20, seed=0)
-    assert back is not None and (back.share, back.chance) == (1, 1 / 8)
+    back = stable_matching(found, [MATCHING], seed=0)
+    assert back is not None and (back.overlap, back.halves, back.k) == (1, 1, 1)
     assert found.sample.used == 30 and found.sample.coverage == 1
 
 
@@ -166,10 +167,14 @@ def test_the_direction_is_one_that_gets_enough_weight() -> None:
     assert found.score[0].tolist() == pytest.approx([3, 10], rel=0.01)
     assert along(found.direction, found.weight)[0].tolist() == pytest.approx([0.4, 0.0044])
     assert found.best(2) == [Head(0, 0), Head(0, 1)]
-    first = found.comes_back(found.best(1), resamples=20, seed=0)
-    assert first is not None and (first.share, first.chance) == (1, 1)
-    both = found.comes_back(found.best(2), resamples=20, seed=0)
-    assert both is not None and (both.share, both.chance) == (1, 1)
+    assert found.eligible == [Head(0, 0)]
+    first = stable_matching(found, found.best(1), seed=0)
+    assert first is not None and (first.overlap, first.chance_mean) == (1, 1)
+    both = stable_matching(found, found.best(2), seed=0)
+    assert both is not None and (both.overlap, both.chance_mean) == (1, 1)
+    rule = found.rule()(np.ones((1, 12)))[0, 0]
+    assert rule.tolist() == pytest.approx([3, -1 / 10], rel=0.01)  # too light: behind all others
+    assert np.isnan(found.rule(1)(np.ones((1, 12)))).all()
 
 
 def test_a_ratio_of_few_queries_is_not_shown() -> None:

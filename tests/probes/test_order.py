@@ -25,6 +25,7 @@ from qt_bert.probes.word_order.scores import order_scores
 from qt_bert.results import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_order
+from tests.probes.another_seed import tuned_again
 from tests.probes.planted_shift import untrained
 
 Build = Callable[..., Path]
@@ -76,7 +77,9 @@ def test_the_probe_names_the_planted_head(
     found = run(context, monkeypatch)
     assert found.sets["order_named"] == (f"L0H{planted_order.HEAD}",)
     assert f"L0H{planted_order.HEAD}" in found.sets["order"]
-    assert found.settings["comes_back"]["order_named"]["share"] == 1.0
+    assert found.stability["order_named"].overlap == 1.0
+    assert found.stability["order_named"].sources[0].source.en == "validation"
+    assert set(found.stability) == {name for name, heads in found.sets.items() if heads}
     assert found.settings["guards"]["shuffled_titles"]["unmasked"] < 1e-4
     assert found.settings["trained_on_shuffled_titles"] == "unknown"
     assert found.settings["queries"] == found.pairs.n_queries == found.findings[0].n_queries
@@ -157,3 +160,15 @@ def test_random_models_have_no_order_heads(checkpoint_of: Build, tmp_path: Path)
         scores = order_scores(Scorer(open_checkpoint(folder)), pairs, seed=seed)
         named += bool(scores.named().heads())
     assert named <= 2
+
+
+def test_another_seed_is_asked_for_the_same_heads(
+    planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = tuned_again(planted, tmp_path / "second")
+    context = context_of(planted, planted_order.pairs(), tmp_path, second=second)
+    sources = run(context, monkeypatch).stability["order_named"].sources
+    assert [(one.source.en, one.overlap) for one in sources] == [
+        ("validation", 1.0),
+        ("another seed (second)", 1.0),
+    ]

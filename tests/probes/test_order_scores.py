@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from qt_bert.encoder.heads import Head
+from qt_bert.probes.common.stability import stability
 from qt_bert.probes.word_order.head_scores import OrderScores
 from qt_bert.probes.word_order.maps import OFFSETS
 
@@ -24,11 +25,11 @@ def test_a_set_of_order_heads_comes_back_by_the_rule_that_chose_it() -> None:
     found = scores_of(sums, identities)
     assert found.best(2) == [Head(0, 0), Head(0, 2)]  # L0H1 follows characters
     assert found.score[0].tolist() == [9, 8, 5, 3]
-    back = found.comes_back(found.best(2), seed=0)
-    assert back is not None and (back.share, back.chance) == (1.0, 2 / 3)
+    back = stability(found.rule, found.best(2), queries)
+    assert back is not None and (back.overlap, back.chance_mean) == (1.0, pytest.approx(2 / 3))
     identities[::2, 0] = 0.6  # now some resamples find that L0H0 follows characters
-    loose = scores_of(sums, identities).comes_back([Head(0, 0), Head(0, 2)], seed=0)
-    assert loose is not None and 0.5 < loose.share < 1
+    loose = stability(scores_of(sums, identities).rule, [Head(0, 0), Head(0, 2)], queries)
+    assert loose is not None and 0.5 < loose.overlap < 1
 
 
 def test_the_lift_of_a_resample_is_a_ratio_of_sums() -> None:
@@ -43,5 +44,5 @@ def test_named_heads_come_back_among_those_with_enough_weight() -> None:
     found = scores_of(sums, np.full((20, 3), 0.5))
     found.sums[:, 0, 1, -1, 0] = 0.01
     assert found.named().heads() == [Head(0, 0), Head(0, 2)]
-    back = found.named_come_back(seed=0)
-    assert back is not None and (back.share, back.chance) == (1.0, 1.0)
+    back = stability(found.named_rule, found.named().heads(), 20)
+    assert back is not None and (back.overlap, back.chance_mean) == (1.0, 1.0)

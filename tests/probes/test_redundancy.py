@@ -208,7 +208,10 @@ def test_harmful_heads_must_harm_on_both_splits() -> None:
     assert head.p == pytest.approx(2 * validation.rows["L1H0", "accuracy"].p, rel=1e-6)
     assert (mean.value, mean.primary) == (pytest.approx((25.0 + 0.0) / 2), False)
     assert harm.known_of(made, "L1H0") == (pytest.approx(25.0), pytest.approx(25.0), 3)
-    assert harm.comes_back(made, ["L0H0", "L1H0"])["share"] > 0.9
+    stable = harm.stable_harm(made, ["L0H0", "L1H0"], seed=0)
+    assert stable is not None and stable.overlap > 0.9 and stable.chance_mean == pytest.approx(0.5)
+    assert stable.sources[0].overlap == 1.0  # no other head gains on validation
+    assert harm.stable_harm(made, [], seed=0) is None
 
 
 def test_a_gain_under_one_point_is_no_harm() -> None:

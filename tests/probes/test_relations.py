@@ -120,7 +120,7 @@ def test_under_full_everything_is_taken(
 def test_with_neither_it_says_so(run: Run, checkpoint_of: Callable[..., Path]) -> None:
     result = run(checkpoint_of())
     assert result.findings == () and result.figures == () and result.sets["relations"] == ()
-    assert result.settings["order_heads"] is None and result.settings["comes_back"] == {}
+    assert result.settings["order_heads"] is None and result.stability == {}
     assert "no aligned spans" in result.summary.en and "树库" in result.summary.zh
 
 

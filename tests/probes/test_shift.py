@@ -19,7 +19,7 @@ from qt_bert.probes.finetuning.case import case_of
 from qt_bert.probes.finetuning.study import strengthened
 from qt_bert.probes.probe import run_probe
 from qt_bert.probes.shift import PROBE
-from qt_bert.probes.split import PairFiles, Split
+from qt_bert.probes.split import HeldOutFile, PairFiles, Split
 from qt_bert.results import Finding, ProbeResult
 from tests.probes import planted_shift
 from tests.probes.planted_shift import compared, opened
@@ -110,7 +110,9 @@ def test_the_probe_tells_what_became_of_the_planted_head(
     assert found["matching_sep"].verdict == "reproduced"
     assert found["all_sep"].verdict == "not reproduced"
     assert found["picked_after_matched"].verdict is None
-    assert result.settings["comes_back"]["strengthened"]["share"] == 1
+    assert set(result.stability) == set(result.sets)
+    assert result.stability["strengthened"].overlap == 1
+    assert result.stability["matching_before"].sources == ()  # no file held out was given
     assert result.settings["case_head"] == "L0H1"
     assert "L0H1 +" in result.summary.zh and "L0H1 +" in result.summary.en
     heads = {one.head: one.scores for one in result.heads}
@@ -169,6 +171,18 @@ def test_texts_without_a_match_leave_the_other_claims(
     assert found["matching_matched"].verdict == "inconclusive"
     assert found["all_cls"].value is not None
     assert result.settings["case_head"] is None
+
+
+def test_files_held_out_are_asked_for_the_same_matching_heads(
+    planted: dict[float, Path], context: Callable[..., ProbeContext], pair_file: Path
+) -> None:
+    held_out = (HeldOutFile(path=pair_file),)
+    result = run_probe(PROBE, context(planted[0.05], planted[1.0], held_out_files=held_out))
+    for name in ("matching_before", "matching_after_biased"):
+        (source,) = result.stability[name].sources
+        assert source.source.en == pair_file.name and 0 <= source.overlap <= 1
+        assert source.n_queries >= 1
+    assert result.stability["strengthened"].sources[0].source.en == "validation"
 
 
 def test_a_second_seed_stands_beside_the_base(

@@ -54,6 +54,35 @@ def test_metrics_are_grouped_and_none_is_lost(evaluation: dict[str, Any], run: P
     assert groups == ["Classes", "Ordered grades", "Ranking", "Calibration", "Other"]
 
 
+def test_an_example_says_what_moves_it_and_which_heads_carry_that(
+    evaluation: dict[str, Any], build_run: BuildRun
+) -> None:
+    changes = {"油渍": -1.25, "怎么": 0.2, "的": 0.001, "<b>": -0.4, "衣服": 0.1, "洗掉": -0.3}
+    terms = [
+        {"side": "title", "term": term, "change": change, "moved": abs(change) >= 0.005}
+        for term, change in changes.items()
+    ]
+    heads = [{"head": "L3H7", "share": 0.412}, {"head": "L10H2", "share": 0.2}]
+    evaluation["examples"][0]["reason"] = {
+        "filler": "[MASK]", "terms": terms, "told_by": 0, "carried_by": heads,
+    }  # fmt: skip
+    evaluation["examples"][1]["reason"] = {"filler": "[MASK]", "terms": terms[2:3]}
+    run = build_run(evaluation)
+    shown = next(block for block in build(run) if isinstance(block, Examples))
+    first, second, third = shown.examples[:3]
+    assert [(one.term, one.change) for one in first.moved_by] == [
+        ("油渍", -1.25), ("<b>", -0.4), ("洗掉", -0.3), ("怎么", 0.2),
+    ]  # fmt: skip
+    assert first.carried_by == Text(
+        "换回“油渍”最多的头：L3H7 41%、L10H2 20%", "“油渍” restored by L3H7 41%, L10H2 20%"
+    )
+    assert (second.moved_by, second.carried_by) == (third.moved_by, third.carried_by) == ((), None)
+    assert "[MASK]" in shown.note.en and "For 1 example" in shown.note.en
+    render(run)
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "<b>−1.25</b>" in page and "&lt;b&gt;" in page
+
+
 def test_a_metric_shows_its_base_and_meaning(run: Path) -> None:
     rows = {row[1]: row for row in table(build(run), "metrics").rows}
     assert rows["ndcg_at_5"][4:7] == (800, 158, 160)

@@ -1,10 +1,11 @@
-"""Results of two probes on a model of two layers of two heads."""
+"""Results of a few probes on a model of two layers of two heads."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from qt_bert.results import Finding, HeadScores, ProbeResult, Text
+from qt_bert.results import Bars, Finding, Graph, HeadScores, ProbeResult, Text
+from qt_bert.results.figures import BarSeries, Edge, Node
 from qt_bert.results.probe import ModelRef, PairsRef, Source
 
 HEADS = ("L0H0", "L0H1", "L1H0", "L1H1")
@@ -81,5 +82,78 @@ def matching(**changes: Any) -> ProbeResult:
             for head, score in zip(HEADS, (1.0, 9.0, 2.5, 1.1), strict=True)
         ),
         "sets": {"matching": ("L0H1",), "named": ("L0H1", "L1H0")},
+    }
+    return ProbeResult(**(facts | changes))
+
+
+def behaviour(**changes: Any) -> ProbeResult:
+    """Claims of two phenomena, one of a file of one's own, and a figure."""
+    told = {
+        "value": 0.5,
+        "ci_low": 0.25,
+        "ci_high": 0.75,
+        "unit": "",
+    }
+    facts: dict[str, Any] = {
+        "probe": "behaviour",
+        "order": 150,
+        "model": ModelRef(name="graded", sha256="4f"),
+        "pairs": PairsRef(name="cases.tsv", sha256="c9", n_pairs=700, n_queries=350),
+        "settings": {"profile": "quick"},
+        "summary": Text("大多分得清。", "It tells most."),
+        "findings": (
+            finding("behaviour.direction", **told),
+            finding(
+                "behaviour.fruit", value=-0.25, ci_low=None, ci_high=None, q=None, verdict=None
+            ),
+            finding("behaviour.filler", primary=False, verdict=None, q=None),
+        ),
+        "heads": (),
+        "sets": {},
+        "figures": (
+            Bars(
+                name="scores_better",
+                title=Text("应当更好", "Better"),
+                x_label="",
+                y_label="",
+                unit="",
+                categories=("direction",),
+                series=(BarSeries(name="score", values=(0.5,)),),
+            ),
+        ),
+    }
+    return ProbeResult(**(facts | changes))
+
+
+def made_routes(**changes: Any) -> ProbeResult:
+    """One arrow from the matching heads to the reader's key, and on to its row."""
+    facts: dict[str, Any] = {
+        "probe": "routes",
+        "order": 170,
+        "model": ModelRef(name="graded", sha256="4f"),
+        "pairs": PairsRef(name="test.tsv", sha256="a7", n_pairs=30, n_queries=30),
+        "settings": {"profile": "quick"},
+        "summary": Text("直接到达。", "Directly."),
+        "findings": (),
+        "heads": (),
+        "sets": {},
+        "figures": (
+            Graph(
+                name="routes_focus",
+                title=Text("到关注度的路径", "Routes to the focus"),
+                x_label="",
+                y_label="",
+                unit="",
+                nodes=(
+                    Node(name="L1H0 [CLS]", column=0, row=0, marked=True),
+                    Node(name="L1H0.k", column=0, row=1),
+                    Node(name="M", column=0, row=2),
+                ),
+                edges=(
+                    Edge(source="M", target="L1H0.k", weight=0.6),
+                    Edge(source="L1H0.k", target="L1H0 [CLS]", weight=0.6),
+                ),
+            ),
+        ),
     }
     return ProbeResult(**(facts | changes))

@@ -58,6 +58,7 @@ def test_stored_keys_are_those_of_the_contract() -> None:
         "findings",
         "heads",
         "sets",
+        "stability",
         "figures",
     ]
     assert stored["heads"] == [

@@ -9,12 +9,11 @@ from qt_bert.encoder import ModelLabels, open_checkpoint
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.evaluation.calibration import Calibration
 from qt_bert.files import read_json, write_json
-from qt_bert.pairs import Pair, ReaderOptions, segmenter
+from qt_bert.pairs import Pair, ReaderOptions
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.calibrate import calibrate_model
 from qt_bert.scoring.compare import compare_models
 from qt_bert.scoring.evaluate import evaluation_json, write_errors
-from qt_bert.scoring.explain import explain_pair
 from qt_bert.scoring.judge import judge_file, judge_logits
 from qt_bert.scoring.outputs import read_outputs
 
@@ -147,28 +146,6 @@ def test_one_logit_cannot_be_calibrated(checkpoint_of, pair_file):
     scorer = Scorer(open_checkpoint(checkpoint_of("bert", labels=1)))
     with pytest.raises(ArgumentError, match="nothing to calibrate"):
         calibrate_model(pair_file, ReaderOptions(), scorer)
-
-
-def test_explain_leaves_out_each_term_once(checkpoint_of):
-    scorer = Scorer(open_checkpoint(checkpoint_of()))
-    found = explain_pair("京东小哥", "京东小哥，最近在干嘛", scorer, segmenter("jieba"))
-    assert found.terms
-    for term in found.terms:
-        text = found.query if term.side == "query" else found.title
-        assert text[term.start : term.end] == term.term
-        rest = text[: term.start] + text[term.end :]
-        pair_ = (rest, found.title) if term.side == "query" else (found.query, rest)
-        alone = read_outputs(scorer.logits([pair_]), scorer.checkpoint.settings.labels)
-        assert term.score == pytest.approx(float(alone.expected[0]), abs=1e-5)
-        assert term.change == pytest.approx(term.score - found.score)
-    assert "，" not in [term.term for term in found.terms]
-
-
-def test_explain_never_empties_a_text(checkpoint_of):
-    scorer = Scorer(open_checkpoint(checkpoint_of()))
-    found = explain_pair("狗", "狗追猫", scorer, segmenter("jieba"))
-    assert found.terms
-    assert all(term.side == "title" for term in found.terms)
 
 
 def test_errors_of_a_three_level_model_are_on_one_scale(checkpoint_of, tmp_path):

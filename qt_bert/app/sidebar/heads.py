@@ -11,8 +11,7 @@ from qt_bert.app.faults import fault_of
 from qt_bert.app.sidebar import grid, words
 from qt_bert.app.words import escaped, say
 from qt_bert.errors import QtBertError
-from qt_bert.results.head_sets import SETS
-from qt_bert.results.text import Text
+from qt_bert.results.stability import set_label
 
 if TYPE_CHECKING:
     from qt_bert.app.visit import Here
@@ -36,6 +35,7 @@ def draw(here: Here) -> None:
 
 def _sets(here: Here) -> None:
     sets = {} if here.studied is None else here.studied.sets
+    stability = {} if here.studied is None else here.studied.stability
     out = set(here.state.out)
     same = [name for name, heads in sets.items() if set(heads) == out]
     known = st.session_state.get(SET)
@@ -48,16 +48,14 @@ def _sets(here: Here) -> None:
             _leave_out(here, () if name == _NONE else tuple(sorted(sets[name])))
 
     names = {_NONE: say(words.NO_HEADS)}
-    names |= {name: _name_of(name, len(heads)) for name, heads in sets.items()}
+    names |= {
+        name: say(words.SIZED).format(name=say(set_label(name, stability)), n=len(heads))
+        for name, heads in sets.items()
+    }
     names |= {_OWN: say(words.OWN_HEADS)}
     st.selectbox(
         say(words.SET), list(names), format_func=names.__getitem__, key=SET, on_change=changed
     )
-
-
-def _name_of(name: str, size: int) -> str:
-    label = SETS[name].name if name in SETS else Text(name, name)
-    return say(words.SIZED).format(name=say(label), n=size)
 
 
 def _typed(here: Here) -> None:

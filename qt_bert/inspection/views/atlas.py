@@ -13,6 +13,7 @@ from qt_bert.results.head_sets import SetWords, set_words
 from qt_bert.results.head_table import HeadTable
 from qt_bert.results.numbers import interval, number, shortest
 from qt_bert.results.quantities import Quantity
+from qt_bert.results.stability import set_label
 from qt_bert.results.text import Label, in_language
 
 
@@ -87,7 +88,11 @@ def colourings(studied: Studied) -> tuple[Colouring, ...]:
 
 def card(studied: Studied, head: Head) -> Card:
     """The card of a head."""
-    sets = tuple(set_words(name) for name, heads in studied.sets.items() if head in heads)
+    sets = tuple(
+        set_words(name)._replace(name=set_label(name, studied.stability))
+        for name, heads in studied.sets.items()
+        if head in heads
+    )
     return Card(head, sets, tuple(_evidence(studied, head)))
 
 

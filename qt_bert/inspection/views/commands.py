@@ -17,8 +17,7 @@ def evaluate_command(
     inspected: Inspected, name: str | None, options: ReaderOptions, seed: int = 0
 ) -> str:
     """`qt-bert evaluate` on the file called `name` (None: the test split that ships)."""
-    folder = _folder(inspected)
-    model = [] if _is_default(folder) else ["--model", str(folder)]
+    model = _option("--model", inspected)
     return shlex.join(["qt-bert", "evaluate", *model, *_asked(name, options, seed)])
 
 
@@ -34,6 +33,26 @@ def compare_command(
     folder = str(_folder(inspected))
     heads = ["--heads-out", spell(out), *([] if mode == "zero" else ["--mode", mode])]
     return shlex.join(["qt-bert", "compare", folder, folder, *_asked(name, options, seed), *heads])
+
+
+def study_commands(inspected: Inspected, run: str = "run") -> tuple[str, str]:
+    """`qt-bert report` into the folder `run`, and the page on what it found."""
+    return (
+        shlex.join(["qt-bert", "report", *_option("--model", inspected), "--out", run]),
+        shlex.join(["qt-bert", "app", *_option("--models", inspected), "--run", run]),
+    )
+
+
+def cases_command(inspected: Inspected, name: str) -> str:
+    """`qt-bert probe behaviour` on the cases in the file called `name`."""
+    model = _option("--model", inspected)
+    return shlex.join(["qt-bert", "probe", "behaviour", *model, "--cases", name])
+
+
+def _option(name: str, inspected: Inspected) -> list[str]:
+    """The option that names this model; nothing for the one that commands take anyway."""
+    folder = _folder(inspected)
+    return [] if _is_default(folder) else [name, str(folder)]
 
 
 def _asked(name: str | None, options: ReaderOptions, seed: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""What moves one title: each term left out, and each head left out."""
+"""What moves one title: each term with fillers in its place, and each head left out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from qt_bert.pairs.segmenters import Segmenter
 from qt_bert.probes.common.maps import head_map
 from qt_bert.results import Bars, HeatMap, Text, Tokens
 from qt_bert.results.figures import BarSeries, Token, TokenLine
-from qt_bert.scoring.explain import TermEffect, term_effects, term_places
+from qt_bert.scoring.explain import Filler, TermEffect, effects_of, filled_terms, filler_of
 
 MOST_TERMS = 60
 HEADS_SHOWN = 10
@@ -29,7 +29,7 @@ _WITHOUT = Text("去掉它之后的变化", "change without it")
 
 @dataclass(frozen=True, kw_only=True)
 class TermMoves:
-    """The change of one title's score without each term, by the whole model and without the heads.
+    """The change of one title's score with each term filled, by the whole model and without the heads.
 
     `effects_without` is empty where no head is left out; `passed_over` counts terms beyond 60.
     """
@@ -52,7 +52,7 @@ class HeadMoves:
 def term_moves(
     inspected: Inspected, query: str, title: str, out: Sequence[Head], mode: str
 ) -> TermMoves:
-    """Leave out each term of query and title, with the whole model and without `out`."""
+    """Fill the place of each term of query and title, with the whole model and without `out`."""
     key = ("terms", inspected.key, query, title, tuple(out), mode)
     return _kept.get(key, lambda: _term_moves(inspected, query, title, out, mode))
 
@@ -69,20 +69,21 @@ _kept = Kept()
 def _term_moves(
     inspected: Inspected, query: str, title: str, out: Sequence[Head], mode: str
 ) -> TermMoves:
-    places = term_places(query, title, inspected.segmenter)
-    kept = places[:MOST_TERMS]
+    whole, filler = inspected.encode(query, title), filler_of(inspected.scorer.checkpoint)
+    filled = filled_terms(query, title, whole, inspected.segmenter, filler)
+    kept = filled[:MOST_TERMS]
     part = inspected.part(tuple(out), mode)
     variants = [NONE] if part is None else [NONE, Variant("heads out", (part,))]
-    texts = [(query, title), *(place.rest for place in kept)]
-    logits = inspected.run(texts, variants).logits
-    effects = [tuple(term_effects(kept, inspected.outputs(one))) for one in logits]
+    logits = inspected.run_tokens([whole, *(one.encoded for one in kept)], variants).logits
+    scores = [inspected.outputs(one).ranking_score for one in logits]
+    effects = [tuple(effects_of(kept, one)) for one in scores]
     top = max((abs(one.change) for both in effects for one in both), default=0.0)
     return TermMoves(
         effects=effects[0],
         effects_without=effects[1] if len(effects) > 1 else (),
-        passed_over=len(places) - len(kept),
+        passed_over=len(filled) - len(kept),
         figures=tuple(
-            _term_tokens(inspected, (query, title), one, word, top)
+            _term_tokens(inspected, (query, title), one, word, top, filler)
             for one, word in zip(effects, (BEFORE, AFTER), strict=False)
         ),
     )
@@ -130,16 +131,17 @@ def _term_tokens(
     effects: Sequence[TermEffect],
     word: Text,
     top: float,
+    filler: Filler,
 ) -> Tokens:
-    """Both texts cut into words, each coloured by the change without it."""
+    """Both texts cut into words, each coloured by the change with fillers in its place."""
     name = score_name(inspected.labels)
     lines = (Text("查询", "query"), Text("标题", "title"))
     sides = zip(("query", "title"), pair, lines, strict=True)
     return Tokens(
         name="term_moves",
         title=Text(
-            f"去掉每个词后{name.zh}的变化（{word.zh}）",
-            f"Change of the {name.en} without each term ({word.en})",
+            f"把每个词换成同样长的 {filler.token} 后{name.zh}的变化（{word.zh}）",
+            f"Change of the {name.en} with as many {filler.token} for each term ({word.en})",
         ),
         unit=score_unit(inspected.labels),
         lines=tuple(

@@ -84,10 +84,10 @@ def ndcg_help(name: str, labelled: int) -> Text:
 
 
 def passed_over(count: int, most: int) -> Text:
-    """Terms that were not left out."""
+    """Terms that were not filled."""
     return Text(
-        f"只逐个去掉了前 {most} 个词，还有 {count} 个没有算。",
-        f"The first {most} terms were left out one by one; {count} more were not.",
+        f"只逐个换掉了前 {most} 个词，还有 {count} 个没有算。",
+        f"The first {most} terms were filled one by one; {count} more were not.",
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from qt_bert.inspection.views.words import MOST_HEADS, Words
 from qt_bert.results import Text
-from qt_bert.results.head_sets import set_words
+from qt_bert.results.stability import Stability, set_label
 
 TITLE = Text("词：注意力头在哪里断词", "Words: where heads end them")
 INTRO = Text(
@@ -69,9 +69,9 @@ _NAMES: Mapping[str, Text] = {
 }
 
 
-def who_name(name: str) -> Text:
+def who_name(name: str, stability: Mapping[str, Stability] | None = None) -> Text:
     """What a choice of heads is called: one of `SETS`, `BEST` or `OWN`."""
-    return _NAMES[name] if name in _NAMES else set_words(name).name
+    return _NAMES[name] if name in _NAMES else set_label(name, stability or {})
 
 
 def notes(found: Words) -> Iterator[Text]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from qt_bert.encoder.heads import Head
 from qt_bert.evaluation import q_values
-from qt_bert.evaluation.arrays import BoolArray, FloatArray, IntArray, ratio
+from qt_bert.evaluation.arrays import BoolArray, FloatArray, IntArray
 from qt_bert.evaluation.multiplicity import FALSE_DISCOVERY_RATE
 
 LEAST_WEIGHT = 0.05
@@ -82,56 +82,6 @@ def ranked(score: FloatArray) -> list[Head]:
     """All heads, best score first; NaN last, equals in the order of layers."""
     order = np.argsort(-np.where(np.isnan(score), -np.inf, score).ravel(), kind="stable")
     return [Head(int(place) // score.shape[1], int(place) % score.shape[1]) for place in order]
-
-
-Choose = Callable[[FloatArray], Sequence[Head]]
-"""From how often each query counts [queries] to heads, best first."""
-
-
-@dataclass(frozen=True)
-class ComesBack:
-    """How much of a chosen set comes back over resampled queries, as a share of it.
-
-    `chance` is what sets of as many random heads, of those that could be chosen, share on average.
-    """
-
-    share: float
-    chance: float
-
-
-def comes_back(
-    choose: Choose,
-    chosen: Sequence[Head],
-    n_queries: int,
-    eligible: int,
-    *,
-    resamples: int = 200,
-    seed: int = 0,
-) -> ComesBack | None:
-    """Choose again in each resample of the queries; None for an empty set.
-
-    `choose` must be the rule that `chosen` came from: what it puts first, as many as `chosen`, is
-    compared. `eligible` is how many heads it chose among.
-    """
-    if not chosen:
-        return None
-    rng, wanted = np.random.default_rng(seed), set(chosen)
-    shares = []
-    for _ in range(resamples):
-        weights = np.bincount(rng.integers(n_queries, size=n_queries), minlength=n_queries)
-        again = choose(weights.astype(np.float64))[: len(wanted)]
-        shares.append(len(wanted.intersection(again)) / len(wanted))
-    return ComesBack(float(np.mean(shares)), len(wanted) / eligible)
-
-
-def by_mean(per_query: FloatArray) -> Choose:
-    """Heads by their mean over the queries that say something, `per_query` [queries, layers, heads]."""
-    known, filled = np.isfinite(per_query), np.nan_to_num(per_query)
-
-    def choose(weights: FloatArray) -> list[Head]:
-        return ranked(ratio(np.tensordot(weights, filled, 1), np.tensordot(weights, known, 1)))
-
-    return choose
 
 
 def by_query(values: FloatArray, queries: Sequence[str]) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from qt_bert.ablation.reduction import Reduction, View
 from qt_bert.ablation.variant import NONE
 from qt_bert.encoder import Encoder
 from qt_bert.encoder.batches import Batch
+from qt_bert.errors import ArgumentError
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs import Pair
 from qt_bert.pairs.segmenters import Segmenter
@@ -28,6 +29,9 @@ WEIGHTS = ("matched", "self", "sep", "cls")
 
 LIKENESS = ("cosine", "cosine_texts", "js_distance")
 """Of two maps: cosine over all tokens, over the texts' columns alone; mean Jensen–Shannon distance."""
+
+OfBoth = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""From the maps of one layer before and after [B, heads, L, L] to numbers [B, heads, n]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,20 +82,43 @@ def compare(
 
     `scorer` is the later model, whose tokens both read. `shown` counts pairs.
     """
-    encoder = scorer.encoder
     texts = [(pair.query, pair.title) for pair in pairs]
     terms = [shared_terms(*text, segmenter) for text in texts]
-    width = 2 * len(WEIGHTS) + len(LIKENESS)
-    found = np.empty((len(pairs), len(encoder.layers), encoder.layers[0].heads, width))
-    for batch in scorer.fresh().batches(texts, batch_tokens(), offsets=True):
+
+    def measure(batch: Batch) -> OfBoth:
         linked = [
             links(encoded, terms[row].values())
             for row, encoded in zip(batch.rows, batch.encoded, strict=True)
         ]
-        found[batch.rows] = _measured(base, encoder, batch, Places.of(batch, linked))
-        shown.advance(len(batch))
+        return Places.of(batch, linked).of_both
+
+    found = of_both(base, scorer, texts, measure, shown=shown)
     before, after, likeness = np.split(found, [len(WEIGHTS), 2 * len(WEIGHTS)], axis=-1)
     return Comparison(pairs, sum(map(bool, terms)), before, after, likeness)
+
+
+def of_both(
+    base: Encoder,
+    scorer: Scorer,
+    texts: Sequence[tuple[str, str]],
+    measure: Callable[[Batch], OfBoth],
+    *,
+    shown: Progress = silent,
+) -> FloatArray:
+    """Numbers [pairs, layers, heads, n] made of the attention of two models on the same tokens.
+
+    `scorer` is the later model, whose tokens both read; `measure` says what to make of the maps of a
+    batch. The maps of one batch at a time are held. `shown` counts pairs. Raises ArgumentError for no texts.
+    """
+    if not texts:
+        raise ArgumentError("no pairs to look at: the sample is empty")
+    found = []
+    rows = []
+    for batch in scorer.fresh().batches(texts, batch_tokens(), offsets=True):
+        found.append(_measured(base, scorer.encoder, batch, measure(batch)))
+        rows.append(batch.rows)
+        shown.advance(len(batch))
+    return np.concatenate(found)[np.argsort(np.concatenate(rows))]
 
 
 def maps_of(encoder: Encoder, batch: Batch) -> torch.Tensor:
@@ -102,14 +129,12 @@ def maps_of(encoder: Encoder, batch: Batch) -> torch.Tensor:
     return torch.from_numpy(swept.reduced["maps"][0])
 
 
-def _measured(base: Encoder, encoder: Encoder, batch: Batch, places: Places) -> FloatArray:
-    """Weights before, weights after and likeness of one batch [B, layers, heads, all of them]."""
+def _measured(base: Encoder, encoder: Encoder, batch: Batch, measure: OfBoth) -> FloatArray:
+    """The numbers of one batch [B, layers, heads, n]."""
     earlier = maps_of(base, batch)
 
     def both(view: View) -> torch.Tensor:
-        before, after = earlier[:, view.layer], view.values.float()
-        parts = places.weights(before), places.weights(after), places.likeness(before, after)
-        return torch.cat(parts, dim=-1)
+        return measure(earlier[:, view.layer], view.values.float())
 
     layers = tuple(range(len(encoder.layers)))
     (swept,) = sweep(encoder, [batch], [NONE], [Reduction("both", "attention", layers, both)])

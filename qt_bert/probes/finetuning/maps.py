@@ -42,6 +42,11 @@ class Places:
         first = (batch.groups == CLS)[:, None].float()
         return cls(torch.from_numpy(links), real, texts, real - texts - first, first)
 
+    def of_both(self, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        """Weights before, weights after and likeness of two models' maps [B, heads, 4 + 4 + 3]."""
+        parts = self.weights(before), self.weights(after), self.likeness(before, after)
+        return torch.cat(parts, dim=-1)
+
     def weights(self, maps: torch.Tensor) -> torch.Tensor:
         """Mean weights that the texts' tokens give [B, heads, 4], in the order of `WEIGHTS`.
 

@@ -11,7 +11,13 @@ from qt_bert.encoder.heads import Head, names_of
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.probes.common.averages import means
 from qt_bert.probes.common.maps import known
-from qt_bert.probes.common.naming import by_mean, comes_back
+from qt_bert.probes.common.stability import (
+    VALIDATION,
+    Elsewhere,
+    by_mean,
+    known_stability,
+    stability,
+)
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.finetuning.claims import findings, of_heads
 from qt_bert.probes.finetuning.compare import LIKENESS, WEIGHTS
@@ -21,10 +27,11 @@ from qt_bert.probes.finetuning.starts_report import NO_RECORD, start_settings, s
 from qt_bert.probes.finetuning.study import LEAST_CHANGE, Choice, Study
 from qt_bert.probes.finetuning.words import WEIGHT_NAMES
 from qt_bert.probes.split import reference
+from qt_bert.probes.term_matching.stable import stable_matching
 from qt_bert.results import Finding, HeadScores, ProbeResult, Text
 from qt_bert.results.numbers import signed
+from qt_bert.results.stability import Stability
 
-COMES_BACK_RESAMPLES = 200
 SECOND_SEED = {
     "cosine": "cosine_second_seed",
     "cosine_texts": "cosine_texts_second_seed",
@@ -54,6 +61,7 @@ def result(study: Study, context: ProbeContext) -> ProbeResult:
             "matching_after_biased": names_of(study.on_model.heads),
             "strengthened": names_of(study.strengthened.heads()),
         },
+        stability=_stability(study, context),
         figures=figures(study, context),
     )
 
@@ -108,7 +116,6 @@ def _settings(study: Study, found: Sequence[Finding], context: ProbeContext) -> 
         },
         "least_change": LEAST_CHANGE,
         "layer_matched_draws": len(study.controls),
-        "comes_back": _comes_back(study, context),
         "case_head": None if study.case is None else str(study.case.head),
         "resolution": _resolution(found),
     }
@@ -122,24 +129,24 @@ def _choices(study: Study) -> dict[str, Choice]:
     return {"matching_before": study.on_base, "matching_after_biased": study.on_model}
 
 
-def _comes_back(study: Study, context: ProbeContext) -> dict[str, dict[str, float]]:
-    shares = {
-        name: choice.scores.comes_back(
-            choice.heads, resamples=COMES_BACK_RESAMPLES, seed=context.seed
+def _stability(study: Study, context: ProbeContext) -> dict[str, Stability]:
+    """Of the matching heads beside files held out, of those strengthened beside validation."""
+    matching = {
+        name: stable_matching(
+            choice.scores, choice.heads, seed=context.seed, elsewhere=choice.held_out
         )
         for name, choice in _choices(study).items()
-        if choice.scores is not None
     }
-    rise = study.discovery.change("matched")
-    shares["strengthened"] = comes_back(
+    rise, again = (one.change("matched") for one in (study.discovery, study.validation))
+    strengthened = stability(
         by_mean(rise),
         study.strengthened.heads(),
         len(rise),
-        study.strengthened.score.size,
-        resamples=COMES_BACK_RESAMPLES,
+        pool=study.shape.all_heads,
+        elsewhere=[Elsewhere(VALIDATION, by_mean(again), len(again))],
         seed=context.seed,
     )
-    return {name: asdict(one) for name, one in shares.items() if one is not None}
+    return known_stability(**matching, strengthened=strengthened)
 
 
 def _resolution(found: Sequence[Finding]) -> dict[str, str]:

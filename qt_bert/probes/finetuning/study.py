@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from qt_bert.encoder import Checkpoint
@@ -26,7 +26,9 @@ from qt_bert.probes.term_matching.scores import (
     every_query,
     score_heads,
     scored_sample,
+    scores_by,
 )
+from qt_bert.results import Text
 from qt_bert.scoring.bulk import Scorer
 
 MATCHING_HEADS = 5
@@ -38,10 +40,14 @@ LEAST_CHANGE = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The matching heads of one model, best first, by `scores`; none where no pair has a match."""
+    """The matching heads of one model, best first, by `scores`; none where no pair has a match.
+
+    `held_out` are its scores on each file held out, by the file's name.
+    """
 
     scores: Scores | None
     heads: list[Head]
+    held_out: Mapping[Text, Scores] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +86,7 @@ def study(context: ProbeContext) -> Study:
     base = open_base(context.base, checkpoint)
     second = None if context.second is None else open_second(context.second, checkpoint)
     scorer = _scorer(base, context)
-    on_base = _choice(lambda: _base_scores(scorer, context))
+    on_base = _choice(lambda: scores_by(scorer, context), scorer, context)
     discovery = _compare(scorer, "discovery", context.discovery, context)
     shape = checkpoint.shape
     return Study(
@@ -89,7 +95,7 @@ def study(context: ProbeContext) -> Study:
         discovery,
         _compare(scorer, "validation", context.validation, context),
         on_base,
-        _choice(lambda: discovery_scores(context)),
+        _choice(lambda: discovery_scores(context), context.model, context),
         strengthened(discovery),
         _controls(on_base.heads, shape, context),
         case_of(scorer.encoder, context.model, on_base.heads[0]) if on_base.heads else None,
@@ -121,25 +127,31 @@ def strengthened(comparison: Comparison) -> Named:
     return name_heads(means(rise), one_sided_p(rise), means(to_texts), least=LEAST_CHANGE)
 
 
-def _choice(score: Callable[[], Scores]) -> Choice:
+def _choice(score: Callable[[], Scores], scorer: Scorer, context: ProbeContext) -> Choice:
     """The best heads of a model, half of them at most."""
     try:
         scores = score()
     except ArgumentError:  # nothing to match in these pairs, so no head matches
         return Choice(None, [])
-    return Choice(scores, scores.best(min(MATCHING_HEADS, scores.score.size // 2)))
+    best = scores.best(min(MATCHING_HEADS, scores.score.size // 2))
+    return Choice(scores, best, _held_out(scorer, context))
 
 
-def _base_scores(base: Scorer, context: ProbeContext) -> Scores:
-    with context.progress(None, "texts") as shown:
-        return score_heads(
-            base,
-            scored_sample(context, context.discovery),
-            context.segmenter,
-            every_query(context),
-            seed=context.seed,
-            shown=shown,
-        )
+def _held_out(scorer: Scorer, context: ProbeContext) -> dict[Text, Scores]:
+    """A model's scores on as many pairs of each file held out; its queries, too, are replacements."""
+    found = {}
+    for name, pairs in context.held_out:
+        queries = every_query(context) | {pair.query for pair in pairs}
+        with context.progress(None, "texts") as shown:
+            found[Text(name, name)] = score_heads(
+                scorer,
+                scored_sample(context, pairs),
+                context.segmenter,
+                queries,
+                seed=context.seed,
+                shown=shown,
+            )
+    return found
 
 
 def _sample(split: str, pairs: Sequence[Pair], context: ProbeContext) -> list[Pair]:

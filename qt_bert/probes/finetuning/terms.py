@@ -21,14 +21,14 @@ def links(encoded: EncodedPair, terms: Iterable[Shared]) -> BoolArray:
     """
     linked = np.zeros((len(encoded), len(encoded)), np.bool_)
     for term in terms:
-        rows = [token for span in term.query for token in _within(encoded, QUERY, span)]
-        columns = [token for span in term.title for token in _within(encoded, TITLE, span)]
+        rows = [token for span in term.query for token in tokens_within(encoded, QUERY, span)]
+        columns = [token for span in term.title for token in tokens_within(encoded, TITLE, span)]
         linked[np.ix_(rows, columns)] = True
     return linked | linked.T
 
 
-def _within(encoded: EncodedPair, side: int, span: Span) -> list[int]:
-    """The tokens of one side that lie within `span`."""
+def tokens_within(encoded: EncodedPair, side: int, span: Span) -> list[int]:
+    """The tokens of one side that lie within `span` of its text; the pair must have its offsets."""
     return [
         token
         for token, (owner, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from qt_bert.encoder.heads import names_of
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.probes.common.averages import means
 from qt_bert.probes.common.maps import known
-from qt_bert.probes.common.naming import comes_back
+from qt_bert.probes.common.stability import VALIDATION, Elsewhere, known_stability, stability
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.linguistic import words
 from qt_bert.probes.linguistic.claims import findings
@@ -21,8 +21,7 @@ from qt_bert.probes.linguistic.study import LEAST_LIFT, Part, Study, by_lift
 from qt_bert.probes.linguistic.summary import NO_BASE, NO_TREEBANK, summary
 from qt_bert.results import Finding, HeadScores, ProbeResult
 from qt_bert.results.codec import encode
-
-COMES_BACK_RESAMPLES = 200
+from qt_bert.results.stability import Stability
 
 
 def result(study: Study, context: ProbeContext) -> ProbeResult:
@@ -46,6 +45,13 @@ def result(study: Study, context: ProbeContext) -> ProbeResult:
             },
             "over_half": names_of(over_half),
         },
+        stability=known_stability(
+            **{
+                f"{kind}_{name}": one
+                for name, part in study.parts.items()
+                for kind, one in _stability(part, study, context).items()
+            }
+        ),
         figures=figures(study, context),
     )
 
@@ -87,11 +93,6 @@ def _settings(study: Study, found: Sequence[Finding], context: ProbeContext) -> 
             for name, part in study.parts.items()
         },
         "least_lift": LEAST_LIFT,
-        "comes_back": {
-            f"{kind}_{name}": back
-            for name, part in study.parts.items()
-            for kind, back in _comes_back(part, study, context).items()
-        },
         "resolution": _resolution(found),
     }
 
@@ -104,20 +105,20 @@ def _sample(seen: Looking) -> dict[str, Any]:
     }
 
 
-def _comes_back(part: Part, study: Study, context: ProbeContext) -> dict[str, dict[str, float]]:
-    queries = len(set(part.discovery.queries))
-    found = {
-        kind: comes_back(
-            by_lift(part.discovery, kind),
+def _stability(part: Part, study: Study, context: ProbeContext) -> dict[str, Stability | None]:
+    """Of the heads named for each kind, beside validation."""
+    seen, again = part.discovery, part.validation
+    return {
+        kind: stability(
+            by_lift(seen, kind),
             one.heads(),
-            queries,
-            len(study.shape.all_heads),
-            resamples=COMES_BACK_RESAMPLES,
+            len(set(seen.queries)),
+            pool=study.shape.all_heads,
+            elsewhere=[Elsewhere(VALIDATION, by_lift(again, kind), len(set(again.queries)))],
             seed=context.seed,
         )
         for kind, one in part.named.items()
     }
-    return {kind: asdict(one) for kind, one in found.items() if one is not None}
 
 
 def _resolution(found: Sequence[Finding]) -> dict[str, str]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from qt_bert.encoder import Checkpoint
-from qt_bert.encoder.heads import Head, Shape
-from qt_bert.evaluation.arrays import FloatArray, ratio
+from qt_bert.encoder.heads import Shape
+from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.probes.common.averages import means
 from qt_bert.probes.common.base_model import open_base
-from qt_bert.probes.common.naming import Named, name_heads, one_sided_p, ranked
+from qt_bert.probes.common.naming import Named, name_heads, one_sided_p
+from qt_bert.probes.common.stability import Rule, by_mean
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.linguistic.kinds import OF_ARCS, OF_TEXTS
 from qt_bert.probes.linguistic.looking import Looking, look
@@ -103,13 +104,10 @@ def excess(looking: Looking, kind: str) -> FloatArray:
     return looking.of(kind) - looking.rate(kind)[:, None, None]
 
 
-def by_lift(looking: Looking, kind: str) -> Callable[[FloatArray], list[Head]]:
-    """The rule that puts heads in order, for any weights of the queries: by their lift."""
-    shares, rates = looking.of(kind), looking.rate(kind)
-    known, filled = np.isfinite(shares), np.nan_to_num(shares)
+def by_lift(looking: Looking, kind: str) -> Rule:
+    """The rule that puts heads in order, for any weights of the queries: by their lift.
 
-    def choose(weights: FloatArray) -> list[Head]:
-        looked = ratio(np.tensordot(weights, filled, 1), np.tensordot(weights, known, 1))
-        return ranked(ratio(looked, np.full(looked.shape, weights @ np.nan_to_num(rates))))
-
-    return choose
+    The base rate that shares are over is the same for all heads, so that shares put them in the
+    same order.
+    """
+    return by_mean(looking.of(kind))

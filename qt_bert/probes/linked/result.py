@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from qt_bert.probes.linked.figures import figures
 from qt_bert.probes.linked.heads import LEAST_RATIO
 from qt_bert.probes.linked.leaving_out import MODE
 from qt_bert.probes.linked.sentences import LEAST_DISTANCE, LEAST_LINKS
+from qt_bert.probes.linked.stable import stable_relations
 from qt_bert.probes.linked.study import Part, Study
 from qt_bert.probes.linked.summary import resolution, summary
 from qt_bert.results import HeadScores, ProbeResult
@@ -41,6 +41,7 @@ def result(study: Study, context: ProbeContext) -> ProbeResult:
         findings=tuple(found),
         heads=_heads(study),
         sets={name: names_of(heads) for name, heads in sets.items()},
+        stability=stable_relations(study, context.seed),
         figures=figures(study, context),
     )
 
@@ -89,7 +90,6 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
         "aligned": _sizes(study.aligned),
         "relations": {relation: _relation(study, relation) for relation in study.relations},
         "order_heads": None if study.order_heads is None else len(study.order_heads),
-        "comes_back": {name: asdict(back) for name, back in study.comes_back.items()},
         "leaving_out": None
         if left_out is None
         else {

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from qt_bert.encoder.heads import Head, Shape
-from qt_bert.evaluation.arrays import FloatArray, ratio
 from qt_bert.pairs.sample import spread_over_queries
 from qt_bert.probes.common.base_model import open_base
-from qt_bert.probes.common.naming import ComesBack, comes_back
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.linked.aligned import ALIGNED, aligned_links
+from qt_bert.probes.linked.aligned import aligned_links
 from qt_bert.probes.linked.heads import Scores, scores_of
 from qt_bert.probes.linked.leaving_out import LeftOut, leave_out
 from qt_bert.probes.linked.links import Links
@@ -55,7 +51,6 @@ class Study:
     `on_base`: the heads looked at are those of the model before fine-tuning; `order_heads` are its
     heads that are named for word order. `discovery` names heads; on `validation` each relation is
     tested in the head that was best on discovery. `order_heads` is None where no head is named.
-    `comes_back`: of the heads named for relations of words, and of that for aligned spans.
     """
 
     shape: Shape
@@ -67,7 +62,6 @@ class Study:
     tree: Tree | None
     order_heads: list[Head] | None
     left_out: LeftOut | None
-    comes_back: dict[str, ComesBack]
     draws: int
 
     @property
@@ -104,7 +98,6 @@ def study(context: ProbeContext) -> Study:
         tree=tree,
         order_heads=_order_heads(context, scorer) if named else None,
         left_out=leave_out(named, context),
-        comes_back=dict(_comes_back(discovery, context.seed)),
         draws=draws,
     )
 
@@ -187,29 +180,3 @@ def _order_heads(context: ProbeContext, scorer: Scorer) -> list[Head]:
     pairs = spread_over_queries(context.discovery, limit, context.seed)
     with context.progress(2 * len(pairs), "texts") as shown:
         return order_scores(scorer, pairs, seed=context.seed, shown=shown).named().heads()
-
-
-def _comes_back(discovery: Scores, seed: int) -> Iterator[tuple[str, ComesBack]]:
-    """How many of the heads named are again the best of a relation, when units are resampled."""
-    of_words = [relation for relation in discovery.named if relation != ALIGNED]
-    of_texts = [relation for relation in discovery.named if relation == ALIGNED]
-    for name, named in (("relations_words", of_words), ("relations_aligned", of_texts)):
-        found = _again(discovery, named, seed)
-        if found is not None:
-            yield name, found
-
-
-def _again(discovery: Scores, named: Sequence[str], seed: int) -> ComesBack | None:
-    """Of relations that share their units; None of no relation."""
-    if not named:
-        return None
-    excesses = [discovery.excesses[relation] for relation in named]
-
-    def choose(weights: FloatArray) -> list[Head]:
-        found = [ratio(weights @ one.sums, weights @ one.counts) for one in excesses]
-        best = [int(np.argmax(np.nan_to_num(value, nan=-np.inf))) for value in found]
-        return list(dict.fromkeys(discovery.heads[column] for column in best))
-
-    chosen = list(dict.fromkeys(discovery.named[relation] for relation in named))
-    units = len(excesses[0].counts)
-    return comes_back(choose, chosen, units, len(discovery.heads), seed=seed)

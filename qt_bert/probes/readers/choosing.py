@@ -10,17 +10,11 @@ import numpy as np
 from qt_bert.ablation.effects import Effects
 from qt_bert.ablation.variant import NONE, Variant
 from qt_bert.encoder.heads import Head
-from qt_bert.evaluation.arrays import FloatArray, ratio
+from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs import Pair
 from qt_bert.probes.common.averages import means
-from qt_bert.probes.common.naming import (
-    Choose,
-    ComesBack,
-    comes_back,
-    name_heads,
-    one_sided_p,
-    ranked,
-)
+from qt_bert.probes.common.naming import name_heads, one_sided_p
+from qt_bert.probes.common.stability import Rule, by_mean
 from qt_bert.probes.common.streams import stream
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.readers.cls_row import FOCUS, QUANTITIES, WITHIN
@@ -38,12 +32,15 @@ class Chosen:
     what a model without one is judged by. No head where no absence is for the worse; no metric
     either where neither is defined. `interval` is that of the head's cost, as of a head named
     beforehand: this one is the largest of several, so the cost on other queries may well be less.
+    `rule` gives the costs for any weights of the `n_queries` queries.
     """
 
     head: Head | None
     metric: str | None
     costs: Mapping[Head, float]
     interval: tuple[float, float] | None = None
+    rule: Rule | None = None
+    n_queries: int = 0
 
 
 def choose(context: ProbeContext, pairs: Sequence[Pair], alone: Sequence[Variant]) -> Chosen:
@@ -70,7 +67,22 @@ def choose(context: ProbeContext, pairs: Sequence[Pair], alone: Sequence[Variant
     if not values[worst] > 0:
         return Chosen(None, metric, costs)
     ends = effects.interval(sign * effects.resampled(1 + worst, metric))
-    return Chosen(heads[worst], metric, costs, ends)
+    rule = _costs(effects, metric, sign, heads, scorer.checkpoint.shape.size)
+    return Chosen(heads[worst], metric, costs, ends, rule, effects.n_queries)
+
+
+def _costs(
+    effects: Effects, metric: str, sign: int, heads: Sequence[Head], size: tuple[int, int]
+) -> Rule:
+    """The costs of `heads`, the rows of `effects` after the plain one, for any query weights."""
+
+    def score(weights: FloatArray) -> FloatArray:
+        found = np.full((len(weights), *size), np.nan)
+        for row, head in enumerate(heads, 1):
+            found[:, head.layer, head.head] = sign * effects.under(weights, row, metric)
+        return found
+
+    return score
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +90,7 @@ class Readers:
     """Heads of all layers whose [CLS] favours the shared terms (`focused`), or avoids them (`averted`).
 
     `focus`, `within`, `p` and `q` [layers, heads] are those of discovery; p is the larger of the two
-    quantities', q is over heads and both signs. `back` says of either set how much of it comes back
-    by the smaller of its two means.
+    quantities', q is over heads and both signs.
     """
 
     focus: FloatArray
@@ -88,10 +99,9 @@ class Readers:
     q: FloatArray
     focused: list[Head]
     averted: list[Head]
-    back: dict[str, ComesBack | None]
 
 
-def name_readers(rows: FloatArray, seed: int) -> Readers:
+def name_readers(rows: FloatArray) -> Readers:
     """Name heads from rows [queries, layers, heads, quantities].
 
     Both the focus and that within each text must be large enough, significant and of one sign: a
@@ -104,25 +114,16 @@ def name_readers(rows: FloatArray, seed: int) -> Readers:
     larger_p = [np.maximum(*(one_sided_p(sign * one) for one in both)) for sign in (1, -1)]
     named = name_heads(np.abs(score), np.stack(larger_p, axis=-1), weight, least=LEAST_FOCUS)
     focused, averted = ([h for h in named.heads() if sign * score[h] > 0] for sign in (1, -1))
-    back = {
-        name: comes_back(_by_smaller(both, sign), heads, len(rows), score.size, seed=seed)
-        for name, heads, sign in (("focused", focused, 1), ("averted", averted, -1))
-    }
-    return Readers(focus, within, named.p, named.q, focused, averted, back)
+    return Readers(focus, within, named.p, named.q, focused, averted)
+
+
+def by_focus(rows: FloatArray, sign: int) -> Rule:
+    """The smaller of the two means of rows [queries, layers, heads, quantities], times `sign`."""
+    focus, within = by_mean(rows[..., FOCUS]), by_mean(rows[..., WITHIN])
+    return lambda weights: sign * _smaller(focus(weights), within(weights))
 
 
 def _smaller(focus: FloatArray, within: FloatArray) -> FloatArray:
     """The one nearer to 0, with its sign; 0 where the signs differ."""
     nearer = np.where(np.abs(focus) < np.abs(within), focus, within)
     return np.asarray(np.where(focus * within > 0, nearer, 0.0))
-
-
-def _by_smaller(both: FloatArray, sign: int) -> Choose:
-    """Heads by the smaller of their two means, `both` [2, queries, layers, heads], of one sign."""
-    known, filled = np.isfinite(both), np.nan_to_num(both)
-
-    def choose(weights: FloatArray) -> list[Head]:
-        sums, counts = (np.einsum("q,kqlh->klh", weights, one) for one in (filled, known))
-        return ranked(sign * _smaller(*ratio(sums, counts)))
-
-    return choose

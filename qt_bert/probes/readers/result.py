@@ -13,6 +13,7 @@ from qt_bert.probes.readers.choosing import LEAST_FOCUS, LOSS
 from qt_bert.probes.readers.claims import findings
 from qt_bert.probes.readers.cls_row import FOCUS, QUANTITIES
 from qt_bert.probes.readers.figures import figures
+from qt_bert.probes.readers.stable import stable_readers
 from qt_bert.probes.readers.study import Study
 from qt_bert.probes.readers.wires import Wire, wires
 from qt_bert.probes.split import reference
@@ -37,6 +38,7 @@ def result(study: Study, context: ProbeContext) -> ProbeResult:
             "averted": tuple(map(str, study.readers.averted)),
             "matching_below": tuple(map(str, study.matching)),
         },
+        stability=stable_readers(study, context),
         figures=figures(study, context),
     )
 
@@ -70,7 +72,7 @@ def _heads(study: Study) -> tuple[HeadScores, ...]:
 
 
 def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
-    chosen, outcome, back = study.chosen, study.outcomes.get("zero"), study.readers.back
+    chosen, outcome = study.chosen, study.outcomes.get("zero")
     reader: dict[str, Any] | None = None
     if chosen.head is not None:
         cost = known(chosen.costs[chosen.head])
@@ -87,7 +89,6 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
         "contested_pairs": len(study.contested),
         "layer_matched_draws": 0 if outcome is None else len(outcome.contest.matched),
         "lower_heads_left_out_alone": _spelled(study, context),
-        "comes_back": {name: None if one is None else vars(one) for name, one in back.items()},
         "resolution": _resolution(study, context),
     }
 

@@ -37,7 +37,7 @@ class Study:
     """All that the result is made of.
 
     `plain` [queries, layers, heads, quantities] are the plain model's rows of the partly matched
-    pairs of validation; `outcomes`, by how heads are left out, and `wiring` rest on `contested`,
+    pairs of validation, `plain_found` those of discovery; `outcomes`, by how heads are left out, and `wiring` rest on `contested`,
     in a quick run fewer of these pairs; `wiring_found` is the same of as many pairs of discovery.
     The heads `matching` lie below `layer`.
     """
@@ -51,6 +51,7 @@ class Study:
     readers: Readers
     matching: list[Head]
     plain: FloatArray
+    plain_found: FloatArray
     outcomes: dict[str, Outcome]
     wiring_found: Wiring
     wiring: Wiring
@@ -78,7 +79,7 @@ def study(context: ProbeContext) -> Study:
     drawn = [variant for one in made.values() for variant in one.variants]
     guard(context, [*own, *alone(sources), *drawn], chosen_on)
     chosen = choose(context, chosen_on, own)
-    readers = name_readers(rows(context, discovery.pairs, every)[:, 0], context.seed)
+    plain_found = rows(context, discovery.pairs, every)[:, 0]
     found = {mode: outcome(context, contested, layer, one) for mode, one in made.items()}
     return Study(
         shape=shape,
@@ -87,9 +88,10 @@ def study(context: ProbeContext) -> Study:
         validation=validation,
         contested=contested,
         chosen=chosen,
-        readers=readers,
+        readers=name_readers(plain_found),
         matching=matching,
         plain=rows(context, validation.pairs, every)[:, 0],
+        plain_found=plain_found,
         outcomes=found,
         wiring_found=wiring(context, _contested(discovery.pairs, context), layer, sources),
         wiring=wiring(context, contested, layer, sources),

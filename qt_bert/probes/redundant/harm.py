@@ -7,14 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from qt_bert.ablation.effect_table import EffectRow
+from qt_bert.encoder.heads import Head, Shape
 from qt_bert.evaluation import q_values
+from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.multiplicity import FALSE_DISCOVERY_RATE
 from qt_bert.probes.claims import POINTS, Spread, beyond
+from qt_bert.probes.common.stability import VALIDATION, Elsewhere, Rule, stability
 from qt_bert.probes.redundant.averages import POINT
 from qt_bert.probes.redundant.study import Study, Sweep
 from qt_bert.probes.redundant.words import ARTICLE, id_of, of_metric
 from qt_bert.results import Finding, Text
 from qt_bert.results.probe import Source
+from qt_bert.results.stability import Stability
 
 LEAST_GAIN = 1.0
 """Points that a head's absence must gain before the head is said to harm."""
@@ -111,16 +115,26 @@ def known_of(study: Study, head: str) -> tuple[float, float, int]:
     return gains[0], gains[1], 1 + int(np.flatnonzero(order == place)[0])
 
 
-def comes_back(study: Study, names: Sequence[str]) -> dict[str, float] | None:
-    """How much of the candidates comes back as the heads of largest gain over resampled queries."""
-    sweep = study.discovery
-    rows = sweep.by_family["single"]
-    resampled = sweep.resampled(rows)
-    if not names or not resampled.size:
-        return None
-    chosen = [place for place, row in enumerate(rows) if sweep.name(row) in names]
-    best = np.argsort(-resampled, axis=0, kind="stable")[: len(chosen)]
-    return {"share": float(np.isin(best, chosen).mean()), "chance": len(chosen) / len(rows)}
+def stable_harm(study: Study, names: Sequence[str], seed: int) -> Stability | None:
+    """How much of some heads is again among those of the largest gain, beside validation."""
+    sweep, again = study.discovery, study.validation
+    heads = [Head.parse(name) for name in names]
+    beside = Elsewhere(VALIDATION, by_gain(again, study.shape), again.n_queries)
+    rule = by_gain(sweep, study.shape)
+    return stability(rule, heads, sweep.n_queries, elsewhere=[beside], seed=seed)
+
+
+def by_gain(sweep: Sweep, shape: Shape) -> Rule:
+    """What each head's absence gains, for any weights of the queries."""
+    rows = {Head.parse(sweep.name(row)): row for row in sweep.by_family["single"]}
+
+    def score(weights: FloatArray) -> FloatArray:
+        found = np.full((len(weights), *shape.size), np.nan)
+        for head, row in rows.items():
+            found[:, head.layer, head.head] = sweep.effects.under(weights, row, sweep.metric)
+        return found
+
+    return score
 
 
 def _on_validation(study: Study, names: Sequence[str]) -> list[EffectRow]:

@@ -12,16 +12,17 @@ from qt_bert.ablation.masks import MODES
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.intervals import interval_or_reason
 from qt_bert.evaluation.multiplicity import FALSE_DISCOVERY_RATE
+from qt_bert.probes.common.stability import known_stability
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.redundant.averages import POINT, steps_of
 from qt_bert.probes.redundant.claims import findings, within
 from qt_bert.probes.redundant.figures import figures
 from qt_bert.probes.redundant.harm import (
     candidates,
-    comes_back,
     confirmed,
     known_of,
     least_queries,
+    stable_harm,
 )
 from qt_bert.probes.redundant.study import Study, Sweep, named
 from qt_bert.probes.redundant.words import of_metric
@@ -47,6 +48,10 @@ def result(study: Study, context: ProbeContext) -> ProbeResult:
         findings=tuple(findings(study, context.seed)),
         heads=_heads(study, harming),
         sets={"harmful_candidates": tuple(candidates(study)), "harmful": tuple(harming)},
+        stability=known_stability(
+            harmful_candidates=stable_harm(study, candidates(study), context.seed),
+            harmful=stable_harm(study, harming, context.seed),
+        ),
         figures=figures(study, context.seed, full=context.full),
     )
 
@@ -116,7 +121,6 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
         },
         "discovery": encode(reference(discovery, study.discovery.folder.pairs)),
         "mean_contexts": {"sha256": study.means.sha256, "pairs": len(context.reference_pairs)},
-        "comes_back": {"harmful_candidates": comes_back(study, candidates(study))},
         "importance_ranks": {
             name: {"spearman": one.spearman} | {f"top_{t.k}": t.shared for t in one.top}
             for name, one in _agreements(study).items()

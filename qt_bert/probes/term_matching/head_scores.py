@@ -11,7 +11,7 @@ gives the other text enough of its attention; of a head that does so in none, am
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,13 +22,12 @@ from qt_bert.evaluation.arrays import BoolArray, FloatArray, IntArray
 from qt_bert.evaluation.intervals import bootstrap_weights
 from qt_bert.probes.common.naming import (
     LEAST_WEIGHT,
-    ComesBack,
     Named,
-    comes_back,
     name_heads,
     one_sided_p,
     ranked,
 )
+from qt_bert.probes.common.stability import Rule
 from qt_bert.probes.term_matching.cells import CHARACTERS, DIAGONAL, OTHER, OWN
 from qt_bert.probes.term_matching.sums import Sample, Sums
 
@@ -122,20 +121,23 @@ class Scores:
         known = (head for head in self._order(self.score) if np.isfinite(self.score[head]))
         return [head for head in known if allowed is None or head in allowed][:k]
 
-    def comes_back(self, chosen: Sequence[Head], *, resamples: int, seed: int) -> ComesBack | None:
-        """How much of `chosen`, the best of all heads, are so again over resampled queries."""
-        heavy, scored = self._heavy, np.isfinite(self.score)
-        eligible = int((heavy & scored).sum())
-        if eligible < len(chosen):  # the rest are of those with too little weight
-            eligible = int(scored.sum())
+    def rule(self, direction: int | None = None) -> Rule:
+        """The rule of `best`, for any weights of the queries; with a `direction` only heads whose
+        better one it is."""
 
-        def choose(weights: FloatArray) -> list[Head]:
-            ratios = self._ratios(weights[None], CHARACTERS)[0]
-            return self._order(along(self._better(ratios), ratios))
+        def score(weights: FloatArray) -> FloatArray:
+            ratios = self._ratios(weights, CHARACTERS)
+            better = self._better(ratios)
+            found = along(better, ratios)
+            ordered = np.where(self._heavy, found, -1 / found)  # too light: last, in the same order
+            return ordered if direction is None else np.where(better == direction, ordered, np.nan)
 
-        return comes_back(
-            choose, chosen, self.sums.n_queries, eligible, resamples=resamples, seed=seed
-        )
+        return score
+
+    @property
+    def eligible(self) -> list[Head]:
+        """The heads that the best are chosen among: those that give the other text enough weight."""
+        return [Head(int(layer), int(head)) for layer, head in np.argwhere(self._heavy)]
 
     def resampled(self, resamples: int, seed: int) -> FloatArray:
         """The ratio of characters in each resample of the queries [R, layers, heads, directions]."""

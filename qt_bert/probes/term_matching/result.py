@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,6 +13,8 @@ from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.evaluation.labels import name_set
 from qt_bert.probes.common.base import sample
 from qt_bert.probes.common.maps import known
+from qt_bert.probes.common.other_seed import described
+from qt_bert.probes.common.stability import VALIDATION, known_stability
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
 from qt_bert.probes.term_matching.beside import PERCENT
@@ -21,12 +22,12 @@ from qt_bert.probes.term_matching.cells import DIRECTIONS
 from qt_bert.probes.term_matching.changes import Changes
 from qt_bert.probes.term_matching.claims import findings, lost
 from qt_bert.probes.term_matching.figures import SHOWN_KINDS, figures
-from qt_bert.probes.term_matching.head_scores import LEAST_QUERIES, LEAST_SCORE, Scores, along
-from qt_bert.probes.term_matching.study import Contests, Study
+from qt_bert.probes.term_matching.head_scores import LEAST_QUERIES, LEAST_SCORE, along
+from qt_bert.probes.term_matching.stable import stable_matching
+from qt_bert.probes.term_matching.study import Contests, Study, low_half_of
 from qt_bert.probes.term_matching.words import DIRECTION_NAMES, measure
 from qt_bert.results import HeadScores, ProbeResult, Text
-
-COMES_BACK_RESAMPLES = 200
+from qt_bert.results.stability import Stability
 
 
 def result(study: Study, context: ProbeContext) -> ProbeResult:
@@ -40,6 +41,7 @@ def result(study: Study, context: ProbeContext) -> ProbeResult:
         findings=tuple(findings(study, context)),
         heads=_heads(study),
         sets={name: tuple(map(str, heads)) for name, heads in _sets(study).items()},
+        stability=_stability(study, context.seed),
         figures=figures(study),
     )
 
@@ -53,6 +55,27 @@ def _sets(study: Study) -> dict[str, list[Head]]:
         for number, name in enumerate(DIRECTIONS)
     }
     return {"matching": study.chosen, "low_half": study.low, "named": named, **by_direction}
+
+
+def _stability(study: Study, seed: int) -> dict[str, Stability]:
+    """Of every set, beside validation and a model of another seed."""
+    elsewhere = {VALIDATION: study.validation}
+    if study.second is not None:
+        elsewhere[study.second.name] = study.second.scores
+    by_direction = {f"named_{name}": number for number, name in enumerate(DIRECTIONS)}
+    return known_stability(
+        **{
+            name: stable_matching(
+                study.discovery,
+                heads,
+                seed=seed,
+                direction=by_direction.get(name),
+                within=low_half_of(study.shape) if name == "low_half" else None,
+                elsewhere=elsewhere,
+            )
+            for name, heads in _sets(study).items()
+        }
+    )
 
 
 def _heads(study: Study) -> tuple[HeadScores, ...]:
@@ -100,7 +123,7 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
         "directions": {
             str(head): DIRECTIONS[study.discovery.direction[head]] for head in study.chosen
         },
-        "comes_back": _comes_back(study.discovery, _sets(study), context.seed),
+        "second_seed": described(study.second),
         "resolution": _resolution(study),
     }
 
@@ -130,16 +153,6 @@ def _shortened(study: Study, context: ProbeContext) -> dict[str, str] | None:
         f"beside the heads kept alone and beside the cut, {draws.curve} beside each point of the "
         "curve. What random heads cost is only shown; it is judged under --full.",
     }
-
-
-def _comes_back(
-    scores: Scores, sets: Mapping[str, Sequence[Head]], seed: int
-) -> dict[str, dict[str, float]]:
-    found = {
-        name: scores.comes_back(sets[name], resamples=COMES_BACK_RESAMPLES, seed=seed)
-        for name in ("matching", "named")
-    }
-    return {name: asdict(one) for name, one in found.items() if one is not None}
 
 
 def _resolution(study: Study) -> dict[str, str] | None:

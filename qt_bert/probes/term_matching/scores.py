@@ -54,9 +54,18 @@ def discovery_scores(context: ProbeContext) -> Scores:
 
 def scores_on(context: ProbeContext, pairs: Sequence[Pair]) -> Scores:
     """Score the context's model on `pairs`, replacements drawn from both splits."""
+    return _scores(context.model, context, pairs)
+
+
+def scores_by(scorer: Scorer, context: ProbeContext) -> Scores:
+    """Score another model on the discovery pairs that heads are chosen on."""
+    return _scores(scorer, context, scored_sample(context, context.discovery))
+
+
+def _scores(scorer: Scorer, context: ProbeContext, pairs: Sequence[Pair]) -> Scores:
     with context.progress(None, "texts") as shown:
         return score_heads(
-            context.model,
+            scorer,
             pairs,
             context.segmenter,
             every_query(context),

@@ -15,6 +15,7 @@ from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs import Pair
 from qt_bert.probes.common.controls import Contest, contest, zeroed
 from qt_bert.probes.common.norms import head_norms
+from qt_bert.probes.common.other_seed import OtherSeed, other_seed
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
 from qt_bert.probes.term_matching.changes import Changes
@@ -23,6 +24,7 @@ from qt_bert.probes.term_matching.scores import (
     chosen_heads,
     discovery_scores,
     scored_sample,
+    scores_by,
     scores_on,
 )
 from qt_bert.probes.term_matching.swept import swept_pairs
@@ -82,7 +84,8 @@ class Contests:
 class Study:
     """Scores on both splits, heads chosen on the first, and what leaving them out does on the other.
 
-    `contests` and `changes` are None where no head could be scored.
+    `contests` and `changes` are None where no head could be scored. `second` are the scores of a
+    model tuned with another seed on discovery, where one was given.
     """
 
     shape: Shape
@@ -94,6 +97,7 @@ class Study:
     draws: Draws
     contests: Contests | None = None
     changes: Changes | None = None
+    second: OtherSeed[Scores] | None = None
 
     @cached_property
     def score(self) -> FloatArray:
@@ -106,7 +110,7 @@ def study(context: ProbeContext) -> Study:
     checkpoint = context.model.checkpoint
     shape = checkpoint.shape
     discovery = discovery_scores(context)
-    low_half = _low_half(shape)
+    low_half = low_half_of(shape)
     found = Study(
         shape,
         discovery,
@@ -115,6 +119,7 @@ def study(context: ProbeContext) -> Study:
         chosen_heads(context),
         chosen_heads(context, within=low_half) if len(low_half) > 1 else [],
         context.choose(QUICK, FULL),
+        second=other_seed(context, lambda scorer: scores_by(scorer, context)),
     )
     if not found.chosen:
         return found
@@ -122,7 +127,8 @@ def study(context: ProbeContext) -> Study:
     return replace(found, contests=contests, changes=_changes(found, contests, context))
 
 
-def _low_half(shape: Shape) -> list[Head]:
+def low_half_of(shape: Shape) -> list[Head]:
+    """The heads of the layers below n // 2."""
     return [head for head in shape.all_heads if head.layer < shape.layers // 2]
 
 
@@ -151,7 +157,7 @@ def _curve(study: Study, out: Contest, context: ProbeContext) -> dict[int, Conte
 
 
 def _with_kept(contests: Contests, study: Study, seed: int) -> Contests:
-    low = _low_half(study.shape)
+    low = low_half_of(study.shape)
 
     def rest_out(kept: Iterable[Head]) -> Part:
         spared = set(kept)

@@ -25,6 +25,7 @@ from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.multiplicity import NO_EFFECT_ACCURACY, NO_EFFECT_SPEARMAN
 from qt_bert.probes.claims import beyond, bootstrap_p, no_effect
 from qt_bert.probes.common.draws import Estimate
+from qt_bert.probes.common.ranks import rank_correlation
 from qt_bert.probes.used.study import CEILING, Study
 from qt_bert.probes.used.unused import Unused, unused
 from qt_bert.results import Finding, Text
@@ -196,18 +197,7 @@ def _rank_correlations(
     one: Sequence[Estimate], other: Sequence[Estimate]
 ) -> tuple[float, FloatArray]:
     """Spearman's ρ of two lists of estimates: of their values, and of their resamples [R]."""
-    value = _rank_correlation(*(np.array([[each.value] for each in both]) for both in (one, other)))
+    value = rank_correlation(*(np.array([[each.value] for each in both]) for both in (one, other)))
     drawn = [np.array([each.samples for each in both]) for both in (one, other)]
     count = min(each.shape[1] for each in drawn)
-    return float(value[0]), _rank_correlation(*(each[:, :count] for each in drawn))
-
-
-def _rank_correlation(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Spearman's ρ of [points, R] with [points, R], column by column [R]."""
-    from scipy.stats import rankdata
-
-    ranks = [rankdata(each, axis=0) for each in (one, other)]
-    centred = [each - each.mean(axis=0) for each in ranks]
-    norms = np.prod([np.sqrt(np.square(each).sum(axis=0)) for each in centred], axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((centred[0] * centred[1]).sum(axis=0) / norms)
+    return float(value[0]), rank_correlation(*(each[:, :count] for each in drawn))

@@ -151,12 +151,20 @@ class _Search:
         return Reading(feature, np.where(middle < high, middle, low), reached[feature, each] < 0)
 
     def by_query(self, reading: Reading, labels: BoolArray, decisions: Decisions) -> FloatArray:
-        """Each query's share of the balanced accuracy [Q, heads]; NaN where it is not defined."""
-        starts, said = decisions.query_starts, reading.say(self.features)
-        if not len(starts) or labels.all() or not labels.any():
-            return np.full((len(starts), len(said)), np.nan)
-        right = (said == labels) * np.abs(_gain(labels)) / 2
-        return np.asarray(np.add.reduceat(right, starts, axis=-1).T * len(starts))
+        """Each query's share of the balanced accuracy [Q, heads]."""
+        return balanced_by_query(reading.say(self.features), labels, decisions)
+
+
+def balanced_by_query(said: BoolArray, labels: BoolArray, decisions: Decisions) -> FloatArray:
+    """Each query's share of the balanced accuracy of what heads say [heads, D] → [Q, heads].
+
+    Their mean is the balanced accuracy; NaN where it is not defined.
+    """
+    starts = decisions.query_starts
+    if not len(starts) or labels.all() or not labels.any():
+        return np.full((len(starts), len(said)), np.nan)
+    right = (said == labels) * np.abs(_gain(labels)) / 2
+    return np.asarray(np.add.reduceat(right, starts, axis=-1).T * len(starts))
 
 
 def _gain(labels: BoolArray) -> FloatArray:

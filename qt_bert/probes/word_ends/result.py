@@ -10,9 +10,16 @@ from qt_bert.encoder.heads import Head
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.probes.claims import POINT
 from qt_bert.probes.common.maps import known
-from qt_bert.probes.common.naming import by_mean, comes_back
+from qt_bert.probes.common.other_seed import described
+from qt_bert.probes.common.stability import (
+    VALIDATION,
+    Elsewhere,
+    by_mean,
+    known_stability,
+    stability,
+)
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.word_ends.calibrate import LEAST_BALANCED
+from qt_bert.probes.word_ends.calibrate import LEAST_BALANCED, balanced_by_query
 from qt_bert.probes.word_ends.claims import findings
 from qt_bert.probes.word_ends.decisions import Decisions
 from qt_bert.probes.word_ends.figures import answers, figures, preferred
@@ -23,6 +30,7 @@ from qt_bert.probes.word_ends.summary import resolution, summary
 from qt_bert.probes.word_ends.union import SHIFTS
 from qt_bert.probes.word_ends.words import PRETRAINED
 from qt_bert.results import HeadScores, ProbeResult
+from qt_bert.results.stability import Stability
 
 
 def result(found: Studies, context: ProbeContext) -> ProbeResult:
@@ -44,6 +52,7 @@ def result(found: Studies, context: ProbeContext) -> ProbeResult:
         findings=tuple(findings(found)),
         heads=_heads(study),
         sets={name: tuple(map(str, heads)) for name, heads in sets.items()},
+        stability=known_stability(boundary=_stability(found)),
         figures=drawn,
     )
 
@@ -77,9 +86,9 @@ def _heads(study: Study) -> tuple[HeadScores, ...]:
 
 def _settings(found: Studies) -> dict[str, Any]:
     study = found.main
-    described = {"segmenter": _described(study)}
+    texts = {"segmenter": _described(study)}
     if found.gold is not None:
-        described["gold"] = _described(found.gold)
+        texts["gold"] = _described(found.gold)
     return {
         "least_balanced": LEAST_BALANCED,
         "shifts": study.shifts,
@@ -87,8 +96,8 @@ def _settings(found: Studies) -> dict[str, Any]:
         "random_orders": RANDOM_ORDERS,
         "random_draws": study.random_draws,
         "reference": study.segmenter,
-        "texts": described,
-        "comes_back": _comes_back(study),
+        "texts": texts,
+        "second_seed": described(found.second),
         "pretrained": None
         if PRETRAINED in study.models
         else {
@@ -134,16 +143,23 @@ def _sizes(decisions: Decisions) -> dict[str, Any]:
     }
 
 
-def _comes_back(study: Study) -> dict[str, dict[str, float]]:
-    calibrated = study.graded.calibrated
-    found = comes_back(
+def _stability(found: Studies) -> Stability | None:
+    """Of the named heads: by balanced accuracy, read on validation as they were on discovery."""
+    study = found.main
+    calibrated, validation = study.graded.calibrated, study.texts.validation
+    said = study.graded.said
+    again = np.stack([balanced_by_query(one, study.truth, validation) for one in said], axis=1)
+    beside = [Elsewhere(VALIDATION, by_mean(again), len(again))]
+    if found.second is not None:
+        per_query = found.second.scores.per_query
+        beside.append(Elsewhere(found.second.name, by_mean(per_query), len(per_query)))
+    return stability(
         by_mean(calibrated.per_query),
         calibrated.named.heads(),
         len(calibrated.per_query),
-        calibrated.named.score.size,
+        elsewhere=beside,
         seed=study.seed,
     )
-    return {} if found is None else {"boundary": {"share": found.share, "chance": found.chance}}
 
 
 def _left_out(found: LeftOut) -> dict[str, Any]:

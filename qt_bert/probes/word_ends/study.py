@@ -9,13 +9,16 @@ from functools import cached_property
 from qt_bert.encoder import Checkpoint
 from qt_bert.evaluation.arrays import BoolArray
 from qt_bert.probes.common.base_model import open_base, random_like
+from qt_bert.probes.common.other_seed import OtherSeed, other_seed
 from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.word_ends.calibrate import Calibrated, calibrate
 from qt_bert.probes.word_ends.judge import Judged, counts_of
 from qt_bert.probes.word_ends.leaving_out import LeftOut, leave_out
 from qt_bert.probes.word_ends.readers import Readers, read
 from qt_bert.probes.word_ends.references import GOLD, PRECISE, partition_of
 from qt_bert.probes.word_ends.texts import Texts, texts_of_gold, texts_of_pairs
 from qt_bert.probes.word_ends.union import Union, random_unions, union_of
+from qt_bert.probes.word_ends.weights import weights_of
 from qt_bert.probes.word_ends.words import GRADED, PRETRAINED, RANDOM
 from qt_bert.scoring.bulk import Scorer
 
@@ -93,11 +96,15 @@ class Study:
 
 @dataclass(frozen=True, eq=False)
 class Studies:
-    """The study against the segmenter, that against a gold file, and the effect of the named heads."""
+    """The study against the segmenter, that against a gold file, and the effect of the named heads.
+
+    `second`: the heads of a model tuned with another seed, read on discovery, where one was given.
+    """
 
     main: Study
     gold: Study | None
     left_out: LeftOut | None
+    second: OtherSeed[Calibrated] | None = None
 
 
 def studies(context: ProbeContext) -> Studies:
@@ -121,7 +128,20 @@ def studies(context: ProbeContext) -> Studies:
         for reference, one in texts.items()
     }
     named = made[PRECISE].graded.calibrated.named.heads()
-    return Studies(made[PRECISE], made.get(GOLD), leave_out(named, context) if named else None)
+    return Studies(
+        made[PRECISE],
+        made.get(GOLD),
+        leave_out(named, context) if named else None,
+        other_seed(context, lambda scorer: _scored(scorer, texts[PRECISE], context)),
+    )
+
+
+def _scored(scorer: Scorer, texts: Texts, context: ProbeContext) -> Calibrated:
+    """Another model's heads on discovery: their scores alone, so that nothing need be shifted."""
+    known = texts.discovery
+    with context.progress(len(known.pairs), "pairs") as shown:
+        weights = weights_of(scorer, known, shown)
+    return calibrate(weights, known, texts.known[PRECISE], shifts=0, seed=context.seed)
 
 
 def _read_models(

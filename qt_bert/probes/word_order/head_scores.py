@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,13 +15,12 @@ from qt_bert.evaluation.arrays import BoolArray, FloatArray, IntArray, ratio
 from qt_bert.probes.common.averages import means
 from qt_bert.probes.common.naming import (
     LEAST_WEIGHT,
-    ComesBack,
     Named,
-    comes_back,
     name_heads,
     one_sided_p,
     ranked,
 )
+from qt_bert.probes.common.stability import Rule, by_mean
 
 LEAST_LIFT = 2.0
 """A head is named where a neighbour gets at least so many times what another character gets."""
@@ -97,31 +95,23 @@ class OrderScores:
 
     def best(self, k: int) -> list[Head]:
         """The k best heads whose maps follow places; fewer where there are fewer."""
-        return _best(self.score, self.identity)[:k]
+        score = _of_places(self.score, self.identity)
+        return [head for head in ranked(score) if score[head] > 0][:k]
 
-    def comes_back(self, chosen: Sequence[Head], seed: int) -> ComesBack | None:
-        """How much of heads chosen by `best` is chosen again over resampled queries."""
-        known, filled = np.isfinite(self.identities), np.nan_to_num(self.identities)
+    @property
+    def rule(self) -> Rule:
+        """The rule of `best`, for any weights of the queries."""
+        identity = by_mean(self.identities)
+        return lambda weights: _of_places(_largest(self._lift(weights)), identity(weights))
 
-        def choose(weights: FloatArray) -> list[Head]:
-            counts = np.tensordot(weights, known, 1)
-            identity = ratio(np.tensordot(weights, filled, 1), counts)
-            return _best(_largest(self._lift(weights)), identity)
-
-        return comes_back(choose, chosen, self.n_queries, int(self.follow_places.sum()), seed=seed)
-
-    def named_come_back(self, seed: int) -> ComesBack | None:
-        """How much of the named heads is again the best of those with enough weight."""
+    @property
+    def named_rule(self) -> Rule:
+        """The lift alone, of heads with enough weight."""
         heavy = self.weight >= LEAST_WEIGHT
-
-        def choose(weights: FloatArray) -> list[Head]:
-            return ranked(np.where(heavy, _largest(self._lift(weights)), np.nan))
-
-        chosen = self.named().heads()
-        return comes_back(choose, chosen, self.n_queries, int(heavy.sum()), seed=seed)
+        return lambda weights: np.where(heavy, _largest(self._lift(weights)), np.nan)
 
     def _lift(self, weights: FloatArray) -> FloatArray:
-        """`lift` where each query counts as often as `weights` [queries] say."""
+        """`lift` where each query counts as often as `weights` [queries] or [R, queries] say."""
         total = np.tensordot(weights, self.sums[..., :-1, :], 1)
         return ratio(total[..., 0], total[..., 1])
 
@@ -131,7 +121,6 @@ def _largest(lift: FloatArray) -> FloatArray:
     return np.asarray(np.fmax.reduce(lift, axis=-1))
 
 
-def _best(score: FloatArray, identity: FloatArray) -> list[Head]:
-    """Heads of an identity index below 0, the best score first."""
-    follow_places = np.where(identity < 0, score, np.nan)
-    return [head for head in ranked(follow_places) if follow_places[head] > 0]
+def _of_places(score: FloatArray, identity: FloatArray) -> FloatArray:
+    """Scores of the heads with an identity index below 0 and a lift; NaN elsewhere."""
+    return np.where((identity < 0) & (score > 0), score, np.nan)

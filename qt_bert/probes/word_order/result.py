@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from qt_bert.encoder.heads import Head, names_of
 from qt_bert.evaluation.intervals import percentile_interval
+from qt_bert.probes.common.other_seed import described
+from qt_bert.probes.common.stability import (
+    VALIDATION,
+    Elsewhere,
+    Rule,
+    known_stability,
+    stability,
+)
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
+from qt_bert.probes.term_matching.scores import discovery_scores
+from qt_bert.probes.term_matching.stable import stable_matching
 from qt_bert.probes.word_order.changes import against
 from qt_bert.probes.word_order.claims import findings
 from qt_bert.probes.word_order.figures import figures
@@ -20,6 +31,7 @@ from qt_bert.probes.word_order.study import Study
 from qt_bert.probes.word_order.summary import summary
 from qt_bert.probes.word_order.training import trained_on_shuffled
 from qt_bert.results import HeadScores, ProbeResult
+from qt_bert.results.stability import Stability
 
 
 def result(study: Study, context: ProbeContext) -> ProbeResult:
@@ -38,6 +50,7 @@ def result(study: Study, context: ProbeContext) -> ProbeResult:
             "order_named": names_of(study.discovery.named().heads()),
             "matching_left_out": names_of(study.matching_heads),
         },
+        stability=_stability(study, context),
         figures=figures(study),
     )
 
@@ -93,7 +106,7 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
             },
         },
         "draws": _draws(study),
-        "comes_back": _comes_back(study, context.seed),
+        "second_seed": described(study.second),
         "resolution": _resolution(study),
     }
 
@@ -116,13 +129,23 @@ def _draws(study: Study) -> dict[str, int]:
     return drawn | {"curve": study.draws.curve, "curve_free": study.draws.curve_free}
 
 
-def _comes_back(study: Study, seed: int) -> dict[str, dict[str, float]]:
-    scores = study.discovery
-    found = {
-        "order": scores.comes_back(study.order_heads, seed),
-        "order_named": scores.named_come_back(seed),
-    }
-    return {name: {"share": one.share, "chance": one.chance} for name, one in found.items() if one}
+def _stability(study: Study, context: ProbeContext) -> dict[str, Stability]:
+    """Of every set; of order heads beside validation and a model of another seed."""
+    scored = [(VALIDATION, study.validation)]
+    scored += [] if study.second is None else [(study.second.name, study.second.scores)]
+
+    def of(heads: Sequence[Head], rule: Callable[[OrderScores], Rule]) -> Stability | None:
+        beside = [Elsewhere(name, rule(one), one.n_queries) for name, one in scored]
+        found, n_queries = rule(study.discovery), study.discovery.n_queries
+        return stability(found, heads, n_queries, elsewhere=beside, seed=context.seed)
+
+    return known_stability(
+        order=of(study.order_heads, lambda scores: scores.rule),
+        order_named=of(study.discovery.named().heads(), lambda scores: scores.named_rule),
+        matching_left_out=stable_matching(
+            discovery_scores(context), study.matching_heads, seed=context.seed
+        ),
+    )
 
 
 def _resolution(study: Study) -> dict[str, str] | None:

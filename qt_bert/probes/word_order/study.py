@@ -16,6 +16,7 @@ from qt_bert.encoder.heads import Head, Shape
 from qt_bert.pairs import Pair
 from qt_bert.pairs.sample import spread_over_queries
 from qt_bert.probes.common.norms import head_norms
+from qt_bert.probes.common.other_seed import OtherSeed, other_seed
 from qt_bert.probes.common.streams import stream
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
@@ -28,6 +29,7 @@ from qt_bert.probes.word_order.samples import of_all_labels, sensitivity_pairs
 from qt_bert.probes.word_order.scores import order_scores
 from qt_bert.probes.word_order.sensitivity import Sensitivity, Texts
 from qt_bert.probes.word_order.texts import cutting
+from qt_bert.scoring.bulk import Scorer
 
 QUICK_SCORED = 80
 QUICK_DISTURBED = 80
@@ -55,7 +57,8 @@ class Study:
 
     `pairs` are those whose titles were shuffled, and the low ones beside them; `variants` are the
     names of the sweep's rows, the plain model first; `case` holds the logits of the article's case,
-    straight and shuffled [variants, 2, outputs].
+    straight and shuffled [variants, 2, outputs]. `second`: a model tuned with another seed, scored
+    on discovery, where one was given.
     """
 
     shape: Shape
@@ -74,6 +77,7 @@ class Study:
     sensitivity: Sensitivity
     disturbed: Disturbed
     case: np.ndarray
+    second: OtherSeed[OrderScores] | None = None
 
     def rows(self, variants: Iterable[Variant]) -> list[int]:
         """Where these variants stand in the sweep."""
@@ -85,7 +89,7 @@ def study(context: ProbeContext) -> Study:
     scorer = context.model
     shape = scorer.checkpoint.shape
     labels = scorer.checkpoint.settings.labels
-    found = {split: _scores(context, split) for split in ("discovery", "validation")}
+    found = {s: _scores(scorer, context, s) for s in ("discovery", "validation")}
     best = found["discovery"].best(max(CURVE))
     matching = chosen_heads(context, MATCHING_HEADS)
     draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
@@ -114,14 +118,15 @@ def study(context: ProbeContext) -> Study:
         sensitivity=Sensitivity(grades, texts, resamples=context.resamples, seed=context.seed),
         disturbed=_disturbed(context),
         case=logits[:, -2:],
+        second=other_seed(context, lambda other: _scores(other, context, "discovery")),
     )
 
 
-def _scores(context: ProbeContext, split: str) -> OrderScores:
+def _scores(scorer: Scorer, context: ProbeContext, split: str) -> OrderScores:
     pairs: list[Pair] = getattr(context, split)
     pairs = spread_over_queries(pairs, context.choose(QUICK_SCORED, len(pairs)), context.seed)
     with context.progress(2 * len(pairs), "texts") as shown:
-        return order_scores(context.model, pairs, seed=context.seed, shown=shown)
+        return order_scores(scorer, pairs, seed=context.seed, shown=shown)
 
 
 def _masks(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from qt_bert.report.blocks import Block, Column, Example, Examples, Table
-from qt_bert.results import EvaluationResult, Text
-from qt_bert.results.evaluation import Grade, GradedPair
-from qt_bert.results.numbers import MISSING
-from qt_bert.results.text import counted
+from collections.abc import Sequence
 
-_SHOWN = 12
+from qt_bert.report.blocks import Block, Column, Example, Examples, Moved, Table
+from qt_bert.results import EvaluationResult, Text
+from qt_bert.results.evaluation import Grade, GradedPair, Reason
+from qt_bert.results.numbers import MISSING, clip
+from qt_bert.results.text import counted, joined
+
+_SHOWN, _TERMS_SHOWN = 12, 4
+_SIDES = {"query": Text("查询", "query"), "title": Text("标题", "title")}
 _GRADED = (
     Column("predicted_grade", Text("预测", "predicted")),
     Column("expected_grade", Text("期望等级", "expected grade"), digits=2),
@@ -25,7 +28,7 @@ def examples(evaluation: EvaluationResult) -> tuple[Block, ...]:
     return (
         Examples(
             title=Text("模型怎样打分", "What the model does"),
-            note=_bars(len(chosen)) if graded else _scores(len(chosen)),
+            note=joined([_bars(len(chosen)) if graded else _scores(len(chosen)), _reasons(chosen)]),
             examples=tuple(_example(pair, evaluation.levels) for pair in chosen),
         ),
     )
@@ -46,6 +49,26 @@ def _scores(n: int) -> Text:
     )
 
 
+def _reasons(pairs: Sequence[GradedPair]) -> Text:
+    """How terms and heads were tried out; nothing where they were not."""
+    told = [pair.reason for pair in pairs if pair.reason]
+    if not told:
+        return Text("", "")
+    filler, n = told[0].filler, sum(bool(one.carried_by) for one in told)
+    zh = f"词的变化：把这个词的每个词元换成 {filler}，长度不变；只列最大的 {_TERMS_SHOWN} 个。"
+    en = (
+        f"Change by a term: {filler} stands for each of its tokens, so that the length stays; the "
+        f"largest {_TERMS_SHOWN} are shown."
+    )
+    if n:
+        zh += f"其中 {n} 例还逐个把头的输出换回原样，列出换回最多的头（各头的份额不能相加）。"
+        en += (
+            f" For {counted(n, 'example')} heads were put back one at a time as they are in the whole "
+            "pair; those that restore most are named (shares do not add up)."
+        )
+    return Text(zh, en)
+
+
 def _example(pair: GradedPair, levels: tuple[str, ...]) -> Example:
     probabilities = pair.p or ()
     if len(levels) != len(probabilities):  # a coarse label: the model still has its own grades
@@ -59,6 +82,29 @@ def _example(pair: GradedPair, levels: tuple[str, ...]) -> Example:
         levels=levels,
         probabilities=probabilities,
         score=pair.score,
+        moved_by=_moved_by(pair.reason),
+        carried_by=_carried_by(pair.reason),
+    )
+
+
+def _moved_by(reason: Reason | None) -> tuple[Moved, ...]:
+    """The terms that move the grade, the largest change first."""
+    if reason is None:
+        return ()
+    moved = sorted((one for one in reason.terms if one.moved), key=lambda one: -abs(one.change))
+    return tuple(
+        Moved(term=one.term, side=_SIDES[one.side], change=one.change)
+        for one in moved[:_TERMS_SHOWN]
+    )
+
+
+def _carried_by(reason: Reason | None) -> Text | None:
+    if reason is None or reason.told_by is None or not reason.carried_by:
+        return None
+    term = clip(reason.terms[reason.told_by].term, 24)
+    heads = "、".join(f"{one.head} {one.share:.0%}" for one in reason.carried_by)
+    return Text(
+        f"换回“{term}”最多的头：{heads}", f"“{term}” restored by {heads.replace('、', ', ')}"
     )
 
 

@@ -8,6 +8,7 @@ from qt_bert.results import Text
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.plan import Plan
 from qt_bert.results.plan_evidence import AtRisk, PlanEvidence
+from qt_bert.results.stability import label_of
 from qt_bert.results.text import counted
 
 _SOURCES = {
@@ -53,10 +54,9 @@ def at_risk(evidence: PlanEvidence) -> tuple[Block, ...]:
 
 
 def _risk_row(one: AtRisk) -> tuple[Cell, ...]:
-    words = set_words(one.name)
     return (
-        words.name,
-        words.does,
+        label_of(one.name, unstable=one.unstable),
+        set_words(one.name).does,
         len(one.lost),
         len(one.heads),
         change(one.measured),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from qt_bert.report.blocks import Block, Cell, Column, FigureBlock, Interval, Prose, Table
+from qt_bert.report.probes.stability import stability_badge
 from qt_bert.results import ProbeResult, Text
 from qt_bert.results.atlas import atlas_figures, offered, place_of
 from qt_bert.results.head_sets import set_words
@@ -48,9 +49,16 @@ def _of(title: Text, whose: str) -> Text:
 
 def _sets(tables: Sequence[HeadTable], suffix: str, whose: str) -> tuple[Block, ...]:
     rows = [
-        (table.title, words.name, words.does, len(heads), " ".join(heads))
+        (
+            table.title,
+            set_words(name).name,
+            set_words(name).does,
+            len(heads),
+            " ".join(heads),
+            stability_badge(table.stability.get(name)),
+        )
         for table in tables
-        for words, heads in ((set_words(name), heads) for name, heads in table.sets.items())
+        for name, heads in table.sets.items()
         if heads
     ]
     if not rows:
@@ -65,6 +73,7 @@ def _sets(tables: Sequence[HeadTable], suffix: str, whose: str) -> tuple[Block, 
                 Column("does", Text("做什么", "what they do")),
                 Column("n", Text("头数", "how many")),
                 Column("heads", Text("头", "which"), whole=True),
+                Column("stable", Text("稳定吗", "stable")),
             ),
             rows=tuple(rows),
             grouped=True,

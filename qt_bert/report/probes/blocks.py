@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from qt_bert.report.blocks import Block, Cell, Column, FigureBlock, Prose, Table
+from qt_bert.report.probes.stability import COLUMNS, NOTE, stability_cells
 from qt_bert.report.probes.words import badge, measured, source_place, source_value
 from qt_bert.results import Finding, ProbeResult, Text
 from qt_bert.results.head_sets import set_words
@@ -113,6 +114,7 @@ def _sets(result: ProbeResult) -> tuple[Block, ...]:
                 Column("what", Text("哪些头", "heads")),
                 Column("n", Text("头数", "how many")),
                 Column("heads", Text("头", "which"), whole=True),
+                *(COLUMNS if result.stability else ()),
             ),
             rows=tuple(
                 (
@@ -120,9 +122,11 @@ def _sets(result: ProbeResult) -> tuple[Block, ...]:
                     set_words(name).name,
                     len(heads),
                     " ".join(teachers.get(head, head) for head in heads) or None,
+                    *(stability_cells(result.stability.get(name)) if result.stability else ()),
                 )
                 for name, heads in result.sets.items()
             ),
+            note=NOTE if result.stability else None,
         ),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from qt_bert.report.blocks import Block
+from qt_bert.report.comparison.behaviours import both_behaviours
 from qt_bert.report.comparison.findings import both_findings
 from qt_bert.report.comparison.metrics import headline_bars, metrics_table, models, most_different
 from qt_bert.report.comparison.source import (
@@ -24,11 +25,13 @@ def _build(folder: RunFolder) -> Sequence[Block] | None:
     a, b = read_evaluation(folder), read_compared(folder)
     if comparison is None or a is None or b is None:
         return None
+    first, second = read_probes(folder), read_compared_probes(folder)
     return (
         models(comparison),
         metrics_table(comparison, b),
         *headline_bars(comparison, a, b),
-        *both_findings(comparison, read_probes(folder), read_compared_probes(folder)),
+        *both_behaviours(comparison, first, second),
+        *both_findings(comparison, first, second),
         *most_different(comparison),
     )
 

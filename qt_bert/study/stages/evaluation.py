@@ -12,9 +12,11 @@ from qt_bert.study.stage import STAGES, Stage
 
 
 def write_evaluation(context: StudyContext, name: str) -> None:
-    """Write the file `name`, with the checkpoint's card and learning curve beside the figures."""
+    """Write the file `name`: the figures, why the examples have their grades, card and learning curve."""
+    from qt_bert.pairs import segmenter
     from qt_bert.scoring.evaluate import evaluation_json
     from qt_bert.study.inputs import judged_by, scorer_of
+    from qt_bert.study.reasons import with_reasons
     from qt_bert.training.runlog import read_log
 
     scorer = scorer_of(context)
@@ -27,6 +29,9 @@ def write_evaluation(context: StudyContext, name: str) -> None:
         resamples=context.argument("resamples"),
         seed=context.argument("seed"),
     )
+    name_of_segmenter = context.folder.record.inputs.segmenter or "jieba"
+    cut = segmenter(name_of_segmenter, userdict=context.files.userdict)
+    found["examples"] = with_reasons(found["examples"], scorer, cut, context.guards)
     folder = scorer.checkpoint.folder
     found["card"] = _card(folder)
     found["learning_curve"] = read_log(folder / "training_log.jsonl") or None
@@ -43,7 +48,7 @@ def _card(folder: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
-ARGUMENTS = ("reader", "dtype", "max_length", "model_grades", "resamples", "seed")
+ARGUMENTS = ("reader", "dtype", "max_length", "model_grades", "resamples", "seed", "userdict")
 """What an evaluation depends on, beside model and pairs."""
 
 STAGES.add(

@@ -15,7 +15,7 @@ from tests.browser.driving import clock
 from tests.browser.driving.watch import Watch
 
 FRONT = "focus"
-PAGES = (FRONT, "attention", "atlas", "words", "order", "ranking", "evaluate")
+PAGES = (FRONT, "attention", "atlas", "words", "order", "ranking", "behaviour", "evaluate")
 WIDE, PHONE = (1280, 900), (390, 844)
 PATIENCE = 60_000.0
 

@@ -7,10 +7,13 @@ from dataclasses import replace
 from qt_bert.encoder.heads import Head
 from qt_bert.inspection.studied import Studied
 from qt_bert.inspection.views.atlas import card, colourings, what_it_does
+from qt_bert.inspection.views.order_sets import head_sets
+from qt_bert.inspection.views.words_texts import who_name
 from qt_bert.results import Text
 from qt_bert.results.head_sets import SETS
 from qt_bert.results.heads_file import head_tables
 from tests.results.made_heads import matching, redundancy
+from tests.results.made_stability import LOOSE
 
 STUDIED = Studied(
     tables=tuple(head_tables([redundancy(), matching()])), origin=Text("某处", "somewhere")
@@ -31,6 +34,21 @@ def test_a_card_names_the_sets_and_says_what_they_do_once() -> None:
         SETS["matching_below"].name,
     ]
     assert what_it_does(found) == SETS["matching"].does  # both sets do the same
+
+
+def test_a_set_that_is_not_stable_is_told_so() -> None:
+    table = replace(
+        matching(),
+        sets={"matching": ("L0H1",), "named": ("L0H1",)},
+        stability={"matching": LOOSE, "named": replace(LOOSE, verdict="undecided")},
+    )
+    studied = replace(STUDIED, tables=tuple(head_tables([table])))
+    names = [words.name.en for words in card(studied, Head(0, 1)).sets]
+    assert names == ["matching heads (not stable)", "named matching heads"]
+    shown = head_sets(studied.sets, (), studied.stability)
+    assert shown[0].name.zh == "匹配头（不稳定）"
+    assert who_name("matching", studied.stability).zh == "匹配头（不稳定）"
+    assert who_name("matching").zh == "匹配头"
 
 
 def test_a_head_of_no_set_is_said_to_be_none() -> None:

@@ -16,7 +16,7 @@ from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.kept import Kept
 from qt_bert.inspection.turns import Turns
 from qt_bert.inspection.views import movers, ranking
-from qt_bert.inspection.views.movers import MOST_TERMS, head_moves, term_moves
+from qt_bert.inspection.views.movers import head_moves, term_moves
 from qt_bert.inspection.views.ranked_title import RankedTitle
 from qt_bert.inspection.views.ranking import (
     arrow,
@@ -182,10 +182,13 @@ def test_terms_are_coloured_in_both_texts(inspected: Inspected) -> None:
     assert found.effects_without == ()
 
 
-def test_only_so_many_terms_are_left_out(inspected: Inspected) -> None:
-    found = term_moves(inspected, "高铁", "高铁 排骨 " * 40, (), "zero")
-    assert len(found.effects) == MOST_TERMS
-    assert found.passed_over > 0
+def test_only_so_many_terms_are_filled(
+    inspected: Inspected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(movers, "MOST_TERMS", 3)
+    found = term_moves(inspected, "高铁", "高铁 排骨 " * 5, (), "zero")
+    assert len(found.effects) == 3
+    assert found.passed_over == 8
 
 
 def test_heads_as_explain_has_them(inspected: Inspected) -> None:

@@ -8,9 +8,7 @@ from scipy.stats import ttest_1samp
 
 from qt_bert.encoder.heads import Head
 from qt_bert.probes.common.naming import (
-    by_mean,
     by_query,
-    comes_back,
     name_heads,
     one_sided_p,
     ranked,
@@ -60,36 +58,6 @@ def test_a_head_is_named_by_the_test_of_the_choice_its_score_is_of() -> None:
 def test_the_best_come_first_and_nan_last() -> None:
     score = np.array([[np.nan, 2.0], [3.0, 2.0]])
     assert ranked(score) == [Head(1, 0), Head(0, 1), Head(1, 1), Head(0, 0)]
-
-
-def test_a_clear_set_comes_back_whole_and_noise_does_not() -> None:
-    rng = np.random.default_rng(1)
-    scores = rng.normal(size=(60, 4, 5))
-    scores[:, 2, 3] += 9
-    clear = comes_back(by_mean(scores), [Head(2, 3)], 60, 20)
-    assert clear is not None and (clear.share, clear.chance) == (1.0, pytest.approx(1 / 20))
-    noise = comes_back(by_mean(scores), [Head(0, 0), Head(0, 1)], 60, 20)
-    assert noise is not None and noise.share < 0.6
-    assert comes_back(by_mean(scores), [], 60, 20) is None
-
-
-def test_a_set_comes_back_by_the_rule_that_chose_it() -> None:
-    seen = []
-
-    def choose(weights: np.ndarray) -> list[Head]:
-        seen.append(weights.sum())
-        return [Head(0, 0), Head(1, 1), Head(0, 1)]
-
-    found = comes_back(choose, [Head(0, 0), Head(0, 1)], 7, 5, resamples=3)
-    assert found is not None and (found.share, found.chance) == (0.5, 2 / 5)
-    assert seen == [7, 7, 7]
-
-
-def test_means_of_weighted_queries_rank_the_heads() -> None:
-    per_query = np.array([[[1.0, 3.0, np.nan]], [[5.0, np.nan, np.nan]]])
-    heads = [Head(0, 0), Head(0, 1), Head(0, 2)]
-    assert by_mean(per_query)(np.array([3.0, 1.0])) == [heads[1], heads[0], heads[2]]
-    assert by_mean(per_query)(np.array([0.0, 2.0])) == heads
 
 
 def test_means_by_query_leave_out_what_is_not_known() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from qt_bert.report import render
@@ -11,6 +12,7 @@ from qt_bert.report.blocks import FigureBlock, Interval, Table
 from qt_bert.report.probes.atlas import atlas
 from qt_bert.results import HeadScores, ProbeResult
 from qt_bert.results.head_sets import set_words
+from tests.results.made_stability import LOOSE
 
 Result = Callable[..., ProbeResult]
 
@@ -45,6 +47,12 @@ def test_named_sets_are_told_in_words(result_of: Result) -> None:
         ("matching heads of the low half", 1, "L0H1"),
         ("matching heads", 2, "L1H2 L0H1"),
     ]
+
+
+def test_a_set_says_whether_it_is_stable(result_of: Result) -> None:
+    told = replace(matching(result_of), stability={"matching": LOOSE})
+    table = tables(atlas([told]))["atlas_sets"]
+    assert [row[5] and row[5].text.en for row in table.rows] == [None, "not stable"]  # type: ignore[union-attr]
 
 
 def test_every_quantity_has_its_map(result_of: Result) -> None:

@@ -13,11 +13,13 @@ import pytest
 
 from qt_bert.files import write_json
 from qt_bert.report import render
+from qt_bert.report.comparison.behaviours import both_behaviours
 from qt_bert.report.comparison.findings import both_findings
 from qt_bert.report.comparison.metrics import metrics_table
-from qt_bert.results import EvaluationResult, ProbeResult, Text
+from qt_bert.results import Bars, EvaluationResult, ProbeResult, Text
 from qt_bert.results.codec import decode
 from qt_bert.results.comparison import ComparisonResult
+from qt_bert.results.figures import BarSeries
 from qt_bert.results.probe import ModelRef, PairsRef
 from qt_bert.study import RunFolder, RunInputs, Stage, StudyContext, run_study
 
@@ -116,6 +118,34 @@ def test_a_claim_that_names_other_heads_is_told(
     assert table.kind == "table"
     assert [row[6] and row[6].en for row in table.rows] == ["L1H1", None, None]  # type: ignore[union-attr]
     assert table.rows[1][4] is None
+
+
+def scores(*values: float) -> Bars:
+    return Bars(
+        name="scores_better",
+        title=Text("得分", "Scores"),
+        x_label="phenomenon",
+        y_label="score",
+        unit="",
+        categories=tuple(f"kind {n}" for n in range(len(values))),
+        series=(BarSeries(name="score", values=values),),
+    )
+
+
+def test_behaviour_scores_stand_bar_beside_bar(compared: dict[str, Any], result_of: Result) -> None:
+    comparison = decode(ComparisonResult, compared)
+    plain = result_of("behaviour", 150)
+    first, second = (replace(plain, figures=(scores(*own),)) for own in ((0.5, 0.1), (0.2, -0.3)))
+    (block,) = both_behaviours(comparison, (first,), (second,))
+    figure = block.figure  # type: ignore[union-attr]
+    assert isinstance(figure, Bars) and figure.name == "comparison_scores_better"
+    assert [one.values for one in figure.series] == [(0.5, 0.1), (0.2, -0.3)]
+    assert [str(one.name)[:2] for one in figure.series] == ["A:", "B:"]
+    others = replace(second, pairs=replace(second.pairs, sha256="other cases"))
+    assert list(both_behaviours(comparison, (first,), (others,))) == []
+    fewer = replace(second, figures=(scores(0.2),))
+    assert list(both_behaviours(comparison, (first,), (fewer,))) == []
+    assert list(both_behaviours(comparison, (first,), ())) == []
 
 
 @pytest.fixture

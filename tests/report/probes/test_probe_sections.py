@@ -16,6 +16,7 @@ from qt_bert.errors import RunFolderError
 from qt_bert.report import render
 from qt_bert.results import ProbeResult
 from qt_bert.results.verdicts import settle
+from tests.results.made_stability import LOOSE
 
 Run = Callable[..., Path]
 Result = Callable[..., ProbeResult]
@@ -55,6 +56,16 @@ def test_findings_come_first_and_probes_follow_the_evaluation(
 
 def test_a_run_without_probes_has_no_findings(run_of: Run) -> None:
     assert list(sections(run_of())) == ["summary", "evaluation", "model_card", "run"]
+
+
+def test_sets_say_how_much_of_them_comes_back(run_of: Run, result_of: Result) -> None:
+    run = run_of(result_of("redundancy", 10, stability={"harmful": LOOSE}))
+    first, second = table(run, "redundancy_sets")
+    assert (first["stable_en"], first["halves"]) == ("not stable", "0.04")
+    assert first["overlap"].startswith("0.37") and first["elsewhere_en"] == "validation 0.40"
+    assert first["chance_95"] == "0.2" and second["stable_zh"] == second["overlap"] == ""
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "不稳定" in page and "parted at random" in page
 
 
 def test_the_findings_table_says_what_a_reader_may_conclude(run_of: Run, result_of: Result) -> None:

@@ -1,0 +1,136 @@
+"""The behaviour card as a probe's result."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from qt_bert.encoder.heads import names_of
+from qt_bert.evaluation import q_values
+from qt_bert.probes.behaving.carried import QUICK_CASES
+from qt_bert.probes.behaving.cases import ALIKE, titles_then_others
+from qt_bert.probes.behaving.claims import findings
+from qt_bert.probes.behaving.figures import figures
+from qt_bert.probes.behaving.stable import stable_sets
+from qt_bert.probes.behaving.study import OfHalf, Study
+from qt_bert.probes.behaving.summary import summary
+from qt_bert.probes.behaving.tallies import Tally
+from qt_bert.probes.common.maps import known
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.split import reference
+from qt_bert.results import HeadScores, ProbeResult
+
+
+def result(study: Study, context: ProbeContext) -> ProbeResult:
+    """Findings, figures, and under --full the scores of every head with the chosen sets."""
+    sets = {one.name: names_of(one.heads) for one in study.tested}
+    shape = context.model.checkpoint.shape
+    return ProbeResult(
+        probe="behaviour",
+        model=context.model_ref,
+        pairs=reference(study.cases.path, titles_then_others(study.validation.judged.cases)),
+        settings=_settings(study, context),
+        summary=summary(study, full=context.full),
+        findings=tuple(findings(study)),
+        heads=_heads(study, sets) if context.full else (),
+        sets=sets,
+        stability=stable_sets(study.carried, study.tested, shape, context.seed),
+        figures=figures(study, context),
+    )
+
+
+def _heads(study: Study, sets: dict[str, tuple[str, ...]]) -> tuple[HeadScores, ...]:
+    """Of every head the change that its absence makes on discovery, by phenomenon."""
+    found, chosen = study.carried, {head for heads in sets.values() for head in heads}
+    return tuple(
+        HeadScores(
+            head=variant.name,
+            scores=dict(zip(found.phenomena, map(known, changes), strict=True)),
+            selected=variant.name in chosen,
+        )
+        for variant, changes in zip(found.variants, found.change, strict=True)
+    )
+
+
+def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
+    cases, found, one_logit = study.cases, study.carried, study.band.gaps is not None
+    unused = context.band_from is not None and not one_logit
+    return {
+        "cases": {
+            "file": cases.path.name,
+            "texts_sha256": cases.texts_sha256,
+            "in_all": len(cases.listed),
+            "discovery": len(study.discovery.judged),
+            "validation": len(study.validation.judged),
+        },
+        "band": asdict(study.band) | ({"band_from": "not used: it has grades"} if unused else {}),
+        "phenomena": _by_phenomenon(study),
+        "heads_left_out": {
+            "mode": "zero",
+            "alone": context.full,
+            "cases": found.n,
+            "of_a_phenomenon": "all" if context.full else QUICK_CASES,
+            "cells": int(found.q.size),
+            "marked": int(found.marked.sum()),
+            "draws": {one.name: one.draws for one in study.tested},
+        },
+        "resolution": _resolution(study),
+    }
+
+
+def _by_phenomenon(study: Study) -> dict[str, list[dict[str, Any]]]:
+    halves = {"validation": study.validation, "discovery": study.discovery}
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in study.cases.phenomena}
+    for half, own in halves.items():
+        q = _q_of_alike(own)
+        for name, tally in own.tallies.items():
+            found[name].append({"half": half, **_numbers(tally), **q.get(name, {})})
+    return found
+
+
+def _q_of_alike(own: OfHalf) -> dict[str, dict[str, float | None]]:
+    """Of `alike` phenomena q of score and lean, each over these; the others' are the findings'."""
+    alike = [one for one in own.tallies.values() if one.relation == ALIKE]
+    scores, leans = (q_values([getattr(one, of).p for one in alike]) for of in ("score", "delta"))
+    return {
+        one.phenomenon: {"score_q": score, "delta_q": lean}
+        for one, score, lean in zip(alike, scores, leans, strict=True)
+    }
+
+
+def _numbers(tally: Tally) -> dict[str, Any]:
+    return {
+        "relation": tally.relation,
+        "cases": tally.n,
+        "queries": tally.score.n_queries,
+        "right": tally.right,
+        "undecided": tally.undecided,
+        "wrong": tally.wrong,
+        "score": known(tally.score.value),
+        "score_interval": tally.score.interval,
+        "score_p": tally.score.p,
+        "mean_difference": known(tally.delta.value),
+        "mean_difference_interval": tally.delta.interval,
+        "mean_difference_p": tally.delta.p,
+        "first_title_higher": known(tally.higher.value),
+    }
+
+
+def _resolution(study: Study) -> dict[str, str] | None:
+    """Half the median interval of a phenomenon's score."""
+    ends = [one.score.interval for one in study.validation.tallies.values()]
+    halves = [(high - low) / 2 for low, high in (one for one in ends if one is not None)]
+    if not halves:
+        return None
+    half = float(np.median(halves))
+    return {
+        "zh": f"每种现象约 {_usual(study)} 个案例，得分与 0 相差不到约 {half:.2f} 就看不出来。",
+        "en": f"With about {_usual(study)} cases a phenomenon, a score within about {half:.2f} of 0 "
+        "could not be told from it.",
+    }
+
+
+def _usual(study: Study) -> int:
+    return int(np.median([one.n for one in study.validation.tallies.values()]))

@@ -1,0 +1,104 @@
+"""What a run of routes asks about: which heads send, which read, and on which pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qt_bert.encoder.heads import Head, checked_heads, spell
+from qt_bert.errors import ArgumentError
+from qt_bert.pairs import Pair
+from qt_bert.pairs.sample import spread_over_queries
+from qt_bert.probes.common.function_heads import FunctionHeads, function_heads
+from qt_bert.probes.common.sample import for_model
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.readers.sample import partly_matched
+from qt_bert.results import Text
+
+QUICK_PAIRS = 48
+QUICK_LOOKED_AT = 200
+"""Pairs of a quick run, and as many of validation that they are taken from, as in `focus`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Matching heads below the layer of `receivers`, and pairs some of whose characters match.
+
+    The first receiver is the one that the claim is about; all are of one layer.
+    """
+
+    senders: FunctionHeads
+    receivers: tuple[Head, ...]
+    pairs: list[Pair]
+
+    @property
+    def reader(self) -> Head:
+        """The receiver that the claim is about."""
+        return self.receivers[0]
+
+
+def asked(context: ProbeContext, receivers: Sequence[Head] | None = None) -> Asked | Text:
+    """What to run, or why there is nothing to run.
+
+    `receivers` are heads of any one upper layer; by default the reader that `focus` chose, under
+    --full with all other heads of its layer. Raises ArgumentError for receivers of several layers,
+    or that the model does not have.
+    """
+    into = _receivers(context) if receivers is None else _checked(receivers, context)
+    if not into:
+        return _NO_READER
+    senders = function_heads(context, "matching")
+    if senders is None:
+        return _NO_SENDERS
+    below = senders.below(into[0].layer)
+    if not below.heads:
+        return _nothing_below(senders, into[0])
+    pairs = _pairs(context)
+    return Asked(below, into, pairs) if pairs else _NO_PAIRS
+
+
+def _receivers(context: ProbeContext) -> tuple[Head, ...]:
+    readers = [Head.parse(name) for name in context.found("focus").sets.get("reader", ())]
+    if not readers or not context.full:
+        return tuple(readers[:1])
+    reader, there = readers[0], context.model.checkpoint.shape.all_heads
+    beside = [head for head in there if head.layer == reader.layer and head != reader]
+    return (reader, *beside)
+
+
+def _checked(receivers: Sequence[Head], context: ProbeContext) -> tuple[Head, ...]:
+    into = checked_heads(receivers, context.model.checkpoint.shape)
+    if len({head.layer for head in into}) > 1:
+        raise ArgumentError(f"receivers {spell(into)}: name heads of one layer")
+    return tuple(into)
+
+
+def _pairs(context: ProbeContext) -> list[Pair]:
+    """Partly matched pairs of validation, as `focus` takes them; under --full all."""
+    looked_at = for_model(context.validation, QUICK_LOOKED_AT, context)
+    found = partly_matched(looked_at, context.model, context.segmenter).pairs
+    if context.full or not found:
+        return found
+    return spread_over_queries(found, QUICK_PAIRS, context.seed)
+
+
+_NO_READER = Text(
+    "没有可以问的路径：focus 没有选出阅读头。",
+    "No route to ask about: `focus` chose no reader.",
+)
+_NO_SENDERS = Text(
+    "没有可以问的路径：matching 没有给任何头打分；可用 --heads 指定。",
+    "No route to ask about: `matching` scored no head; name some with --heads.",
+)
+_NO_PAIRS = Text(
+    "没有可以问的路径：没有一对样本的字部分匹配、部分不匹配。",
+    "No route to ask about: no pair has characters that match and others that do not.",
+)
+
+
+def _nothing_below(senders: FunctionHeads, reader: Head) -> Text:
+    heads = spell(senders.heads)
+    return Text(
+        f"没有可以问的路径：匹配头（{heads}）没有一个在 {reader} 之下。",
+        f"No route to ask about: none of the matching heads ({heads}) lies below {reader}.",
+    )

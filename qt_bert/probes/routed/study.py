@@ -1,0 +1,77 @@
+"""What the study of routes runs: the matching heads and their controls, on every route into the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from qt_bert.ablation.asked import reference_means
+from qt_bert.ablation.masks import HeadMask, MeanContexts
+from qt_bert.encoder.heads import Head
+from qt_bert.probes.common.controls import contest
+from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.routed.asked import Asked
+from qt_bert.probes.routed.guard import guard
+from qt_bert.probes.routed.passes import Changes, Sender, changes
+from qt_bert.probes.routed.shares import Shares
+
+QUICK_DRAWS, FULL_DRAWS = 20, 199
+SET = "matching"
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """All that the result is made of.
+
+    `reader`: the set as the first sender and `draws` layer-matched ones behind it, into the reader
+    alone. Under --full `layer`: the set and each of its heads into every receiver; and `otherwise`:
+    the set into the reader with more held (`feed_forward`), or with mean contexts for zeros (`mean`).
+    """
+
+    asked: Asked
+    draws: int
+    reader: Shares
+    layer: Shares | None = None
+    otherwise: Mapping[str, Shares] = field(default_factory=dict)
+
+
+def study(asked: Asked, context: ProbeContext) -> Study:
+    """Check the loop on these paths, then run them."""
+    heads, into = asked.senders.heads, asked.receivers
+    whole = Sender(SET, HeadMask(heads))
+    drawn = _controls(heads, context)
+    means = reference_means(context.model, context.reference_pairs) if context.full else None
+    guard(context, whole.mask, asked.reader, asked.pairs)
+    reader = _shares(changes(context, asked.pairs, [whole, *drawn], [asked.reader]), context)
+    if means is None:
+        return Study(asked, len(drawn), reader)
+    alone = [Sender(str(head), HeadMask((head,))) for head in heads]
+    layer = _shares(changes(context, asked.pairs, [whole, *alone], into), context)
+    return Study(asked, len(drawn), reader, layer, _otherwise(asked, means, context))
+
+
+def _controls(heads: tuple[Head, ...], context: ProbeContext) -> list[Sender]:
+    """Layer-matched sets outside the set; none where a layer has too few heads outside."""
+    made = contest(
+        SET,
+        heads,
+        context.model.checkpoint.shape,
+        matched=context.choose(QUICK_DRAWS, FULL_DRAWS),
+        free=0,
+        seed=context.seed,
+    )
+    return [Sender(one.name, HeadMask(one.heads)) for one in made.matched]
+
+
+def _otherwise(asked: Asked, means: MeanContexts, context: ProbeContext) -> dict[str, Shares]:
+    heads, into = asked.senders.heads, [asked.reader]
+    zeros, mean = Sender(SET, HeadMask(heads)), Sender(SET, HeadMask(heads, "mean", means))
+    held = changes(context, asked.pairs, [zeros], into, "contexts and feed-forward")
+    return {
+        "feed_forward": _shares(held, context),
+        "mean": _shares(changes(context, asked.pairs, [mean], into), context),
+    }
+
+
+def _shares(found: Changes, context: ProbeContext) -> Shares:
+    return Shares(found, context.resamples, context.seed)

@@ -1,0 +1,39 @@
+"""The band: fixed for grades, measured for one logit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from qt_bert.pairs import Pair
+from qt_bert.probes.behaving.bands import GRADE, SCORE, Band, neighbour_gaps, ranked
+
+
+def pair(query: str, title: str) -> Pair:
+    return Pair(query, title, None, "", 1, None, {})
+
+
+def test_gaps_lie_between_neighbours_of_one_query() -> None:
+    scores = np.array([3.0, 10.0, 1.0, 1.5, 10.5, 7.0])
+    gaps = neighbour_gaps(scores, ["a", "b", "a", "a", "b", "c"])
+    assert gaps.tolist() == [0.5, 1.5, 0.5]
+    assert float(np.median(gaps)) == 0.5
+    assert neighbour_gaps(np.array([1.0, 2.0]), ["a", "b"]).size == 0
+
+
+def test_queries_of_one_title_rank_nothing() -> None:
+    pairs = [pair("a", "1"), pair("b", "1"), pair("a", "2")]
+    assert [one.query for one in ranked(pairs)] == ["a", "a"]
+
+
+def test_the_curve_goes_from_0_to_four_bands() -> None:
+    curve = Band(0.25, GRADE).curve()
+    assert (len(curve), curve[0], curve[-1]) == (21, 0.0, 1.0)
+    assert np.diff(curve) == pytest.approx(0.05)
+    assert Band(0.0, SCORE, "dev.tsv", 3).curve() == []
+
+
+def test_the_words_say_where_it_comes_from() -> None:
+    assert Band(0.25, GRADE).said.en == "0.25 grade"
+    said = Band(0.1234, SCORE, "dev.tsv", 3).said
+    assert said.en.startswith("0.123 score (the median gap") and "dev.tsv" in said.zh

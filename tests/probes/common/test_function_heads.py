@@ -1,0 +1,79 @@
+"""Heads of a function: as named, as asked for, the best where none is named, and none at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from qt_bert.encoder.heads import Head, Shape
+from qt_bert.errors import ArgumentError
+from qt_bert.probes.common.function_heads import (
+    NOT_NAMED,
+    FunctionHeads,
+    function_heads,
+)
+from qt_bert.results import HeadScores, ProbeResult, Text
+from tests.probes.matching_found import matching_found
+
+SHAPE = Shape(2, 4)
+
+
+def context(find: Callable[[str], ProbeResult], heads: str | None = None) -> Any:
+    model = SimpleNamespace(checkpoint=SimpleNamespace(shape=SHAPE))
+    return SimpleNamespace(model=model, heads=heads, found=find)
+
+
+def test_those_that_passed_the_bars_are_named() -> None:
+    found = function_heads(context(matching_found(SHAPE, ("L1H2", "L0H1"), ("L1H2",))), "matching")
+    assert found == FunctionHeads("matching", (Head(1, 2),), True, "probe")
+    assert found.note is None and found.said == Text("1 个匹配头", "the matching head")
+    assert found.resting(Text("样", "sample")) == Text("样", "sample")
+    assert found.describe() == {"heads": ["L1H2"], "named": True, "source": "probe"}
+    assert found.below(1).heads == ()
+
+
+def test_without_a_named_one_the_best_stand_in_and_say_so() -> None:
+    found = function_heads(context(matching_found(SHAPE, ("L1H2", "L0H1"))), "matching")
+    assert found.heads == (Head(1, 2), Head(0, 1)) and found.note == NOT_NAMED
+    assert found.said.en == "the 2 matching heads (heads not named)"
+    assert found.said.zh == "2 个匹配头（未被命名的头）"
+    assert found.resting(Text("样", "sample")).en == "sample; heads not named"
+    by_score = function_heads(context(matching_found(SHAPE)), "matching")
+    assert by_score.heads == tuple(SHAPE.all_heads[:5]) and not by_score.named
+
+
+@pytest.mark.parametrize(
+    ("function", "forward", "passed", "score"),
+    [("order", "order", "order_named", "score"), ("boundary", "boundary", "boundary", "")],
+)
+def test_other_functions_have_sets_and_scores_of_their_own(
+    function: Any, forward: str, passed: str, score: str
+) -> None:
+    whole = matching_found(SHAPE)("matching")
+    named = replace(whole, sets={forward: ("L1H1", "L0H0"), passed: ("L1H1", "L0H0")})
+    found = function_heads(
+        context(lambda name: named, "L1H3"), function
+    )  # --heads are matching ones
+    assert found == FunctionHeads(function, (Head(1, 1), Head(0, 0)), True, "probe")
+    heads = tuple(
+        HeadScores(head=f"L0H{head}", scores={score or "discovery_balanced": value})
+        for head, value in enumerate((0.5, None, 0.9, 0.7))
+    )
+    without = replace(whole, sets={forward: (), passed: ()}, heads=heads)
+    best = function_heads(context(lambda name: without), function)
+    assert best.heads == (Head(0, 2), Head(0, 3), Head(0, 0)) and not best.named
+
+
+def test_heads_of_the_user_count_as_named() -> None:
+    found = function_heads(context(matching_found(SHAPE), "L1H0 L0H3"), "matching")
+    assert found == FunctionHeads("matching", (Head(0, 3), Head(1, 0)), True, "option")
+    with pytest.raises(ArgumentError, match="no head L7H0"):
+        function_heads(context(matching_found(SHAPE), "L7H0"), "matching")
+
+
+def test_where_nothing_was_scored() -> None:
+    assert function_heads(context(matching_found(SHAPE, scored=False)), "matching") is None

@@ -1,0 +1,84 @@
+"""What is said of a set that does not come back, and files from before it was asked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.results import ProbeResult, Text
+from qt_bert.results.codec import decode, encode
+from qt_bert.results.head_table import HeadTable, table_of
+from qt_bert.results.stability import (
+    of_sources,
+    said_not_stable,
+    set_label,
+    verdict_of,
+)
+from tests.results.made_heads import matching
+from tests.results.made_stability import LOOSE
+
+
+@pytest.mark.parametrize(
+    ("overlap", "halves", "chance", "verdict"),
+    [
+        (0.5, 0.4, 0.2, "stable"),
+        (0.5, 0.2, 0.2, "not stable"),  # at chance's 95th percentile
+        (0.2, 0.9, 0.2, "not stable"),
+        (0.5, None, 0.2, "undecided"),
+        (1.0, 1.0, 1.0, "undecided"),  # no overlap could be above
+        (0.9, 0.4, 1.0, "not stable"),
+    ],
+)
+def test_both_overlaps_must_exceed_chance(overlap, halves, chance, verdict) -> None:
+    assert verdict_of(overlap, halves, chance) == verdict
+
+
+def test_a_file_without_the_field_still_reads(tmp_path: Path) -> None:
+    path = tmp_path / "matching.json"
+    matching().write(path)
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    assert stored.pop("stability") == {}
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    assert ProbeResult.read(path) == matching()
+    table = encode(table_of(matching()))
+    del table["stability"]
+    assert decode(HeadTable, table) == table_of(matching())
+
+
+def test_what_is_written_is_read_again_and_tables_keep_four_digits(tmp_path: Path) -> None:
+    told = replace(matching(), stability={"matching": LOOSE})
+    told.write(tmp_path / "matching.json")
+    assert ProbeResult.read(tmp_path / "matching.json") == told
+    kept = table_of(told).stability["matching"]
+    assert kept == replace(LOOSE, overlap=0.3712)
+
+
+def test_shares_and_sets_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="from 0 to 1"):
+        replace(LOOSE, overlap=1.2)
+    with pytest.raises(ArgumentError, match="none of the sets"):
+        replace(matching(), stability={"others": LOOSE})
+    path = tmp_path / "matching.json"
+    replace(matching(), stability={"matching": LOOSE}).write(path)
+    path.write_text(path.read_text(encoding="utf-8").replace("not stable", "so so"), "utf-8")
+    with pytest.raises(RunFolderError, match="verdict"):
+        ProbeResult.read(path)
+
+
+def test_the_word_stands_with_the_name() -> None:
+    loose = {"matching": LOOSE, "order": replace(LOOSE, verdict="undecided")}
+    assert set_label("matching", loose) == Text("匹配头（不稳定）", "matching heads (not stable)")
+    assert set_label("order", loose) == Text("语序头", "order heads")
+    assert set_label("boundary", loose).zh == "词边界头"
+    said = said_not_stable(loose)
+    assert said is not None and said.zh.startswith("不稳定：匹配头（")
+    assert said_not_stable({"order": loose["order"]}) is None
+
+
+def test_sources_in_one_line() -> None:
+    assert of_sources(LOOSE) == Text("验证集 0.40", "validation 0.40")
+    assert of_sources(replace(LOOSE, sources=())) is None
