@@ -74,7 +74,7 @@ def test_a_link_that_does_not_fit_is_said_and_the_rest_of_it_holds(visitor):
 def test_the_language_switch_changes_every_page(visitor):
     one = visitor()
     one.open("focus")
-    assert "期望档位" in one.main.inner_text()
+    assert "期望等级" in one.main.inner_text()
     one.element("side-language").get_by_text("English").click()
     one.settle()
     assert one.state()["lang"] == "en"

@@ -13,6 +13,8 @@ from tests.browser.driving.visitor import Visitor
 
 TRIES, CELLS = 12, 16
 TOLD_WITHIN = 2_000.0
+NUDGE = 1.0
+"""A mouse that rests where a chart was drawn anew is told nothing: it must move."""
 NAMED = re.compile(r"\bL(\d+)\D*?H(\d+)")
 """`L3H7`, or row and column in a tooltip's table."""
 PICTURE = "svg.marks, canvas.marks"
@@ -63,15 +65,19 @@ def click_head(one: Visitor, chart: Locator, layer: int, head: int) -> None:
 
 def _below(one: Visitor, canvas: Locator, x: float, y: float) -> Below | None:
     """What the tooltip says; None where it says nothing of a layer and head."""
+    words = _told(one, canvas, x, y) or _told(one, canvas, x + NUDGE, y)
+    named = NAMED.search(words)
+    return None if named is None else Below(x, y, int(named[1]), int(named[2]), words)
+
+
+def _told(one: Visitor, canvas: Locator, x: float, y: float) -> str:
+    """The tooltip of a point; empty where none comes, or the chart is drawn anew and takes it away."""
     canvas.hover(position={"x": x, "y": y})
     tip = one.page.locator("#vg-tooltip-element.visible")
     try:
-        tip.wait_for(timeout=TOLD_WITHIN)
+        return tip.inner_text(timeout=TOLD_WITHIN)
     except NotInTime:
-        return None
-    words = tip.inner_text()
-    named = NAMED.search(words)
-    return None if named is None else Below(x, y, int(named[1]), int(named[2]), words)
+        return ""
 
 
 def drawing(one: Visitor) -> list[str]:
