@@ -1,0 +1,67 @@
+"""The table of baselines that ships: of the test split that ships, with a card that says what it holds."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from qt_bert.files import sha256_file
+from qt_bert.pairs import GradeMap, read_pairs
+from qt_bert.results.baselines import (
+    CROSS_ENCODER,
+    MODELS,
+    PRETRAINED,
+    Baselines,
+    digest_of,
+    labels_of,
+    read_baselines,
+)
+from qt_bert.shipped import BASELINES, DEV, TEST, shipped
+from qt_bert.shipped import PRETRAINED as BASE
+
+FOLDER = shipped(BASELINES)
+RECIPE = Path(__file__).parents[2] / "benchmarks" / "recipes" / "baselines.toml"
+
+
+@pytest.fixture(scope="module")
+def table() -> Baselines:
+    return read_baselines(FOLDER)
+
+
+def test_it_was_measured_on_the_split_that_ships(table: Baselines) -> None:
+    pairs = read_pairs(shipped(TEST), grade_map=GradeMap.identity())
+    assert table.record.pairs.sha256 == sha256_file(shipped(TEST))
+    assert table.record.discovery.sha256 == sha256_file(shipped(DEV))
+    assert table.record.digest == digest_of((pair.query, pair.title) for pair in pairs)
+    np.testing.assert_array_equal(table.labels, labels_of(pair.grades for pair in pairs))
+
+
+def test_its_models_are_those_of_the_recipe(table: Baselines) -> None:
+    recipe = tomllib.loads(RECIPE.read_text(encoding="utf-8"))
+    assert tuple(row.name for row in table.record.rows) == MODELS
+    assert tuple(one.name for one in table.record.pretraining) == PRETRAINED
+    for one in table.record.pretraining:
+        own = recipe["pretraining"].get("models", {}).get(one.name, {})
+        settings = recipe["pretraining"]["settings"] | own
+        assert (one.first_layers, one.first_steps, one.steps) == (
+            settings["grown"]["layers"],
+            settings["grown"]["steps"],
+            settings["steps"],
+        )
+    rates = set(recipe["trials"]["rates"])
+    assert {one.rate for row in table.record.rows for one in row.tried} == rates
+    assert table.record.row(CROSS_ENCODER).base == shipped(BASE).name
+
+
+def test_the_card_holds_the_figures(table: Baselines) -> None:
+    card = (FOLDER / "README.md").read_text(encoding="utf-8")
+    for row in table.record.rows:
+        expected = (table.of(row.name) * np.arange(1, 6)).sum(1)
+        grades = table.labels.argmax(1) + 1
+        assert f"| `{row.name}` | {spearmanr(expected, grades).statistic:.3f} [" in card
+    for one in table.record.pretraining:
+        assert f"{one.characters:,}" in card and f"{one.mlm_loss:.2f}" in card
