@@ -94,6 +94,27 @@ def make_checkpoint(
 
 
 @pytest.fixture(scope="session")
+def offline_checkpoint_of(
+    checkpoint_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Path]:
+    """As `checkpoint_of`, of models whose `below` layers read the texts apart."""
+    import json
+    import shutil
+
+    def build(
+        family: str = "bert", *, below: int = 1, start: int = 12, tokens: int = 20, **options: int
+    ) -> Path:
+        folder = tmp_path_factory.mktemp("offline") / f"{family}-offline"
+        shutil.copytree(checkpoint_of(family, **options), folder)
+        block = {"layers": below, "title_start": start, "title_tokens": tokens}
+        card = {"schema": 1, "max_length": 48, "offline": block}
+        (folder / "qt_bert.json").write_text(json.dumps(card), encoding="utf-8")
+        return folder
+
+    return build
+
+
+@pytest.fixture(scope="session")
 def checkpoint_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """`checkpoint_of("electra", labels=1)`: a folder, made once for each set of arguments."""
     made: dict[str, Path] = {}

@@ -1,10 +1,4 @@
-"""Cuts between the texts, layer by layer: which rows no longer see which columns.
-
-C is the first token, Q the query's tokens and the first separator, T the title's and every later
-separator. A cut is written as rows < columns, `T<Q`, as a mask of MICE (Vast et al. 2026) is; the rows
-of a text whose view is cut see their own text alone, the first token not either, for it would carry
-the other text over one layer later.
-"""
+"""Cuts between the texts, layer by layer: rows that no longer see columns (`encoder.sides`)."""
 
 from __future__ import annotations
 
@@ -16,14 +10,12 @@ from typing import ClassVar, Literal, get_args
 import torch
 
 from qt_bert.ablation.change import Change, Site
-from qt_bert.ablation.masks import unseen
 from qt_bert.ablation.reference import PlainModel, Seen
-from qt_bert.encoder.batches import CLS, QUERY, TITLE
+from qt_bert.encoder.forward import unseen
 from qt_bert.encoder.heads import Head
+from qt_bert.encoder.sides import DIRECTIONS, Direction, gone
 from qt_bert.errors import ArgumentError
 
-Direction = Literal["C<T", "T<Q", "Q<T", "all", "<C"]
-DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 Convention = Literal["before", "after"]
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
 
@@ -77,32 +69,15 @@ class Cut:
 
 
 def _cut_plainly(direction: Direction, convention: Convention, seen: Seen) -> None:
-    rows = {CLS: "C", QUERY: "Q", TITLE: "T"}
+    whole = seen.visible.clone()
+    seen.cut(direction)
     for head in range(len(seen.context)):
-        whole = [row.clone() for row in seen.visible[head]]
-        for row, group in enumerate(seen.groups.tolist()):
-            for column, other in enumerate(seen.groups.tolist()):
-                if (rows[group], rows[other]) in _GONE[direction]:
-                    seen.visible[head, row, column] = False
         if convention == "before":
             seen.context[head] = seen.attend(head)
             continue
         scores = seen.query[head] @ seen.key[head].T / seen.query.shape[-1] ** 0.5
-        for row, visible in enumerate(whole):
-            weights = scores[row].masked_fill(~visible, float("-inf")).softmax(-1)
-            seen.context[head, row] = (weights * seen.visible[head, row]) @ seen.value[head]
-
-
-_OF_TITLE = {("T", "Q"), ("T", "C")}
-_OF_QUERY = {("Q", "T"), ("Q", "C")}
-_GONE: Mapping[str, set[tuple[str, str]]] = {
-    "C<T": {("C", "T")},
-    "T<Q": _OF_TITLE,
-    "Q<T": _OF_QUERY,
-    "all": {("C", "T")} | _OF_TITLE | _OF_QUERY,
-    "<C": {("Q", "C"), ("T", "C")},
-}
-"""(row's side, column's side) that a cut takes away."""
+        weights = scores.masked_fill(~whole[head], float("-inf")).softmax(-1)
+        seen.context[head] = (weights * seen.visible[head]) @ seen.value[head]
 
 
 @dataclass(frozen=True)
@@ -115,12 +90,3 @@ class Unseen:
     def bias(self, site: Site) -> torch.Tensor:
         """[B, 1, L, L]: 0 where a row may see a column."""
         return unseen(gone(self.direction, site.batch.groups)[:, None], site.hidden.dtype)
-
-
-def gone(direction: Direction, groups: torch.Tensor) -> torch.Tensor:
-    """Where a cut takes a column from a row [B, L, L], of `Batch.groups` [B, L]."""
-    sides = {"C": groups == CLS, "Q": groups == QUERY, "T": groups == TITLE}
-    found = torch.zeros(*groups.shape, groups.shape[-1], dtype=torch.bool, device=groups.device)
-    for row, column in _GONE[direction]:
-        found |= sides[row][:, :, None] & sides[column][:, None, :]
-    return found

@@ -12,15 +12,16 @@ from qt_bert.ablation.families import single
 from qt_bert.ablation.guards import distance, run_guards
 from qt_bert.ablation.loop import batch_tokens, sweep
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.ablation.patching import Patch, twin_batches
+from qt_bert.ablation.patching import FAMILY, Patch, single_patches, twin_batches
 from qt_bert.ablation.variant import Variant, with_plain
+from qt_bert.encoder import Checkpoint
 from qt_bert.encoder.heads import Shape
 from qt_bert.errors import ArgumentError, GuardError
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs.tokenise import EncodedPair
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import TermEffect, fill, filler_of
-from qt_bert.scoring.outputs import Outputs, read_outputs
+from qt_bert.scoring.outputs import Outputs, ranking_scores, read_outputs
 
 BFLOAT16_BOUND = 0.05
 """How far bfloat16 may round logits apart, relative to their size."""
@@ -103,17 +104,25 @@ def restoring_heads(
     """
     if scorer.left_out:
         raise ArgumentError("heads are patched one by one in the whole model alone")
-    checkpoint, twins = scorer.checkpoint, twins_of(query, title, scorer, term)
+    twins = twins_of(query, title, scorer, term)
     figures = guard_patches(scorer, twins) if guards is None else guards
-    variants = patches(checkpoint.shape)
     (batch,) = twin_batches(twins, batch_tokens(), pad=scorer.pad)
-    (swept,) = sweep(scorer.encoder, [batch], variants)
-    logits = swept.logits[:, np.argsort(batch.rows)]
-    bound = figures["bound"] if checkpoint.dtype == "float32" else BFLOAT16_BOUND
+    (swept,) = sweep(scorer.encoder, [batch], patches(scorer.checkpoint.shape))
+    return restoring_of(swept.logits[:, np.argsort(batch.rows)], scorer.checkpoint, term, figures)
+
+
+def restoring_of(
+    logits: np.ndarray, checkpoint: Checkpoint, term: TermEffect, guards: Mapping[str, Any]
+) -> Restoring:
+    """What `logits` [V, 2, K] say, of the pair as it is and with `term` filled, under `patches`.
+
+    `guards` are the figures of `guard_patches`. Raises GuardError where all heads together do not
+    restore the whole.
+    """
+    bound = guards["bound"] if checkpoint.dtype == "float32" else BFLOAT16_BOUND
     _must_be_whole(logits[-1, 1], logits[0, 0], bound)
-    labels = checkpoint.settings.labels
-    with_term = float(read_outputs(logits[:1, 0], labels).ranking_score[0])
-    return restored(variants, read_outputs(logits[:, 1], labels).ranking_score, with_term, term)
+    scores = ranking_scores(logits, checkpoint.settings.labels)
+    return restored(patches(checkpoint.shape), scores[:, 1], float(scores[0, 0]), term)
 
 
 def guard_patches(scorer: Scorer, twins: Sequence[EncodedPair]) -> dict[str, Any]:
@@ -136,9 +145,8 @@ def twins_of(query: str, title: str, scorer: Scorer, term: TermEffect) -> list[E
 
 def patches(shape: Shape) -> list[Variant]:
     """The plain model, each head patched alone (`patch:L3H7`), and all of them (`patch:all`)."""
-    heads = shape.all_heads
-    alone = [Variant(f"patch:{head}", (Patch((head,)),), "patch") for head in heads]
-    return with_plain([*alone, Variant("patch:all", (Patch(tuple(heads)),), "patch")])
+    together = Variant("patch:all", (Patch(tuple(shape.all_heads)),), FAMILY)
+    return with_plain([*single_patches(shape), together])
 
 
 def restored(

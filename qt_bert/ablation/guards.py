@@ -138,7 +138,7 @@ def in_float32(checkpoint: Checkpoint, encoder: Encoder) -> tuple[Checkpoint, En
     if checkpoint.dtype == "float32":
         return checkpoint, encoder
     exact = open_checkpoint(checkpoint.folder)
-    return exact, Encoder(exact.model, exact.family)
+    return exact, exact.encoder()
 
 
 def _swept(encoder: Encoder, batches: Sequence[Batch], variants: Sequence[Variant]) -> np.ndarray:
@@ -148,7 +148,8 @@ def _swept(encoder: Encoder, batches: Sequence[Batch], variants: Sequence[Varian
 def _hooked(
     checkpoint: Checkpoint, batches: Sequence[Batch], variants: Sequence[Variant]
 ) -> np.ndarray:
-    return _logits(PlainModel(checkpoint.model, checkpoint.family), batches, variants)
+    plain = PlainModel(checkpoint.model, checkpoint.family, checkpoint.offline)
+    return _logits(plain, batches, variants)
 
 
 def _logits(plain: PlainModel, batches: Sequence[Batch], variants: Sequence[Variant]) -> np.ndarray:
@@ -167,7 +168,8 @@ def _rounding(
     logits: np.ndarray,
 ) -> float:
     """How far float32 rounding alone moves the plain model's logits under some variant."""
-    double = PlainModel(copy.deepcopy(checkpoint.model).double(), checkpoint.family)
+    exact = copy.deepcopy(checkpoint.model).double()
+    double = PlainModel(exact, checkpoint.family, checkpoint.offline)
     return distance(logits.astype(np.float64), _logits(double, batches, variants))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from qt_bert.encoder.batches import Batch
-from qt_bert.encoder.forward import Encoder, additive_mask, attend
+from qt_bert.encoder.forward import Encoder, attend
 from qt_bert.errors import ArgumentError
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.progress import Progress, silent
@@ -113,9 +113,8 @@ def _gate_gradients(encoder: Encoder, batch: Batch, allowed: torch.Tensor | None
 def _gated_logits(encoder: Encoder, batch: Batch, gates: Sequence[torch.Tensor]) -> torch.Tensor:
     """Logits [B, labels] with each layer's contexts times its gates [B, heads]."""
     with torch.no_grad():  # no gate lies below
-        hidden = encoder.embed(batch.input_ids, batch.token_type_ids)
-    bias = None if batch.mask is None else additive_mask(batch.mask, hidden.dtype)
-    for layer, gate in zip(encoder.layers, gates, strict=True):
+        hidden = encoder.embed(batch)
+    for layer, gate, bias in zip(encoder.layers, gates, encoder.biases(batch), strict=True):
         contexts = attend(*layer.project(hidden), bias)
         hidden = layer.finish(contexts * gate[:, :, None, None], hidden)
     return encoder.family.head(encoder.model, hidden[:, :1])

@@ -38,7 +38,7 @@ class LayerPass:
         keeps_attention: bool,
     ) -> None:
         self.number, self.layer, self.untouched = number, layer, untouched
-        self.batch, self.bias = untouched.batch, untouched.bias
+        self.batch, self.bias = untouched.batch, untouched.biases[number]
         self.hidden = hidden
         self.branches = branches
         self.keeps_attention = keeps_attention

@@ -28,7 +28,7 @@ from qt_bert.ablation.reduction import Reduction, View
 from qt_bert.ablation.untouched import Untouched
 from qt_bert.ablation.variant import NONE, Part, Variant
 from qt_bert.encoder.batches import Batch
-from qt_bert.encoder.forward import Encoder, additive_mask
+from qt_bert.encoder.forward import Encoder
 from qt_bert.progress import Progress, silent
 
 STACK_TOKENS = 2048
@@ -110,9 +110,8 @@ class _Pass:
     def run(self) -> None:
         """Fill `logits` and `reduced`."""
         encoder, batch = self.plan.encoder, self.batch
-        hidden = encoder.embed(batch.input_ids, batch.token_type_ids)
-        bias = None if batch.mask is None else additive_mask(batch.mask, hidden.dtype)
-        self.untouched = Untouched(encoder, batch, bias, hidden)
+        hidden = encoder.embed(batch)
+        self.untouched = Untouched(encoder, batch, encoder.biases(batch), hidden)
         labels = int(encoder.model.config.num_labels)
         self.logits = np.empty((len(self.plan.changes), len(batch), labels), np.float32)
         everyone = list(range(len(self.plan.changes)))

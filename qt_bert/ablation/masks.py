@@ -18,7 +18,9 @@ from qt_bert.ablation.change import Change, MeanContexts, Site
 from qt_bert.ablation.reference import PlainModel, Seen
 from qt_bert.ablation.variant import Part
 from qt_bert.encoder.batches import CLS
+from qt_bert.encoder.forward import unseen
 from qt_bert.encoder.heads import Head, by_layer
+from qt_bert.encoder.sides import gone
 from qt_bert.errors import ArgumentError
 
 Mode = Literal["zero", "uniform", "mean"]
@@ -162,22 +164,13 @@ class Blocked:
 
     def bias(self, site: Site) -> torch.Tensor:
         """0 where a row may see a column, the least number elsewhere [B, 1 or heads, L, L]."""
-        hidden = ~may_see(site.batch.groups)[:, None]
+        groups = site.batch.groups
+        hidden = (gone("T<Q", groups) | gone("Q<T", groups))[:, None]
         if len(self.heads) < site.layer.heads:
             cut = torch.zeros(site.layer.heads, dtype=torch.bool, device=hidden.device)
             cut[list(self.heads)] = True
             hidden = hidden & cut[:, None, None]
         return unseen(hidden, site.hidden.dtype)
-
-
-def unseen(hidden: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """An additive mask: 0, and half the dtype's minimum where `hidden`; two of them are a number still."""
-    return torch.zeros_like(hidden, dtype=dtype).masked_fill(hidden, torch.finfo(dtype).min / 2)
-
-
-def may_see(groups: torch.Tensor) -> torch.Tensor:
-    """Which columns each row sees under a block [B, L, L], from `Batch.groups` [B, L]."""
-    return (groups[:, :, None] == groups[:, None, :]) | (groups == CLS)[:, :, None]
 
 
 PARTS: dict[str, Callable[[tuple[Head, ...], Callable[[], MeanContexts]], Part]] = {

@@ -2,8 +2,9 @@
 
 Twins are two texts of as many tokens that differ in one thing, for instance a term replaced. They
 stand at the rows 2i and 2i + 1 of the list that batches are made of, and each is the other's
-donor; or one of them alone is run, and the other only read (`second_batches`). Activation patching is Vig et al. 2020 ("Investigating gender bias in language models using
-causal mediation analysis") and Meng et al. 2022 ("Locating and editing factual associations in GPT").
+donor; or one of them alone is run, and the other only read (`second_batches`). Activation patching is
+Vig et al. 2020 ("Investigating gender bias in language models using causal mediation analysis") and
+Meng et al. 2022 ("Locating and editing factual associations in GPT").
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ import torch
 from qt_bert.ablation.change import Change, Site
 from qt_bert.ablation.reference import PlainModel, Seen
 from qt_bert.ablation.untouched import Untouched
+from qt_bert.ablation.variant import Variant
 from qt_bert.encoder.batches import Batch, to_batch
 from qt_bert.encoder.forward import attend
-from qt_bert.encoder.heads import Head, by_layer
+from qt_bert.encoder.heads import Head, Shape, by_layer
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs.batching import length_batches
 from qt_bert.pairs.tokenise import EncodedPair
+
+FAMILY = "patch"
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,11 @@ class Patch:
 
         for layer, heads in by_layer(self.heads).items():
             model.edit(layer, partial(put, layer, heads))
+
+
+def single_patches(shape: Shape) -> list[Variant]:
+    """Every head's contexts alone: `patch:L3H7`, family `patch`."""
+    return [Variant(f"patch:{head}", (Patch((head,)),), FAMILY) for head in shape.all_heads]
 
 
 @dataclass(frozen=True)
@@ -154,7 +163,7 @@ def _attended(site: Site, heads: list[int]) -> torch.Tensor:
 def _donors(untouched: Untouched) -> tuple[Untouched, torch.Tensor]:
     """Where the twins' values are, and at which rows [B]."""
     if untouched.batch.twin is None:
-        return untouched, twins(untouched.batch)
+        return untouched, untouched.derived("twins", lambda: twins(untouched.batch))
     return untouched.of_twin, torch.arange(len(untouched.batch), device=untouched.embedded.device)
 
 

@@ -77,7 +77,7 @@ class Detour:
             return untouched.mixed(number)
         project = partial(layer.project, hidden)
         if self.hold == "nothing":
-            contexts = attend(*project(), untouched.bias)
+            contexts = attend(*project(), untouched.biases[number])
         else:
             contexts = untouched.contexts(number).clone()
         if change is not None and change.contexts is not None:
@@ -87,7 +87,7 @@ class Detour:
                 untouched.batch,
                 hidden,
                 project,
-                untouched.bias,
+                untouched.biases[number],
                 hidden.shape[1],
                 untouched,
             )

@@ -15,8 +15,10 @@ from typing import Any, Protocol
 
 import torch
 
-from qt_bert.encoder.batches import Batch
+from qt_bert.encoder.batches import CLS, QUERY, TITLE, Batch
 from qt_bert.encoder.families import Family
+from qt_bert.encoder.offline import Offline
+from qt_bert.encoder.sides import GONE, Direction
 
 
 @dataclass
@@ -39,6 +41,13 @@ class Seen:
         scores = self.query[head] @ self.key[head].T / self.query.shape[-1] ** 0.5
         scores = scores.masked_fill(~self.visible[head], float("-inf"))
         return scores.softmax(-1) @ self.value[head]
+
+    def cut(self, direction: Direction) -> None:
+        """Let no row see the columns that a direction takes away, in any head."""
+        for row, group in enumerate(self.groups.tolist()):
+            for column, other in enumerate(self.groups.tolist()):
+                if (group, other) in GONE[direction]:
+                    self.visible[:, row, column] = False
 
 
 Edit = Callable[[Seen], None]
@@ -77,12 +86,17 @@ class Installed(Protocol):
 
 
 class PlainModel:
-    """A Hugging Face classifier that parts of variants install hooks on; `batch` is the one at work."""
+    """A Hugging Face classifier that parts of variants install hooks on; `batch` is the one at work.
+
+    `offline` is the block of an offline model, which the Hugging Face model itself does not know.
+    """
 
     batch: Batch
 
-    def __init__(self, model: Any, family: Family) -> None:
+    def __init__(self, model: Any, family: Family, offline: Offline | None = None) -> None:
         self.model = model
+        self.family = family
+        self.offline = offline
         self.backbone = getattr(model, family.backbone)
         self.layers = self.backbone.encoder.layer
         self._written: list[tuple[Any, Any, torch.Tensor]] = []
@@ -90,7 +104,8 @@ class PlainModel:
 
     def begin(self) -> None:
         """Forget all that was installed, but for weights that were written."""
-        self._first: dict[int, list[Edit]] = {}
+        apart = 0 if self.offline is None else self.offline.layers
+        self._first: dict[int, list[Edit]] = {layer: [_apart] for layer in range(apart)}
         self._then: dict[int, list[Edit]] = {}
         self._skipped: set[int] = set()
         self._mapped: list[tuple[int, Map]] = []
@@ -143,7 +158,18 @@ class PlainModel:
             input_ids=self.batch.input_ids,
             token_type_ids=self.batch.token_type_ids,
             attention_mask=self.batch.real.long(),
+            position_ids=None if self.offline is None else self._positions(self.offline),
         ).logits
+
+    def _positions(self, offline: Offline) -> torch.Tensor:
+        """The numbers of the position embeddings [B, L], pair by pair."""
+        found = torch.zeros_like(self.batch.groups)
+        for row, groups in enumerate(self.batch.groups.tolist()):
+            before = sum(group in (CLS, QUERY) for group in groups)
+            moved = max(offline.title_start, before) - before
+            for place, group in enumerate(groups):
+                found[row, place] = place + (moved if group == TITLE else 0)
+        return found + self.family.first_position(self.model.config.pad_token_id)
 
     def write(self, parameter: Any, index: Any, values: torch.Tensor) -> None:
         """Let part of a parameter have other values, until `logits` returns."""
@@ -214,6 +240,13 @@ class PlainModel:
         finally:
             for handle in handles:
                 handle.remove()
+
+
+def _apart(seen: Seen) -> None:
+    """What a layer of an offline block gives: each text sees itself alone."""
+    seen.cut("all")
+    for head in range(len(seen.context)):
+        seen.context[head] = seen.attend(head)
 
 
 def _pass_on(module: Any, inputs: tuple[torch.Tensor, ...], output: Any) -> Any:

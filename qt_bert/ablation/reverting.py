@@ -113,8 +113,7 @@ class Earlier:
 
     def outputs(self, hidden: torch.Tensor, untouched: Untouched) -> torch.Tensor:
         """What the base's embeddings give [B, L, size]: an `OutputEdit` of the embeddings."""
-        batch = untouched.batch
-        return self.base.embed(batch.input_ids, batch.token_type_ids)
+        return self.base.embed(untouched.batch)
 
 
 @dataclass(frozen=True)
@@ -191,12 +190,13 @@ class RevertedLayers:
 
 
 def _sizes(encoder: Encoder) -> str:
-    """What must agree, spelled: layers by heads and width, hidden size, tokens, positions, segments."""
+    """What must agree, spelled: layers by heads and width, sizes, tokens, positions, segments."""
     layers = [f"{layer.heads}×{layer.width}" for layer in encoder.layers]
     config = encoder.model.config
     shared = sorted(set(layers))
     return (
         f"{len(layers)} layers of {', '.join(shared)}, {config.hidden_size} numbers a token, "
+        f"{config.intermediate_size} within feed-forwards, "
         f"{config.vocab_size} tokens, {config.max_position_embeddings} positions, "
         f"{config.type_vocab_size} segments"
     )

@@ -13,7 +13,7 @@ import torch
 
 from qt_bert.ablation.importance import LabelSets, allowed_logits, check_exact, label_losses
 from qt_bert.encoder.batches import Batch
-from qt_bert.encoder.forward import Encoder, additive_mask, attend
+from qt_bert.encoder.forward import Encoder, attend
 from qt_bert.errors import ArgumentError
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.progress import Progress, silent
@@ -54,9 +54,8 @@ def _gate_gradients(
     """∂L/∂ξ of each layer [B, units]."""
     gates: list[torch.Tensor] = []
     with torch.no_grad():  # no gate lies below
-        hidden = encoder.embed(batch.input_ids, batch.token_type_ids)
-    bias = None if batch.mask is None else additive_mask(batch.mask, hidden.dtype)
-    for layer in encoder.layers:
+        hidden = encoder.embed(batch)
+    for layer, bias in zip(encoder.layers, encoder.biases(batch), strict=True):
         contexts = attend(*layer.project(hidden), bias)
         attended = layer.output_norm(layer.mix(contexts) + hidden)
         active = layer.up(attended)

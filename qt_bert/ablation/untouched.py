@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,13 +17,13 @@ from qt_bert.errors import ArgumentError
 class Untouched:
     """One batch of B pairs of L tokens under the plain model, which runs when it is first asked for.
 
-    `bias` is the additive mask of padding (None: there is none), `embedded` [B, L, size] what the
+    `biases` has each layer's additive mask (`Encoder.biases`), `embedded` [B, L, size] is what the
     embeddings give.
     """
 
     encoder: Encoder
     batch: Batch
-    bias: torch.Tensor | None
+    biases: Sequence[torch.Tensor | None]
     embedded: torch.Tensor = field(repr=False)
     _derived: dict[Hashable, torch.Tensor] = field(default_factory=dict, repr=False)
 
@@ -54,8 +54,7 @@ class Untouched:
         twin = self.batch.twin
         if twin is None:
             raise ArgumentError("this batch has no twin to take anything from")
-        embedded = self.encoder.embed(twin.input_ids, twin.token_type_ids)
-        return Untouched(self.encoder, twin, self.bias, embedded)
+        return Untouched(self.encoder, twin, self.biases, self.encoder.embed(twin))
 
     def derived(self, key: Hashable, make: Callable[[], torch.Tensor]) -> torch.Tensor:
         """What `make` gives, made once for all variants that ask under the same key."""
@@ -66,7 +65,7 @@ class Untouched:
     @cached_property
     def _run(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         states, contexts = [self.embedded], []
-        for layer in self.encoder.layers:
-            contexts.append(attend(*layer.project(states[-1]), self.bias))
+        for layer, bias in zip(self.encoder.layers, self.biases, strict=True):
+            contexts.append(attend(*layer.project(states[-1]), bias))
             states.append(layer.finish(contexts[-1], states[-1]))
         return states, contexts

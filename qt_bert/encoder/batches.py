@@ -60,7 +60,7 @@ def to_batch(
     """One batch of `encoded`, which are the pairs `rows` of the caller's list."""
     ids, types, real = padded(encoded, pad)
     groups = np.full(real.shape, PADDING, np.int64)
-    groups[real] = np.concatenate([_groups(row) for row in encoded])
+    groups[real] = np.concatenate([groups_of(row) for row in encoded])
 
     def tensor(array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array).to(device)
@@ -69,7 +69,8 @@ def to_batch(
     return Batch(rows, tuple(encoded), tensor(ids), tensor(types), mask, tensor(groups))
 
 
-def _groups(row: EncodedPair) -> list[int]:
+def groups_of(row: EncodedPair) -> list[int]:
+    """The side of every token of a pair, as in `Batch.groups`."""
     groups = [QUERY if side == 0 else TITLE for side in row.side]
     groups[row.cls] = CLS
     for separator in row.separators[:1]:

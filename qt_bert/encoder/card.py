@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from qt_bert.encoder.offline import Offline
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json, write_json
 from qt_bert.pairs import GRADES, GradeMap, GradeSet
@@ -53,6 +54,7 @@ class ModelSettings:
     labels: ModelLabels
     max_length: int = MAX_LENGTH
     calibration: Mapping[str, Any] | None = None
+    offline: Offline | None = None
     rest: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
@@ -63,6 +65,8 @@ class ModelSettings:
             "max_length": self.max_length,
             **self.rest,
         }
+        if self.offline:
+            value["offline"] = self.offline.describe()
         if self.calibration:
             value["calibration"] = dict(self.calibration)
         write_json(folder / CARD, value)
@@ -94,7 +98,18 @@ def read_settings(
         raise CheckpointError(
             f"{path}: `calibration` is {calibration!r}, not an object; run qt-bert calibrate again"
         )
-    return ModelSettings(ModelLabels(logits, grades), min(wanted, longest), calibration, stored)
+    offline = _block(stored.pop("offline", None), path)
+    labels = ModelLabels(logits, grades)
+    return ModelSettings(labels, min(wanted, longest), calibration, offline, stored)
+
+
+def stored_block(folder: Path) -> Offline | None:
+    """The block of the offline model in `folder`; None for any other.
+
+    Raises CheckpointError where `qt_bert.json` or its block cannot be read.
+    """
+    path = folder / CARD
+    return _block(_stored(path).get("offline"), path)
 
 
 def store_calibration(folder: Path, calibration: Mapping[str, Any]) -> None:
@@ -117,6 +132,10 @@ def _stored(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise CheckpointError(f"{path}: not a JSON object")
     return value
+
+
+def _block(value: Any, path: Path) -> Offline | None:
+    return None if value is None else Offline.read(value, path)
 
 
 def _asked_grades(asked: str, logits: int) -> tuple[GradeSet, ...]:

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from qt_bert.encoder.architectures.registry import Architecture
 from qt_bert.encoder.architectures.runner import PairRunner
 from qt_bert.encoder.batches import Batch
-from qt_bert.encoder.card import ModelSettings, read_settings
+from qt_bert.encoder.card import CARD, ModelSettings, read_settings
 from qt_bert.encoder.classifier import stored_classifier
 from qt_bert.encoder.families import Family
 from qt_bert.encoder.forward import Encoder
@@ -21,6 +21,7 @@ from qt_bert.encoder.heads import Shape
 from qt_bert.encoder.hub import resolve_folder
 from qt_bert.encoder.loading import positions_of, quietly
 from qt_bert.encoder.manifest import weights_sha256
+from qt_bert.encoder.offline import Offline
 from qt_bert.encoder.smaller import (
     Units,
     reference_of,
@@ -91,7 +92,19 @@ class Checkpoint:
 
     def runner(self) -> Runner:
         """What gives its logits, built anew: a change of the model's weights is not seen."""
-        return Encoder(self.model, self.family) if self.has_heads else PairRunner(self.model)
+        return self.encoder() if self.has_heads else PairRunner(self.model)
+
+    def encoder(self) -> Encoder:
+        """The layer-by-layer forward, built anew as `runner` is.
+
+        Raises CheckpointError for an architecture without heads.
+        """
+        return Encoder(self.model, self.family, self.offline)
+
+    @property
+    def offline(self) -> Offline | None:
+        """The layers that read the texts apart, of an offline model."""
+        return self.settings.offline
 
     @property
     def layers(self) -> int:
@@ -139,7 +152,11 @@ class Checkpoint:
     def pair_tokenizer(self, max_length: int | None = None) -> PairTokenizer:
         """A tokenizer of its own (safe beside others in threads) for pairs up to `max_length`."""
         wanted = self.settings.max_length if max_length is None else max_length
-        return PairTokenizer(self.tokenizer, wanted)
+        if self.offline is None:
+            return PairTokenizer(self.tokenizer, wanted)
+        made = PairTokenizer(self.tokenizer, wanted, title_tokens=self.offline.title_tokens)
+        self.offline.check_room(wanted, made.title_separators, self.name)
+        return made
 
     def describe(self) -> dict[str, Any]:
         """Plain facts for reports and run records; `layers`, `heads` and `hidden` where it has heads."""
@@ -151,6 +168,7 @@ class Checkpoint:
             **(self._sizes() if self.has_heads else {}),
             "max_length": self.settings.max_length,
             "dtype": self.dtype,
+            **({} if self.offline is None else {"offline": self.offline.describe()}),
             **({} if self.kept is None else {"teacher": self.kept.teacher.name}),
         }
 
@@ -190,7 +208,23 @@ def open_checkpoint(
             f"{config.vocab_size}; the vocabulary belongs to another model"
         )
     settings = read_settings(folder, config.num_labels, positions_of(config), model_grades)
+    _check_block(settings, kind, config, folder)
     return Checkpoint(folder.name, folder, loaded, tokenizer, kind, settings, dtype, kept, compact)
+
+
+def _check_block(
+    settings: ModelSettings, kind: Family | Architecture, config: Any, folder: Path
+) -> None:
+    """Raise CheckpointError for an offline block that the model cannot have."""
+    if settings.offline is None:
+        return
+    where = f"{folder / CARD}: `offline`"
+    if isinstance(kind, Architecture):
+        raise CheckpointError(f"{where} is of cross-encoders; this is a {kind.model_type}")
+    try:
+        settings.offline.checked(config.num_hidden_layers, where)
+    except ArgumentError as error:
+        raise CheckpointError(str(error)) from error
 
 
 def smaller_checkpoint(
@@ -202,7 +236,8 @@ def smaller_checkpoint(
 ) -> Checkpoint:
     """`checkpoint` with the model that `smaller_model` makes of it; its folder is the teacher's.
 
-    Raises ArgumentError as `smaller_model` does, and for a teacher whose own heads were pruned.
+    Of an offline model's block the kept layers stay offline. Raises ArgumentError as `smaller_model`
+    does, for a teacher whose own heads were pruned, and where no layer is left in which the texts meet.
     """
     if checkpoint.kept is not None and not checkpoint.kept.whole_heads:
         raise ArgumentError(
@@ -211,8 +246,14 @@ def smaller_checkpoint(
         )
     model, family = checkpoint.model, checkpoint.family
     teacher = reference_of(model, family, checkpoint.name, checkpoint.sha256)
+    settings = checkpoint.settings
+    if settings.offline is not None:
+        numbers = [layer.layer for layer in kept]
+        block = settings.offline.of_kept(numbers, f"a smaller {checkpoint.name}")
+        settings = replace(settings, offline=block)
     return replace(
         checkpoint,
+        settings=settings,
         model=smaller_model(model, family, kept, units=units, fold=fold),
         kept=KeptFile.of(teacher, with_own_widths(model, family, kept)),
         compact=True,

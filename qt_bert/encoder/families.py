@@ -30,6 +30,10 @@ class Family:
     classifier: str
     head: Callable[[Any, torch.Tensor], torch.Tensor]
 
+    def first_position(self, pad: int) -> int:
+        """The number of the first token's position embedding: a RoBERTa's lie behind that of `pad`."""
+        return pad + 1 if "roberta" in self.model_type else 0
+
 
 def _pooled(model: Any, first: torch.Tensor) -> torch.Tensor:
     return model.classifier(model.base_model.pooler(first))

@@ -17,7 +17,10 @@ from torch.nn import functional as F
 
 from qt_bert.encoder.batches import Batch
 from qt_bert.encoder.families import Family
+from qt_bert.encoder.offline import Offline
 from qt_bert.encoder.packed import Packed
+from qt_bert.encoder.sides import gone, moved_positions
+from qt_bert.errors import ArgumentError
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +70,8 @@ class Layer:
         query = self.split(self.query(hidden[:, :1]))
         sought = torch.einsum("bhrw,hws->bhrs", query, self._by_head(self.key.weight)).flatten(1, 2)
         scores = torch.matmul(sought * query.shape[-1] ** -0.5, hidden.transpose(1, 2))
-        weights = softmax(scores.unflatten(1, (self.heads, 1)), bias)
+        own = None if bias is None else bias[..., :1, :]
+        weights = softmax(scores.unflatten(1, (self.heads, 1)), own)
         seen = torch.matmul(weights.flatten(1, 2), hidden).unflatten(1, (self.heads, 1))
         contexts = torch.einsum("bhrs,hws->bhrw", seen, self._by_head(self.value.weight))
         return weights, contexts + self.value.bias.unflatten(0, (self.heads, 1, self.width))
@@ -117,21 +121,60 @@ class Encoder:
     of the model's weights is not seen.
     """
 
-    def __init__(self, model: Any, family: Family) -> None:
+    def __init__(self, model: Any, family: Family, offline: Offline | None = None) -> None:
         self.model = model
         self.family = family
+        self.offline = offline
         self.backbone = getattr(model, family.backbone)
         self.layers = [_layer(module) for module in self.backbone.encoder.layer]
 
-    def embed(self, input_ids: torch.Tensor, token_type_ids: torch.Tensor) -> torch.Tensor:
-        """Embeddings [batch, length, hidden]; positions follow the family's own rule."""
-        hidden = self.backbone.embeddings(input_ids=input_ids, token_type_ids=token_type_ids)
+    def embed(self, batch: Batch) -> torch.Tensor:
+        """Embeddings [B, L, hidden] of a batch of pairs, at the positions that the model gives them."""
+        start = None if self.offline is None else self.offline.title_start
+        positions = None if start is None else moved_positions(batch.groups, start)
+        return self.embed_tokens(batch.input_ids, batch.token_type_ids, positions)
+
+    def embed_tokens(
+        self,
+        input_ids: torch.Tensor,
+        token_type_ids: torch.Tensor,
+        positions: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Embeddings [batch, length, hidden]; `positions`, from 0, are the tokens' places by default."""
+        if positions is not None:
+            positions = positions + self.family.first_position(self.model.config.pad_token_id)
+        hidden = self.backbone.embeddings(
+            input_ids=input_ids, token_type_ids=token_type_ids, position_ids=positions
+        )
         projected = getattr(self.backbone, "embeddings_project", None)
         return hidden if projected is None else projected(hidden)
 
+    def biases(self, batch: Batch) -> list[torch.Tensor | None]:
+        """What each layer adds to its attention scores: [B, 1, 1 or L, L]; None where all is seen."""
+        padding = self._padding(batch)
+        if self.offline is None or not self.offline.layers:
+            return [padding] * len(self.layers)
+        apart = unseen(gone("all", batch.groups)[:, None], self.layers[0].dtype)
+        below = apart if padding is None else apart + padding
+        offline = self.offline.layers
+        return [below] * offline + [padding] * (len(self.layers) - offline)
+
     def logits_of(self, batch: Batch) -> torch.Tensor:
         """Logits [B, labels] of a batch of pairs."""
-        return self.logits(batch.input_ids, batch.token_type_ids, batch.mask)
+        return self.family.head(self.model, self.first_of(batch))
+
+    def first_of(self, batch: Batch) -> torch.Tensor:
+        """The last hidden state of each pair's first token [B, 1, hidden]."""
+        return self._first(self.embed(batch), self.biases(batch))
+
+    def below(self, batch: Batch, layers: int) -> torch.Tensor:
+        """The hidden states behind the first `layers` layers [B, L, hidden]; the batch may be half pairs."""
+        return self._through(self.embed(batch), self.biases(batch)[:layers], 0)
+
+    def logits_from(self, hidden: torch.Tensor, batch: Batch, layers: int) -> torch.Tensor:
+        """Logits [B, labels] from the states behind the first `layers` layers; above these the texts meet."""
+        biases = [self._padding(batch)] * (len(self.layers) - layers)
+        return self.family.head(self.model, self._first(hidden, biases, layers))
 
     def logits(
         self,
@@ -139,10 +182,7 @@ class Encoder:
         token_type_ids: torch.Tensor,
         mask: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Logits [batch, labels] of rows [batch, length]; `mask` [batch, length] is 0 at padding.
-
-        None means rows of one length.
-        """
+        """Logits [batch, labels] of rows [batch, length], as `first` reads them."""
         return self.family.head(self.model, self.first(input_ids, token_type_ids, mask))
 
     def first(
@@ -151,15 +191,38 @@ class Encoder:
         token_type_ids: torch.Tensor,
         mask: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """The last hidden state of the first token [batch, 1, hidden]: all that the last layer computes."""
-        hidden = self.embed(input_ids, token_type_ids)
+        """The last hidden state of the first token [batch, 1, hidden] of texts [batch, length].
+
+        `mask` [batch, length] is 0 at padding; None means rows of one length. Raises ArgumentError
+        for an offline model, which must know the side of every token: see `logits_of`.
+        """
+        if self.offline is not None:
+            raise ArgumentError("an offline model reads pairs, not texts without sides")
+        hidden = self.embed_tokens(input_ids, token_type_ids)
         bias = None if mask is None else additive_mask(mask, hidden.dtype)
-        for layer in self.layers[:-1]:
+        return self._first(hidden, [bias] * len(self.layers))
+
+    def _first(
+        self, hidden: torch.Tensor, biases: Sequence[torch.Tensor | None], start: int = 0
+    ) -> torch.Tensor:
+        """From the input of layer `start` to the first token's last state: all that the last computes."""
+        hidden = self._through(hidden, biases[:-1], start)
+        last = self.layers[-1]
+        _, contexts = last.attend_first(hidden, biases[-1])
+        return last.finish(contexts, hidden[:, :1])
+
+    def _through(
+        self, hidden: torch.Tensor, biases: Sequence[torch.Tensor | None], start: int
+    ) -> torch.Tensor:
+        """All tokens' states behind as many layers, from `start` on, as there are biases."""
+        for layer, bias in zip(self.layers[start:], biases, strict=False):
             query, key, value = layer.project(hidden)
             hidden = layer.finish(attend(query, key, value, bias), hidden)
-        last = self.layers[-1]
-        _, contexts = last.attend_first(hidden, bias)
-        return last.finish(contexts, hidden[:, :1])
+        return hidden
+
+    def _padding(self, batch: Batch) -> torch.Tensor | None:
+        """The additive mask of padding [B, 1, 1, L]; None where there is none."""
+        return None if batch.mask is None else additive_mask(batch.mask, self.layers[0].dtype)
 
 
 def attend(
@@ -183,11 +246,13 @@ def softmax(scores: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
 
 
 def additive_mask(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """[batch, length] of 0 and 1 → [batch, 1, 1, length], 0 where 1 and half the dtype's minimum where 0.
+    """[batch, length] of 0 and 1 → [batch, 1, 1, length], as `unseen` where 0."""
+    return unseen(mask[:, None, None] == 0, dtype)
 
-    Two such masks still add up to a number.
-    """
-    return (1 - mask[:, None, None].to(dtype)) * (torch.finfo(dtype).min / 2)
+
+def unseen(hidden: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """An additive mask: 0, and half the dtype's minimum where `hidden`; two of them are a number still."""
+    return torch.zeros_like(hidden, dtype=dtype).masked_fill(hidden, torch.finfo(dtype).min / 2)
 
 
 def _layer(module: Any) -> Layer:

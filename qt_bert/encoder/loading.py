@@ -11,8 +11,10 @@ import torch
 from transformers import AutoConfig
 from transformers.utils import logging as hf_logging
 
+from qt_bert.encoder.marking import is_marked, unmarked
 from qt_bert.encoder.verify import weight_shapes
 from qt_bert.errors import CheckpointError
+from qt_bert.files import read_json
 
 
 @contextmanager
@@ -30,6 +32,9 @@ def quietly() -> Iterator[None]:
 def load_config(folder: Path) -> Any:
     """The folder's config. Raises CheckpointError where transformers cannot read it."""
     try:
+        stored = read_json(folder / "config.json")
+        if is_marked(stored):
+            return AutoConfig.for_model(**unmarked(stored))
         return AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # transformers validates fields with errors of many kinds
         raise CheckpointError(f"{folder / 'config.json'}: {error}") from error

@@ -11,6 +11,7 @@ from transformers.utils import logging as hf_logging
 
 from qt_bert.encoder.card import ModelSettings
 from qt_bert.encoder.manifest import write_manifest
+from qt_bert.encoder.marking import mark
 from qt_bert.errors import RunFolderError
 from qt_bert.files import atomic_folder, is_vacant
 
@@ -38,7 +39,8 @@ def save_checkpoint(
     """Write config, weights (`state` or the model's own, cast to `dtype`), tokenizer and manifest.
 
     The config keeps the model's own dtype, so that the Auto classes open float16 files in float32.
-    `settings` becomes `qt_bert.json`; `texts` are further files, name → content.
+    `settings` becomes `qt_bert.json`; `texts` are further files, name → content. The config of an
+    offline model says that it is one (`marking`).
 
     The folder is written whole or not at all (`atomic_folder`). Raises RunFolderError as
     `check_place` does.
@@ -54,6 +56,8 @@ def save_checkpoint(
         tokenizer.save_pretrained(temporary)
         if settings is not None:
             settings.write(temporary)
+            if settings.offline is not None:
+                mark(temporary)
         for name, text in (texts or {}).items():
             (temporary / name).write_text(text, encoding="utf-8")
         write_manifest(temporary)

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from qt_bert.encoder.architectures.registry import Architecture, architecture_of
+from qt_bert.encoder.card import CARD, stored_block
 from qt_bert.encoder.families import Family, family_of
 from qt_bert.encoder.manifest import verify_manifest
+from qt_bert.encoder.marking import is_marked, unmarked
 from qt_bert.errors import CheckpointError
 
 _VOCABULARIES = (
@@ -37,11 +39,13 @@ def verify_model(folder: Path) -> tuple[dict[str, Any], Family | Architecture]:
     """Check a checkpoint folder; returns its config and what kind of model it is.
 
     Raises CheckpointError for: no folder, no or broken config.json, code of its own (`auto_map`),
-    an unknown family, pickled or missing weights, a missing vocabulary, a damaged file.
+    an unknown family, pickled or missing weights, a missing vocabulary, a damaged file, an offline
+    model whose block is missing.
     """
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such folder; give a folder with config.json")
-    config = _config(folder)
+    stored = _config(folder)
+    config = unmarked(stored)
     if config.get("auto_map") or any(folder.glob("modeling_*.py")):
         raise CheckpointError(
             f"{folder}: this model brings code of its own (auto_map), which is never run; "
@@ -56,6 +60,11 @@ def verify_model(folder: Path) -> tuple[dict[str, Any], Family | Architecture]:
             f"{folder}: no vocabulary; copy the model's {_VOCABULARIES[0]} or {_VOCABULARIES[1]}"
         )
     verify_manifest(folder)
+    if is_marked(stored) and stored_block(folder) is None:
+        raise CheckpointError(
+            f"{folder}: an offline model without `offline` in {CARD}, which says how it reads a "
+            "pair; fetch the folder anew"
+        )
     return config, kind
 
 

@@ -59,7 +59,7 @@ class PairTokenizer:
     """Encodes (query, title) pairs to at most `max_length` tokens, special tokens included.
 
     The title loses its last tokens first, down to none; only then does the query, and either is
-    flagged. May be shared between threads. `tokenizer` is a fast tokenizer of transformers or a
+    flagged. With `title_tokens` no title keeps more than so many, whatever the query. May be shared between threads. `tokenizer` is a fast tokenizer of transformers or a
     `tokenizers.Tokenizer`; it is copied and left as it is. Text that spells a special token, such
     as `[SEP]`, becomes that token, as it does in transformers; its side is still its text's. For a
     tokenizer of words (`pairs.words`) the texts are cut first, and such text stays text; `words`
@@ -69,16 +69,26 @@ class PairTokenizer:
     without room for a token of each text.
     """
 
-    def __init__(self, tokenizer: Any, max_length: int, *, words: bool = False) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        max_length: int,
+        *,
+        words: bool = False,
+        title_tokens: int | None = None,
+    ) -> None:
         self._backend = _private_copy(tokenizer)
         self._words = word_cutter() if words or is_of_words(tokenizer) else None
         self.max_length = max_length
+        self.title_tokens = title_tokens
         specials = self._backend.num_special_tokens_to_add(is_pair=True)
         if max_length < specials + 2:
             raise ArgumentError(
                 f"--max-length {max_length}: a pair needs {specials} special tokens and a token of "
                 f"each text, {specials + 2} at least"
             )
+        self.title_separators = specials - 2
+        """Special tokens of a title: all but the first token and the first separator."""
         self._query_budget = max_length - specials
         self._characters = max_length * _CHARACTERS_PER_TOKEN
 
@@ -134,10 +144,12 @@ class PairTokenizer:
             encoding, spans = self._encodings([whole], offsets)[0]
             side = _sides(encoding)
         ids, types = encoding.ids, encoding.type_ids
-        excess = len(side) - self.max_length
+        titles = side.count(TITLE)
+        above = 0 if self.title_tokens is None else max(0, titles - self.title_tokens)
+        excess = max(above, len(side) - self.max_length)
         if excess <= 0:
             return EncodedPair(ids, types, side, spans, False, False)
-        from_title = min(excess, side.count(TITLE))
+        from_title = min(excess, titles)
         keep = _kept(side, {TITLE: from_title, QUERY: excess - from_title})
         return EncodedPair(
             [ids[i] for i in keep],

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from qt_bert.ablation.cuts import CONVENTIONS, DIRECTIONS, Cut, gone
+from qt_bert.ablation.cuts import CONVENTIONS, Cut
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.variant import NONE, Variant
 from qt_bert.encoder import Encoder, open_checkpoint
-from qt_bert.encoder.batches import CLS, PADDING, QUERY, TITLE
 from qt_bert.encoder.heads import Head
+from qt_bert.encoder.sides import DIRECTIONS
 from qt_bert.errors import ArgumentError
 from tests.ablation.test_loop import TEXTS, batches, plain, run
 from tests.conftest import FAMILIES
@@ -47,16 +46,6 @@ def test_equal_to_a_masked_model(
         # Above the last layer only the first token is read, which T<Q and Q<T there do not touch.
         idle = variant.name.split("/")[0] in ("cut:T<Q@2-2", "cut:Q<T@2-2", "cut:<C@2-2")
         assert (np.abs(logits - got[0]).max() < 1e-5) == idle, variant.name
-
-
-def test_what_a_cut_takes_by_hand() -> None:
-    groups = torch.tensor([[CLS, QUERY, TITLE, PADDING]])
-    found = {one: gone(one, groups)[0].int().tolist() for one in DIRECTIONS}
-    assert found["C<T"] == [[0, 0, 1, 0], [0] * 4, [0] * 4, [0] * 4]
-    assert found["T<Q"] == [[0] * 4, [0] * 4, [1, 1, 0, 0], [0] * 4]
-    assert found["Q<T"] == [[0] * 4, [1, 0, 1, 0], [0] * 4, [0] * 4]
-    assert found["all"] == [[0, 0, 1, 0], [1, 0, 1, 0], [1, 1, 0, 0], [0] * 4]
-    assert found["<C"] == [[0] * 4, [1, 0, 0, 0], [1, 0, 0, 0], [0] * 4]
 
 
 def test_the_first_token_knows_nothing_of_the_title_under_all(

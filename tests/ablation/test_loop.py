@@ -100,7 +100,7 @@ def run(encoder, given: list[Batch], variants, n: int, **options) -> np.ndarray:
 
 
 def plain(checkpoint, given: list[Batch], variants, n: int) -> np.ndarray:
-    model = PlainModel(checkpoint.model, checkpoint.family)
+    model = PlainModel(checkpoint.model, checkpoint.family, checkpoint.offline)
     out = np.full((len(variants), n, checkpoint.model.config.num_labels), np.nan, np.float32)
     for batch in given:
         for i, variant in enumerate(variants):
