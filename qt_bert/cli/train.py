@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -57,6 +57,26 @@ def train(
     ] = None,
     stop_on: Annotated[str | None, typer.Option(help="Metric of the dev file. [qwk]")] = None,
     max_length: options.MaxLength = None,
+    offline_layers: Annotated[
+        int | None,
+        typer.Option(
+            help="Train an offline model, whose lowest K layers read query and title apart; 0: a plain "
+            "one. [default: as --base]"
+        ),
+    ] = None,
+    title_start: Annotated[
+        int | None,
+        typer.Option(
+            help="Position at which its titles begin. [default: as --base, else behind 95 % of the "
+            "queries that judge the run]"
+        ),
+    ] = None,
+    title_tokens: Annotated[
+        int | None,
+        typer.Option(
+            help="Tokens that it reads of a title. [default: as --base, else all that fit]"
+        ),
+    ] = None,
     dtype: options.TrainingDtype = None,
     seed: options.TrainingSeed = None,
     no_compile: options.NoCompile = False,
@@ -94,6 +114,9 @@ def train(
         "max_length": max_length,
         "stop_on": stop_on,
         "architecture": arch,
+        "offline_layers": offline_layers,
+        "title_start": title_start,
+        "title_tokens": title_tokens,
     }
     paths = {
         "base": resolve_folder(base if base is not None else shipped(PRETRAINED)),
@@ -108,5 +131,15 @@ def train(
         opening.say(json.dumps(facts["rows"], ensure_ascii=False))
         if "parameters" in facts:  # a folder finished by an older version does not say
             opening.say(f"{facts['architecture']}, {facts['parameters']:,} parameters")
+        if "offline" in facts:
+            opening.say(_block(facts["offline"]))
         best = "not defined" if facts["best"] is None else f"{facts['best']:.4f}"
         opening.say(f"best {job.stop_on} {best} at step {facts['best_step']}: {out}")
+
+
+def _block(offline: dict[str, Any]) -> str:
+    return (
+        f"offline layers: the lowest {offline['layers']}; titles begin at position "
+        f"{offline['title_start']} ({offline['title_start_from']}) and keep up to "
+        f"{offline['title_tokens']} tokens"
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from qt_bert.encoder import Checkpoint, open_checkpoint, save_checkpoint
+from qt_bert.encoder import Checkpoint, ModelSettings, open_checkpoint, save_checkpoint
 from qt_bert.errors import ArgumentError
 
 
@@ -17,7 +17,8 @@ def average_models(folders: Sequence[Path], out: Path, *, overwrite: bool = Fals
 
     It makes sense for models tuned from one another or from one start. Tokenizer, settings (without
     calibration) and learning curve are the last one's. Raises ArgumentError where fewer than two are
-    given or they differ in shape, labels or vocabulary; RunFolderError where `out` holds anything.
+    given or they differ in shape, labels, vocabulary or in the block of an offline model;
+    RunFolderError where `out` holds anything.
     """
     if len(folders) < 2:
         raise ArgumentError("an average needs two models or more")
@@ -34,7 +35,8 @@ def average_models(folders: Sequence[Path], out: Path, *, overwrite: bool = Fals
     log = last.folder / "training_log.jsonl"
     if log.exists():
         texts[log.name] = log.read_text(encoding="utf-8")
-    settings = type(last.settings)(last.settings.labels, last.settings.max_length)
+    said = last.settings
+    settings = ModelSettings(said.labels, said.max_length, offline=said.offline)
     return save_checkpoint(
         out,
         last.model,
@@ -59,3 +61,12 @@ def _same_shape(
         raise ArgumentError(f"the outputs of {other.name} and {last.name} mean different things")
     if other.tokenizer.get_vocab() != last.tokenizer.get_vocab():
         raise ArgumentError(f"{other.name} and {last.name} have different vocabularies")
+    if other.offline != last.offline:
+        raise ArgumentError(
+            f"{other.name} and {last.name} read pairs in different ways (`offline` in qt_bert.json: "
+            f"{_block_of(other)}, {_block_of(last)}): no mean is defined"
+        )
+
+
+def _block_of(checkpoint: Checkpoint) -> str:
+    return "none" if checkpoint.offline is None else str(checkpoint.offline.describe())

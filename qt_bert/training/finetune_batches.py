@@ -9,24 +9,37 @@ import numpy as np
 import torch
 
 from qt_bert.encoder import Family
+from qt_bert.encoder.offline import Offline
 from qt_bert.training.labelled import LabelledExample
 from qt_bert.training.packing import PackedRows, best_fit, filled, lay_out
 
 
 @dataclass(frozen=True)
 class BatchLayout:
-    """Rows of one of these lengths (tokens), and the slots a batch has over all processes."""
+    """Rows of one of these lengths (tokens), and the slots a batch has over all processes.
+
+    `title_start` is where titles begin in an offline model.
+    """
 
     buckets: tuple[int, ...]
     slots: int
     pad: int
     first_position: int
+    title_start: int | None = None
 
     @classmethod
-    def of(cls, family: Family | None, pad: int, longest: int, slots: int) -> BatchLayout:
+    def of(
+        cls,
+        family: Family | None,
+        pad: int,
+        longest: int,
+        slots: int,
+        offline: Offline | None = None,
+    ) -> BatchLayout:
         """Two row lengths for examples of up to `longest` tokens, positions as the family counts them."""
-        first = pad + 1 if family is not None and "roberta" in family.model_type else 0
-        return cls(buckets_for(longest), slots, pad, first)
+        first = 0 if family is None else family.first_position(pad)
+        start = None if offline is None else offline.title_start
+        return cls(buckets_for(longest), slots, pad, first, start)
 
 
 @dataclass(frozen=True)
@@ -75,14 +88,21 @@ def to_tensors(
     `share` [examples] is each example's weight over the weight of the whole batch, so that losses
     and gradients of all processes add up to those of one; `slot_share` [rows, slots] hands it out
     evenly over the example's tokens, 0 at empty slots. `first_slot` has one place for each text of
-    an example, all texts of one behind each other.
+    an example, all texts of one behind each other. `groups` [rows, slots], the side of every token,
+    is there for an offline model.
     """
     total = sum(examples[i].weight for row in plan.rows for i in row)
     rows_each = -(-max(1, layout.slots // plan.slots) // size)
     own = plan.rows[rank::size]
     rows = [[examples[i] for i in row] for row in own] + [[]] * (rows_each - len(own))
     texts = len(examples[0].texts)
-    packed = lay_out(rows, plan.slots, pad=layout.pad, first_position=layout.first_position)
+    packed = lay_out(
+        rows,
+        plan.slots,
+        pad=layout.pad,
+        first_position=layout.first_position,
+        title_start=layout.title_start,
+    )
     flat = [example for row in rows for example in row]
     room = _room(len(flat), rows_each * plan.slots)
     share = np.array([e.weight / total for e in flat], np.float32)
@@ -99,6 +119,7 @@ def to_tensors(
         "auxiliary": filled(room, np.array([e.auxiliary for e in flat]).reshape(-1, 2)),
         "share": filled(room, share),
         "slot_share": _slot_share(packed, share, [len(e) for e in flat], texts),
+        **({} if layout.title_start is None else {"groups": packed.groups}),
     }
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 

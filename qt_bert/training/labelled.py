@@ -11,6 +11,7 @@ import numpy as np
 
 from qt_bert.encoder import ModelLabels
 from qt_bert.encoder.architectures.texts import apart
+from qt_bert.encoder.batches import groups_of
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.pairs import Pair, PairTokenizer
 from qt_bert.pairs.tokenise import EncodedPair
@@ -48,13 +49,17 @@ class ApartExample(LabelledExample):
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Examples, the auxiliary outputs (name → labels in order), and how many rows each file gave."""
+    """Examples, the auxiliary outputs (name → labels in order), and how many rows each file gave.
+
+    `sha256` is over all that training sees, `texts_sha256` over texts and labels before any is cut.
+    """
 
     examples: list[LabelledExample]
     auxiliaries: dict[str, list[str]]
     counts: dict[str, int]
     truncated: int
     sha256: str
+    texts_sha256: str
 
 
 def training_set(
@@ -95,14 +100,17 @@ def training_set(
                 allowed, place = _allowed(pair, labels), (-1, 0)
             made = _apart if split else _together
             examples.append(made(tokens, allowed, place, source.weight))
-    return TrainingSet(examples, auxiliaries, counts, truncated, _digest(examples))
+    return TrainingSet(
+        examples, auxiliaries, counts, truncated, _digest(examples), _digest_of_texts(read)
+    )
 
 
 def _together(
     tokens: EncodedPair, allowed: np.ndarray, auxiliary: tuple[int, int], weight: float
 ) -> LabelledExample:
     ids, types = np.array(tokens.input_ids), np.array(tokens.token_type_ids)
-    return LabelledExample(ids, types, allowed, auxiliary, weight)
+    groups = np.array(groups_of(tokens), np.int8)
+    return LabelledExample(ids, types, allowed, auxiliary, weight, groups=groups)
 
 
 def _apart(
@@ -120,6 +128,16 @@ def _digest(examples: Sequence[LabelledExample]) -> str:
         digest.update(example.input_ids.astype(np.int32).tobytes())
         digest.update(example.allowed.tobytes())
         digest.update(f"{example.auxiliary} {example.weight}".encode())
+    return digest.hexdigest()
+
+
+def _digest_of_texts(read: Sequence[tuple[PairSource, list[Pair]]]) -> str:
+    """One hash over texts and labels, whatever the tokenizer makes of them."""
+    digest = hashlib.sha256()
+    for source, pairs in read:
+        digest.update(f"{source.auxiliary} {source.weight}\n".encode())
+        for pair in pairs:
+            digest.update(f"{(pair.query, pair.title, pair.grades, pair.label)!r}\n".encode())
     return digest.hexdigest()
 
 

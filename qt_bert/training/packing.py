@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
+from qt_bert.encoder.batches import PADDING
+from qt_bert.encoder.sides import gone, moved_positions
+
 
 @dataclass(frozen=True)
 class Example:
-    """One tokenised pair, special tokens included: ids and segment ids [length]."""
+    """One tokenised pair, special tokens included: ids and segment ids [length].
+
+    `groups` [length] is the side of every token, as `Batch.groups` has it; an offline model must know.
+    """
 
     input_ids: np.ndarray
     token_type_ids: np.ndarray
+    groups: np.ndarray | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -28,17 +35,19 @@ class Example:
 
 @dataclass(frozen=True)
 class PackedRows:
-    """Rows of packed texts: four arrays [rows, slots] and the place of each text.
+    """Rows of packed texts: five arrays [rows, slots] and the place of each text.
 
     `segment` numbers the texts of a row from 1 (0 = empty slot): a token sees the tokens of its
-    own segment only. `first_slot` [texts] is the flat index of each text's first token, texts in the
-    order of the rows. An example is one text, or several, one behind the other.
+    own segment only. `groups` is the side of every token, where it is known. `first_slot` [texts] is
+    the flat index of each text's first token, texts in the order of the rows. An example is one
+    text, or several, one behind the other.
     """
 
     input_ids: np.ndarray
     token_type_ids: np.ndarray
     position_ids: np.ndarray
     segment: np.ndarray
+    groups: np.ndarray
     first_slot: np.ndarray
 
 
@@ -65,13 +74,23 @@ def best_fit(lengths: Sequence[int], slots: int) -> list[list[int]]:
 
 
 def lay_out(
-    rows: Sequence[Sequence[Example]], slots: int, *, pad: int, first_position: int = 0
+    rows: Sequence[Sequence[Example]],
+    slots: int,
+    *,
+    pad: int,
+    first_position: int = 0,
+    title_start: int | None = None,
 ) -> PackedRows:
-    """Write the texts of each row one behind the other; positions restart at `first_position`."""
+    """Write the texts of each row one behind the other; positions restart at `first_position`.
+
+    With `title_start` a title begins there, as in an offline model, or behind its query where that
+    is longer. Raises ValueError where the sides of a text are not known then.
+    """
     shape = (len(rows), slots)
     input_ids = np.full(shape, pad, np.int64)
     token_type_ids, segment = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     position_ids = np.full(shape, first_position, np.int64)
+    groups = np.full(shape, PADDING, np.int64)
     first_slot = []
     for r, row in enumerate(rows):
         start = 0
@@ -79,13 +98,25 @@ def lay_out(
             end = start + len(text)
             input_ids[r, start:end] = text.input_ids
             token_type_ids[r, start:end] = text.token_type_ids
-            position_ids[r, start:end] += np.arange(end - start)
+            position_ids[r, start:end] += _positions(text, title_start)
             segment[r, start:end] = number
+            if text.groups is not None:
+                groups[r, start:end] = text.groups
             first_slot.append(r * slots + start)
             start = end
     return PackedRows(
-        input_ids, token_type_ids, position_ids, segment, np.array(first_slot, np.int64)
+        input_ids, token_type_ids, position_ids, segment, groups, np.array(first_slot, np.int64)
     )
+
+
+def _positions(text: Example, title_start: int | None) -> np.ndarray:
+    """The position of every token of a text [length], from 0."""
+    if title_start is None:
+        return np.arange(len(text))
+    if text.groups is None:
+        raise ValueError("an offline model reads pairs, not texts without sides")
+    positions = moved_positions(torch.from_numpy(text.groups)[None], title_start)
+    return positions[0].numpy()  # type: ignore[no-any-return]
 
 
 def filled(size: int, values: np.ndarray) -> np.ndarray:
@@ -99,18 +130,32 @@ def block_diagonal(segment: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.zeros(same.shape, dtype=dtype).masked_fill(~same, torch.finfo(dtype).min)
 
 
-def packed_hidden(backbone: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Last hidden states [slots, hidden] of packed rows; each example sees itself alone."""
-    return packed_layers(backbone, batch)[-1][0].flatten(0, 1)
+def sides_apart(mask: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
+    """`mask` [rows, 1, slots, slots], which keeps the sides of a pair apart besides.
+
+    `groups` [rows, slots] is the side of every token. Sides of other pairs are hidden already.
+    """
+    return mask.masked_fill(gone("all", groups)[:, None], torch.finfo(mask.dtype).min)
+
+
+def packed_hidden(
+    backbone: Any, batch: Mapping[str, torch.Tensor], *, apart: int = 0
+) -> torch.Tensor:
+    """Last hidden states [slots, hidden] of packed rows; each example sees itself alone.
+
+    The lowest `apart` layers are those of an offline model's block.
+    """
+    return packed_layers(backbone, batch, apart=apart)[-1][0].flatten(0, 1)
 
 
 def packed_layers(
-    backbone: Any, batch: Mapping[str, torch.Tensor], *, attention: bool = False
+    backbone: Any, batch: Mapping[str, torch.Tensor], *, apart: int = 0, attention: bool = False
 ) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
     """Each layer's output [rows, slots, hidden] and, where `attention` is wanted, its attention
     [rows, heads, slots, slots], lowest first.
 
-    Layers may differ in heads and feed-forward units; one without heads has no attention.
+    Layers may differ in heads and feed-forward units; one without heads has no attention. In the
+    lowest `apart` layers the sides of a pair do not see each other, either.
     """
     hidden = backbone.embeddings(
         input_ids=batch["input_ids"],
@@ -119,10 +164,11 @@ def packed_layers(
     )
     if hasattr(backbone, "embeddings_project"):  # ELECTRA
         hidden = backbone.embeddings_project(hidden)
-    mask = block_diagonal(batch["segment"], hidden.dtype)
+    whole = block_diagonal(batch["segment"], hidden.dtype)
+    below = sides_apart(whole, batch["groups"]) if apart else whole
     outputs = []
-    for layer in backbone.encoder.layer:
-        attended, weights = layer.attention(hidden, mask)
+    for number, layer in enumerate(backbone.encoder.layer):
+        attended, weights = layer.attention(hidden, below if number < apart else whole)
         hidden = layer.feed_forward_chunk(attended)
         outputs.append((hidden, weights if attention else None))
     return outputs

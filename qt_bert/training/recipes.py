@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from qt_bert.errors import ArgumentError
@@ -104,6 +105,10 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if hint in (str, bool, Path):
         return isinstance(value, hint)
+    if isinstance(hint, UnionType):
+        return any(
+            value is None if one is NoneType else _fits(value, one) for one in get_args(hint)
+        )
     if hint in (tuple[str, ...], tuple[float, ...]):
         inner = get_args(hint)[0]
         return isinstance(value, list | tuple) and all(_fits(v, inner) for v in value)

@@ -25,6 +25,7 @@ from qt_bert.training.finetune import Tuner, TuneSettings, check_settings
 from qt_bert.training.finetune_batches import BatchLayout
 from qt_bert.training.judged_on import check_metric, digest_of, judge_of, sources_and_dev
 from qt_bert.training.labelled import TrainingSet, training_set
+from qt_bert.training.offline import AskedBlock, Block, Measured, block_from
 from qt_bert.training.sources import PairSource
 from qt_bert.training.tuning_apart import ApartTuning
 from qt_bert.training.tuning_model import TuningModel
@@ -46,6 +47,7 @@ class TrainJob:
     a tenth of the training queries, by hash, are kept back for it. `levels` = K trains ordered
     levels 0 … K − 1, one logit each, instead of the five grades. `architecture` is one of
     `encoder.architectures`; `base` gives its encoder, and to one without an encoder the tokenizer.
+    The last three are what was asked of an offline model's block, see `AskedBlock`.
     """
 
     base: Path
@@ -55,6 +57,14 @@ class TrainJob:
     max_length: int = MAX_LENGTH
     stop_on: str = "qwk"
     architecture: str = CROSS_ENCODER
+    offline_layers: int | None = None
+    title_start: int | None = None
+    title_tokens: int | None = None
+
+    @property
+    def block(self) -> AskedBlock:
+        """What was asked of the block between the texts."""
+        return AskedBlock(self.offline_layers, self.title_start, self.title_tokens)
 
 
 def run_train(
@@ -85,7 +95,11 @@ def run_train(
 def check_job(job: TrainJob) -> None:
     """Raise ArgumentError for what cannot be meant."""
     check_metric(job.stop_on)
-    architecture_named(job.architecture)
+    job.block.check()
+    if architecture_named(job.architecture) is not None and job.block.describe():
+        raise ArgumentError(
+            f"--arch {job.architecture} reads the texts apart as it is: leave --offline-layers out"
+        )
     for source in job.sources:
         if source.unlabelled:
             raise ArgumentError(
@@ -102,27 +116,28 @@ def _train(job: TrainJob, out: Path, settings: TuneSettings, group: World) -> di
     sources, dev = sources_and_dev(job.sources, job.dev, job.levels)
     labels = _labels(job.levels)
     kind = architecture_named(job.architecture)
-    reading = PairTokenizer(tokenizer, job.max_length)
-    data = training_set(sources, reading, labels, work, split=kind is not None)
-    model = _model(job, kind, labels.logits, data, settings)
-    card = ModelSettings(labels, job.max_length)
+    block = None if kind is not None else _block(job, tokenizer, dev)
+    card = ModelSettings(labels, job.max_length, offline=None if block is None else block.offline)
+    data = training_set(sources, _reading(tokenizer, card), labels, work, split=kind is not None)
+    model = _model(job, kind, card, data, settings)
     view = Checkpoint(out.name, job.base, model.model, tokenizer, model.kind, card, settings.dtype)
     row = job.max_length + (kind is not None)  # a title apart has a [CLS] of its own
+    pad = int(tokenizer.pad_token_id)
     tuner = Tuner(
         model,
         data.examples,
-        BatchLayout.of(model.family, int(tokenizer.pad_token_id), row, settings.slots),
+        BatchLayout.of(model.family, pad, row, settings.slots, card.offline),
         replace(settings, compile=settings.compile and model.compiles),
         work,
         judge_of(view, dev, job.stop_on),
         group,
         figure=job.stop_on,
-        identity=_identity(job, data, dev),
+        identity=_identity(job, data, dev, card),
     )
     state = tuner.run()
     if not group.leads:
         return {}
-    facts = _facts(job, data, len(dev), tuner) | {"asked": _asked(job, settings)}
+    facts = _facts(job, data, len(dev), tuner, block) | {"asked": _asked(job, settings)}
     save_checkpoint(
         out,
         model.model.float(),
@@ -136,13 +151,32 @@ def _train(job: TrainJob, out: Path, settings: TuneSettings, group: World) -> di
     return facts
 
 
+def _block(job: TrainJob, tokenizer: Any, dev: list[Pair]) -> Block | None:
+    """The block that is trained; None for a plain model."""
+    name = job.dev.file.name if job.dev else "a tenth of the training queries"
+    measured = Measured(dev, name, PairTokenizer(tokenizer, job.max_length))
+    return block_from(job.base, job.block, measured)
+
+
+def _reading(tokenizer: Any, card: ModelSettings) -> PairTokenizer:
+    """What reads the pairs as the finished model will."""
+    titles = None if card.offline is None else card.offline.title_tokens
+    return PairTokenizer(tokenizer, card.max_length, title_tokens=titles)
+
+
 def _model(
-    job: TrainJob, kind: Architecture | None, labels: int, data: TrainingSet, settings: TuneSettings
+    job: TrainJob,
+    kind: Architecture | None,
+    card: ModelSettings,
+    data: TrainingSet,
+    settings: TuneSettings,
 ) -> TuningModel | ApartTuning:
     """What is tuned. Raises ArgumentError where the base has too few positions."""
     model: TuningModel | ApartTuning
+    labels = card.labels.logits
     if kind is None:
-        model = TuningModel.open(job.base, labels, data.auxiliaries, settings.seed)
+        apart = 0 if card.offline is None else card.offline.layers
+        model = TuningModel.open(job.base, labels, data.auxiliaries, settings.seed, apart)
     else:
         model = ApartTuning.open(kind, job.base, labels, data.auxiliaries, settings.seed)
     longest = positions_of(model.model.config)
@@ -165,11 +199,14 @@ def _asked(job: TrainJob, settings: TuneSettings) -> dict[str, Any]:
 
 
 def _other_than_usual(job: TrainJob) -> dict[str, Any]:
-    """The architecture, where it is not the one that folders without a word of it have."""
-    return {} if job.architecture == CROSS_ENCODER else {"architecture": job.architecture}
+    """Architecture and block, where they are not those that folders without a word of them have."""
+    usual = job.architecture == CROSS_ENCODER
+    return ({} if usual else {"architecture": job.architecture}) | job.block.describe()
 
 
-def _identity(job: TrainJob, data: TrainingSet, dev: list[Pair]) -> dict[str, Any]:
+def _identity(
+    job: TrainJob, data: TrainingSet, dev: list[Pair], card: ModelSettings
+) -> dict[str, Any]:
     return {
         "base": weights_sha256(job.base),
         "data": data.sha256,
@@ -177,6 +214,7 @@ def _identity(job: TrainJob, data: TrainingSet, dev: list[Pair]) -> dict[str, An
         "stop_on": job.stop_on,
         "max_length": job.max_length,
         **_other_than_usual(job),
+        **({} if card.offline is None else {"offline": card.offline.describe()}),
     }
 
 
@@ -184,15 +222,19 @@ def _labels(levels: int | None) -> ModelLabels:
     return ModelLabels(levels, None) if levels else ModelLabels(5, tuple((g,) for g in GRADES))
 
 
-def _facts(job: TrainJob, data: TrainingSet, dev: int, tuner: Tuner) -> dict[str, Any]:
+def _facts(
+    job: TrainJob, data: TrainingSet, dev: int, tuner: Tuner, block: Block | None
+) -> dict[str, Any]:
     at = tuner.standing
     return {
         "schema": 1,
         "base": job.base.name,
         "architecture": job.architecture,
+        **({} if block is None else {"offline": block.describe()}),
         "parameters": sum(p.numel() for p in tuner.model.model.parameters()),
         "rows": data.counts,
         "data_sha256": data.sha256,
+        "texts_sha256": data.texts_sha256,
         "truncated": data.truncated,
         "auxiliary": data.auxiliaries,
         "dev_pairs": dev,

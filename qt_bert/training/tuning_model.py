@@ -52,25 +52,33 @@ class LabelTuning(nn.Module, ABC):
 
 class TuningModel(LabelTuning):
     """A cross-encoder (Hugging Face sequence classification); its features are the last hidden state of
-    the first token."""
+    the first token. The lowest `apart` layers are those of an offline model's block."""
 
-    def __init__(self, model: Any, family: Family, auxiliaries: Mapping[str, list[str]]) -> None:
+    def __init__(
+        self, model: Any, family: Family, auxiliaries: Mapping[str, list[str]], apart: int = 0
+    ) -> None:
         super().__init__(model, model.config.hidden_size, auxiliaries)
         self.family = self.kind = family
+        self.apart = apart
 
     @classmethod
     def open(
-        cls, base: Path, labels: int, auxiliaries: Mapping[str, list[str]], seed: int
+        cls,
+        base: Path,
+        labels: int,
+        auxiliaries: Mapping[str, list[str]],
+        seed: int,
+        apart: int = 0,
     ) -> TuningModel:
         """From a checkpoint folder; outputs it does not hold start at random from `seed`."""
         torch.manual_seed(seed)
         model, family = open_for_tuning(base, labels)
-        return cls(model, family, auxiliaries)
+        return cls(model, family, auxiliaries, apart)
 
     def first_tokens(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Last hidden state of each example's first token [examples, 1, hidden]."""
         backbone = getattr(self.model, self.family.backbone)
-        return packed_hidden(backbone, batch)[batch["first_slot"]][:, None]
+        return packed_hidden(backbone, batch, apart=self.apart)[batch["first_slot"]][:, None]
 
     def seen(self, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         first = self.first_tokens(batch)

@@ -44,10 +44,10 @@ def open_workspace(out: Path, *, resume: bool, overwrite: bool) -> Path:
     filled = out.exists() and any(out.iterdir())
     replaces = (work / _REPLACES).exists()
     if overwrite and not (resume and replaces):
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
-        if filled:
+        work.mkdir(parents=True, exist_ok=True)
+        if filled:  # before all else: killed in between, the run that was asked for goes on
             (work / _REPLACES).touch()
+        _clear(work, keep={_REPLACES} if filled else set())
     elif filled and not (resume and replaces):
         raise RunFolderError(f"{out} is not empty; choose another --out, or --overwrite it")
     elif (work / STATE_FILE).exists() and not resume:
@@ -56,6 +56,15 @@ def open_workspace(out: Path, *, resume: bool, overwrite: bool) -> Path:
         )
     work.mkdir(parents=True, exist_ok=True)
     return work
+
+
+def _clear(work: Path, keep: set[str]) -> None:
+    """Remove what an earlier run left."""
+    for path in work.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name not in keep:
+            path.unlink()
 
 
 def close_workspace(out: Path) -> None:

@@ -28,3 +28,18 @@ def test_models_that_differ_have_no_mean(checkpoint_of, tmp_path, other):
 def test_one_model_is_no_average(checkpoint_of, tmp_path):
     with pytest.raises(ArgumentError, match="two models or more"):
         average_models([checkpoint_of()], tmp_path / "mean")
+
+
+def test_offline_models_of_one_block_keep_it(offline_checkpoint_of, tmp_path):
+    folders = [offline_checkpoint_of(seed=seed) for seed in (0, 1)]
+    out = open_checkpoint(average_models(folders, tmp_path / "mean"))
+    assert out.offline == open_checkpoint(folders[0]).offline and out.offline is not None
+
+
+@pytest.mark.parametrize("other", [None, {"start": 13}, {"below": 0}])
+def test_models_that_read_pairs_in_different_ways_have_no_mean(
+    offline_checkpoint_of, checkpoint_of, tmp_path, other
+):
+    folder = checkpoint_of() if other is None else offline_checkpoint_of(**other)
+    with pytest.raises(ArgumentError, match="read pairs in different ways"):
+        average_models([folder, offline_checkpoint_of()], tmp_path / "mean")

@@ -47,3 +47,15 @@ def test_nothing_is_allowed_without_a_label_or_for_a_single_output(checkpoint_of
     bare = PairSource(file, unlabelled=True)
     assert allowed(checkpoint_of, bare, GRADES) == [[0] * 5] * 3
     assert allowed(checkpoint_of, PairSource(file), ModelLabels(1, None)) == [[0]] * 3
+
+
+def test_the_hash_of_texts_does_not_know_what_is_cut(checkpoint_of, file):
+    def hashes(source, length):
+        tokenizer = open_checkpoint(checkpoint_of()).pair_tokenizer(length)
+        found = training_set([source], tokenizer, GRADES)
+        return found.texts_sha256, found.sha256
+
+    (texts, seen), (same, cut) = hashes(PairSource(file), 48), hashes(PairSource(file), 6)
+    assert texts == same and seen != cut
+    others = [PairSource(file, weight=2.0), PairSource(file, labels=("1", "3"))]
+    assert texts not in {hashes(other, 48)[0] for other in others}

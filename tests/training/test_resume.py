@@ -42,7 +42,7 @@ def kill_at(arguments: list[str | Path], state: Path, delay: float) -> bool:
     """
     before = _stamp(state)
     process = start(*arguments)
-    while process.poll() is None and _stamp(state) == before:
+    while process.poll() is None and _stamp(state) in (before, 0):
         time.sleep(0.005)
     time.sleep(delay)
     return kill(process)

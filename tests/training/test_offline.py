@@ -1,0 +1,245 @@
+"""Offline models trained: the block that is chosen, the packed forward, and what the folder says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from qt_bert.encoder import FAMILIES, open_checkpoint, open_tokenizer
+from qt_bert.encoder.offline import Offline
+from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.pairs import Pair, PairTokenizer
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.training.finetune import TuneSettings
+from qt_bert.training.finetune_batches import BatchLayout, plan_epoch, to_tensors
+from qt_bert.training.judged_on import reading
+from qt_bert.training.labelled import training_set
+from qt_bert.training.offline import AskedBlock, Measured
+from qt_bert.training.packing import packed_layers
+from qt_bert.training.run_train import TrainJob, run_train
+from qt_bert.training.sources import PairSource
+from qt_bert.training.tuning_model import TuningModel
+
+SHAPE = {"layers": 3, "heads": 2, "hidden": 16}
+BASE = Offline(2, 12, 20)
+QUICK = TuneSettings(
+    epochs=1, lr=1e-3, slots=96, dtype="float32", evaluations=1, compile=False, patience=0
+)
+
+
+def measured(folder, max_length=48):
+    """Queries of 1 to 21 characters, each once: 95 of 100 have 20 or fewer."""
+    pairs = [Pair("狗" * n, "猫", None, str(n), n, None, {}) for n in range(1, 22)]
+    return Measured(pairs, "dev.tsv", PairTokenizer(open_tokenizer(folder), max_length))
+
+
+def test_titles_begin_behind_95_percent_of_the_queries_and_have_what_is_left(checkpoint_of):
+    block = AskedBlock(offline_layers=2).of(None, measured(checkpoint_of()), 3)
+    assert block.offline == Offline(2, 22, 25)  # [CLS], 20 characters, [SEP]; 48 − 22 − [SEP]
+    assert block.source == "95% of the queries of dev.tsv"
+    two = AskedBlock(2).of(None, measured(checkpoint_of("xlm-roberta")), 3).offline
+    assert two.title_tokens == 48 - two.title_start - 2  # </s></s> t </s>: the title has two
+
+
+@pytest.mark.parametrize(
+    ("asked", "base", "expected"),
+    [
+        ({}, None, None),
+        ({}, BASE, BASE),
+        ({"offline_layers": 0}, BASE, None),
+        ({"offline_layers": 1}, BASE, Offline(1, 12, 20)),
+        ({"title_start": 9}, BASE, Offline(2, 9, 20)),
+        ({"title_start": 40}, BASE, Offline(2, 40, 7)),
+        ({"title_tokens": 6}, BASE, Offline(2, 12, 6)),
+        ({}, Offline(0, 12, 20), Offline(0, 12, 20)),
+        ({"offline_layers": 1, "title_start": 9}, None, Offline(1, 9, 38)),
+        ({"offline_layers": 1, "title_tokens": 9}, None, Offline(1, 22, 9)),
+    ],
+)
+def test_what_is_not_asked_for_is_as_in_the_base(checkpoint_of, asked, base, expected):
+    found = AskedBlock(**asked).of(base, measured(checkpoint_of()), 3)
+    assert (None if found is None else found.offline) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"title_start": 9}, "--title-start places titles of an offline model"),
+        ({"offline_layers": 0, "title_tokens": 9}, "--title-tokens places titles"),
+        ({"offline_layers": 3}, "--offline-layers: 3 offline layers of 3"),
+        ({"offline_layers": 1, "title_start": 47}, "titles that begin at position 47 have no room"),
+        ({"offline_layers": 1, "title_tokens": 26}, "--max-length 48: .* give 49 or more"),
+    ],
+)
+def test_a_block_that_a_model_cannot_have_is_refused(checkpoint_of, asked, said):
+    with pytest.raises(ArgumentError, match=said):
+        AskedBlock(**asked).of(None, measured(checkpoint_of()), 3)
+
+
+def test_nothing_is_measured_on_no_pairs(checkpoint_of):
+    nothing = replace(measured(checkpoint_of()), pairs=[])
+    with pytest.raises(ArgumentError, match="no pair to measure queries on; give --title-start"):
+        AskedBlock(offline_layers=1).of(None, nothing, 3)
+    assert AskedBlock(1, title_start=9).of(None, nothing, 3).source == "asked for"
+
+
+def test_numbers_that_cannot_be_are_refused():
+    for asked, said in (
+        ({"offline_layers": -1}, "layers -1: give 0"),
+        ({"title_start": 2}, "3 or"),
+    ):
+        with pytest.raises(ArgumentError, match=said):
+            AskedBlock(**asked).check()
+    assert AskedBlock(offline_layers=0).describe() == {"offline_layers": 0}
+
+
+def packed(folder, file, slots=480):
+    """A model opened to be tuned, the examples of a file, and how they are laid out."""
+    checkpoint = open_checkpoint(folder)
+    data = training_set([PairSource(file)], checkpoint.pair_tokenizer(), checkpoint.settings.labels)
+    block = checkpoint.offline
+    model = TuningModel.open(folder, 5, {}, seed=0, apart=block.layers).eval()
+    layout = BatchLayout.of(checkpoint.family, checkpoint.pad, 48, slots, block)
+    return checkpoint, model, data.examples, layout
+
+
+@pytest.fixture
+def mixed_file(pair_file):
+    """Beside the eight pairs queries longer than the title's start, and titles that are cut."""
+    with open(pair_file, "a", encoding="utf-8") as handle:
+        handle.write(f"{'狗追猫' * 5}\t猫追狗\t2\n狗\t{'猫追狗' * 20}\t1\n狗\t猫\t3\n")
+    return pair_file
+
+
+@pytest.mark.parametrize("below", [0, 1, 2])
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_packed_logits_are_those_of_the_scorer(offline_checkpoint_of, mixed_file, family, below):
+    folder = offline_checkpoint_of(family, below=below, **SHAPE)
+    checkpoint, model, examples, layout = packed(folder, mixed_file)
+    pairs = [(p.query, p.title) for p in PairSource(mixed_file).read(labelled=True)]
+    expected = torch.from_numpy(Scorer(checkpoint).logits(pairs))
+    for plan in plan_epoch(examples, layout, 0, 0):
+        order = [i for row in plan.rows for i in row]
+        with torch.inference_mode():
+            _, logits = model.seen(to_tensors(plan, examples, layout))
+        torch.testing.assert_close(logits[: len(order)], expected[order], atol=1e-5, rtol=0)
+
+
+def test_losses_of_two_processes_add_up_to_one(offline_checkpoint_of, mixed_file):
+    _, model, examples, layout = packed(offline_checkpoint_of(**SHAPE), mixed_file, slots=96)
+    for plan in plan_epoch(examples, layout, 0, 0):
+        whole = model.loss(to_tensors(plan, examples, layout))
+        parts = [model.loss(to_tensors(plan, examples, layout, rank=r, size=2)) for r in (0, 1)]
+        torch.testing.assert_close(parts[0] + parts[1], whole)
+
+
+def test_the_query_learns_nothing_below_from_the_title(offline_checkpoint_of, mixed_file):
+    _, model, examples, layout = packed(offline_checkpoint_of(below=2, **SHAPE), mixed_file)
+    plan = plan_epoch(examples, layout, 0, 0)[0]
+    batch = to_tensors(plan, examples, layout)
+    torch.testing.assert_close(batch["groups"] >= 0, batch["segment"] > 0)
+    embeddings = model.model.bert.embeddings
+    seen = []
+
+    def keep(module, arguments, output):
+        output.retain_grad()
+        seen.append(output)
+
+    hook = embeddings.register_forward_hook(keep)
+    outputs = packed_layers(model.model.bert, batch, apart=2)
+    hook.remove()
+    title = batch["groups"] == 2
+    outputs[1][0][~title][:, 0].sum().backward()
+    moved = seen[0].grad.abs().sum(-1)
+    assert (moved[title] == 0).all() and (moved[batch["groups"] == 1] > 0).all()
+
+
+@pytest.fixture
+def job(checkpoint_of, pair_file):
+    source = PairSource(pair_file)
+    return TrainJob(
+        checkpoint_of(**SHAPE), (source,), source, max_length=48, stop_on="nll", offline_layers=2
+    )
+
+
+def test_the_folder_says_what_was_trained_and_is_judged_as_such(job, tmp_path):
+    facts = run_train(job, tmp_path / "m", QUICK)
+    # Of eight queries the longest, ten characters, with [CLS] and [SEP].
+    block = {"layers": 2, "title_start": 12, "title_tokens": 35}
+    assert facts["offline"] == block | {"title_start_from": "95% of the queries of pairs.tsv"}
+    assert json.loads((tmp_path / "m" / "training.json").read_text("utf-8")) == facts
+    opened = open_checkpoint(tmp_path / "m")
+    assert opened.offline.describe() == block
+    dev = job.dev.read(labelled=True)
+    texts = [(p.query, p.title) for p in dev]
+    plain = replace(opened, settings=replace(opened.settings, offline=None))
+    found = [
+        reading(Scorer(c).logits(texts), dev, c.settings.labels, "nll") for c in (opened, plain)
+    ]
+    assert found[0][0] == pytest.approx(facts["best"], abs=0.02)
+    assert abs(found[1][0] - facts["best"]) > 0.1
+
+
+def test_a_base_keeps_its_block_unless_told(job, tmp_path):
+    run_train(job, tmp_path / "first", QUICK)
+    again = replace(job, base=tmp_path / "first", offline_layers=None)
+    for name, asked, expected in (
+        ("kept", {}, {"layers": 2, "title_start": 12, "title_tokens": 35}),
+        ("other", {"offline_layers": 1}, {"layers": 1, "title_start": 12, "title_tokens": 35}),
+        ("plain", {"offline_layers": 0}, None),
+    ):
+        facts = run_train(replace(again, **asked), tmp_path / name, QUICK)
+        opened = open_checkpoint(tmp_path / name)
+        assert (opened.offline and opened.offline.describe()) == expected
+        assert ("offline" in facts) == (expected is not None)
+
+
+def test_without_a_dev_file_queries_that_are_kept_back_are_measured(job, tmp_path):
+    rows = ["query\ttitle\tgrade"] + [f"{n}狗\t猫\t{1 + n % 5}" for n in range(100, 180)]
+    many = tmp_path / "many.tsv"
+    many.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    facts = run_train(replace(job, sources=(PairSource(many),), dev=None), tmp_path / "m", QUICK)
+    assert facts["offline"]["title_start_from"].endswith("of a tenth of the training queries")
+
+
+def test_a_run_goes_on_with_its_block_and_no_other(job, tmp_path):
+    out = tmp_path / "m"
+    run_train(job, out, QUICK)
+    before = (out / "model.safetensors").read_bytes()
+    other = replace(job, title_start=14)
+    with pytest.raises(RunFolderError, match="title_start: None then, 14 now"):
+        run_train(other, out, QUICK, resume=True)
+    shutil.rmtree(out)  # as after a kill: the state alone is left
+    with pytest.raises(RunFolderError, match="offline: "):
+        run_train(other, out, QUICK, resume=True)
+    run_train(job, out, QUICK, resume=True)
+    assert (out / "model.safetensors").read_bytes() == before
+
+
+def test_the_record_of_a_plain_run_does_not_speak_of_it(job, tmp_path):
+    facts = run_train(replace(job, offline_layers=None), tmp_path / "m", QUICK)
+    assert not {"offline", "offline_layers", "title_start", "title_tokens"} & {
+        *facts,
+        *facts["asked"],
+    }
+
+
+def test_an_architecture_that_reads_the_texts_apart_has_no_block(job, tmp_path):
+    with pytest.raises(ArgumentError, match="--arch two-tower reads the texts apart as it is"):
+        run_train(replace(job, architecture="two-tower"), tmp_path / "m", QUICK)
+
+
+@pytest.mark.slow
+def test_compiled_losses_are_those_of_plain_ones(offline_checkpoint_of, mixed_file):
+    from qt_bert.training.compiling import compiled
+
+    _, model, examples, layout = packed(offline_checkpoint_of(below=2, **SHAPE), mixed_file)
+    fast = compiled(model.loss)
+    for plan in plan_epoch(examples, layout, 0, 0):
+        batch = to_tensors(plan, examples, layout)
+        np.testing.assert_allclose(fast(batch).item(), model.loss(batch).item(), rtol=1e-4)
