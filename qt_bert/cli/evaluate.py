@@ -35,6 +35,7 @@ def evaluate(
     heads_out: options.HeadsOut = None,
     mode: options.HeadsOutMode = None,
     reference: options.Reference = None,
+    title_states: options.TitleStates = None,
     calibrated: options.Calibrated = False,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples of queries.")] = 2000,
     seed: options.Seed = 0,
@@ -56,6 +57,7 @@ def evaluate(
         max_length=max_length,
         model_grades=model_grades,
         heads_out=without,
+        title_states=title_states,
     )
     calibration = opening.calibration_of(scorer, calibrated)
     judged = judge_file(path, asked, scorer, calibration=calibration, rejects_path=rejects)
@@ -67,6 +69,7 @@ def evaluate(
         opening.say(f"pairs furthest off: {errors}")
     opening.tell_rejects(judged.rejected, rejects)
     opening.tell_truncation(scorer)
+    opening.tell_states(scorer)
     if as_json:
         typer.echo(json.dumps(_flat(found), ensure_ascii=False))
     else:

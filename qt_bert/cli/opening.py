@@ -100,11 +100,17 @@ def open_scorer(
     model_grades: str | None = None,
     heads_out: HeadsOut | None = None,
     by_head: bool = False,
+    title_states: Path | None = None,
 ) -> Scorer:
     """The checkpoint of `--model` (default: what ships), ready to score, `heads_out` left out.
 
     Where nobody asks for single heads (`by_head`), a pruned model is opened as small as it is stored.
+    `title_states` is a folder of states to read; it goes with all heads alone.
     """
+    if title_states is not None and heads_out is not None:
+        raise ArgumentError(
+            "--title-states and --heads-out: the states were computed with all heads; leave one out"
+        )
     from qt_bert.encoder import has_bfloat16, open_checkpoint
     from qt_bert.scoring.bulk import Scorer
 
@@ -118,7 +124,18 @@ def open_scorer(
         compact=not (by_head or heads_out is not None),
     )
     scorer = Scorer(checkpoint, max_length=max_length)
+    if title_states is not None:
+        return _reading(scorer, title_states)
     return scorer if heads_out is None else heads_out.of(scorer)
+
+
+def _reading(scorer: Scorer, folder: Path) -> Scorer:
+    """`scorer` with the title states in `folder`; says so."""
+    from qt_bert.scoring.title_states.reading import open_states
+
+    states = open_states(folder, scorer.checkpoint)
+    say(f"{folder}: {states.titles:,} titles behind {states.offline.layers} layers, {states.dtype}")
+    return scorer.reading(states)
 
 
 @dataclass(frozen=True)
@@ -186,3 +203,14 @@ def tell_truncation(scorer: Scorer) -> None:
             f"{counts.pairs:,} pairs were cut at {scorer.tokenizer.max_length} tokens "
             "(--max-length)"
         )
+
+
+def tell_states(scorer: Scorer) -> None:
+    """Say how many titles were read, and why others had to be computed."""
+    if scorer.split is None:
+        return
+    counts, start = scorer.split.counts, scorer.split.states.offline.title_start
+    say(
+        f"{counts.read:,} pairs with stored title states; computed whole: {counts.unknown_titles:,} "
+        f"with unknown titles, {counts.long_queries:,} with queries beyond {start} tokens"
+    )

@@ -80,6 +80,14 @@ Reference = Annotated[
     ),
 ]
 
+TitleStates = Annotated[
+    Path | None,
+    typer.Option(
+        help="Read the titles' lower layers from this folder of `qt-bert title-states`; what it does "
+        "not know is computed whole."
+    ),
+]
+
 HeldOut = Annotated[
     list[Path] | None,
     typer.Option(help="Graded file for figures of its own (repeat it for several)."),
@@ -124,8 +132,8 @@ FunctionHeads = Annotated[
     str | None,
     typer.Option(
         "--heads",
-        help="Heads to take for the matching ones ('L2H1 L3H7') in `patch`, `routes`, `surrogate` and "
-        "`revert`. [default: those that `matching` finds]",
+        help="Heads to take for the matching ones ('L2H1 L3H7') in `patch`, `routes`, `surrogate`, "
+        "`revert` and `ladder`. [default: those that `matching` finds]",
     ),
 ]
 Cases = Annotated[

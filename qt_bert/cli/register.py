@@ -3,6 +3,7 @@
 from qt_bert.cli import (  # noqa: F401, I001 - the order is the help's
     check,
     score,
+    title_states,
     evaluate,
     compare,
     explain,

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from qt_bert.cli import app, opening, options
+from qt_bert.cli.show import differences_table
+from qt_bert.errors import ArgumentError
 from qt_bert.pairs.options import ReaderOptions
+
+if TYPE_CHECKING:
+    from qt_bert.scoring.bulk import Scorer
 
 
 @app.command(rich_help_panel=options.SCORING)
@@ -26,6 +31,15 @@ def score(
     heads_out: options.HeadsOut = None,
     mode: options.HeadsOutMode = None,
     reference: options.Reference = None,
+    title_states: options.TitleStates = None,
+    compare_whole: Annotated[
+        bool,
+        typer.Option(
+            "--compare-whole",
+            help="With --title-states: also compute every pair whole, and print what reading changes; "
+            "of float16 and int8 that is printed of the first pairs anyway.",
+        ),
+    ] = False,
     calibrated: options.Calibrated = False,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
@@ -34,6 +48,8 @@ def score(
     asked = ReaderOptions(columns, no_header, grades, max_rejects)
     asked.open(pairs)  # a file that cannot be read is said before the model is loaded
     without = opening.HeadsOut.asked(heads_out, mode, reference, asked)
+    if compare_whole and title_states is None:
+        raise ArgumentError("--compare-whole goes with --title-states")
     from qt_bert.scoring.score import score_file
 
     scorer = opening.open_scorer(
@@ -42,6 +58,7 @@ def score(
         max_length=max_length,
         model_grades=model_grades,
         heads_out=without,
+        title_states=title_states,
     )
     calibration = opening.calibration_of(scorer, calibrated)
     with opening.resumable():
@@ -54,5 +71,23 @@ def score(
         )
         return
     opening.tell_truncation(scorer)
+    opening.tell_states(scorer)
     opening.tell_rejects(report.rejected, Path(f"{out}.rejects.tsv"))
     opening.say(f"{report.pairs:,} pairs scored: {out}")
+    _tell_change(pairs, asked, scorer, all_pairs=compare_whole)
+
+
+def _tell_change(pairs: Path, asked: ReaderOptions, scorer: Scorer, *, all_pairs: bool) -> None:
+    """Print what reading title states changes: of a sample where they are not exact, or of all pairs."""
+    if scorer.split is None or (scorer.split.states.dtype == "float32" and not all_pairs):
+        return
+    from qt_bert.scoring.title_states.comparing import SAMPLE, compare_whole
+
+    found = compare_whole(pairs, asked, scorer, most=None if all_pairs else SAMPLE)
+    typer.echo(
+        f"largest difference of a logit to the model computed whole: {found.largest:.1e} "
+        f"(the first {found.pairs:,} pairs)"
+    )
+    if found.metrics:
+        typer.echo(f"{found.graded:,} of them have a grade:")
+        typer.echo(differences_table(found.metrics, "whole", "with states"))

@@ -16,6 +16,8 @@ from qt_bert.errors import ArgumentError
 from qt_bert.pairs.counts import Counts
 from qt_bert.pairs.tokenise import EncodedPair
 from qt_bert.progress import Progress, silent
+from qt_bert.scoring.title_states.forward import SplitForward
+from qt_bert.scoring.title_states.states import TitleStates
 
 BATCH_TOKENS = {"float32": 1024, "bfloat16": 4096}
 """Tokens a forward pass takes at most (one pair, if that is longer): small batches stay in cache."""
@@ -50,7 +52,7 @@ class LeftOut:
 class Scorer:
     """Scores pairs with one checkpoint; counts what it had to truncate in `counts`.
 
-    `left_out` says which heads it does without.
+    `left_out` says which heads it does without; `split` reads stored title states.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Scorer:
         self.pad = checkpoint.pad
         self.counts = Counts()
         self.left_out: LeftOut | None = None
+        self.split: SplitForward | None = None
 
     @property
     def encoder(self) -> Encoder:
@@ -80,19 +83,47 @@ class Scorer:
         return cast(Encoder, self.runner)
 
     def describe(self) -> dict[str, Any]:
-        """The checkpoint's plain facts, and which heads are left out."""
-        return self.checkpoint.describe() | (self.left_out.describe() if self.left_out else {})
+        """The checkpoint's plain facts, which heads are left out, which title states are read."""
+        heads = self.left_out.describe() if self.left_out else {}
+        states = {"title_states": self.split.states.describe()} if self.split else {}
+        return self.checkpoint.describe() | heads | states
+
+    @property
+    def forward(self) -> Forward:
+        """How a batch becomes logits."""
+        if self.left_out is not None:
+            return self.left_out.forward
+        return self.runner.logits_of if self.split is None else self.split
 
     def fresh(self) -> Scorer:
         """This scorer with counts of its own and everything else shared."""
         other = copy.copy(self)
         other.counts = Counts()
+        other.split = self.split and self.split.fresh()
         return other
 
     def without(self, left_out: LeftOut) -> Scorer:
-        """A fresh one that leaves heads out."""
-        other = self.fresh()
+        """A fresh one that leaves heads out, and computes every pair whole."""
+        other = self.whole()
         other.left_out = left_out
+        return other
+
+    def reading(self, states: TitleStates) -> Scorer:
+        """A fresh one that reads the titles' halves from `states`, where they are known.
+
+        Raises ArgumentError where heads are left out, with which no states were computed, and where
+        the states are of another block; CheckpointError for an architecture without heads.
+        """
+        if self.left_out is not None:
+            raise ArgumentError("title states were computed with all heads; leave none out")
+        other = self.fresh()
+        other.split = SplitForward(self.encoder, states)
+        return other
+
+    def whole(self) -> Scorer:
+        """A fresh one that reads no title states."""
+        other = self.fresh()
+        other.split = None
         return other
 
     @torch.inference_mode()
@@ -107,7 +138,9 @@ class Scorer:
 
     def _logits(self, batches: Iterable[Batch], pairs: int, shown: Progress = silent) -> np.ndarray:
         out = np.empty((pairs, self.checkpoint.model.config.num_labels), np.float32)
-        forward = self.left_out.forward if self.left_out else self.runner.logits_of
+        if self.split is not None:
+            self.split.forget()  # whatever was scored before, the same pairs get the same bits
+        forward = self.forward
         for batch in batches:
             out[batch.rows] = forward(batch).float().numpy()
             shown.advance(len(batch))

@@ -8,6 +8,7 @@ import numpy as np
 
 from qt_bert.encoder import ModelLabels
 from qt_bert.errors import ArgumentError
+from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.evaluation.calibration import Calibration, apply_cutoffs, apply_temperature
 
 
@@ -65,3 +66,9 @@ def read_outputs(
     else:
         index = probabilities.argmax(1)
     return Outputs(labels, probabilities, [labels.names[i] for i in index], expected, None)
+
+
+def ranking_scores(logits: np.ndarray, labels: ModelLabels) -> FloatArray:
+    """What titles are ranked by, of logits [..., K]: expected grades or levels, or the one logit."""
+    flat = read_outputs(logits.reshape(-1, logits.shape[-1]), labels).ranking_score
+    return np.asarray(flat.reshape(logits.shape[:-1]))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from qt_bert.errors import ArgumentError
 from qt_bert.evaluation.calibration import Calibration
@@ -19,6 +20,7 @@ from qt_bert.scoring.columns import InputColumns
 from qt_bert.scoring.counting import count_rows
 from qt_bert.scoring.outputs import read_outputs
 from qt_bert.scoring.tables import growing_table
+from qt_bert.scoring.title_states.forward import StateCounts
 from qt_bert.scoring.work import ScoreReport, Standing, Work
 
 
@@ -36,7 +38,8 @@ def score_file(
     """Score every pair of the file at `path` into `out`, rows in file order.
 
     Rejected rows are listed in `out` + `.rejects.tsv`; a bad grade costs no row. Where the scorer
-    leaves heads out, `out` + `.run.json` says which, with the figures of the guards.
+    leaves heads out, `out` + `.run.json` says which, with the figures of the guards; where it reads
+    title states, which, and how many pairs were computed whole.
 
     Until the last row is written the work lies in hidden files beside `out`; `resume` goes on
     after the last finished window of `window` pairs, with the same bytes as an undisturbed run, and
@@ -52,17 +55,31 @@ def score_file(
     work = Work(out, table, job.key())
     if resume and not overwrite and (found := work.finished()) is not None:
         work.end()
-        scorer.counts = Counts(found.pairs, found.truncated_titles, found.truncated_queries)
+        _count_on(scorer, found)
         return found
     begun = work.begin(resume, overwrite)
     table.rewind(begun.mark)
     standing = _score_rest(job, reader, work, begun)
-    if scorer.left_out is not None:
-        facts = {"schema": 1, "model": scorer.describe(), "guards": scorer.left_out.guards}
-        write_json(out.with_name(f"{out.name}.run.json"), facts)
+    if facts := _facts(scorer):
+        model = {"schema": 1, "model": scorer.describe()}
+        write_json(out.with_name(f"{out.name}.run.json"), model | facts)
     table.finish()
     work.end()
     return standing.report(resumed_at=begun.pairs)
+
+
+def _facts(scorer: Scorer) -> dict[str, Any]:
+    """What is to be recorded of a scorer that is more than its model; empty for any other."""
+    if scorer.left_out is not None:
+        return {"guards": scorer.left_out.guards}
+    return {} if scorer.split is None else {"title_states": asdict(scorer.split.counts)}
+
+
+def _count_on(scorer: Scorer, done: Standing | ScoreReport) -> None:
+    """Let the scorer's counts go on from what an earlier run has done."""
+    scorer.counts = Counts(done.pairs, done.truncated_titles, done.truncated_queries)
+    if scorer.split is not None:
+        scorer.split.counts = done.states
 
 
 @dataclass(frozen=True)
@@ -78,7 +95,7 @@ class _Job:
     def key(self) -> str:
         """One hash of it."""
         checkpoint = self.scorer.checkpoint
-        asked = {
+        asked: dict[str, Any] = {
             "pairs": sha256_file(self.path),
             "reader": repr(self.options),
             "model": checkpoint.sha256,
@@ -89,13 +106,17 @@ class _Job:
             "calibration": repr(self.calibration),
             "window": self.window,
         }
+        if checkpoint.offline is not None:
+            asked["offline"] = checkpoint.offline.describe()
+        if self.scorer.split is not None:
+            asked["title_states"] = self.scorer.split.states.describe()
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 def _score_rest(job: _Job, reader: PairReader, work: Work, begun: Standing) -> Standing:
     """Score and write the windows behind `begun`, saving after each; returns the last standing."""
     scorer, standing = job.scorer, begun
-    scorer.counts = Counts(begun.pairs, begun.truncated_titles, begun.truncated_queries)
+    _count_on(scorer, begun)
     columns: InputColumns | None = None
     with progress(count_rows(job.path), "scoring", "pairs", done=begun.pairs) as shown:
         for number, pairs in enumerate(_windows(reader, job.window)):
@@ -105,12 +126,18 @@ def _score_rest(job: _Job, reader: PairReader, work: Work, begun: Standing) -> S
             logits = scorer.logits([(p.query, p.title) for p in pairs], shown)
             outputs = read_outputs(logits, scorer.checkpoint.settings.labels, job.calibration)
             mark = work.table.append(columns.table(pairs, outputs.columns(), str(job.path)))
-            seen = scorer.counts
-            standing = Standing(seen.pairs, mark, seen.truncated_titles, seen.truncated_queries)
+            standing = _standing(scorer, mark)
             work.save(standing)
     standing = replace(standing, rejected=reader.rejected)
     work.save(standing)
     return standing
+
+
+def _standing(scorer: Scorer, mark: int) -> Standing:
+    seen = scorer.counts
+    states = StateCounts() if scorer.split is None else scorer.split.counts
+    counts = (seen.truncated_titles, seen.truncated_queries)
+    return Standing(seen.pairs, mark, *counts, states=states)
 
 
 def _windows(reader: PairReader, size: int) -> Iterator[list[Pair]]:

@@ -8,17 +8,22 @@ from pathlib import Path
 from qt_bert.errors import RunFolderError
 from qt_bert.files import read_json, write_json
 from qt_bert.scoring.tables import GrowingTable
+from qt_bert.scoring.title_states.forward import StateCounts
 
 
 @dataclass
 class ScoreReport:
-    """What a finished run has to say; `already`: the output was there and nothing was done."""
+    """What a finished run has to say; `already`: the output was there and nothing was done.
+
+    `states` says how pairs were computed where title states were read.
+    """
 
     pairs: int = 0
     truncated_titles: int = 0
     truncated_queries: int = 0
     rejected: int = 0
     resumed_at: int = 0
+    states: StateCounts = StateCounts()
     already: bool = False
 
 
@@ -31,11 +36,12 @@ class Standing:
     truncated_titles: int = 0
     truncated_queries: int = 0
     rejected: int = 0
+    states: StateCounts = StateCounts()
 
     def report(self, resumed_at: int) -> ScoreReport:
         """What a run that ends here has to say."""
         counts = (self.pairs, self.truncated_titles, self.truncated_queries, self.rejected)
-        return ScoreReport(*counts, resumed_at=resumed_at)
+        return ScoreReport(*counts, resumed_at=resumed_at, states=self.states)
 
 
 class Work:
@@ -84,7 +90,8 @@ class Work:
 
     def _stored(self) -> tuple[str, Standing]:
         stored = read_json(self.path)
-        return stored["key"], Standing(**stored["standing"])
+        states = StateCounts(**stored["standing"].pop("states", {}))
+        return stored["key"], Standing(**stored["standing"], states=states)
 
     def save(self, standing: Standing) -> None:
         """Store `standing`, atomically."""
