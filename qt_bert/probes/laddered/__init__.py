@@ -1,0 +1,1 @@
+"""Parts of the probe `ladder`: which layers must see both texts."""
