@@ -105,37 +105,50 @@ def _as_text(
     *,
     has_heads: bool,
 ) -> str:
-    from qt_bert.scoring.explain import LEAST_TELLING
-
-    out = found.outputs
-    lines = [f"query  {found.query}", f"title  {found.title}", ""]
+    unit = _unit(found)
+    lines = [f"query  {found.query}", f"title  {found.title}"]
     if found.left_out:
-        lines.insert(2, left_out(found.left_out.describe()).strip())
-    if out.probabilities is None:
-        lines.append(f"score  {found.score:.4f}")
-        unit = "score"
-    else:
-        unit = "expected grade" if out.labels.exact else "expected level"
-        rows = [
-            (name, f"{p:6.1%}", "█" * round(p * BAR))
-            for name, p in zip(out.labels.names, out.probabilities[0], strict=True)
-        ]
-        lines.append(table([(r[0], r[1], r[2]) for r in reversed(rows)], left=3))
-        predicted = (out.predicted or [""])[0]
-        lines += ["", f"predicted {predicted}, {unit} {found.score:.2f}"]
+        lines.append(left_out(found.left_out.describe()).strip())
+    lines += ["", *_grades(found, unit)]
     if found.terms:
         terms = [((term.term, term.side), term.score, term.change) for term in found.terms]
         lines += ["", _changes((f"{found.filler} for", "in"), unit, terms)]
-    if restoring:
-        lines += ["", _restoring(restoring, unit, found.filler)]
-    elif heads:
-        lines += ["", f"No term moves the {unit} by {LEAST_TELLING} or more."]
-    if not has_heads:
-        lines += ["", NO_HEADS]
-    if heads:
-        shown = [((head.head,), head.score, head.change) for head in heads[:HEADS_SHOWN]]
-        lines += ["", _changes(("without head",), unit, shown), "", NO_SHARES]
+    lines += _heads(heads, restoring, unit, found.filler) if has_heads else ["", NO_HEADS]
     return "\n".join(lines)
+
+
+def _unit(found: Explanation) -> str:
+    if found.outputs.probabilities is None:
+        return "score"
+    return "expected grade" if found.outputs.labels.exact else "expected level"
+
+
+def _grades(found: Explanation, unit: str) -> list[str]:
+    """Every grade with its probability, then the one predicted and the expected one; or the score."""
+    out = found.outputs
+    if out.probabilities is None:
+        return [f"score  {found.score:.4f}"]
+    rows = [
+        (name, f"{p:6.1%}", "█" * round(p * BAR))
+        for name, p in zip(out.labels.names, out.probabilities[0], strict=True)
+    ]
+    predicted = (out.predicted or [""])[0]
+    return [table(rows[::-1], left=3), "", f"predicted {predicted}, {unit} {found.score:.2f}"]
+
+
+def _heads(
+    heads: list[HeadEffect] | None, restoring: Restoring | None, unit: str, filler: str
+) -> list[str]:
+    """Which heads carry the most telling term, and which matter most; nothing where none was asked."""
+    from qt_bert.scoring.explain import LEAST_TELLING
+
+    if not heads:
+        return []
+    told = f"No term moves the {unit} by {LEAST_TELLING} or more."
+    if restoring:
+        told = _restoring(restoring, unit, filler)
+    shown = [((head.head,), head.score, head.change) for head in heads[:HEADS_SHOWN]]
+    return ["", told, "", _changes(("without head",), unit, shown), "", NO_SHARES]
 
 
 def _restoring(found: Restoring, unit: str, filler: str) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from qt_bert.cli import app, opening, options
-from qt_bert.cli.show import figure, interval, table
+from qt_bert.cli.show import differences_table
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs.options import ReaderOptions
 from qt_bert.shipped import GRADED, shipped
@@ -101,11 +100,7 @@ def _as_text(made: ExportFile, out: Path) -> str:
 
 
 def _int8_table(loss: Int8Loss) -> str:
-    rows: list[Sequence[str]] = [("metric", "float32", "int8", "change", "95 % interval", "")]
-    for name, one in loss.metrics.items():
-        values = (figure(value) for value in (one.value_a, one.value_b, one.difference))
-        ends = interval({"ci_low": one.ci_low, "ci_high": one.ci_high})
-        rows.append((name, *values, ends, one.reason or ""))
     pairs = loss.pairs
     head = f"int8 on {pairs.name}: {pairs.n_pairs:,} pairs, {pairs.n_queries:,} queries"
-    return f"{head}; largest change of a logit {loss.largest:.2g}\n{table(rows)}"
+    changes = differences_table(loss.metrics, "float32", "int8")
+    return f"{head}; largest change of a logit {loss.largest:.2g}\n{changes}"

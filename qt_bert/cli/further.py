@@ -33,6 +33,7 @@ class Further:
 
         Raises ArgumentError or PairFileError for what cannot be meant or is not there.
         """
+        from qt_bert.probes.behaving.reading import read_cases
         from qt_bert.probes.split import HeldOutFile
         from qt_bert.study.probe_files import RECORDS
 
@@ -52,6 +53,8 @@ class Further:
             path = getattr(self, option)
             if path is not None and not path.is_file():
                 raise ArgumentError(f"--{option.replace('_', '-')} {path}: there is no such file")
+        if self.cases is not None:
+            read_cases(self.cases)  # every bad row is told now, and not after minutes of other work
         held_out = held_out_files(
             self.held_out, self.held_out_columns, self.held_out_grades, max_rejects
         )

@@ -58,6 +58,18 @@ def plan(
             "heads.json beside the model]"
         ),
     ] = None,
+    offline: Annotated[
+        Path | None,
+        typer.Option(
+            help="Retrained offline model (`qt-bert train --offline-layers`) to compare with its control."
+        ),
+    ] = None,
+    offline_control: Annotated[
+        Path | None,
+        typer.Option(
+            help="The control of --offline: trained by the same command without --offline-layers."
+        ),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(min=1, help="Take about so many pairs of discovery and of validation."),
@@ -76,7 +88,8 @@ def plan(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say which heads and layers may go under a budget, what that costs with intervals, and what is at risk."""
+    """Say which heads and layers may go under a budget, what that costs with intervals, and what is at risk;
+    and which layers may read titles before the query comes."""
     reader = ReaderOptions(columns, no_header, grades, max_rejects)
     others = held_out_files(held_out, held_out_columns, held_out_grades, max_rejects)
     gathered = gather(
@@ -98,7 +111,13 @@ def plan(
     from qt_bert.study.plan_stage import PlanAsked
 
     asked = PlanAsked(
-        budget=budget, replacement=replace.value, held_out=others, limit=limit, run=run
+        budget=budget,
+        replacement=replace.value,
+        held_out=others,
+        limit=limit,
+        run=run,
+        offline=offline,
+        control=offline_control,
     )
     with opening.resumable():
         made = run_plan(
@@ -138,7 +157,14 @@ def _as_text(made: Plan) -> str:
     ]
     for test in evidence.tests:
         rows += _rows(test)
-    return "\n".join([*lines, "", table(rows)])
+    return "\n".join([*lines, "", table(rows), *_offline(made)])
+
+
+def _offline(made: Plan) -> list[str]:
+    """What the plan says of reading titles before the query comes."""
+    from qt_bert.report.plan.offline_words import recommendation
+
+    return [] if made.offline is None else ["", recommendation(made.offline).en]
 
 
 def _rows(test: PlanTest) -> list[tuple[str, ...]]:

@@ -47,6 +47,12 @@ def left_out(model: Mapping[str, Any]) -> str:
     return f" without {model['heads_out']} ({model['mode']})" if "heads_out" in model else ""
 
 
+def read_apart(model: Mapping[str, Any]) -> str:
+    """` (offline layers: the lowest 6)` for an offline model, else nothing."""
+    layers = model.get("offline", {}).get("layers")
+    return "" if layers is None else f" (offline layers: the lowest {layers})"
+
+
 def metrics_table(found: dict[str, Any]) -> str:
     """Every metric with its interval, n and, where it has no value, the reason."""
     rows = [("metric", "value", "95 % interval", "n", "")]
@@ -57,11 +63,22 @@ def metrics_table(found: dict[str, Any]) -> str:
         reason = metric.get("reason") or ""
         rows.append((name, figure(metric["value"]), interval(metric), n, reason))
     model, pairs = found["model"], found["pairs"]
-    head = f"{model['name']}{left_out(model)} on {pairs['name']}: {pairs['n_pairs']:,} pairs"
+    name = f"{model['name']}{read_apart(model)}{left_out(model)}"
+    head = f"{name} on {pairs['name']}: {pairs['n_pairs']:,} pairs"
     parts = [head, "", table([row[:4] + (row[4],) for row in rows])]
     for column, slices in found["slices"].items():
         parts += ["", _slices_table(column, slices)]
     return "\n".join(parts)
+
+
+def differences_table(metrics: Mapping[str, Any], a: str, b: str) -> str:
+    """Metrics of two models, called `a` and `b`, with their paired change and its interval."""
+    rows: list[Sequence[str]] = [("metric", a, b, "change", "95 % interval", "")]
+    for name, one in metrics.items():
+        values = (figure(value) for value in (one.value_a, one.value_b, one.difference))
+        ends = interval({"ci_low": one.ci_low, "ci_high": one.ci_high})
+        rows.append((name, *values, ends, one.reason or ""))
+    return table(rows)
 
 
 def findings_table(findings: Sequence[Finding]) -> str:

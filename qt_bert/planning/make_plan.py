@@ -20,6 +20,7 @@ from qt_bert.planning.grid import (
     teacher_size,
 )
 from qt_bert.planning.harm import harm_of
+from qt_bert.planning.offline.plan_offline import offline_plan
 from qt_bert.planning.risk import Lost, at_risk, lost_by_function, risk_removals
 from qt_bert.planning.rivals import (
     LOW,
@@ -47,10 +48,11 @@ def make_plan(task: PlanTask) -> Plan:
     """What stays under the task's budget, with all that is known of it and of the grid.
 
     Finished work lies in `task.work`, so that a plan that was killed goes on.
-    Raises ArgumentError for a budget that cannot be met or meets itself.
+    Raises ArgumentError for a budget that cannot be met or meets itself, and as `offline_plan` does.
     """
     speeds = SpeedTable(task)
     forms = forms_asked(task, speeds)
+    offline = offline_plan(task)
     chosen = choose(task, forms, task.discovery.pairs, task.work)
     grid = choose_grid(task)
     return Plan(
@@ -61,6 +63,7 @@ def make_plan(task: PlanTask) -> Plan:
         layer_map=layer_map(chosen.kept, task.teacher.layers),
         units={str(layer): tuple(units) for layer, units in (chosen.units or {}).items()},
         evidence=_evidence(task, forms, chosen, grid, speeds),
+        offline=offline,
     )
 
 

@@ -22,14 +22,19 @@ class Form:
     units: int
 
     def example(self, teacher: TeacherRef) -> tuple[KeptLayer, ...]:
-        """Layers of this form: the lowest, with the first heads of each, spread evenly.
+        """Layers of this form: the highest, with the first heads of each, spread evenly.
 
-        What a form costs in time does not depend on which layers, heads and units they are.
+        What a form costs in time does not depend on which layers, heads and units they are; the
+        highest are those of an offline model in which the texts meet.
         """
         each, more = divmod(self.heads, self.layers)
         units = None if self.units == teacher.units else self.units
         return tuple(
-            KeptLayer(layer=number, heads=tuple(range(each + (number < more))), units=units)
+            KeptLayer(
+                layer=teacher.layers - self.layers + number,
+                heads=tuple(range(each + (number < more))),
+                units=units,
+            )
             for number in range(self.layers)
         )
 

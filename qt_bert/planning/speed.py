@@ -52,8 +52,8 @@ def measure_speed(
         for scorer in scorers:
             scorer.logits([text])
     alone_runs = (in_turns(scorers, [single[place]], ROUNDS).min(0) for place in order)
-    seconds = _in_time(alone_runs, LEAST_PAIRS)
-    bulk = _in_time((in_turns(scorers, texts, 1, turn)[0] for turn in range(BULK_ROUNDS)), 2)
+    seconds = in_time(alone_runs, LEAST_PAIRS)
+    bulk = in_time((in_turns(scorers, texts, 1, turn)[0] for turn in range(BULK_ROUNDS)), 2)
     return Speed(
         latency=ratio(seconds[:, 1] / seconds[:, 0], seed),
         throughput=ratio(bulk[:, 0] / bulk[:, 1], seed),
@@ -63,7 +63,7 @@ def measure_speed(
     )
 
 
-def _in_time(runs: Iterator[FloatArray], least: int) -> FloatArray:
+def in_time(runs: Iterator[FloatArray], least: int) -> FloatArray:
     """The runs [n, models] until they have taken SECONDS, at least `least` of them."""
     found: list[FloatArray] = []
     start = time.perf_counter()

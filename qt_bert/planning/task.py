@@ -66,13 +66,22 @@ class Sample:
         return Sample.of(self.ref.name, self.ref.sha256, draw(self.pairs, limit, seed))
 
 
+@dataclass(frozen=True)
+class RetrainedPair:
+    """Folders of a retrained offline model and of its control, which differs in the block alone."""
+
+    offline: Path
+    control: Path
+
+
 @dataclass(kw_only=True)
 class PlanTask:
     """One plan to make.
 
-    Everything is chosen on `discovery`; `validation` and `held_out` give figures alone. `functions`
-    are what the heads do. `work` is a folder for what is to survive a kill. `replacement`: what
-    stands in for a head that goes.
+    Everything is chosen on `discovery`, which may be a sample of `all_discovery`; `validation` and
+    `held_out` give figures alone. `functions` are what the heads do. `work` is a folder for what is
+    to survive a kill. `replacement`: what stands in for a head that goes. `retrained`: an offline
+    model and its control.
     """
 
     scorer: Scorer
@@ -80,7 +89,9 @@ class PlanTask:
     discovery: Sample
     validation: Sample
     work: Path
+    all_discovery: Sample | None = None
     held_out: Sequence[Sample] = ()
+    retrained: RetrainedPair | None = None
     functions: Functions = field(default_factory=lambda: Functions("none"))
     replacement: Replacement = "zero"
     effort: Effort = FULL
@@ -146,6 +157,11 @@ class PlanTask:
             whole_queries=self.scorer.checkpoint.settings.labels.logits == 1,
             seed=self.seed,
         )
+
+    @property
+    def whole_discovery(self) -> Sample:
+        """All pairs that may be chosen on."""
+        return self.discovery if self.all_discovery is None else self.all_discovery
 
     def exact(self) -> Scorer:
         """The model in float32, which gradients need: itself, or opened a second time."""

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from qt_bert.files import write_json
 from qt_bert.results.codec import encode, read_result
 from qt_bert.results.kept import KeptLayer, TeacherRef
+from qt_bert.results.offline import OfflinePlan
 from qt_bert.results.plan_evidence import PlanEvidence
 
 MEANS = "means.safetensors"
@@ -46,7 +47,8 @@ class Plan:
 
     Under the replacement `mean` the mean contexts lie beside it, in `MEANS`. `units`: by a layer's
     number in the teacher, the feed-forward units that stay, where the plan chose them. `evidence` is
-    what the choice rests on; a plan made by hand has none.
+    what the choice rests on, `offline` what stands beside it: the layers that may read titles before
+    the query comes. A plan made by hand has neither.
     """
 
     kind: ClassVar[str] = "plan"
@@ -58,6 +60,7 @@ class Plan:
     layer_map: tuple[LayerMatch, ...]
     units: dict[str, tuple[int, ...]] = field(default_factory=dict)
     evidence: PlanEvidence | None = None
+    offline: OfflinePlan | None = None
 
     def write(self, path: Path) -> None:
         """Store the plan, atomically."""

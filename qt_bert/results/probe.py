@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -39,7 +39,8 @@ class Finding:
     the value rests on. `side` is the claimed one: `none` claims an effect within ± `margin`.
     A finding that is not `primary` stands beside the claims: it gets no q and no verdict.
     `q` (over the primary findings) and `verdict` are set by `results.verdicts.settle`;
-    `conclusions` holds what a reader may conclude, by verdict.
+    `conclusions` holds what a reader may conclude, by verdict. `sets` are the named sets of the same
+    result whose heads the claim is about.
     """
 
     id: str
@@ -57,6 +58,7 @@ class Finding:
     side: Side = "above"
     primary: bool = True
     conclusions: dict[Verdict, Text] = field(default_factory=dict)
+    sets: tuple[str, ...] = ()
 
     @property
     def conclusion(self) -> Text | None:
@@ -129,9 +131,14 @@ class ProbeResult:
         for heads in self.sets.values():
             for head in heads:
                 _check_head(head)
-        strange = set(self.stability) - set(self.sets)
+        self._check_sets("the stability of", self.stability)
+        for finding in self.findings:
+            self._check_sets(f"the claim {finding.id!r} is about", finding.sets)
+
+    def _check_sets(self, what: str, names: Iterable[str]) -> None:
+        strange = set(names) - set(self.sets)
         if strange:
-            raise ArgumentError(f"the stability of {min(strange)!r}, which is none of the sets")
+            raise ArgumentError(f"{what} {min(strange)!r}, which is none of the sets")
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `ProbeResult.read` checks it against this class again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +19,7 @@ VERDICTS: dict[StabilityVerdict, Text] = {
     "undecided": Text("无法判断", "cannot be told"),
 }
 NOT_STABLE = VERDICTS["not stable"]
+_THESE = Text(f"所选的头：{NOT_STABLE.zh}", f"heads chosen: {NOT_STABLE.en}")
 MOST = 0.5
 
 
@@ -93,9 +94,12 @@ def set_label(name: str, stability: Mapping[str, Stability]) -> Text:
 def label_of(name: str, *, unstable: bool) -> Text:
     """What a set is called, with a word where it is `unstable`."""
     label = set_words(name).name
-    if not unstable:
-        return label
-    return Text(f"{label.zh}（{NOT_STABLE.zh}）", f"{label.en} ({NOT_STABLE.en})")
+    return _behind(label, NOT_STABLE) if unstable else label
+
+
+def said_of(said: Text, sets: Iterable[str], stability: Mapping[str, Stability]) -> Text:
+    """What is `said` of the heads of some sets, with a word where one of these is not stable."""
+    return _behind(said, _THESE) if any(is_unstable(stability, name) for name in sets) else said
 
 
 def said_not_stable(stability: Mapping[str, Stability]) -> Text | None:
@@ -119,6 +123,10 @@ def of_sources(found: Stability) -> Text | None:
         "；".join(f"{source.zh} {value}" for source, value in shown),
         "; ".join(f"{source.en} {value}" for source, value in shown),
     )
+
+
+def _behind(said: Text, word: Text) -> Text:
+    return Text(f"{said.zh}（{word.zh}）", f"{said.en} ({word.en})")
 
 
 def _check_shares(*values: float) -> None:

@@ -37,6 +37,7 @@ class PlanAsked:
 
     `held_out`: files to test on, each with the way to read it. `limit`: about so many pairs of
     discovery and of validation. `run`: the folder of a run whose probes say what the heads do.
+    `offline` and `control`: folders of a retrained offline model and of its control, or neither.
     """
 
     budget: str
@@ -44,10 +45,23 @@ class PlanAsked:
     held_out: Sequence[tuple[Path, ReaderOptions]] = ()
     limit: int | None = None
     run: Path | None = None
+    offline: Path | None = None
+    control: Path | None = None
+
+    @property
+    def retrained(self) -> tuple[Path, Path] | None:
+        """Both folders. Raises ArgumentError where one is given without the other."""
+        if self.offline is None and self.control is None:
+            return None
+        if self.offline is None or self.control is None:
+            raise ArgumentError(
+                "--offline and --offline-control go together: a model and its control"
+            )
+        return self.offline, self.control
 
     def arguments(self, model: Path) -> dict[str, Any]:
         """As arguments of a run; what the heads do is among them, for it stands in the plan."""
-        from qt_bert.encoder.manifest import weights_sha256
+        from qt_bert.encoder.manifest import folder_sha256, weights_sha256
         from qt_bert.planning.functions import functions_of
 
         functions = functions_of(model, weights_sha256(model), self.run)
@@ -62,6 +76,10 @@ class PlanAsked:
             "functions": functions.source,
             "sets": dict(functions.sets),
             "unstable": sorted(functions.unstable),
+            "retrained": [
+                {"name": folder.name, "sha256": folder_sha256(folder)}
+                for folder in self.retrained or ()
+            ],
         }
 
 
@@ -106,6 +124,8 @@ def _run(asked: PlanAsked, outputs: Sequence[str], quick: Effort, context: Study
     task = _task(asked, quick, context)
     context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64], task.mask))
     plan = make_plan(task)
+    if plan.offline is not None and plan.offline.guards:
+        context.guards["offline"] = plan.offline.guards
     if task.means is not None:
         write_means(context.folder.file(outputs[1]), task.means)
     plan.write(context.folder.file(outputs[0]))
@@ -114,7 +134,7 @@ def _run(asked: PlanAsked, outputs: Sequence[str], quick: Effort, context: Study
 def _task(asked: PlanAsked, quick: Effort, context: StudyContext) -> PlanTask:
     from qt_bert.planning.budget import parse_budget
     from qt_bert.planning.functions import functions_of
-    from qt_bert.planning.task import PlanTask
+    from qt_bert.planning.task import PlanTask, RetrainedPair
 
     scorer = scorer_of(context)
     effort = FULL if context.argument("profile") == "full" else quick
@@ -130,8 +150,10 @@ def _task(asked: PlanAsked, quick: Effort, context: StudyContext) -> PlanTask:
         budget=parse_budget(asked.budget),
         replacement=asked.replacement,
         discovery=discovery.smaller(choosing, whole_queries=one_logit, seed=seed),
+        all_discovery=discovery.smaller(asked.limit, whole_queries=one_logit, seed=seed),
         validation=validation.smaller(asked.limit, whole_queries=one_logit, seed=seed),
         held_out=held_out,
+        retrained=RetrainedPair(*asked.retrained) if asked.retrained else None,
         functions=functions_of(context.model, scorer.checkpoint.sha256, asked.run),
         work=context.folder.work(_WORK),
         effort=effort,

@@ -102,6 +102,20 @@ def test_a_bad_argument(run, checkpoint_of, pair_file, tmp_path, kind):
     assert "Traceback" not in ended.err
 
 
+def test_bad_cases_are_told_before_anything_runs(
+    run, checkpoint_of, pair_file, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("qt_bert.study.alone.run_alone", None)
+    head = "id\tphenomenon\trelation\tquery\ttitle\tother\n"
+    path = write(tmp_path, "cases.tsv", head + "a1\torder\tsame\t狗\t狗追猫\t猫\n")
+    ended = run(
+        "probe", "behaviour", "--model", checkpoint_of(), "--pairs", pair_file, "--cases", path,
+        "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert ended.status == 2 and "line 2: unknown relation 'same'" in ended.err, ended
+    assert "Traceback" not in ended.err
+
+
 def test_an_unknown_option_is_usage(run):
     ended = run("score", "x.tsv", "--nonsense")
     assert ended.status == 2 and "No such option" in ended.err

@@ -9,7 +9,6 @@ import pytest
 
 from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs import Pair
 from qt_bert.planning.budget import parse_budget
 from qt_bert.planning.choice.measure import changes
 from qt_bert.planning.choosing import choose, forms_asked
@@ -17,35 +16,11 @@ from qt_bert.planning.effort import QUICK
 from qt_bert.planning.functions import Functions
 from qt_bert.planning.make_plan import make_plan
 from qt_bert.planning.removals import removed_from
-from qt_bert.planning.task import PlanTask, Sample
+from qt_bert.planning.task import PlanTask
 from qt_bert.results import Curve, HeatMap
 from qt_bert.results.plan import Plan
 from qt_bert.scoring.bulk import Scorer
-
-CHARACTERS = "北京到上海高铁票价时刻表查询怎么去除衣服油渍红烧排骨家常做法苹果手机多少钱狗追猫"
-
-
-def sample(name, count, seed, grades=((1,), (2,), (3,), (4,), (5,))):
-    """`count` pairs of half as many queries, of random characters."""
-    rng = np.random.default_rng(seed)
-
-    def text(low, high):
-        return "".join(rng.choice(list(CHARACTERS), rng.integers(low, high)))
-
-    queries = [f"{text(2, 6)}{place}" for place in range(count // 2)]
-    pairs = [
-        Pair(
-            line=place + 2,
-            id=str(place),
-            query=queries[place // 2],
-            title=text(4, 12),
-            label=str(place),
-            grades=grades[int(rng.integers(len(grades)))],
-            extra={},
-        )
-        for place in range(count)
-    ]
-    return Sample.of(name, f"{seed:064x}", pairs)
+from tests.planning.made_pairs import sample
 
 
 @pytest.fixture
@@ -205,6 +180,12 @@ def test_means_stand_in_for_heads(task):
     [found] = changes(asked.scorer, asked.validation.pairs, [removal], mask=asked.mask, resamples=0)
     tested = made.evidence.tests[0].measured["spearman"]
     assert tested.change == pytest.approx(found["spearman"].absolute, abs=1e-6)
+
+
+def test_an_offline_model_keeps_a_layer_in_which_the_texts_meet(task, offline_checkpoint_of):
+    made = make_plan(task("layers=1", checkpoint=offline_checkpoint_of(layers=3, below=2)))
+    assert made.kept[-1].layer == 2
+    assert made.offline.reason == "offline" and made.offline.rows == ()
 
 
 def test_one_logit_is_judged_by_its_order(task):

@@ -29,3 +29,11 @@ def test_heads_of_a_form_are_spread_over_its_layers(checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of(layers=3))
     teacher, _ = teacher_of(checkpoint.model, checkpoint.family, "t", "0")
     assert [one.heads for one in Form(3, 4, 32).example(teacher)] == [(0, 1), (0,), (0,)]
+
+
+def test_every_form_of_an_offline_model_has_a_layer_in_which_the_texts_meet(offline_checkpoint_of):
+    checkpoint = open_checkpoint(offline_checkpoint_of(layers=3, below=2))
+    teacher, whole = teacher_of(checkpoint.model, checkpoint.family, "t", "0")
+    for layers in (1, 2, 3):
+        kept = Form(layers, 2 * layers, whole.units).example(teacher)
+        assert smaller_checkpoint(checkpoint, kept).offline.layers == layers - 1

@@ -7,6 +7,7 @@ from typing import Any
 from qt_bert.results import Curve, HeatMap, Text
 from qt_bert.results.figures import Point, Series
 from qt_bert.results.kept import KeptLayer, TeacherRef
+from qt_bert.results.offline import OfflinePlan
 from qt_bert.results.plan import Budget, Plan, layer_map
 from qt_bert.results.plan_evidence import (
     AtRisk,
@@ -174,7 +175,9 @@ def evidence(layers: int, heads: int, **changes: Any) -> PlanEvidence:
     return PlanEvidence(**(facts | changes))
 
 
-def plan(layers: int = 12, heads: int = 12, **changes: Any) -> Plan:
+def plan(
+    layers: int = 12, heads: int = 12, *, offline: OfflinePlan | None = None, **changes: Any
+) -> Plan:
     """A plan that takes the first head out of every layer."""
     kept = tuple(KeptLayer(layer=layer, heads=tuple(range(1, heads))) for layer in range(layers))
     return Plan(
@@ -184,4 +187,5 @@ def plan(layers: int = 12, heads: int = 12, **changes: Any) -> Plan:
         kept=kept,
         layer_map=layer_map(kept, layers),
         evidence=evidence(layers, heads, **changes),
+        offline=offline,
     )

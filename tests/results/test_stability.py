@@ -15,10 +15,11 @@ from qt_bert.results.head_table import HeadTable, table_of
 from qt_bert.results.stability import (
     of_sources,
     said_not_stable,
+    said_of,
     set_label,
     verdict_of,
 )
-from tests.results.made_heads import matching
+from tests.results.made_heads import finding, matching
 from tests.results.made_stability import LOOSE
 
 
@@ -62,6 +63,8 @@ def test_shares_and_sets_are_checked(tmp_path: Path) -> None:
         replace(LOOSE, overlap=1.2)
     with pytest.raises(ArgumentError, match="none of the sets"):
         replace(matching(), stability={"others": LOOSE})
+    with pytest.raises(ArgumentError, match="'matching.out' is about 'others', which is none"):
+        replace(matching(), findings=(finding(sets=("matching", "others")),))
     path = tmp_path / "matching.json"
     replace(matching(), stability={"matching": LOOSE}).write(path)
     path.write_text(path.read_text(encoding="utf-8").replace("not stable", "so so"), "utf-8")
@@ -77,6 +80,14 @@ def test_the_word_stands_with_the_name() -> None:
     said = said_not_stable(loose)
     assert said is not None and said.zh.startswith("不稳定：匹配头（")
     assert said_not_stable({"order": loose["order"]}) is None
+
+
+def test_a_claim_about_a_shaky_set_says_so() -> None:
+    claim, loose = Text("去掉它们更差", "worse without them"), {"matching": LOOSE}
+    assert said_of(claim, ("order", "matching"), loose) == Text(
+        "去掉它们更差（所选的头：不稳定）", "worse without them (heads chosen: not stable)"
+    )
+    assert said_of(claim, ("order",), loose) == claim == said_of(claim, (), loose)
 
 
 def test_sources_in_one_line() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from qt_bert.ablation.blocks import blocks, without_blocks
 from qt_bert.ablation.families import MaskOf
 from qt_bert.ablation.families import layers as without_heads
+from qt_bert.encoder import Checkpoint
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs import Pair
 from qt_bert.planning.choice.losses import Losses
@@ -48,7 +49,7 @@ def choose_layers(
 
     Each time the block whose absence adds least goes, and all others are measured anew without it:
     down to one layer that is n(n + 1)/2 − 1 variants, and n for the layers' heads alone, left out by
-    `mask`. `work` is a folder in which these sweeps are kept and resumed; `shown` counts variants ×
+    `mask`. Of an offline model a layer in which the texts meet always stays. `work` is a folder in which these sweeps are kept and resumed; `shown` counts variants ×
     pairs. Raises ArgumentError for fewer than one layer, or all of them, and for pairs that cannot
     be judged.
     """
@@ -66,7 +67,7 @@ def choose_layers(
             name = f"layers-{len(gone)}"
             measured = losses(scorer, pairs, variants, work=work, name=name, shown=shown)
             cost += len(variants)
-        layer, loss = _least(measured, gone, shape.layers)
+        layer, loss = _least(measured, gone, _may_go(scorer.checkpoint, gone))
         gone.append(layer)
         reached.append(loss)
     return LayerPath(
@@ -98,13 +99,17 @@ def lowest_layers(layers: int, kept: int) -> tuple[int, ...]:
     return tuple(range(kept))
 
 
-def _least(measured: Losses, gone: Sequence[int], layers: int) -> tuple[int, float]:
-    """The layer to go next, and the loss once it has; the lowest of equals."""
-    found = {
-        layer: measured.mean(without_blocks((*gone, layer)).name)
-        for layer in range(layers)
-        if layer not in gone
-    }
+def _may_go(checkpoint: Checkpoint, gone: Sequence[int]) -> list[int]:
+    """The layers left but one, where it is the last in which the texts meet."""
+    apart = 0 if checkpoint.offline is None else checkpoint.offline.layers
+    left = [layer for layer in range(checkpoint.layers) if layer not in gone]
+    meeting = [layer for layer in left if layer >= apart]
+    return [layer for layer in left if [layer] != meeting]
+
+
+def _least(measured: Losses, gone: Sequence[int], candidates: Sequence[int]) -> tuple[int, float]:
+    """The candidate to go next, and the loss once it has; the lowest of equals."""
+    found = {layer: measured.mean(without_blocks((*gone, layer)).name) for layer in candidates}
     layer = min(found, key=lambda one: found[one])
     return layer, found[layer]
 

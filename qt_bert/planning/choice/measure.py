@@ -84,10 +84,11 @@ def changes(
         metrics = SCORE_METRICS if labels.logits == 1 else GRADED_METRICS
     defined = [metric for metric in metrics if effects.base(metric) is not None]
     rows = [1 + cut.index(variant) if variant.parts else 0 for variant in variants]
-    return [_changes(effects, row, defined) for row in rows]
+    return [changes_of(effects, row, defined) for row in rows]
 
 
-def _changes(effects: Effects, row: int, metrics: Sequence[str]) -> Changes:
+def changes_of(effects: Effects, row: int, metrics: Sequence[str]) -> Changes:
+    """What one row of the effects changes of metrics that are defined for row 0."""
     samples = effects.resampled_by(row, metrics) if metrics else ()
     found: Changes = {}
     for metric, drawn in zip(metrics, samples, strict=True):

@@ -30,7 +30,8 @@ class Distilled(nn.Module):
     """`model`, the student that is trained; `teacher`, frozen, in the number type of the products.
 
     `layer_map` says which of the teacher's layers a student's layer imitates; layers it does not
-    name imitate none. `kept` says which heads a student's layer has.
+    name imitate none. `kept` says which heads a student's layer has, `apart` how many of the lowest
+    layers of student and teacher are those of an offline model's block.
     """
 
     parts: tuple[str, ...] = PARTS
@@ -45,18 +46,20 @@ class Distilled(nn.Module):
         layer_map: Sequence[LayerMatch],
         weights: LossWeights,
         dtype: torch.dtype,
+        apart: tuple[int, int] = (0, 0),
     ) -> None:
         super().__init__()
         self.model = without_dropout(model)
         self.family = family
         self.kept, self.layer_map, self.weights = tuple(kept), tuple(layer_map), weights
+        self.apart = apart
         # In a tuple it is no part of the module, so neither trained nor stored.
         self._teacher = (teacher.to(dtype).eval().requires_grad_(False),)
 
     def loss(self, batch: Batch) -> torch.Tensor:
         """The weighted parts of the loss, in the order of `parts` [4]."""
         weights = self.weights
-        logits, layers = self._outputs(self.model, batch)
+        logits, layers = self._outputs(self.model, batch, self.apart[0])
         zero = logits.new_zeros(())
         grades = (label_set_loss(logits, batch["allowed"]) * batch["share"]).sum()
         if not weights.asks_the_teacher:
@@ -78,12 +81,13 @@ class Distilled(nn.Module):
     @torch.no_grad()
     def _taught(self, batch: Batch) -> tuple[torch.Tensor, Layers]:
         """What the teacher gives; it is as fast uncompiled, and compiling it takes a minute."""
-        return self._outputs(self._teacher[0], batch)
+        return self._outputs(self._teacher[0], batch, self.apart[1])
 
-    def _outputs(self, model: Any, batch: Batch) -> tuple[torch.Tensor, Layers]:
+    def _outputs(self, model: Any, batch: Batch, apart: int) -> tuple[torch.Tensor, Layers]:
         """Float32 logits [examples, K] and all layers' outputs."""
         backbone = getattr(model, self.family.backbone)
-        layers = packed_layers(backbone, batch, attention=bool(self.weights.attention))
+        wanted = bool(self.weights.attention)
+        layers = packed_layers(backbone, batch, apart=apart, attention=wanted)
         first = layers[-1][0].flatten(0, 1)[batch["first_slot"]][:, None]
         return self.family.head(model, first).float(), layers
 

@@ -113,13 +113,13 @@ def _distil(job: DistillJob, out: Path, settings: TuneSettings, group: World) ->
     tuner = Tuner(
         _model(job, teacher, student, settings),
         data.examples,
-        BatchLayout.of(student.family, student.pad, longest, settings.slots),
+        BatchLayout.of(student.family, student.pad, longest, settings.slots, student.offline),
         settings,
         work,
         judge_of(replace(student, dtype=settings.dtype), dev, figure),
         group,
         figure=figure,
-        identity=_identity(job, data, dev, longest),
+        identity=_identity(job, data, dev, student),
     )
     state = tuner.run()
     if not group.leads:
@@ -147,7 +147,13 @@ def _model(
         layer_map=job.student.layer_map,
         weights=job.loss,
         dtype=getattr(torch, settings.dtype),
+        apart=(_apart(student), _apart(teacher)),
     )
+
+
+def _apart(checkpoint: Checkpoint) -> int:
+    """How many layers read the texts apart."""
+    return 0 if checkpoint.offline is None else checkpoint.offline.layers
 
 
 def _asked(job: DistillJob, settings: TuneSettings) -> dict[str, Any]:
@@ -163,7 +169,7 @@ def _asked(job: DistillJob, settings: TuneSettings) -> dict[str, Any]:
 
 
 def _identity(
-    job: DistillJob, data: TrainingSet, dev: Sequence[Pair], longest: int
+    job: DistillJob, data: TrainingSet, dev: Sequence[Pair], student: Checkpoint
 ) -> dict[str, Any]:
     return {
         "plan": job.student.describe(),
@@ -171,7 +177,8 @@ def _identity(
         "data": data.sha256,
         "dev": digest_of(dev),
         "stop_on": job.stop_on,
-        "max_length": longest,
+        "max_length": student.settings.max_length,
+        **({} if student.offline is None else {"offline": student.offline.describe()}),
     }
 
 

@@ -18,16 +18,25 @@ from torch.nn import functional as F
 from qt_bert.encoder import Checkpoint
 from qt_bert.encoder.forward import additive_mask
 from qt_bert.encoder.smaller import layers_of
+from qt_bert.errors import CheckpointError
 
 
 class Graph(nn.Module):
     """A checkpoint's forward: `input_ids`, `token_type_ids`, `attention_mask` [batch, length] → logits.
 
-    Without `token_type_ids` every token has type 0. The weights are the checkpoint's own.
+    Without `token_type_ids` every token has type 0. The weights are the checkpoint's own. Raises
+    CheckpointError for an offline model.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__()
+        if checkpoint.offline is not None:
+            raise CheckpointError(
+                f"{checkpoint.name} is an offline model: its lower layers read query and title apart, "
+                "and its titles begin at a position of their own. A plain copy knows neither and would "
+                "give other grades, so none is written; score with `qt-bert score`, or export a model "
+                "trained with `--offline-layers 0`"
+            )
         self.model = checkpoint.model
         self.family = checkpoint.family
         *lower, last = layers_of(checkpoint.model, checkpoint.family)

@@ -7,6 +7,7 @@ from qt_bert.report.plan.answer import answer
 from qt_bert.report.plan.grid import grid, rivals
 from qt_bert.report.plan.heads import at_risk, harm, rule_of_thumb
 from qt_bert.report.plan.layers import layer_effects, layer_map
+from qt_bert.report.plan.offline import offline
 from qt_bert.report.plan.tests import tests
 from qt_bert.results import Curve, Text
 from qt_bert.results.plan import Plan
@@ -15,7 +16,7 @@ from qt_bert.results.probe import PairsRef
 
 
 def plan_blocks(plan: Plan) -> tuple[Block, ...]:
-    """The answer, its tests, the grid with its curves, heads, risks, layers, and what all rests on."""
+    """The answer, its tests, the grid with its curves, heads, risks, layers, titles, what all rests on."""
     evidence = plan.evidence
     if evidence is None:
         return layer_map(plan)
@@ -32,6 +33,7 @@ def plan_blocks(plan: Plan) -> tuple[Block, ...]:
         *rule_of_thumb(plan, evidence),
         *layer_map(plan),
         *layer_effects(evidence.layers),
+        *offline(plan.offline),
         *harm(evidence),
         _sample(plan, evidence),
     )

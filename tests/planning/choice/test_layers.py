@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError
 from qt_bert.planning.choice.layers import choose_layers, even_layers, lowest_layers
+from qt_bert.scoring.bulk import Scorer
 from tests.planning.choice.conftest import graded, zero
 from tests.planning.choice.test_heads import Counted, loss_without
 
@@ -43,6 +46,16 @@ def test_sweeps_are_kept(scorer_of, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["layers-0", "layers-1"]
     assert choose_layers(scorer, pairs, 2, mask=zero, work=tmp_path) == kept
     assert choose_layers(scorer, pairs, 2, mask=zero).order == kept.order
+
+
+@pytest.mark.parametrize("below", [1, 2, 3])
+def test_a_layer_in_which_the_texts_meet_stays(
+    offline_checkpoint_of: Callable[..., Path], below: int
+) -> None:
+    folder = offline_checkpoint_of(below=below, layers=4, heads=2, hidden=16)
+    path = choose_layers(Scorer(open_checkpoint(folder)), graded(), 3, mask=zero)
+    [left] = set(range(4)) - set(path.order)
+    assert left >= below
 
 
 def test_rivals() -> None:
