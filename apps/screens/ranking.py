@@ -9,6 +9,7 @@ from qt_bert.app.metric import metric
 from qt_bert.app.tables import table
 from qt_bert.app.titles import asked_titles
 from qt_bert.inspection.views import ranking_words as words
+from qt_bert.inspection.views.carriers import carriers
 from qt_bert.inspection.views.movers import MOST_TERMS, head_moves, term_moves
 from qt_bert.inspection.views.phrases import NO_GRADES, titles_cut
 from qt_bert.inspection.views.ranked_title import RankedTitle
@@ -92,6 +93,19 @@ def _movers(here: Here, chosen: RankedTitle) -> None:
     if cell is not None:
         here.change(layer=cell[0], head=cell[1])
     st.caption(escaped(here.text(words.chosen_head(here.state.layer, here.state.head))))
+    about = here.text(words.CARRIERS_HELP)
+    if st.toggle(here.text(words.CARRIERS), help=about, key="ranking.carriers"):
+        _carriers(here, chosen.title)
+
+
+def _carriers(here: Here, title: str) -> None:
+    """The heads that bring back most of the term that moves the title most."""
+    found = carriers(here.model, here.state.query, title)
+    if found is None:
+        st.caption(here.text(words.NO_CARRIERS))
+        return
+    draw(found.bars)
+    st.caption(here.text(words.CARRIED))
 
 
 main()

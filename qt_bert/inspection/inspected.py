@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from qt_bert.ablation.explain_heads import guard_patches
 from qt_bert.ablation.guards import run_guards
 from qt_bert.ablation.heads_out import without_part
 from qt_bert.ablation.loop import Swept, batch_tokens, sweep
 from qt_bert.ablation.masks import MODES, PARTS, HeadMask, MeanContexts, Mode
 from qt_bert.ablation.means import mean_contexts
+from qt_bert.ablation.patching import twin_batches
 from qt_bert.ablation.reduction import Reduction
 from qt_bert.ablation.variant import Part, Variant
 from qt_bert.encoder import Checkpoint, ModelLabels
-from qt_bert.encoder.batches import batches_of
+from qt_bert.encoder.batches import Batch, batches_of
 from qt_bert.encoder.heads import Head, checked_heads
 from qt_bert.errors import ArgumentError
 from qt_bert.inspection.batching import in_turns
@@ -79,6 +81,7 @@ class Inspected:
         self.guards: Mapping[str, Any] = self._guarded("zero", "uniform")
         self._making = threading.Lock()
         self._made: MeanContexts | None = None
+        self._patched: Mapping[str, Any] | None = None
 
     def encode(self, query: str, title: str) -> ReadPair:
         """The tokens of a pair, with spans. Raises ArgumentError for a lone surrogate."""
@@ -117,12 +120,23 @@ class Inspected:
         encoded: Sequence[EncodedPair],
         variants: Sequence[Variant],
         reductions: Sequence[Reduction] = (),
+        *,
+        twins: bool = False,
     ) -> Seen:
-        """`run` over pairs that are tokens already."""
+        """`run` over pairs that are tokens already; `twins`: that stand beside each other (`patching`)."""
         if not encoded or not variants:
             raise ArgumentError("nothing to run: no pairs, or no variants")
-        found = gathered(self._swept(encoded, variants, reductions), len(encoded))
+        batched = twin_batches if twins else batches_of
+        batches = batched(encoded, batch_tokens(len(variants)), pad=self.scorer.pad)
+        found = gathered(self._swept(batches, variants, reductions), len(encoded))
         return Seen(found.pop("logits"), found)
+
+    def guarded_patches(self, twins: Sequence[EncodedPair]) -> Mapping[str, Any]:
+        """The figures of the check that patches do what they say, made once, on the first `twins`."""
+        with self.turns.visit():
+            if self._patched is None:
+                self._patched = guard_patches(self.scorer, twins)
+            return self._patched
 
     def outputs(self, logits: np.ndarray) -> Outputs:
         """What logits [N, K] say: probabilities, expected and predicted grade, or the score."""
@@ -142,11 +156,11 @@ class Inspected:
 
     def _swept(
         self,
-        encoded: Sequence[EncodedPair],
+        batches: Iterable[Batch],
         variants: Sequence[Variant],
         reductions: Sequence[Reduction],
     ) -> Iterator[Swept]:
-        for batch in batches_of(encoded, batch_tokens(len(variants)), pad=self.scorer.pad):
+        for batch in batches:
             most = max(1, TURN_TOKENS // batch.input_ids.numel())
             found: list[Swept] = []
             for start in range(0, len(variants), most):

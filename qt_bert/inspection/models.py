@@ -80,7 +80,7 @@ class Shelf:
         known = self._known_base(folder)
         if known is None or known == name or known not in self._folders:
             return None
-        one, other = (_record(at, "config.json") for at in (folder, self._folders[known]))
+        one, other = (_config(at) for at in (folder, self._folders[known]))
         return known if all(one.get(key) == other.get(key) for key in _SHAPE) else None
 
     def _known_base(self, folder: Path) -> str | None:
@@ -180,6 +180,13 @@ def _has_classifier(folder: Path) -> bool:
 
     _, family = verify_folder(folder)
     return family.classifier in weight_shapes(folder)
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """The config.json as the model's family has it."""
+    from qt_bert.encoder.marking import unmarked
+
+    return unmarked(_record(folder, "config.json"))
 
 
 def _record(folder: Path, name: str) -> dict[str, Any]:

@@ -36,4 +36,5 @@ PROBE = Probe(
     quick_seconds=14,
     uses=("cases", "band_from"),
     reads=(BEHAVIOURS,),
+    shows={"chosen_heads": None},
 )

@@ -25,4 +25,5 @@ PROBE = Probe(
     run=_run,
     quick_seconds=12,
     uses=("base", "gold", "second"),
+    shows={"boundary_heads": ("boundary",)},
 )

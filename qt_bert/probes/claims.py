@@ -39,12 +39,13 @@ def beyond(
     unit: Label = "",
     primary: bool = True,
     conclusions: Mapping[Verdict, Text] | None = None,
+    sets: tuple[str, ...] = (),
 ) -> Finding:
     """The claim that `value` lies `above` (or `below`) zero by more than `margin`.
 
     `value`, `spread` and `margin` are in `unit`; NaN counts as no value. A finding that is not
     `primary` is shown beside the claims and gets no verdict. `conclusions` says what a reader may
-    conclude, by verdict.
+    conclude, by verdict. `sets` are the named sets that the claim is about.
     """
     low, high = _ends(spread, n_queries)
     return Finding(
@@ -61,6 +62,7 @@ def beyond(
         side=side,
         primary=primary,
         conclusions=dict(conclusions or {}),
+        sets=sets,
     )
 
 
@@ -76,6 +78,7 @@ def no_effect(
     unit: Label = "",
     primary: bool = True,
     conclusions: Mapping[Verdict, Text] | None = None,
+    sets: tuple[str, ...] = (),
 ) -> Finding:
     """The claim that there is no effect: `value` lies within ± `margin`. It needs no p-value.
 
@@ -93,6 +96,7 @@ def no_effect(
         unit=unit,
         primary=primary,
         conclusions=conclusions,
+        sets=sets,
     )
     return replace(finding, side="none")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.pairs import Pair, segmenter
 from qt_bert.pairs.segmenters import Segmenter
-from qt_bert.probes.split import HeldOutFile, PairFiles, Split, reference
+from qt_bert.probes.split import HeldOutFile, PairFiles, Split, reference, told_apart
 from qt_bert.progress import Progress, progress
 from qt_bert.results.codec import encode
 from qt_bert.results.probe import ModelRef, PairsRef
@@ -120,12 +120,14 @@ class ProbeContext:
 
     @cached_property
     def held_out(self) -> tuple[tuple[str, list[Pair]], ...]:
-        """Name and graded pairs of each file that gives figures alone.
+        """Name and graded pairs of each file that gives figures alone; no name comes twice.
 
         Raises PairFileError as `PairFiles.read` does.
         """
         labels = self.model.checkpoint.settings.labels
-        return tuple((one.path.name, one.read(labels)) for one in self.held_out_files)
+        names = told_apart(one.path.name for one in self.held_out_files)
+        read = (one.read(labels) for one in self.held_out_files)
+        return tuple(zip(names, read, strict=True))
 
     def found(self, name: str) -> ProbeResult:
         """What the probe `name` found of this model on these pairs.

@@ -26,4 +26,10 @@ PROBE = Probe(
     run=_run,
     quick_seconds=10,
     uses=("reference",),
+    shows={
+        "heads": ("focused", "averted"),
+        "reader_spread": ("reader",),
+        "case": ("reader",),
+        "wiring": ("reader", "matching_below"),
+    },
 )

@@ -26,4 +26,13 @@ PROBE = Probe(
     quick_seconds=30,
     uses=("reference", "second"),
     reads=("pairs/alignments.tsv",),
+    shows={
+        "matching_scores": ("named",),
+        "matching_kinds": ("matching",),
+        "matching_curve": ("matching",),
+        "matching_by_grade": ("matching",),
+        "matching_by_overlap": ("matching",),
+        "matching_cut": ("matching",),
+        "matching_kept": ("low_half",),
+    },
 )

@@ -25,4 +25,10 @@ PROBE = Probe(
     run=_run,
     quick_seconds=18,
     uses=("reference", "second"),
+    shows={
+        "order_scores": ("order_named",),
+        "order_identity": ("order",),
+        "order_curve": ("order",),
+        "order_case": ("order",),
+    },
 )

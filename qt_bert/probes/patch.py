@@ -28,7 +28,7 @@ PROBE = Probe(
         "head's output alone is put back?",
     ),
     run=_run,
-    quick_seconds=9,
+    quick_seconds=15,
     uses=("heads",),
     needs=("matching",),
 )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from qt_bert.errors import ArgumentError
+from qt_bert.probes.common.base import ending_with
 from qt_bert.probes.context import ProbeContext
-from qt_bert.results import ProbeResult, Text
-from qt_bert.results.stability import said_not_stable
+from qt_bert.results import Figure, Finding, ProbeResult, Text
+from qt_bert.results.stability import said_not_stable, said_of
 from qt_bert.results.text import joined
 from qt_bert.results.verdicts import settle
 
@@ -43,7 +44,8 @@ class Probe:
     `uses` names what else it reads where the user gave it; what it does not name it does not get, and
     its result does not depend on. `needs_base`: without a model before fine-tuning it says nothing.
     `reads` are files that ship and that its result rests on, by their names in `data/`. `needs` are
-    probes of a lower `order` whose results it reads (`ProbeContext.found`).
+    probes of a lower `order` whose results it reads (`ProbeContext.found`). `shows` are the named sets
+    that its figures show, by the figure's name; None stands for all of them.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Probe:
     needs_base: bool = False
     reads: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    shows: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict, hash=False)
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -70,9 +73,10 @@ class Probe:
 def run_probe(probe: Probe, context: ProbeContext) -> ProbeResult:
     """The probe's result, with what is the same for every probe filled in.
 
-    That is: name, title and place; a word in the summary on sets that are not stable; the settings of the context beside the probe's own; the guards'
-    figures; q and verdict of its findings, which are one family here (a report settles anew the
-    findings of all its probes together).
+    That is: name, title and place; a word on sets that are not stable, in the summary, behind the
+    claims about them and under the figures that show them; the settings of the context beside the
+    probe's own; the guards' figures; q and verdict of its findings, which are one family here (a
+    report settles anew the findings of all its probes together).
     """
     found = probe.run(context)
     settings = {**context.settings(), **found.settings}
@@ -86,9 +90,25 @@ def run_probe(probe: Probe, context: ProbeContext) -> ProbeResult:
         title=probe.title,
         order=probe.order,
         settings=settings,
-        findings=settle(found.findings),
+        findings=settle(_said_of_sets(found)),
+        figures=tuple(_noted(figure, probe, found) for figure in found.figures),
         **_as_in_teacher(found, context),
     )
+
+
+def _said_of_sets(found: ProbeResult) -> list[Finding]:
+    """The findings, with a word behind claims about sets that are not stable."""
+    return [
+        replace(one, claim=said_of(one.claim, one.sets, found.stability)) for one in found.findings
+    ]
+
+
+def _noted(figure: Figure, probe: Probe, found: ProbeResult) -> Figure:
+    """A figure, with a word under it on sets that it shows and that are not stable."""
+    shown = probe.shows.get(figure.name, ())
+    of_them = {name: one for name, one in found.stability.items() if shown is None or name in shown}
+    unstable = said_not_stable(of_them)
+    return figure if unstable is None else ending_with(unstable, figure)
 
 
 def _as_in_teacher(found: ProbeResult, context: ProbeContext) -> dict[str, Any]:

@@ -26,4 +26,5 @@ PROBE = Probe(
     quick_seconds=3,
     uses=("base", "treebanks"),
     reads=("pairs/alignments.tsv",),
+    shows={"relations_left_out": ("relations",)},
 )

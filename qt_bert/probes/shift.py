@@ -29,4 +29,5 @@ PROBE = Probe(
     quick_seconds=8,
     uses=("second", "held_out_files", "initialisations"),
     needs_base=True,
+    shows={"weights_matching": ("matching_before",), "change_matched": ("strengthened",)},
 )

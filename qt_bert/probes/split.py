@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -62,6 +63,18 @@ class HeldOutFile:
         from qt_bert.scoring.judge import graded_pairs
 
         return graded_pairs(self.path, self.reader, labels)[0]
+
+
+def told_apart(names: Iterable[str]) -> list[str]:
+    """Each name, with a number behind one that came before."""
+    found: list[str] = []
+    for name in names:
+        own, number = name, 1
+        while own in found:
+            number += 1
+            own = f"{name} ({number})"
+        found.append(own)
+    return found
 
 
 def reference(path: Path, pairs: list[Pair]) -> PairsRef:

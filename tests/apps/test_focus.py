@@ -36,7 +36,7 @@ def test_heads_left_out_change_the_numbers(app: Visit) -> None:
     whole, without = metrics(app(**PAIR, out="none")), metrics(app(**PAIR, out="L0H1"))
     assert whole.keys() == without.keys() and len(whole) == 4
     assert all(not delta for _, delta in whole.values())
-    grade = next(name for name in whole if name.startswith("期望档位"))
+    grade = next(name for name in whole if name.startswith("期望等级"))
     before, (after, change) = float(whole[grade][0]), without[grade]
     assert float(change) == pytest.approx(float(after) - before, abs=1e-3)
     assert float(change) != 0

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from qt_bert.errors import GuardError
+from tests.apps.conftest import shown
+
 Visit = Callable[..., AppTest]
 PAIR = {"q": "北京到上海高铁票价", "t": "北京上海高铁票多少钱"}
 
@@ -76,6 +79,45 @@ def test_hostile_titles_stay_text(app: Visit, text: str) -> None:
     at = typed(app("ranking", **PAIR), text)
     assert not at.exception and not at.error
     assert len(titles(at)) == 1
+
+
+def carriers(at: AppTest) -> AppTest:
+    return at.toggle(key="ranking.carriers").set_value(True).run()
+
+
+def test_heads_that_carry_a_term_come_when_asked_for(
+    app: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qt_bert.scoring.explain.LEAST_TELLING", 0.0)
+    monkeypatch.setattr("qt_bert.scoring.explain.LEAST_CHANGE", 0.0)
+    at = app("ranking", **PAIR, lang="en")
+    assert "put back together" not in shown(at)
+    carriers(at)
+    assert not at.exception and not at.error
+    assert "put back together give 100 %" in shown(at)
+
+
+def test_a_title_that_no_term_moves_has_no_such_heads(
+    app: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qt_bert.scoring.explain.LEAST_TELLING", 9.0)
+    at = carriers(app("ranking", **PAIR, lang="en"))
+    assert not at.exception and "No term changes the score" in shown(at)
+
+
+def test_a_patch_that_fails_its_guard_is_said_in_words(
+    app: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise GuardError("the patched pass differs from the hooked one")
+
+    monkeypatch.setattr("qt_bert.inspection.views.carriers.carriers", failing)
+    at = carriers(app("ranking", **PAIR, lang="en"))
+    assert not at.exception
+    assert [one.value for one in at.error] == [
+        "This cannot be done: the patched pass differs from the hooked one"
+    ]
+    assert len(titles(at)) == 8
 
 
 def test_a_title_is_looked_at_on_the_front_page(app: Visit) -> None:

@@ -2,5 +2,6 @@
 
 from __future__ import annotations
 
-NOT_OF_HEADS = {"layers", "usage", "space", "baselines", "behaviour", "routes"}
-"""Probes of vectors, of whole models, or in a quick run of heads as a set: they score no head."""
+NOT_OF_HEADS = {"layers", "usage", "space", "baselines", "behaviour", "routes", "ladder"}
+"""Probes of vectors, of whole models, of layers cut, or in a quick run of heads as a set: they score
+no head."""

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from qt_bert.encoder import open_checkpoint
+from qt_bert.encoder.checkpoint import smaller_checkpoint
 from qt_bert.errors import PairFileError
 from qt_bert.pairs.splits import half_of
+from qt_bert.planning.saving import save_smaller
 from qt_bert.probes.behaving.reading import COLUMNS
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.probe import run_probe
@@ -19,14 +21,18 @@ from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
 from qt_bert.results import Bars, Curve, HeatMap, ProbeResult
 from qt_bert.results.head_sets import set_words
+from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.outputs import read_outputs
 
 
 @pytest.fixture
 def cases(tmp_path: Path) -> Path:
-    """Two phenomena of sixteen cases, and one case of a phenomenon of a team's own."""
-    rows = ["own-1\tfruit\tbetter\t苹果多少钱一斤\t苹果一斤多少钱\t苹果手机多少钱"]
+    """Two phenomena of sixteen cases, and a case of a team's own in either half: first discovery."""
+    rows = [
+        "own-1\tfruit\tbetter\t苹果多少钱一斤\t苹果一斤多少钱\t苹果手机多少钱",
+        "own-2\tpear\tbetter\t梨多少钱一斤\t一斤梨多少钱\t梨多少钱一台",
+    ]
     for n in range(16):
         query = f"北京到上海{n}高铁票价"
         rows.append(f"d{n}\tdirection\tbetter\t{query}\t{query}查询\t上海到北京{n}高铁票价查询")
@@ -73,7 +79,7 @@ def test_any_model_goes_through(
 ) -> None:
     result = run(context(checkpoint_of(family, **options)))
     primary = {one.id for one in result.findings if one.primary}
-    assert primary - {"behaviour.fruit"} == {"behaviour.direction"}
+    assert primary == {"behaviour.direction", "behaviour.pear"}
     assert all(one.verdict for one in result.findings if one.primary)
     figures = {one.name: one for one in result.figures}
     assert {"scores_better", "scores_alike", "mean_difference", "outcomes", "carried"} <= set(
@@ -84,11 +90,13 @@ def test_any_model_goes_through(
     assert layers.rows == tuple(f"L{n}" for n in range(options.get("layers", 2)))
     assert layers.note is not None and "A quick run maps layers" in layers.note.en
     assert result.sets == {} and result.heads == ()
-    assert result.settings["cases"]["in_all"] == 33
+    assert result.settings["cases"]["in_all"] == 34
     assert result.pairs.name == "cases.tsv"
     assert result.settings["band"]["value"] == {5: 0.25, 3: 0.125}.get(
         options.get("labels", 5), result.settings["band"]["value"]
     )
+    least = result.settings["heads_left_out"]["least_change"]
+    assert least == pytest.approx(result.settings["band"]["value"] / 5)
     json.dumps(result.to_json(), allow_nan=False)
 
 
@@ -114,6 +122,9 @@ def test_scores_are_those_of_the_model(
     assert [point.x for point in curve.series[0].points][-1] == 1.0
     validation = result.settings["phenomena"]["direction"][0]
     assert (validation["half"], validation["cases"]) == ("validation", len(own))
+    assert validation["score_q"] is None and validation["mean_difference_q"] is not None
+    alike = result.settings["phenomena"]["filler"][0]
+    assert alike["score_q"] == alike["score_p"]  # the one phenomenon of its relation
     (score,) = (one for one in result.findings if one.id == "behaviour.direction")
     assert score.value == (validation["right"] - validation["wrong"]) / len(own)
 
@@ -122,10 +133,12 @@ def test_a_phenomenon_of_one_query_has_no_interval(
     context: Callable[..., ProbeContext], checkpoint_of: Callable[..., Path]
 ) -> None:
     result = run(context(checkpoint_of()))
-    found = result.settings["phenomena"]["fruit"]
-    assert [one["score_interval"] for one in found] == [None]
-    of = [one for one in result.findings if one.id == "behaviour.fruit"]
-    assert all(one.verdict == "inconclusive" and one.ci_low is None for one in of)
+    found = result.settings["phenomena"]
+    for name, half in (("fruit", "discovery"), ("pear", "validation")):
+        assert [(one["half"], one["score_interval"]) for one in found[name]] == [(half, None)]
+    (pear,) = (one for one in result.findings if one.id == "behaviour.pear")
+    assert pear.primary and pear.verdict == "inconclusive" and pear.ci_low is None
+    assert "behaviour.fruit" not in {one.id for one in result.findings}
 
 
 def test_chosen_heads_meet_others_of_their_layers(
@@ -134,6 +147,7 @@ def test_chosen_heads_meet_others_of_their_layers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("qt_bert.probes.behaving.carried.FALSE_DISCOVERY_RATE", 1.1)
+    monkeypatch.setattr("qt_bert.probes.behaving.carried.LEAST_OF_BAND", 0.0)
     monkeypatch.setattr("qt_bert.probes.behaving.carried.MOST", 1)
     result = run(context(checkpoint_of(heads=4), full=True))
     assert len(result.heads) == 8
@@ -150,7 +164,29 @@ def test_chosen_heads_meet_others_of_their_layers(
     drawn = next(one for one in result.figures if one.name == "chosen_heads")
     assert isinstance(drawn, HeatMap)
     assert set(drawn.rows) == {head for heads in result.sets.values() for head in heads}
+    assert drawn.note is not None and "of validation, " in drawn.note.en
+    shaky = {name for name, one in result.stability.items() if one.verdict == "not stable"}
+    assert ("Not stable: " in drawn.note.en) == bool(shaky)
+    for one in tested:
+        assert one.claim.en.endswith("(heads chosen: not stable)") == bool(shaky & set(one.sets))
     assert "heads that" in set_words(next(iter(result.sets))).name.en
+
+
+def test_a_pruned_model_is_asked_of_the_heads_it_has(
+    context: Callable[..., ProbeContext],
+    checkpoint_of: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("qt_bert.probes.behaving.carried.FALSE_DISCOVERY_RATE", 1.1)
+    monkeypatch.setattr("qt_bert.probes.behaving.carried.LEAST_OF_BAND", 0.0)
+    kept = tuple(KeptLayer(layer=number, heads=(0, 2, 3)) for number in range(2))
+    small = smaller_checkpoint(open_checkpoint(checkpoint_of(heads=4)), kept)
+    result = run(context(save_smaller(tmp_path / "small", small), full=True))
+    there = [f"L{layer}H{head}" for layer in (0, 1) for head in (0, 2, 3)]
+    assert [one.head for one in result.heads] == there
+    assert result.sets and {head for heads in result.sets.values() for head in heads} <= set(there)
+    assert set(result.stability) == set(result.sets)
 
 
 def test_one_logit_takes_the_band_from_its_own_rankings(

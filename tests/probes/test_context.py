@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from qt_bert.pairs.splits import half_of
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.probe import run_probe
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.split import PairFiles
+from qt_bert.probes.split import HeldOutFile, PairFiles
+from qt_bert.results import Bars, Text
 from qt_bert.scoring.bulk import Scorer
+from tests.results.made_stability import LOOSE
 
 Context = Callable[..., ProbeContext]
 
@@ -82,6 +85,18 @@ def test_nothing_is_opened_before_it_is_asked_for(context: Context) -> None:
         _ = made.model
 
 
+def test_held_out_files_of_one_name_are_told_apart(
+    context: Context, pair_file: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other" / pair_file.name
+    other.parent.mkdir()
+    head, first, *_ = pair_file.read_text(encoding="utf-8").splitlines(keepends=True)
+    other.write_text(head + first, encoding="utf-8")
+    made = context(held_out_files=(HeldOutFile(path=other), HeldOutFile(path=pair_file)))
+    found = [(name, len(pairs)) for name, pairs in made.held_out]
+    assert found == [(other.name, 1), (f"{other.name} (2)", 8)]
+
+
 def test_running_fills_in_what_all_probes_share(context: Context, fake_probe: None) -> None:
     result = run_probe(probe_named("fake"), context(seed=3))
     assert (result.probe, result.order) == ("fake", 3)
@@ -90,3 +105,32 @@ def test_running_fills_in_what_all_probes_share(context: Context, fake_probe: No
     assert (result.settings["sample"], result.settings["guards"]) == (2, {"difference": 1e-6})
     assert [finding.verdict for finding in result.findings][1] == "reproduced"
     assert result.findings[0].q == pytest.approx(0.01)
+
+
+def bars(name: str) -> Bars:
+    words = {"title": Text("", ""), "x_label": "", "y_label": "", "unit": ""}
+    return Bars(name=name, categories=(), series=(), note=Text("记", "Note"), **words)
+
+
+def test_a_word_on_sets_that_are_not_stable_stands_wherever_they_are_shown(
+    context: Context, fake_probe: None
+) -> None:
+    probe = probe_named("fake")
+    plain = run_probe(probe, context())
+    first = plain.findings[0]
+    shaky = replace(
+        plain,
+        sets={"matching": ("L0H0",)},
+        stability={"matching": LOOSE},
+        findings=(replace(first, sets=("matching",)), replace(first, id="other")),
+        figures=tuple(map(bars, ("its", "every", "none"))),
+    )
+    shows = {"its": ("matching",), "every": None, "none": ("named",)}
+    told = run_probe(replace(probe, run=lambda context: shaky, shows=shows), context())
+    assert "Not stable: matching heads" in told.summary.en
+    about, other = told.findings
+    assert about.claim.en == f"{first.claim.en} (heads chosen: not stable)"
+    assert other.claim == first.claim
+    its, every, none = (figure.note.en for figure in told.figures if figure.note)
+    assert its.startswith("Note. Not stable: matching heads (") and every == its
+    assert none == "Note"

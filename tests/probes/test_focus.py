@@ -28,6 +28,7 @@ from qt_bert.results import Finding, ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import PAIRS
 from tests.probes import planted_focus as planted
+from tests.probes.shown import check_shown
 
 JIEBA = segmenter("jieba")
 
@@ -96,6 +97,7 @@ def test_the_planted_reader_is_found(
     assert loss.p == pytest.approx(1 / 4)
     (wire,) = next(one for one in result.figures if one.name == "wiring").edges
     assert (wire.source, wire.target) == (planted.MATCHER, planted.READER)
+    check_shown(result)
 
 
 def finding_before(result: ProbeResult) -> float:

@@ -26,6 +26,7 @@ from qt_bert.results import Bars, Finding, HeatMap, ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.another_seed import tuned_again
 from tests.probes.planted_matching import MATCHING, pairs_of, plant_matching, write_pairs
+from tests.probes.shown import check_shown
 
 Build = Callable[..., ProbeContext]
 
@@ -131,6 +132,7 @@ def test_the_probe_on_a_planted_model(
         "matching_kept",
         "matching_cut",
     }
+    check_shown(found)
 
 
 def finding(found: ProbeResult, id: str) -> Finding:

@@ -27,6 +27,7 @@ from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_order
 from tests.probes.another_seed import tuned_again
 from tests.probes.planted_shift import untrained
+from tests.probes.shown import check_shown
 
 Build = Callable[..., Path]
 
@@ -120,6 +121,7 @@ def test_every_kind_of_model_and_label(
     assert [one.id for one in claims] == ["order_ratio", "order_shuffled_grade"]
     names = {figure.name for figure in found.figures}
     assert ("order_title_grades" in names) == (options.get("labels") != 1)
+    check_shown(found)
     if sets == [(2,), (3,)]:  # no high grade: nothing to be sensitive with
         assert [one.value for one in claims] == [None, None]
         assert all("no pair of a high grade" in one.claim.en for one in claims)  # type: ignore[union-attr]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qt_bert.ablation.patching import single_patches
 from qt_bert.encoder import open_checkpoint
 from qt_bert.encoder.checkpoint import smaller_checkpoint
 from qt_bert.errors import ArgumentError, GuardError
@@ -17,7 +18,6 @@ from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.patched import identities as proving
 from qt_bert.probes.patched.classes import TokenClass
 from qt_bert.probes.patched.passes import run
-from qt_bert.probes.patched.plan import single_patches
 from qt_bert.probes.patched.twins import TwinMaker
 from qt_bert.probes.probe import run_probe
 from qt_bert.probes.registry import probe_named
@@ -227,9 +227,8 @@ def test_any_model_goes_through(
     assert "nan" not in result.summary.en + result.summary.zh
     one_logit = options.get("labels") == 1
     assert (result.settings["gap"]["pairs_under_0.05"] is None) == one_logit
-    assert finding(result, "patch_gap").unit == (
-        Text("分", "of the score") if one_logit else Text("档", "grades")
-    )
+    units = {1: Text("分", "score"), 3: Text("级", "levels"), 5: Text("档", "grades")}
+    assert finding(result, "patch_gap").unit == units[options.get("labels", 5)]
     if options.get("heads") == 1:  # the set is the whole layer: nothing to compare with
         claim = finding(result, "patch_matching_restores")
         assert claim.value is None and claim.p is None and claim.verdict == "inconclusive"
@@ -267,3 +266,19 @@ def test_quick_takes_few_pairs_of_many_queries(
     made.full = True
     every = TwinMaker.of(made).sample(made.validation, made)
     assert len(every.queries) == len(set(every.queries)) > 3
+
+
+def test_quick_takes_some_of_the_pairs_for_heads_one_by_one(
+    planted_context: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qt_bert.probes.patched.study.QUICK_EACH", 12)
+    result = run_probe(probe_named("patch"), planted_context())
+    claim = finding(result, "patch_matching_restores")
+    assert claim.n_queries == result.settings["twins"]["validation"]["queries"] > 12
+    assert result.settings["one_by_one"] == {"pairs": 12, "queries": 12}
+    bases = {one.name: one.note.en for one in result.figures}
+    assert "Base: 12 pairs of 12 queries." in bases["patch_heads"]
+    assert f"Base: {claim.n_queries} pairs" in bases["patch_set"]
+    assert "on 12 pairs, the largest of 16" in result.summary.en
+    full = run_probe(probe_named("patch"), planted_context(full=True))
+    assert full.settings["one_by_one"]["queries"] == claim.n_queries

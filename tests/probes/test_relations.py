@@ -24,6 +24,7 @@ from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.planted_matching import pairs_of, write_pairs
 from tests.probes.planted_relations import PLANTED, plant_links, write_treebank
+from tests.probes.shown import check_shown
 
 Run = Callable[..., ProbeResult]
 
@@ -93,6 +94,7 @@ def test_planted_arcs_are_found_and_chance_ones_are_not(
     assert selected == [str(PLANTED)]
     names = [figure.name for figure in result.figures]
     assert len(names) == len(set(names)) and "relations_tree" in names
+    check_shown(result)
 
 
 def test_without_a_treebank_only_aligned_spans(

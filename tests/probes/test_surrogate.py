@@ -152,7 +152,7 @@ def test_other_files_and_a_corpus(
     made = context(
         checkpoint_of(heads=4),
         corpus=corpus,
-        held_out_files=(HeldOutFile(path=pair_file),),
+        held_out_files=(HeldOutFile(path=pair_file), HeldOutFile(path=pair_file)),
         heads="L0H0 L1H3",
         full=True,
     )
@@ -162,7 +162,9 @@ def test_other_files_and_a_corpus(
     assert result.settings["idf"]["texts"] == 2
     asked = {"heads": ["L0H0", "L1H3"], "named": True, "source": "option"}
     assert result.settings["asked"] == asked
-    assert len(result.figures[0].series) == 2
+    assert len(result.figures[0].series) == 3
+    twice = [pair_file.name, f"{pair_file.name} (2)"]
+    assert list(result.settings["tested_on"]) == ["validation", *twice]
     corpus.write_bytes(b"")
     with pytest.raises(PairFileError, match="empty"):
         run_probe(PROBE, made)

@@ -54,9 +54,9 @@ def _series(way: Text, found: list[Tally]) -> BarSeries:
 def _right_where(better: bool, band: Text) -> Text:
     if better:
         return Text(
-            f"第一个标题高出容差（{band.zh}）以上为对，低于容差以上为错，其余不计。",
+            f"第一个标题高出容差（{band.zh}）以上为对，低出容差以上为错，其余算未定。",
             f"Right where the first title scores higher by more than the band ({band.en}), wrong "
-            "where lower by more, else neither.",
+            "where lower by more, else undecided.",
         )
     return Text(
         f"两个标题相差不超过容差（{band.zh}）为对，否则为错。",

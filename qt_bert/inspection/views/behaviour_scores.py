@@ -17,9 +17,8 @@ from qt_bert.inspection.slices import sliced_logits
 from qt_bert.inspection.sources import shipped_rows
 from qt_bert.inspection.turns import Job
 from qt_bert.inspection.views.evaluation import SCORING, SCORING_WITHOUT
-from qt_bert.inspection.views.units import level_name
 from qt_bert.pairs.sample import sample_queries
-from qt_bert.probes.behaving.bands import GRADES, SCORE, Band, neighbour_gaps, ranked
+from qt_bert.probes.behaving.bands import Band, fixed_band, measured_band, ranked
 from qt_bert.probes.behaving.cases import Case, Cases, titles_then_others
 from qt_bert.probes.behaving.reading import read_cases
 from qt_bert.progress import Progress, silent
@@ -53,11 +52,8 @@ def shipped_cases() -> Cases:
 
 def band_here(inspected: Inspected) -> Band:
     """The probe's band; of a model of one logit measured on the dev pairs that ship, once a model."""
-    labels = inspected.labels
-    if labels.logits == 1:
-        return _bands.get(inspected.key, lambda: _measured(inspected))
-    scale = 1.0 if labels.grades is not None else (labels.logits - 1) / 4
-    return Band(GRADES * scale, level_name(labels))
+    fixed = fixed_band(inspected.labels)
+    return _bands.get(inspected.key, lambda: _measured(inspected)) if fixed is None else fixed
 
 
 def kept_scores(
@@ -148,5 +144,4 @@ def _measured(inspected: Inspected) -> Band:
     pairs = sample_queries(ranked(shipped_rows("dev")), BAND_PAIRS)
     logits = inspected.run([(pair.query, pair.title) for pair in pairs], [NONE]).logits[0]
     scores = inspected.outputs(logits).ranking_score
-    gaps = neighbour_gaps(scores, [pair.query for pair in pairs])
-    return Band(float(np.median(gaps)), SCORE, shipped(DEV).name, len(gaps))
+    return measured_band(scores, [pair.query for pair in pairs], shipped(DEV).name)

@@ -22,7 +22,7 @@ RELATIONS: dict[Relation, Text] = {BETTER: BETTER_NAME, ALIKE: ALIKE_NAME}
 WAYS = (BEFORE, AFTER)
 OUTCOMES: dict[int, Text] = {
     RIGHT: Text("对", "right"),
-    UNDECIDED: Text("不计", "undecided"),
+    UNDECIDED: Text("未定", "undecided"),
     WRONG: Text("错", "wrong"),
 }
 

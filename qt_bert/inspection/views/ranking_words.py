@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from qt_bert.evaluation import METRICS
 from qt_bert.results import Text
+from qt_bert.scoring.explain import LEAST_TELLING
 
 TITLE = Text("排序：同一查询下的多条标题", "Ranking: several titles under one query")
 INTRO = Text(
-    "同一查询下的标题按期望档位排序；去掉左栏所选的头之后再排一次。点一条标题，看哪些词、哪些头左右它。",
+    "同一查询下的标题按期望等级排序；去掉左栏所选的头之后再排一次。点一条标题，看哪些词、哪些头左右它。",
     "Titles of one query, ranked by their expected grade, and once more without the heads chosen on "
     "the left. Click a title to see which terms and which heads move it.",
 )
@@ -57,6 +58,22 @@ NO_SHARES = Text(
     "每个头单独去掉（以 0 代替），对完整模型而言。这是缺了它的影响，不是可以相加的份额：头可以互相替代。",
     "Each head is left out alone, of the whole model, replaced by 0. These are effects of its absence, "
     "not shares that add up: heads stand in for each other.",
+)
+CARRIERS = Text("再看哪些头带着最要紧的词", "Also show which heads carry the most telling term")
+CARRIERS_HELP = Text(
+    "把最要紧的词换掉，再把原来这一对里各个头的输出逐个换回去，看补回多少；要算几秒。",
+    "The most telling term is filled; then each head's output of the pair as it is is put back, one at "
+    "a time, to see how much of the change comes back. It takes seconds.",
+)
+NO_CARRIERS = Text(
+    f"没有一个词换掉后使分数变化 {LEAST_TELLING} 以上，所以不问是哪些头带着它。",
+    f"No term changes the score by {LEAST_TELLING} or more, so that there is nothing for a head to "
+    "carry.",
+)
+CARRIED = Text(
+    "对完整模型而言；全部头一起换回为 100%。份额不能相加：头与头互相读取。只看这一对，没有区间。",
+    "Of the whole model; all heads put back together give 100 %. Shares do not add up: heads read each "
+    "other. One pair, no interval.",
 )
 
 

@@ -11,7 +11,7 @@ def score_name(labels: ModelLabels) -> Text:
     if labels.logits == 1:
         return Text("分数", "score")
     if labels.exact:
-        return Text("期望档位", "expected grade")
+        return Text("期望等级", "expected grade")
     return Text("期望级别", "expected level")
 
 

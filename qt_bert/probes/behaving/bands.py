@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from qt_bert.pairs.sample import sample_queries
 from qt_bert.probes.context import ProbeContext
 from qt_bert.results import Text
 
+if TYPE_CHECKING:
+    from qt_bert.encoder import ModelLabels
+
 GRADES = 0.25
 """Of expected grades: a sixteenth of the way from 1 to 5."""
 STEPS = 20
@@ -22,7 +26,7 @@ CURVE = 4.0
 """The curve goes up to so many bands, in steps of a fifth of one: 0, 0.05 … 1 grade."""
 QUICK_PAIRS = 400
 
-GRADE, LEVEL, SCORE = Text("级", "grade"), Text("档", "level"), Text("分", "score")
+GRADE, LEVEL, SCORE = Text("档", "grade"), Text("级", "level"), Text("分", "score")
 
 
 @dataclass(frozen=True)
@@ -55,17 +59,29 @@ class Band:
         )
 
 
-def band_of(context: ProbeContext) -> Band | None:
-    """0.25 of a grade, as much of other levels; of one logit the median gap in its own rankings.
+def fixed_band(labels: ModelLabels) -> Band | None:
+    """0.25 of a grade, as large a share of the scale of other levels; None for one logit."""
+    if labels.logits == 1:
+        return None
+    if labels.grades is not None:
+        return Band(GRADES, GRADE)
+    return Band(GRADES * (labels.logits - 1) / 4, LEVEL)
 
-    These are of `--band-from`, by default of discovery. None where no query there has two titles.
-    Raises PairFileError where the user's own file has none.
+
+def measured_band(scores: FloatArray, queries: Sequence[str], source: str) -> Band:
+    """The median gap between neighbours in the ranking of each query's titles by `scores` [n]."""
+    gaps = neighbour_gaps(scores, queries)
+    return Band(float(np.median(gaps)), SCORE, source, len(gaps))
+
+
+def band_of(context: ProbeContext) -> Band | None:
+    """`fixed_band`; of one logit `measured_band`, on `--band-from` or, by default, discovery.
+
+    None where no query there has two titles. Raises PairFileError where the user's own file has none.
     """
-    labels = context.model.checkpoint.settings.labels
-    if labels.logits > 1:
-        if labels.grades is not None:
-            return Band(GRADES, GRADE)
-        return Band(GRADES * (labels.logits - 1) / 4, LEVEL)
+    fixed = fixed_band(context.model.checkpoint.settings.labels)
+    if fixed is not None:
+        return fixed
     given = context.band_from
     pairs = ranked(context.discovery if given is None else list(context.files.reader.open(given)))
     if not pairs and given is not None:
@@ -77,15 +93,17 @@ def band_of(context: ProbeContext) -> Band | None:
     texts = [(pair.query, pair.title) for pair in pairs]
     with context.progress(len(texts), "pairs") as shown:
         scores = context.model.fresh().logits(texts, shown)[:, 0].astype(np.float64)
-    gaps = neighbour_gaps(scores, [pair.query for pair in pairs])
     name = (given or context.files.discovery or context.files.pairs).name
-    return Band(float(np.median(gaps)), SCORE, name, len(gaps))
+    return measured_band(scores, [pair.query for pair in pairs], name)
 
 
 def ranked(pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs of queries that have two titles or more."""
-    titles = Counter(pair.query for pair in pairs)
-    return [pair for pair in pairs if titles[pair.query] > 1]
+    """The pairs of queries that have two titles or more, each pair once: a repeated one has no gap."""
+    once: dict[tuple[str, str], Pair] = {}
+    for pair in pairs:
+        once.setdefault((pair.query, pair.title), pair)
+    titles = Counter(query for query, _ in once)
+    return [pair for pair in once.values() if titles[pair.query] > 1]
 
 
 def neighbour_gaps(scores: FloatArray, queries: Sequence[str]) -> FloatArray:

@@ -17,6 +17,7 @@ from qt_bert.evaluation import q_values
 from qt_bert.evaluation.arrays import BoolArray, FloatArray, sum_by
 from qt_bert.evaluation.judgements import index_queries
 from qt_bert.evaluation.multiplicity import FALSE_DISCOVERY_RATE
+from qt_bert.probes.behaving.bands import Band
 from qt_bert.probes.behaving.cases import Case, Cases
 from qt_bert.probes.behaving.estimates import swap_p
 from qt_bert.probes.behaving.scores import are_better, towards
@@ -28,6 +29,13 @@ QUICK_CASES = 12
 """Cases of each phenomenon that a quick map rests on."""
 SWAPS, SWAPS_PER_CELL = 9_999, 40
 """At least so many draws, and so many for every cell: one true cell among all can reach q < 0.05."""
+LEAST_OF_BAND = 0.2
+"""A head is put forward only where its absence moves mean Δ by so much of the band, either way.
+
+Of grades that is 0.05, a fifth of what a single case must part by to mean anything: less is real
+where many cases agree, and changes what the model does with hardly any of them. Of levels and of one
+logit it is a fifth of their own band.
+"""
 MOST = 5
 """As many heads as are tested together on validation."""
 
@@ -37,9 +45,9 @@ class Carried:
     """The mean change of Δ towards what is expected [variants, phenomena], in the unit of scores.
 
     Below 0 the model does worse on a phenomenon without these heads. `p` is two-sided, by exchanging
-    the model with and without them within whole queries; `q` is over all cells. `n` cases. `sums`
-    and `counts` hold, by phenomenon, each query's summed change [queries, variants] and its number
-    of cases [queries].
+    the model with and without them within whole queries; `q` is over all cells. `least` is the
+    smallest change that a marked cell may have. `n` cases. `sums` and `counts` hold, by phenomenon,
+    each query's summed change [queries, variants] and its number of cases [queries].
     """
 
     variants: tuple[Variant, ...]
@@ -47,6 +55,7 @@ class Carried:
     change: FloatArray
     p: FloatArray
     q: FloatArray
+    least: float
     n: int
     sums: tuple[FloatArray, ...]
     counts: tuple[FloatArray, ...]
@@ -58,8 +67,8 @@ class Carried:
 
     @property
     def marked(self) -> BoolArray:
-        """Cells with q < 0.05."""
-        return np.asarray(self.q < FALSE_DISCOVERY_RATE)
+        """Cells with q < 0.05 and a change of `least` or more."""
+        return np.asarray((self.q < FALSE_DISCOVERY_RATE) & (np.abs(self.change) >= self.least))
 
     def chosen(self, phenomenon: str, *, helps: bool) -> list[Head]:
         """At most five heads of marked cells, the largest change first.
@@ -73,7 +82,7 @@ class Carried:
         return heads[:MOST]
 
 
-def carried(context: ProbeContext, cases: Cases) -> Carried:
+def carried(context: ProbeContext, cases: Cases, band: Band) -> Carried:
     """The map, on discovery."""
     shape = context.model.checkpoint.shape
     asked = cases.half("discovery")
@@ -83,11 +92,15 @@ def carried(context: ProbeContext, cases: Cases) -> Carried:
         variants = layers(shape, zeroed)
         asked = some_of_each(asked, QUICK_CASES, context.seed)
     deltas = swept_deltas(context, cases, asked, variants, "discovery")
-    return carried_by(variants, deltas, asked, context.seed)
+    return carried_by(variants, deltas, asked, LEAST_OF_BAND * band.value, context.seed)
 
 
 def carried_by(
-    variants: Sequence[Variant], deltas: FloatArray, cases: Sequence[Case], seed: int
+    variants: Sequence[Variant],
+    deltas: FloatArray,
+    cases: Sequence[Case],
+    least: float,
+    seed: int,
 ) -> Carried:
     """The map of `deltas` [1 + variants, cases], the plain model's first."""
     moved = towards(deltas[:1], deltas[1:], are_better(cases))
@@ -98,7 +111,7 @@ def carried_by(
     p = np.stack([swap_p(sums, swaps, seed) for sums, _ in parts], axis=1)
     q = np.array(q_values(list(p.ravel())), np.float64).reshape(p.shape)
     sums, counts = (tuple(one) for one in zip(*parts, strict=True))
-    return Carried(tuple(variants), phenomena, change, p, q, len(cases), sums, counts)
+    return Carried(tuple(variants), phenomena, change, p, q, least, len(cases), sums, counts)
 
 
 def _by_query(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from qt_bert.probes.behaving.words import PHENOMENON, QUICK
 from qt_bert.probes.common.maps import HEAD, LAYER, cells
 from qt_bert.results import Figure, HeatMap, Text
 from qt_bert.results.phenomena import phenomenon_name
+from qt_bert.results.text import counted
 
 MOST_ROWS = 30
 """Heads that the map shows; the scores of all stand in the table."""
@@ -47,7 +48,7 @@ def _map(study: Study) -> HeatMap:
         values=cells(found.change[rows]),
         marked=_marked(found, rows),
         scale="diverging",
-        note=_note(found, left_out),
+        note=_note(found, left_out, study.band.unit),
     )
 
 
@@ -63,15 +64,17 @@ def _marked(found: Carried, rows: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple((int(row), int(column)) for row, column in places)
 
 
-def _note(found: Carried, left_out: Text) -> Text:
+def _note(found: Carried, left_out: Text, unit: Text) -> Text:
     zh = (
         f"发现集的 {found.n:,} 个案例，{left_out.zh}：平均差朝应有方向变了多少（应当更好：差变大；应当相同：差变小）。"
-        f"低于 0：没有这些头就判得更差。加框：全部 {found.q.size:,} 格里 q < 0.05"
+        f"低于 0：没有这些头就判得更差。加框：全部 {found.q.size:,} 格里 q < 0.05，且变化不小于 "
+        f"{found.least:.2g} {unit.zh}"
     )
     en = (
         f"{found.n:,} cases of discovery, {left_out.en}: how far the mean difference moved towards "
         "what is expected (better: it grows; alike: it shrinks). Below 0 the model does worse "
-        f"without them. Outlined: q < 0.05 over all {found.q.size:,} cells"
+        f"without them. Outlined: q < 0.05 over all {found.q.size:,} cells, and a change of "
+        f"{found.least:.2g} {unit.en} or more"
     )
     if found.by_heads and len(found.variants) > MOST_ROWS:
         zh += f"。只画 q 最小的 {MOST_ROWS} 个头，其余见分数表"
@@ -102,9 +105,21 @@ def _on_validation(study: Study) -> HeatMap:
         rows=tuple(map(str, heads)),
         values=cells(values),
         scale="diverging",
-        note=Text(
-            "只画选出的格；与同层其他头的比较见结论表。",
-            "Only the cells that were chosen; how they compare with others of their layers stands in "
-            "the findings.",
-        ),
+        note=_chosen_note(study),
     )
+
+
+def _chosen_note(study: Study) -> Text:
+    cases = {one.phenomenon: one.change.n for one in study.tested}
+    n, each = sum(cases.values()), _range(cases.values())
+    return Text(
+        "只画选出的格；与同层其他头的比较见结论表。"
+        f"依据：验证集的 {n:,} 个案例，每种现象 {each} 个。",
+        "Only the cells that were chosen; how they compare with others of their layers stands in the "
+        f"findings. Base: {counted(n, 'case')} of validation, {each} a phenomenon.",
+    )
+
+
+def _range(numbers: Collection[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low}" if low == high else f"{low}–{high}"

@@ -9,7 +9,8 @@ queries; p exchanges the two titles of whole queries.
 
 All else is descriptive: the score of *alike* phenomena, how often the better title of all *better*
 cases scores higher (aimed at: 0.75, on discovery and on validation), and what leaving chosen heads
-out does.
+out does. A head is chosen for a phenomenon on discovery, with q < 0.05 over all heads and phenomena
+and a change of mean Δ by a fifth of the band or more (0.05 grade, `carried.LEAST_OF_BAND`).
 """
 
 from __future__ import annotations
@@ -104,15 +105,14 @@ def _tested(tested: LeftOut, study: Study) -> Finding:
     carries, against = tested.way == CARRIES, tested.beyond is not None
     side: Literal["above", "below"] = "below" if carries else "above"
     worse = Text("差", "worse") if carries else Text("好", "better")
-    than = Text("，比去掉同层其他头时更", ", and by more than without others of their layers, ")
-    zh = f"{than.zh}{worse.zh}" if against else f"，判得更{worse.zh}"
-    en = f"{than.en}{worse.en}" if against else f", {worse.en}"
+    than = Text("比去掉同层其他头时", ", by more than without others of their layers")
     value = tested.change.value - (tested.others or 0.0)
     return beyond(
         f"behaviour.{tested.name}",
         Text(
-            f"去掉发现集上选出的 {heads}，“{name.zh}”{zh}",
-            f"without {heads}, chosen on discovery, the model does{en} on {name.en}",
+            f"去掉发现集上选出的 {heads}，“{name.zh}”判得{than.zh if against else ''}更{worse.zh}",
+            f"without {heads}, chosen on discovery, the model does {worse.en} on {name.en}"
+            f"{than.en if against else ''}",
         ),
         SOURCE,
         value,
@@ -122,4 +122,5 @@ def _tested(tested: LeftOut, study: Study) -> Finding:
         side=side,
         unit=study.band.unit,
         primary=False,
+        sets=(tested.name,),
     )

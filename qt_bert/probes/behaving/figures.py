@@ -41,10 +41,10 @@ def _scores(study: Study) -> Iterator[Bars]:
     band = study.band.said
     notes = {
         BETTER: Text(
-            f"更好的标题高出容差以上为对，低于容差以上为错，其余不计；容差 {band.zh}。案例文本的 SHA-256 以 "
+            f"更好的标题高出容差以上为对，低出容差以上为错，其余算未定；容差 {band.zh}。案例文本的 SHA-256 以 "
             f"{digest} 开头",
             f"Right where the better title scores higher by more than the band, wrong where lower by "
-            f"more, else neither; band {band.en}. SHA-256 of the cases' texts begins with {digest}",
+            f"more, else undecided; band {band.en}. SHA-256 of the cases' texts begins with {digest}",
         ),
         ALIKE: Text(
             f"两个标题相差不超过容差（{band.zh}）为对，否则为错",
@@ -124,7 +124,7 @@ def _outcomes(study: Study) -> HeatMap:
     found = [*_of(study, BETTER), *_of(study, ALIKE)]
     columns = {
         Text("对", "right"): [one.right / one.n for one in found],
-        Text("不计", "undecided"): [
+        Text("未定", "undecided"): [
             one.undecided / one.n if one.relation == BETTER else None for one in found
         ],
         Text("错", "wrong"): [one.wrong / one.n for one in found],

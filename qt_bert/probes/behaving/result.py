@@ -16,7 +16,7 @@ from qt_bert.probes.behaving.figures import figures
 from qt_bert.probes.behaving.stable import stable_sets
 from qt_bert.probes.behaving.study import OfHalf, Study
 from qt_bert.probes.behaving.summary import summary
-from qt_bert.probes.behaving.tallies import Tally
+from qt_bert.probes.behaving.tallies import RELATIONS, Tally
 from qt_bert.probes.common.maps import known
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
@@ -73,6 +73,7 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
             "cases": found.n,
             "of_a_phenomenon": "all" if context.full else QUICK_CASES,
             "cells": int(found.q.size),
+            "least_change": known(found.least),
             "marked": int(found.marked.sum()),
             "draws": {one.name: one.draws for one in study.tested},
         },
@@ -84,20 +85,25 @@ def _by_phenomenon(study: Study) -> dict[str, list[dict[str, Any]]]:
     halves = {"validation": study.validation, "discovery": study.discovery}
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in study.cases.phenomena}
     for half, own in halves.items():
-        q = _q_of_alike(own)
+        q = _q_by_phenomenon(own)
         for name, tally in own.tallies.items():
-            found[name].append({"half": half, **_numbers(tally), **q.get(name, {})})
+            found[name].append({"half": half, **_numbers(tally), **q[name]})
     return found
 
 
-def _q_of_alike(own: OfHalf) -> dict[str, dict[str, float | None]]:
-    """Of `alike` phenomena q of score and lean, each over these; the others' are the findings'."""
-    alike = [one for one in own.tallies.values() if one.relation == ALIKE]
-    scores, leans = (q_values([getattr(one, of).p for one in alike]) for of in ("score", "delta"))
-    return {
-        one.phenomenon: {"score_q": score, "delta_q": lean}
-        for one, score, lean in zip(alike, scores, leans, strict=True)
-    }
+def _q_by_phenomenon(own: OfHalf) -> dict[str, dict[str, float | None]]:
+    """q of mean Δ and of scores, each over the phenomena of one relation.
+
+    Scores of `better` ones have theirs as findings, and none here.
+    """
+    found: dict[str, dict[str, float | None]] = {}
+    for relation in RELATIONS:
+        some = [one for one in own.tallies.values() if one.relation == relation]
+        scores = q_values([one.score.p if relation == ALIKE else None for one in some])
+        deltas = q_values([one.delta.p for one in some])
+        for one, score, delta in zip(some, scores, deltas, strict=True):
+            found[one.phenomenon] = {"score_q": score, "mean_difference_q": delta}
+    return found
 
 
 def _numbers(tally: Tally) -> dict[str, Any]:

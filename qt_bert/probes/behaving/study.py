@@ -55,7 +55,7 @@ def study(context: ProbeContext, cases: Cases, band: Band) -> Study:
     """Score all cases, map the heads on discovery, test what that chose on validation."""
     titles, others = scores_of(context, cases.listed)
     judged = judge_cases(titles, others, cases.listed, band.value)
-    found = carried(context, cases)
+    found = carried(context, cases, band)
     return Study(
         cases=cases,
         band=band,

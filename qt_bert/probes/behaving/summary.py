@@ -70,17 +70,25 @@ def _named(tally: Tally, study: Study, language: str) -> str:
 
 def _heads(study: Study) -> Text:
     """How many phenomena some head carries, and how many of these sets beat their controls."""
-    carrying = [one for one in study.tested if one.way == CARRIES]
-    if not carrying:
+    found = study.carried
+    chosen = [name for name in found.phenomena if found.chosen(name, helps=True)]
+    least, unit = f"{found.least:.2g}", study.band.unit
+    if not chosen:
         return Text(
-            "没有一个头单独去掉就让哪种行为显著变差。",
-            "No head makes any behaviour significantly worse by its absence alone.",
+            f"没有哪个头单独去掉会让某种行为显著变差 {least} {unit.zh}以上。",
+            f"No head makes any behaviour significantly worse by {least} {unit.en} or more by its "
+            "absence alone.",
         )
+    carrying = [one for one in study.tested if one.way == CARRIES]
     beaten = [one for one in carrying if one.matters]
+    zh = en = ""
+    if len(carrying) < len(chosen):
+        zh = f"，其中 {len(carrying)} 种有验证集的案例"
+        en = f", {len(carrying)} of them with cases of validation"
     return Text(
-        f"{len(carrying)} 种现象选得出承载它的头；在验证集上，其中 {len(beaten)} 种的头比同层其他头更要紧"
+        f"{len(chosen)} 种现象选得出承载它的头{zh}；在验证集上，其中 {len(beaten)} 种的头比同层其他头更要紧"
         f"（95% 区间）{_listed([one.phenomenon for one in beaten]).zh}。",
-        f"Heads that carry it are found for {counted(len(carrying), 'phenomenon', 'phenomena')}; on "
+        f"Heads that carry it are found for {counted(len(chosen), 'phenomenon', 'phenomena')}{en}; on "
         f"validation they matter more than others of their layers in {len(beaten)} of them "
         f"(95 % interval){_listed([one.phenomenon for one in beaten]).en}.",
     )

@@ -14,7 +14,7 @@ from qt_bert.pairs.sample import spread_over_queries
 from qt_bert.probes.behaving.cases import Case, Cases, titles_then_others
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.split import reference
-from qt_bert.scoring.outputs import read_outputs
+from qt_bert.scoring.outputs import ranking_scores
 
 
 def scores_of(context: ProbeContext, cases: Sequence[Case]) -> tuple[FloatArray, FloatArray]:
@@ -72,4 +72,4 @@ def some_of_each(cases: Sequence[Case], limit: int, seed: int) -> tuple[Case, ..
 
 def _scores(context: ProbeContext, logits: np.ndarray) -> FloatArray:
     labels = context.model.checkpoint.settings.labels
-    return read_outputs(np.asarray(logits), labels).ranking_score
+    return ranking_scores(np.asarray(logits), labels)

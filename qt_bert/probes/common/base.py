@@ -26,8 +26,12 @@ def sample_of(pairs: Sequence[Pair]) -> Text:
 def resting_on(base: Text, figures: Iterable[Figure]) -> Iterator[Figure]:
     """`figures`, their base said at the end of their notes."""
     for figure in figures:
-        note = Text(f"依据：{base.zh}。", f"Base: {base.en}.")
-        if figure.note is not None:
-            zh, en = figure.note.zh.rstrip("。"), figure.note.en.rstrip(".")
-            note = Text(f"{zh}。{note.zh}", f"{en}. {note.en}")
-        yield replace(figure, note=note)
+        yield ending_with(Text(f"依据：{base.zh}。", f"Base: {base.en}."), figure)
+
+
+def ending_with(sentence: Text, figure: Figure) -> Figure:
+    """`figure` with a sentence at the end of its note."""
+    if figure.note is None:
+        return replace(figure, note=sentence)
+    zh, en = figure.note.zh.rstrip("。"), figure.note.en.rstrip(".")
+    return replace(figure, note=Text(f"{zh}。{sentence.zh}", f"{en}. {sentence.en}"))

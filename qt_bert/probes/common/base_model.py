@@ -19,6 +19,7 @@ from qt_bert.encoder import (
     ModelSettings,
     open_tokenizer,
 )
+from qt_bert.encoder.card import stored_block
 from qt_bert.encoder.tuning import open_for_tuning
 from qt_bert.errors import CheckpointError
 
@@ -46,7 +47,7 @@ def open_base(folder: Path, like: Checkpoint, option: str = "--base") -> Checkpo
         model.to(DTYPES[like.dtype]).eval(),
         open_tokenizer(folder),
         family,
-        ModelSettings(labels, like.settings.max_length),
+        ModelSettings(labels, like.settings.max_length, offline=stored_block(folder)),
         like.dtype,
     )
     _could_become(like, base, option)

@@ -40,7 +40,7 @@ def _correlations(table: Table) -> Bars:
         categories=tuple(NAMES[name] for name in table.names),
         series=(
             BarSeries(
-                name=Text("期望分档", "expected grade"),
+                name=Text("期望等级", "expected grade"),
                 values=tuple(one.value for one in found),
                 intervals=tuple(_interval(one) for one in found),
             ),

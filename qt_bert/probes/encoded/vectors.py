@@ -10,7 +10,7 @@ import torch
 
 from qt_bert.ablation.loop import batch_tokens
 from qt_bert.encoder.batches import Batch
-from qt_bert.encoder.forward import Encoder, additive_mask, attend
+from qt_bert.encoder.forward import Encoder, attend
 from qt_bert.errors import ArgumentError
 from qt_bert.evaluation.arrays import IntArray
 from qt_bert.probes.encoded.examples import Places
@@ -36,10 +36,9 @@ def reader(scorer: Scorer, layers: Sequence[int] | None = None) -> Reader:
 
 def states(encoder: Encoder, batch: Batch) -> Iterator[torch.Tensor]:
     """r0 … rn of a batch, each [B, L, hidden]; r(l + 1) is what layer l gives."""
-    hidden = encoder.embed(batch.input_ids, batch.token_type_ids)
-    bias = None if batch.mask is None else additive_mask(batch.mask, hidden.dtype)
+    hidden = encoder.embed(batch)
     yield hidden
-    for layer in encoder.layers:
+    for layer, bias in zip(encoder.layers, encoder.biases(batch), strict=True):
         query, key, value = layer.project(hidden)
         hidden = layer.finish(attend(query, key, value, bias), hidden)
         yield hidden

@@ -28,6 +28,7 @@ from qt_bert.probes.finetuning.words import (
 from qt_bert.results import Finding, Text
 
 _MATCHED = OF_MATCHING_HEADS[0]
+_BEFORE = ("matching_before",)
 
 
 def findings(study: Study, context: ProbeContext) -> list[Finding]:
@@ -35,7 +36,9 @@ def findings(study: Study, context: ProbeContext) -> list[Finding]:
     every = study.shape.all_heads
     return [
         *(
-            _stated(f"matching_{said.weight}", said, study.on_base.heads, study, context)
+            _stated(
+                f"matching_{said.weight}", said, study.on_base.heads, study, context, sets=_BEFORE
+            )
             for said in (_with_each_head(study), *OF_MATCHING_HEADS[1:])
         ),
         *(_stated(f"all_{said.weight}", said, every, study, context) for said in OF_ALL_HEADS),
@@ -68,14 +71,27 @@ def _change(study: Study, weight: str, heads: Sequence[Head]) -> FloatArray:
 
 
 def _stated(
-    id: str, said: Said, heads: Sequence[Head], study: Study, context: ProbeContext
+    id: str,
+    said: Said,
+    heads: Sequence[Head],
+    study: Study,
+    context: ProbeContext,
+    *,
+    sets: tuple[str, ...] = (),
 ) -> Finding:
     found = average(_change(study, said.weight, heads), context.resamples, context.seed)
-    return _finding(id, said, found, p=found.p_above if said.side == "above" else found.p_below)
+    p = found.p_above if said.side == "above" else found.p_below
+    return _finding(id, said, found, p=p, sets=sets)
 
 
 def _finding(
-    id: str, said: Said, found: Average, *, p: float | None, primary: bool = True
+    id: str,
+    said: Said,
+    found: Average,
+    *,
+    p: float | None,
+    primary: bool = True,
+    sets: tuple[str, ...],
 ) -> Finding:
     return beyond(
         id,
@@ -89,6 +105,7 @@ def _finding(
         unit=CHANGE,
         primary=primary,
         conclusions=said.conclusions,
+        sets=sets,
     )
 
 
@@ -105,6 +122,7 @@ def _biased(study: Study, context: ProbeContext) -> Iterator[Finding]:
             study.on_model.heads,
             study,
             context,
+            sets=("matching_after_biased",),
         )
         yield replace(found, primary=False)
 
@@ -129,6 +147,7 @@ def _beyond_other_heads(study: Study, context: ProbeContext) -> Iterator[Finding
         found,
         p=p,
         primary=False,
+        sets=_BEFORE,
     )
 
 
@@ -142,5 +161,6 @@ def _strengthened(study: Study, context: ProbeContext) -> Iterator[Finding]:
         f"The heads whose matching fine-tuning strengthened on discovery ({len(heads)}) show it on "
         "validation",
     )
-    found = _stated("strengthened", replace(_MATCHED, claim=claim), heads, study, context)
+    said = replace(_MATCHED, claim=claim)
+    found = _stated("strengthened", said, heads, study, context, sets=("strengthened",))
     yield replace(found, primary=False)

@@ -14,7 +14,7 @@ import torch
 from qt_bert.ablation.loop import batch_tokens
 from qt_bert.encoder import Encoder
 from qt_bert.encoder.batches import Batch
-from qt_bert.encoder.forward import Layer, additive_mask, attend
+from qt_bert.encoder.forward import Layer, attend
 from qt_bert.pairs import Pair
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
@@ -50,10 +50,10 @@ def _of_batch(base: Encoder, tuned: Encoder, batch: Batch, depths: Sequence[int]
     layers above go on with, so no layer is computed twice for the same input.
     """
     size = len(batch)
-    earlier = base.embed(batch.input_ids, batch.token_type_ids)
-    bias = None if batch.mask is None else additive_mask(batch.mask, earlier.dtype)
-    going = {-1: tuned.embed(batch.input_ids, batch.token_type_ids)}
-    for below, (old, new) in enumerate(zip(base.layers, tuned.layers, strict=True)):
+    earlier = base.embed(batch)
+    going = {-1: tuned.embed(batch)}
+    layers = zip(base.layers, tuned.layers, tuned.biases(batch), strict=True)
+    for below, (old, new, bias) in enumerate(layers):
         if below in depths:
             going[below] = earlier
         hidden = torch.cat(list(going.values()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -171,7 +172,8 @@ def _named(name: str, part: Part, context: ProbeContext) -> Iterator[Finding]:
             f"{where.en}heads named on discovery for {said.en} ({listed.en}) give them more than their "
             "share of the tokens",
         )
-        yield beside(stated(f"named_{kind}_{name}", claim, words.NO_FIGURE, over, context))
+        found = stated(f"named_{kind}_{name}", claim, words.NO_FIGURE, over, context)
+        yield replace(beside(found), sets=(f"{kind}_{name}",))
 
 
 def _listed(heads: list[Head]) -> Text:

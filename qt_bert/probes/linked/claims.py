@@ -180,6 +180,7 @@ def _left_out(study: Study) -> Iterator[Finding]:
         margin=margin,
         unit=POINTS,
         conclusions=_UNUSED,
+        sets=("relations",),
     )
 
 

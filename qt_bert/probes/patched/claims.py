@@ -2,7 +2,7 @@
 
 *Matching heads restore more than layer-matched ones.* Estimand: of the gap that replacing the shared
 term makes, the share that comes back when the contexts of all matching heads together are put back
-into the replaced pair, less the mean share over layer-matched sets (99; quick 20); of validation
+into the replaced pair, less the mean share over layer-matched sets (99; quick 49); of validation
 pairs, a ratio of sums. Side: above. Margin: 0, for any surplus shows that more of the match
 passes through them than through others at their depth; how much is the value itself. p is
 their place among the sets, (1 + sets at least as large) / (1 + sets); the interval resamples
@@ -22,12 +22,11 @@ import numpy as np
 from qt_bert.probes.claims import Spread, beyond
 from qt_bert.probes.common.controls import rank_p
 from qt_bert.probes.common.draws import Estimate
-from qt_bert.probes.common.function_heads import FunctionHeads
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.patched.effects import Gap, Shares
 from qt_bert.probes.patched.plan import TARGET
 from qt_bert.probes.patched.study import Seen, Study
-from qt_bert.probes.patched.words import CONCLUSIONS, GRADE, SCORE, SHARE, SOURCE
+from qt_bert.probes.patched.words import CONCLUSIONS, GRADE, LEVEL, SCORE, SHARE, SOURCE
 from qt_bert.results import Finding, Text
 from qt_bert.results.text import Label
 
@@ -61,33 +60,25 @@ def restored(study: Study, seen: Seen | None = None) -> Beyond:
     return beyond_controls(study, (seen or study.seen).restoring(study.plan.contest.variants))
 
 
-def named(asked: FunctionHeads) -> Text:
-    """How the set is called within a sentence, with what is to be said of it where it is not named."""
-    k = len(asked.heads)
-    zh, en = f"{k} 个匹配头", f"the {k} matching heads" if k > 1 else "the matching head"
-    return (
-        Text(zh, en)
-        if asked.note is None
-        else Text(f"{zh}（{asked.note.zh}）", f"{en} ({asked.note.en})")
-    )
-
-
 def findings(study: Study, context: ProbeContext) -> list[Finding]:
     """The claim, then what stands beside it."""
     return [_claim(study), _gap(study, context), _set(study), *_full(study)]
 
 
 def gap_unit(context: ProbeContext) -> Text:
-    """Grades, or of one logit whatever it counts in."""
-    return SCORE if context.model.checkpoint.settings.labels.logits == 1 else GRADE
+    """Grades, levels where outputs are none, or of one logit whatever it counts in."""
+    labels = context.model.checkpoint.settings.labels
+    if labels.logits == 1:
+        return SCORE
+    return LEVEL if labels.grades is None else GRADE
 
 
 def _claim(study: Study) -> Finding:
-    found, what = restored(study), named(study.asked)
+    found, what = restored(study), study.asked.said
     return beyond(
         "patch_matching_restores",
         Text(
-            f"标题里共有的词被换掉后，换回{what.zh}的输出所补回的缺口，多于换回同层其他头的",
+            f"标题里共有的词被换掉后，换回 {what.zh}的输出所补回的缺口，多于换回同层其他头的",
             f"Where the shared term is replaced in the title, putting back the output of {what.en} "
             "restores more of the gap than others of their layers do",
         ),
@@ -116,7 +107,7 @@ def _gap(study: Study, context: ProbeContext) -> Finding:
 
 
 def _set(study: Study) -> Finding:
-    what = named(study.asked)
+    what = study.asked.said
     return _beside(
         "patch_matching_share",
         Text(f"{what.zh}一起补回的缺口", f"The share of the gap restored by {what.en} together"),
@@ -126,13 +117,13 @@ def _set(study: Study) -> Finding:
 
 
 def _full(study: Study) -> Iterator[Finding]:
-    what, gap = named(study.asked), study.seen.gap
+    what, gap = study.asked.said, study.seen.gap
     if study.plan.left_out:
         found = beyond_controls(study, study.seen.breaking(study.plan.contest.variants))
         yield _beside(
             "patch_matching_breaks",
             Text(
-                f"反方向：把{what.zh}在换词后的输出放进原文，破坏的缺口多于同层其他头的",
+                f"反方向：把 {what.zh}在换词后的输出放进原文，破坏的缺口多于同层其他头的",
                 f"The other way: the output of {what.en} without the term, put into the pair as it "
                 "is, takes away more of the gap than that of others of their layers",
             ),
@@ -155,7 +146,7 @@ def _full(study: Study) -> Iterator[Finding]:
         yield _beside(
             "patch_matching_mask",
             Text(
-                f"用 [MASK] 顶替时：换回{what.zh}的输出所补回的缺口，多于换回同层其他头的",
+                f"用 [MASK] 顶替时：换回 {what.zh}的输出所补回的缺口，多于换回同层其他头的",
                 f"With [MASK] for the term: putting back the output of {what.en} restores more than "
                 "others of their layers do",
             ),

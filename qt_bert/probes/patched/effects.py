@@ -14,6 +14,7 @@ import numpy as np
 
 from qt_bert.evaluation.arrays import FloatArray, IntArray, ratio, sum_by
 from qt_bert.evaluation.intervals import bootstrap_weights, percentile_interval
+from qt_bert.evaluation.judgements import index_queries
 from qt_bert.probes.common.draws import Estimate, mean_over
 
 SMALL = 0.05
@@ -57,9 +58,8 @@ class Gap:
     @classmethod
     def of(cls, per_pair: FloatArray, queries: Sequence[str], resamples: int, seed: int) -> Gap:
         """The gap of pairs with these queries."""
-        numbers: dict[str, int] = {}
-        index = [numbers.setdefault(query, len(numbers)) for query in queries]
-        return cls(per_pair, np.array(index, np.int64), resamples, seed)
+        index, _ = index_queries(queries)
+        return cls(per_pair, index, resamples, seed)
 
     @property
     def n_queries(self) -> int:

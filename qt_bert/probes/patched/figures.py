@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,18 +10,17 @@ from qt_bert.ablation.variant import Variant
 from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.common.base import resting_on, sample_of
 from qt_bert.probes.common.draws import Estimate
-from qt_bert.probes.common.function_heads import FunctionHeads
 from qt_bert.probes.common.maps import LAYER, cells, head_map, known
 from qt_bert.probes.patched.claims import beyond_controls
 from qt_bert.probes.patched.effects import Shares
 from qt_bert.probes.patched.scatter import scatter
-from qt_bert.probes.patched.study import Study
+from qt_bert.probes.patched.study import Seen, Study
 from qt_bert.probes.patched.words import (
     BREAKING,
     CLASSES,
     MATCHED,
     MATCHING,
-    PATCHED_FROM,
+    PATCHED_AT,
     RESTORING,
     SHARE,
 )
@@ -39,22 +37,23 @@ def figures(study: Study) -> tuple[Figure, ...]:
     """The set beside its controls, heads, layers; under --full also classes and leaving out."""
     if not study.seen.gap.known:
         return ()
-    drawn: list[Figure] = [_set_bars(study), *_head_maps(study), _layer_curve(study)]
-    drawn += _class_maps(study)
+    one_by_one = _one_by_one(study) if study.each.gap.known else ()
+    return (
+        *resting_on(_base(study, study.seen), [_set_bars(study)]),
+        *resting_on(_base(study, study.each), one_by_one),
+    )
+
+
+def _base(study: Study, seen: Seen) -> Text:
+    return study.asked.resting(sample_of([twin.pair for twin in seen.made.twins]))
+
+
+def _one_by_one(study: Study) -> Iterator[Figure]:
+    yield from _head_maps(study)
+    yield _layer_curve(study)
+    yield from _class_maps(study)
     if study.plan.left_out:
-        drawn.append(scatter(study))
-    pairs = [twin.pair for twin in study.seen.made.twins]
-    return tuple(resting_on(sample_of(pairs), _said_not_named(drawn, study.asked)))
-
-
-def _said_not_named(drawn: Iterable[Figure], asked: FunctionHeads) -> Iterator[Figure]:
-    """Every figure says where the heads asked about passed no bar."""
-    for one in drawn:
-        if asked.note is None or one.note is None:
-            yield one
-        else:
-            zh, en = one.note.zh.rstrip("。"), one.note.en.rstrip(".")
-            yield replace(one, note=Text(f"{zh}（{asked.note.zh}）", f"{en} ({asked.note.en})"))
+        yield scatter(study)
 
 
 def _set_bars(study: Study) -> Bars:
@@ -88,12 +87,12 @@ def _bar_series(study: Study, name: Text, found: Shares) -> BarSeries:
 
 
 def _head_maps(study: Study) -> Iterator[HeatMap]:
-    seen, plan = study.seen, study.plan
+    each, plan = study.each, study.plan
     yield _head_map(
         study,
         "patch_heads",
         Text("单独换回一个头的输出，补回多少缺口", "Restored by each head's output alone"),
-        seen.restoring(plan.singles),
+        each.restoring(plan.singles),
         ZERO_AND_ONE,
     )
     if plan.left_out:
@@ -101,7 +100,7 @@ def _head_maps(study: Study) -> Iterator[HeatMap]:
             study,
             "patch_heads_breaking",
             Text("反方向：单个头破坏多少缺口", "The other way: taken away by each head"),
-            seen.breaking(plan.singles),
+            each.breaking(plan.singles),
             Text(
                 "把换词后的输出放进原文", "Its output without the term, put into the pair as it is"
             ),
@@ -110,7 +109,7 @@ def _head_maps(study: Study) -> Iterator[HeatMap]:
             study,
             "patch_heads_left_out",
             Text("去掉一个头，缺口缩小多少", "What of the gap is lost without each head"),
-            seen.closing(plan.left_out),
+            each.closing(plan.left_out),
             Text("原文与换词后都去掉它", "Left out of both texts"),
         )
 
@@ -129,9 +128,9 @@ def _head_map(study: Study, name: str, title: Text, found: Shares, note: Text) -
 
 def _layer_curve(study: Study) -> Curve:
     variants = study.plan.layers
-    series = [_series(RESTORING, study.seen.restoring(variants), variants)]
+    series = [_series(RESTORING, study.each.restoring(variants), variants)]
     if study.plan.left_out:
-        series.append(_series(BREAKING, study.seen.breaking(variants), variants, dashed=True))
+        series.append(_series(BREAKING, study.each.breaking(variants), variants, dashed=True))
     return Curve(
         name="patch_layers",
         title=Text("换回整层的头，补回多少缺口", "Restored by all heads of a layer together"),
@@ -182,7 +181,7 @@ def _class_maps(study: Study) -> Iterator[HeatMap]:
 
 
 def _rows(study: Study, variants: Sequence[Sequence[Variant]]) -> list[Shares]:
-    return [study.seen.restoring(row) for row in variants]
+    return [study.each.restoring(row) for row in variants]
 
 
 def _class_map(
@@ -191,7 +190,7 @@ def _class_map(
     return HeatMap(
         name=name,
         title=title,
-        x_label=PATCHED_FROM,
+        x_label=PATCHED_AT,
         y_label=LAYER,
         unit=SHARE,
         columns=tuple(CLASSES.values()),

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from qt_bert.ablation.guards import BATCH_TOKENS, distance, run_guards
+from qt_bert.ablation.guards import BATCH_TOKENS, distance, in_float32, run_guards
 from qt_bert.ablation.loop import sweep
 from qt_bert.ablation.patching import Patch, StatePatch, twin_batches
 from qt_bert.ablation.variant import NONE, Variant
-from qt_bert.encoder import Encoder, open_checkpoint
+from qt_bert.encoder import Encoder
 from qt_bert.encoder.heads import Head
 from qt_bert.errors import GuardError
 from qt_bert.pairs.tokenise import EncodedPair
@@ -26,11 +26,8 @@ def guard(context: ProbeContext, made: Made, variants: Sequence[Variant]) -> Non
 
     The bound is that of `run_guards`, 1e-5 or what float32 itself rounds. Raises GuardError.
     """
-    checkpoint, encoder = context.model.checkpoint, context.model.encoder
+    checkpoint, encoder = in_float32(context.model.checkpoint, context.model.encoder)
     figures = run_guards(checkpoint, encoder, variants, made.texts, twins=True, seed=context.seed)
-    if checkpoint.dtype != "float32":
-        checkpoint = open_checkpoint(checkpoint.folder)
-        encoder = Encoder(checkpoint.model, checkpoint.family)
     found = identities(encoder, made.texts[: 2 * PAIRS], checkpoint.pad)
     for name, off in found.items():
         if not off <= figures["bound"]:

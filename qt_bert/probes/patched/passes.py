@@ -10,13 +10,13 @@ import numpy as np
 from qt_bert.ablation.loop import batch_tokens, sweep
 from qt_bert.ablation.patching import second_batches, twin_batches
 from qt_bert.ablation.variant import NONE, Variant, with_plain
-from qt_bert.encoder.batches import Batch
+from qt_bert.encoder.batches import Batch, batches_of
 from qt_bert.errors import ArgumentError
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.pairs.tokenise import EncodedPair
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.patched.twins import Made
-from qt_bert.scoring.outputs import read_outputs
+from qt_bert.scoring.outputs import ranking_scores
 
 GIVEN, REPLACED = 0, 1
 Batched = Callable[..., Iterator[Batch]]
@@ -65,13 +65,13 @@ def run(
     """
     every = with_plain(variants)
     rows = {variant.name: row for row, variant in enumerate(every)}
-    whole = _scores(context, made.texts, every if both else [NONE], twin_batches)
-    whole = whole.reshape(len(whole), -1, 2)
     if both:
-        return Outcomes(rows, whole)
-    scores = np.full((len(every), *whole.shape[1:]), np.nan)
+        whole = _scores(context, made.texts, every, twin_batches)
+        return Outcomes(rows, whole.reshape(len(every), -1, 2))
+    given = [twin.given for twin in made.twins]
+    scores = np.full((len(every), len(given), 2), np.nan)
     scores[..., REPLACED] = _scores(context, made.texts, every, second_batches)[:, 1::2]
-    scores[0] = whole[0]
+    scores[0, :, GIVEN] = _scores(context, given, [NONE], batches_of)[0]
     return Outcomes(rows, scores)
 
 
@@ -89,8 +89,7 @@ def _scores(
     with context.progress(len(variants) * sum(map(len, batches)), "runs") as shown:
         for one in sweep(scorer.encoder, batches, variants, shown=shown):
             _check_finite(one.logits, variants)
-            for row, logits in enumerate(one.logits):
-                found[row, one.rows] = read_outputs(logits, labels).ranking_score
+            found[:, one.rows] = ranking_scores(one.logits, labels)
     return found
 
 

@@ -6,24 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from qt_bert.ablation.families import layers, single
-from qt_bert.ablation.patching import Patch, StatePatch
+from qt_bert.ablation.patching import FAMILY, Patch, StatePatch, single_patches
 from qt_bert.ablation.variant import Part, Variant
 from qt_bert.encoder.heads import Head, Shape
 from qt_bert.probes.common.controls import Contest, contest, zeroed
 from qt_bert.probes.patched.classes import TokenClass, places_of
 
-FAMILY = "patch"
 TARGET = "patch:matching"
 
 
 def patched(heads: Iterable[Head]) -> Part:
     """The twin's contexts in place of these heads' own."""
     return Patch(tuple(heads))
-
-
-def single_patches(shape: Shape) -> list[Variant]:
-    """Every head's contexts alone: `patch:L3H7`."""
-    return _renamed(single(shape, patched))
 
 
 def layer_patches(shape: Shape) -> list[Variant]:
@@ -72,7 +66,10 @@ def set_contest(heads: Sequence[Head], shape: Shape, draws: int, seed: int) -> C
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run on validation; `classes`, `states` and `left_out` under --full alone."""
+    """What is run on validation: the set beside its controls, and `each` one by one.
+
+    `classes`, `states` and `left_out` are run under --full alone.
+    """
 
     singles: list[Variant]
     layers: list[Variant]
@@ -94,16 +91,15 @@ class Plan:
         )
 
     @property
+    def each(self) -> list[Variant]:
+        """Heads and layers one by one, and what --full adds."""
+        at_classes = [one for rows in (*self.classes, *self.states) for one in rows]
+        return [*self.singles, *self.layers, *at_classes, *self.left_out]
+
+    @property
     def variants(self) -> list[Variant]:
         """All of them."""
-        at_classes = [one for rows in (*self.classes, *self.states) for one in rows]
-        return [
-            *self.singles,
-            *self.layers,
-            *self.contest.variants,
-            *at_classes,
-            *self.left_out,
-        ]
+        return [*self.contest.variants, *self.each]
 
 
 def _renamed(variants: Iterable[Variant]) -> list[Variant]:

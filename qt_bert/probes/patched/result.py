@@ -13,12 +13,12 @@ from qt_bert.probes.common.stability import VALIDATION, Elsewhere, by_mean, know
 from qt_bert.probes.common.stability import stability as stability_of
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.patched.chosen import LEAST_SHARE, Chosen, placed
-from qt_bert.probes.patched.claims import findings, restored
+from qt_bert.probes.patched.claims import findings, gap_unit, restored
 from qt_bert.probes.patched.figures import figures
 from qt_bert.probes.patched.scatter import only_one
 from qt_bert.probes.patched.study import Study
 from qt_bert.probes.patched.summary import summary
-from qt_bert.probes.patched.words import QUICK
+from qt_bert.probes.patched.words import QUICK, SCORE
 from qt_bert.probes.split import reference
 from qt_bert.results import HeadScores, ProbeResult
 from qt_bert.results.stability import Stability
@@ -55,8 +55,8 @@ def _sets(study: Study) -> dict[str, tuple[str, ...]]:
 
 def _heads(study: Study) -> tuple[HeadScores, ...]:
     """Shares on validation; p and q are those of discovery."""
-    seen, plan, choice = study.seen, study.plan, study.choice
-    restoring = seen.restoring(plan.singles)
+    each, plan, choice = study.each, study.plan, study.choice
+    restoring = each.restoring(plan.singles)
     ends = [one or (np.nan, np.nan) for one in restoring.intervals()]
     columns: dict[str, FloatArray] = {
         "restoring": restoring.values,
@@ -64,8 +64,8 @@ def _heads(study: Study) -> tuple[HeadScores, ...]:
         "restoring_high": np.array([high for _, high in ends]),
     }
     if plan.left_out:
-        columns["breaking"] = seen.breaking(plan.singles).values
-        columns["left_out"] = seen.closing(plan.left_out).values
+        columns["breaking"] = each.breaking(plan.singles).values
+        columns["left_out"] = each.closing(plan.left_out).values
     if choice is not None:
         for name, one in (("", choice.restoring), ("left_out_", choice.left_out)):
             columns |= {
@@ -86,21 +86,21 @@ def _heads(study: Study) -> tuple[HeadScores, ...]:
 
 def _stability(study: Study) -> dict[str, Stability]:
     """How much of what discovery names comes back there, and on validation."""
-    choice, seen, plan = study.choice, study.seen, study.plan
+    choice, each, plan = study.choice, study.each, study.plan
     if choice is None:
         return {}
     moves = {
-        "restoring": (choice.restoring, seen.outcomes.restoring(plan.singles)),
-        "gap_left_out": (choice.left_out, seen.outcomes.closing(plan.left_out)),
+        "restoring": (choice.restoring, each.outcomes.restoring(plan.singles)),
+        "gap_left_out": (choice.left_out, each.outcomes.closing(plan.left_out)),
     }
 
     def of(chosen: Chosen, validated: FloatArray) -> Stability | None:
-        again = by_mean(placed(study.shape, seen.gap.towards(validated)))
+        again = by_mean(placed(study.shape, each.gap.towards(validated)))
         return stability_of(
             by_mean(chosen.per_query),
             chosen.heads,
             len(chosen.per_query),
-            elsewhere=[Elsewhere(VALIDATION, again, seen.gap.n_queries)],
+            elsewhere=[Elsewhere(VALIDATION, again, each.gap.n_queries)],
             seed=study.seed,
         )
 
@@ -108,7 +108,7 @@ def _stability(study: Study) -> dict[str, Stability]:
 
 
 def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
-    gap, choice, one_logit = study.seen.gap, study.choice, _one_logit(context)
+    gap, choice, one_logit = study.seen.gap, study.choice, gap_unit(context) == SCORE
     masked = None if study.masked is None else known(study.masked.gap.mean.value)
     return {
         "heads": {
@@ -117,6 +117,7 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
             "source": study.asked.source,
         },
         "layer_matched_draws": len(study.plan.contest.matched),
+        "one_by_one": {"pairs": len(study.each.made.twins), "queries": study.each.gap.n_queries},
         "twins": {
             "validation": study.seen.made.describe(),
             "discovery": None if choice is None else choice.made.describe(),
@@ -132,11 +133,6 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
         "shortened": None if context.full else {"zh": QUICK.zh, "en": QUICK.en},
         "resolution": _resolution(study),
     }
-
-
-def _one_logit(context: ProbeContext) -> bool:
-    """One logit counts in no grades, so that nothing is small beside one."""
-    return context.model.checkpoint.settings.labels.logits == 1
 
 
 def _resolution(study: Study) -> dict[str, str] | None:

@@ -28,8 +28,8 @@ def only_one(choice: Choice) -> tuple[list[Head], list[Head]]:
 
 def scatter(study: Study) -> Scatter:
     """Every head on validation; the labelled ones are named on discovery."""
-    restored = study.seen.restoring(study.plan.singles).values
-    lost = study.seen.closing(study.plan.left_out).values
+    restored = study.each.restoring(study.plan.singles).values
+    lost = study.each.closing(study.plan.left_out).values
     points: dict[Text, list[Mark]] = {series: [] for series in BY.values()}
     for variant, x, y in zip(study.plan.singles, restored, lost, strict=True):
         head = variant.heads[0]

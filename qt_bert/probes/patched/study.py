@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from qt_bert.ablation.patching import single_patches
 from qt_bert.ablation.variant import Variant
 from qt_bert.encoder.heads import Shape
 from qt_bert.evaluation.arrays import FloatArray
@@ -16,12 +17,14 @@ from qt_bert.probes.patched.chosen import Chosen, choose
 from qt_bert.probes.patched.effects import Gap, Shares
 from qt_bert.probes.patched.identities import guard
 from qt_bert.probes.patched.passes import Outcomes, run
-from qt_bert.probes.patched.plan import Plan, left_out, set_contest, single_patches
+from qt_bert.probes.patched.plan import Plan, left_out, set_contest
 from qt_bert.probes.patched.twins import Made, TwinMaker
 from qt_bert.probes.patched.words import NO_HEADS, NO_TWINS
 from qt_bert.results import Text
 
-DRAWS = 99
+QUICK_DRAWS, FULL_DRAWS = 49, 99
+QUICK_EACH = 32
+"""Pairs of a quick run for heads and layers one by one, which nothing is claimed of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,22 +61,25 @@ class Choice:
 class Study:
     """All that the result is made of.
 
-    Under --full, `masked` are the same pairs with [MASK] for the term (None without such a token)
-    and `choice` what discovery names (None where it has no twins).
+    `seen` has the set and its controls, `each` heads and layers one by one: under --full they are
+    the same, and in quick `each` has some of the pairs. Under --full, `masked` are all pairs with
+    [MASK] for the term (None without such a token) and `choice` what discovery names (None where it
+    has no twins).
     """
 
     shape: Shape
     asked: FunctionHeads
     plan: Plan
     seen: Seen
+    each: Seen
     masked: Seen | None
     choice: Choice | None
     seed: int
 
     def correlation(self) -> Estimate:
         """Spearman's ρ over heads between what patching brings back and what leaving out loses."""
-        one = self.seen.restoring(self.plan.singles)
-        other = self.seen.closing(self.plan.left_out)
+        one = self.each.restoring(self.plan.singles)
+        other = self.each.closing(self.plan.left_out)
         value = rank_correlation(one.values[:, None], other.values[:, None])
         return Estimate(float(value[0]), rank_correlation(one.samples.T, other.samples.T))
 
@@ -87,18 +93,30 @@ def study(context: ProbeContext) -> Study | Text:
     asked = function_heads(context, "matching")
     if asked is None:
         return NO_HEADS
-    contest = set_contest(asked.heads, shape, DRAWS, context.seed)
+    draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
+    contest = set_contest(asked.heads, shape, draws, context.seed)
     plan = Plan.of(shape, contest, full=context.full)
     guard(context, made, plan.variants)
+    seen, each = _validation(context, made, plan)
     return Study(
         shape,
         asked,
         plan,
-        _seen(context, made, plan.variants),
+        seen,
+        each,
         _masked(context, made, contest.variants),
         _choice(context, maker, shape),
         context.seed,
     )
+
+
+def _validation(context: ProbeContext, made: Made, plan: Plan) -> tuple[Seen, Seen]:
+    """The set beside its controls, and heads and layers one by one."""
+    if context.full:
+        seen = _seen(context, made, plan.variants)
+        return seen, seen
+    some = made.spread(QUICK_EACH, context.seed)
+    return _seen(context, made, plan.contest.variants), _seen(context, some, plan.each)
 
 
 def _seen(context: ProbeContext, made: Made, variants: Sequence[Variant]) -> Seen:

@@ -10,12 +10,12 @@ from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.common.base import sample
 from qt_bert.probes.common.draws import Estimate
 from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.patched.claims import gap_unit, named, restored
+from qt_bert.probes.patched.claims import gap_unit, restored
 from qt_bert.probes.patched.scatter import only_one
 from qt_bert.probes.patched.study import Study
-from qt_bert.probes.patched.words import GRADE, QUICK
+from qt_bert.probes.patched.words import QUICK, SCORE
 from qt_bert.results import Text
-from qt_bert.results.text import joined
+from qt_bert.results.text import counted, joined
 
 
 def summary(study: Study, context: ProbeContext) -> Text:
@@ -27,7 +27,8 @@ def _sentences(study: Study, context: ProbeContext) -> Iterator[Text]:
     yield _gap(study, context)
     if study.seen.gap.known:
         yield _set(study)
-        yield _best_head(study)
+        if study.each.gap.known:
+            yield _best_head(study)
         yield _named(study)
     if not context.full:
         yield QUICK
@@ -37,16 +38,17 @@ def _gap(study: Study, context: ProbeContext) -> Text:
     gap, made = study.seen.gap, study.seen.made
     base, unit = sample(len(made.twins), len(set(made.queries))), gap_unit(context)
     size, n = f"{_signed(-gap.mean.value)}{_ends(gap.mean)}", gap.negative
-    small = Text("", "")
-    if unit == GRADE:
-        small = Text(f"{gap.small} 对降幅不到 0.05 档，", f"under 0.05 in {gap.small}, ")
+    small, counted_in = Text("", ""), ""
+    if unit != SCORE:
+        small = Text(f"{gap.small} 对降幅不到 0.05 {unit.zh}，", f"under 0.05 in {gap.small}, ")
+        counted_in = f" {unit.en}"
     zh = (
         f"把标题里与查询共有的一个词换掉，分数平均变化 {size} {unit.zh}"
         f"（{base.zh}；{small.zh}{n} 对反而上升）。"
     )
     en = (
-        f"Replacing one term that the title shares with the query changes the score by {size} "
-        f"{unit.en} on average ({base.en}; the fall is {small.en}below 0 in {n})."
+        f"Replacing one term that the title shares with the query changes the score by {size}"
+        f"{counted_in} on average ({base.en}; the fall is {small.en}below 0 in {n})."
     )
     if not gap.known:
         zh += "这一变化与 0 分不开，所以不计算补回的份额。"
@@ -55,7 +57,7 @@ def _gap(study: Study, context: ProbeContext) -> Text:
 
 
 def _set(study: Study) -> Text:
-    found, what = restored(study), named(study.asked)
+    found, what = restored(study), study.asked.said
     share = _percent(found.target)
     if found.matched is None:
         return Text(
@@ -73,14 +75,14 @@ def _set(study: Study) -> Text:
 
 def _best_head(study: Study) -> Text:
     """Of all heads the one that restores most, where any does: the largest of many, and so too high."""
-    shares = study.seen.restoring(study.plan.singles)
-    best = int(np.argmax(shares.values))
+    shares = study.each.restoring(study.plan.singles)
+    best, n = int(np.argmax(shares.values)), len(study.each.made.twins)
     head, share = study.plan.singles[best].heads[0], f"{_whole(shares.values[best])} %"
     if not shares.values[best] > 0:
         return Text("没有一个头能单独补回什么。", "No head restores anything alone.")
     return Text(
-        f"单个头里补回最多的是 {head}（{share}，{len(shares.values)} 个头里最大的，因此偏高）。",
-        f"The single head that restores most is {head} ({share}, the largest of "
+        f"单个头里补回最多的是 {head}（{n} 对上 {share}，{len(shares.values)} 个头里最大的，因此偏高）。",
+        f"The single head that restores most is {head} ({share} on {counted(n, 'pair')}, the largest of "
         f"{len(shares.values)} and so too high).",
     )
 

@@ -60,6 +60,11 @@ class Made:
         """The query of each twin."""
         return [twin.pair.query for twin in self.twins]
 
+    def spread(self, limit: int, seed: int) -> Made:
+        """At most so many of the twins, of as many queries as there can be."""
+        kept = set(map(id, spread_over_queries([one.pair for one in self.twins], limit, seed)))
+        return replace(self, twins=[one for one in self.twins if id(one.pair) in kept])
+
     def masked(self, token: int) -> Made:
         """The same pairs with `token` in the term's place."""
         return replace(self, twins=[twin.masked(token) for twin in self.twins])
@@ -110,12 +115,8 @@ class TwinMaker:
     def sample(self, pairs: Sequence[Pair], context: ProbeContext) -> Made:
         """Twins of one pair of each query, of more where there are few queries; by profile."""
         made = self.make(_looked_at(pairs, context))
-        if not made.twins:
-            return made
         limit = PAIRS if not context.full else max(PAIRS, len(set(made.queries)))
-        drawn = spread_over_queries([twin.pair for twin in made.twins], limit, context.seed)
-        kept = set(map(id, drawn))
-        return replace(made, twins=[twin for twin in made.twins if id(twin.pair) in kept])
+        return made.spread(limit, context.seed)
 
     def make(self, pairs: Sequence[Pair]) -> Made:
         """The twins of all `pairs` that have any."""

@@ -8,13 +8,13 @@ from qt_bert.results.probe import Source, Verdict
 
 SOURCE = Source(article="heads_of_query_title_bert", section="2.4.3")
 SHARE = Text("占缺口", "of the gap")
-GRADE, SCORE = Text("档", "grades"), Text("分", "of the score")
+GRADE, LEVEL, SCORE = Text("档", "grades"), Text("级", "levels"), Text("分", "score")
 MATCHING = Text("匹配头", "matching heads")
 MATCHED = Text("同层其他头（平均）", "layer-matched heads (mean)")
 RESTORING = Text("补回", "restored")
 BREAKING = Text("破坏", "broken")
 LEFT_OUT = Text("去掉", "left out")
-PATCHED_FROM = Text("补丁来自哪些词元", "tokens that are patched")
+PATCHED_AT = Text("换回哪类词元", "tokens that are patched")
 
 NO_TWINS = Text(
     "没有可以做补丁的样本：要有一个词（至少两个字）同时出现在查询和标题里，还要有另一条查询的词可以顶替它。",
@@ -26,11 +26,12 @@ NO_HEADS = Text(
     "No heads to patch: `matching` scored none, for these pairs share no term; name some with --heads.",
 )
 QUICK = Text(
-    "快速模式只测补回：按头、按层，以及匹配头整组与同层对照。反方向的破坏、按词元类别、与去掉头相比、"
-    "用 [MASK] 顶替和选头，用 --full。",
-    "The quick profile only restores: by head, by layer, and the matching heads beside "
-    "layer-matched sets. Breaking, token classes, leaving heads out, [MASK] for the term and naming "
-    "heads come with --full.",
+    "快速模式只测补回：匹配头整组与同层对照（组数较少），以及按头、按层（只用一部分样本，图下写明）。"
+    "反方向的破坏、按词元类别、与去掉头相比、用 [MASK] 顶替和选头，用 --full。",
+    "The quick profile only restores: the matching heads beside layer-matched sets, of which there "
+    "are fewer, and heads and layers one by one, on some of the pairs, as is said beneath them. "
+    "Breaking, token classes, leaving heads out, [MASK] for the term and naming heads come with "
+    "--full.",
 )
 
 CLASSES = {

@@ -17,7 +17,7 @@ from qt_bert.probes.readers.against import against
 from qt_bert.probes.readers.cls_row import ENTROPY, FOCUS, WITHIN
 from qt_bert.probes.readers.contests import Outcome
 from qt_bert.probes.readers.study import Study
-from qt_bert.probes.readers.words import SOURCE, UNIT
+from qt_bert.probes.readers.words import OF_READER, SOURCE, UNIT
 from qt_bert.results import Finding, Text
 
 
@@ -100,6 +100,7 @@ def _of_most_focused(
             other.difference,
             other.p,
             "below",
+            sets=(),
         )
 
 
@@ -151,6 +152,7 @@ def _aside(
     side: Literal["above", "below"] = "above",
     *,
     unit: Text | str = UNIT,
+    sets: tuple[str, ...] = OF_READER,
 ) -> Finding:
     return beyond(
         id,
@@ -163,4 +165,5 @@ def _aside(
         side=side,
         unit=unit,
         primary=False,
+        sets=sets,
     )

@@ -20,6 +20,7 @@ from qt_bert.probes.readers.words import (
     FOCUS_CONCLUSIONS,
     LESS_AVERTED,
     LOSS_CONCLUSIONS,
+    OF_READER,
     RISES_LESS,
     SOURCE,
     STEERED_AWAY,
@@ -55,6 +56,7 @@ def _focus(study: Study, context: ProbeContext) -> Finding:
         n_queries=found.n_queries,
         unit=UNIT,
         conclusions=FOCUS_CONCLUSIONS | ({"not reproduced": AVERTED} if found.value < 0 else {}),
+        sets=OF_READER,
     )
 
 
@@ -80,6 +82,7 @@ def _needs_matching(study: Study, context: ProbeContext) -> Finding:
         side="below",
         unit=UNIT,
         conclusions=loss_conclusions(found, before.value),
+        sets=(*OF_READER, "matching_below"),
     )
 
 

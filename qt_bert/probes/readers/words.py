@@ -10,6 +10,8 @@ BEFORE = Text("原模型", "whole model")
 AFTER = Text("去掉匹配头", "without the matching heads")
 CONTROL = Text("去掉同层其他头", "without others of their layers")
 SOURCE = Source(article="heads_of_query_title_bert", section="2.4.3")
+OF_READER = ("reader",)
+"""The set that claims are about."""
 
 AVERTED = Text(
     "与文章相反：这一层里最要紧的头让 [CLS] 避开共有的词，去看没有匹配上的词。",

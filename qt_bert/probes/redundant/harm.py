@@ -22,6 +22,7 @@ from qt_bert.results.stability import Stability
 
 LEAST_GAIN = 1.0
 """Points that a head's absence must gain before the head is said to harm."""
+_CANDIDATES = ("harmful_candidates",)
 
 
 def candidates(study: Study) -> list[str]:
@@ -69,6 +70,7 @@ def harmful(study: Study) -> list[Finding]:
             n_queries=sweep.n_queries,
             unit=POINTS,
             conclusions={"inconclusive": _undecided(study, names)},
+            sets=_CANDIDATES,
         ),
         *_mean_gain(sweep, names),
     ]
@@ -103,6 +105,7 @@ def _mean_gain(sweep: Sweep, names: Sequence[str]) -> list[Finding]:
             n_queries=sweep.n_queries,
             unit=POINTS,
             primary=False,
+            sets=_CANDIDATES,
         )
     ]
 

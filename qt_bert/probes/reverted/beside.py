@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from qt_bert.evaluation.arrays import FloatArray
-from qt_bert.probes.claims import beyond
 from qt_bert.probes.common.averages import average
+from qt_bert.probes.common.beside import beside_claims
 from qt_bert.probes.common.draws import Estimate
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.finetuning.words import CHANGE, PERCENT
@@ -23,7 +23,6 @@ from qt_bert.probes.reverted.words import (
 )
 from qt_bert.results import Finding, Text
 from qt_bert.results.probe import Source
-from qt_bert.results.text import Label
 
 LEAST_LOSS = 0.02
 """ρ that setting all heads back must cost before a share of it is told."""
@@ -90,7 +89,7 @@ def _kept(study: Study) -> Iterator[Finding]:
     if share is None or study.asked is None:
         return
     who = study.asked.said
-    yield _plain(
+    yield beside_claims(
         "revert_kept",
         Text(
             f"其他头全部换回微调前、只留 {who.zh}，保住全部头的微调所值的 ρ 的比例",
@@ -153,7 +152,7 @@ def _of_attention(
 ) -> Finding:
     found = average(change / PERCENT, context.resamples, context.seed)
     estimate = Estimate(found.value, found.samples)
-    return _plain(id, claim, source, estimate, CHANGE, found.n_queries)
+    return beside_claims(id, claim, source, estimate, CHANGE, found.n_queries)
 
 
 def _beside(
@@ -167,20 +166,4 @@ def _beside(
     """One finding, or none where these labels or controls define no such number."""
     if found is not None:
         unit = changes.measure(metric).unit
-        yield _plain(id, claim, source, found, unit, changes.effects.n_queries)
-
-
-def _plain(
-    id: str, claim: Text, source: Source, found: Estimate, unit: Label, n_queries: int
-) -> Finding:
-    return beyond(
-        id,
-        claim,
-        source,
-        found.value,
-        found.samples,
-        p=None,
-        n_queries=n_queries,
-        unit=unit,
-        primary=False,
-    )
+        yield beside_claims(id, claim, source, found, unit, changes.effects.n_queries)

@@ -4,41 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from qt_bert.ablation.effects import Effects
-from qt_bert.ablation.folder import SweepFolder
 from qt_bert.ablation.variant import Variant
-from qt_bert.encoder import ModelLabels
 from qt_bert.probes.common.controls import rank_p
 from qt_bert.probes.common.draws import Estimate, mean_over
+from qt_bert.probes.common.of_sweep import OfSweep
 from qt_bert.probes.finetuning.measures import MEASURES, OWN_ORDER, Measure
 
 METRICS = ("spearman", "accuracy")
 
 
 @dataclass(frozen=True, eq=False)
-class Changes:
+class Changes(OfSweep):
     """One set of pairs, called `name`; every change is in the unit of `measure`.
 
     A model of one logit has its ρ with the scores that it gives untouched, and no accuracy.
     """
 
     name: str
-    folder: SweepFolder
-    labels: ModelLabels
-    resamples: int
-    seed: int
-
-    @cached_property
-    def effects(self) -> Effects:
-        """The sweep's effects; their resamples are the same for every variant."""
-        folder = self.folder
-        return Effects(
-            folder.logits, folder.pairs, self.labels, resamples=self.resamples, seed=self.seed
-        )
 
     def measure(self, metric: str) -> Measure:
         """What a metric is called here, and its unit."""
@@ -47,10 +32,7 @@ class Changes:
 
     def of(self, variant: Variant, metric: str = "spearman") -> Estimate | None:
         """The change under a variant; None where these labels define none."""
-        key = variant.name, metric
-        if key not in self._known:
-            self._known[key] = self._change(variant, metric)
-        return self._known[key]
+        return self.estimate_of(variant, metric, self.measure(metric).scale)
 
     def value(self, variant: Variant, metric: str = "spearman") -> float:
         """The change alone, without resamples; NaN where there is none."""
@@ -75,14 +57,3 @@ class Changes:
             return None, None
         values = np.array([self.value(one, metric) for one in controls])
         return change.less(mean), rank_p(change.value, values)
-
-    def _change(self, variant: Variant, metric: str) -> Estimate | None:
-        row, scale = self.folder.row(variant.name), self.measure(metric).scale
-        change = self.effects.change(row, metric)
-        if change is None:
-            return None
-        return Estimate(change / scale, self.effects.resampled(row, metric) / scale)
-
-    @cached_property
-    def _known(self) -> dict[tuple[str, str], Estimate | None]:
-        return {}

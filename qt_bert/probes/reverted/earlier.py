@@ -30,7 +30,9 @@ def earlier_of(folder: Path, scorer: Scorer) -> tuple[Checkpoint, Earlier]:
     Raises CheckpointError and ArgumentError for a base that the model cannot come from.
     """
     base = open_base(folder, scorer.checkpoint)
-    return base, Earlier(Encoder(base.model, base.family), scorer.encoder)
+    return base, Earlier(
+        Encoder(base.model, base.family, scorer.checkpoint.offline), scorer.encoder
+    )
 
 
 def everything(earlier: Earlier) -> Variant:
@@ -86,7 +88,7 @@ def _ends(earlier: Earlier, batches: Sequence[Batch]) -> dict[str, float]:
 def _rounding(earlier: Earlier, batches: Sequence[Batch]) -> float:
     """How far float32 alone moves the logits that both ends should have."""
     base, tuned = (
-        Encoder(copy.deepcopy(one.model).double(), one.family)
+        Encoder(copy.deepcopy(one.model).double(), one.family, one.offline)
         for one in (earlier.base, earlier.tuned)
     )
     return max(
@@ -100,6 +102,5 @@ def _rounding(earlier: Earlier, batches: Sequence[Batch]) -> float:
 
 def _wanted(base: Encoder, tuned: Encoder, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
     """The logits of the model, and of the base's encoder under its head [B, labels]."""
-    first = base.first(batch.input_ids, batch.token_type_ids, batch.mask)
-    both = tuned.logits_of(batch), tuned.family.head(tuned.model, first)
+    both = tuned.logits_of(batch), tuned.family.head(tuned.model, base.first_of(batch))
     return both[0].double().cpu().numpy(), both[1].double().cpu().numpy()

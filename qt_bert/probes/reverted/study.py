@@ -122,4 +122,4 @@ def _swept(
         guards=context.guards["revert"],
     )
     labels = context.model.checkpoint.settings.labels
-    return Changes(name, folder, labels, context.resamples, context.seed)
+    return Changes(folder, labels, context.resamples, context.seed, name)

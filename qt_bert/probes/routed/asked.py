@@ -14,6 +14,7 @@ from qt_bert.probes.common.sample import for_model
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.readers.sample import partly_matched
 from qt_bert.results import Text
+from qt_bert.results.stability import is_unstable
 
 QUICK_PAIRS = 48
 QUICK_LOOKED_AT = 200
@@ -24,17 +25,25 @@ QUICK_LOOKED_AT = 200
 class Asked:
     """Matching heads below the layer of `receivers`, and pairs some of whose characters match.
 
-    The first receiver is the one that the claim is about; all are of one layer.
+    The first receiver is the one that the claim is about; all are of one layer. `unstable`: it is the
+    reader that `focus` chose, and may be another on other queries.
     """
 
     senders: FunctionHeads
     receivers: tuple[Head, ...]
     pairs: list[Pair]
+    unstable: bool = False
 
     @property
     def reader(self) -> Head:
         """The receiver that the claim is about."""
         return self.receivers[0]
+
+    @property
+    def notes(self) -> list[Text]:
+        """What every figure says of its heads."""
+        found = [] if self.senders.note is None else [self.senders.note]
+        return [*found, NOT_STABLE] if self.unstable else found
 
 
 def asked(context: ProbeContext, receivers: Sequence[Head] | None = None) -> Asked | Text:
@@ -54,7 +63,10 @@ def asked(context: ProbeContext, receivers: Sequence[Head] | None = None) -> Ask
     if not below.heads:
         return _nothing_below(senders, into[0])
     pairs = _pairs(context)
-    return Asked(below, into, pairs) if pairs else _NO_PAIRS
+    if not pairs:
+        return _NO_PAIRS
+    unstable = receivers is None and is_unstable(context.found("focus").stability, "reader")
+    return Asked(below, into, pairs, unstable)
 
 
 def _receivers(context: ProbeContext) -> tuple[Head, ...]:
@@ -82,6 +94,10 @@ def _pairs(context: ProbeContext) -> list[Pair]:
     return spread_over_queries(found, QUICK_PAIRS, context.seed)
 
 
+NOT_STABLE = Text(
+    "阅读头不稳定，换一批查询可能选出另一个",
+    "the reader is not stable: other queries may choose another",
+)
 _NO_READER = Text(
     "没有可以问的路径：focus 没有选出阅读头。",
     "No route to ask about: `focus` chose no reader.",

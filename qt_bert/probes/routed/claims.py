@@ -8,7 +8,8 @@ left out and nothing is held. Why so:
 - the reader's [CLS] row, for that is what the article says the low heads feed; both of its entries
   together, for a share of one alone would hang on how the head divides its work;
 - all in units of the one T(set): a random set's own T is often near 0, so that its own share would be
-  anything. What the controls send of their own change stands beside it, pooled over the draws;
+  anything. Under --full what the controls send of their own change stands beside it, pooled over
+  the draws;
 - where the interval of T(set) holds 0 there is no share and no verdict.
 
 p is the rank of D(set) / T(set) among the draws, (1 + draws at least as large) / (1 + draws); the
@@ -97,6 +98,13 @@ def _by_entry(study: Study, grade: Text) -> Iterator[Finding]:
             study.reader,
             study.reader.share(outcome, way),
         )
+
+
+def _otherwise(study: Study) -> Iterator[Finding]:
+    """What --full adds: the controls' own share, and the set's by other means."""
+    if study.layer is None:
+        return
+    reader = study.asked.reader
     yield _aside(
         "controls_own_share",
         Text(
@@ -108,17 +116,14 @@ def _by_entry(study: Study, grade: Text) -> Iterator[Finding]:
         study.reader.pooled("focus", "qk"),
         unit=SHARE_OF_OWN,
     )
-
-
-def _otherwise(study: Study) -> Iterator[Finding]:
     for name, shares in study.otherwise.items():
         how = OTHERWISE[name]
         yield _aside(
             f"focus_share_{name}",
             Text(
-                f"关注度的变化中直接进入 {study.asked.reader} 查询和键的份额（{how.zh}）",
-                f"The share of the change of focus that enters the query and key of "
-                f"{study.asked.reader} directly ({how.en})",
+                f"关注度的变化中直接进入 {reader} 查询和键的份额（{how.zh}）",
+                f"The share of the change of focus that enters the query and key of {reader} directly "
+                f"({how.en})",
             ),
             shares,
             shares.share("focus", "qk"),

@@ -39,8 +39,7 @@ def figures(study: Study, grade: Text, sign: str) -> tuple[Figure, ...]:
     `grade` is what the second outcome is called, `sign` the same as the name of a node.
     """
     drawn = [one for one in _figures(study, grade, sign) if one is not None]
-    said = study.asked.senders.note
-    if said is not None:
+    for said in reversed(study.asked.notes):
         drawn = [_with_note(one, said) for one in drawn]
     return tuple(resting_on(sample_of(study.asked.pairs), drawn))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -11,11 +11,11 @@ from qt_bert.ablation.loop import sweep
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.paths import Detour, Inflow
 from qt_bert.ablation.variant import Variant
-from qt_bert.encoder.batches import batches_of
+from qt_bert.encoder import Encoder
+from qt_bert.encoder.batches import Batch, batches_of
 from qt_bert.encoder.heads import Head
 from qt_bert.errors import GuardError
 from qt_bert.pairs import Pair
-from qt_bert.pairs.tokenise import EncodedPair
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.routed.passes import Sender, variants_of
 
@@ -25,11 +25,14 @@ def guard(context: ProbeContext, sender: HeadMask, receiver: Head, pairs: Sequen
 
     The figures go to the result. Raises GuardError where the model, or the two, disagree.
     """
-    scorer = context.model
-    encoded = scorer.tokenizer.encode([(pair.query, pair.title) for pair in pairs], offsets=False)
+    scorer, texts = context.model, [(pair.query, pair.title) for pair in pairs]
+    checkpoint, encoder = in_float32(scorer.checkpoint, scorer.encoder)
+    encoded = eight_of(scorer.tokenizer.encode(texts, offsets=False))
     variants = list(variants_of([Sender("set", sender)], [receiver]))
-    figures = run_guards(scorer.checkpoint, scorer.encoder, variants, encoded, seed=context.seed)
-    every_reader = _every_reader(context, sender, receiver.layer, encoded)
+    figures = run_guards(checkpoint, encoder, variants, encoded, seed=context.seed)
+    device = checkpoint.model.device
+    batches = batches_of(encoded, BATCH_TOKENS, pad=checkpoint.pad, device=device)
+    every_reader = _every_reader(encoder, batches, sender, receiver.layer)
     context.guards["paths"] = figures | {"every_reader": every_reader}
     if not every_reader <= figures["bound"]:
         raise GuardError(
@@ -40,14 +43,12 @@ def guard(context: ProbeContext, sender: HeadMask, receiver: Head, pairs: Sequen
 
 
 def _every_reader(
-    context: ProbeContext, sender: HeadMask, layer: int, encoded: Sequence[EncodedPair]
+    encoder: Encoder, batches: Iterable[Batch], sender: HeadMask, layer: int
 ) -> float:
     """How far apart the logits are: the sender left out, and all readers patched with nothing held."""
-    exact, encoder = in_float32(context.model.checkpoint, context.model.encoder)
     variants = [
         Variant("left out", (sender,)),
         Variant("every reader", (Inflow(Detour(sender, layer, "nothing")),)),
     ]
-    batches = batches_of(eight_of(encoded), BATCH_TOKENS, pad=exact.pad, device=exact.model.device)
     found = np.concatenate([one.logits for one in sweep(encoder, batches, variants)], axis=1)
     return distance(found[1], found[0])

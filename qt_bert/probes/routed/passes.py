@@ -13,15 +13,14 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.paths import ENTRIES, Entry, Hold, Path, path_name
 from qt_bert.ablation.reduction import Reduction, View
 from qt_bert.ablation.variant import NONE, Variant
-from qt_bert.encoder import ModelLabels
 from qt_bert.encoder.heads import Head
-from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.evaluation.arrays import BoolArray, FloatArray
 from qt_bert.evaluation.judgements import index_queries
 from qt_bert.pairs import Pair
 from qt_bert.probes.common.streams import stream
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.readers.cls_row import FOCUS, Places, measure
-from qt_bert.scoring.outputs import read_outputs
+from qt_bert.scoring.outputs import ranking_scores
 
 Outcome = Literal["focus", "grade"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -37,18 +36,24 @@ _FOCUS = "focus"
 
 @dataclass(frozen=True, eq=False)
 class Sender:
-    """Heads left out together, under the name that stands in their variants' names."""
+    """Heads left out together, under the name that stands in their variants' names, and what is run."""
 
     name: str
     mask: HeadMask
+    ways: tuple[Way, ...] = WAYS
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The entries among its ways, in the order of ENTRIES."""
+        return [entry for entry in ENTRIES if entry in self.ways]
 
 
 @dataclass(frozen=True, eq=False)
 class Changes:
     """What variants change, summed over the pairs of each query.
 
-    `sums` [outcomes, queries, senders, receivers, ways]; a change is variant − plain. `pairs`
-    [outcomes, receivers]: over how many pairs.
+    `sums` [outcomes, queries, senders, receivers, ways]; a change is variant − plain, NaN for a way
+    that was not run. `pairs` [outcomes, receivers]: over how many pairs.
     """
 
     sums: FloatArray
@@ -62,39 +67,33 @@ def changes(
     receivers: Sequence[Head],
     hold: Hold = "contexts",
 ) -> Changes:
-    """Run every sender into every entry of `receivers`, which are heads of one layer."""
+    """Run every sender's ways into each of `receivers`, which are heads of one layer."""
     scorer, layer = context.model, receivers[0].layer
     texts = [(pair.query, pair.title) for pair in pairs]
     focus = _focus_row(layer, Places(texts, context.segmenter))
-    per_sender = 1 + len(receivers) * len(ENTRIES)
     groups = [senders[start : start + AT_ONCE] for start in range(0, len(senders), AT_ONCE)]
-    runs = len(groups) + len(senders) * per_sender
+    runs = [[NONE, *variants_of(group, receivers, hold)] for group in groups]
     parts = []
-    with context.progress(runs * len(pairs), "runs") as shown:
-        for group in groups:
-            variants = [NONE, *variants_of(group, receivers, hold)]
+    with context.progress(sum(map(len, runs)) * len(pairs), "runs") as shown:
+        for group, variants in zip(groups, runs, strict=True):
             found = stream(scorer, texts, [focus], variants, shown=shown)
-            grades = expected(found["logits"], scorer.checkpoint.settings.labels)
-            parts.append(_by_way(found[_FOCUS][:, :, 0], grades, receivers))
-    return _summed(np.concatenate(parts, axis=1), [pair.query for pair in pairs])
+            grades = ranking_scores(found["logits"], scorer.checkpoint.settings.labels)
+            parts.append(_by_way(found[_FOCUS][:, :, 0], grades, group, receivers))
+    run = np.array([[way in sender.ways for way in WAYS] for sender in senders])
+    return _summed(np.concatenate(parts, axis=1), run, [pair.query for pair in pairs])
 
 
 def variants_of(
     senders: Sequence[Sender], receivers: Sequence[Head], hold: Hold = "contexts"
 ) -> Iterator[Variant]:
-    """Of each sender: left out, then every receiver's entries."""
+    """Of each sender, as far as its ways go: left out, then every receiver's entries."""
     for sender in senders:
-        yield Variant(sender.name, (sender.mask,), "total")
+        if "total" in sender.ways:
+            yield Variant(sender.name, (sender.mask,), "total")
         for receiver in receivers:
-            for entry in ENTRIES:
+            for entry in sender.entries:
                 name = path_name(sender.name, receiver, entry)
                 yield Variant(name, (Path(sender.mask, receiver, entry, hold),), "path")
-
-
-def expected(logits: np.ndarray, labels: ModelLabels) -> FloatArray:
-    """Expected grades (levels; the score of a one-logit model) of logits [variants, pairs, K]."""
-    flat = read_outputs(logits.reshape(-1, logits.shape[-1]), labels).ranking_score
-    return np.asarray(flat.reshape(logits.shape[:-1]))
 
 
 def _focus_row(layer: int, places: Places) -> Reduction:
@@ -106,27 +105,38 @@ def _focus_row(layer: int, places: Places) -> Reduction:
     return Reduction(_FOCUS, "attention", (layer,), compute, first_row=True)
 
 
-def _by_way(focus: np.ndarray, grades: FloatArray, receivers: Sequence[Head]) -> FloatArray:
-    """Changes [outcomes, senders, receivers, ways, pairs].
+def _by_way(
+    focus: np.ndarray, grades: FloatArray, senders: Sequence[Sender], receivers: Sequence[Head]
+) -> FloatArray:
+    """Changes [outcomes, senders, receivers, ways, pairs], NaN for ways that were not run.
 
-    From focus [variants, pairs, heads] and grades [variants, pairs], the plain model's first.
+    From focus [variants, pairs, heads] and grades [variants, pairs], the plain model's first and the
+    others as `variants_of` names them.
     """
-    numbers, into = [one.head for one in receivers], len(receivers) * len(ENTRIES)
-    rows = (focus[1:] - focus[:1]).astype(np.float64)
-    rows = rows.reshape(-1, 1 + into, *rows.shape[1:])  # [senders, total and paths, pairs, heads]
-    score = (grades[1:] - grades[:1]).reshape(len(rows), 1 + into, -1)
-    found = np.empty((len(OUTCOMES), len(rows), len(receivers), len(WAYS), score.shape[-1]))
-    for place, number in enumerate(numbers):
-        own = slice(1 + place * len(ENTRIES), 1 + (place + 1) * len(ENTRIES))
-        for outcome, values in enumerate((rows[..., number], score)):
-            found[outcome, :, place, 0] = values[:, 0]
-            found[outcome, :, place, 1:] = values[:, own]
+    rows = np.moveaxis(focus[..., [one.head for one in receivers]], -1, 1).astype(np.float64)
+    both = np.stack([rows, np.broadcast_to(grades[:, None], rows.shape)])
+    moved = both[:, 1:] - both[:, :1]  # [outcomes, variants, receivers, pairs]
+    shape = (len(OUTCOMES), len(senders), len(receivers), len(WAYS), moved.shape[-1])
+    found, variant = np.full(shape, np.nan), 0
+    for number, sender in enumerate(senders):
+        if "total" in sender.ways:
+            found[:, number, :, WAYS.index("total")] = moved[:, variant]
+            variant += 1
+        for place in range(len(receivers)):
+            for entry in sender.entries:
+                found[:, number, place, WAYS.index(entry)] = moved[:, variant, place]
+                variant += 1
     return found
 
 
-def _summed(values: FloatArray, queries: Sequence[str]) -> Changes:
-    """Sums by query; a pair whose focus some variant leaves undefined counts nowhere there."""
-    known = np.asarray(np.isfinite(values).all(axis=(1, 3)))  # [outcomes, receivers, pairs]
+def _summed(values: FloatArray, run: BoolArray, queries: Sequence[str]) -> Changes:
+    """Sums by query; a pair whose focus some variant leaves undefined counts nowhere there.
+
+    `run` [senders, ways] says what was run; the sums of all else stay NaN.
+    """
+    asked = run[None, :, None, :, None]
+    broken = asked & ~np.isfinite(values)
+    known = np.asarray(~broken.any(axis=(1, 3)))  # [outcomes, receivers, pairs]
     kept = np.where(known[:, None, :, None], values, 0.0)
     index, count = index_queries(queries)
     sums = np.zeros((count, *kept.shape[:-1]))

@@ -9,6 +9,7 @@ from qt_bert.evaluation.intervals import percentile_interval
 from qt_bert.probes.common.draws import Estimate
 from qt_bert.probes.common.maps import known
 from qt_bert.probes.context import ProbeContext
+from qt_bert.probes.routed.asked import NOT_STABLE
 from qt_bert.probes.routed.claims import findings
 from qt_bert.probes.routed.figures import entries_of, figures
 from qt_bert.probes.routed.passes import OUTCOMES, Outcome, Way
@@ -81,23 +82,34 @@ def _settings(study: Study, context: ProbeContext) -> dict[str, Any]:
 
 def _resolution(study: Study, context: ProbeContext) -> dict[str, str]:
     zh, en = [], []
-    ends = percentile_interval(study.reader.change("focus").samples)
-    if ends is not None:
-        half = (ends[1] - ends[0]) / 2
-        zh.append(f"去掉整组时，每对小于 {half:.4f} 的关注度变化看不出来。")
-        en.append(f"A change of focus under {half:.4f} a pair could not be seen.")
+    surplus = _half_width(study.reader.beyond("focus", "qk")[0])
+    if surplus is not None:
+        zh.append(f"与同层其他头之差小于总变化的 {100 * surplus:.0f} % 看不出来。")
+        en.append(f"A surplus under {100 * surplus:.0f} % of the whole change could not be seen.")
+    change = _half_width(study.reader.change("focus"))
+    if change is not None:
+        zh.append(f"去掉整组时，平均每对小于 {change:.4f} 的关注度变化看不出来。")
+        en.append(f"A change of focus under {change:.4f} a pair could not be seen.")
     if not context.full:
         least = f"{1 / (1 + study.draws):.3f}"
         zh.append(
-            f"快速档只问匹配头整组和一个阅读头，对照 {study.draws} 组（p 最小 {least}）；"
-            "逐个匹配头、该层其余各头、前馈也保持不变、以均值代替，见 --full。"
+            f"快速模式只测匹配头整组和一个阅读头，对照 {study.draws} 组（p 最小 {least}），"
+            "对照只测查询和键一起这一个入口；逐个匹配头、该层其余各头、对照的其他入口和它们自己的变化、"
+            "前馈也保持不变、以均值代替，用 --full。"
         )
         en.append(
             "A quick run takes the matching heads as a whole and one reader, with "
-            f"{counted(study.draws, 'control set')} (least p {least}); each matching head, the other "
-            "heads of the layer, feed-forward blocks held too and mean contexts come with --full."
+            f"{counted(study.draws, 'control set')} (least p {least}), and these by query and key "
+            "together alone; each matching head, the other heads of the layer, the controls by the "
+            "other entries and what they change themselves, feed-forward blocks held too and mean "
+            "contexts come with --full."
         )
     return {"zh": "".join(zh), "en": " ".join(en)}
+
+
+def _half_width(found: Estimate) -> float | None:
+    ends = percentile_interval(found.samples)
+    return None if ends is None else (ends[1] - ends[0]) / 2
 
 
 def _summary(study: Study, grade: Text) -> Text:
@@ -108,7 +120,8 @@ def _summary(study: Study, grade: Text) -> Text:
         f"从低层 {n} 个匹配头（{heads}{zh}）到 {reader}：",
         f"From {counted(n, 'matching head')} below ({heads}{en}) to {reader}:",
     )
-    return joined([opening, _of_row(study), _of_grade(study, grade)])
+    shaky = [Text(f"{NOT_STABLE.zh}。", f"But {NOT_STABLE.en}.")] if study.asked.unstable else []
+    return joined([opening, _of_row(study), _of_grade(study, grade), *shaky])
 
 
 def _of_row(study: Study) -> Text:

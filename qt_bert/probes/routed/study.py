@@ -12,11 +12,13 @@ from qt_bert.probes.common.controls import contest
 from qt_bert.probes.context import ProbeContext
 from qt_bert.probes.routed.asked import Asked
 from qt_bert.probes.routed.guard import guard
-from qt_bert.probes.routed.passes import Changes, Sender, changes
+from qt_bert.probes.routed.passes import WAYS, Changes, Sender, Way, changes
 from qt_bert.probes.routed.shares import Shares
 
 QUICK_DRAWS, FULL_DRAWS = 20, 199
 SET = "matching"
+CLAIMED: tuple[Way, ...] = ("qk",)
+"""What the claim asks of the controls."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +26,8 @@ class Study:
     """All that the result is made of.
 
     `reader`: the set as the first sender and `draws` layer-matched ones behind it, into the reader
-    alone. Under --full `layer`: the set and each of its heads into every receiver; and `otherwise`:
+    alone; in quick these take its query and key together, the one way that the claim asks for, and
+    what they change with nothing held is not known. Under --full `layer`: the set and each of its heads into every receiver; and `otherwise`:
     the set into the reader with more held (`feed_forward`), or with mean contexts for zeros (`mean`).
     """
 
@@ -51,7 +54,11 @@ def study(asked: Asked, context: ProbeContext) -> Study:
 
 
 def _controls(heads: tuple[Head, ...], context: ProbeContext) -> list[Sender]:
-    """Layer-matched sets outside the set; none where a layer has too few heads outside."""
+    """Layer-matched sets outside the set; none where a layer has too few heads outside.
+
+    A path ends in one layer, while heads left out with nothing held change every layer above them:
+    in quick, without these, a set costs a third.
+    """
     made = contest(
         SET,
         heads,
@@ -60,7 +67,8 @@ def _controls(heads: tuple[Head, ...], context: ProbeContext) -> list[Sender]:
         free=0,
         seed=context.seed,
     )
-    return [Sender(one.name, HeadMask(one.heads)) for one in made.matched]
+    ways = context.choose(CLAIMED, WAYS)
+    return [Sender(one.name, HeadMask(one.heads), ways) for one in made.matched]
 
 
 def _otherwise(asked: Asked, means: MeanContexts, context: ProbeContext) -> dict[str, Shares]:

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from qt_bert.probes.claims import beyond, bootstrap_p
+from qt_bert.probes.common.beside import beside_claims
 from qt_bert.probes.common.controls import rank_p
 from qt_bert.probes.common.draws import Estimate, mean_over
 from qt_bert.probes.context import ProbeContext
@@ -146,17 +147,8 @@ def _plain(
     unit: str = UNIT,
 ) -> Finding:
     what, zh, en = where
-    return beyond(
-        f"{id}{mark}",
-        Text(
-            f"{said.zh}对{what.zh}的拟合（{zh}）：{unit}",
-            f"{said.en} fitted to {what.en} ({en}): {unit}",
-        ),
-        source,
-        found.value,
-        found.samples,
-        p=None,
-        n_queries=queries_of(fits),
-        unit=unit,
-        primary=False,
+    claim = Text(
+        f"{said.zh}对{what.zh}的拟合（{zh}）：{unit}",
+        f"{said.en} fitted to {what.en} ({en}): {unit}",
     )
+    return beside_claims(f"{id}{mark}", claim, source, found, unit, queries_of(fits))

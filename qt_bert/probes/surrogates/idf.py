@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from qt_bert.errors import PairFileError
 from qt_bert.files import sha256_file
 from qt_bert.pairs.formats.source import TextSource
 from qt_bert.pairs.pair import Reject
@@ -37,6 +38,8 @@ def counted(context: ProbeContext, wanted: Collection[str]) -> Counted:
         idf = count_terms(texts, wanted, context.segmenter, shown=shown)
     if path is None:
         return Counted(idf, "discovery")
+    if not idf.documents:
+        raise PairFileError(f"{path}: no text in it to count words in")
     return Counted(idf, path.name, sha256_file(path))
 
 

@@ -28,9 +28,9 @@ OVERLAP = Text("词重合", "word overlap")
 _UNSURE = Text("这份样本看不出差别。", "This sample does not show a difference.")
 BM25_CONCLUSIONS: dict[Verdict, Text] = {
     "reproduced": Text(
-        "模型的打分里，有一部分是这些头做的软词频计数，BM25 的硬计数看不到。",
-        "Part of the model's grade is a soft count of terms that these heads make, and that BM25's hard "
-        "count does not see.",
+        "这些头的软词频计数，比 BM25 的硬计数更能说明模型的打分。",
+        "The soft counts of terms that these heads make tell more of the model's grade than BM25's hard "
+        "count does.",
     ),
     "not reproduced": Text(
         "这些头的软计数并不比 BM25 更能说明模型的打分。",
@@ -40,7 +40,7 @@ BM25_CONCLUSIONS: dict[Verdict, Text] = {
 }
 HEADS_CONCLUSIONS: dict[Verdict, Text] = {
     "reproduced": Text(
-        "能说明打分的是匹配头自己的计数，同层其他头同样拟合也做不到。",
+        "匹配头自己的计数最能说明打分：同层其他头同样拟合，说明得更少。",
         "It is the matching heads' own counts that tell the grade: other heads of their layers, "
         "fitted alike, tell less.",
     ),

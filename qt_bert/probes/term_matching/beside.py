@@ -40,6 +40,6 @@ def beside(
     )
 
 
-def about(changes: Changes) -> dict[str, Any]:
-    """What every finding of one sweep says."""
-    return {"n_queries": changes.effects.n_queries}
+def about(changes: Changes, *sets: str) -> dict[str, Any]:
+    """What every finding of one sweep says; `sets` are those that it is about."""
+    return {"n_queries": changes.effects.n_queries, "sets": sets}

@@ -9,32 +9,17 @@ from functools import cached_property
 import numpy as np
 
 from qt_bert.ablation.effect_table import EffectRow
-from qt_bert.ablation.effects import Effects
-from qt_bert.ablation.folder import SweepFolder
 from qt_bert.ablation.variant import Variant
-from qt_bert.encoder import ModelLabels
 from qt_bert.evaluation.arrays import FloatArray
 from qt_bert.probes.claims import POINT
 from qt_bert.probes.common.controls import rank_p
 from qt_bert.probes.common.draws import Estimate, mean_over
+from qt_bert.probes.common.of_sweep import OfSweep
 
 
 @dataclass(frozen=True, eq=False)
-class Changes:
+class Changes(OfSweep):
     """The variants of a sweep by name; everything in points."""
-
-    folder: SweepFolder
-    labels: ModelLabels
-    resamples: int
-    seed: int
-
-    @cached_property
-    def effects(self) -> Effects:
-        """The sweep's effects; their resamples are the same for every variant."""
-        folder = self.folder
-        return Effects(
-            folder.logits, folder.pairs, self.labels, resamples=self.resamples, seed=self.seed
-        )
 
     @property
     def metric(self) -> str:
@@ -50,11 +35,11 @@ class Changes:
 
     def of(self, variant: Variant) -> Estimate:
         """The change under one variant."""
-        if variant.name not in self._known:
+        if variant.name not in self._seen:
             samples = self.effects.resampled(self.folder.row(variant.name), self.metric)
             found = Estimate(float(self.values([variant])[0]), samples / POINT)
-            self._known[variant.name] = found
-        return self._known[variant.name]
+            self._seen[variant.name] = found
+        return self._seen[variant.name]
 
     def values(self, variants: Iterable[Variant]) -> FloatArray:
         """The change under each variant, without resamples."""
@@ -78,7 +63,7 @@ class Changes:
         return (change if mean is None else change.less(mean)), p
 
     @cached_property
-    def _known(self) -> dict[str, Estimate]:
+    def _seen(self) -> dict[str, Estimate]:
         return {}
 
     @cached_property

@@ -81,7 +81,7 @@ def _left_out(
 ) -> Iterable[Finding]:
     out, k, what = contests.out, len(study.chosen), measure(changes.metric)
     loss, p = changes.against(out.target, out.matched)
-    said = about(changes)
+    said = about(changes, "matching")
     yield beyond(
         "matching_loss",
         Text(
@@ -105,7 +105,7 @@ def _left_out(
 
 def _article_figures(study: Study, contests: Contests, changes: Changes) -> Iterable[Finding]:
     """The change itself and as the article counts it, without any control."""
-    k, what, said = len(study.chosen), measure(changes.metric), about(changes)
+    k, what, said = len(study.chosen), measure(changes.metric), about(changes, "matching")
     change = changes.of(contests.out.target)
     yield beside(
         "matching_change",
@@ -154,7 +154,7 @@ def _free(study: Study, contests: Contests, changes: Changes, *, primary: bool) 
 
 def _beside_loss(study: Study, contests: Contests, changes: Changes) -> Iterable[Finding]:
     """One head alone; under --full the loudness-matched control and the mode `mean`."""
-    out, k, said = contests.out, len(study.chosen), about(changes)
+    out, k, said = contests.out, len(study.chosen), about(changes, "matching")
     if 1 in contests.curve:
         yield beside(
             "matching_single",

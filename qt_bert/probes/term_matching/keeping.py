@@ -38,14 +38,14 @@ def kept_findings(study: Study, contests: Contests, changes: Changes) -> Iterabl
         p=p,
         unit=POINTS,
         conclusions=CONCLUSIONS["kept"],
-        **about(changes),
+        **about(changes, "low_half"),
     )
     yield from _shares_kept(contests, kept.target, k, changes)
 
 
 def _shares_kept(contests: Contests, kept: Variant, k: int, changes: Changes) -> Iterable[Finding]:
     """What is left of the whole model's metric, and of what the low half is worth."""
-    what, said = measure(changes.metric), about(changes)
+    what, said = measure(changes.metric), about(changes, "low_half")
     yield beside(
         "matching_kept_share",
         Text(
@@ -89,7 +89,7 @@ def recovered(contests: Contests, changes: Changes) -> Estimate:
 
 
 def cut_findings(study: Study, contests: Contests, changes: Changes) -> Iterable[Finding]:
-    cut, k, what, said = contests.cut, len(study.chosen), measure(changes.metric), about(changes)
+    cut, k, what = contests.cut, len(study.chosen), measure(changes.metric)
     loss, p = changes.against(cut.target, cut.matched)
     yield beyond(
         "matching_cut",
@@ -105,7 +105,7 @@ def cut_findings(study: Study, contests: Contests, changes: Changes) -> Iterable
         side="below",
         unit=POINTS,
         conclusions=CONCLUSIONS["cut"],
-        **said,
+        **about(changes, "matching"),
     )
     yield beside(
         "matching_cut_all",
@@ -116,5 +116,5 @@ def cut_findings(study: Study, contests: Contests, changes: Changes) -> Iterable
         None,
         changes.of(contests.cut_all),
         POINTS,
-        said,
+        about(changes),
     )

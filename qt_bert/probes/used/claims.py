@@ -58,7 +58,7 @@ def _unused(study: Study, primary: bool) -> Finding:
     return no_effect(
         "usage_encoded_not_used",
         Text(
-            "至少有一种性质读得出来，但抹去它，期望档位的 ρ 与对照相比几乎不变",
+            "至少有一种性质读得出来，但抹去它，期望等级的 ρ 与对照相比几乎不变",
             "At least one property can be read, yet erasing it hardly changes the ρ of the expected "
             "grade beyond its controls",
         ),

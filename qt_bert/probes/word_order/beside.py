@@ -24,13 +24,22 @@ from qt_bert.probes.word_order.study import Study
 from qt_bert.results import Finding, Text
 
 NO_RANDOM = Text("没有可抽的随机头", "no random heads could be drawn")
+OF_ORDER = ("order",)
+"""The set that most of this is about."""
 
 
 def beside(study: Study) -> Iterable[Finding]:
     """S, R and their terms, other masks, and the article's case."""
     for one in (*_plain(study), *_terms(study), *_others(study)):
         yield finding(
-            study, one.id, one.claim, one.found, below=one.below, unit=one.unit, primary=False
+            study,
+            one.id,
+            one.claim,
+            one.found,
+            below=one.below,
+            unit=one.unit,
+            primary=False,
+            sets=one.sets,
         )
     yield _case(study)
 
@@ -41,6 +50,7 @@ class _Beside(NamedTuple):
     found: Change
     unit: Text = GRADES
     below: bool = False
+    sets: tuple[str, ...] = ()
 
 
 def _plain(study: Study) -> Iterable[_Beside]:
@@ -52,12 +62,12 @@ def _plain(study: Study) -> Iterable[_Beside]:
 
     yield _Beside(
         "order_sensitivity",
-        Text("不去掉头：打乱标题的字使期望档位下降 S", "All heads in: what shuffling costs, S"),
+        Text("不去掉头：打乱标题的字使期望等级下降 S", "All heads in: what shuffling costs, S"),
         value("sensitivity"),
     )
     yield _Beside(
         "order_reach",
-        Text("不去掉头：高档与低档的期望档位之差 R", "All heads in: from high to low grades, R"),
+        Text("不去掉头：高档与低档的期望等级之差 R", "All heads in: from high to low grades, R"),
         value("reach"),
     )
     yield _Beside(
@@ -77,10 +87,10 @@ def _terms(study: Study) -> Iterable[_Beside]:
         (
             "order_original_change",
             "original",
-            "原标题期望档位的变化",
+            "原标题期望等级的变化",
             "change of unshuffled titles' grade",
         ),
-        ("order_low_change", "low", "低档对期望档位的变化", "change of low pairs' grade"),
+        ("order_low_change", "low", "低档对期望等级的变化", "change of low pairs' grade"),
     ]
     for id, quantity, zh, en in named:
         yield _Beside(
@@ -89,6 +99,7 @@ def _terms(study: Study) -> Iterable[_Beside]:
             change(study, quantity, [claim.target]),
             SHARE if quantity == "ratio" else GRADES,
             below=quantity in ("ratio", "sensitivity"),
+            sets=OF_ORDER,
         )
     yield _Beside(
         "order_shuffled_beyond",
@@ -97,6 +108,7 @@ def _terms(study: Study) -> Iterable[_Beside]:
             "Order heads out: shuffled titles' grade above that without random heads of the layers",
         ),
         against(study, "shuffled", claim, "matched", below=False),
+        sets=OF_ORDER,
     )
 
 
@@ -111,12 +123,14 @@ def _others(study: Study) -> Iterable[_Beside]:
                 "Random heads of any layer out: mean change of S/R",
             ),
             change(study, "ratio", claim.free),
+            (),
         )
     if matching is not None:
         yield _ratio(
             "order_matching",
             Text("去掉匹配头：S/R 的变化", "Matching heads out: change of S/R"),
             change(study, "ratio", [matching]),
+            ("matching_left_out",),
         )
     if claim is not None and claim.loud:
         yield _ratio(
@@ -135,8 +149,8 @@ def _others(study: Study) -> Iterable[_Beside]:
         )
 
 
-def _ratio(id: str, claim: Text, found: Change) -> _Beside:
-    return _Beside(id, claim, found, SHARE, below=True)
+def _ratio(id: str, claim: Text, found: Change, sets: tuple[str, ...] = OF_ORDER) -> _Beside:
+    return _Beside(id, claim, found, SHARE, below=True, sets=sets)
 
 
 def _case(study: Study) -> Finding:
@@ -152,7 +166,7 @@ def _case(study: Study) -> Finding:
         study,
         "order_case",
         Text(
-            "文章的例子：去掉语序头后打乱的标题的期望档位，比去掉随机头高多少",
+            "文章的例子：去掉语序头后打乱的标题的期望等级，比去掉随机头高多少",
             "The article's case: the shuffled title's expected grade without order heads, above that "
             "without random heads",
         ),
@@ -161,5 +175,6 @@ def _case(study: Study) -> Finding:
         said="3 − 2",
         primary=False,
         n_queries=1,
+        sets=OF_ORDER,
         why=NO_RANDOM if claim else NO_HEADS,
     )

@@ -108,6 +108,7 @@ def finding(
     primary: bool = True,
     n_queries: int | None = None,
     conclusions: dict[Verdict, Text] | None = None,
+    sets: tuple[str, ...] = (),
     why: Text | None = None,
 ) -> Finding:
     """A finding of this study, with the article's words beside it where it `said` something.
@@ -129,4 +130,5 @@ def finding(
         unit=unit,
         primary=primary,
         conclusions=conclusions,
+        sets=sets,
     )

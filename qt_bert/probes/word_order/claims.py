@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qt_bert.probes.word_order.beside import beside
+from qt_bert.probes.word_order.beside import OF_ORDER, beside
 from qt_bert.probes.word_order.changes import (
     GRADES,
     NO_HEADS,
@@ -38,6 +38,7 @@ def _ratio(study: Study) -> Finding:
         unit=SHARE,
         said="2 → 3",
         conclusions=_RATIO,
+        sets=OF_ORDER,
         why=None if study.masks.claim else NO_HEADS,
     )
 
@@ -52,7 +53,7 @@ def _rise(study: Study) -> Finding:
         study,
         "order_shuffled_grade",
         Text(
-            f"去掉 {k} 个语序头，被打乱的标题的期望档位升高，且比去掉同层随机头时高",
+            f"去掉 {k} 个语序头，被打乱的标题的期望等级升高，且比去掉同层随机头时高",
             f"Without the {k} order heads the expected grade of shuffled titles rises, and higher than "
             "without random heads of the same layers",
         ),
@@ -60,6 +61,7 @@ def _rise(study: Study) -> Finding:
         unit=GRADES,
         said="2 → 3",
         conclusions=_RISE,
+        sets=OF_ORDER,
         why=None if claim else NO_HEADS,
     )
 

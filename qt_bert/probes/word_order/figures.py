@@ -22,7 +22,7 @@ from qt_bert.results.figures import BarSeries, Point, Series
 from qt_bert.results.text import Label
 
 GRADE, LABEL = Text("模型的档位", "model's grade"), Text("标注", "label")
-CHANGE = Text("期望档位的变化", "change of the expected grade")
+CHANGE = Text("期望等级的变化", "change of the expected grade")
 SHARE, SCORE = Text("概率", "probability"), Text("分数", "score")
 AS_IT_WAS = Text("原样", "as it was")
 CASE = f"{CASE_QUERY} / {CASE_TITLE}"
@@ -101,7 +101,7 @@ def _curve(study: Study) -> Curve:
             for number, (name, at) in enumerate(lines)
         ),
         note=Text(
-            "S：打乱标题的字使期望档位下降多少；R：高档与低档之差",
+            "S：打乱标题的字使期望等级下降多少；R：高档与低档之差",
             "S: what shuffling a title's characters costs; R: from high to low grades",
         ),
     )
@@ -181,7 +181,7 @@ def _disturbed(found: Disturbed, side: str) -> Bars:
     return Bars(
         name=f"order_{side}",
         title=Text(
-            f"{SIDES[side].zh}乱序后期望档位的变化",
+            f"{SIDES[side].zh}乱序后期望等级的变化",
             f"Change of the expected grade: {SIDES[side].en} disturbed",
         ),
         x_label=LABEL,
@@ -197,7 +197,7 @@ def _disturbed(found: Disturbed, side: str) -> Bars:
             for way, name in ways.items()
         ),
         note=Text(
-            "乱序后的期望档位，减去同样这些对原样时的期望档位，附 95% 区间。全部对原样时的期望档位，及各方式的"
+            "乱序后的期望等级，减去同样这些对原样时的期望等级，附 95% 区间。全部对原样时的期望等级，及各方式的"
             f"对数（{'/'.join(names[0])}）：{'；'.join(one.zh for one in listed)}",
             "Expected grade after, less that of the same pairs as they were, with 95 % intervals. All "
             f"pairs as they were, and pairs by way ({'/'.join(names[1])}): "

@@ -67,7 +67,7 @@ def _ratio(study: Study) -> Text:
             f", {beyond.value:+.2f} against random heads of the same layers (p = {p})",
         )
     return Text(
-        f"在 {n} 个查询上，打乱标题的字使高档对的期望档位下降 {cost:.2f}（S/R = {plain:.2f}）；去掉 "
+        f"在 {n} 个查询上，打乱标题的字使高档对的期望等级下降 {cost:.2f}（S/R = {plain:.2f}）；去掉 "
         f"{k} 个语序头后 S/R = {out:.2f}{than.zh}。",
         f"On {counted(n, 'query', 'queries')}, shuffling a title costs high pairs {cost:.2f} grades (S/R = {plain:.2f}); "
         f"without the order heads ({k}) S/R = {out:.2f}{than.en}.",

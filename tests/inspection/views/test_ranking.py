@@ -8,14 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.ablation.explain_heads import explain_heads
+from qt_bert.ablation.explain_heads import explain_heads, restoring_heads
 from qt_bert.encoder import open_checkpoint
 from qt_bert.encoder.heads import Head
+from qt_bert.errors import GuardError
 from qt_bert.evaluation import METRICS, judge_grades
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.kept import Kept
 from qt_bert.inspection.turns import Turns
+from qt_bert.inspection.views import carriers as carrying
 from qt_bert.inspection.views import movers, ranking
+from qt_bert.inspection.views.carriers import carriers
 from qt_bert.inspection.views.movers import head_moves, term_moves
 from qt_bert.inspection.views.ranked_title import RankedTitle
 from qt_bert.inspection.views.ranking import (
@@ -45,6 +48,7 @@ OUT = (Head(0, 1), Head(1, 0))
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranking, "_kept", Kept())
     monkeypatch.setattr(movers, "_kept", Kept())
+    monkeypatch.setattr(carrying, "_kept", Kept())
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +193,54 @@ def test_only_so_many_terms_are_filled(
     found = term_moves(inspected, "高铁", "高铁 排骨 " * 5, (), "zero")
     assert len(found.effects) == 3
     assert found.passed_over == 8
+
+
+@pytest.fixture
+def any_term_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that learnt nothing is hardly moved by any term."""
+    monkeypatch.setattr("qt_bert.scoring.explain.LEAST_TELLING", 0.0)
+    monkeypatch.setattr("qt_bert.scoring.explain.LEAST_CHANGE", 0.0)
+
+
+@pytest.mark.usefixtures("any_term_tells")
+@pytest.mark.parametrize("model", ["inspected", "one_logit"])
+def test_the_heads_that_carry_a_term_as_explain_has_them(
+    model: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: Inspected = request.getfixturevalue(model)
+    monkeypatch.setattr("qt_bert.inspection.inspected.TURN_TOKENS", 100)  # many turns
+    title = TITLES[0].text
+    found = carriers(asked, QUERY, title)
+    told = explain_pair(QUERY, title, asked.scorer, asked.segmenter).most_telling
+    assert found is not None and told is not None and found.term.term == told.term
+    expected = restoring_heads(QUERY, title, asked.scorer, told).heads[:3]
+    assert [one.head for one in found.heads] == [one.head for one in expected]
+    rounding = 2e-5 / abs(told.change)
+    shares = [one.share for one in expected]
+    assert [one.share for one in found.heads] == pytest.approx(shares, abs=rounding)
+    assert found.bars.series[0].values == pytest.approx(
+        [100 * share for share in shares], abs=100 * rounding
+    )
+    assert told.term in found.bars.title.zh and f"{told.change:+.2f}"[1:] in found.bars.title.en
+
+
+@pytest.mark.usefixtures("any_term_tells")
+def test_patches_are_guarded_once_a_model(
+    inspected: Inspected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert carriers(inspected, QUERY, TITLES[1].text) is not None
+    monkeypatch.setattr("qt_bert.inspection.inspected.guard_patches", None)
+    assert carriers(inspected, QUERY, TITLES[2].text) is not None
+    monkeypatch.setattr(inspected, "_patched", {"bound": -1.0})
+    with pytest.raises(GuardError, match="contexts of all heads"):
+        carriers(inspected, QUERY, TITLES[3].text)
+
+
+def test_no_head_carries_what_moves_nothing(
+    inspected: Inspected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qt_bert.scoring.explain.LEAST_TELLING", 9.0)
+    assert carriers(inspected, QUERY, TITLES[0].text) is None
 
 
 def test_heads_as_explain_has_them(inspected: Inspected) -> None:

@@ -5,8 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from qt_bert.encoder import ModelLabels
 from qt_bert.pairs import Pair
-from qt_bert.probes.behaving.bands import GRADE, SCORE, Band, neighbour_gaps, ranked
+from qt_bert.probes.behaving.bands import (
+    GRADE,
+    LEVEL,
+    SCORE,
+    Band,
+    fixed_band,
+    measured_band,
+    neighbour_gaps,
+    ranked,
+)
 
 
 def pair(query: str, title: str) -> Pair:
@@ -24,6 +34,19 @@ def test_gaps_lie_between_neighbours_of_one_query() -> None:
 def test_queries_of_one_title_rank_nothing() -> None:
     pairs = [pair("a", "1"), pair("b", "1"), pair("a", "2")]
     assert [one.query for one in ranked(pairs)] == ["a", "a"]
+
+
+def test_a_pair_that_comes_twice_ranks_once() -> None:
+    pairs = [pair("a", "1"), pair("b", "1"), pair("a", "2"), pair("a", "1"), pair("b", "1")]
+    assert [(one.query, one.title) for one in ranked(pairs)] == [("a", "1"), ("a", "2")]
+
+
+def test_a_band_is_a_share_of_the_scale_or_measured() -> None:
+    assert fixed_band(ModelLabels(3, ((1, 2), (3,), (4, 5)))) == Band(0.25, GRADE)
+    assert fixed_band(ModelLabels(3, None)) == Band(0.125, LEVEL)
+    assert fixed_band(ModelLabels(1, None)) is None
+    found = measured_band(np.array([1.0, 4.0, 2.0]), ["a", "a", "a"], "dev.tsv")
+    assert found == Band(1.5, SCORE, "dev.tsv", 2)
 
 
 def test_the_curve_goes_from_0_to_four_bands() -> None:

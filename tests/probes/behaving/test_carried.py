@@ -22,6 +22,7 @@ CASES = [
     for n in range(30)
 ]
 CARRIER, STEADIER = 5, 2
+LEAST = 0.05
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def found() -> Carried:
     deltas[0] = plain
     deltas[1 + CARRIER, :30] -= 0.8
     deltas[1 + STEADIER, 30:] *= 0.2
-    return carried_by(VARIANTS, deltas, CASES, seed=0)
+    return carried_by(VARIANTS, deltas, CASES, LEAST, seed=0)
 
 
 def test_the_planted_cells_are_marked(found: Carried) -> None:
@@ -67,21 +68,31 @@ def test_at_most_five_the_strongest_first() -> None:
     deltas = np.ones((9, 60))
     for row in range(8):
         deltas[1 + row, :30] -= 0.1 * (row + 1)
-    found = carried_by(VARIANTS, deltas, CASES, seed=0)
+    found = carried_by(VARIANTS, deltas, CASES, LEAST, seed=0)
     assert found.chosen("negation", helps=True) == [HEADS[row] for row in (7, 6, 5, 4, 3)]
+
+
+def test_a_change_that_is_sure_but_too_small_names_no_head() -> None:
+    deltas = np.ones((9, 60))
+    deltas[1 + CARRIER, :30] -= 0.049
+    deltas[1 + STEADIER, :30] -= 0.051
+    found = carried_by(VARIANTS, deltas, CASES, LEAST, seed=0)
+    assert (found.q[[CARRIER, STEADIER], 0] < 0.05).all()
+    assert np.argwhere(found.marked).tolist() == [[STEADIER, 0]]
+    assert found.chosen("negation", helps=True) == [HEADS[STEADIER]]
 
 
 def test_nothing_planted_nothing_marked() -> None:
     rng = np.random.default_rng(1)
     deltas = np.ones((9, 60)) + rng.normal(0, 0.1, (9, 60)) * (np.arange(9) > 0)[:, None]
-    assert not carried_by(VARIANTS, deltas, CASES, seed=0).marked.any()
+    assert not carried_by(VARIANTS, deltas, CASES, LEAST, seed=0).marked.any()
 
 
 def test_a_query_of_two_cases_counts_once() -> None:
     """Twice the same query is no second witness."""
     cases = [Case(f"{n}", "negation", BETTER, f"q{n % 2}", "t", "o") for n in range(20)]
     deltas = np.stack([np.ones(20), np.zeros(20)])
-    found = carried_by(VARIANTS[:1], deltas, cases, seed=0)
+    found = carried_by(VARIANTS[:1], deltas, cases, LEAST, seed=0)
     assert found.change.tolist() == [[-1.0]]
     assert found.p[0, 0] == pytest.approx(0.5, abs=0.03)
 

@@ -18,6 +18,7 @@ from qt_bert.probes.common.function_heads import (
 )
 from qt_bert.results import HeadScores, ProbeResult, Text
 from tests.probes.matching_found import matching_found
+from tests.results.made_stability import LOOSE
 
 SHAPE = Shape(2, 4)
 
@@ -44,6 +45,21 @@ def test_without_a_named_one_the_best_stand_in_and_say_so() -> None:
     assert found.resting(Text("样", "sample")).en == "sample; heads not named"
     by_score = function_heads(context(matching_found(SHAPE)), "matching")
     assert by_score.heads == tuple(SHAPE.all_heads[:5]) and not by_score.named
+
+
+def test_a_set_that_is_not_stable_says_so_wherever_it_is_shown() -> None:
+    find = matching_found(SHAPE, ("L1H2", "L0H1"), ("L1H2", "L0H1"))
+    loose = replace(find("matching"), stability={"matching": LOOSE})
+    found = function_heads(context(lambda name: loose), "matching")
+    assert found is not None and found.unstable
+    assert found.said == Text("2 个匹配头（不稳定）", "the 2 matching heads (not stable)")
+    below = found.below(1)
+    assert below.heads == (Head(0, 1),) and below.resting(Text("样", "sample")).zh == "样；不稳定"
+    both = replace(found, named=False).note
+    assert both == Text("未被命名的头，不稳定", "heads not named, not stable")
+    stable = replace(loose, stability={"matching": replace(LOOSE, verdict="stable")})
+    kept = function_heads(context(lambda name: stable), "matching")
+    assert kept is not None and kept.note is None
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,7 @@ def test_norms_are_those_of_what_a_head_adds(checkpoint_of: Callable[..., Path])
     layer = scorer.encoder.layers[0]
     norms: list[float] = []
     for batch in scorer.batches(texts, 1):
-        query, key, value = layer.project(
-            scorer.encoder.embed(batch.input_ids, batch.token_type_ids)
-        )
+        query, key, value = layer.project(scorer.encoder.embed(batch))
         context = (query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5).softmax(-1) @ value
         own = layer.output.weight[:, : context.shape[-1]]  # head 0
         norms += (context[0, 0] @ own.T).norm(dim=-1).tolist()

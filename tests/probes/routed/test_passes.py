@@ -114,6 +114,28 @@ def test_sums_are_those_of_the_pairs_of_each_query(
     assert np.abs(found.sums[0, ..., WAYS.index("v")]).max() < 1e-6
 
 
+def test_ways_that_are_not_asked_for_are_not_run(wired: Path, tmp_path: Path) -> None:
+    """Other figures stay as they are, and what was not run is not 0."""
+    context, pairs = context_of(wired, tmp_path), wired_pairs(12)
+    whole = [sender(DIRECT), sender(RELAYED)]
+    some = [whole[0], Sender("some", HeadMask((RELAYED,)), ("qk",))]
+    every, found = (changes(context, pairs, asked, [READER]) for asked in (whole, some))
+    run = [WAYS.index("qk")]
+    idle = [place for place in range(len(WAYS)) if place not in run]
+    np.testing.assert_allclose(found.sums[:, :, 0], every.sums[:, :, 0], atol=1e-5)
+    np.testing.assert_allclose(
+        found.sums[:, :, 1][..., run], every.sums[:, :, 1][..., run], atol=1e-5
+    )
+    assert np.isnan(found.sums[:, :, 1][..., idle]).all()
+    assert found.pairs.tolist() == every.pairs.tolist()
+    shares, all_of_it = (Shares(one, 200, seed=0) for one in (found, every))
+    assert shares.beyond("focus", "qk")[0].value == pytest.approx(
+        all_of_it.beyond("focus", "qk")[0].value, abs=1e-4
+    )
+    assert np.isnan(shares.pooled("focus", "qk").value)
+    assert np.isnan(shares.controls("focus", "k").value)
+
+
 def test_the_guard_keeps_its_figures_and_stops(
     wired: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,5 +106,9 @@ def test_what_is_no_corpus_is_refused(tmp_path: Path) -> None:
     empty.write_bytes(b"")
     with pytest.raises(PairFileError, match="empty"):
         counted(context(tmp_path, empty), {"a"})
+    blank = tmp_path / "blank.txt"
+    blank.write_bytes(b"\n\r\n\xff\xfe\xff\n")
+    with pytest.raises(PairFileError, match="blank.txt: no text in it"):
+        counted(context(tmp_path, blank), {"a"})
     with pytest.raises(PairFileError, match="cannot be read"):
         counted(context(tmp_path, tmp_path / "none.txt"), {"a"})
