@@ -77,6 +77,14 @@ def train(
             help="Tokens that it reads of a title. [default: as --base, else all that fit]"
         ),
     ] = None,
+    layers_above: Annotated[
+        str | None,
+        typer.Option(
+            help="Layers of --base, one for each layer above the offline ones, which start as these: "
+            "'0,1,2,4,5,11', the layers that a plan keeps. The offline ones then start by handing on "
+            "what they get. [default: every layer starts as itself]"
+        ),
+    ] = None,
     dtype: options.TrainingDtype = None,
     seed: options.TrainingSeed = None,
     no_compile: options.NoCompile = False,
@@ -117,6 +125,7 @@ def train(
         "offline_layers": offline_layers,
         "title_start": title_start,
         "title_tokens": title_tokens,
+        "layers_above": layers_above,
     }
     paths = {
         "base": resolve_folder(base if base is not None else shipped(PRETRAINED)),

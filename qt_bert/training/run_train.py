@@ -21,6 +21,7 @@ from qt_bert.encoder.verify import verify_folder
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs import GRADES, Pair, PairTokenizer
 from qt_bert.training.distributed import World, world
+from qt_bert.training.expanding import lift_layers, listed_layers
 from qt_bert.training.finetune import Tuner, TuneSettings, check_settings
 from qt_bert.training.finetune_batches import BatchLayout
 from qt_bert.training.judged_on import check_metric, digest_of, judge_of, sources_and_dev
@@ -47,7 +48,8 @@ class TrainJob:
     a tenth of the training queries, by hash, are kept back for it. `levels` = K trains ordered
     levels 0 … K − 1, one logit each, instead of the five grades. `architecture` is one of
     `encoder.architectures`; `base` gives its encoder, and to one without an encoder the tokenizer.
-    The last three are what was asked of an offline model's block, see `AskedBlock`.
+    The last four are what was asked of an offline model: its block, see `AskedBlock`, and the layers
+    of the base that those above it start as, such as `0,1,2,4,5,11`, see `lift_layers`.
     """
 
     base: Path
@@ -60,6 +62,7 @@ class TrainJob:
     offline_layers: int | None = None
     title_start: int | None = None
     title_tokens: int | None = None
+    layers_above: str | None = None
 
     @property
     def block(self) -> AskedBlock:
@@ -100,6 +103,10 @@ def check_job(job: TrainJob) -> None:
         raise ArgumentError(
             f"--arch {job.architecture} reads the texts apart as it is: leave --offline-layers out"
         )
+    if job.layers_above is not None:
+        listed_layers(job.layers_above)
+        if not job.offline_layers:
+            raise ArgumentError("--layers-above lifts layers over a block: give --offline-layers")
     for source in job.sources:
         if source.unlabelled:
             raise ArgumentError(
@@ -177,6 +184,8 @@ def _model(
     if kind is None:
         apart = 0 if card.offline is None else card.offline.layers
         model = TuningModel.open(job.base, labels, data.auxiliaries, settings.seed, apart)
+        if job.layers_above is not None:
+            lift_layers(model.model, model.family, listed_layers(job.layers_above), apart)
     else:
         model = ApartTuning.open(kind, job.base, labels, data.auxiliaries, settings.seed)
     longest = positions_of(model.model.config)
@@ -201,7 +210,8 @@ def _asked(job: TrainJob, settings: TuneSettings) -> dict[str, Any]:
 def _other_than_usual(job: TrainJob) -> dict[str, Any]:
     """Architecture and block, where they are not those that folders without a word of them have."""
     usual = job.architecture == CROSS_ENCODER
-    return ({} if usual else {"architecture": job.architecture}) | job.block.describe()
+    lifted = {} if job.layers_above is None else {"layers_above": job.layers_above}
+    return ({} if usual else {"architecture": job.architecture}) | job.block.describe() | lifted
 
 
 def _identity(

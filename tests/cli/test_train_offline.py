@@ -58,6 +58,9 @@ def test_an_offline_model_is_named_wherever_it_goes(run, train, pair_file, tmp_p
         (("--title-start", "12"), "--title-start places titles of an offline model"),
         (("--offline-layers", "1", "--title-tokens", "48"), "give 61 or more"),
         (("--offline-layers", "1", "--arch", "two-tower"), "reads the texts apart as it is"),
+        (("--layers-above", "0"), "give --offline-layers"),
+        (("--offline-layers", "1", "--layers-above", "0-1"), "such as 0,1,4"),
+        (("--offline-layers", "1", "--layers-above", "0,1"), "names 2 layers"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line(train, options, said):
@@ -74,3 +77,13 @@ def test_a_recipe_asks_for_it_too(train, pair_file, tmp_path):
     recipe.write_text('[job]\noffline_layers = "one"\n', encoding="utf-8")
     ended, _ = train("other", "--recipe", recipe, "--data", tmp_path)
     assert ended.status == 2 and "offline_layers = 'one' is no int | None" in ended.err
+
+
+def test_lifted_layers_are_part_of_what_was_asked(train):
+    asked = ("--offline-layers", "1", "--layers-above", "0")
+    ended, out = train("lifted", *asked)
+    assert ended.status == 0, ended.err
+    facts = json.loads((out / "training.json").read_text("utf-8"))
+    assert facts["asked"]["layers_above"] == "0"
+    ended, _ = train("lifted", "--offline-layers", "1", "--resume")
+    assert ended.status == 2 and "layers_above" in ended.err

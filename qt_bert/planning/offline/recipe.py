@@ -9,7 +9,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import read_json
 
 FACTS = "training.json"
-BLOCK = ("offline_layers", "title_start", "title_tokens")
+BLOCK = ("offline_layers", "title_start", "title_tokens", "layers_above")
 """What may differ between an offline model and its control, by the names in `asked`."""
 
 _DATA = ("texts_sha256", "data_sha256")
