@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade -c constraints.txt pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[app,export,fast]' --group dev
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[app,export,fast,ray]' --group dev
 	@touch $(STAMP)
 
 report: setup

@@ -87,4 +87,9 @@ def is_vacant(path: Path) -> bool:
     """True for a folder that is new, empty, or holds only what a killed start left behind."""
     if not path.exists():
         return True
-    return path.is_dir() and all(_TEMPORARY.fullmatch(entry.name) for entry in path.iterdir())
+    return path.is_dir() and all(is_temporary(entry.name) for entry in path.iterdir())
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is what `atomic_write` leaves when it is killed."""
+    return _TEMPORARY.fullmatch(name) is not None

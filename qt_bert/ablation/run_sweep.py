@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from qt_bert.ablation.loop import STACK_TOKENS, Swept, batch_tokens, sweep
 from qt_bert.ablation.masks import MeanContexts
 from qt_bert.ablation.variant import Variant, with_plain
 from qt_bert.ablation.work import SweepWork, judge_folder
+from qt_bert.encoder.batches import Batch
 from qt_bert.encoder.manifest import folder_sha256
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs import Pair
@@ -47,6 +48,7 @@ def run_sweep(
     label: str = "sweep",
     guards: Mapping[str, Any] | None = None,
     shown: Progress | None = None,
+    filler: Filler | None = None,
 ) -> SweepFolder:
     """Run every variant on every pair, and leave logits and effects in `folder`.
 
@@ -59,25 +61,27 @@ def run_sweep(
 
     Sweeps that are one piece of work among several: `resamples` None leaves `effects.csv` empty;
     `guards` are the figures of a check that has passed already, which is not made again; `shown`
-    counts the runs instead of a progress line of their own.
+    counts the runs instead of a progress line of their own. `filler` computes the logits in place of
+    this process; a sweep that one filler began another may go on with.
 
     Raises ArgumentError for no pairs, two variants of one name, or labels that do not fit the
     model; RunFolderError where the flags do not fit what lies in `folder`, or the sweep there was
-    begun with another model, other pairs or settings; GuardError where a guard fails.
+    begun with another model, other pairs or settings; GuardError where a guard fails; whatever
+    `filler` raises.
     """
-    job = _Job(scorer.fresh(), list(pairs), with_plain(variants), resamples, seed, tokens)
-    job.check()
-    standing = judge_folder(folder, job.key, resume=resume, overwrite=overwrite)
+    inputs = SweepInputs(scorer.fresh(), list(pairs), with_plain(variants), resamples, seed, tokens)
+    inputs.check()
+    standing = judge_folder(folder, inputs.key, resume=resume, overwrite=overwrite)
     if standing == "finished":
         if shown is not None:
-            shown.advance(job.runs)
+            shown.advance(inputs.runs)
         return _finished(folder, scorer)
-    record = job.record(pairs_ref, arguments or {}, guards)
+    record = inputs.record(pairs_ref, arguments or {}, guards)
     work = SweepWork.go_on(folder, record) if standing == "begun" else None
-    work = work or SweepWork.begin(folder, record, job.variants, job.pairs, job.means)
-    _fill(job, work, label, shown)
-    _write_effects(job, work, label)
-    work.finish(job.scorer.counts)
+    work = work or SweepWork.begin(folder, record, inputs.variants, inputs.pairs, inputs.means)
+    _fill(inputs, work, filler or fill_here, label, shown)
+    _write_effects(inputs, work, label)
+    work.finish(inputs.scorer.counts)
     return _finished(folder, scorer)
 
 
@@ -89,48 +93,69 @@ def _finished(folder: Path, scorer: Scorer) -> SweepFolder:
     return found
 
 
-def _fill(job: _Job, work: SweepWork, label: str, shown: Progress | None) -> None:
-    """Sweep the batches that are not stored yet, and store each."""
-    encoder, variants = job.scorer.encoder, job.variants
+class Filler(Protocol):
+    """Who computes the logits of a sweep: `fill_here`, or something that hands the batches out."""
+
+    def __call__(self, inputs: SweepInputs, work: SweepWork, shown: Progress) -> None:
+        """Store what `work` lacks of the logits of all `inputs.batches()`, as `fill_here` has them.
+
+        `shown` counts the runs, variants × pairs. `inputs.batches()` is gone through whole, so that
+        `inputs.scorer.counts` says what was cut.
+        """
+
+
+def fill_here(inputs: SweepInputs, work: SweepWork, shown: Progress) -> None:
+    """Sweep the batches that are not stored yet in this process, and store each.
+
+    Raises ArgumentError for logits that are no finite numbers.
+    """
+    encoder, variants = inputs.scorer.encoder, inputs.variants
     # A resumed run tokenises all pairs again: batches, and counts of what was cut, stay the same.
-    made = job.scorer.batches(job.texts, min(job.budget, batch_tokens(len(variants))))
-    batches = islice(made, work.done.batches, None)
-    done = len(variants) * work.done.pairs
+    batches = islice(inputs.batches(), work.done.batches, None)
+    for swept in sweep(encoder, batches, variants, tokens=inputs.budget, shown=shown):
+        refuse_overflow(swept, inputs)
+        work.store(swept)
+
+
+def _fill(
+    inputs: SweepInputs, work: SweepWork, filler: Filler, label: str, shown: Progress | None
+) -> None:
+    """Have the logits filled in, with the runs counted by `shown` or a progress line of their own."""
+    done = len(inputs.variants) * work.done.pairs
     if shown is not None:
         shown.advance(done)
-    own = progress(job.runs, label, "runs", done=done)
+    own = progress(inputs.runs, label, "runs", done=done)
     with own if shown is None else nullcontext(shown) as counter:
-        for swept in sweep(encoder, batches, variants, tokens=job.budget, shown=counter):
-            _refuse_overflow(swept, job)
-            work.store(swept)
+        filler(inputs, work, counter)
 
 
-def _refuse_overflow(swept: Swept, job: _Job) -> None:
+def refuse_overflow(swept: Swept, inputs: SweepInputs) -> None:
+    """Raise ArgumentError, naming the variant and the pair, for logits that are no finite numbers."""
     broken = np.argwhere(~np.isfinite(swept.logits).all(2))
     if len(broken):
         variant, row = broken[0]
         raise ArgumentError(
-            f"variant {job.variants[variant].name} gives no finite logits for the pair of line "
-            f"{job.pairs[swept.rows[row]].line}; try --dtype float32, or leave it out"
+            f"variant {inputs.variants[variant].name} gives no finite logits for the pair of line "
+            f"{inputs.pairs[swept.rows[row]].line}; try --dtype float32, or leave it out"
         )
 
 
-def _write_effects(job: _Job, work: SweepWork, label: str) -> None:
-    if job.resamples is None:
+def _write_effects(inputs: SweepInputs, work: SweepWork, label: str) -> None:
+    if inputs.resamples is None:
         write_effects(work.path / EFFECTS, [])
         return
-    variants = job.variants
+    variants = inputs.variants
     names, families = [v.name for v in variants], [v.family for v in variants]
     with progress(len(variants) - 1, f"{label}: effects", "variants") as shown:
         rows = effect_rows(
-            job.effects(work.logits), names, families, [v.draw for v in variants], shown=shown
+            inputs.effects(work.logits), names, families, [v.draw for v in variants], shown=shown
         )
     write_effects(work.path / EFFECTS, rows)
 
 
 @dataclass(frozen=True, eq=False)
-class _Job:
-    """All that a sweep's files depend on."""
+class SweepInputs:
+    """All that a sweep's files depend on; `variants` has `none` first."""
 
     scorer: Scorer
     pairs: list[Pair]
@@ -141,6 +166,7 @@ class _Job:
 
     @property
     def runs(self) -> int:
+        """Variants × pairs."""
         return len(self.variants) * len(self.pairs)
 
     @cached_property
@@ -149,7 +175,13 @@ class _Job:
 
     @property
     def budget(self) -> int:
+        """Tokens computed at once, over all variants of a stack."""
         return self.tokens or STACK_TOKENS
+
+    def batches(self) -> Iterator[Batch]:
+        """The pairs in the batches of the sweep; the scorer counts what is cut."""
+        budget = min(self.budget, batch_tokens(len(self.variants)))
+        return self.scorer.batches(self.texts, budget)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -172,7 +204,7 @@ class _Job:
         return {
             "model": folder_sha256(checkpoint.folder),
             "model_grades": repr(checkpoint.settings.labels.grades),
-            "pairs": _hash((p.id, p.line, p.query, p.title, p.grades) for p in self.pairs),
+            "pairs": pairs_sha256(self.pairs),
             "variants": _hash((v.name, v.family, v.draw, v.seed, v.parts) for v in self.variants),
             "dtype": checkpoint.dtype,
             "max_length": str(self.scorer.tokenizer.max_length),
@@ -211,10 +243,11 @@ class _Job:
             arguments=dict(arguments),
             shape=self.shape,
             means=None if means is None else means.sha256,
-            guards=self._run_guards() if guards is None else dict(guards),
+            guards=self.run_guards() if guards is None else dict(guards),
         )
 
-    def _run_guards(self) -> dict[str, Any]:
+    def run_guards(self) -> dict[str, Any]:
+        """Check the masked loop on this model, its variants and eight of its pairs: `run_guards`."""
         scorer = self.scorer
         return run_guards(
             scorer.checkpoint, scorer.encoder, self.variants, self._guard_pairs(), seed=self.seed
@@ -227,6 +260,11 @@ class _Job:
             texts = self.texts[start : start + WINDOW]
             kept = eight_of([*kept, *self.scorer.tokenizer.encode(texts, offsets=False)])
         return kept
+
+
+def pairs_sha256(pairs: Iterable[Pair]) -> str:
+    """One hash for what a sweep depends on of its pairs."""
+    return _hash((p.id, p.line, p.query, p.title, p.grades) for p in pairs)
 
 
 def _hash(rows: Iterable[tuple[Any, ...]]) -> str:

@@ -25,6 +25,7 @@ from qt_bert.ablation.folder import (
 from qt_bert.ablation.loop import Swept
 from qt_bert.ablation.masks import MeanContexts
 from qt_bert.ablation.pair_table import write_pairs
+from qt_bert.ablation.shard_folder import clear_shards
 from qt_bert.ablation.variant import Variant
 from qt_bert.ablation.variant_table import write_variants
 from qt_bert.errors import RunFolderError
@@ -107,6 +108,7 @@ class SweepWork:
     ) -> SweepWork:
         """Start in `path`; the files of a sweep that lies there are replaced, others stay."""
         (path / MARK).unlink(missing_ok=True)
+        clear_shards(path)
         write_json(path / RECORD, encode(record))
         for name in (LOGITS, EFFECTS, MEANS):
             (path / name).unlink(missing_ok=True)
@@ -132,13 +134,22 @@ class SweepWork:
 
     def store(self, swept: Swept) -> None:
         """Write one batch's logits, and then that they are written."""
-        self.logits[:, swept.rows] = swept.logits
+        self.write(swept.rows, swept.logits)
+        self.mark(Mark(self.done.batches + 1, self.done.pairs + len(swept.rows)))
+
+    def write(self, rows: np.ndarray, logits: np.ndarray) -> None:
+        """Write logits [V, B, K] of the pairs `rows` [B]; they count only once they are marked."""
+        self.logits[:, rows] = logits
         self.logits.flush()  # type: ignore[attr-defined]
-        self.done = Mark(self.done.batches + 1, self.done.pairs + len(swept.rows))
+
+    def mark(self, done: Mark) -> None:
+        """Write that the first `done.batches` batches are stored."""
+        self.done = done
         self._save()
 
     def finish(self, counts: Counts) -> None:
         """Record the sweep as complete, with how many texts had to be cut."""
+        clear_shards(self.path)
         record = replace(
             self.record,
             truncated_titles=counts.truncated_titles,

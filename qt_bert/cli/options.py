@@ -80,11 +80,62 @@ Reference = Annotated[
     ),
 ]
 
-TitleStates = Annotated[
-    Path | None,
+_STATES = typer.Option(
+    help="Read the titles' lower layers from this folder of `qt-bert title-states`; what it does "
+    "not know is computed whole."
+)
+TitleStates = Annotated[Path | None, _STATES]
+StatesPlace = Annotated[str | None, _STATES]
+
+CLUSTER = "Cluster · 集群"
+Engine = Annotated[
+    str,
     typer.Option(
-        help="Read the titles' lower layers from this folder of `qt-bert title-states`; what it does "
-        "not know is computed whole."
+        help="Who does the work: local, this process; or ray, actors on this machine or a cluster.",
+        rich_help_panel=CLUSTER,
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="With --engine ray: the cluster's HOST:PORT, or auto. [default: a private one here]",
+        rich_help_panel=CLUSTER,
+    ),
+]
+Actors = Annotated[
+    int | None,
+    typer.Option(
+        help="With --engine ray: processes of one CPU each. [default: all CPUs]",
+        rich_help_panel=CLUSTER,
+    ),
+]
+RowsPerPartition = Annotated[
+    int | None,
+    typer.Option(
+        help="With --engine ray: rows that an actor takes at a time. [default: about a minute's, at "
+        "most 8192]",
+        rich_help_panel=CLUSTER,
+    ),
+]
+Stall = Annotated[
+    float | None,
+    typer.Option(
+        help="With --engine ray: seconds after which a partition counts as hanging. [default: 600]",
+        rich_help_panel=CLUSTER,
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="With --engine ray: scan, measure a sample, say what the run would take.",
+        rich_help_panel=CLUSTER,
+    ),
+]
+PricePerHour = Annotated[
+    float | None,
+    typer.Option(
+        help="With --dry-run: what a machine costs an hour.", min=0, rich_help_panel=CLUSTER
     ),
 ]
 

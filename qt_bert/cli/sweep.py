@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qt_bert.cli import app, opening, options
+from qt_bert.cli import app, opening, options, score_ray
 from qt_bert.cli.show import figure, interval, table
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs.options import ReaderOptions
@@ -17,6 +18,7 @@ from qt_bert.pairs.options import ReaderOptions
 if TYPE_CHECKING:
     from qt_bert.ablation.folder import SweepFolder
     from qt_bert.ablation.masks import MeanContexts
+    from qt_bert.ablation.run_sweep import Filler
     from qt_bert.pairs import Pair
     from qt_bert.scoring.bulk import Scorer
 
@@ -71,11 +73,15 @@ def sweep(
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
+    engine: options.Engine = "local",
+    address: options.Address = None,
+    actors: options.Actors = None,
 ) -> None:
     """Run the model with heads left out: logits, effects with intervals, and guards, in a folder."""
     path = opening.pairs_or_test(pairs)
     asked = ReaderOptions(columns, no_header, grades, max_rejects)
     asked.open(path)
+    on_ray = score_ray.Asked(engine, address, actors).is_ray
     from qt_bert.ablation.asked import parts_with, variants_asked
     from qt_bert.ablation.run_sweep import run_sweep
     from qt_bert.ablation.work import check_flags
@@ -97,7 +103,7 @@ def sweep(
         seed=seed,
     )
     means.check_used()
-    with opening.resumable():
+    with opening.resumable(), _filler(on_ray, address, actors) as filler:
         folder = run_sweep(
             scorer,
             taken,
@@ -116,9 +122,21 @@ def sweep(
             seed=seed,
             resume=resume,
             overwrite=overwrite,
+            filler=filler,
         )
     opening.tell_truncation(scorer)
     typer.echo(_as_json(folder) if as_json else _as_text(folder))
+
+
+def _filler(
+    on_ray: bool, address: str | None, actors: int | None
+) -> AbstractContextManager[Filler | None]:
+    """What computes the logits; None: this process."""
+    if not on_ray:
+        return nullcontext()
+    from qt_bert.scale.sweeping.worker import sweeping
+
+    return sweeping(address, actors)
 
 
 def _pairs(

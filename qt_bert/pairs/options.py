@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs.columns import parse_columns
+from qt_bert.pairs.columns import Columns, parse_columns
+from qt_bert.pairs.formats.opening import Readable
 from qt_bert.pairs.grades import GradeMap, LabelScheme
+from qt_bert.pairs.judging import Judge
 from qt_bert.pairs.reader import PairReader
 
 
@@ -24,7 +26,7 @@ class ReaderOptions:
 
     def open(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | Readable,
         *,
         default_map: LabelScheme | None = None,
         grade_required: bool = False,
@@ -36,13 +38,27 @@ class ReaderOptions:
         """
         return PairReader(
             path,
-            columns=parse_columns(self.columns) if self.columns is not None else None,
+            columns=self._given_columns(),
             header=not self.no_header,
-            grade_map=GradeMap.parse(self.grades) if self.grades is not None else default_map,
+            grade_map=self._grade_map(default_map),
             grade_required=grade_required,
             max_rejects=self.max_rejects,
             rejects_path=rejects_path,
         )
+
+    def wanted_columns(self) -> Columns:
+        """The columns that a reader by these options looks for; ArgumentError as for `open`."""
+        return Columns.resolve(self._given_columns(), header=not self.no_header)
+
+    def judge(self, default_map: LabelScheme | None = None) -> Judge:
+        """How a reader by these options judges a row; ArgumentError as for `open`."""
+        return Judge(self._grade_map(default_map))
+
+    def _given_columns(self) -> dict[str, str | int]:
+        return parse_columns(self.columns) if self.columns is not None else {}
+
+    def _grade_map(self, default_map: LabelScheme | None) -> LabelScheme | None:
+        return GradeMap.parse(self.grades) if self.grades is not None else default_map
 
 
 def for_each(values: Sequence[str] | None, files: Sequence[Path], option: str) -> Sequence[str]:

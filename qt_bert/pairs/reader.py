@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.pairs.columns import Columns
 from qt_bert.pairs.formats import format_of, open_format
-from qt_bert.pairs.formats.rows import RawRow
-from qt_bert.pairs.grades import GradeSet, LabelScheme
-from qt_bert.pairs.pair import Pair, Reason, Reject
+from qt_bert.pairs.formats.opening import Location, Readable
+from qt_bert.pairs.grades import LabelScheme
+from qt_bert.pairs.judging import Judge
+from qt_bert.pairs.pair import Pair, Reject
 from qt_bert.pairs.rejects import JUDGED_EVERY, RejectLog, check_share, describe, too_many
 
 
@@ -26,7 +27,8 @@ class PairReader:
     whose query or title holds nothing but whitespace is rejected.
 
     Args:
-        path: the file; its format goes by its suffix, its encoding by its bytes.
+        path: the file, or what lies at an address; its format goes by its suffix, its encoding by
+            its bytes.
         columns: `query`, `title`, `grade`, `id` → the file's column name, or its position from 1.
             Names not given keep their default (see `Columns.resolve`).
         header: whether the first line of a TSV or CSV file names the columns.
@@ -49,7 +51,7 @@ class PairReader:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | Readable,
         *,
         columns: Mapping[str, str | int] | None = None,
         header: bool = True,
@@ -58,12 +60,12 @@ class PairReader:
         max_rejects: float = 0.01,
         rejects_path: Path | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.path: Location = path if isinstance(path, Readable) else Path(path)
         self.grade_map = grade_map
         self.format = format_of(self.path)
-        if rejects_path is not None and Path(rejects_path).resolve() == self.path.resolve():
+        if rejects_path is not None and _is_same(rejects_path, self.path):
             raise ArgumentError(f"{rejects_path}: the rejects would overwrite the pairs")
-        self._grade_required = grade_required
+        self._judge = Judge(grade_map, grade_required)
         self._max_rejects = check_share(max_rejects)
         self._rejects_path = rejects_path
         required = ("grade",) if grade_required else ()
@@ -85,11 +87,11 @@ class PairReader:
     def __iter__(self) -> Generator[Pair, None, None]:
         self._start_counting()
         with RejectLog(self._rejects_path) as log:
-            for row in self._file.rows():
+            for judged in self.judged():
                 self.rows_read += 1
-                judged = self._judge(row)
                 if isinstance(judged, Pair):
                     self.accepted += 1
+                    self.bad_grades += self._judge.is_bad_grade(judged)
                     yield judged
                 else:
                     self.reasons[judged.reason] += 1
@@ -101,36 +103,16 @@ class PairReader:
             if not self.accepted:
                 raise PairFileError(self._no_pair())
 
+    def judged(self) -> Iterator[Pair | Reject]:
+        """All rows in file order, pairs and rejects, uncounted and however many rejects there are."""
+        return map(self._judge.judge, self._file.rows())
+
     def _start_counting(self) -> None:
         self.rows_read = 0
         self.accepted = 0
         self.bad_grades = 0
         self.reasons = Counter()
         self._first_reject = None
-
-    def _judge(self, row: RawRow | Reject) -> Pair | Reject:
-        if isinstance(row, Reject):
-            return row
-        if reason := _fault(row):
-            return Reject.of(row.line, reason, row.text)
-        label = (row.grade or "").strip() or None
-        grades = self._grades_of(label)
-        if self._grade_required and label is None:
-            return Reject.of(row.line, Reason.MISSING_GRADE, row.text)
-        if self.grade_map is not None and label is not None and grades is None:
-            if self._grade_required:
-                return Reject.of(row.line, Reason.BAD_GRADE, row.text)
-            self.bad_grades += 1
-        id_ = row.id if row.id and not row.id.isspace() else str(row.line)
-        return Pair(row.query, row.title, grades, id_, row.line, label, row.extra)
-
-    def _grades_of(self, label: str | None) -> GradeSet | None:
-        if self.grade_map is None or label is None:
-            return None
-        try:
-            return self.grade_map.grades_of(label)
-        except ValueError:
-            return None
 
     def _stop_at_too_many_rejects(self) -> None:
         if not too_many(self.rejected, self.rows_read, self._max_rejects):
@@ -156,11 +138,5 @@ def read_pairs(path: str | os.PathLike[str], **options: Any) -> list[Pair]:
     return list(PairReader(path, **options))
 
 
-def _fault(row: RawRow) -> Reason | None:
-    if not row.query or row.query.isspace():
-        return Reason.EMPTY_QUERY
-    if not row.title or row.title.isspace():
-        return Reason.EMPTY_TITLE
-    if "\0" in row.query or "\0" in row.title:
-        return Reason.NUL
-    return None
+def _is_same(rejects_path: Path, path: Location) -> bool:
+    return isinstance(path, Path) and Path(rejects_path).resolve() == path.resolve()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from qt_bert.errors import PairFileError
 from qt_bert.pairs import Pair, ReaderOptions
+from qt_bert.pairs.formats.opening import Location
 from qt_bert.pairs.pair import Reason
 
 _FIXED = ("id", "query", "title")
@@ -22,10 +22,20 @@ class InputColumns:
     extra: tuple[str, ...]
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], path: Path, options: ReaderOptions) -> InputColumns:
+    def of(cls, pairs: Sequence[Pair], path: Location, options: ReaderOptions) -> InputColumns:
         """The columns of the file at `path`, whose first window is `pairs`."""
         label = any(p.label is not None for p in pairs) or has_grade_column(path, options)
         return cls(label, tuple(dict.fromkeys(name for p in pairs for name in p.extra)))
+
+    @classmethod
+    def union(cls, several: Iterable[InputColumns]) -> InputColumns:
+        """The columns of several files: a label where one has it, further columns as they first come.
+
+        A row of a file that lacks a column leaves it empty.
+        """
+        files = list(several)
+        extra = dict.fromkeys(name for file in files for name in file.extra)
+        return cls(any(file.label for file in files), tuple(extra))
 
     def table(
         self, pairs: Sequence[Pair], outputs: dict[str, list[Any]], where: str
@@ -57,7 +67,7 @@ class InputColumns:
                 )
 
 
-def has_grade_column(path: Path, options: ReaderOptions) -> bool:
+def has_grade_column(path: Location, options: ReaderOptions) -> bool:
     """Whether a TSV, CSV or Parquet file has the column, even where no row fills it.
 
     JSON Lines has keys and no columns: False.

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.pairs.columns import Columns
-from qt_bert.pairs.formats.csv import split_csv
-from qt_bert.pairs.formats.delimited import DelimitedFile
+from qt_bert.pairs.formats.delimited import CSV, TSV, DelimitedFile
 from qt_bert.pairs.formats.jsonl import JsonLinesFile
+from qt_bert.pairs.formats.opening import Location
 from qt_bert.pairs.formats.parquet import ParquetFile
+from qt_bert.pairs.formats.parquet_source import ParquetSource
 from qt_bert.pairs.formats.rows import PairFormat
-from qt_bert.pairs.formats.source import PACKED_SUFFIXES
-from qt_bert.pairs.formats.tsv import split_tsv
+from qt_bert.pairs.formats.source import PACKED_SUFFIXES, Lines, TextSource
 
 FORMAT_OF_SUFFIX = {
     ".tsv": "tsv",
@@ -24,18 +24,18 @@ FORMAT_OF_SUFFIX = {
     ".parquet": "parquet",
 }
 
-_OPENERS: dict[str, Callable[[Path, Columns], PairFormat]] = {
-    "tsv": lambda path, columns: DelimitedFile(path, columns, split_tsv),
-    "csv": lambda path, columns: DelimitedFile(path, columns, split_csv),
+_TEXT_FORMATS: dict[str, Callable[[Lines, Columns], PairFormat]] = {
+    "tsv": lambda source, columns: DelimitedFile(source, columns, TSV),
+    "csv": lambda source, columns: DelimitedFile(source, columns, CSV),
     "jsonl": JsonLinesFile,
-    "parquet": ParquetFile,
 }
 
 
-def format_of(path: Path) -> str:
+def format_of(path: Location) -> str:
     """`tsv`, `csv`, `jsonl` or `parquet`; PairFileError naming the suffixes for any other."""
-    packed = path.suffix.lower() in PACKED_SUFFIXES
-    suffix = Path(path.stem).suffix.lower() if packed else path.suffix.lower()
+    name = Path(path.name)
+    packed = name.suffix.lower() in PACKED_SUFFIXES
+    suffix = Path(name.stem).suffix.lower() if packed else name.suffix.lower()
     if suffix not in FORMAT_OF_SUFFIX:
         raise PairFileError(
             f"{path}: unknown suffix {suffix!r}; files of pairs end in "
@@ -46,7 +46,7 @@ def format_of(path: Path) -> str:
     return FORMAT_OF_SUFFIX[suffix]
 
 
-def open_format(path: Path, columns: Columns) -> PairFormat:
+def open_format(path: Location, columns: Columns) -> PairFormat:
     """Open a file of pairs in the format its suffix names.
 
     Raises PairFileError where the file cannot be one, ArgumentError where `columns` do not fit
@@ -55,4 +55,15 @@ def open_format(path: Path, columns: Columns) -> PairFormat:
     name = format_of(path)
     if not columns.header and name not in ("tsv", "csv"):
         raise ArgumentError(f"{path}: --no-header is for TSV and CSV; {name} names its columns")
-    return _OPENERS[name](path, columns)
+    if name == "jsonl" and any(isinstance(key, int) for key in columns.wanted.values()):
+        raise ArgumentError(f"{path}: JSON Lines has keys, not positions; give names")
+    if name != "parquet":
+        return open_lines(TextSource(path), columns)
+    file = ParquetFile(ParquetSource(path), columns)
+    file.find_columns()
+    return file
+
+
+def open_lines(source: Lines, columns: Columns) -> PairFormat:
+    """Lines of a file in the text format that its suffix names."""
+    return _TEXT_FORMATS[format_of(source.path)](source, columns)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.errors import PairFileError
 from qt_bert.pairs.columns import Columns
-from qt_bert.pairs.formats.rows import RawRow
-from qt_bert.pairs.formats.source import TextSource
+from qt_bert.pairs.formats.opening import Location
+from qt_bert.pairs.formats.rows import Head, RawRow
+from qt_bert.pairs.formats.source import Lines
 from qt_bert.pairs.pair import Reason, Reject
 
 _TEXTS = (
@@ -28,12 +28,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class JsonLinesFile:
-    """A file of JSON objects, one a line, `columns` naming their keys."""
+    """JSON objects, one a line, `columns` naming their keys."""
 
-    def __init__(self, path: Path, columns: Columns) -> None:
-        if any(isinstance(key, int) for key in columns.wanted.values()):
-            raise ArgumentError(f"{path}: JSON Lines has keys, not positions; give names")
-        self._source = TextSource(path)
+    def __init__(self, source: Lines, columns: Columns) -> None:
+        self._source = source
         self._keys = {name: str(key) for name, key in columns.wanted.items()}
         self._known = frozenset(self._keys.values())
         self._required = {self._keys[name] for name in columns.required}
@@ -43,13 +41,24 @@ class JsonLinesFile:
         """The file's text encoding."""
         return self._source.encoding
 
+    def find_columns(self) -> Head | None:
+        """None: objects name their keys; PairFileError where no object has one that was asked for."""
+        sought = _Sought(self._required)
+        for item in self._source.lines():
+            value = None if isinstance(item, Reject) else _parsed(item[1])
+            if isinstance(value, dict):
+                sought.see(value)
+            if not sought.unseen:
+                return None
+        sought.refuse_unseen(self._source.path)
+        return None
+
     def rows(self) -> Iterator[RawRow | Reject]:
         """The rows in file order, and a reject for each line that is no object with both texts.
 
         Raises PairFileError at the end where no object had a key that was asked for.
         """
-        first: dict[str, Any] | None = None
-        unseen = set(self._required)
+        sought = _Sought(self._required)
         for item in self._source.lines():
             if isinstance(item, Reject):
                 yield item
@@ -59,15 +68,10 @@ class JsonLinesFile:
             if isinstance(value, Reason):
                 yield Reject.of(line, value, text)
                 continue
-            first = first or value
-            unseen.difference_update(value)
+            sought.see(value)
             reason = self._refusal(text, value)
             yield Reject.of(line, reason, text) if reason else self._row(line, text, value)
-        if unseen and first is not None:
-            raise PairFileError(
-                f"{self._source.path}: no object has the key {sorted(unseen)[0]!r}; the first has "
-                f"{', '.join(repr(key[:40]) for key in first)}; name the key with --columns"
-            )
+        sought.refuse_unseen(self._source.path)
 
     def _refusal(self, text: str, value: dict[str, Any]) -> Reason | None:
         for name, missing, not_text in _TEXTS:
@@ -94,6 +98,25 @@ class JsonLinesFile:
 
     def _optional(self, name: str, value: dict[str, Any]) -> str | None:
         return _text_of(value.get(self._keys[name])) if name in self._keys else None
+
+
+class _Sought:
+    """The keys asked for that no object had yet."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self.unseen = set(keys)
+        self._first: dict[str, Any] | None = None
+
+    def see(self, value: dict[str, Any]) -> None:
+        self._first = self._first or value
+        self.unseen.difference_update(value)
+
+    def refuse_unseen(self, path: Location) -> None:
+        if self.unseen and self._first is not None:
+            raise PairFileError(
+                f"{path}: no object has the key {sorted(self.unseen)[0]!r}; the first has "
+                f"{', '.join(repr(key[:40]) for key in self._first)}; name the key with --columns"
+            )
 
 
 def _parsed(text: str) -> dict[str, Any] | Reason:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from qt_bert.errors import PairFileError
 from qt_bert.pairs.columns import Columns, Placement
-from qt_bert.pairs.formats.rows import NO_EXTRA, RawRow
-from qt_bert.pairs.formats.source import open_bytes
+from qt_bert.pairs.formats.parquet_source import ParquetSource, StoredParquet
+from qt_bert.pairs.formats.rows import NO_EXTRA, Head, RawRow
 from qt_bert.pairs.pair import Reason, Reject
 
 _BATCH_ROWS = 4096
@@ -20,57 +19,60 @@ Cell = str | bytes | None
 
 
 class ParquetFile:
-    """A Parquet file; the line of a row is its number from 1."""
+    """A Parquet file, or a span of its rows; the line of a row is its number from 1."""
 
     encoding = "utf-8"
 
-    def __init__(self, path: Path, columns: Columns) -> None:
-        self._path = path
-        with self._open() as file:
-            names = file.schema_arrow.names
-            self._place = columns.place(names, str(path))
-            for index in (self._place.query, self._place.title):
-                self._refuse_nested(file.schema_arrow.field(index))
+    def __init__(self, source: ParquetSource, columns: Columns) -> None:
+        self._source = source
+        self._columns = columns
+
+    def find_columns(self) -> Head | None:
+        """None: the file names its columns itself; PairFileError where one asked for is missing."""
+        with self._source.open() as stored:
+            self._placement(stored.file.schema_arrow)
+        return None
 
     def rows(self) -> Iterator[RawRow | Reject]:
         """The rows in file order, and a reject where query or title is null or not UTF-8.
 
         Raises PairFileError where the data is damaged.
         """
-        line = 0
-        with self._open() as file:
-            for batch in self._batches(file):
+        with self._source.open() as stored:
+            place = self._placement(stored.file.schema_arrow)
+            for first, batch in self._batches(stored):
                 cells = [_cells(column) for column in batch.columns]
-                for row in zip(*cells, strict=True):
-                    line += 1
-                    yield _row(line, row, self._place)
+                for line, row in enumerate(zip(*cells, strict=True), start=first):
+                    yield _row(line, row, place)
 
-    def _open(self) -> Any:
-        with open_bytes(self._path) as handle:
-            if handle.read(4) != b"PAR1":
-                raise PairFileError(f"{self._path}: is not a Parquet file; name it by its format")
-        arrow = import_module("pyarrow")
-        try:
-            return import_module("pyarrow.parquet").ParquetFile(self._path)
-        except (arrow.ArrowException, OSError) as error:
-            raise self._damaged(error) from error
+    def _placement(self, schema: Any) -> Placement:
+        place = self._columns.place(schema.names, str(self._source.path))
+        for index in (place.query, place.title):
+            self._refuse_nested(schema.field(index))
+        return place
 
-    def _batches(self, file: Any) -> Iterator[Any]:
-        arrow = import_module("pyarrow")
-        try:
-            yield from file.iter_batches(batch_size=_BATCH_ROWS, use_threads=False)
-        except (arrow.ArrowException, OSError) as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: Exception) -> PairFileError:
-        return PairFileError(
-            f"{self._path}: the Parquet data is damaged or cut short ({error}); make it again"
-        )
+    def _batches(self, stored: StoredParquet) -> Iterator[tuple[int, Any]]:
+        """The rows wanted, in batches, with the number of the first; others beside them dropped."""
+        span = self._source.span
+        first, end = (span.first, span.first + span.rows) if span else (1, stored.rows + 1)
+        groups = stored.groups(first, end - first)
+        line = stored.start(groups[0]) if groups else end
+        with self._source.reading():
+            for batch in stored.file.iter_batches(
+                batch_size=_BATCH_ROWS, row_groups=groups, use_threads=False
+            ):
+                begin, stop = max(first - line, 0), min(end - line, batch.num_rows)
+                if begin < stop:
+                    yield line + begin, batch.slice(begin, stop - begin)
+                line += batch.num_rows
+                if line >= end:
+                    return
 
     def _refuse_nested(self, field: Any) -> None:
         if import_module("pyarrow.types").is_nested(field.type):
             raise PairFileError(
-                f"{self._path}: the column {field.name!r} holds {field.type}; name a text column"
+                f"{self._source.path}: the column {field.name!r} holds {field.type}; "
+                "name a text column"
             )
 
 

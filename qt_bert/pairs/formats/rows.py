@@ -22,12 +22,25 @@ class RawRow(NamedTuple):
     text: str
 
 
+class Head(NamedTuple):
+    """The line that says which columns there are; the rows stand behind the line `number`."""
+
+    number: int
+    text: str
+
+
 class PairFormat(Protocol):
-    """One open file of pairs in one format."""
+    """One open file of pairs, or a part of one, in one format."""
 
     @property
     def encoding(self) -> str:
         """The file's text encoding."""
+
+    def find_columns(self) -> Head | None:
+        """Look for the columns asked for, as far into the file as it takes; PairFileError without.
+
+        Gives what a part of the file needs to be read alone: None where its rows say it all.
+        """
 
     def rows(self) -> Iterator[RawRow | Reject]:
         """The rows in file order, and the reject of each row that cannot be one."""

@@ -7,16 +7,12 @@ character are skipped, but counted in the line numbers.
 
 from __future__ import annotations
 
-import gzip
-import lzma
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from pathlib import Path
-from typing import IO, cast
+from typing import IO, Protocol
 
 from qt_bert.errors import PairFileError
+from qt_bert.pairs.formats.opening import Location, open_bytes
 from qt_bert.pairs.pair import Reason, Reject
 
 PACKED_SUFFIXES = (".gz", ".xz")
@@ -39,6 +35,21 @@ _MAGIC = {
 }
 
 
+class Lines(Protocol):
+    """Numbered lines of text: a whole file, or some lines of one."""
+
+    @property
+    def path(self) -> Location:
+        """The file, as messages name it."""
+
+    @property
+    def encoding(self) -> str:
+        """`utf-8`, `utf-8-sig` or `gb18030`."""
+
+    def lines(self) -> Iterator[tuple[int, str] | Reject]:
+        """`(line number from 1, text)`, or the reject of a line that is not valid text."""
+
+
 class TextSource:
     """The lines of a text file, plain or .gz/.xz, in UTF-8 (with or without BOM) or GB18030.
 
@@ -46,7 +57,7 @@ class TextSource:
     empty, is no text, is damaged or cut short.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self.path = path
         with open_bytes(path) as handle:
             self._head = handle.read(_HEAD_BYTES)
@@ -63,7 +74,8 @@ class TextSource:
         if self._head.startswith(UTF8_BOM):
             return "utf-8-sig"
         utf8 = gb18030 = 0
-        for _, raw in self._raw_lines():
+        for _, line in self._raw_lines():
+            raw = without_end(line)
             if raw.isascii():
                 continue
             if _is_valid(raw, "utf-8"):
@@ -76,60 +88,50 @@ class TextSource:
 
     def lines(self) -> Iterator[tuple[int, str] | Reject]:
         """`(line number from 1, text)`, or the reject of a line that is not valid text."""
-        encoding = "gb18030" if self.encoding == "gb18030" else "utf-8"
-        for number, raw in self._raw_lines():
-            try:
-                text = raw.decode(encoding)
-            except UnicodeDecodeError:
-                yield Reject.of(number, Reason.UNDECODABLE, raw.decode(encoding, "replace"))
-                continue
-            if number == 1:
-                text = text.removeprefix("\ufeff")
-            if text:
-                yield number, text
+        return decoded(self._raw_lines(), self.encoding)
 
     def _raw_lines(self) -> Iterator[tuple[int, bytes]]:
         with open_bytes(self.path) as handle:
-            number = 0
-            while raw := handle.readline(MAX_LINE_BYTES + 1):
-                number += 1
-                if len(raw) > MAX_LINE_BYTES:
-                    raise PairFileError(
-                        f"{self.path}: line {number} is longer than {MAX_LINE_BYTES >> 20} MiB; "
-                        "a file of pairs has one pair a line"
-                    )
-                yield number, raw.removesuffix(b"\n").removesuffix(b"\r")
+            yield from enumerate(raw_lines(handle, self.path), start=1)
 
 
-@contextmanager
-def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """The unpacked bytes of a file; what fails while they are read is a PairFileError."""
-    try:
-        with _open(path) as handle:
-            yield handle
-    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-        raise PairFileError(
-            f"{path}: the compressed data is damaged or cut short ({error}); fetch or make it again"
-        ) from error
-    except OSError as error:
-        raise PairFileError(f"{path}: cannot be read ({error.strerror or error})") from error
+def raw_lines(handle: IO[bytes], path: Location) -> Iterator[bytes]:
+    """The lines of an open file with their ends; PairFileError at one longer than 64 MiB."""
+    number = 0
+    while raw := handle.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(raw) > MAX_LINE_BYTES:
+            raise PairFileError(
+                f"{path}: line {number} is longer than {MAX_LINE_BYTES >> 20} MiB; "
+                "a file of pairs has one pair a line"
+            )
+        yield raw
 
 
-def _open(path: Path) -> IO[bytes]:
-    if path.is_dir():
-        raise PairFileError(f"{path}: is a folder; name a file of pairs in it")
-    if path.exists() and not path.is_file():
-        raise PairFileError(f"{path}: is not a regular file; save the pairs to a file first")
-    match path.suffix.lower():
-        case ".gz":
-            return cast(IO[bytes], gzip.open(path, "rb"))
-        case ".xz":
-            return cast(IO[bytes], lzma.open(path, "rb"))
-        case _:
-            return open(path, "rb")
+def decoded(
+    lines: Iterable[tuple[int, bytes]], encoding: str
+) -> Iterator[tuple[int, str] | Reject]:
+    """Numbered lines with their ends as text without them; a line that is not text is a reject."""
+    codec = "gb18030" if encoding == "gb18030" else "utf-8"
+    for number, raw in lines:
+        raw = without_end(raw)
+        try:
+            text = raw.decode(codec)
+        except UnicodeDecodeError:
+            yield Reject.of(number, Reason.UNDECODABLE, raw.decode(codec, "replace"))
+            continue
+        if number == 1:
+            text = text.removeprefix("\ufeff")
+        if text:
+            yield number, text
 
 
-def _refuse_binary(path: Path, head: bytes) -> None:
+def without_end(raw: bytes) -> bytes:
+    """A line without `\\n`, and without a `\\r` before it."""
+    return raw.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _refuse_binary(path: Location, head: bytes) -> None:
     if not head:
         raise PairFileError(f"{path}: the file is empty")
     for magic, kind in _MAGIC.items():

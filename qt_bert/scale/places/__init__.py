@@ -1,0 +1,1 @@
+"""Where inputs, models and results lie: folders of this machine, or addresses."""

@@ -1,0 +1,91 @@
+"""The files of pairs that the arguments of a run name: folders searched, no file twice."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.pairs.formats import FORMAT_OF_SUFFIX, format_of
+from qt_bert.scale.places.place import Place, Stored
+
+
+class Inputs(NamedTuple):
+    """The files in the order of the arguments, those of a folder by path; `skipped` are no pairs."""
+
+    files: list[Stored]
+    skipped: int
+
+
+def find_inputs(given: Sequence[str]) -> Inputs:
+    """The files that paths and addresses name; a folder stands for the files of pairs in it.
+
+    In a folder hidden files, those in hidden folders and those of an unknown suffix are skipped, and
+    counted; a file named itself is always taken. Raises ArgumentError where nothing is given, a
+    folder holds no file of pairs, or a file comes twice; PairFileError where one cannot be read.
+    """
+    if not given:
+        raise ArgumentError("no input; give files of pairs, or folders that hold them")
+    files: list[Stored] = []
+    skipped = 0
+    for text in given:
+        found, passed = _files_of(Place.of(text))
+        files += found
+        skipped += passed
+    _refuse_twice(files)
+    return Inputs(files, skipped)
+
+
+def check_inputs(
+    given: Sequence[str], scanned: Sequence[Mapping[str, Any]], needed: Collection[str]
+) -> list[str]:
+    """See that the `needed` ones of the `scanned` files (`file`, `size`) are there as they were.
+
+    What they hold is checked as it is read; this tells before anything starts. Gives the files of
+    pairs that are there now and were not scanned. Raises PairFileError, and as `find_inputs`.
+    """
+    known = {one["file"]: one["size"] for one in scanned}
+    found = {str(stored.place): stored.size for stored in find_inputs(given).files}
+    for file in (name for name in known if name in needed):
+        if found.get(file) != known[file]:
+            what = "changed" if file in found else "gone"
+            raise PairFileError(
+                f"{file}: {what} since it was scanned; put it back as it was and go on with --resume, "
+                "or start anew with --overwrite"
+            )
+    return [name for name in found if name not in known]
+
+
+def _files_of(place: Place) -> tuple[list[Stored], int]:
+    try:
+        if not place.is_folder():
+            return [place.stat()], 0
+        all_files = place.list()
+    except OSError as error:
+        raise PairFileError(f"{place}: cannot be read ({error.strerror or error})") from error
+    found = [one for name, one in all_files.items() if _is_taken(name, one.place)]
+    if not found:
+        raise ArgumentError(
+            f"{place}: there is no file of pairs in this folder (other files: "
+            f"{len(all_files):,}); such files end in {', '.join(FORMAT_OF_SUFFIX)}"
+        )
+    return found, len(all_files) - len(found)
+
+
+def _is_taken(name: str, file: Place) -> bool:
+    if any(part.startswith(".") for part in name.split("/")):
+        return False
+    try:
+        format_of(file.location)
+    except PairFileError:
+        return False
+    return True
+
+
+def _refuse_twice(files: Sequence[Stored]) -> None:
+    seen: dict[tuple[str, ...], Place] = {}
+    for place, _, _ in files:
+        if (first := seen.setdefault(place.key, place)) is not place:
+            raise ArgumentError(
+                f"{place}: this file is given twice, first as {first}; name it once"
+            )

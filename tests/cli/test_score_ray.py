@@ -1,0 +1,64 @@
+"""`qt-bert score --engine ray`: which options go together, and the dry run in words."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--engine", "spark"], "--engine spark: give one of local, ray"),
+        (["--actors", "2"], "--actors goes with --engine ray"),
+        (["--address", "auto"], "--address goes with --engine ray"),
+        (["--rows-per-partition", "9"], "--rows-per-partition goes with --engine ray"),
+        (["--stall", "9"], "--stall goes with --engine ray"),
+        (["--dry-run"], "--dry-run goes with --engine ray"),
+        (["--engine", "ray", "--heads-out", "L0H0"], "--heads-out and --engine ray"),
+        (["--engine", "ray", "--compare-whole"], "--compare-whole and --engine ray"),
+        (["--engine", "ray", "--price-per-hour", "2"], "--price-per-hour goes with --dry-run"),
+        (["--engine", "ray", "--actors", "0"], "--actors 0: give at least 1"),
+        (["--engine", "ray", "--stall", "0"], "--stall 0: give more than 0"),
+        (["--engine", "ray", "--address", "nowhere"], "--address nowhere: give the cluster's HOST"),
+        (["--engine", "ray", "--model", "no-such-folder"], "no-such-folder"),
+    ],
+)
+def test_options_that_do_not_go_together(run, pair_file, checkpoint_of, tmp_path, options, words):
+    model = [] if "--model" in options else ["--model", checkpoint_of()]
+    ended = run("score", pair_file, *model, "--out", tmp_path / "out", *options)
+    assert ended.status == 2 and ended.err.startswith("error: ")
+    assert words in ended.err
+    assert ended.err.count("\n") == 1 or "reading the inputs" in ended.err
+
+
+def test_several_files_need_ray(run, pair_file, checkpoint_of, tmp_path):
+    out = tmp_path / "o.tsv"
+    ended = run("score", pair_file, pair_file, "--model", checkpoint_of(), "--out", out)
+    assert ended.status == 2 and "--engine ray scores many" in ended.err
+
+
+def test_a_file_given_twice_is_said(run, pair_file, checkpoint_of, tmp_path):
+    ended = run(
+        *("score", pair_file, pair_file, "--engine", "ray", "--model", checkpoint_of()),
+        *("--out", tmp_path / "out"),
+    )
+    assert ended.status == 2 and "given twice" in ended.err
+
+
+def test_an_address_reaches_the_scan_as_it_was_written(run, checkpoint_of, tmp_path):
+    ended = run(
+        *("score", "gopher://bucket//day", "--engine", "ray", "--model", checkpoint_of()),
+        *("--out", tmp_path / "out"),
+    )
+    assert ended.status == 2 and "gopher://bucket//day" in ended.err
+
+
+def test_the_dry_run_says_what_a_run_would_take(run, pair_file, checkpoint_of, tmp_path):
+    arguments = ("score", pair_file, "--engine", "ray", "--model", checkpoint_of(), "--dry-run")
+    ended = run(*arguments, "--out", tmp_path / "out", "--actors", "2", "--price-per-hour", "3.5")
+    assert ended.status == 0, ended.err
+    assert "rows           8\n" in ended.out and "partitions     1 of 64 rows\n" in ended.out
+    assert "sample         8 rows" in ended.out
+    assert "at 3.5 a machine-hour" in ended.out and "assumes" in ended.out
+    assert not (tmp_path / "out").exists()
+    assert "cost" not in run(*arguments, "--out", tmp_path / "out").out

@@ -1,0 +1,203 @@
+"""The private cluster: alone on its machine, closed to others, and gone whatever becomes of its owner."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from qt_bert.errors import ArgumentError
+from qt_bert.scale.cluster import ray_loading
+from qt_bert.scale.cluster.cluster import Cluster, available_cpus, cluster
+from qt_bert.scale.cluster.private_folder import clear_stale, private_folder
+from qt_bert.scale.cluster.watchdog import working_in
+from tests.scale.rays import are_gone, waited
+
+pytestmark = pytest.mark.usefixtures("alone_with_ray")
+
+HOLD = """
+import sys, time
+from qt_bert.scale.cluster.cluster import cluster
+with cluster(cpus=1):
+    import ray
+    folder = ray._private.worker.global_worker.node.get_temp_dir_path()
+    print("not to be seen")
+    print(folder, file=sys.stderr, flush=True)
+    time.sleep(1000)
+"""
+STRANGER = """
+import sys
+from ray._raylet import GcsClient
+print(GcsClient(address=sys.argv[1]).internal_kv_keys(b"", None, timeout=5))
+"""
+
+
+def start(script: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", script, *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, **(pipes | options))
+
+
+def test_it_is_private_while_it_lives_and_gone_when_it_is_left() -> None:
+    with cluster(cpus=2) as there:
+        ray = sys.modules["ray"]
+        folder = Path(ray._private.worker.global_worker.node.get_temp_dir_path())
+        assert (there.own, there.cpus, len(there.nodes)) == (True, 2, 1)
+        assert folder.parent.stat().st_mode & 0o777 == 0o700
+        _only_this_machine(str(folder))
+        _refuses_strangers(ray.get_runtime_context().gcs_address)
+        with pytest.raises(ArgumentError, match="connected to a Ray cluster already"), cluster():
+            pass
+    assert not folder.parent.exists()
+    assert not list(working_in(str(folder.parent), {os.getpid()}))
+
+
+def _only_this_machine(folder: str) -> None:
+    at_work = [psutil.Process(one) for one in working_in(folder, {os.getpid()})]
+    heard = {
+        one.laddr.ip.removeprefix("::ffff:")
+        for process in at_work
+        for one in process.net_connections(kind="inet")
+        if one.status == psutil.CONN_LISTEN
+    }
+    assert heard == {"127.0.0.1"}
+
+
+def _refuses_strangers(address: str) -> None:
+    for mode in ("disabled", "token"):
+        env = {n: v for n, v in os.environ.items() if not n.startswith("RAY_AUTH")}
+        env |= {"RAY_AUTH_MODE": mode, "HOME": "/nonexistent"}
+        env |= {"RAY_AUTH_TOKEN": "0" * 64} if mode == "token" else {}
+        ended = start(STRANGER, address, env=env)
+        _, errors = ended.communicate(timeout=60)
+        assert ended.returncode != 0
+        assert "auth" in errors.lower(), errors
+
+
+def test_nothing_is_left_of_it_when_its_owner_is_killed() -> None:
+    owner = start(HOLD)
+    assert owner.stderr is not None and owner.stdout is not None
+    folder = Path(owner.stderr.readline().strip()).parent
+    assert folder.name.startswith("qtb-")
+    at_work = list(working_in(str(folder), {owner.pid}))
+    assert len(at_work) >= 3
+    owner.kill()
+    assert owner.communicate()[0] == ""
+    assert waited(lambda: not folder.exists(), 30)
+    assert waited(lambda: are_gone(at_work), 5)
+
+
+def test_ctrl_c_takes_it_down_too() -> None:
+    owner = start(HOLD, start_new_session=True)
+    assert owner.stderr is not None
+    folder = Path(owner.stderr.readline().strip()).parent
+    os.killpg(owner.pid, signal.SIGINT)
+    owner.communicate(timeout=60)
+    assert owner.returncode != 0 and not folder.exists()
+
+
+def test_the_folder_of_a_dead_owner_is_cleared_and_that_of_a_living_one_is_not(
+    tmp_path: Path,
+) -> None:
+    dead, alive, new = (tmp_path / f"qtb-{name}" for name in ("dead", "alive", "new"))
+    for folder in (dead, alive, new):
+        folder.mkdir()
+    (dead / "owner").write_text("999999999 1")
+    (alive / "owner").write_text(_owner())
+    left = start("import time; time.sleep(1000)", env=os.environ | {"IN": f"{dead}/r"})
+    spared = start("import time; time.sleep(1000)", env=os.environ | {"IN": f"{alive}/r"})
+    try:
+        assert waited(lambda: left.pid in working_in(str(dead), set()), 10)
+        clear_stale(tmp_path)
+        assert left.wait(10) == -signal.SIGKILL and spared.poll() is None
+        assert not dead.exists() and alive.exists() and new.exists()
+    finally:
+        for process in (left, spared):
+            process.kill()
+            process.communicate()
+
+
+def _owner() -> str:
+    started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    return f"{os.getpid()} {started}"
+
+
+def test_a_number_that_another_process_has_now_is_no_owner(tmp_path: Path) -> None:
+    (tmp_path / "qtb-old").mkdir()
+    (tmp_path / "qtb-old" / "owner").write_text(f"{os.getpid()} 1")
+    clear_stale(tmp_path)
+    assert not (tmp_path / "qtb-old").exists()
+
+
+def test_the_folder_is_short_and_closed_wherever_temporary_files_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("deep" * 20)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    with private_folder() as folder:
+        assert len(str(folder)) <= 40
+        started = time.monotonic()
+    assert not folder.parent.exists() and time.monotonic() - started < 15
+
+
+@pytest.mark.parametrize("address", ["nowhere", "ray://127.0.0.1:1", "host:port", "s3://a/b:1"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(ArgumentError, match="HOST:PORT"), cluster(address):
+        pass
+
+
+def test_an_address_where_nobody_answers_is_refused_at_once() -> None:
+    with pytest.raises(ArgumentError, match="127.0.0.1:1: nobody answers"), cluster("127.0.0.1:1"):
+        pass
+
+
+def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str, *rest: Any) -> Any:
+        raise ImportError(f"No module named {name!r}")
+
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    monkeypatch.setattr(ray_loading, "import_module", missing)
+    with pytest.raises(ArgumentError, match=r"pip install 'qt-bert\[ray\]'"):
+        ray_loading.load_ray(private=False)
+
+
+def test_ray_that_was_imported_before_cannot_be_private(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", object())
+    monkeypatch.setattr(ray_loading, "_loaded", set())
+    with pytest.raises(ArgumentError, match="imported in this process before"):
+        ray_loading.load_ray(private=True)
+
+
+def test_processors_that_may_be_used_are_counted() -> None:
+    assert 1 <= available_cpus() <= (os.cpu_count() or 1)
+
+
+def test_nodes_that_are_dead_or_lend_nothing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def node(name: str, cpus: float, alive: bool = True) -> dict[str, Any]:
+        resources = {"CPU": cpus} if cpus else {}
+        address = "10.0.0." + name
+        return {
+            "NodeID": name,
+            "NodeManagerAddress": address,
+            "Alive": alive,
+            "Resources": resources,
+        }
+
+    class Ray:
+        @staticmethod
+        def nodes() -> list[dict[str, Any]]:
+            return [node("3", 4.0), node("1", 0), node("2", 8.0), node("4", 2.0, alive=False)]
+
+    monkeypatch.setattr("qt_bert.scale.cluster.cluster.load_ray", lambda private: Ray)
+    found = Cluster(own=False)
+    assert [(one.address, one.cpus) for one in found.nodes] == [("10.0.0.2", 8), ("10.0.0.3", 4)]
+    assert found.cpus == 12

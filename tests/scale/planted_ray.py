@@ -1,0 +1,86 @@
+"""Faults that a job plants in the workers of a cluster, as `tests.scale.planted_ray:NAME`.
+
+Those that end when they are mended last as long as the file `out.fault` lies beside the run.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qt_bert.scale.partition.job import ScoreJob
+from qt_bert.scale.places.local import LocalPlace
+from qt_bert.scale.places.place import Content
+from qt_bert.scoring.bulk import Scorer
+from tests.scale.planted import Texts, _planted, _titles
+
+SPACE_BYTES = 2**30
+
+
+def slow(job: ScoreJob) -> Scorer:
+    """Takes its time for each partition."""
+    return _planted(job, before=lambda pairs: time.sleep(0.25) if len(pairs) > 1 else None)
+
+
+def bounded(job: ScoreJob) -> Scorer:
+    """Its process gets no more than 1 GiB of address space than it has; a title "大" asks for two."""
+    if _is_worker(job):
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * os.sysconf("SC_PAGE_SIZE") + SPACE_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    return _planted(job, before=_allocate)
+
+
+def full(job: ScoreJob) -> Scorer:
+    """The disk has no room for parts."""
+    if _is_worker(job):
+        pytest.MonkeyPatch().setattr(LocalPlace, "write", _write_or_full)
+    return _planted(job)
+
+
+def vanishing(job: ScoreJob) -> Scorer:
+    """A folder stands where a file was."""
+    if _is_worker(job) and (fault := _fault(job)).exists():
+        file = Path(fault.read_text())
+        if file.is_file():
+            file.rename(f"{file}.gone")
+            file.mkdir()
+    return _planted(job)
+
+
+def rewritten(job: ScoreJob) -> Scorer:
+    """A file has other bytes of the same number."""
+    if _is_worker(job) and (fault := _fault(job)).exists():
+        file = Path(fault.read_text())
+        file.write_bytes(file.read_bytes()[::-1])
+        fault.rename(f"{fault}.done")
+    return _planted(job)
+
+
+def _is_worker(job: ScoreJob) -> bool:
+    """The driver opens the model to fill the hash in."""
+    return bool(job.model_sha256)
+
+
+def _fault(job: ScoreJob) -> Path:
+    return Path(f"{job.out}.fault")
+
+
+def _allocate(pairs: Texts) -> None:
+    if "大" in _titles(pairs):
+        np.ones(2 * SPACE_BYTES, np.uint8)
+
+
+_write = LocalPlace.write
+
+
+def _write_or_full(self: LocalPlace, name: str, content: Content) -> None:
+    if name.startswith("parts/") and Path(f"{self}.fault").exists():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    _write(self, name, content)

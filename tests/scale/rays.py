@@ -1,0 +1,179 @@
+"""For the tests with Ray: a day's files, what a run must give, and clusters."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from qt_bert.scale.cluster.private_folder import private_folder
+from qt_bert.scale.cluster.ray_loading import load_ray
+from qt_bert.scale.ledger.lines import Line
+from qt_bert.scale.partition.job import ScoreJob
+from qt_bert.scale.scanning.scan import scan
+from qt_bert.scoring.columns import InputColumns
+from tests.conftest import CHARACTERS
+from tests.scale.planted import ROOT
+
+ROWS = 300
+
+
+def rows_of_a_day(rows: int = ROWS, seed: int = 7) -> list[tuple[str, str]]:
+    """Queries and titles of many lengths."""
+    draw = random.Random(seed)
+
+    def text(least: int, most: int) -> str:
+        return "".join(draw.choices(CHARACTERS[:60], k=draw.randint(least, most)))
+
+    return [(text(2, 8), text(3, 30)) for _ in range(rows)]
+
+
+def write_day(folder: Path) -> Path:
+    """300 rows in four files of four formats; three of them are rejects."""
+    rows = rows_of_a_day()
+    (folder / "late").mkdir(parents=True)
+    tsv = [("狗追猫", "")] + rows[:119]
+    lines = "".join(f"{query}\t{title}\n" for query, title in tsv)
+    (folder / "a.tsv").write_text("query\ttitle\n" + lines, encoding="utf-8")
+    with gzip.open(folder / "b.jsonl.gz", "wt", encoding="utf-8") as handle:
+        for query, title in rows[119:199]:
+            handle.write(json.dumps({"query": query, "title": title}, ensure_ascii=False) + "\n")
+    queries, titles = zip(*rows[199:259], strict=True)
+    pq.write_table(pa.table({"query": queries, "title": titles}), folder / "c.parquet")
+    with open(folder / "late" / "d.csv", "w", encoding="utf-8", newline="") as handle:
+        out = csv.writer(handle)
+        out.writerows([("query", "title"), ("", "猫追狗"), (" ", "狗"), *rows[259:297]])
+    return folder
+
+
+def job_for(model: Path, out: Path, **options: Any) -> ScoreJob:
+    """A job as the command makes it; its columns come from the scan."""
+    return ScoreJob(model=str(model), out=str(out), columns=InputColumns(False, ()), **options)
+
+
+def reference(job: ScoreJob, inputs: Sequence[str], rows: int, out: Path) -> dict[str, bytes]:
+    """The parts that a scorer in this process gives, by name."""
+    from qt_bert.scale.partition.model import prepared
+    from qt_bert.scale.scorer import PartitionScorer
+
+    found = scan(inputs, job.reader, rows, shown=False)
+    scorer = PartitionScorer(prepared(replace(job, columns=found.columns, out=str(out))))
+    said = [scorer.score(part) for part in found.parts]
+    assert all(isinstance(one, Line) for one in said), said
+    return parts_in(out)
+
+
+def parts_in(out: Path) -> dict[str, bytes]:
+    """The part files of a run, by name."""
+    return {path.name: path.read_bytes() for path in sorted((out / "parts").iterdir())}
+
+
+def table_of(out: Path) -> pa.Table:
+    """All parts of a run, in the order of their names."""
+    return pa.concat_tables([pq.read_table(path) for path in sorted((out / "parts").iterdir())])
+
+
+@contextmanager
+def importable_tests() -> Iterator[None]:
+    """Processes that start in the block find the tests."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), before)))
+    try:
+        yield
+    finally:
+        os.environ.pop("PYTHONPATH")
+        if before is not None:
+            os.environ["PYTHONPATH"] = before
+
+
+def waited(done: Callable[[], bool], seconds: float) -> bool:
+    """Whether something is so within some seconds."""
+    end = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def are_gone(processes: Sequence[int]) -> bool:
+    """Whether none of them runs; whose parent does not ask for its end is no more than a number."""
+
+    def runs(process: int) -> bool:
+        try:
+            return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    return not any(map(runs, processes))
+
+
+NODE: dict[str, Any] = {
+    "node_ip_address": "127.0.0.1",
+    "object_store_memory": 80 * 2**20,
+    "include_dashboard": False,
+}
+
+
+_LOSS_IS_SEEN_SOON = {
+    "RAY_health_check_initial_delay_ms": "2000",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "3000",
+    "RAY_health_check_failure_threshold": "4",
+}
+
+
+@contextmanager
+def nodes() -> Iterator[Any]:
+    """A cluster of several nodes on this machine, closed to others: a head without CPUs, so far."""
+    load_ray(private=True)
+    from ray.cluster_utils import Cluster
+
+    with private_folder() as folder:
+        (folder / "ray").mkdir()
+        set_here = {"RAY_TMPDIR": str(folder), **_LOSS_IS_SEEN_SOON}
+        os.environ.update(set_here)
+        try:
+            started = Cluster(initialize_head=True, head_node_args=NODE | {"num_cpus": 0})
+        finally:
+            for name in set_here:
+                del os.environ[name]
+        try:
+            yield started
+        finally:
+            started.shutdown()
+
+
+def main() -> None:
+    """`python -m tests.scale.rays JSON`: score as the command does, with a job of a test."""
+    from qt_bert.errors import QtBertError
+    from qt_bert.results.codec import decode
+    from qt_bert.scale.score import RayOptions, score_on_ray
+
+    asked = json.loads(sys.argv[1])
+    job: ScoreJob = decode(ScoreJob, asked["job"], "the job")
+    options = RayOptions(**asked["options"])
+    try:
+        score_on_ray(asked["inputs"], job, options, resume=asked["resume"])
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except QtBertError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

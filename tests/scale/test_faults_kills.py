@@ -1,0 +1,169 @@
+"""Actors, nodes and the command itself killed at drawn moments: the same bits in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from qt_bert.pairs import ReaderOptions
+from qt_bert.results.codec import encode
+from qt_bert.scale.partition.job import ScoreJob
+from qt_bert.scale.score import RayOptions, RayReport, score_on_ray
+from tests.scale.planted import ROOT
+from tests.scale.rays import (
+    NODE,
+    are_gone,
+    importable_tests,
+    job_for,
+    nodes,
+    parts_in,
+    reference,
+    waited,
+    write_day,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("alone_with_ray")]
+READER = ReaderOptions(max_rejects=0.05)
+ROWS = 8
+
+
+@pytest.fixture
+def day(tmp_path: Path) -> Path:
+    return write_day(tmp_path / "day")
+
+
+@pytest.fixture
+def job(checkpoint_of: Any, tmp_path: Path) -> ScoreJob:
+    """Slow enough to be killed at work."""
+    scorer = "tests.scale.planted_ray:slow"
+    return job_for(checkpoint_of(), tmp_path / "out", reader=READER, scorer=scorer)
+
+
+@pytest.fixture
+def wanted(job: ScoreJob, day: Path, tmp_path: Path) -> dict[str, bytes]:
+    out = tmp_path / "reference"
+    return reference(replace(job, scorer=None, out=str(out)), [str(day)], ROWS, out)
+
+
+def lines_in(out: Path) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in (out / "manifest").glob("*.jsonl"))
+
+
+def actors_of(parent: int) -> list[psutil.Process]:
+    """The actors of the cluster that a process has started, at work or idle."""
+    found = psutil.Process(parent).children(recursive=True)
+    return [one for one in found if "MapWorker" in "".join(one.cmdline()[:1])]
+
+
+def whole(report: RayReport, out: Path, wanted: dict[str, bytes]) -> None:
+    assert report.record.complete and parts_in(out) == wanted
+    totals = report.record.totals
+    assert totals is not None and (totals.pairs, totals.rejected) == (297, 3)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_actors_killed_at_drawn_moments(
+    job: ScoreJob, day: Path, wanted: dict[str, bytes], seed: int
+) -> None:
+    out, draw, killed = Path(job.out), random.Random(seed), []
+
+    def kill() -> None:
+        for number in (1, 8, 15, 20):
+            waited(lambda: lines_in(out) >= number, 120)  # noqa: B023 - called at once
+            time.sleep(draw.random() * 0.3)
+            if found := actors_of(os.getpid()):
+                victim = draw.choice(found)
+                victim.kill()
+                killed.append(victim.pid)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with importable_tests():
+        report = score_on_ray([str(day)], job, RayOptions(actors=2, rows=ROWS))
+    killer.join()
+    assert len(killed) == 4
+    whole(report, out, wanted)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_command_killed_at_drawn_moments_and_resumed(
+    job: ScoreJob, day: Path, wanted: dict[str, bytes], seed: int
+) -> None:
+    out, draw = Path(job.out), random.Random(seed)
+    for number, how in enumerate((signal.SIGKILL, signal.SIGINT, signal.SIGKILL)):
+        started = command(job, day, resume=number > 0)
+        least = lines_in(out) + draw.randint(1, 6)
+        assert waited(lambda: lines_in(out) >= least, 120)  # noqa: B023 - called at once
+        at_work = [one.pid for one in psutil.Process(started.pid).children(recursive=True)]
+        started.send_signal(how)
+        status = started.wait(60)
+        assert status == (130 if how == signal.SIGINT else -how)
+        assert waited(lambda: are_gone(at_work), 30)  # noqa: B023
+    last = command(job, day, resume=True)
+    assert last.wait(300) == 0, last.communicate()[1]
+    with importable_tests():
+        report = score_on_ray([str(day)], job, RayOptions(rows=ROWS), resume=True)
+    assert report.already
+    whole(report, out, wanted)
+    assert max(_counted(out).values()) <= 2
+
+
+def _counted(out: Path) -> Counter[str]:
+    """How often the manifest has a line for each partition: again only where it was under way."""
+    texts = [path.read_text() for path in (out / "manifest").glob("*.jsonl")]
+    lines = [line for text in texts for line in text.split("\n") if line.endswith("}")]
+    return Counter(json.loads(line)["partition"] for line in lines)
+
+
+def command(job: ScoreJob, day: Path, *, resume: bool) -> subprocess.Popen[str]:
+    asked = {
+        "job": encode(job),
+        "inputs": [str(day)],
+        "options": {"actors": 2, "rows": ROWS},
+        "resume": resume,
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.scale.rays", json.dumps(asked)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_node_is_lost(
+    job: ScoreJob, day: Path, wanted: dict[str, bytes], comes_back: bool
+) -> None:
+    out = Path(job.out)
+    with importable_tests(), nodes() as started:
+        first, _ = (started.add_node(**NODE, num_cpus=1) for _ in range(2))
+        options = RayOptions(address=started.address, rows=ROWS)
+        reports: list[RayReport] = []
+        work: Callable[[], None] = lambda: reports.append(  # noqa: E731
+            score_on_ray([str(day)], job, options)
+        )
+        runs = threading.Thread(target=work)
+        runs.start()
+        assert waited(lambda: lines_in(out) >= 4, 120)
+        started.remove_node(first, allow_graceful=False)
+        if comes_back:
+            started.add_node(**NODE, num_cpus=1)
+        runs.join(300)
+        assert reports, "the run ended with an error, or not at all"
+    whole(reports[0], out, wanted)
