@@ -25,6 +25,7 @@ from unittest.mock import patch
 
 import pyarrow.parquet as pq
 import torch
+from common.arguments import positive
 from common.machine import processor
 
 from qt_bert.encoder import open_checkpoint
@@ -150,8 +151,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--columns")
     parser.add_argument("--model", type=Path, default=shipped(GRADED))
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
-    parser.add_argument("--rows", type=int, default=30_000)
-    parser.add_argument("--actors", type=int, default=2)
+    parser.add_argument("--rows", type=positive, default=30_000)
+    parser.add_argument("--actors", type=positive, default=2)
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from common.arguments import positive
 from common.machine import processor
 
 from qt_bert.cli.show import table
@@ -137,18 +138,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("models", type=Path, nargs="*")
     parser.add_argument("--columns")
     parser.add_argument("--teacher", type=Path, help="default: the graded checkpoint that ships")
-    parser.add_argument("--limit", type=_positive, default=1000)
-    parser.add_argument("--alone", type=_positive, default=50)
-    parser.add_argument("--rounds", type=_positive, default=5)
+    parser.add_argument("--limit", type=positive, default=1000)
+    parser.add_argument("--alone", type=positive, default=50)
+    parser.add_argument("--rounds", type=positive, default=5)
     parser.add_argument("--json", type=Path)
     return parser.parse_args(arguments)
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is below 1")
-    return number
 
 
 if __name__ == "__main__":

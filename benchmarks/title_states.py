@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
+from common.arguments import positive
 from common.machine import processor
 
 from qt_bert.cli.show import table
@@ -182,20 +183,13 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("pairs", type=Path)
     parser.add_argument("--columns")
     parser.add_argument("--model", type=Path, help="default: the graded checkpoint that ships")
-    parser.add_argument("--offline-layers", type=_positive, help="of a model that is not offline")
-    parser.add_argument("--queries", type=_positive, default=20)
-    parser.add_argument("--titles", type=_positive, default=100)
-    parser.add_argument("--limit", type=_positive, default=5000, help="pairs to draw from")
-    parser.add_argument("--rounds", type=_positive, default=3)
+    parser.add_argument("--offline-layers", type=positive, help="of a model that is not offline")
+    parser.add_argument("--queries", type=positive, default=20)
+    parser.add_argument("--titles", type=positive, default=100)
+    parser.add_argument("--limit", type=positive, default=5000, help="pairs to draw from")
+    parser.add_argument("--rounds", type=positive, default=3)
     parser.add_argument("--json", type=Path)
     return parser.parse_args(arguments)
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is below 1")
-    return number
 
 
 if __name__ == "__main__":

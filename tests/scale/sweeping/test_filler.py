@@ -15,7 +15,6 @@ from qt_bert.ablation.work import Mark, SweepWork
 from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import RunFolderError
 from qt_bert.files import read_json, write_json
-from qt_bert.pairs import GradeMap, read_pairs
 from qt_bert.scale.sweeping.filler import ROUNDS
 from qt_bert.scale.sweeping.shards import ShardLine
 from qt_bert.scoring.bulk import Scorer
@@ -40,16 +39,6 @@ def short_guards(monkeypatch, request):
 @pytest.fixture
 def guarded():
     return run_guards
-
-
-@pytest.fixture
-def scorer(checkpoint_of):
-    return Scorer(open_checkpoint(checkpoint_of(**MODEL)))
-
-
-@pytest.fixture
-def pairs(pair_file):
-    return read_pairs(pair_file, grade_map=GradeMap.identity())
 
 
 @pytest.fixture

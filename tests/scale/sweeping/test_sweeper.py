@@ -20,7 +20,6 @@ from qt_bert.encoder import open_checkpoint
 from qt_bert.encoder.heads import Head
 from qt_bert.errors import ArgumentError, CheckpointError, GuardError, RunFolderError
 from qt_bert.files import sha256_file
-from qt_bert.pairs import GradeMap, read_pairs
 from qt_bert.scale.sweeping import sweeper as shard_sweeper
 from qt_bert.scale.sweeping.job import SweepJob
 from qt_bert.scale.sweeping.shards import Shard, cut_shards, said_from_json
@@ -42,16 +41,6 @@ def guards(monkeypatch):
     ran: list[int] = []
     monkeypatch.setattr(run_sweep_module, "run_guards", lambda *_, **__: ran.append(1) or {})
     return ran
-
-
-@pytest.fixture
-def scorer(checkpoint_of):
-    return Scorer(open_checkpoint(checkpoint_of(**MODEL)))
-
-
-@pytest.fixture
-def pairs(pair_file):
-    return read_pairs(pair_file, grade_map=GradeMap.identity())
 
 
 @pytest.fixture
