@@ -61,6 +61,8 @@ def cluster(address: str | None = None, cpus: int | None = None) -> Iterator[Clu
     left. In the block nothing is printed to standard output, for Ray prints there. To be entered
     from the main thread. Raises ArgumentError where Ray is missing or the cluster cannot be reached.
     """
+    if address is not None:
+        _check_address(address)
     with ExitStack() as stack:
         nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
         ray = load_ray(private=address is None)
@@ -112,7 +114,6 @@ def _start(ray: Any, folder: str, cpus: int) -> None:
 
 
 def _connect(ray: Any, address: str) -> None:
-    _check_address(address)
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
     except Exception as error:  # Ray raises whatever it meets

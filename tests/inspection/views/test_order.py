@@ -70,8 +70,8 @@ def test_grades_are_those_of_the_command_line(inspected: Inspected) -> None:
     plain, out, random = found.ways
     for way, heads in ((plain, ""), (out, spell(SET.heads))):
         before, after = expected(inspected, [OTHER.before, OTHER.after], heads)
-        assert (way.before.mean, way.after.mean) == (before, after)
-        assert way.change == (after - before,) * 3
+        assert (way.before.mean, way.after.mean) == pytest.approx((before, after), abs=1e-9)
+        assert way.change == pytest.approx((after - before,) * 3, abs=1e-9)
     assert plain.change.mean != 0 != out.change.mean - plain.change.mean
     assert (out.size, random.size, random.heads, plain.size) == (2, 2, (), 0)
     assert plain.grades is not None and random.grades is None

@@ -100,7 +100,7 @@ def test_ctrl_c_takes_it_down_too() -> None:
     assert owner.stderr is not None
     folder = Path(owner.stderr.readline().strip()).parent
     os.killpg(owner.pid, signal.SIGINT)
-    owner.communicate(timeout=60)
+    owner.communicate(timeout=120)
     assert owner.returncode != 0 and not folder.exists()
 
 

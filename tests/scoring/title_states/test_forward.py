@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.encoder import open_checkpoint
+from qt_bert.encoder import Encoder, open_checkpoint
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.scoring.bulk import LeftOut, Scorer
-from qt_bert.scoring.title_states import queries
 from qt_bert.scoring.title_states.forward import SplitForward, StateCounts, states_of
 from qt_bert.scoring.title_states.queries import QueryHalves
 
@@ -71,13 +70,13 @@ def test_a_query_is_computed_once_for_all_its_titles(
     offline_scorer: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scorer = offline_scorer()
-    reading, lower, asked = scorer.reading(states_of(scorer, TITLES)), queries.lower, []
+    reading, below, asked = scorer.reading(states_of(scorer, TITLES)), Encoder.below, []
 
     def counted(encoder, batch, layers):
         asked.extend(batch.encoded)
-        return lower(encoder, batch, layers)
+        return below(encoder, batch, layers)
 
-    monkeypatch.setattr(queries, "lower", counted)
+    monkeypatch.setattr(Encoder, "below", counted)
     texts = [(query, title) for title in TITLES * 6 for query in ("狗追猫", "苹果")]
     reading.logits(texts)
     assert sorted(map(len, asked)) == [4, 5]  # in several batches of titles
