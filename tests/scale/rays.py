@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import random
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -84,6 +85,11 @@ def parts_in(out: Path) -> dict[str, bytes]:
 def table_of(out: Path) -> pa.Table:
     """All parts of a run, in the order of their names."""
     return pa.concat_tables([pq.read_table(path) for path in sorted((out / "parts").iterdir())])
+
+
+def hears_ctrl_c() -> None:
+    """For `preexec_fn`: what a shell starts in the background ignores SIGINT, and so do its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextmanager

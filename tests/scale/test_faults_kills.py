@@ -27,6 +27,7 @@ from tests.scale.planted import ROOT
 from tests.scale.rays import (
     NODE,
     are_gone,
+    hears_ctrl_c,
     importable_tests,
     job_for,
     nodes,
@@ -143,6 +144,7 @@ def command(job: ScoreJob, day: Path, *, resume: bool) -> subprocess.Popen[str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=hears_ctrl_c,
     )
 
 

@@ -19,7 +19,7 @@ from qt_bert.scale.cluster import ray_loading
 from qt_bert.scale.cluster.cluster import Cluster, available_cpus, cluster
 from qt_bert.scale.cluster.private_folder import clear_stale, private_folder
 from qt_bert.scale.cluster.watchdog import working_in
-from tests.scale.rays import are_gone, waited
+from tests.scale.rays import are_gone, hears_ctrl_c, waited
 
 pytestmark = pytest.mark.usefixtures("alone_with_ray")
 
@@ -43,7 +43,7 @@ print(GcsClient(address=sys.argv[1]).internal_kv_keys(b"", None, timeout=5))
 def start(script: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", script, *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, **(pipes | options))
+    return subprocess.Popen(command, preexec_fn=hears_ctrl_c, **(pipes | options))
 
 
 def test_it_is_private_while_it_lives_and_gone_when_it_is_left() -> None:
@@ -100,7 +100,7 @@ def test_ctrl_c_takes_it_down_too() -> None:
     assert owner.stderr is not None
     folder = Path(owner.stderr.readline().strip()).parent
     os.killpg(owner.pid, signal.SIGINT)
-    owner.communicate(timeout=120)
+    owner.communicate(timeout=60)
     assert owner.returncode != 0 and not folder.exists()
 
 
