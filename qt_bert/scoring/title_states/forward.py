@@ -10,12 +10,9 @@ import torch
 from qt_bert.encoder import Encoder
 from qt_bert.encoder.batches import TITLE, Batch
 from qt_bert.errors import ArgumentError
-from qt_bert.scoring.title_states.computing import states_of
 from qt_bert.scoring.title_states.halves import title_at, title_key
 from qt_bert.scoring.title_states.queries import QueryHalves
 from qt_bert.scoring.title_states.states import UNKNOWN, TitleStates
-
-__all__ = ["SplitForward", "StateCounts", "states_of"]
 
 _LONG = UNKNOWN - 1
 """Stands for the place of a title behind a query that is too long."""

@@ -11,7 +11,7 @@ import pytest
 from qt_bert.pairs import ReaderOptions
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.title_states.comparing import METRICS, compare_whole
-from qt_bert.scoring.title_states.forward import states_of
+from qt_bert.scoring.title_states.computing import states_of
 from tests.conftest import PAIRS
 
 

@@ -12,7 +12,8 @@ import torch
 from qt_bert.encoder import Encoder, open_checkpoint
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.scoring.bulk import LeftOut, Scorer
-from qt_bert.scoring.title_states.forward import SplitForward, StateCounts, states_of
+from qt_bert.scoring.title_states.computing import states_of
+from qt_bert.scoring.title_states.forward import SplitForward, StateCounts
 from qt_bert.scoring.title_states.queries import QueryHalves
 
 Opened = Callable[..., Scorer]

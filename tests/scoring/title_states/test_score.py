@@ -13,7 +13,8 @@ from qt_bert.errors import RunFolderError
 from qt_bert.pairs import ReaderOptions
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.score import score_file
-from qt_bert.scoring.title_states.forward import StateCounts, states_of
+from qt_bert.scoring.title_states.computing import states_of
+from qt_bert.scoring.title_states.forward import StateCounts
 from tests.conftest import PAIRS
 
 TITLES = [title for _, title, _ in PAIRS]

@@ -15,7 +15,7 @@ from qt_bert.errors import CheckpointError, PairFileError, RunFolderError
 from qt_bert.pairs import ReaderOptions
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.title_states import growing, storing
-from qt_bert.scoring.title_states.forward import states_of
+from qt_bert.scoring.title_states.computing import states_of
 from qt_bert.scoring.title_states.manifest import MANIFEST, Manifest
 from qt_bert.scoring.title_states.reading import open_states
 from qt_bert.scoring.title_states.storing import StoreReport, store_titles
