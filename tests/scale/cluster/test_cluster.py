@@ -92,7 +92,7 @@ def test_nothing_is_left_of_it_when_its_owner_is_killed() -> None:
     owner.kill()
     assert owner.communicate()[0] == ""
     assert waited(lambda: not folder.exists(), 30)
-    assert waited(lambda: are_gone(at_work), 5)
+    assert waited(lambda: are_gone(at_work), 30)
 
 
 def test_ctrl_c_takes_it_down_too() -> None:
@@ -146,7 +146,7 @@ def test_the_folder_is_short_and_closed_wherever_temporary_files_go(
     with private_folder() as folder:
         assert len(str(folder)) <= 40
         started = time.monotonic()
-    assert not folder.parent.exists() and time.monotonic() - started < 15
+    assert not folder.parent.exists() and time.monotonic() - started < 25
 
 
 @pytest.mark.parametrize("address", ["nowhere", "ray://127.0.0.1:1", "host:port", "s3://a/b:1"])
