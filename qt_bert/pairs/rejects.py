@@ -43,7 +43,7 @@ class RejectLog:
             return
         if self._handle is None:
             self._handle = self._started(self._path)
-        self._handle.write(f"{reject.line}\t{reject.reason}\t{_BREAKS.sub(' ', reject.text)}\n")
+        self._handle.write(f"{reject.line}\t{reject.reason}\t{one_line(reject.text)}\n")
 
     def _started(self, path: Path) -> IO[str]:
         try:
@@ -78,6 +78,11 @@ def _is_old_list(path: Path) -> bool:
         return handle.read(len(_HEADER)) == _HEADER.encode()
 
 
+def one_line(text: str) -> str:
+    """`text` as a cell of such a file: tabs and line breaks become spaces."""
+    return _BREAKS.sub(" ", text)
+
+
 def check_share(max_rejects: float) -> float:
     """`max_rejects` itself, a share from 0 to 1; ArgumentError for anything else."""
     if not 0 <= max_rejects <= 1:
@@ -97,4 +102,4 @@ def describe(reasons: Mapping[str, int], first: Reject | None) -> str:
     )
     if first is None:
         return counts
-    return f"{counts}; the first is line {first.line}, {_BREAKS.sub(' ', first.text)[:80]!r}"
+    return f"{counts}; the first is line {first.line}, {one_line(first.text)[:80]!r}"

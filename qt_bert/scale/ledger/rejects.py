@@ -7,23 +7,20 @@ from itertools import islice
 
 from qt_bert.errors import RunFolderError
 from qt_bert.pairs.pair import Reject
+from qt_bert.pairs.rejects import one_line
 from qt_bert.scale.ledger.layout import REJECTS_LIST, rejects_file
 from qt_bert.scale.ledger.lines import Line
 from qt_bert.scale.ledger.storage import Storage
 
 HEADER = b"file\tline\treason\ttext\n"
 
-_ONE_LINE = str.maketrans(dict.fromkeys("\t\r\n\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", " "))
-
 
 def rejects_table(file: str, rejects: Iterable[Reject]) -> bytes:
     """The list of a partition's rejects, as it lies in `rejects/`; tabs and line breaks are spaces."""
-    rows = (f"{_cell(file)}\t{r.line}\t{_cell(r.reason)}\t{_cell(r.text)}\n" for r in rejects)
+    rows = (
+        f"{one_line(file)}\t{r.line}\t{one_line(r.reason)}\t{one_line(r.text)}\n" for r in rejects
+    )
     return HEADER + "".join(rows).encode("utf-8", "backslashreplace")
-
-
-def _cell(text: str) -> str:
-    return text.translate(_ONE_LINE)
 
 
 def wrong_rejects(storage: Storage, line: Line) -> str | None:

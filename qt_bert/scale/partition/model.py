@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from importlib import import_module
@@ -21,6 +20,7 @@ from qt_bert.progress import Progress, silent
 from qt_bert.scale.ledger.lines import StatesRead
 from qt_bert.scale.partition.halving import Answer, Tally
 from qt_bert.scale.partition.job import ScoreJob
+from qt_bert.scale.places.copying import cache_of
 from qt_bert.scale.places.place import Place
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.outputs import Outputs, read_outputs
@@ -112,7 +112,7 @@ def _opened(job: ScoreJob) -> Scorer:
 
 def _local(address: str, job: ScoreJob) -> Path:
     """A folder of this node with what lies at `address`."""
-    cache = Path(job.cache) if job.cache else Path(tempfile.gettempdir(), f"qt-bert-{os.getuid()}")
+    cache = cache_of(job.cache)
     try:
         return Place.of(address).local_copy(cache)
     except OSError as error:

@@ -16,6 +16,11 @@ from qt_bert.scale.places.place import Place, Stored
 _BLOCK_BYTES = 2**20
 
 
+def cache_of(given: str | None) -> Path:
+    """Where a machine keeps such copies: `given`, or a folder of this user among temporary files."""
+    return Path(given) if given else Path(tempfile.gettempdir(), f"qt-bert-{os.getuid()}")
+
+
 def copy_once(place: Place, files: Mapping[str, Stored], cache: Path) -> Path:
     """The folder under `cache` that holds `files`, by their names under `place`.
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import pickle
 import platform
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +21,7 @@ from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import sha256_file
 from qt_bert.pairs import GradeSet, Pair
+from qt_bert.scale.places.copying import cache_of
 from qt_bert.scale.places.place import Place
 from qt_bert.scoring.bulk import Scorer
 
@@ -121,8 +120,7 @@ class SweepJob:
         """The model's folder on this machine, or its name on the hub."""
         if "://" not in self.model:
             return self.model
-        cache = self.cache or os.path.join(tempfile.gettempdir(), f"qt-bert-{os.getuid()}")
-        return Place.of(self.model).local_copy(Path(cache))
+        return Place.of(self.model).local_copy(cache_of(self.cache))
 
     def _pairs(self) -> list[Pair]:
         path = Path(self.folder) / PAIRS
