@@ -14,7 +14,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.pairs.parts import Part
 from qt_bert.progress import progress
 from qt_bert.results.codec import decode, encode
-from qt_bert.scale.cluster.cluster import Cluster, available_cpus, cluster
+from qt_bert.scale.cluster.cluster import Cluster, available_cpus, cluster, cpus_of
 from qt_bert.scale.cluster.engine import Bounds, run
 from qt_bert.scale.filling import Filling, Patience
 from qt_bert.scale.ledger.ledger import Asked, Ledger, Scanned
@@ -181,12 +181,8 @@ def cut_inputs(
 
 
 def _actors(options: RayOptions, there: Cluster | None) -> int:
-    actors = options.actors or (there.cpus if there else available_cpus())
-    if there is not None and not there.cpus:
-        raise ArgumentError(
-            f"--address {options.address}: no machine of the cluster lends a CPU; add machines to it"
-        )
-    return actors
+    known = available_cpus() if there is None else cpus_of(there, options.address)
+    return options.actors or known
 
 
 def _for_workers(job: ScoreJob, options: RayOptions) -> ScoreJob:

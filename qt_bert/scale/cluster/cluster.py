@@ -82,6 +82,15 @@ def cluster(address: str | None = None, cpus: int | None = None) -> Iterator[Clu
         yield Cluster(own=address is None)
 
 
+def cpus_of(there: Cluster, address: str | None) -> int:
+    """All CPUs of a cluster. Raises ArgumentError, naming its `address`, where it lends none."""
+    if not (cpus := there.cpus):
+        raise ArgumentError(
+            f"--address {address}: no machine of the cluster lends a CPU; add machines to it"
+        )
+    return cpus
+
+
 def available_cpus() -> int:
     """The processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.scale.cluster.cluster import available_cpus, cluster
+from qt_bert.scale.cluster.cluster import available_cpus, cluster, cpus_of
 from qt_bert.scale.cluster.engine import Bounds, EngineError, Task, run
 from qt_bert.scale.partition.raised import plain
 from qt_bert.scale.sweeping.filler import ShardFiller
@@ -77,10 +77,6 @@ def sweeping(
     if actors is not None and actors < 1:
         raise ArgumentError(f"--actors {actors}: give at least 1")
     with cluster(address, cpus=actors or available_cpus()) as there:
-        known = there.cpus
-        if not known:
-            raise ArgumentError(
-                f"--address {address}: no machine of the cluster lends a CPU; add machines to it"
-            )
+        known = cpus_of(there, address)
         bounds = Bounds(actors=actors or known)
         yield ShardFiller(RaySweep(bounds).dispatch, model)
