@@ -11,13 +11,11 @@ starting is left out; seconds in all stand beside.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,6 +25,7 @@ import pyarrow.parquet as pq
 import torch
 from common.arguments import positive
 from common.machine import processor
+from common.runs import texts_of, write_rows
 
 from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError
@@ -69,7 +68,8 @@ def main() -> None:
     arguments = parse()
     with TemporaryDirectory() as folder:
         file = Path(folder) / "pairs.csv"
-        rows = write_rows(file, texts_of(arguments), arguments.rows)
+        rows = arguments.rows
+        write_rows(file, texts_of(arguments.pairs, arguments.columns), rows)
         print(f"{rows:,} rows, {processor()}, torch {torch.__version__}, {arguments.dtype}")
         found = {
             f"one process, {arguments.actors} threads": timed(
@@ -87,21 +87,6 @@ def main() -> None:
     print(f"largest difference of an expected grade: {gap:.1e}")
     if arguments.json:
         arguments.json.write_text(json.dumps({"ratio": other / base, "runs": found}, indent=1))
-
-
-def texts_of(arguments: argparse.Namespace) -> list[tuple[str, str]]:
-    """Queries and titles of all files."""
-    options = ReaderOptions(columns=arguments.columns)
-    return [(p.query, p.title) for file in arguments.pairs for p in options.open(file)]
-
-
-def write_rows(path: Path, texts: Sequence[tuple[str, str]], rows: int) -> int:
-    """`rows` pairs as a CSV file; how many there are."""
-    with open(path, "w", encoding="utf-8", newline="") as handle:
-        out = csv.writer(handle)
-        out.writerow(("query", "title"))
-        out.writerows(islice(cycle(texts), rows))
-    return rows
 
 
 def timed(target: str, rows: int, run: Callable[[], None]) -> tuple[float, float]:

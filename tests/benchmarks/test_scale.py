@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -34,18 +33,3 @@ def test_what_is_counted_is_written_down(benchmark: Any, monkeypatch: pytest.Mon
             shown.advance(rows)
     assert clock.told == [(1.0, 1), (2.0, 3), (4.0, 10)]
     assert clock.rate() == 9 / 3.0
-
-
-def test_few_texts_are_begun_again(benchmark: Any, tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    assert benchmark.write_rows(path, [("a", "b"), ('c,"', "d")], 5) == 5
-    with open(path, encoding="utf-8", newline="") as handle:
-        rows = list(csv.reader(handle))
-    assert rows == [
-        ["query", "title"],
-        ["a", "b"],
-        ['c,"', "d"],
-        ["a", "b"],
-        ['c,"', "d"],
-        ["a", "b"],
-    ]

@@ -20,8 +20,6 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from qt_bert.scale.cluster.private_folder import private_folder
-from qt_bert.scale.cluster.ray_loading import load_ray
 from qt_bert.scale.ledger.lines import Line
 from qt_bert.scale.partition.job import ScoreJob
 from qt_bert.scale.scanning.scan import scan
@@ -125,42 +123,6 @@ def are_gone(processes: Sequence[int]) -> bool:
             return False
 
     return not any(map(runs, processes))
-
-
-NODE: dict[str, Any] = {
-    "node_ip_address": "127.0.0.1",
-    "object_store_memory": 80 * 2**20,
-    "include_dashboard": False,
-}
-
-
-_LOSS_IS_SEEN_SOON = {
-    "RAY_health_check_initial_delay_ms": "2000",
-    "RAY_health_check_period_ms": "1000",
-    "RAY_health_check_timeout_ms": "3000",
-    "RAY_health_check_failure_threshold": "4",
-}
-
-
-@contextmanager
-def nodes() -> Iterator[Any]:
-    """A cluster of several nodes on this machine, closed to others: a head without CPUs, so far."""
-    load_ray(private=True)
-    from ray.cluster_utils import Cluster
-
-    with private_folder() as folder:
-        (folder / "ray").mkdir()
-        set_here = {"RAY_TMPDIR": str(folder), **_LOSS_IS_SEEN_SOON}
-        os.environ.update(set_here)
-        try:
-            started = Cluster(initialize_head=True, head_node_args=NODE | {"num_cpus": 0})
-        finally:
-            for name in set_here:
-                del os.environ[name]
-        try:
-            yield started
-        finally:
-            started.shutdown()
 
 
 def main() -> None:

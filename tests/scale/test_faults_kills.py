@@ -19,18 +19,17 @@ from typing import Any
 import psutil
 import pytest
 
+from benchmarks.common.nodes import is_actor, nodes
 from qt_bert.pairs import ReaderOptions
 from qt_bert.results.codec import encode
 from qt_bert.scale.partition.job import ScoreJob
 from qt_bert.scale.score import RayOptions, RayReport, score_on_ray
 from tests.scale.planted import ROOT
 from tests.scale.rays import (
-    NODE,
     are_gone,
     hears_ctrl_c,
     importable_tests,
     job_for,
-    nodes,
     parts_in,
     reference,
     waited,
@@ -66,8 +65,7 @@ def lines_in(out: Path) -> int:
 
 def actors_of(parent: int) -> list[psutil.Process]:
     """The actors of the cluster that a process has started, at work or idle."""
-    found = psutil.Process(parent).children(recursive=True)
-    return [one for one in found if "MapWorker" in "".join(one.cmdline()[:1])]
+    return [one for one in psutil.Process(parent).children(recursive=True) if is_actor(one)]
 
 
 def whole(report: RayReport, out: Path, wanted: dict[str, bytes]) -> None:
@@ -154,7 +152,7 @@ def test_a_node_is_lost(
 ) -> None:
     out = Path(job.out)
     with importable_tests(), nodes() as started:
-        first, _ = (started.add_node(**NODE, num_cpus=1) for _ in range(2))
+        first, _ = (started.add() for _ in range(2))
         options = RayOptions(address=started.address, rows=ROWS)
         reports: list[RayReport] = []
         work: Callable[[], None] = lambda: reports.append(  # noqa: E731
@@ -163,9 +161,9 @@ def test_a_node_is_lost(
         runs = threading.Thread(target=work)
         runs.start()
         assert waited(lambda: lines_in(out) >= 4, 120)
-        started.remove_node(first, allow_graceful=False)
+        started.lose(first)
         if comes_back:
-            started.add_node(**NODE, num_cpus=1)
+            started.add()
         runs.join(300)
         assert reports, "the run ended with an error, or not at all"
     whole(reports[0], out, wanted)

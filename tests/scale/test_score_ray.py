@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.common.nodes import nodes
 from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.pairs import ReaderOptions
@@ -24,10 +25,8 @@ from qt_bert.scoring.score import score_file
 from tests.conftest import make_checkpoint
 from tests.scale.planted import job_of
 from tests.scale.rays import (
-    NODE,
     importable_tests,
     job_for,
-    nodes,
     parts_in,
     reference,
     table_of,
@@ -45,7 +44,7 @@ def address() -> Iterator[str]:
     """A head without CPUs, and two nodes with one each."""
     with importable_tests(), nodes() as started:
         for _ in range(2):
-            started.add_node(**NODE, num_cpus=1)
+            started.add()
         yield started.address
 
 

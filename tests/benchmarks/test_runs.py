@@ -1,0 +1,30 @@
+"""`benchmarks/common/runs.py`: rows that are scored, and what differs."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from benchmarks.common.runs import differences, texts_of, write_rows
+
+
+def test_few_texts_are_begun_again(tmp_path: Path) -> None:
+    path, texts = tmp_path / "rows.csv", [("a", "b"), ('c,"', "d")]
+    write_rows(path, texts, 5)
+    with open(path, encoding="utf-8", newline="") as handle:
+        head, *rows = [tuple(row) for row in csv.reader(handle)]
+    assert head == ("query", "title")
+    assert rows == [*texts, *texts, texts[0]] == texts_of([path], None)
+
+
+def test_parts_differ_by_a_byte_and_by_being_there(tmp_path: Path) -> None:
+    for out, parts in (
+        ("one", {"same": b"1", "other": b"1", "mine": b""}),
+        ("two", {"same": b"1", "other": b"2"}),
+    ):
+        (tmp_path / out / "parts").mkdir(parents=True)
+        for name, data in parts.items():
+            (tmp_path / out / "parts" / name).write_bytes(data)
+    assert differences(tmp_path / "one", tmp_path / "two") == ["mine", "other"]
+    assert differences(tmp_path / "two", tmp_path / "one") == ["mine", "other"]
+    assert differences(tmp_path / "one", tmp_path / "one") == []
