@@ -1,0 +1,139 @@
+"""The inspection page and scoring on Ray side by side for ten minutes: whether both stay correct.
+
+    python -m benchmarks.soak PAIRS… [--columns …] [--minutes 10] [--rows 40000] [--guests 3] [--json OUT]
+
+Before it begins, the texts of PAIRS (begun again where they are fewer than --rows) are scored by `qt-bert
+score --engine ray` on the quiet machine, and `qt-bert explain` says what each guest has to see. Then
+guests in a real Chromium change the heads they leave out every five seconds, and the same rows are
+scored again and again. It ends with status 1 where one grade on the page is another, or one byte of a
+part file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.common.arguments import positive
+from benchmarks.common.machine import processor
+from benchmarks.common.runs import differences, texts_of, write_rows
+from qt_bert.shipped import GRADED, shipped
+from tests.browser.driving.guests import PAIRS, expected, guest, wrong
+from tests.browser.driving.many import Observed, observe
+from tests.browser.driving.server import serving
+
+EVERY = 5.0
+EARLY = 60.0
+"""Seconds after which the server has opened all that it needs."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A run: where it lies, and how many seconds it took."""
+
+    out: Path
+    seconds: float
+
+
+def main() -> None:
+    arguments = parse()
+    seconds = arguments.minutes * 60.0
+    guests = [guest(place) for place in range(arguments.guests)]
+    wanted = expected(guests)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        file = folder / "pairs.csv"
+        write_rows(file, texts_of(arguments.pairs, arguments.columns), arguments.rows)
+        print(f"{arguments.rows:,} rows, {len(guests)} guests, {processor()}", flush=True)
+        quiet = score(arguments, file, folder / "quiet")
+        (folder / "app").mkdir()
+        with serving(folder / "app") as server, ThreadPoolExecutor(1) as thread:
+            visit = observe(server.url, guests, server.resident, seconds=seconds, every=EVERY)
+            seen = thread.submit(asyncio.run, visit)
+            runs = scored_until(seen.done, lambda n: score(arguments, file, folder / f"busy{n}"))
+            found = seen.result()
+            traces = server.printed().count("Traceback")
+        other = sorted({part for run in runs for part in differences(quiet.out, run.out)})
+    mistakes = wrong(found.changes, wanted)
+    tell(arguments, quiet, runs, found)
+    print(f"part files that differ: {len(other)}; wrong grades: {len(mistakes)}; traces: {traces}")
+    if arguments.json:
+        arguments.json.write_text(
+            json.dumps(
+                {
+                    "rows": arguments.rows,
+                    "quiet": quiet.seconds,
+                    "busy": [run.seconds for run in runs],
+                    "changes": [one.milliseconds for one in found.changes],
+                    "memory": found.memory,
+                    "differ": other,
+                    "wrong": mistakes,
+                    "traces": traces,
+                },
+                indent=1,
+            )
+        )
+    if other or mistakes or traces:
+        sys.exit(1)
+
+
+def score(arguments: argparse.Namespace, file: Path, out: Path) -> Scored:
+    """Run the command. Raises SystemExit where it does not end well."""
+    command = [sys.executable, "-c", "from qt_bert.cli import main; main()", "score", str(file)]
+    options = ["--engine", "ray", "--out", str(out), "--model", str(arguments.model)]
+    start = time.monotonic()
+    if status := subprocess.run([*command, *options], stdout=subprocess.DEVNULL).returncode:
+        raise SystemExit(f"the command ended with status {status}")
+    return Scored(out, time.monotonic() - start)
+
+
+def scored_until(done: Callable[[], bool], run: Callable[[int], Scored]) -> list[Scored]:
+    """Run after run, until it is done; the last one is brought to its end."""
+    found: list[Scored] = []
+    while not done():
+        found.append(run(len(found)))
+    return found
+
+
+def tell(arguments: argparse.Namespace, quiet: Scored, runs: list[Scored], found: Observed) -> None:
+    """What both did, in words."""
+    busy = statistics.median(run.seconds for run in runs)
+    print(
+        f"scoring: {len(runs)} runs of {arguments.rows:,} rows, median {busy:.0f} s each; on the quiet "
+        f"machine {quiet.seconds:.0f} s"
+    )
+    times = [one.milliseconds for one in found.changes]
+    growth = found.held(arguments.minutes * 60.0) - found.held(EARLY)
+    print(
+        f"page: {len(times)} changes, median {statistics.median(times):.0f} ms, worst {max(times):.0f} "
+        f"ms until the grade changed; the server holds {found.held(EARLY):.0f} MB after a minute, "
+        f"{growth:+.0f} MB at the end"
+    )
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("pairs", type=Path, nargs="+")
+    parser.add_argument("--columns")
+    parser.add_argument("--model", type=Path, default=shipped(GRADED))
+    parser.add_argument("--rows", type=positive, default=40_000)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--guests", type=int, choices=range(1, len(PAIRS) + 1), default=3)
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
