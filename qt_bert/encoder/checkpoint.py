@@ -19,6 +19,7 @@ from qt_bert.encoder.families import Family
 from qt_bert.encoder.forward import Encoder
 from qt_bert.encoder.heads import Shape
 from qt_bert.encoder.hub import resolve_folder
+from qt_bert.encoder.kernel_caches import bound_kernel_caches
 from qt_bert.encoder.loading import positions_of, quietly
 from qt_bert.encoder.manifest import weights_sha256
 from qt_bert.encoder.offline import Offline
@@ -197,6 +198,7 @@ def open_checkpoint(
     """
     if dtype not in DTYPES:
         raise CheckpointError(f"--dtype {dtype!r}: choose from {', '.join(DTYPES)}")
+    bound_kernel_caches()
     folder = resolve_folder(model)
     _, kind = verify_model(folder)
     loaded, kept = stored_classifier(folder, kind, attention=attention, compact=compact)
