@@ -66,7 +66,8 @@ def write_means(path: Path, means: MeanContexts) -> None:
     """Store mean contexts with their hash, as safetensors, atomically."""
     tensors = {_TENSOR: means.vectors.contiguous()}
     with atomic_write(path) as temporary:
-        save_file(tensors, temporary, metadata={"schema": "1", "sha256": means.sha256})
+        # One entry: safetensors orders several at random, and equal sweeps shall be equal files.
+        save_file(tensors, temporary, metadata={"sha256": means.sha256})
 
 
 def read_means(path: Path) -> MeanContexts:

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 
 from qt_bert.ablation.asked import parts_with, variants_asked
-from qt_bert.ablation.folder import MEANS, SweepFolder
+from qt_bert.ablation.folder import SweepFolder
 from qt_bert.ablation.masks import PARTS, MeanContexts
-from qt_bert.ablation.means import read_means
 from qt_bert.ablation.run_sweep import run_sweep
 from qt_bert.ablation.variant import Variant
 from qt_bert.encoder.heads import Shape
@@ -106,11 +105,5 @@ def run(
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """File name → bytes; an IsADirectoryError where there is a folder.
-
-    Of mean contexts the hash of the vectors: safetensors orders its metadata at random.
-    """
-    found = {path.name: path.read_bytes() for path in folder.iterdir()}
-    if MEANS in found:
-        found[MEANS] = read_means(folder / MEANS).sha256.encode()
-    return found
+    """File name → bytes; an IsADirectoryError where there is a folder."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
