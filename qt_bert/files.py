@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -24,7 +25,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     final = Path(path)
     final.parent.mkdir(parents=True, exist_ok=True)
-    temporary = final.with_name(f".{final.name}.{os.getpid()}.tmp")
+    # Not by the process's number: processes of two machines may share a folder, and that.
+    temporary = final.with_name(f".{final.name}.{secrets.randbits(63)}.tmp")
     try:
         yield temporary
         with open(temporary, "rb") as handle:

@@ -1,0 +1,85 @@
+"""Files and folders are there whole, or as they were."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from qt_bert.files import (
+    atomic_folder,
+    atomic_write,
+    is_temporary,
+    is_vacant,
+    read_json,
+    sha256_file,
+    write_json,
+)
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "a.txt"
+    with atomic_write(path) as temporary:
+        temporary.write_text("whole")
+        assert not path.exists() and temporary.parent == path.parent
+        assert is_temporary(temporary.name) and not is_temporary(path.name)
+    assert [one.name for one in path.parent.iterdir()] == ["a.txt"]
+    assert path.read_text() == "whole"
+
+
+def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(OSError, match="disk"), atomic_write(path) as temporary:
+        temporary.write_text("hal")
+        raise OSError("disk")
+    assert path.read_text() == "old" and [one.name for one in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    with atomic_write(path) as one:
+        one.write_text("one")
+        with atomic_write(path) as other:
+            assert other != one
+            other.write_text("other")
+        assert path.read_text() == "other" and one.read_text() == "one"
+    assert path.read_text() == "one"
+
+
+def test_a_folder_is_changed_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    for number in range(2):
+        with atomic_folder(path) as temporary:
+            (temporary / f"{number}").write_text("")
+    with pytest.raises(KeyboardInterrupt), atomic_folder(path) as temporary:
+        (temporary / "2").write_text("")
+        raise KeyboardInterrupt
+    assert [one.name for one in path.iterdir()] == ["1"]
+    assert [one.name for one in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_folder_with_what_a_kill_left_is_vacant(tmp_path: Path) -> None:
+    assert is_vacant(tmp_path / "gone") and is_vacant(tmp_path)
+    left = tmp_path / ".run.json.123.tmp"
+    left.write_text("")
+    assert is_vacant(tmp_path) and not is_vacant(left)
+    (tmp_path / "run.json").write_text("")
+    assert not is_vacant(tmp_path)
+
+
+def test_json_is_read_as_it_was_written_and_knows_no_nan(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_json(path, {"紫": [1, 2.5, None]})
+    assert read_json(path) == {"紫": [1, 2.5, None]}
+    assert "紫" in path.read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match="Out of range float"):
+        write_json(path, float("nan"))
+    assert read_json(path) == {"紫": [1, 2.5, None]}
+
+
+def test_the_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"ab" * 10**6)
+    assert sha256_file(path) == hashlib.sha256(b"ab" * 10**6).hexdigest()
