@@ -17,7 +17,7 @@ from qt_bert.scale.ledger.layout import BEGUN
 from qt_bert.scale.partition.faults import disk_fault
 from qt_bert.scale.partition.job import ScoreJob
 from qt_bert.scale.partition.raised import is_fault, plain
-from qt_bert.scale.places.place import Place
+from qt_bert.scale.places.naming import place_of
 from qt_bert.scale.score_worker import refuse_other_program
 
 PROOF_SECONDS = 300.0
@@ -95,7 +95,7 @@ def _fault_of(
 
 def _unseen(where: str, question: Question) -> str | None:
     """Whether the node wrote where this process reads."""
-    out = Place.of(question.job.out)
+    out = place_of(question.job.out)
     try:
         seen = out.exists(question.mark)
         out.delete(question.mark)
@@ -130,7 +130,7 @@ def _missing(inputs: Mapping[str, int], folder: str) -> str | None:
         os.chdir(folder)
     for name, size in inputs.items():
         try:
-            found = Place.of(name).size()
+            found = place_of(name).size()
         except OSError as error:
             return (
                 f"{name}: cannot be read there ({error.strerror or error}); give inputs that all "
@@ -149,7 +149,7 @@ def _another_model(job: ScoreJob) -> str | None:
 
 
 def _closed(question: Question) -> str | None:
-    out = Place.of(question.job.out)
+    out = place_of(question.job.out)
     try:
         out.write_text(question.mark, platform.node())
     except OSError as error:

@@ -23,7 +23,7 @@ from qt_bert.scale.ledger.record import RunRecord
 from qt_bert.scale.nodes import prove_nodes
 from qt_bert.scale.partition.job import STALL, ScoreJob
 from qt_bert.scale.places.local import LocalPlace
-from qt_bert.scale.places.place import Place
+from qt_bert.scale.places.naming import place_of
 from qt_bert.scale.scanning.inputs import check_inputs
 from qt_bert.scale.scanning.scan import Scan, scan
 from qt_bert.scale.scanning.sizes import rows_for_few, rows_for_model
@@ -198,5 +198,5 @@ def _for_workers(job: ScoreJob, options: RayOptions) -> ScoreJob:
 
 
 def _absolute(text: str) -> str:
-    place = Place.of(text)
+    place = place_of(text)
     return str(Path(text).resolve()) if isinstance(place, LocalPlace) else text

@@ -21,7 +21,7 @@ from qt_bert.scale.partition.job import ScoreJob
 from qt_bert.scale.partition.made import Made, make_part, texts_of
 from qt_bert.scale.partition.model import TRIAL, open_model
 from qt_bert.scale.partition.raised import is_fault
-from qt_bert.scale.places.place import Place
+from qt_bert.scale.places.naming import place_of
 
 PATIENCE = 2
 """Workers that may die of a partition in the ordinary way; the next one scores it apart."""
@@ -43,7 +43,7 @@ class PartitionScorer:
         self.job = job
         self._limit = limit
         self.model = open_model(job)
-        self._out = Place.of(job.out)
+        self._out = place_of(job.out)
 
     def score(self, part: Part) -> Line | Fault:
         """Score a partition and leave its part file and the list of its rejects in the run folder.

@@ -5,15 +5,20 @@ Those that end when they are mended last as long as the file `out.fault` lies be
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import resource
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from qt_bert.pairs.pair import Pair, Reject
+from qt_bert.scale.partition import made
 from qt_bert.scale.partition.job import ScoreJob
 from qt_bert.scale.places.local import LocalPlace
 from qt_bert.scale.places.place import Content
@@ -21,6 +26,7 @@ from qt_bert.scoring.bulk import Scorer
 from tests.scale.planted import Texts, _planted, _titles
 
 SPACE_BYTES = 2**30
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
 
 
 def slow(job: ScoreJob) -> Scorer:
@@ -54,6 +60,14 @@ def vanishing(job: ScoreJob) -> Scorer:
     return _planted(job)
 
 
+def forbidden(job: ScoreJob) -> Scorer:
+    """A file may not be read, by its mode."""
+    if _is_worker(job) and (fault := _fault(job)).exists():
+        Path(fault.read_text()).chmod(0)
+        pytest.MonkeyPatch().setattr(made, "read_part", _read_as_anyone)
+    return _planted(job)
+
+
 def rewritten(job: ScoreJob) -> Scorer:
     """A file has other bytes of the same number."""
     if _is_worker(job) and (fault := _fault(job)).exists():
@@ -75,6 +89,24 @@ def _fault(job: ScoreJob) -> Path:
 def _allocate(pairs: Texts) -> None:
     if "大" in _titles(pairs):
         np.ones(2 * SPACE_BYTES, np.uint8)
+
+
+_read = made.read_part
+
+
+def _read_as_anyone(*arguments: Any) -> Iterator[Pair | Reject]:
+    _take_roots_rights_from_this_thread()
+    yield from _read(*arguments)
+
+
+def _take_roots_rights_from_this_thread() -> None:
+    """The tests may run as root, who reads whatever the mode: see capset(2)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    version_3 = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    rights = (ctypes.c_uint32 * 6)()
+    assert libc.capget(version_3, rights) == 0
+    rights[0] &= ~(1 << CAP_DAC_OVERRIDE | 1 << CAP_DAC_READ_SEARCH)
+    assert libc.capset(version_3, rights) == 0
 
 
 _write = LocalPlace.write

@@ -20,6 +20,7 @@ READER = ReaderOptions(max_rejects=0.05)
     ("scorer", "error", "words"),
     [
         ("full", RunFolderError, "No space left on device"),
+        ("forbidden", PairFileError, r"a\.tsv: .*Permission denied"),
         ("vanishing", PairFileError, r"a\.tsv: is a folder"),
         ("rewritten", PairFileError, r"a\.tsv: changed since it was scanned"),
     ],
@@ -44,6 +45,7 @@ def test_the_run_stops_and_goes_on_where_it_was(
         if file.is_dir():
             file.rmdir()
             Path(f"{file}.gone").unlink()
+        file.chmod(0o644)
         file.write_bytes(content)
         report = score_on_ray([str(day)], job, options, resume=True)
     assert report.record.complete and parts_in(out) == wanted

@@ -31,7 +31,7 @@ from qt_bert.scale.partition.attempts import Attempt
 from qt_bert.scale.partition.halving import Tally
 from qt_bert.scale.partition.made import Made
 from qt_bert.scale.places.local import LocalPlace
-from qt_bert.scale.places.place import Place
+from qt_bert.scale.places.naming import place_of
 from qt_bert.scale.scorer import PartitionScorer
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.columns import InputColumns
@@ -475,7 +475,7 @@ def test_a_scorer_that_is_not_there_is_said(
 
 
 def test_attempts_count_the_marks_of_the_dead(tmp_path: Path) -> None:
-    place = Place.of(str(tmp_path))
+    place = place_of(str(tmp_path))
     first = Attempt.begin(place, "p")
     second = Attempt.begin(place, "p")  # the first one's worker died
     assert (first.deaths, second.deaths) == (0, 1)
@@ -493,7 +493,7 @@ def test_the_attempt_behind_one_death_is_an_ordinary_one(
 ) -> None:
     scorer = PartitionScorer(job_of(checkpoint_of(), planted_file, out))
     (part,) = parts_of(planted_file)
-    Attempt.begin(Place.of(str(out)), part.name())
+    Attempt.begin(place_of(str(out)), part.name())
     line = one_line([scorer.score(part)])
     assert (line.attempt, line.how) == (2, "whole")
     assert not list((out / "begun").iterdir())
@@ -517,7 +517,7 @@ def test_the_limit_stands_around_what_this_process_scores_itself(
     nothing = Made(None, (), 0, 0, Tally(), halved=False)
     monkeypatch.setattr(scorer_module, "make_alone", lambda part, job, attempt: nothing)
     for _ in range(2):
-        Attempt.begin(Place.of(str(out)), part.name())
+        Attempt.begin(place_of(str(out)), part.name())
     assert one_line([scorer.score(part)]).how == "alone"
     assert said == ["begins", "ends"]
 

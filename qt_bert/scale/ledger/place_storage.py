@@ -11,12 +11,13 @@ from typing import BinaryIO, cast
 from qt_bert.files import is_temporary
 from qt_bert.scale.ledger.storage import LocalStorage, Storage
 from qt_bert.scale.places.local import LocalPlace
+from qt_bert.scale.places.naming import place_of
 from qt_bert.scale.places.place import Place
 
 
 def storage_of(out: str) -> Storage:
-    """The folder that `out` names: a path or an address. Raises ArgumentError as `Place.of`."""
-    place = Place.of(out)
+    """The folder that `out` names: a path or an address. Raises ArgumentError as `place_of`."""
+    place = place_of(out)
     return LocalStorage(Path(out)) if isinstance(place, LocalPlace) else PlaceStorage(place)
 
 

@@ -18,7 +18,7 @@ from qt_bert.pairs.parts import Part, read_part
 from qt_bert.scale.partition.halving import Outcome, Tally
 from qt_bert.scale.partition.job import ScoreJob
 from qt_bert.scale.partition.raised import plain
-from qt_bert.scale.places.place import Place
+from qt_bert.scale.places.naming import place_of
 from qt_bert.scoring.outputs import Outputs
 
 ScorePairs = Callable[[Sequence[Pair]], Outcome]
@@ -88,7 +88,7 @@ def rows_of(part: Part, job: ScoreJob) -> tuple[list[Pair], list[Reject]]:
     pairs: list[Pair] = []
     rejects: list[Reject] = []
     try:
-        for row in read_part(part, job.reader, Place.of(part.file).location):
+        for row in read_part(part, job.reader, place_of(part.file).location):
             pairs.append(row) if isinstance(row, Pair) else rejects.append(row)
     except (OSError, ArgumentError) as error:  # an address out of reach is the latter
         raise PairFileError(f"{part.file}: cannot be read ({plain(str(error))})") from error

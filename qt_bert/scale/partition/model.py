@@ -21,7 +21,7 @@ from qt_bert.scale.ledger.lines import StatesRead
 from qt_bert.scale.partition.halving import Answer, Tally
 from qt_bert.scale.partition.job import ScoreJob
 from qt_bert.scale.places.copying import cache_of
-from qt_bert.scale.places.place import Place
+from qt_bert.scale.places.naming import place_of
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.outputs import Outputs, read_outputs
 from qt_bert.scoring.title_states.manifest import tokenizer_sha256
@@ -114,7 +114,7 @@ def _local(address: str, job: ScoreJob) -> Path:
     """A folder of this node with what lies at `address`."""
     cache = cache_of(job.cache)
     try:
-        return Place.of(address).local_copy(cache)
+        return place_of(address).local_copy(cache)
     except OSError as error:
         raise CheckpointError(f"{address}: cannot be copied to {cache} ({error})") from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from io import BytesIO
@@ -10,8 +9,6 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from qt_bert.pairs.formats.opening import Location
-
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 Content = bytes | Callable[[IO[bytes]], object]
 """The bytes of a file, or a function that writes them to an open one."""
@@ -31,20 +28,6 @@ class Place(ABC):
     Where a method takes a `name`, it speaks of what lies under the place by this name, with `/`
     between its parts. What cannot be read or written is an OSError, with the system's words.
     """
-
-    @classmethod
-    def of(cls, text: str) -> Place:
-        """The place that `text` names: an address (`scheme://...`), or else a local path.
-
-        Raises ArgumentError, naming the address, where its file system is unknown or out of reach.
-        """
-        if _ADDRESS.match(text):
-            from qt_bert.scale.places.remote import RemotePlace
-
-            return RemotePlace.at(text)
-        from qt_bert.scale.places.local import LocalPlace
-
-        return LocalPlace(text)
 
     @property
     @abstractmethod

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.pairs.formats import FORMAT_OF_SUFFIX, format_of
+from qt_bert.scale.places.naming import place_of
 from qt_bert.scale.places.place import Place, Stored
 
 
@@ -29,7 +30,7 @@ def find_inputs(given: Sequence[str]) -> Inputs:
     files: list[Stored] = []
     skipped = 0
     for text in given:
-        found, passed = _files_of(Place.of(text))
+        found, passed = _files_of(place_of(text))
         files += found
         skipped += passed
     _refuse_twice(files)

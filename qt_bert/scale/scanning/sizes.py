@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from qt_bert.scale.places.place import Place
+from qt_bert.scale.places.naming import place_of
 
 MOST_ROWS = 8192
 """As many as plain `score` holds at a time."""
@@ -22,7 +22,7 @@ def rows_for_model(model: str) -> int:
     """A power of two, by what the model's `config.json` says of its layers; never by the clock, for
     rows that stand in one partition share batches, and the same run shall have the same bits."""
     try:
-        config = json.loads(Place.of(model).read_text("config.json"))
+        config = json.loads(place_of(model).read_text("config.json"))
         hidden, inner = int(config["hidden_size"]), int(config["intermediate_size"])
         weights = int(config["num_hidden_layers"]) * (4 * hidden**2 + 2 * hidden * inner)
         rows = _OPERATIONS / (2 * weights * _TOKENS)

@@ -22,7 +22,7 @@ from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import sha256_file
 from qt_bert.pairs import GradeSet, Pair
 from qt_bert.scale.places.copying import cache_of
-from qt_bert.scale.places.place import Place
+from qt_bert.scale.places.naming import place_of
 from qt_bert.scoring.bulk import Scorer
 
 
@@ -120,7 +120,7 @@ class SweepJob:
         """The model's folder on this machine, or its name on the hub."""
         if "://" not in self.model:
             return self.model
-        return Place.of(self.model).local_copy(cache_of(self.cache))
+        return place_of(self.model).local_copy(cache_of(self.cache))
 
     def _pairs(self) -> list[Pair]:
         path = Path(self.folder) / PAIRS

@@ -25,7 +25,7 @@ from qt_bert.scale.partition.faults import fault
 from qt_bert.scale.partition.halving import Tally
 from qt_bert.scale.partition.job import ScoreJob
 from qt_bert.scale.partition.made import Made
-from qt_bert.scale.places.place import Place
+from qt_bert.scale.places.naming import place_of
 from qt_bert.scoring.columns import InputColumns
 from tests.scale.planted import ROOT, job_of, parts_of, write_pairs
 
@@ -341,7 +341,7 @@ def apart(job: ScoreJob, path: Path) -> Line | Fault:
 
     (part,) = parts_of(path)
     for _ in range(2):
-        Attempt.begin(Place.of(job.out), part.name())
+        Attempt.begin(place_of(job.out), part.name())
     return PartitionScorer(job).score(part)
 
 

@@ -16,6 +16,7 @@ from pyarrow import fs
 from qt_bert.errors import ArgumentError
 from qt_bert.scale.places import copying
 from qt_bert.scale.places.local import LocalPlace
+from qt_bert.scale.places.naming import place_of
 from qt_bert.scale.places.place import Place
 from qt_bert.scale.places.remote import RemotePlace
 
@@ -53,7 +54,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     folder.mkdir()
     if request.param == "memory":
         return in_memory()
-    return Place.of(str(folder) if request.param == "local" else f"file://{quote(str(folder))}")
+    return place_of(str(folder) if request.param == "local" else f"file://{quote(str(folder))}")
 
 
 def test_what_is_written_is_read(place: Place) -> None:
@@ -160,21 +161,21 @@ def test_what_is_not_there_is_an_os_error(place: Place) -> None:
 
 
 def test_a_place_is_called_what_the_user_wrote() -> None:
-    assert str(Place.of("./a/../b")) == "./a/../b"
-    assert isinstance(Place.of("./a/../b").location, Path)
-    remote = Place.of("file:///a%20b/")
+    assert str(place_of("./a/../b")) == "./a/../b"
+    assert isinstance(place_of("./a/../b").location, Path)
+    remote = place_of("file:///a%20b/")
     assert str(remote) == "file:///a%20b/" and remote.location is remote
     assert (str(remote.join("c d")), remote.name) == ("file:///a%20b/c%20d", "a b")
 
 
 def test_settings_stay_at_the_end_of_an_address() -> None:
-    store = Place.of("s3://bucket/logs?region=eu-west-1&endpoint_override=127.0.0.1:9")
+    store = place_of("s3://bucket/logs?region=eu-west-1&endpoint_override=127.0.0.1:9")
     joined = store.join("a/x?.tsv")
     assert str(joined) == (
         "s3://bucket/logs/a/x%3F.tsv?region=eu-west-1&endpoint_override=127.0.0.1:9"
     )
     assert isinstance(joined, RemotePlace) and joined.path == "bucket/logs/a/x?.tsv"
-    reopened = Place.of(str(joined))
+    reopened = place_of(str(joined))
     assert isinstance(reopened, RemotePlace) and reopened.path == joined.path
     assert reopened.filesystem == joined.filesystem
 
@@ -182,21 +183,21 @@ def test_settings_stay_at_the_end_of_an_address() -> None:
 @pytest.mark.parametrize("text", ["nope://x/y", "file://relative", "s3:///x", "file:///a b"])
 def test_an_address_out_of_reach_is_named(text: str) -> None:
     with pytest.raises(ArgumentError) as found:
-        Place.of(text)
+        place_of(text)
     assert str(found.value).startswith(f"{text}: ") and "\n" not in str(found.value)
 
 
 def test_a_path_may_hold_a_colon() -> None:
-    assert isinstance(Place.of("a:b/c"), LocalPlace)
-    assert isinstance(Place.of("1://x"), LocalPlace)
+    assert isinstance(place_of("a:b/c"), LocalPlace)
+    assert isinstance(place_of("1://x"), LocalPlace)
 
 
 def test_equal_keys_are_equal_files(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "x")
     (tmp_path / "x").touch()
     texts = [tmp_path / "x", tmp_path / "y/../x", tmp_path / "link", f"file://{tmp_path}/x"]
-    assert len({Place.of(str(text)).key for text in texts}) == 1
-    assert Place.of("s3://b/x?region=a").key != Place.of("s3://b/y?region=a").key
+    assert len({place_of(str(text)).key for text in texts}) == 1
+    assert place_of("s3://b/x?region=a").key != place_of("s3://b/y?region=a").key
 
 
 def test_links_are_followed_and_loops_are_not(tmp_path: Path) -> None:
@@ -207,11 +208,11 @@ def test_links_are_followed_and_loops_are_not(tmp_path: Path) -> None:
     (inside / "linked").symlink_to(outside)
     (outside / "back").symlink_to(inside)
     (inside / "broken").symlink_to(tmp_path / "none")
-    assert list(Place.of(str(inside)).list()) == ["linked/x"]
+    assert list(place_of(str(inside)).list()) == ["linked/x"]
 
 
 def test_a_local_folder_is_its_own_copy(tmp_path: Path) -> None:
-    assert Place.of(str(tmp_path)).local_copy(tmp_path / "cache") == tmp_path
+    assert place_of(str(tmp_path)).local_copy(tmp_path / "cache") == tmp_path
     assert not (tmp_path / "cache").exists()
 
 

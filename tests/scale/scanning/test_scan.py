@@ -13,7 +13,7 @@ import pytest
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.pairs import Pair, ReaderOptions
 from qt_bert.pairs.parts import read_part
-from qt_bert.scale.places.place import Place
+from qt_bert.scale.places.naming import place_of
 from qt_bert.scale.scanning.inputs import find_inputs
 from qt_bert.scale.scanning.scan import Scan, scan
 from qt_bert.scoring.columns import InputColumns
@@ -77,7 +77,7 @@ def test_addresses_and_paths_are_scanned_alike(tmp_path: Path) -> None:
     assert remote.parts[-1].file == f"file://{folder}/y%20z.tsv.gz"
     assert remote.files[0].size == local.files[0].size
     for here, there in zip(local.parts, remote.parts, strict=True):
-        rows = list(read_part(there, PLAIN, Place.of(there.file).location))
+        rows = list(read_part(there, PLAIN, place_of(there.file).location))
         assert rows == list(read_part(here, PLAIN)) and rows
 
 
