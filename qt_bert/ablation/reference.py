@@ -17,7 +17,7 @@ import torch
 
 from qt_bert.encoder.batches import CLS, QUERY, TITLE, Batch
 from qt_bert.encoder.families import Family
-from qt_bert.encoder.offline import Offline
+from qt_bert.encoder.offline import Offline, layers_apart
 from qt_bert.encoder.sides import GONE, Direction
 
 
@@ -104,7 +104,7 @@ class PlainModel:
 
     def begin(self) -> None:
         """Forget all that was installed, but for weights that were written."""
-        apart = 0 if self.offline is None else self.offline.layers
+        apart = layers_apart(self.offline)
         self._first: dict[int, list[Edit]] = {layer: [_apart] for layer in range(apart)}
         self._then: dict[int, list[Edit]] = {}
         self._skipped: set[int] = set()

@@ -78,3 +78,8 @@ class Offline:
     def describe(self) -> dict[str, int]:
         """The object in `qt_bert.json`."""
         return {name: getattr(self, name) for name in LEAST}
+
+
+def layers_apart(offline: Offline | None) -> int:
+    """How many layers read the texts apart; in a model without such a block none does."""
+    return 0 if offline is None else offline.layers

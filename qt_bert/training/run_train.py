@@ -17,6 +17,7 @@ from qt_bert.encoder import (
 from qt_bert.encoder.architectures import CROSS_ENCODER, Architecture, architecture_named
 from qt_bert.encoder.card import MAX_LENGTH
 from qt_bert.encoder.manifest import weights_sha256
+from qt_bert.encoder.offline import layers_apart
 from qt_bert.encoder.verify import verify_folder
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs import GRADES, Pair, PairTokenizer
@@ -182,7 +183,7 @@ def _model(
     model: TuningModel | ApartTuning
     labels = card.labels.logits
     if kind is None:
-        apart = 0 if card.offline is None else card.offline.layers
+        apart = layers_apart(card.offline)
         model = TuningModel.open(job.base, labels, data.auxiliaries, settings.seed, apart)
         if job.layers_above is not None:
             lift_layers(model.model, model.family, listed_layers(job.layers_above), apart)

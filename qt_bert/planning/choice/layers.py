@@ -10,6 +10,7 @@ from qt_bert.ablation.blocks import blocks, without_blocks
 from qt_bert.ablation.families import MaskOf
 from qt_bert.ablation.families import layers as without_heads
 from qt_bert.encoder import Checkpoint
+from qt_bert.encoder.offline import layers_apart
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs import Pair
 from qt_bert.planning.choice.losses import Losses
@@ -101,7 +102,7 @@ def lowest_layers(layers: int, kept: int) -> tuple[int, ...]:
 
 def _may_go(checkpoint: Checkpoint, gone: Sequence[int]) -> list[int]:
     """The layers left but one, where it is the last in which the texts meet."""
-    apart = 0 if checkpoint.offline is None else checkpoint.offline.layers
+    apart = layers_apart(checkpoint.offline)
     left = [layer for layer in range(checkpoint.layers) if layer not in gone]
     meeting = [layer for layer in left if layer >= apart]
     return [layer for layer in left if [layer] != meeting]

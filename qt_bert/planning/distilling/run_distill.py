@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from qt_bert.encoder import Checkpoint, ModelLabels
+from qt_bert.encoder.offline import layers_apart
 from qt_bert.errors import ArgumentError
 from qt_bert.pairs import Pair
 from qt_bert.planning.distilling.distilled import Distilled
@@ -147,13 +148,8 @@ def _model(
         layer_map=job.student.layer_map,
         weights=job.loss,
         dtype=getattr(torch, settings.dtype),
-        apart=(_apart(student), _apart(teacher)),
+        apart=(layers_apart(student.offline), layers_apart(teacher.offline)),
     )
-
-
-def _apart(checkpoint: Checkpoint) -> int:
-    """How many layers read the texts apart."""
-    return 0 if checkpoint.offline is None else checkpoint.offline.layers
 
 
 def _asked(job: DistillJob, settings: TuneSettings) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from qt_bert.ablation.cuts import Convention
 from qt_bert.ablation.run_sweep import run_sweep
+from qt_bert.encoder.offline import layers_apart
 from qt_bert.encoder.sides import Direction
 from qt_bert.pairs import Pair
 from qt_bert.probes.common.function_heads import FunctionHeads, function_heads
@@ -71,7 +72,7 @@ def study(context: ProbeContext) -> Study:
     return Study(
         climbed,
         metric,
-        0 if checkpoint.offline is None else checkpoint.offline.layers,
+        layers_apart(checkpoint.offline),
         chosen,
         tested,
         asked,
