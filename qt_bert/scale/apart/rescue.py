@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from qt_bert.pairs.parts import Part
 from qt_bert.results.codec import decode
+from qt_bert.scale.apart.notes import Notes
+from qt_bert.scale.apart.owned_folder import owned_folder
 from qt_bert.scale.apart.request import Request, Row, Task
 from qt_bert.scale.apart.throwaway import Throwaway
 from qt_bert.scale.ledger.lines import Fault
 from qt_bert.scale.partition.faults import fault
 from qt_bert.scale.partition.job import ScoreJob
 from qt_bert.scale.partition.made import Made
+from qt_bert.scale.places.naming import place_of
 
 MOST_KILLERS = 100
 """Rows of a partition that may kill; with more it is not the rows."""
@@ -28,11 +30,13 @@ def make_alone(part: Part, job: ScoreJob, attempt: int = 1) -> Made | Fault:
 
     First whole, in the same pieces as in any worker, so with the same bits. If that process dies,
     row by row: a row that a process dies of twice is rejected as `kills the worker (signal 9)`. Then
-    the other rows whole again; and if even that dies, as they were scored one by one. A fault where
+    the other rows whole again; and if even that dies, as they were scored one by one. What a row
+    does is noted in the run folder, for an attempt after this one. A fault where
     processes die before any row, or of more than 100 rows; OSError where none can be started.
     """
-    with TemporaryDirectory(prefix="qt-bert-") as folder:
-        return _Rescue(part, job, attempt, Path(folder)).made()
+    with owned_folder() as folder:
+        notes = Notes(place_of(job.out), part.name())
+        return _Rescue(part, job, attempt, folder, notes).made()
 
 
 @dataclass
@@ -41,7 +45,7 @@ class _Rescue:
     job: ScoreJob
     attempt: int
     folder: Path
-    killers: dict[int, str] = field(default_factory=dict)
+    notes: Notes
     rows: dict[int, Row] = field(default_factory=dict)
     death: str = ""
 
@@ -70,7 +74,6 @@ class _Rescue:
 
     def _find_killers(self) -> Fault | None:
         """Score row by row, and write down those that a process dies of twice."""
-        suspect = 0
         for _ in range(_MOST_DEATHS):
             known, at = len(self.rows), 0
             with self._process("rows") as process:
@@ -81,13 +84,11 @@ class _Rescue:
                         return None
                     at = self._heard(message, at)
                 self.death = f"{process.death}{process.last_words()}"
-            if at and at == suspect:
-                self.killers[at] = f"kills the worker ({process.death})"
-            elif not at and len(self.rows) == known:
+            if not at and len(self.rows) == known:
                 return self._fault("a process apart dies before it scores a row")
-            if len(self.killers) > MOST_KILLERS:
+            self.notes.died_at(at, f"kills the worker ({process.death})")
+            if len(self.notes.killers) > MOST_KILLERS:
                 return self._fault(f"more than {MOST_KILLERS} of its rows kill the worker")
-            suspect = at
         return self._fault(f"{_MOST_DEATHS} processes died of it")
 
     def _heard(self, message: dict[str, Any], at: int) -> int:
@@ -106,8 +107,8 @@ class _Rescue:
             table=str(self._file),
             parent=os.getpid(),
             attempt=self.attempt,
-            after=max([*self.rows, *self.killers], default=0),
-            spared={str(line): reason for line, reason in self.killers.items()},
+            after=max(self.rows, default=0),
+            spared={str(line): reason for line, reason in self.notes.killers.items()},
             given=tuple(self.rows.values()) if task == "given" else (),
         )
         return Throwaway(request, self.folder)

@@ -21,3 +21,8 @@ def part_file(partition: str) -> str:
 def rejects_file(partition: str) -> str:
     """The rejects of a partition."""
     return f"{REJECTS}/{partition}.tsv"
+
+
+def notes_file(partition: str) -> str:
+    """What was found out of a partition that workers died of; beside its marks."""
+    return f"{BEGUN}/{partition}.killers.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qt_bert.scale.ledger.layout import BEGUN
+from qt_bert.scale.ledger.layout import BEGUN, notes_file
 from qt_bert.scale.places.place import Place
 
 
@@ -36,7 +36,8 @@ class Attempt:
         self.out.delete(_mark(self.partition, self.number))
 
     def finish(self) -> None:
-        """Take all marks away, the first one last, so that a kill leaves no gap."""
+        """Take all marks away, the first one last, so that a kill leaves no gap; and the notes."""
+        self.out.delete(notes_file(self.partition))
         for number in range(self.number, 0, -1):
             self.out.delete(_mark(self.partition, number))
 

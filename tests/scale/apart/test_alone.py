@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,8 +18,10 @@ import pytest
 
 from qt_bert.results.codec import encode
 from qt_bert.scale.apart import rescue, throwaway
+from qt_bert.scale.apart.notes import Notes
 from qt_bert.scale.apart.request import Request, Row
 from qt_bert.scale.apart.throwaway import Throwaway
+from qt_bert.scale.ledger.layout import notes_file
 from qt_bert.scale.ledger.lines import Fault, Line
 from qt_bert.scale.partition.attempts import Attempt
 from qt_bert.scale.partition.faults import fault
@@ -115,16 +118,18 @@ class Played:
         return ": the last words"
 
 
-Play = Callable[[Stage], Made | Fault]
+Play = Callable[..., Made | Fault]
 
 
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
     (part,) = parts_of(write_pairs(tmp_path / "day.tsv", ["a", "b", "c"]))
 
-    def run(stage: Stage) -> Made | Fault:
+    def run(stage: Stage, out: str | None = None) -> Made | Fault:
+        """In a run folder of its own, or in the one of an earlier attempt."""
         monkeypatch.setattr(rescue, "Throwaway", stage)
-        return rescue.make_alone(part, JOB, attempt=3)
+        folder = tempfile.mkdtemp(dir=tmp_path) if out is None else str(tmp_path / out)
+        return rescue.make_alone(part, replace(JOB, out=folder), attempt=3)
 
     return run
 
@@ -158,7 +163,7 @@ def test_a_row_that_kills_twice_is_spared_and_the_rest_is_scored_whole(
     reason = "kills the worker (signal 9)"
     assert killers_of(stage, play, monkeypatch) == {"3": reason, "5": reason}
     assert stage.asked == [
-        ("whole", 0), ("rows", 0), ("rows", 2), ("rows", 3), ("rows", 4), ("rows", 5), ("whole", 5),
+        ("whole", 0), ("rows", 0), ("rows", 2), ("rows", 2), ("rows", 4), ("rows", 4), ("whole", 4),
     ]  # fmt: skip
 
 
@@ -192,6 +197,35 @@ def test_a_hundred_rows_may_kill_and_no_more(play: Play, monkeypatch: pytest.Mon
     assert isinstance(found, Fault)
     assert found.kind == "program"
     assert "more than 100 of its rows kill the worker" in found.message
+
+
+def test_what_an_attempt_found_out_is_known_to_the_next(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadly = frozenset({3, 5, 7})
+    with monkeypatch.context() as patched:
+        patched.setattr(rescue, "_MOST_DEATHS", 3)  # as where the worker is given up on the way
+        assert isinstance(play(Stage(lines=range(2, 9), deadly=deadly, whole_dies=1), "out"), Fault)
+    stage = Stage(lines=range(2, 9), deadly=deadly, whole_dies=1)
+    made = play(stage, "out")
+    assert isinstance(made, Made) and made.pairs == 4
+    # Row 3 is a killer by now, and 5, of which a process died, is one with the next death.
+    assert stage.asked == [
+        ("whole", 0),
+        *[("rows", 0), ("rows", 4)],
+        *[("rows", 6)] * 2,
+        ("whole", 8),
+    ]
+
+
+def test_notes_that_were_cut_short_are_none(play: Play, tmp_path: Path) -> None:
+    for text in ("{", "[]", '{"suspect": 3}', '{"suspect": 3, "killers": {"x": 1}}'):
+        out = Path(tempfile.mkdtemp(dir=tmp_path))
+        notes = out / notes_file("p")
+        notes.parent.mkdir()
+        notes.write_text(text)
+        found = Notes(place_of(str(out)), "p")
+        assert (found.killers, found.suspect) == ({}, 0)
 
 
 def test_processes_that_die_between_rows_have_an_end(play: Play) -> None:
