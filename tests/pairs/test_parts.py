@@ -295,6 +295,25 @@ def test_a_damaged_row_group_is_the_fault_of_its_parts_alone(tmp_path: Path) -> 
         list(read_part(parts[1], GRADED))
 
 
+def test_a_parquet_file_that_is_rewritten_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = parquet_file(tmp_path, 4)
+    last = parts_of(path, GRADED, 4)[-1]
+    (tmp_path / "other").mkdir()
+    other = parquet_file(tmp_path / "other", 4, last="终").read_bytes()
+    assert len(other) == path.stat().st_size
+    batches = parquet.ParquetFile._batches
+
+    def rewritten(self: Any, stored: Any) -> Any:
+        path.write_bytes(other)  # the same layout, other text: nothing but the hash tells
+        yield from batches(self, stored)
+
+    monkeypatch.setattr(parquet.ParquetFile, "_batches", rewritten)
+    with pytest.raises(PartChanged):
+        list(read_part(last, GRADED))
+
+
 def test_parquet_columns_that_were_renamed_are_refused(tmp_path: Path) -> None:
     path = parquet_file(tmp_path, 1000)
     (part,) = parts_of(path, GRADED, 99)

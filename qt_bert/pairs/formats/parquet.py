@@ -36,7 +36,8 @@ class ParquetFile:
     def rows(self) -> Iterator[RawRow | Reject]:
         """The rows in file order, and a reject where query or title is null or not UTF-8.
 
-        Raises PairFileError where the data is damaged.
+        Raises PairFileError where the data is damaged, PartChanged where they are not those of the
+        span; only the last row tells that they were the same all along.
         """
         with self._source.open() as stored:
             place = self._placement(stored.file.schema_arrow)
@@ -44,6 +45,7 @@ class ParquetFile:
                 cells = [_cells(column) for column in batch.columns]
                 for line, row in enumerate(zip(*cells, strict=True), start=first):
                     yield _row(line, row, place)
+            self._source.refuse_changed(stored)  # the bytes were read twice, hashed and then parsed
 
     def _placement(self, schema: Any) -> Placement:
         place = self._columns.place(schema.names, str(self._source.path))

@@ -64,6 +64,10 @@ class StoredParquet:
             whole.update(self._digest(group))
         return whole.hexdigest()
 
+    def forget(self) -> None:
+        """Hash all bytes anew when they are asked for again."""
+        self._digests.clear()
+
     def _digest(self, group: int | None) -> bytes:
         if group not in self._digests:
             start, end = self._footer() if group is None else self._extent(group)
@@ -100,7 +104,7 @@ class ParquetSource:
                 raise PairFileError(f"{self.path}: is not a Parquet file; name it by its format")
             with self.reading():
                 stored = StoredParquet(handle, _parquet_file(handle))
-            self._refuse_changed(stored)
+            self.refuse_changed(stored)
             yield stored
 
     @contextmanager
@@ -113,10 +117,12 @@ class ParquetSource:
                 f"{self.path}: the Parquet data is damaged or cut short ({error}); make it again"
             ) from error
 
-    def _refuse_changed(self, stored: StoredParquet) -> None:
+    def refuse_changed(self, stored: StoredParquet) -> None:
+        """Raise PartChanged where the bytes of the span are not those that were hashed for it."""
         if self.span is None:
             return
         first, rows, sha256 = self.span
+        stored.forget()
         with self.reading():
             same = stored.rows >= first + rows - 1 and stored.sha256(first, rows) == sha256
         if not same:
