@@ -18,6 +18,7 @@ from qt_bert.ablation.work import Mark, SweepWork
 from qt_bert.errors import RunFolderError
 from qt_bert.files import read_json
 from qt_bert.progress import Progress
+from qt_bert.scale.cluster.engine import EngineError
 from qt_bert.scale.sweeping.job import SweepJob
 from qt_bert.scale.sweeping.shards import (
     SHARD_RUNS,
@@ -29,10 +30,11 @@ from qt_bert.scale.sweeping.shards import (
 )
 
 ROUNDS = 3
-"""How often a shard is handed out that does not come back whole."""
+"""How many rounds in a row may bring no shard, before the sweep stops."""
 
 Dispatch = Callable[[SweepJob, Sequence[Shard]], Generator[ShardLine | ShardFault, None, None]]
-"""Has shards computed, by a `ShardSweeper` each worker; what they say comes back in any order."""
+"""Has shards computed, by a `ShardSweeper` each worker; what they say comes back in any order.
+EngineError where it gives up."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class ShardFiller:
     `model` is where the workers find the checkpoint (default: where the driver opened it), `cache`
     where a machine keeps a copy of it; a shard has about `runs` runs.
 
-    It raises as `SweepJob.of`; the error that a worker met, at once; RunFolderError for a shard that
-    does not come back whole however often it is handed out. What was finished is kept.
+    It raises as `SweepJob.of`; the error that a worker met, at once; RunFolderError where shards do
+    not come back whole however often they are handed out. What was finished is kept.
     """
 
     dispatch: Dispatch
@@ -57,16 +59,30 @@ class ShardFiller:
         made = (batch.rows.tolist() for batch in inputs.batches())
         shards = cut_shards(made, len(inputs.variants), self.runs)
         assembly = Assembly(job, work, shards)
-        shown.advance(len(inputs.variants) * assembly.take_stored())
-        for _ in range(ROUNDS):
-            if not (missing := assembly.missing()):
-                return
-            with closing(self.dispatch(job, missing)) as answers:
+        runs = len(inputs.variants)
+        shown.advance(runs * assembly.take_stored())
+        idle = 0
+        while missing := assembly.missing():
+            failure = self._hand_out(
+                job, missing, lambda line: shown.advance(runs * assembly.take(line))
+            )
+            idle = 0 if len(assembly.missing()) < len(missing) else idle + 1
+            if idle == ROUNDS:
+                raise assembly.given_up(failure)
+
+    def _hand_out(
+        self, job: SweepJob, shards: Sequence[Shard], take: Callable[[ShardLine], None]
+    ) -> EngineError | None:
+        """One round; why it ended early."""
+        try:
+            with closing(self.dispatch(job, shards)) as answers:
                 for said in answers:
                     if isinstance(said, ShardFault):
                         raise said.raised()
-                    shown.advance(len(inputs.variants) * assembly.take(said))
-        assembly.check_whole()
+                    take(said)
+        except EngineError as error:
+            return error
+        return None
 
 
 @dataclass(eq=False)
@@ -101,8 +117,8 @@ class Assembly:
     def take(self, line: ShardLine) -> int:
         """Put a finished shard's logits in their place; how many pairs these are.
 
-        None where it has been taken before, or where what lies in the folder is not what the line
-        says: then it is missing still.
+        0 where it has been taken before, or where what lies in the folder is not what the line says:
+        then it is missing still.
         """
         number = line.number
         if not 0 <= number < len(self.shards) or number in self._taken:
@@ -118,15 +134,16 @@ class Assembly:
         start = self._ends[number] - len(self.shards[number].rows)
         return self._ends[number] - max(start, self._begun)
 
-    def check_whole(self) -> None:
-        """Raise RunFolderError, naming the first shard that is missing and why."""
-        if missing := self.missing():
-            number = missing[0].number
-            why = self._refused.get(number, "no worker finished it")
-            raise RunFolderError(
-                f"{self.work.path}: {len(missing):,} shards are missing after {ROUNDS} tries, the "
-                f"first of them number {number} ({why}); --resume goes on with them"
-            )
+    def given_up(self, failure: EngineError | None) -> RunFolderError:
+        """What to raise where nothing came back `ROUNDS` times: the first missing shard, and why."""
+        missing = self.missing()
+        why = f"Ray gave up: {failure}" if failure else "no worker finished it"
+        why = self._refused.get(missing[0].number, why)
+        return RunFolderError(
+            f"{self.work.path}: {len(missing):,} shards are missing, and {ROUNDS} rounds in a row "
+            f"brought none; the first is number {missing[0].number} ({why}); --resume goes on with "
+            "them"
+        )
 
     def _take_stored(self, number: int) -> int:
         path = shard_line(self.work.path, number)

@@ -102,7 +102,7 @@ def _fault(shard: Shard, error: Exception) -> ShardFault:
     name, message = type(error).__name__, str(error)
     if lacks_memory(error):
         name = RunFolderError.__name__
-        message = "memory ran out; start fewer workers a machine, and go on with --resume"
+        message = "memory ran out; give fewer --actors, and go on with --resume"
     elif isinstance(error, OSError):
         name = RunFolderError.__name__
         message = f"{error}; see to it, and go on with --resume"

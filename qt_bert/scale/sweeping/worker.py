@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.scale.cluster.cluster import available_cpus, cluster, cpus_of
-from qt_bert.scale.cluster.engine import Bounds, EngineError, Task, run
+from qt_bert.scale.cluster.engine import Bounds, Task, run
 from qt_bert.scale.partition.raised import plain
 from qt_bert.scale.sweeping.filler import ShardFiller
 from qt_bert.scale.sweeping.job import SweepJob
@@ -50,18 +50,12 @@ class RaySweep:
     def dispatch(
         self, job: SweepJob, shards: Sequence[Shard]
     ) -> Generator[ShardLine | ShardFault, None, None]:
-        """What the actors say of each shard, in any order.
-
-        Where Ray gives up the shards that are missing are left for the next round.
-        """
+        """What the actors say of each shard, in any order; EngineError where Ray gives up."""
         items = [json.dumps(shard.describe()) for shard in shards]
         task = Task(SweepWorker, {"job": job}, fault_text)
         for start in range(0, len(items), self.bounds.round):
-            try:
-                for text in run(items[start : start + self.bounds.round], task, self.bounds):
-                    yield said_from_json(json.loads(text))
-            except EngineError:
-                return
+            for text in run(items[start : start + self.bounds.round], task, self.bounds):
+                yield said_from_json(json.loads(text))
 
 
 @contextmanager

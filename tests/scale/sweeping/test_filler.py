@@ -15,6 +15,7 @@ from qt_bert.ablation.work import Mark, SweepWork
 from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import RunFolderError
 from qt_bert.files import read_json, write_json
+from qt_bert.scale.cluster.engine import EngineError
 from qt_bert.scale.sweeping.filler import ROUNDS
 from qt_bert.scale.sweeping.shards import ShardLine
 from qt_bert.scoring.bulk import Scorer
@@ -260,7 +261,7 @@ def test_no_shard_is_handed_out_without_end(scorer, pairs, tmp_path, whole):
     workers = Workers(after=damage)
     with pytest.raises(RunFolderError, match=r"1 shards .*number 1 \(.*000001.npy: damaged\)"):
         run(scorer, pairs, tmp_path / "s", workers)
-    assert workers.asked == [[0, 1, 2, 3]] + [[1]] * (ROUNDS - 1)
+    assert workers.asked == [[0, 1, 2, 3]] + [[1]] * ROUNDS
     again = Workers()
     run(scorer, pairs, tmp_path / "s", again, resume=True)
     assert again.asked == [[1]] and contents(tmp_path / "s") == whole
@@ -269,10 +270,31 @@ def test_no_shard_is_handed_out_without_end(scorer, pairs, tmp_path, whole):
 def test_a_shard_that_nobody_speaks_of_is_missing(scorer, pairs, tmp_path):
     class Forgetful(Workers):
         def __call__(self, job, shards):
-            yield from super().__call__(job, shards[:1])
+            yield from super().__call__(job, [one for one in shards if one.number != 3])
 
     with pytest.raises(RunFolderError, match="1 shards .*number 3 .no worker finished it"):
         run(scorer, pairs, tmp_path / "s", Forgetful())
+
+
+def test_rounds_that_bring_shards_may_be_many(scorer, pairs, tmp_path, whole):
+    class Slow(Workers):
+        def __call__(self, job, shards):
+            yield from super().__call__(job, shards[:1])
+            raise EngineError("ActorDiedError: gone")
+
+    workers = Slow()
+    run(scorer, pairs, tmp_path / "s", workers)
+    assert workers.asked == [[0], [1], [2], [3]] and contents(tmp_path / "s") == whole
+
+
+def test_why_ray_gave_up_is_said(scorer, pairs, tmp_path):
+    class Gone(Workers):
+        def __call__(self, job, shards):
+            raise EngineError("ActorDiedError: gone")
+            yield
+
+    with pytest.raises(RunFolderError, match="4 shards .*Ray gave up: ActorDiedError: gone"):
+        run(scorer, pairs, tmp_path / "s", Gone())
 
 
 def test_a_line_that_comes_twice_counts_once(scorer, pairs, tmp_path, whole):

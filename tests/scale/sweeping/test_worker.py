@@ -59,14 +59,16 @@ def test_an_actor_that_cannot_work_is_a_fault_of_its_shard() -> None:
     assert said["number"] == 3
 
 
-def test_where_ray_gives_up_the_rest_is_left_for_the_next_round(monkeypatch) -> None:
+def test_where_ray_gives_up_what_was_said_before_counts(monkeypatch) -> None:
     def gives_up(items, task, bounds):
         yield fault_text(items[0], ValueError("x"))
         raise EngineError("gone")
 
     monkeypatch.setattr("qt_bert.scale.sweeping.worker.run", gives_up)
-    said = list(RaySweep(Bounds(actors=1)).dispatch(None, [SHARD, Shard(4, 6, ((2,),))]))
-    assert [one.number for one in said] == [3]
+    answers = RaySweep(Bounds(actors=1)).dispatch(None, [SHARD, Shard(4, 6, ((2,),))])
+    assert next(answers).number == 3
+    with pytest.raises(EngineError, match="gone"):
+        next(answers)
 
 
 def test_shards_go_out_in_rounds(monkeypatch) -> None:
