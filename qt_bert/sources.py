@@ -22,10 +22,11 @@ def source_hash(package: Path = Path(__file__).parent) -> str:
     return digest.hexdigest()
 
 
-def installed_versions() -> dict[str, str]:
-    """Versions of Python, this package and what its figures rest on, without importing them."""
+def installed_versions(*more: str) -> dict[str, str]:
+    """Versions of Python, this package, what its figures rest on, and `more` packages, without
+    importing them."""
     versions = {"python": platform.python_version()}
-    for name in _PACKAGES:
+    for name in (*_PACKAGES, *more):
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

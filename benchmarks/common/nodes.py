@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from qt_bert.scale.cluster import watchdog
+from qt_bert.scale.apart import watchdog
 from qt_bert.scale.cluster.private_folder import private_folder
 from qt_bert.scale.cluster.ray_loading import load_ray
 

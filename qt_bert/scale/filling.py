@@ -55,8 +55,7 @@ class Filling:
     def fill(self) -> None:
         """Until nothing is missing.
 
-        Raises the error that a fault is: of the input and the disk at once, of the memory and the
-        program when they come again and again; RunFolderError where the engine gives up again and
+        Raises the error that a fault is: at once, or where it may pass when it comes again and again; RunFolderError where the engine gives up again and
         again; whatever the ledger raises. What was done is recorded in any case.
         """
         idle = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -24,12 +24,15 @@ from qt_bert.scale.nodes import prove_nodes
 from qt_bert.scale.partition.job import STALL, ScoreJob
 from qt_bert.scale.places.local import LocalPlace
 from qt_bert.scale.places.naming import place_of
-from qt_bert.scale.scanning.inputs import check_inputs
+from qt_bert.scale.scanning.inputs import check_inputs, refuse_inside
 from qt_bert.scale.scanning.scan import Scan, scan
 from qt_bert.scale.scanning.sizes import rows_for_few, rows_for_model
 from qt_bert.scale.score_worker import item_of, program, score_task
 from qt_bert.scoring.columns import InputColumns
 from qt_bert.sources import source_hash
+
+LONGEST_STALL = 1_000_000
+"""Seconds; clocks of the system count no further than some weeks."""
 
 _SILENT_STALLS = 10
 _LEAST_SILENCE = 1800.0
@@ -54,8 +57,10 @@ class RayOptions:
         for name, value in (("--actors", self.actors), ("--rows-per-partition", self.rows)):
             if value is not None and value < 1:
                 raise ArgumentError(f"{name} {value}: give at least 1")
-        if not self.stall > 0:
-            raise ArgumentError(f"--stall {self.stall:g}: give more than 0 seconds")
+        if not 0 < self.stall <= LONGEST_STALL:
+            raise ArgumentError(
+                f"--stall {self.stall:g}: give more than 0 seconds, and at most {LONGEST_STALL:,}"
+            )
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,7 @@ def score_on_ray(
     or a machine of it that cannot do the work, PairFileError, CheckpointError and RunFolderError as
     `Ledger`, `open_model` and `Filling` do; what is done is kept.
     """
+    refuse_inside(job.out, inputs)
     with ExitStack() as stack:
         there = stack.enter_context(cluster(options.address)) if options.address else None
         plan = _Plan(list(inputs), _for_workers(job, options), options, _actors(options, there))
@@ -93,10 +99,12 @@ def score_on_ray(
         missing = ledger.missing()
         if ledger.record.complete:
             return RayReport(ledger.record, already=True)
-        late = check_inputs(inputs, ledger.record.scan["files"], {part.file for part in missing})
+        late: list[str] = []
         if missing:
+            needed = {part.file for part in missing}
+            late = check_inputs(inputs, ledger.record.scan["files"], needed)
             there = there or stack.enter_context(cluster(cpus=min(plan.actors, len(missing))))
-            plan.fill(ledger, there)
+            plan.fill(ledger, there, needed)
         return RayReport(ledger.finish(), False, ledger.put_back, late)
 
 
@@ -137,11 +145,12 @@ class _Plan:
             max_rejects=self.job.reader.max_rejects,
         )
 
-    def fill(self, ledger: Ledger, there: Cluster) -> None:
+    def fill(self, ledger: Ledger, there: Cluster, needed: Collection[str]) -> None:
         """Prove the machines of a cluster that is not our own, and have the work done."""
         record = ledger.record
         if not there.own:
-            sizes = {file["file"]: file["size"] for file in record.scan["files"]}
+            files = (file for file in record.scan["files"] if file["file"] in needed)
+            sizes = {file["file"]: file["size"] for file in files}
             prove_nodes(there, sizes, self.job, program(), os.getcwd())
         with progress(record.rows, "scoring", "rows", done=ledger.rows_done) as shown:
             Filling(ledger, self._dispatch, self._bounds.round, shown, self.options.patience).fill()

@@ -29,7 +29,7 @@ def item_of(part: Part) -> str:
 
 def program() -> dict[str, str]:
     """The versions that have to be the same on all machines, by name."""
-    return installed_versions() | {"source of qt-bert": source_hash()}
+    return installed_versions("tokenizers", "pyarrow") | {"source of qt-bert": source_hash()}
 
 
 def fault_text(item: str, error: BaseException) -> str:

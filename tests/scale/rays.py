@@ -58,7 +58,7 @@ def write_day(folder: Path) -> Path:
     return folder
 
 
-def job_for(model: Path, out: Path, **options: Any) -> ScoreJob:
+def job_for(model: Path, out: Path | str, **options: Any) -> ScoreJob:
     """A job as the command makes it; its columns come from the scan."""
     return ScoreJob(model=str(model), out=str(out), columns=InputColumns(False, ()), **options)
 

@@ -84,8 +84,8 @@ def test_rows_go_by_the_model_and_never_by_the_clock(checkpoint_of: Any, tmp_pat
     (large / "config.json").write_text(
         '{"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12}'
     )
-    # 85 million weights × 2 × 32 tokens = 5.4e9 a row; 3e12 of these are 552 rows.
-    assert rows_for_model(str(large)) == 512
+    # 85 million weights × 2 × 32 tokens = 5.4e9 a row; 1.2e13 of these are 2,209 rows.
+    assert rows_for_model(str(large)) == 2048
     assert rows_for_model(str(tmp_path / "none")) == MOST_ROWS
 
 

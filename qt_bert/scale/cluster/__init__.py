@@ -1,1 +1,1 @@
-"""Ray: a cluster, the proof of its machines, and the engine that hands out work."""
+"""Ray: a cluster, and the engine that hands out work."""

@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
+import joblib
+
 from qt_bert.errors import ArgumentError
 from qt_bert.scale.cluster.private_folder import private_folder
 from qt_bert.scale.cluster.ray_loading import load_ray, without_stderr
@@ -92,10 +94,8 @@ def cpus_of(there: Cluster, address: str | None) -> int:
 
 
 def available_cpus() -> int:
-    """The processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """The processors that this process may use, by its affinity and its container's quota."""
+    return int(joblib.cpu_count())
 
 
 def _start(ray: Any, folder: str, cpus: int) -> None:
@@ -134,14 +134,14 @@ def _check_address(address: str) -> None:
     if address == "auto":
         return
     host, colon, port = address.rpartition(":")
-    if not (host and colon and port.isdigit()) or "/" in address:
+    if not (host and colon and port.isascii() and port.isdecimal()) or "/" in address:
         raise ArgumentError(
             f"--address {address}: give the cluster's HOST:PORT, as `ray start --head` prints it, or "
             "`auto` on a machine of the cluster"
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         raise ArgumentError(
             f"--address {address}: nobody answers there ({error}); is the cluster up, and is this "
             "its HOST:PORT, as `ray start --head` prints it?"

@@ -18,7 +18,7 @@ from qt_bert.scale.cluster.ray_loading import load_ray
 from qt_bert.scale.partition.raised import is_fault, plain
 
 RESTARTS = 20
-"""How often an actor is started again in a round."""
+"""How often an actor is started again in a round of items."""
 
 _IN_FLIGHT = 2
 _LEAST_ROUND, _MOST_ROUND, _ITEMS_AN_ACTOR = 512, 8192, 64

@@ -1,99 +1,38 @@
-"""The folder of a private Ray cluster: nobody else's, and cleared whatever becomes of its owner."""
+"""The folder of a private Ray cluster: nobody else's, and cleared as soon as its owner is gone."""
 
 from __future__ import annotations
 
 import os
-import stat
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from qt_bert.errors import RunFolderError
-from qt_bert.scale.cluster import watchdog
+from qt_bert.scale.apart import watchdog
+from qt_bert.scale.apart.owned_folder import owned_folder
 
-_PREFIX = "qtb-"
-_OWNER = "owner"
-# Ray's sockets lie 66 characters below its folder, and the system takes 107.
-_LONGEST = 40
 _CLEARED_SECONDS = 30
-_YOUNG_SECONDS = 60
 
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """A new folder that only this user may enter, with a short path; cleared as the block is left.
+    """A new folder in an `owned_folder`; what works there is killed as the block is left.
 
-    A process apart sees to that: it kills what works there when this one is gone, also by SIGKILL.
-    What dead owners left is cleared first. Raises RunFolderError where there can be no such folder.
+    A process apart sees to that, also when this one is gone by SIGKILL. Raises as `owned_folder`.
     """
-    base = _base()
-    clear_stale(base)
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
-    (folder / _OWNER).write_text(_alive(os.getpid()), encoding="ascii")
-    inner = folder / "r"
-    inner.mkdir()
-    read, write = os.pipe()
-    guard = _start(folder, read)
-    os.close(read)
-    try:
-        yield inner
-    finally:
-        os.close(write)
-        with suppress(subprocess.TimeoutExpired):
-            guard.wait(_CLEARED_SECONDS)
-
-
-def clear_stale(base: Path) -> None:
-    """Clear the folders of this user under `base` whose owners are dead."""
-    for folder in base.glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            found = folder.lstat()
-            mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-            if mine and _is_stale(folder, time.time() - found.st_mtime):
-                watchdog.clear(str(folder), os.getpid())
-
-
-def _is_stale(folder: Path, age: float) -> bool:
-    try:
-        said = (folder / _OWNER).read_text(encoding="ascii")
-    except FileNotFoundError:
-        return age > _YOUNG_SECONDS  # its owner may be about to say so
-    return said != _alive(int(said.split()[0]))
-
-
-def _alive(process: int) -> str:
-    """The number of a process and when it was started, for numbers come again; `N -` of a dead one."""
-    try:
-        started = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
-    except FileNotFoundError:
-        if Path("/proc/self/stat").exists():
-            return f"{process} -"
-        started = "?" if _answers(process) else "-"
-    return f"{process} {started}"
-
-
-def _answers(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def _base() -> Path:
-    for base in (Path(tempfile.gettempdir()).resolve(), Path("/tmp")):
-        if len(str(base)) + len(_PREFIX) + 11 <= _LONGEST and os.access(base, os.W_OK):
-            return base
-    raise RunFolderError(
-        f"neither {tempfile.gettempdir()} nor /tmp can hold the files of a Ray cluster, whose path has "
-        f"at most {_LONGEST} characters; set TMPDIR to a folder that can be written"
-    )
+    with owned_folder() as folder:
+        inner = folder / "r"
+        inner.mkdir()
+        read, write = os.pipe()
+        guard = _start(folder, read)
+        os.close(read)
+        try:
+            yield inner
+        finally:
+            os.close(write)
+            with suppress(subprocess.TimeoutExpired):
+                guard.wait(_CLEARED_SECONDS)
 
 
 def _start(folder: Path, read: int) -> subprocess.Popen[bytes]:

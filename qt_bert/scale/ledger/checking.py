@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from qt_bert.files import is_temporary
 from qt_bert.progress import progress
 from qt_bert.scale.ledger.layout import MANIFEST, PARTS, REJECTS
 from qt_bert.scale.ledger.lines import Line, OutFile
 from qt_bert.scale.ledger.storage import Storage
 
 _READERS = 4
-_TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 _PART = re.compile(r"part-.+\.parquet")
 
 
@@ -96,6 +96,6 @@ def remove_strays(storage: Storage, lines: Iterable[Line]) -> int:
             storage.remove(f"{REJECTS}/{name}")
     for folder in ("", PARTS, REJECTS, MANIFEST):
         for name in storage.sizes(folder):
-            if _TEMPORARY.fullmatch(name):
+            if is_temporary(name):
                 storage.remove(f"{folder}/{name}" if folder else name)
     return removed

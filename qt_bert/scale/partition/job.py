@@ -12,7 +12,7 @@ from qt_bert.results.codec import decode, encode
 from qt_bert.scoring.columns import InputColumns
 
 STALL = 600.0
-"""Seconds that a throw-away process may be silent."""
+"""Seconds that a worker may take for a partition, and a throw-away process may be silent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +22,8 @@ class ScoreJob:
     `model`, `title_states` and `out` are paths or addresses. `model_sha256` is the hash of the
     weights, and `facts` says by name what else of the opened model the scores depend on (see
     `qt_bert.scale.partition.model.prepared`, which fills both in): a worker that opens another model refuses
-    it. `columns` are those of all inputs. A process apart that gives no sign of life for `stall`
-    seconds counts as dead. Remote models are copied to `cache`, a folder of the node. `scorer` names
+    it. `columns` are those of all inputs. A worker that takes longer than `stall` seconds for a
+    partition counts as dead, and so does a process apart that is silent for so long. Remote models are copied to `cache`, a folder of the node. `scorer` names
     a function, as `module:function`, that makes the `Scorer` of a job in place of opening `model`:
     a program of one's own, or a test, puts its model there.
 

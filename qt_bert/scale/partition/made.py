@@ -61,7 +61,7 @@ def make_part(
     whatever `score` raises.
     """
     pairs, rejects = rows_of(part, job)
-    job.columns.table(pairs, {}, part.file)  # what it refuses is said before the model works
+    _refuse_late_columns(part, job, pairs)
     reasons = dict(spared or {})
     wanted = [pair for pair in pairs if pair.line not in reasons]
     outcome = score(wanted)
@@ -81,6 +81,16 @@ def make_part(
         tally=outcome.tally,
         halved=outcome.halved,
     )
+
+
+def _refuse_late_columns(part: Part, job: ScoreJob, pairs: Sequence[Pair]) -> None:
+    """Before the model works. The file was scanned as it is, so it cannot be mended on the way."""
+    try:
+        job.columns.table(pairs, {}, part.file)
+    except PairFileError as error:
+        raise PairFileError(
+            f"{error} and start anew with --overwrite: --resume would meet it again"
+        ) from error
 
 
 def rows_of(part: Part, job: ScoreJob) -> tuple[list[Pair], list[Reject]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.pairs.formats import FORMAT_OF_SUFFIX, format_of
-from qt_bert.scale.places.naming import place_of
+from qt_bert.scale.places.naming import is_text, place_of, shown
 from qt_bert.scale.places.place import Place, Stored
 
 
@@ -23,7 +25,8 @@ def find_inputs(given: Sequence[str]) -> Inputs:
 
     In a folder hidden files, those in hidden folders and those of an unknown suffix are skipped, and
     counted; a file named itself is always taken. Raises ArgumentError where nothing is given, a
-    folder holds no file of pairs, or a file comes twice; PairFileError where one cannot be read.
+    folder holds no file of pairs, or a file comes twice; PairFileError where one cannot be read, or
+    has a name that is not UTF-8.
     """
     if not given:
         raise ArgumentError("no input; give files of pairs, or folders that hold them")
@@ -42,11 +45,12 @@ def check_inputs(
 ) -> list[str]:
     """See that the `needed` ones of the `scanned` files (`file`, `size`) are there as they were.
 
-    What they hold is checked as it is read; this tells before anything starts. Gives the files of
-    pairs that are there now and were not scanned. Raises PairFileError, and as `find_inputs`.
+    What they hold is checked as it is read; this tells before anything starts. Others may be gone:
+    they are done. Gives the files of pairs that are there now and were not scanned. Raises
+    PairFileError.
     """
     known = {one["file"]: one["size"] for one in scanned}
-    found = {str(stored.place): stored.size for stored in find_inputs(given).files}
+    found = _sizes(given)
     for file in (name for name in known if name in needed):
         if found.get(file) != known[file]:
             what = "changed" if file in found else "gone"
@@ -57,6 +61,25 @@ def check_inputs(
     return [name for name in found if name not in known]
 
 
+def refuse_inside(out: str, given: Sequence[str]) -> None:
+    """Raise ArgumentError where the folder `out` is, or lies in, one of the inputs: what a run writes
+    would be read as pairs the next time."""
+    *where, path = place_of(out).key
+    for text in given:
+        *there, above = place_of(text).key
+        if where == there and PurePosixPath(path).is_relative_to(above):
+            raise ArgumentError(f"--out {out}: lies in the input {text}; give a folder elsewhere")
+
+
+def _sizes(given: Sequence[str]) -> dict[str, int]:
+    """The bytes of the files that are there, by name."""
+    found: dict[str, int] = {}
+    for text in given:
+        with suppress(ArgumentError, PairFileError):  # all of it may be done, and gone
+            found |= {str(stored.place): stored.size for stored in _files_of(place_of(text))[0]}
+    return found
+
+
 def _files_of(place: Place) -> tuple[list[Stored], int]:
     try:
         if not place.is_folder():
@@ -65,6 +88,9 @@ def _files_of(place: Place) -> tuple[list[Stored], int]:
     except OSError as error:
         raise PairFileError(f"{place}: cannot be read ({error.strerror or error})") from error
     found = [one for name, one in all_files.items() if _is_taken(name, one.place)]
+    for name in (str(one.place) for one in found):
+        if not is_text(name):
+            raise PairFileError(f"{shown(name)}: this name is not UTF-8; rename the file")
     if not found:
         raise ArgumentError(
             f"{place}: there is no file of pairs in this folder (other files: "

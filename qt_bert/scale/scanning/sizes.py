@@ -11,7 +11,7 @@ MOST_ROWS = 8192
 """As many as plain `score` holds at a time."""
 
 _LEAST_LARGE, _LEAST_SMALL = 256, 64
-_OPERATIONS = 3e12
+_OPERATIONS = 1.2e13
 """A minute, more or less, of one core in float32."""
 
 _TOKENS = 32

@@ -15,10 +15,11 @@ import psutil
 import pytest
 
 from qt_bert.errors import ArgumentError
+from qt_bert.scale.apart.owned_folder import clear_stale, owned_folder
+from qt_bert.scale.apart.watchdog import working_in
 from qt_bert.scale.cluster import ray_loading
 from qt_bert.scale.cluster.cluster import Cluster, available_cpus, cluster
-from qt_bert.scale.cluster.private_folder import clear_stale, private_folder
-from qt_bert.scale.cluster.watchdog import working_in
+from qt_bert.scale.cluster.private_folder import private_folder
 from tests.scale.rays import are_gone, hears_ctrl_c, waited
 
 pytestmark = pytest.mark.usefixtures("alone_with_ray")
@@ -137,6 +138,33 @@ def test_a_number_that_another_process_has_now_is_no_owner(tmp_path: Path) -> No
     assert not (tmp_path / "qtb-old").exists()
 
 
+@pytest.mark.parametrize("said", ["", "nobody", "\xe4"])
+def test_an_owner_that_could_not_be_written_is_none_after_a_minute(
+    tmp_path: Path, said: str
+) -> None:
+    new, old = tmp_path / "qtb-new", tmp_path / "qtb-old"
+    for folder in (new, old):
+        folder.mkdir()
+        (folder / "owner").write_text(said, encoding="latin-1")
+    os.utime(old, (time.time() - 100,) * 2)
+    clear_stale(tmp_path)
+    assert new.exists() and not old.exists()
+
+
+def test_a_folder_without_room_for_its_owner_is_not_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*rest: Any, **options: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "tempdir", tempfile.mkdtemp(dir="/tmp", prefix="q"))
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space"), owned_folder():
+        pass
+    assert os.listdir(tempfile.gettempdir()) == []
+    os.rmdir(tempfile.gettempdir())
+
+
 def test_the_folder_is_short_and_closed_wherever_temporary_files_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,7 +177,9 @@ def test_the_folder_is_short_and_closed_wherever_temporary_files_go(
     assert not folder.parent.exists() and time.monotonic() - started < 25
 
 
-@pytest.mark.parametrize("address", ["nowhere", "ray://127.0.0.1:1", "host:port", "s3://a/b:1"])
+@pytest.mark.parametrize(
+    "address", ["nowhere", "ray://127.0.0.1:1", "host:port", "host:²", "s3://a/b:1"]
+)
 def test_an_address_that_is_none_is_refused(address: str) -> None:
     with pytest.raises(ArgumentError, match="HOST:PORT"), cluster(address):
         pass
@@ -157,6 +187,12 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
 
 def test_an_address_where_nobody_answers_is_refused_at_once() -> None:
     with pytest.raises(ArgumentError, match="127.0.0.1:1: nobody answers"), cluster("127.0.0.1:1"):
+        pass
+
+
+@pytest.mark.parametrize("host", ["head..cluster", "x" * 70])
+def test_a_host_that_can_be_none_is_refused(host: str) -> None:
+    with pytest.raises(ArgumentError, match="nobody answers"), cluster(f"{host}:6379"):
         pass
 
 

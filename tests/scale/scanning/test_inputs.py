@@ -1,0 +1,70 @@
+"""Whether inputs are as they were, where results may go, and names that no list could hold."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.scale.places.naming import place_of, shown
+from qt_bert.scale.scanning.inputs import check_inputs, find_inputs, refuse_inside
+from qt_bert.scale.score import RayOptions, score_on_ray
+from tests.scale.planted import write_pairs
+from tests.scale.rays import job_for
+
+GB18030 = os.fsdecode("日志.tsv".encode("gb18030"))
+
+
+def scanned(*files: Path) -> list[dict[str, Any]]:
+    return [{"file": str(file), "size": file.stat().st_size} for file in files]
+
+
+def test_files_that_are_needed_must_be_as_they_were(tmp_path: Path) -> None:
+    old, new = (write_pairs(tmp_path / f"{name}.tsv", ["猫"]) for name in ("old", "new"))
+    known = scanned(old)
+    assert check_inputs([str(tmp_path)], known, {str(old)}) == [str(new)]
+    old.write_text("query\ttitle\n")
+    with pytest.raises(PairFileError, match=r"old\.tsv: changed since it was scanned"):
+        check_inputs([str(tmp_path)], known, {str(old)})
+    old.unlink()
+    with pytest.raises(PairFileError, match=r"old\.tsv: gone since it was scanned"):
+        check_inputs([str(tmp_path)], known, {str(old)})
+
+
+def test_files_that_are_done_may_be_gone(tmp_path: Path) -> None:
+    done, needed = (write_pairs(tmp_path / name, ["猫"]) for name in ("done.tsv", "needed.tsv"))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    inside = write_pairs(folder / "x.tsv", ["狗"])
+    known = scanned(done, needed, inside)
+    done.unlink()
+    inside.unlink()
+    given = [str(done), str(needed), str(folder)]
+    assert check_inputs(given, known, {str(needed)}) == []
+    with pytest.raises(PairFileError, match=r"x\.tsv: gone"):
+        check_inputs(given, known, {str(needed), str(inside)})
+
+
+@pytest.mark.parametrize("out", ["day", "day/scored", "day/./a/../b", "file://{}/day/out"])
+def test_results_do_not_go_where_the_inputs_are(tmp_path: Path, out: str) -> None:
+    (tmp_path / "day").mkdir()
+    write_pairs(tmp_path / "day" / "a.tsv", ["猫"])
+    where = out.format(tmp_path) if "://" in out else str(tmp_path / out)
+    with pytest.raises(ArgumentError, match=r"--out .*: lies in the input .*day; give a folder"):
+        score_on_ray([str(tmp_path / "day")], job_for(tmp_path / "m", where), RayOptions())
+    refuse_inside(str(tmp_path / "days"), [str(tmp_path / "day")])
+    refuse_inside("s3://bucket/day/out?region=eu-west-1", [str(tmp_path / "day")])
+
+
+def test_a_file_whose_name_is_no_text_is_named_with_its_bytes(tmp_path: Path) -> None:
+    write_pairs(tmp_path / GB18030, ["猫"])
+    written = r"\\xc8\\xd5.*\.tsv: this name is not UTF-8; rename"
+    with pytest.raises(PairFileError, match=written):
+        find_inputs([str(tmp_path)])
+    for name in (str(tmp_path / GB18030), f"{tmp_path}/out{GB18030}"):
+        with pytest.raises(ArgumentError, match=written):
+            place_of(name)
+    assert shown("日志.tsv") == "日志.tsv"
