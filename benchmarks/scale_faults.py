@@ -99,6 +99,7 @@ class Run:
             *(sys.executable, "-c", "from qt_bert.cli import main; main()", "score", str(day)),
             *("--engine", "ray", "--address", there.address, "--out", str(out)),
             *("--model", str(arguments.model), "--dtype", arguments.dtype),
+            *("--rows-per-partition", str(arguments.rows_per_partition)),
         ]
 
     def watch(self, kills: Sequence[Kill], seed: int) -> Watched:
@@ -247,6 +248,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--model", type=Path, default=shipped(GRADED))
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--rows", type=positive, default=100_000)
+    parser.add_argument("--rows-per-partition", type=positive, default=2048)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="a new folder for rows and results")
     parser.add_argument("--json", type=Path)

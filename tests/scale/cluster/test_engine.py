@@ -44,6 +44,7 @@ def test_a_worker_that_cannot_be_opened_fails_each_item(two_cpus: Cluster, tmp_p
     assert sorted(said) == [f"{item} failed: cannot be opened" for item in "abc"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_at_its_start_ends_in_an_error(
     two_cpus: Cluster, tmp_path: Path
 ) -> None:
@@ -52,6 +53,7 @@ def test_a_worker_that_dies_at_its_start_ends_in_an_error(
         list(run(["a"], task(tmp_path, broken="dies"), bounds))
 
 
+@pytest.mark.slow
 def test_silence_ends_in_an_error_and_the_next_round_works(
     two_cpus: Cluster, tmp_path: Path
 ) -> None:
