@@ -43,7 +43,7 @@ PAUSE = 4.0
 """Each kill waits up to so many seconds longer, for rows are only seen when their partition is done."""
 LOOK_SECONDS = 1.0
 MEBIBYTE = 2**20
-_TOO_LATE = "the run ended before all kills; give more --rows"
+_TOO_FEW = "the run ended too soon to be watched and killed; give more --rows"
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Run:
 
     def __init__(self, there: Nodes, arguments: argparse.Namespace, day: Path, out: Path) -> None:
         self._there, self._out, self._rows = there, out, arguments.rows
-        self._workers = [there.add() for _ in range(2)]
+        self._workers = there.add(2)
         self._command = [
             *(sys.executable, "-c", "from qt_bert.cli import main; main()", "score", str(day)),
             *("--engine", "ray", "--address", there.address, "--out", str(out)),
@@ -120,8 +120,8 @@ class Run:
         seen.seconds = time.monotonic() - start
         if command.returncode:
             raise SystemExit(f"the command ended with status {command.returncode}")
-        if due:
-            raise SystemExit(_TOO_LATE)
+        if due or not any(0.1 <= share <= 0.9 for share, _ in seen.memory):
+            raise SystemExit(_TOO_FEW)
         return seen
 
     def _start(self, *more: str) -> subprocess.Popen[bytes]:
@@ -132,18 +132,18 @@ class Run:
     ) -> subprocess.Popen[bytes]:
         """Kill one of `what`; the command that is at work afterwards."""
         if command.poll() is not None:
-            raise SystemExit(_TOO_LATE)
+            raise SystemExit(_TOO_FEW)
         if what == "command":
             command.kill()
             command.wait()
             return self._start("--resume")
         if what == "worker":
             self._there.lose(self._workers.pop(draw.randrange(2)))
-            self._workers.append(self._there.add())
+            self._workers += self._there.add()
             return command
         while not (found := self._there.actors()):
             if command.poll() is not None:
-                raise SystemExit(_TOO_LATE)
+                raise SystemExit(_TOO_FEW)
             time.sleep(LOOK_SECONDS)
         draw.choice(found).kill()
         return command
@@ -195,6 +195,8 @@ def write_day(folder: Path, texts: Sequence[tuple[str, str]], rows: int) -> Path
 def folder_of(arguments: argparse.Namespace) -> Iterator[Path]:
     """--keep, or one that is gone afterwards."""
     if arguments.keep:
+        if arguments.keep.exists():
+            raise SystemExit(f"--keep {arguments.keep}: is there already; name a new folder")
         arguments.keep.mkdir(parents=True)
         yield arguments.keep
         return

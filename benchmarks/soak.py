@@ -5,8 +5,8 @@
 Before it begins, the texts of PAIRS (begun again where they are fewer than --rows) are scored by `qt-bert
 score --engine ray` on the quiet machine, and `qt-bert explain` says what each guest has to see. Then
 guests in a real Chromium change the heads they leave out every five seconds, and the same rows are
-scored again and again. It ends with status 1 where one grade on the page is another, or one byte of a
-part file.
+scored again and again. It ends with status 1 where the page shows another grade or another change of
+it, a part file has another byte, or the page's server wrote a traceback.
 """
 
 from __future__ import annotations

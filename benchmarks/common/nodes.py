@@ -41,9 +41,11 @@ class Nodes:
         """HOST:PORT, for a driver that has this process's environment."""
         return str(self.ray.address)
 
-    def add(self) -> Any:
-        """A worker more, of one CPU."""
-        return self.ray.add_node(**_NODE, num_cpus=1)
+    def add(self, number: int = 1) -> list[Any]:
+        """So many workers more, of one CPU each."""
+        added = [self.ray.add_node(wait=False, **_NODE, num_cpus=1) for _ in range(number)]
+        self.ray.wait_for_nodes()
+        return added
 
     def lose(self, worker: Any) -> None:
         """Kill all processes of a worker at once."""

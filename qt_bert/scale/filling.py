@@ -55,8 +55,9 @@ class Filling:
     def fill(self) -> None:
         """Until nothing is missing.
 
-        Raises the error that a fault is: at once, or where it may pass when it comes again and again; RunFolderError where the engine gives up again and
-        again; whatever the ledger raises. What was done is recorded in any case.
+        Raises the error that a fault is: at once, or where it may pass when it comes again and again;
+        RunFolderError where the engine gives up again and again; whatever the ledger raises. What was
+        done is recorded in any case.
         """
         idle = 0
         while missing := self.ledger.missing():

@@ -7,7 +7,6 @@ import os
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from qt_bert.errors import ArgumentError
@@ -85,11 +84,12 @@ def score_on_ray(
     """Score all pairs of `inputs`, files and folders and addresses of either, into the folder `job.out`.
 
     The job's columns are found by the scan. The run goes on where it stopped under `resume`, killed or
-    not. To be called from the main thread. Raises ArgumentError for a cluster that cannot be reached
-    or a machine of it that cannot do the work, PairFileError, CheckpointError and RunFolderError as
+    not. To be called from the main thread. Raises ArgumentError for a cluster that cannot be reached,
+    a machine of it that cannot do the work, and results that would lie among the inputs, PairFileError, CheckpointError and RunFolderError as
     `Ledger`, `open_model` and `Filling` do; what is done is kept.
     """
-    refuse_inside(job.out, inputs)
+    if not resume:
+        refuse_inside(job.out, inputs)
     with ExitStack() as stack:
         there = stack.enter_context(cluster(options.address)) if options.address else None
         plan = _Plan(list(inputs), _for_workers(job, options), options, _actors(options, there))
@@ -207,5 +207,8 @@ def _for_workers(job: ScoreJob, options: RayOptions) -> ScoreJob:
 
 
 def _absolute(text: str) -> str:
-    place = place_of(text)
-    return str(Path(text).resolve()) if isinstance(place, LocalPlace) else text
+    if not isinstance(place_of(text), LocalPlace):
+        return text
+    return str(
+        place_of(os.path.realpath(text))
+    )  # the working folder may have a name that is no text

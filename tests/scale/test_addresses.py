@@ -21,8 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("alone_with_ray")]
 def address(alone_with_ray: None) -> Iterator[str]:
     """A head without CPUs, and two nodes with one each."""
     with nodes() as started:
-        for _ in range(2):
-            started.add()
+        started.add(2)
         yield started.address
 
 

@@ -152,7 +152,7 @@ def test_a_node_is_lost(
 ) -> None:
     out = Path(job.out)
     with importable_tests(), nodes() as started:
-        first, _ = (started.add() for _ in range(2))
+        first, _ = started.add(2)
         options = RayOptions(address=started.address, rows=ROWS)
         reports: list[RayReport] = []
         work: Callable[[], None] = lambda: reports.append(  # noqa: E731

@@ -43,8 +43,7 @@ ROWS = 32
 def address() -> Iterator[str]:
     """A head without CPUs, and two nodes with one each."""
     with importable_tests(), nodes() as started:
-        for _ in range(2):
-            started.add()
+        started.add(2)
         yield started.address
 
 
@@ -165,6 +164,7 @@ def _no_cluster(*rest: Any, **options: Any) -> Any:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_the_proof_names_the_machine_and_what_differs(
     address: str, model: Path, day: Path, tmp_path: Path
 ) -> None:

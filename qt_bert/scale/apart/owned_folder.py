@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import stat
 import tempfile
@@ -16,23 +17,25 @@ from qt_bert.scale.apart import watchdog
 
 _PREFIX = "qtb-"
 _OWNER = "owner"
-# Ray's sockets lie 66 characters below its folder, and the system takes 107.
-_LONGEST = 40
+_DRAWN = 11
+"""Characters of a folder's name that are drawn, and of what lies in it."""
+
 _YOUNG_SECONDS = 60
 
 
 @contextmanager
-def owned_folder() -> Iterator[Path]:
-    """A new folder that only this user may enter, with a short path, removed as the block is left.
+def owned_folder(longest: int | None = None) -> Iterator[Path]:
+    """A new folder that only this user may enter, removed as the block is left.
 
-    Those of dead owners are cleared first: processes that work there are killed. Raises RunFolderError
-    where there can be no such folder, OSError where the disk is full.
+    Its path has at most `longest` characters. Those of dead owners on this machine are cleared first:
+    processes that work there are killed. Raises RunFolderError where no such path can be written,
+    OSError where the disk is full.
     """
-    base = _base()
+    base = Path(tempfile.gettempdir()) if longest is None else _base(longest)
     clear_stale(base)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
     try:
-        (folder / _OWNER).write_text(_alive(os.getpid()), encoding="ascii")
+        (folder / _OWNER).write_text(f"{_alive(os.getpid())} {_here()}", encoding="utf-8")
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -50,11 +53,19 @@ def clear_stale(base: Path) -> None:
 
 def _is_stale(folder: Path, age: float) -> bool:
     try:
-        said = (folder / _OWNER).read_text(encoding="ascii")
-        owner = int(said.split()[0])
-    except (FileNotFoundError, ValueError, IndexError):
+        number, started, where = (folder / _OWNER).read_text(encoding="utf-8").split(" ", 2)
+        alive = _alive(int(number))
+    except (FileNotFoundError, ValueError):
         return age > _YOUNG_SECONDS  # its owner may be about to say so, or could not
-    return said != _alive(owner)
+    return where == _here() and f"{number} {started}" != alive
+
+
+def _here() -> str:
+    """Where numbers of processes mean the same: several machines or containers may share the folder."""
+    try:
+        return f"{platform.node()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return platform.node()
 
 
 def _alive(process: int) -> str:
@@ -78,11 +89,11 @@ def _answers(process: int) -> bool:
     return True
 
 
-def _base() -> Path:
+def _base(longest: int) -> Path:
     for base in (Path(tempfile.gettempdir()).resolve(), Path("/tmp")):
-        if len(str(base)) + len(_PREFIX) + 11 <= _LONGEST and os.access(base, os.W_OK):
+        if len(str(base)) + len(_PREFIX) + _DRAWN <= longest and os.access(base, os.W_OK):
             return base
     raise RunFolderError(
-        f"neither {tempfile.gettempdir()} nor /tmp can hold the files of a Ray cluster, whose path has "
-        f"at most {_LONGEST} characters; set TMPDIR to a folder that can be written"
+        f"neither {tempfile.gettempdir()} nor /tmp can be written and leaves a path of at most "
+        f"{longest} characters; set TMPDIR to a folder that does"
     )

@@ -88,6 +88,7 @@ class _Rescue:
                 return self._fault("a process apart dies before it scores a row")
             self.notes.died_at(at, f"kills the worker ({process.death})")
             if len(self.notes.killers) > MOST_KILLERS:
+                self.notes.forget()
                 return self._fault(f"more than {MOST_KILLERS} of its rows kill the worker")
         return self._fault(f"{_MOST_DEATHS} processes died of it")
 

@@ -1,4 +1,4 @@
-"""Clears up after a private Ray cluster whose owner is gone, however it went.
+"""Clears a folder whose owner is gone, however it went, and what works there: a private Ray cluster.
 
 A script of its own: `python -I watchdog.py FOLDER OWNER DESCRIPTOR` waits until the pipe behind the
 descriptor ends, as it does when the owner ends it or dies, and then clears the folder. Ray's own

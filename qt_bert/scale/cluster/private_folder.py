@@ -13,6 +13,8 @@ from qt_bert.scale.apart import watchdog
 from qt_bert.scale.apart.owned_folder import owned_folder
 
 _CLEARED_SECONDS = 30
+_LONGEST = 40
+"""Ray's sockets lie 66 characters below its folder, and the system takes 107."""
 
 
 @contextmanager
@@ -21,7 +23,7 @@ def private_folder() -> Iterator[Path]:
 
     A process apart sees to that, also when this one is gone by SIGKILL. Raises as `owned_folder`.
     """
-    with owned_folder() as folder:
+    with owned_folder(_LONGEST) as folder:
         inner = folder / "r"
         inner.mkdir()
         read, write = os.pipe()

@@ -21,11 +21,12 @@ class ScoreJob:
 
     `model`, `title_states` and `out` are paths or addresses. `model_sha256` is the hash of the
     weights, and `facts` says by name what else of the opened model the scores depend on (see
-    `qt_bert.scale.partition.model.prepared`, which fills both in): a worker that opens another model refuses
-    it. `columns` are those of all inputs. A worker that takes longer than `stall` seconds for a
-    partition counts as dead, and so does a process apart that is silent for so long. Remote models are copied to `cache`, a folder of the node. `scorer` names
-    a function, as `module:function`, that makes the `Scorer` of a job in place of opening `model`:
-    a program of one's own, or a test, puts its model there.
+    `qt_bert.scale.partition.model.prepared`, which fills both in): a worker that opens another model
+    refuses it. `columns` are those of all inputs. A worker that takes longer than `stall` seconds for
+    a partition counts as dead, and so does a process apart that is silent for so long. Remote models
+    are copied to `cache`, a folder of the node. `scorer` names a function, as `module:function`, that
+    makes the `Scorer` of a job in place of opening `model`: a program of one's own, or a test, puts
+    its model there.
 
     Raises ArgumentError for a time or a name that cannot be meant.
     """

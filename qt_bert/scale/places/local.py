@@ -34,7 +34,7 @@ class LocalPlace(Place):
     @property
     def key(self) -> tuple[str, ...]:
         """The path without links and relative parts."""
-        return ("local", str(Path(self.text).resolve()))
+        return ("local", os.path.realpath(self.text))
 
     def join(self, name: str) -> LocalPlace:
         """What lies under this place by `name`."""

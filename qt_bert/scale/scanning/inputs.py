@@ -26,7 +26,7 @@ def find_inputs(given: Sequence[str]) -> Inputs:
     In a folder hidden files, those in hidden folders and those of an unknown suffix are skipped, and
     counted; a file named itself is always taken. Raises ArgumentError where nothing is given, a
     folder holds no file of pairs, or a file comes twice; PairFileError where one cannot be read, or
-    has a name that is not UTF-8.
+    one in a folder has a name that is not UTF-8.
     """
     if not given:
         raise ArgumentError("no input; give files of pairs, or folders that hold them")
@@ -50,15 +50,14 @@ def check_inputs(
     PairFileError.
     """
     known = {one["file"]: one["size"] for one in scanned}
-    found = _sizes(given)
     for file in (name for name in known if name in needed):
-        if found.get(file) != known[file]:
-            what = "changed" if file in found else "gone"
+        if (found := _size(file)) != known[file]:
+            what = "gone" if found is None else "changed"
             raise PairFileError(
                 f"{file}: {what} since it was scanned; put it back as it was and go on with --resume, "
                 "or start anew with --overwrite"
             )
-    return [name for name in found if name not in known]
+    return [name for name in _there(given) if name not in known]
 
 
 def refuse_inside(out: str, given: Sequence[str]) -> None:
@@ -71,12 +70,22 @@ def refuse_inside(out: str, given: Sequence[str]) -> None:
             raise ArgumentError(f"--out {out}: lies in the input {text}; give a folder elsewhere")
 
 
-def _sizes(given: Sequence[str]) -> dict[str, int]:
-    """The bytes of the files that are there, by name."""
-    found: dict[str, int] = {}
+def _size(file: str) -> int | None:
+    """The bytes of a file; None where it is gone."""
+    try:
+        return place_of(file).size()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise PairFileError(f"{file}: cannot be read ({error.strerror or error})") from error
+
+
+def _there(given: Sequence[str]) -> list[str]:
+    """The files of pairs that can be listed now."""
+    found: list[str] = []
     for text in given:
         with suppress(ArgumentError, PairFileError):  # all of it may be done, and gone
-            found |= {str(stored.place): stored.size for stored in _files_of(place_of(text))[0]}
+            found += [str(stored.place) for stored in _files_of(place_of(text))[0]]
     return found
 
 

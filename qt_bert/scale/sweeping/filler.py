@@ -137,8 +137,8 @@ class Assembly:
     def given_up(self, failure: EngineError | None) -> RunFolderError:
         """What to raise where nothing came back `ROUNDS` times: the first missing shard, and why."""
         missing = self.missing()
-        why = f"Ray gave up: {failure}" if failure else "no worker finished it"
-        why = self._refused.get(missing[0].number, why)
+        refused = self._refused.get(missing[0].number, "no worker finished it")
+        why = f"Ray gave up: {failure}" if failure else refused
         return RunFolderError(
             f"{self.work.path}: {len(missing):,} shards are missing, and {ROUNDS} rounds in a row "
             f"brought none; the first is number {missing[0].number} ({why}); --resume goes on with "

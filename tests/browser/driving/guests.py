@@ -45,7 +45,8 @@ def predicted(one: Guest, heads: str) -> str:
 def wrong(seen: list[Change], wanted: Expected) -> list[str]:
     """What was shown to a guest and is not theirs; empty is good."""
     return [
-        f"{one.guest.query}, {one.guest.title} without {one.heads}: shown {one.grade}, not {grade}"
+        f"{one.guest.query}, {one.guest.title} without {one.heads}: shown {one.grade}, not {grade} "
+        f"with {words!r}"
         for one in seen
         for grade, words in [wanted[one.guest, one.heads]]
         if one.grade != grade or words not in one.words

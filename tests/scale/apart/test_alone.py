@@ -199,6 +199,13 @@ def test_a_hundred_rows_may_kill_and_no_more(play: Play, monkeypatch: pytest.Mon
     assert "more than 100 of its rows kill the worker" in found.message
 
 
+def test_what_is_not_the_rows_blames_none_at_the_next_attempt(play: Play) -> None:
+    ill = Stage(lines=range(2, 203), deadly=frozenset(range(2, 203)), whole_dies=1)
+    assert isinstance(play(ill, "out"), Fault)
+    made = play(Stage(lines=range(2, 203)), "out")
+    assert isinstance(made, Made) and made.pairs == 201
+
+
 def test_what_an_attempt_found_out_is_known_to_the_next(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:

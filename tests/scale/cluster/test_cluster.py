@@ -109,10 +109,12 @@ def test_ctrl_c_takes_it_down_too() -> None:
 def test_the_folder_of_a_dead_owner_is_cleared_and_that_of_a_living_one_is_not(
     tmp_path: Path,
 ) -> None:
-    dead, alive, new = (tmp_path / f"qtb-{name}" for name in ("dead", "alive", "new"))
-    for folder in (dead, alive, new):
+    dead, alive, new, far = (tmp_path / f"qtb-{n}" for n in ("dead", "alive", "new", "far"))
+    for folder in (dead, alive, new, far):
         folder.mkdir()
-    (dead / "owner").write_text("999999999 1")
+    here = _owner().split(" ", 2)[2]
+    (dead / "owner").write_text(f"999999999 1 {here}")
+    (far / "owner").write_text("999999999 1 another-machine pid:[4026531836]")
     (alive / "owner").write_text(_owner())
     left = start("import time; time.sleep(1000)", env=os.environ | {"IN": f"{dead}/r"})
     spared = start("import time; time.sleep(1000)", env=os.environ | {"IN": f"{alive}/r"})
@@ -120,7 +122,7 @@ def test_the_folder_of_a_dead_owner_is_cleared_and_that_of_a_living_one_is_not(
         assert waited(lambda: left.pid in working_in(str(dead), set()), 10)
         clear_stale(tmp_path)
         assert left.wait(10) == -signal.SIGKILL and spared.poll() is None
-        assert not dead.exists() and alive.exists() and new.exists()
+        assert not dead.exists() and alive.exists() and new.exists() and far.exists()
     finally:
         for process in (left, spared):
             process.kill()
@@ -128,13 +130,14 @@ def test_the_folder_of_a_dead_owner_is_cleared_and_that_of_a_living_one_is_not(
 
 
 def _owner() -> str:
-    started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-    return f"{os.getpid()} {started}"
+    with owned_folder() as folder:
+        return (folder / "owner").read_text()
 
 
 def test_a_number_that_another_process_has_now_is_no_owner(tmp_path: Path) -> None:
     (tmp_path / "qtb-old").mkdir()
-    (tmp_path / "qtb-old" / "owner").write_text(f"{os.getpid()} 1")
+    here = _owner().split(" ", 2)[2]
+    (tmp_path / "qtb-old" / "owner").write_text(f"{os.getpid()} 1 {here}")
     clear_stale(tmp_path)
     assert not (tmp_path / "qtb-old").exists()
 

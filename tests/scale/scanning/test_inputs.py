@@ -59,6 +59,30 @@ def test_results_do_not_go_where_the_inputs_are(tmp_path: Path, out: str) -> Non
     refuse_inside("s3://bucket/day/out?region=eu-west-1", [str(tmp_path / "day")])
 
 
+def test_a_file_that_is_there_is_not_called_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_pairs(tmp_path / "a.tsv", ["猫"])
+    known = scanned(file)
+    write_pairs(tmp_path / GB18030, ["猫"])
+    assert check_inputs([str(tmp_path)], known, {str(file)}) == []
+
+    def unreadable(self: Path, **options: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "stat", unreadable)
+    with pytest.raises(PairFileError, match=r"a\.tsv: cannot be read \(Input/output error\)"):
+        check_inputs([str(tmp_path)], known, {str(file)})
+
+
+def test_a_link_that_leads_to_itself_is_told(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    refuse_inside(str(tmp_path / "out"), [str(loop)])
+    with pytest.raises(PairFileError, match="cannot be read"):
+        find_inputs([str(loop)])
+
+
 def test_a_file_whose_name_is_no_text_is_named_with_its_bytes(tmp_path: Path) -> None:
     write_pairs(tmp_path / GB18030, ["猫"])
     written = r"\\xc8\\xd5.*\.tsv: this name is not UTF-8; rename"
