@@ -113,6 +113,7 @@ def test_every_row_is_scored_or_rejected(scored: Path) -> None:
     assert not (scored / "begun").exists() and not (scored / "rejects").exists()
 
 
+@pytest.mark.slow
 def test_resume_does_only_what_is_missing(
     address: str, scored: Path, model: Path, day: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
