@@ -23,7 +23,7 @@ from unittest.mock import patch
 
 import pyarrow.parquet as pq
 import torch
-from common.arguments import positive
+from common.arguments import positive, scoring_parser
 from common.machine import processor
 from common.runs import texts_of, write_rows
 
@@ -35,7 +35,6 @@ from qt_bert.scale.score import RayOptions, score_on_ray
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.columns import InputColumns
 from qt_bert.scoring.score import score_file
-from qt_bert.shipped import GRADED, shipped
 
 
 @dataclass
@@ -129,16 +128,10 @@ def largest_gap(folder: Path) -> float:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("pairs", type=Path, nargs="+")
-    parser.add_argument("--columns")
-    parser.add_argument("--model", type=Path, default=shipped(GRADED))
+    parser = scoring_parser(__doc__)
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--rows", type=positive, default=30_000)
     parser.add_argument("--actors", type=positive, default=2)
-    parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
 

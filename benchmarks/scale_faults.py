@@ -28,12 +28,10 @@ from typing import Any
 
 import psutil
 import pyarrow.parquet as pq
-from common.arguments import positive
+from common.arguments import positive, scoring_parser
 from common.machine import processor
 from common.nodes import Nodes, nodes
 from common.runs import differences, texts_of, write_rows
-
-from qt_bert.shipped import GRADED, shipped
 
 FILES = 10
 KILLS = ("actor",) * 7 + ("worker",) * 2 + ("command",)
@@ -242,18 +240,12 @@ def tell(name: str, found: dict[str, Any]) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("pairs", type=Path, nargs="+")
-    parser.add_argument("--columns")
-    parser.add_argument("--model", type=Path, default=shipped(GRADED))
+    parser = scoring_parser(__doc__)
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--rows", type=positive, default=100_000)
     parser.add_argument("--rows-per-partition", type=positive, default=2048)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="a new folder for rows and results")
-    parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
 

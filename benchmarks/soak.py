@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.common.arguments import positive
+from benchmarks.common.arguments import positive, scoring_parser
 from benchmarks.common.machine import processor
 from benchmarks.common.runs import differences, texts_of, write_rows
-from qt_bert.shipped import GRADED, shipped
 from tests.browser.driving.guests import PAIRS, expected, guest, wrong
 from tests.browser.driving.many import Observed, observe
 from tests.browser.driving.server import serving
@@ -122,16 +121,10 @@ def tell(arguments: argparse.Namespace, quiet: Scored, runs: list[Scored], found
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("pairs", type=Path, nargs="+")
-    parser.add_argument("--columns")
-    parser.add_argument("--model", type=Path, default=shipped(GRADED))
+    parser = scoring_parser(__doc__)
     parser.add_argument("--rows", type=positive, default=40_000)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--guests", type=int, choices=range(1, len(PAIRS) + 1), default=3)
-    parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
 
