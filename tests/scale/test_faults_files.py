@@ -45,6 +45,7 @@ def test_the_run_stops_and_goes_on_where_it_was(
         if file.is_dir():
             file.rmdir()
             Path(f"{file}.gone").unlink()
+        file.touch()
         file.chmod(0o644)
         file.write_bytes(content)
         report = score_on_ray([str(day)], job, options, resume=True)
