@@ -67,4 +67,5 @@ def test_another_token_is_refused_with_what_to_do(address: str, score: Sequence[
     said = ended([*score, "--address", address], RAY_AUTH_TOKEN="0" * 64)
     assert said.returncode == 2
     assert "put the cluster's own into RAY_AUTH_TOKEN or ~/.ray/auth_token" in said.stderr
+    assert said.stderr.count("\n") == 1
     assert "Traceback" not in said.stderr

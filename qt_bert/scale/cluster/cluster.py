@@ -21,6 +21,8 @@ _OBJECT_STORE_BYTES = 80 * 2**20
 
 _CONNECT_SECONDS = 10.0
 
+_TOKEN = "the cluster's own into RAY_AUTH_TOKEN or ~/.ray/auth_token"
+
 
 @dataclass(frozen=True)
 class Node:
@@ -151,15 +153,14 @@ def _check_address(address: str) -> None:
 def _refusal(address: str, error: Exception) -> str:
     text = f"{type(error).__name__}: {error}"
     if "auth" in text.lower() and "token" in text.lower():
-        advice = (
-            "it asks for a token: put the cluster's own into RAY_AUTH_TOKEN or ~/.ray/auth_token"
-        )
+        advice = f"it asks for a token: put {_TOKEN}"
     elif "version" in text.lower():
         advice = "give this machine the cluster's versions of Ray and Python"
     elif address == "auto":
         advice = "no cluster runs on this machine: start one (`ray start --head`), or leave --address out"
     else:
-        advice = "run this command on a machine of the cluster"
+        # Ray does not tell a wrong token from a machine that is none of the cluster's.
+        advice = f"run this command on a machine of the cluster, and if it asks for a token, put {_TOKEN}"
     return f"--address {address}: no connection to the cluster ({_first_line(error)}); {advice}"
 
 
