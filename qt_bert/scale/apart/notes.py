@@ -24,9 +24,8 @@ class Notes:
     suspect: int = 0
 
     def __post_init__(self) -> None:
-        with suppress(
-            OSError, ValueError, KeyError, TypeError, AttributeError
-        ):  # none, or cut short
+        # There are none, or they were cut short.
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             said = json.loads(self.out.read_text(notes_file(self.partition)))
             suspect = int(said["suspect"])
             self.killers = {int(line): str(reason) for line, reason in said["killers"].items()}

@@ -30,9 +30,11 @@ def make_alone(part: Part, job: ScoreJob, attempt: int = 1) -> Made | Fault:
 
     First whole, in the same pieces as in any worker, so with the same bits. If that process dies,
     row by row: a row that a process dies of twice is rejected as `kills the worker (signal 9)`. Then
-    the other rows whole again; and if even that dies, as they were scored one by one. What a row
-    does is noted in the run folder, for an attempt after this one. A fault where
-    processes die before any row, or of more than 100 rows; OSError where none can be started.
+    the other rows whole again; and if even that dies, as they were scored one by one. What is found
+    out is noted in the run folder, for an attempt after this one.
+
+    A fault where processes die before any row, or of more than 100 rows; OSError where none can be
+    started.
     """
     with owned_folder() as folder:
         notes = Notes(place_of(job.out), part.name())
