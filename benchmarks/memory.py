@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
 import psutil
+from common.command import QT_BERT
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def write(folder: Path, rows: int) -> Path:
 def peak_of(model: Path, pairs: Path, rows: int) -> float:
     """Peak resident MB of one scoring process."""
     out = pairs.with_suffix(".scored.tsv")
-    command = [sys.executable, "-c", "from qt_bert.cli import main; main()", "score", str(pairs)]
+    command = [*QT_BERT, "score", str(pairs)]
     start = time.monotonic()
     process = psutil.Popen([*command, "--model", str(model), "--out", str(out)])
     peak = [0.0]

@@ -29,6 +29,7 @@ from typing import Any
 import psutil
 import pyarrow.parquet as pq
 from common.arguments import positive, scoring_parser
+from common.command import QT_BERT
 from common.machine import processor
 from common.nodes import Nodes, nodes
 from common.runs import differences, texts_of, write_rows
@@ -94,7 +95,7 @@ class Run:
         self._there, self._out, self._rows = there, out, arguments.rows
         self._workers = there.add(2)
         self._command = [
-            *(sys.executable, "-c", "from qt_bert.cli import main; main()", "score", str(day)),
+            *(*QT_BERT, "score", str(day)),
             *("--engine", "ray", "--address", there.address, "--out", str(out)),
             *("--model", str(arguments.model), "--dtype", arguments.dtype),
             *("--rows-per-partition", str(arguments.rows_per_partition)),

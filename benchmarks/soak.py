@@ -25,6 +25,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.common.arguments import positive, scoring_parser
+from benchmarks.common.command import QT_BERT
 from benchmarks.common.machine import processor
 from benchmarks.common.runs import differences, texts_of, write_rows
 from tests.browser.driving.guests import PAIRS, expected, guest, wrong
@@ -88,7 +89,7 @@ def main() -> None:
 
 def score(arguments: argparse.Namespace, file: Path, out: Path) -> Scored:
     """Run the command. Raises SystemExit where it does not end well."""
-    command = [sys.executable, "-c", "from qt_bert.cli import main; main()", "score", str(file)]
+    command = [*QT_BERT, "score", str(file)]
     options = ["--engine", "ray", "--out", str(out), "--model", str(arguments.model)]
     start = time.monotonic()
     if status := subprocess.run([*command, *options], stdout=subprocess.DEVNULL).returncode:

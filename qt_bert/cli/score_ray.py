@@ -175,7 +175,8 @@ def _tell_estimate(found: Estimate, asked: Asked) -> None:
         typer.echo(line)
     typer.echo(
         "assumes that every actor is as fast as this machine's thread, that all rows are pairs as "
-        "long as the sample's, and that nothing fails; starting and ending (some twenty seconds) are left out"
+        "long as the sample's, and that nothing fails; starting and ending (some twenty seconds) are "
+        "left out"
     )
 
 

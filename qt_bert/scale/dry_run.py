@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from qt_bert.errors import PairFileError
 from qt_bert.pairs import Pair
 from qt_bert.pairs.parts import Part
-from qt_bert.scale.cluster.cluster import available_cpus, cluster, cpus_of
+from qt_bert.scale.cluster.cluster import cluster
 from qt_bert.scale.partition.halving import score_halving
 from qt_bert.scale.partition.job import ScoreJob
-from qt_bert.scale.score import RayOptions, cut_inputs
+from qt_bert.scale.score import RayOptions, actors_of, cut_inputs
 
 SAMPLE_ROWS = 512
 SAMPLE_SECONDS = 10.0
@@ -61,7 +61,7 @@ def estimate(inputs: Sequence[str], job: ScoreJob, options: RayOptions) -> Estim
     """Scan `inputs`, score a sample of them in this process, and work out the rest.
 
     At an address the cluster is asked for its CPUs; no cluster is started. Nothing is written. Raises
-    as `scan`, `PairModel`, `cluster` and `cpus_of` do; PairFileError where the sample holds no pair.
+    as `scan`, `PairModel`, `cluster` and `actors_of` do; PairFileError where the sample holds no pair.
     """
     actors, machines = _at_hand(options)
     found, rows = cut_inputs(inputs, job, options.rows, actors)
@@ -83,10 +83,9 @@ def estimate(inputs: Sequence[str], job: ScoreJob, options: RayOptions) -> Estim
 def _at_hand(options: RayOptions) -> tuple[int, int]:
     """Actors and machines."""
     if options.address is None:
-        return options.actors or available_cpus(), 1
+        return actors_of(options, None), 1
     with cluster(options.address) as there:
-        lent = cpus_of(there, options.address)
-        return options.actors or lent, len(there.nodes)
+        return actors_of(options, there), len(there.nodes)
 
 
 def _measure(job: ScoreJob, parts: Sequence[Part]) -> tuple[int, float]:

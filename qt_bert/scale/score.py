@@ -84,15 +84,17 @@ def score_on_ray(
     """Score all pairs of `inputs`, files and folders and addresses of either, into the folder `job.out`.
 
     The job's columns are found by the scan. The run goes on where it stopped under `resume`, killed or
-    not. To be called from the main thread. Raises ArgumentError for a cluster that cannot be reached,
-    a machine of it that cannot do the work, and results that would lie among the inputs, PairFileError, CheckpointError and RunFolderError as
-    `Ledger`, `open_model` and `Filling` do; what is done is kept.
+    not. To be called from the main thread.
+
+    Raises ArgumentError for a cluster that cannot be reached, a machine of it that cannot do the work,
+    and results that would lie among the inputs; PairFileError, CheckpointError and RunFolderError as
+    `Ledger`, `open_model` and `Filling` do. What is done is kept.
     """
     if not resume:
         refuse_inside(job.out, inputs)
     with ExitStack() as stack:
         there = stack.enter_context(cluster(options.address)) if options.address else None
-        plan = _Plan(list(inputs), _for_workers(job, options), options, _actors(options, there))
+        plan = _Plan(list(inputs), _for_workers(job, options), options, actors_of(options, there))
         ledger = Ledger.open(
             storage_of(job.out), plan.scan, plan.asked, resume=resume, overwrite=overwrite
         )
@@ -189,7 +191,11 @@ def cut_inputs(
     return scan(inputs, job.reader, fewer, shown=False), fewer
 
 
-def _actors(options: RayOptions, there: Cluster | None) -> int:
+def actors_of(options: RayOptions, there: Cluster | None) -> int:
+    """How many actors work: those asked for, or one a CPU of the cluster, or of this machine.
+
+    Raises ArgumentError for a cluster that lends none.
+    """
     known = available_cpus() if there is None else cpus_of(there, options.address)
     return options.actors or known
 
@@ -209,6 +215,5 @@ def _for_workers(job: ScoreJob, options: RayOptions) -> ScoreJob:
 def _absolute(text: str) -> str:
     if not isinstance(place_of(text), LocalPlace):
         return text
-    return str(
-        place_of(os.path.realpath(text))
-    )  # the working folder may have a name that is no text
+    # Named once more: the working folder's own name may be no text.
+    return str(place_of(os.path.realpath(text)))

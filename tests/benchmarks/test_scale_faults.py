@@ -16,12 +16,9 @@ import pytest
 from benchmarks.common.nodes import is_actor
 from qt_bert.pairs import ReaderOptions
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+def benchmark() -> Any:
     return import_module("scale_faults")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -12,15 +12,6 @@ from qt_bert.encoder import open_checkpoint
 from qt_bert.files import read_json
 from qt_bert.planning.export.run_export import export_onnx
 from qt_bert.planning.export.session import MODEL
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
-@pytest.fixture(autouse=True)
-def _beside_the_benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Benchmarks import each other as the folder's own modules, as when run by path."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield
 
 
 def test_folders_and_files_stand_beside_the_teacher(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -14,18 +14,15 @@ from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError
 from qt_bert.files import read_json
 from qt_bert.scoring.bulk import Scorer
+from tests.benchmarks.conftest import BENCHMARKS
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 TEXTS = [("狗追猫" * (1 + i % 3), "猫追狗" * (1 + i % 4)) for i in range(40)]
 PAGE = "before\n<!-- sweep: begin -->\nold\n<!-- sweep: end -->\nafter\n"
 
 
 @pytest.fixture(autouse=True)
-def _beside_the_benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Benchmarks import each other as the folder's own modules, as when run by path."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    yield
 
 
 @pytest.fixture

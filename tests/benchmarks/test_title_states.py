@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -10,15 +10,7 @@ import pytest
 
 from qt_bert.files import read_json
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 FEW = ["--queries", "3", "--titles", "4", "--rounds", "2"]
-
-
-@pytest.fixture(autouse=True)
-def _beside_the_benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Benchmarks import each other as the folder's own modules, as when run by path."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield
 
 
 @pytest.mark.parametrize("offline", [True, False])

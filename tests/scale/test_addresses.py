@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.common.command import QT_BERT
 from benchmarks.common.nodes import nodes
 from tests.scale.rays import write_day
 
@@ -34,9 +34,8 @@ def score(checkpoint_of: Any, tmp_path: Path) -> Sequence[str]:
 
 
 def ended(command: Sequence[str], **env: str) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-c", "from qt_bert.cli import main; main()"]
     return subprocess.run(
-        [*program, *command],
+        [*QT_BERT, *command],
         env=os.environ | env,
         stdin=subprocess.DEVNULL,
         capture_output=True,

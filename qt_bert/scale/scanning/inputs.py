@@ -77,7 +77,7 @@ def _size(file: str) -> int | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise PairFileError(f"{file}: cannot be read ({error.strerror or error})") from error
+        raise _unreadable(file, error) from error
 
 
 def _there(given: Sequence[str]) -> list[str]:
@@ -95,7 +95,7 @@ def _files_of(place: Place) -> tuple[list[Stored], int]:
             return [place.stat()], 0
         all_files = place.list()
     except OSError as error:
-        raise PairFileError(f"{place}: cannot be read ({error.strerror or error})") from error
+        raise _unreadable(place, error) from error
     found = [one for name, one in all_files.items() if _is_taken(name, one.place)]
     for name in (str(one.place) for one in found):
         if not is_text(name):
@@ -106,6 +106,10 @@ def _files_of(place: Place) -> tuple[list[Stored], int]:
             f"{len(all_files):,}); such files end in {', '.join(FORMAT_OF_SUFFIX)}"
         )
     return found, len(all_files) - len(found)
+
+
+def _unreadable(file: Place | str, error: OSError) -> PairFileError:
+    return PairFileError(f"{file}: cannot be read ({error.strerror or error})")
 
 
 def _is_taken(name: str, file: Place) -> bool:
