@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.browser.driving.hostile import FILES, IMAGE, TEXTS, TOO_LARGE
+from tests.browser.driving.hostile import FILES, IMAGE, MANY, TEXTS, TOO_LARGE
 from tests.browser.driving.visitor import PAGES
 
 GRADE = "[data-testid=stMain] [data-testid=stMetricValue]"
@@ -77,6 +77,8 @@ def test_an_evaluation_lets_another_visitor_go_first(visitor):
     other.open("focus", q="京东小哥", t="京东小哥最近在干嘛", out="none")
     alone = statistics.median(changes(other))
     busy.open("evaluate", out="L2H1")
+    busy.source("evaluate-source", "上传文件", then="evaluate-file")
+    busy.upload("evaluate-file", "many.tsv", MANY.encode())
     busy.element("evaluate-go").get_by_role("button").click()
     stop = busy.element("evaluate-stop")
     stop.wait_for()

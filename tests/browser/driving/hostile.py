@@ -30,6 +30,12 @@ GOOD = "query\ttitle\tgrade\n" + "".join(
     )
 )
 
+MANY = "query\ttitle\tgrade\n" + "".join(
+    f"{number} 号线几点末班车\t{number} 号线首末班车时间表\t{1 + number % 5}\n"
+    for number in range(5_000)
+)
+"""Takes longer to evaluate than any test lasts."""
+
 
 def zipped() -> bytes:
     """A zip, to be named .tsv."""

@@ -23,7 +23,9 @@ TRACES = re.compile(r"Traceback|\.py\b|[A-Z]\w+Error\b|Exception|意外的错误
 """What a trace looks like, and the page's words where it hides one."""
 
 # The script is done and what it drew is there: nothing asked that is not answered (unless for long:
-# some messages want no answer), nothing stale, no skeleton, no spinner, and so for a while.
+# some messages want no answer), nothing stale, no skeleton, no spinner, no message of late, and so
+# for a while. A browser at work draws no frame meanwhile, which looks like rest: a look counts for
+# 50 ms at most, however late it comes.
 SETTLED = """
 quiet => {
   const app = document.querySelector('[data-testid=stApp]');
@@ -33,9 +35,10 @@ quiet => {
   const now = performance.now();
   const { asked, answered } = window.__clock;
   const unanswered = asked > answered && now - asked < 10000;
-  const busy = drawing || unanswered;
-  if (busy || window.__settled === undefined) window.__settled = now;
-  return !busy && now - window.__settled >= quiet;
+  const { still, looked } = window.__settled ?? { still: 0, looked: now };
+  const longer = still + Math.min(now - looked, 50);
+  window.__settled = { still: drawing || unanswered ? 0 : longer, looked: now };
+  return window.__settled.still >= quiet && now - answered >= quiet;
 }
 """
 
