@@ -1,24 +1,28 @@
 """How many compiled kernels oneDNN keeps.
 
 oneDNN compiles a kernel for each shape of a product and keeps a thousand of them, and torch as many
-again behind it. Batches of rows of one length come in ever new shapes, so these are rarely met
-again: a process that scores in bfloat16 grows to gigabytes, and is slower for it.
+again behind it, a megabyte each. A text met again is answered by its own kernels, some eight a layer,
+and by as many more for each layer that has heads or units of its own. Batches of a long stream come
+in ever new shapes, and no kernel is worth its memory there: such a process grows to gigabytes.
 """
 
 from __future__ import annotations
 
 import os
 
-KEPT = "16"
-"""More than one layer has shapes, so that all layers but the first find theirs."""
+KEPT = 256
+"""What a text needs in a model of 24 layers of which no two are alike."""
+
+STREAM = 16
+"""What one layer needs: the others find its kernels, if they are like it."""
 
 _SETTINGS = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
 
 
-def bound_kernel_caches() -> None:
-    """Have both keep few kernels, unless the environment says how many.
+def bound_kernel_caches(kept: int = KEPT) -> None:
+    """Have both keep at most `kept` kernels, unless the environment says how many.
 
     It acts on a process that has not computed yet: each reads its setting once, at its first product.
     """
     for name in _SETTINGS:
-        os.environ.setdefault(name, KEPT)
+        os.environ.setdefault(name, str(kept))

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from qt_bert.encoder import open_checkpoint
+from qt_bert.encoder.kernel_caches import STREAM, bound_kernel_caches
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.evaluation.calibration import Calibration
 from qt_bert.files import sha256_file
@@ -27,8 +28,9 @@ from qt_bert.scoring.outputs import Outputs, read_outputs
 from qt_bert.scoring.title_states.manifest import tokenizer_sha256
 from qt_bert.scoring.title_states.reading import open_states
 
-TRIAL = ("问题", "标题")
-"""A pair that every model scores: one that does not is refused, or ill."""
+TRIAL = ("问题" * 512, "标题" * 512)
+"""A pair that every model scores: one that does not is refused, or ill. It fills any model's length, so
+that no other row takes more memory."""
 
 
 class PairModel:
@@ -42,6 +44,7 @@ class PairModel:
 
     def __init__(self, job: ScoreJob) -> None:
         torch.set_num_threads(1)
+        bound_kernel_caches(STREAM)
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         self._scorer = _made(job) if job.scorer is not None else _opened(job)
         self._calibration = _calibration(self._scorer) if job.calibrated else None

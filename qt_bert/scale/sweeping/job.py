@@ -18,6 +18,7 @@ from qt_bert.ablation.pair_table import read_pairs, spell_grades
 from qt_bert.ablation.run_sweep import SweepInputs, pairs_sha256
 from qt_bert.ablation.variant import Variant, with_plain
 from qt_bert.encoder import open_checkpoint
+from qt_bert.encoder.kernel_caches import STREAM, bound_kernel_caches
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import sha256_file
 from qt_bert.pairs import GradeSet, Pair
@@ -104,6 +105,7 @@ class SweepJob:
         differs, where they are not those of the driver.
         """
         torch.set_num_threads(1)
+        bound_kernel_caches(STREAM)
         checkpoint = open_checkpoint(
             self._model(), dtype=self.dtype, model_grades=self.model_grades, compact=False
         )
