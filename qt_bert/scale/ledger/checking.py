@@ -36,7 +36,10 @@ def wrong_sizes(storage: Storage, lines: Mapping[int, Line]) -> dict[int, str]:
 
 
 def wrong_contents(storage: Storage, lines: Mapping[int, Line]) -> dict[int, str]:
-    """The partitions whose part file does not hold what was stored: its rows, then its bytes."""
+    """The partitions whose part file does not hold what was stored: its bytes, and its rows.
+
+    Raises OSError where a file is there and cannot be read: it may be whole.
+    """
     with_part = {number: line for number, line in lines.items() if line.part}
     wrong = {}
     with (
@@ -56,13 +59,20 @@ def _wrong_content(storage: Storage, line: Line) -> str | None:
     name = line.part.name
     try:
         with storage.open(name) as handle:
-            if (rows := _rows(handle)) != line.pairs:
-                return f"{name} has {rows:,} rows, where {line.pairs:,} were stored"
-            handle.seek(0)
             digest = hashlib.file_digest(handle, "sha256").hexdigest()  # type: ignore[arg-type]
-    except (OSError, ValueError) as error:  # pyarrow's error for no Parquet is a ValueError
-        return f"{name} cannot be read ({error})"
-    return None if digest == line.part.sha256 else f"{name} has other bytes than were stored"
+            if digest != line.part.sha256:
+                return f"{name} has other bytes than were stored"
+            handle.seek(0)
+            rows = _rows(handle)
+    except FileNotFoundError:
+        return f"{name} is missing"
+    except ValueError as error:  # pyarrow's error for no Parquet
+        return f"{name} is no table ({error})"
+    return (
+        None
+        if rows == line.pairs
+        else f"{name} has {rows:,} rows, where {line.pairs:,} were stored"
+    )
 
 
 def _rows(handle: Any) -> int:
@@ -72,11 +82,11 @@ def _rows(handle: Any) -> int:
 
 
 def is_stored(storage: Storage, file: OutFile) -> bool:
-    """Whether a file holds the bytes that were stored."""
+    """Whether a file holds the bytes that were stored. Raises OSError where it cannot be read."""
     try:
         with storage.open(file.name) as handle:
             digest = hashlib.file_digest(handle, "sha256")  # type: ignore[arg-type]
-    except OSError:
+    except FileNotFoundError:
         return False
     return digest.hexdigest() == file.sha256
 

@@ -13,10 +13,9 @@ from qt_bert.scale.ledger.layout import BEGUN, MANIFEST, PARTITIONS, REJECTS, RE
 from qt_bert.scale.ledger.lines import Line
 from qt_bert.scale.ledger.manifest import Manifest
 from qt_bert.scale.ledger.partitions import Partitions
-from qt_bert.scale.ledger.record import RunRecord
+from qt_bert.scale.ledger.record import RunRecord, versions
 from qt_bert.scale.ledger.rejects import part_rejects, wrong_rejects
 from qt_bert.scale.ledger.storage import Storage
-from qt_bert.sources import installed_versions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +32,7 @@ class Asked:
     def recorded(self, record: RunRecord | None = None) -> RunRecord:
         """As a new record, or in place of what `record` says."""
         said: dict[str, Any] = {
-            "versions": installed_versions(),
+            "versions": versions(),
             "key": dict(self.key),
             "model": dict(self.model),
             "arguments": dict(self.arguments),
@@ -59,6 +58,11 @@ class Standing:
     partitions: Partitions
     lines: dict[int, Line] = field(default_factory=dict)
     put_back: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def lost(self) -> int:
+        """The partitions that a finished run has no line of."""
+        return self.record.partitions - len(self.lines) if self.record.complete else 0
 
 
 def begin(storage: Storage, asked: Asked, scanned: Scanned) -> Standing:
@@ -91,12 +95,13 @@ def _clear(storage: Storage) -> None:
 def go_on(storage: Storage, record: RunRecord, asked: Asked) -> Standing:
     """The run as it was left; partitions whose files are not what was stored count as not done.
 
-    Raises RunFolderError where the partitions or the manifest are damaged, and OSError.
+    Raises RunFolderError where the partitions or the manifest are damaged, or a finished run has lost
+    its manifest, and OSError.
     """
     standing = Standing(record, Partitions.read(storage, record.partitions_sha256 or ""))
     standing.lines = _stored_lines(storage, standing)
     wrong = _wrong(storage, standing)
-    if wrong and record.complete:
+    if record.complete and (wrong or standing.lost):
         _take_apart(storage, standing, wrong)
     for number, fault in wrong.items():
         standing.put_back[standing.lines.pop(number).partition] = fault
@@ -125,6 +130,11 @@ def _stored_lines(storage: Storage, standing: Standing) -> dict[int, Line]:
                 "start anew with --overwrite"
             )
         lines[number] = line
+    if standing.record.complete and standing.record.partitions and not lines:
+        raise RunFolderError(
+            f"{storage}/{MANIFEST}: there is not one line of this finished run; put the folder back "
+            "as it was, or start anew with --overwrite"
+        )
     return lines
 
 
@@ -144,20 +154,28 @@ def _wrong(storage: Storage, standing: Standing) -> dict[int, str]:
     wrong = wrong_sizes(storage, lines)
     wrong |= wrong_contents(storage, {n: line for n, line in lines.items() if n not in wrong})
     listed = standing.record.complete
-    lost = listed and standing.record.rejects and not is_stored(storage, standing.record.rejects)
+    all_wrong = _wrong_list(storage, standing) if listed else None
     for number, line in lines.items():
         if number in wrong or not line.rejected:
             continue
-        fault = f"{REJECTS_LIST} is missing or was changed" if lost else None
-        if fault or (not listed and (fault := wrong_rejects(storage, line))):
+        if fault := all_wrong if listed else wrong_rejects(storage, line):
             wrong[number] = fault
     return wrong
 
 
+def _wrong_list(storage: Storage, standing: Standing) -> str | None:
+    """Why a finished run's list of rejects cannot be told apart by partitions."""
+    if standing.lost:
+        return f"{REJECTS_LIST} holds rejects of partitions whose lines {MANIFEST}/ has lost"
+    rejects = standing.record.rejects
+    if rejects and not is_stored(storage, rejects):
+        return f"{REJECTS_LIST} is missing or was changed"
+    return None
+
+
 def _take_apart(storage: Storage, standing: Standing, wrong: Mapping[int, str]) -> None:
     """Make a finished run an unfinished one again."""
-    rejects = standing.record.rejects
-    if rejects and is_stored(storage, rejects):
+    if standing.record.rejects and _wrong_list(storage, standing) is None:
         part_rejects(storage, standing.lines, wrong)
     standing.record = replace(standing.record, complete=False, totals=None, rejects=None)
     standing.record.write(storage)

@@ -13,6 +13,12 @@ from qt_bert.scale.ledger.layout import RUN
 from qt_bert.scale.ledger.lines import OutFile
 from qt_bert.scale.ledger.storage import Storage
 from qt_bert.scale.ledger.totals import Totals
+from qt_bert.sources import installed_versions
+
+
+def versions() -> dict[str, str]:
+    """The versions that scored rows depend on, by name."""
+    return installed_versions("tokenizers", "pyarrow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,15 +24,16 @@ def rejects_table(file: str, rejects: Iterable[Reject]) -> bytes:
 
 
 def wrong_rejects(storage: Storage, line: Line) -> str | None:
-    """What is wrong with the list of a partition that has rejects; None where it is whole."""
+    """What is wrong with the list of a partition that has rejects; None where it is whole.
+
+    Raises OSError where it is there and cannot be read.
+    """
     name = rejects_file(line.partition)
     try:
         with storage.open(name) as handle:
             rows = sum(1 for row in handle if row.endswith(b"\n")) - 1
     except FileNotFoundError:
         return f"{name} is missing"
-    except OSError as error:
-        return f"{name} cannot be read ({error})"
     if rows != line.rejected:
         return f"{name} holds {max(rows, 0):,} rejects, where {line.rejected:,} were found"
     return None

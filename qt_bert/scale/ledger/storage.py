@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -71,11 +71,13 @@ class LocalStorage:
         return (self.path / name).is_file()
 
     def sizes(self, folder: str) -> dict[str, int]:
-        try:
-            with os.scandir(self.path / folder) as entries:
-                return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
-        except FileNotFoundError:
-            return {}
+        found = {}
+        with suppress(FileNotFoundError), os.scandir(self.path / folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # a temporary file that has got its own name
+                    if entry.is_file():
+                        found[entry.name] = entry.stat().st_size
+        return found
 
     def open(self, name: str) -> BinaryIO:
         return open(self.path / name, "rb")

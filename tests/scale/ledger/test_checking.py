@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 
+from qt_bert.errors import RunFolderError
 from qt_bert.pairs.parts import Part
 from qt_bert.scale.ledger.layout import part_file, rejects_file
+from qt_bert.scale.ledger.storage import LocalStorage
 from tests.scale.ledger_runs import (
     Killed,
     Mortal,
@@ -47,7 +54,7 @@ HARMS = [
     (Path.unlink, "is missing"),
     (_cut, "bytes, where"),
     (_flip, "has other bytes than were stored"),
-    (_break_footer, "cannot be read"),
+    (_break_footer, "has other bytes than were stored"),
 ]
 
 
@@ -77,19 +84,104 @@ def test_a_harmed_part_is_made_again(
     assert contents(tmp_path) == wanted
 
 
-def test_a_part_of_other_rows_is_made_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [(parquet(3), "has 3 rows, where 4 were stored"), (b"no table", "is no table")],
+)
+def test_a_part_of_other_rows_is_made_again(tmp_path: Path, data: bytes, words: str) -> None:
     import hashlib
     from dataclasses import replace
 
     ledger = open_run(tmp_path, PARTS[:1])
     line = work(tmp_path, PARTS[0])
-    data = parquet(3)
     _part(tmp_path, PARTS[0]).write_bytes(data)
     assert line.part is not None
     digest = hashlib.sha256(data).hexdigest()
     ledger.done(replace(line, part=replace(line.part, bytes=len(data), sha256=digest)))
     (said,) = open_run(tmp_path, PARTS, resume=True).put_back.values()
-    assert "has 3 rows, where 4 were stored" in said
+    assert words in said
+
+
+def test_a_file_that_cannot_be_read_for_a_moment_is_not_given_up(tmp_path: Path) -> None:
+    ledger = open_run(tmp_path, PARTS)
+    for part in PARTS:
+        ledger.done(work(tmp_path, part, REJECTED[part.first]))
+    unfinished = contents(tmp_path)
+    for harmed in ("parts/", "rejects/"):
+        with pytest.raises(RunFolderError, match="cannot be read .*Input/output.*--resume goes on"):
+            open_run(Flaky(tmp_path, harmed), PARTS, resume=True)
+        assert contents(tmp_path) == unfinished
+    ledger.finish()
+    finished = contents(tmp_path)
+    with pytest.raises(RunFolderError, match="cannot be read .*Input/output.*--resume goes on"):
+        open_run(Flaky(tmp_path, "rejects.tsv"), PARTS, resume=True)
+    assert contents(tmp_path) == finished
+    assert open_run(tmp_path, PARTS, resume=True).missing() == []
+
+
+@dataclass(frozen=True)
+class Flaky(LocalStorage):
+    """A network that fails for files of one kind."""
+
+    harmed: str
+
+    def open(self, name: str) -> BinaryIO:
+        if name.startswith(self.harmed):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().open(name)
+
+
+def test_a_name_that_is_gone_meanwhile_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the listing and the look at its size a temporary file gets its own name."""
+    complete(open_run(tmp_path, PARTS), tmp_path, REJECTED)
+    (tmp_path / "parts" / ".part-x.tmp").write_bytes(b"")
+    listing = os.scandir
+
+    def scandir(folder: Path) -> Any:
+        found = listing(folder)
+        (tmp_path / "parts" / ".part-x.tmp").unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert len(LocalStorage(tmp_path).sizes("parts")) == 3
+
+
+def test_a_finished_run_that_has_lost_a_line_is_an_unfinished_one(tmp_path: Path) -> None:
+    complete(open_run(tmp_path, PARTS), tmp_path, REJECTED)
+    wanted = contents(tmp_path)
+    (stored,) = (tmp_path / "manifest").iterdir()
+    lines = stored.read_bytes().splitlines(keepends=True)
+    stored.write_bytes(b"".join(lines[1:]))
+    again = open_run(tmp_path, PARTS, resume=True)
+    assert not again.record.complete
+    # Whose rejects are whose cannot be told without all lines.
+    assert again.missing() == PARTS
+    assert {text[:32] for text in again.put_back.values()} == {"rejects.tsv holds rejects of par"}
+    complete(again, tmp_path, REJECTED)
+    assert contents(tmp_path) == wanted
+
+
+def test_without_rejects_a_lost_line_costs_its_partition_alone(tmp_path: Path) -> None:
+    complete(open_run(tmp_path, PARTS), tmp_path, {})
+    wanted = contents(tmp_path)
+    (stored,) = (tmp_path / "manifest").iterdir()
+    lines = stored.read_bytes().splitlines(keepends=True)
+    stored.write_bytes(b"".join([lines[0], lines[2]]))
+    again = open_run(tmp_path, PARTS, resume=True)
+    assert again.missing() == [PARTS[1]]
+    complete(again, tmp_path, {})
+    assert contents(tmp_path) == wanted
+
+
+def test_a_finished_run_without_its_manifest_is_left_alone(tmp_path: Path) -> None:
+    complete(open_run(tmp_path, PARTS), tmp_path, REJECTED)
+    shutil.rmtree(tmp_path / "manifest")
+    before = contents(tmp_path)
+    with pytest.raises(RunFolderError, match="not one line of this finished run; put the folder"):
+        open_run(tmp_path, PARTS, resume=True)
+    assert contents(tmp_path) == before
 
 
 def test_a_lost_list_of_rejects_is_made_again(tmp_path: Path) -> None:
@@ -169,8 +261,6 @@ def test_what_a_kill_behind_the_end_left_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_part_cut_short_behind_its_line_is_seen_at_the_end(tmp_path: Path) -> None:
-    from qt_bert.errors import RunFolderError
-
     ledger = open_run(tmp_path, PARTS)
     for part in PARTS:
         ledger.done(work(tmp_path, part))
