@@ -6,14 +6,18 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from qt_bert.errors import ArgumentError
 from qt_bert.scale.places.place import Place, Stored
 
 _BLOCK_BYTES = 2**20
+_ABANDONED_SECONDS = 24 * 3600
 
 
 def cache_of(given: str | None) -> Path:
@@ -26,14 +30,17 @@ def copy_once(place: Place, files: Mapping[str, Stored], cache: Path) -> Path:
 
     Its name goes by the address and by names, sizes and times of the files, so that a changed
     folder is copied anew. It appears at once and whole; of processes that copy at the same time one
-    is first, and the others take its copy. Raises OSError, and ArgumentError where there is no file.
+    is first, and the others take its copy. Raises OSError, also where others may write to `cache`, and
+    ArgumentError where there is no file.
     """
     if not files:
         raise ArgumentError(f"{place}: there are no files in this folder")
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _refuse_foreign(cache)
     final = cache / f"{place.name}.{_digest(place, files)}"
     if final.is_dir():
         return final
-    cache.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(cache)
     temporary = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=cache))
     try:
         for name, stored in files.items():
@@ -43,6 +50,24 @@ def copy_once(place: Place, files: Mapping[str, Stored], cache: Path) -> Path:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return final
+
+
+def _refuse_foreign(cache: Path) -> None:
+    """What lies there is taken for the model, so nobody else may have put it there."""
+    found = cache.lstat()
+    mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    if not mine or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(
+            f"others may write to {cache}; remove it, or set TMPDIR to a folder of your own"
+        )
+
+
+def _remove_abandoned(cache: Path) -> None:
+    """Remove copies that were begun so long ago that whoever made them was killed."""
+    for one in cache.glob(".*.*.*"):
+        with suppress(OSError):
+            if time.time() - one.lstat().st_mtime > _ABANDONED_SECONDS:
+                shutil.rmtree(one)
 
 
 def _digest(place: Place, files: Mapping[str, Stored]) -> str:

@@ -58,8 +58,11 @@ class LocalPlace(Place):
         return Stored(self, found.st_size, found.st_mtime_ns)
 
     def list(self) -> dict[str, Stored]:
-        """All files in the folder and the folders in it, links followed. Raises OSError."""
-        return {name: self.join(name).stat() for name in sorted(self._names(), key=_parts)}
+        """All files in the folder and the folders in it, links followed. Raises OSError.
+
+        A link that leads nowhere is a file, too, which cannot be read.
+        """
+        return {name: self.join(name)._listed() for name in sorted(self._names(), key=_parts)}
 
     def write(self, name: str, content: Content) -> None:
         """Through a temporary file beside it. Raises OSError."""
@@ -77,6 +80,13 @@ class LocalPlace(Place):
         """The path itself."""
         return self.location
 
+    def _listed(self) -> Stored:
+        try:
+            return self.stat()
+        except OSError:
+            found = self.location.lstat()
+            return Stored(self, found.st_size, found.st_mtime_ns)
+
     def _at(self, name: str) -> Path:
         return Path(self.text, name)
 
@@ -90,7 +100,7 @@ class LocalPlace(Place):
             seen.add(real)
             for file in files:
                 path = Path(folder, file)
-                if path.is_file():
+                if path.is_file() or not path.exists():
                     yield path.relative_to(self.text).as_posix()
 
 

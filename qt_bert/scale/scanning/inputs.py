@@ -62,12 +62,19 @@ def check_inputs(
 
 def refuse_inside(out: str, given: Sequence[str]) -> None:
     """Raise ArgumentError where the folder `out` is, or lies in, one of the inputs: what a run writes
-    would be read as pairs the next time."""
+    would be read as pairs the next time. So also where an input lies in `out`, which would replace it.
+    """
     *where, path = place_of(out).key
     for text in given:
-        *there, above = place_of(text).key
-        if where == there and PurePosixPath(path).is_relative_to(above):
+        *there, other = place_of(text).key
+        if where != there:
+            continue
+        if PurePosixPath(path).is_relative_to(other):
             raise ArgumentError(f"--out {out}: lies in the input {text}; give a folder elsewhere")
+        if PurePosixPath(other).is_relative_to(path):
+            raise ArgumentError(
+                f"--out {out}: the input {text} lies in it; give a folder elsewhere"
+            )
 
 
 def _size(file: str) -> int | None:

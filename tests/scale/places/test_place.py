@@ -276,6 +276,30 @@ def test_a_failed_copy_leaves_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+def test_what_killed_processes_left_of_a_copy_goes_after_a_day(tmp_path: Path) -> None:
+    young, old = tmp_path / ".model.aa.x", tmp_path / ".model.aa.y"
+    for one in (young, old):
+        one.mkdir()
+    os.utime(old, (0, 0))
+    copy = model().local_copy(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == sorted([young.name, copy.name])
+
+
+@pytest.mark.parametrize("kind", ["writable", "link"])
+def test_a_cache_that_others_can_write_to_is_refused(tmp_path: Path, kind: str) -> None:
+    cache, own = tmp_path / "cache", tmp_path / "own"
+    own.mkdir()
+    copy = model().local_copy(own)
+    if kind == "link":
+        cache.symlink_to(own)
+    else:
+        own.rename(cache)
+        cache.chmod(0o777)
+    with pytest.raises(PermissionError, match="others may write to .*cache; remove it"):
+        model().local_copy(cache)
+    assert (cache / copy.name).is_dir()
+
+
 def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     place = model()
     with pytest.raises(ArgumentError, match="leads out of the folder"):

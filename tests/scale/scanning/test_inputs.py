@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.pairs.options import ReaderOptions
 from qt_bert.scale.places.naming import place_of, shown
 from qt_bert.scale.scanning.inputs import check_inputs, find_inputs, refuse_inside
+from qt_bert.scale.scanning.scan import scan
 from qt_bert.scale.score import RayOptions, score_on_ray
 from tests.scale.planted import write_pairs
 from tests.scale.rays import job_for
@@ -59,6 +61,15 @@ def test_results_do_not_go_where_the_inputs_are(tmp_path: Path, out: str) -> Non
     refuse_inside("s3://bucket/day/out?region=eu-west-1", [str(tmp_path / "day")])
 
 
+@pytest.mark.parametrize("given", ["out/parts", "out/rejects.tsv", "out/./x/../parts/a.parquet"])
+@pytest.mark.parametrize("resume", [False, True])
+def test_inputs_do_not_lie_where_the_results_go(tmp_path: Path, given: str, resume: bool) -> None:
+    job = job_for(tmp_path / "m", tmp_path / "out")
+    with pytest.raises(ArgumentError, match=r"--out .*out: the input .* lies in it; give a folder"):
+        score_on_ray([str(tmp_path / given)], job, RayOptions(), resume=resume)
+    refuse_inside(str(tmp_path / "out"), [str(tmp_path / "output")])
+
+
 def test_a_file_that_is_there_is_not_called_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +84,16 @@ def test_a_file_that_is_there_is_not_called_gone(
     monkeypatch.setattr(Path, "stat", unreadable)
     with pytest.raises(PairFileError, match=r"a\.tsv: cannot be read \(Input/output error\)"):
         check_inputs([str(tmp_path)], known, {str(file)})
+
+
+def test_a_link_that_leads_nowhere_is_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "a.tsv", ["猫"])
+    (tmp_path / ".#a.tsv").symlink_to("nowhere")
+    (tmp_path / "README").symlink_to("README")
+    assert find_inputs([str(tmp_path)]).skipped == 2
+    (tmp_path / "b.tsv").symlink_to(tmp_path / "unmounted" / "b.tsv")
+    with pytest.raises(PairFileError, match=r"b\.tsv: cannot be read \(No such file"):
+        scan([str(tmp_path)], ReaderOptions(), 10)
 
 
 def test_a_link_that_leads_to_itself_is_told(tmp_path: Path) -> None:
