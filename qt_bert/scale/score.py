@@ -18,7 +18,7 @@ from qt_bert.scale.cluster.engine import Bounds, run
 from qt_bert.scale.filling import Filling, Patience
 from qt_bert.scale.ledger.ledger import Asked, Ledger, Scanned
 from qt_bert.scale.ledger.place_storage import storage_of
-from qt_bert.scale.ledger.record import RunRecord
+from qt_bert.scale.ledger.record import RunRecord, versions
 from qt_bert.scale.nodes import prove_nodes
 from qt_bert.scale.partition.job import STALL, ScoreJob
 from qt_bert.scale.places.local import LocalPlace
@@ -90,8 +90,7 @@ def score_on_ray(
     and results that would lie among the inputs; PairFileError, CheckpointError and RunFolderError as
     `Ledger`, `open_model` and `Filling` do. What is done is kept.
     """
-    if not resume:
-        refuse_inside(job.out, inputs)
+    refuse_inside(job.out, inputs)
     with ExitStack() as stack:
         there = stack.enter_context(cluster(options.address)) if options.address else None
         plan = _Plan(list(inputs), _for_workers(job, options), options, actors_of(options, there))
@@ -136,6 +135,7 @@ class _Plan:
         self.job = prepared(replace(self.job, columns=columns))
         key = self.job.key() | {
             "source": source_hash(),
+            **{f"version of {name}": version for name, version in versions().items()},
             "inputs": json.dumps(self.inputs, ensure_ascii=False),
             "--rows-per-partition": str(self.options.rows or facts["rows_per_partition"]),
         }

@@ -12,9 +12,10 @@ from qt_bert.errors import CheckpointError
 from qt_bert.pairs.parts import Part
 from qt_bert.scale.cluster.engine import Task
 from qt_bert.scale.ledger.lines import to_text
+from qt_bert.scale.ledger.record import versions
 from qt_bert.scale.partition.faults import fault_of
 from qt_bert.scale.partition.job import ScoreJob
-from qt_bert.sources import installed_versions, source_hash
+from qt_bert.sources import source_hash
 
 
 def score_task(job: ScoreJob) -> Task:
@@ -29,7 +30,7 @@ def item_of(part: Part) -> str:
 
 def program() -> dict[str, str]:
     """The versions that have to be the same on all machines, by name."""
-    return installed_versions("tokenizers", "pyarrow") | {"source of qt-bert": source_hash()}
+    return versions() | {"source of qt-bert": source_hash()}
 
 
 def fault_text(item: str, error: BaseException) -> str:

@@ -68,9 +68,9 @@ def score_halving(rows: Texts, score: Score, trial: tuple[str, str]) -> Outcome:
     """Score `rows` in one piece, or in halves where `score` raises, down to single rows.
 
     A single row that raises is tried once more, behind the longest row that could be scored (`trial`,
-    where there is none yet). If it raises again it is rejected; a row whose logits are not all finite
-    is rejected at once. The same rows and faults give the same pieces, so the same bits. Raises
-    WorkerIll where the row that could be scored raises too.
+    where there is none yet, or memory was short: no row takes more than it). If it raises again it is
+    rejected; a row whose logits are not all finite is rejected at once. The same rows and faults give
+    the same pieces, so the same bits. Raises WorkerIll where the row before it raises too.
     """
     work = _Work(rows, score, trial)
     waiting = [(0, len(rows))] if rows else []
@@ -130,7 +130,7 @@ class _Work:
 
     def _once_more(self, row: int, before: _Raised) -> Answer | _Raised:
         """One more try of a row that raised, if a row that could be scored still can be."""
-        known = self._try([self.good or self.trial])
+        known = self._try([self.trial if before.memory else self.good or self.trial])
         if isinstance(known, _Raised):
             raise WorkerIll(
                 f"a row that could be scored cannot be any more: it {known.reason}; "

@@ -128,8 +128,20 @@ def test_a_row_has_two_tries_alone(failures, rejected):
             raise MemoryError
 
     found, model = run(2, fault)
-    assert model.calls == [["0", "1"], ["0"], ["1"], ["0"], ["1"]]
+    assert model.calls == [["0", "1"], ["0"], ["1"], ["trial"], ["1"]]
     assert found.rejected == rejected
+
+
+def test_for_want_of_memory_no_short_row_speaks():
+    """The machine is short: row 1 needs more than row 0, and so would any row of its length."""
+
+    def fault(texts: Texts) -> None:
+        if ("q", "0") not in texts:
+            raise MemoryError
+
+    with pytest.raises(WorkerIll, match="cannot be any more") as caught:
+        run(2, fault)
+    assert caught.value.memory
 
 
 def test_a_worker_that_can_do_no_more_is_ill_and_rejects_nothing():
