@@ -15,6 +15,9 @@ from qt_bert.scale.apart import watchdog
 from qt_bert.scale.cluster.private_folder import private_folder
 from qt_bert.scale.cluster.ray_loading import load_ray
 
+JOIN_SECONDS = 120
+"""A busy machine starts its processes late."""
+
 _NODE: dict[str, Any] = {
     "node_ip_address": "127.0.0.1",
     "object_store_memory": 80 * 2**20,
@@ -44,7 +47,7 @@ class Nodes:
     def add(self, number: int = 1) -> list[Any]:
         """So many workers more, of one CPU each."""
         added = [self.ray.add_node(wait=False, **_NODE, num_cpus=1) for _ in range(number)]
-        self.ray.wait_for_nodes()
+        self.ray.wait_for_nodes(timeout=JOIN_SECONDS)
         return added
 
     def lose(self, worker: Any) -> None:
@@ -82,14 +85,25 @@ def nodes() -> Iterator[Nodes]:
 
     with private_folder() as folder:
         (folder / "ray").mkdir()
-        set_here = {"RAY_TMPDIR": str(folder), **_LOSS_IS_SEEN_SOON}
-        os.environ.update(set_here)
-        try:
+        with _environment(RAY_TMPDIR=str(folder), **_LOSS_IS_SEEN_SOON):
             started = Cluster(initialize_head=True, head_node_args=_NODE | {"num_cpus": 0})
-        finally:
-            for name in set_here:
-                del os.environ[name]
         try:
             yield Nodes(started, folder)
         finally:
-            started.shutdown()
+            # It removes a file that says where the cluster is: its own, and no other cluster's.
+            with _environment(RAY_TMPDIR=str(folder)):
+                started.shutdown()
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -22,7 +22,6 @@ def test_ten_visitors_see_their_own_numbers_for_a_minute(server, capsys):
     with ThreadPoolExecutor(1) as thread:
         seen = thread.submit(asyncio.run, visit).result()
 
-    assert len(seen.changes) == len(guests) * SECONDS / EVERY
     assert wrong(seen.changes, wanted) == []
     growth = seen.held(SECONDS) - seen.held(FROM)
     times = [one.milliseconds for one in seen.changes]

@@ -177,9 +177,9 @@ def test_a_very_long_text_gives_the_tokens_of_the_whole(
 
 def test_a_title_of_a_megabyte_is_quick() -> None:
     tokenizer = PairTokenizer(bert(), 64)
-    start = time.perf_counter()
+    start = time.process_time()
     tokenizer.encode([("a", "短" * 1_000_000)] * 5)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_threads_with_different_lengths_agree_with_one_thread() -> None:

@@ -11,6 +11,7 @@ import os
 import resource
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,9 @@ def full(job: ScoreJob) -> Scorer:
 
 def vanishing(job: ScoreJob) -> Scorer:
     """A folder stands where a file was."""
-    if _is_worker(job) and (fault := _fault(job)).exists():
-        file = Path(fault.read_text())
-        if file.is_file():
-            file.rename(f"{file}.gone")
-            file.mkdir()
+    if file := _claimed(job):
+        file.rename(f"{file}.gone")
+        file.mkdir()
     return _planted(job)
 
 
@@ -70,11 +69,18 @@ def forbidden(job: ScoreJob) -> Scorer:
 
 def rewritten(job: ScoreJob) -> Scorer:
     """A file has other bytes of the same number."""
-    if _is_worker(job) and (fault := _fault(job)).exists():
-        file = Path(fault.read_text())
+    if file := _claimed(job):
         file.write_bytes(file.read_bytes()[::-1])
-        fault.rename(f"{fault}.done")
     return _planted(job)
+
+
+def _claimed(job: ScoreJob) -> Path | None:
+    """The file that a fault is planted in; of all workers one gets it."""
+    if not _is_worker(job):
+        return None
+    with suppress(FileNotFoundError):
+        return Path(_fault(job).rename(f"{_fault(job)}.done").read_text())
+    return None
 
 
 def _is_worker(job: ScoreJob) -> bool:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -74,20 +75,29 @@ def whole(report: RayReport, out: Path, wanted: dict[str, bytes]) -> None:
     assert totals is not None and (totals.pairs, totals.rejected) == (297, 3)
 
 
+def killed_one(draw: random.Random, killed: list[int]) -> bool:
+    """Kill an actor, if there is one just now."""
+    with suppress(psutil.NoSuchProcess):
+        if found := actors_of(os.getpid()):
+            victim = draw.choice(found)
+            victim.kill()
+            killed.append(victim.pid)
+            return True
+    return False
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_actors_killed_at_drawn_moments(
     job: ScoreJob, day: Path, wanted: dict[str, bytes], seed: int
 ) -> None:
-    out, draw, killed = Path(job.out), random.Random(seed), []
+    out, draw = Path(job.out), random.Random(seed)
+    killed: list[int] = []
 
     def kill() -> None:
         for number in (1, 8, 15, 20):
             waited(lambda: lines_in(out) >= number, 120)  # noqa: B023 - called at once
             time.sleep(draw.random() * 0.3)
-            if found := actors_of(os.getpid()):
-                victim = draw.choice(found)
-                victim.kill()
-                killed.append(victim.pid)
+            waited(lambda: killed_one(draw, killed), 120)
 
     killer = threading.Thread(target=kill)
     killer.start()

@@ -43,7 +43,7 @@ def planted(titles: dict[int, str], rows: int = 100) -> list[str]:
     [
         ("planted:raising", "坏", "raises ValueError: this title is bad", 600.0),
         ("planted:killing", "杀", "kills the worker (signal 9)", 600.0),
-        ("planted:hanging", "停", "kills the worker (no sign of life for 8 seconds)", 8.0),
+        ("planted:hanging", "停", "kills the worker (no sign of life for 20 seconds)", 20.0),
         ("planted_ray:bounded", "大", "raises", 600.0),
     ],
 )

@@ -6,24 +6,23 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from benchmarks.common.command import QT_BERT
 from qt_bert.encoder import open_checkpoint
 from qt_bert.encoder.smaller import reference_of
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import Budget, Plan, layer_map
 
-COMMAND = [sys.executable, "-c", "from qt_bert.cli import main; main()"]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def start(*arguments: str | Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
+        [*QT_BERT, *map(str, arguments)],
         env=ENVIRONMENT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -12,7 +12,7 @@ from playwright.sync_api import TimeoutError as NotInTime
 from tests.browser.driving.visitor import Visitor
 
 TRIES, CELLS = 12, 16
-TOLD_WITHIN = 2_000.0
+TOLD_WITHIN, LOOKS = 2_000.0, 10
 NUDGE = 1.0
 """A mouse that rests where a chart was drawn anew is told nothing: it must move."""
 NAMED = re.compile(r"\bL(\d+)\D*?H(\d+)")
@@ -65,7 +65,10 @@ def click_head(one: Visitor, chart: Locator, layer: int, head: int) -> None:
 
 def _below(one: Visitor, canvas: Locator, x: float, y: float) -> Below | None:
     """What the tooltip says; None where it says nothing of a layer and head."""
-    words = _told(one, canvas, x, y) or _told(one, canvas, x + NUDGE, y)
+    words = ""
+    for look in range(LOOKS):
+        if words := _told(one, canvas, x + look % 2 * NUDGE, y):
+            break
     named = NAMED.search(words)
     return None if named is None else Below(x, y, int(named[1]), int(named[2]), words)
 

@@ -34,7 +34,7 @@ quiet => {
     || document.querySelector('[data-stale=true], [data-testid=stSkeleton], [data-testid=stSpinner]');
   const now = performance.now();
   const { asked, answered } = window.__clock;
-  const unanswered = asked > answered && now - asked < 10000;
+  const unanswered = asked > answered && now - asked < 30000;
   const { still, looked } = window.__settled ?? { still: 0, looked: now };
   const longer = still + Math.min(now - looked, 50);
   window.__settled = { still: drawing || unanswered ? 0 : longer, looked: now };
@@ -76,7 +76,8 @@ class Visitor:
     def go(self, name: str) -> None:
         """Change the page by its link in the navigation."""
         self.page.locator(f'a[href="{self.url}/{path_of(name)}"]').first.click()
-        expect(self.page).to_have_url(re.compile(rf":\d+/{path_of(name)}(\?|$)"))
+        address = re.compile(rf":\d+/{path_of(name)}(\?|$)")
+        expect(self.page).to_have_url(address, timeout=PATIENCE)
         self.settle()
 
     def element(self, key: str) -> Locator:

@@ -44,6 +44,6 @@ def test_what_the_standard_library_writes_is_read_back(fields: list[str]) -> Non
 
 
 def test_a_million_quotes_take_linear_time() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(split_csv('"a",' * 250_000 + '"' + '""' * 250_000)) == 250_001
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3

@@ -31,6 +31,7 @@ from qt_bert.scale.partition.made import Made
 from qt_bert.scale.places.naming import place_of
 from qt_bert.scoring.columns import InputColumns
 from tests.scale.planted import ROOT, job_of, parts_of, write_pairs
+from tests.scale.rays import are_gone, waited
 
 JOB = ScoreJob(model="m", out="o", columns=InputColumns(False, ()), stall=5.0)
 
@@ -343,7 +344,7 @@ def test_it_dies_with_its_parent(tmp_path: Path) -> None:
         pid = int(process.stdout.readline())
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        assert _ends(pid)
+        assert waited(lambda: are_gone([pid]), 10)
 
 
 def test_it_does_not_outlive_a_parent_that_is_gone_already() -> None:
@@ -360,18 +361,6 @@ def test_its_voice_is_its_own() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT)
     assert json.loads(done.stdout) == {"line": 2}
     assert done.stderr.splitlines() == [b"a library", b"another"]
-
-
-def _ends(pid: int) -> bool:
-    for _ in range(100):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-            return True  # dead; whoever adopted it has not looked yet
-        time.sleep(0.1)
-    return False
 
 
 # With a model, from the marks of two dead workers on.
