@@ -17,6 +17,7 @@ STREAM = 16
 """What one layer needs: the others find its kernels, if they are like it."""
 
 _SETTINGS = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
+_set_here: set[str] = set()
 
 
 def bound_kernel_caches(kept: int = KEPT) -> None:
@@ -25,4 +26,12 @@ def bound_kernel_caches(kept: int = KEPT) -> None:
     It acts on a process that has not computed yet: each reads its setting once, at its first product.
     """
     for name in _SETTINGS:
-        os.environ.setdefault(name, str(kept))
+        if name not in os.environ:
+            os.environ[name] = str(kept)
+            _set_here.add(name)
+
+
+def bound_in_children(kept: int) -> None:
+    """Have processes that are started from here on keep `kept`, where nobody but this one said more."""
+    for name in _set_here:
+        os.environ[name] = str(kept)

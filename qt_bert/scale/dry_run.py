@@ -94,14 +94,14 @@ def _measure(job: ScoreJob, parts: Sequence[Part]) -> tuple[int, float]:
     512 of them or, where that would take more than 10 seconds, as many as these allow.
     """
     from qt_bert.scale.partition.made import texts_of
-    from qt_bert.scale.partition.model import TRIAL, PairModel
+    from qt_bert.scale.partition.model import PairModel
 
     model = PairModel(job)
     texts = texts_of(_sample(job, parts))
 
     def seconds_of(rows: Sequence[tuple[str, str]]) -> float:
         started = time.perf_counter()
-        model.outputs(score_halving(rows, model.answer, TRIAL).logits)
+        model.outputs(score_halving(rows, model.answer, model.trial).logits)
         return max(time.perf_counter() - started, 1e-6)
 
     first = texts[:_FIRST_ROWS]

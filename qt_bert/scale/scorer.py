@@ -19,7 +19,7 @@ from qt_bert.scale.partition.faults import disk_fault, fault_of
 from qt_bert.scale.partition.halving import Outcome, score_halving
 from qt_bert.scale.partition.job import ScoreJob
 from qt_bert.scale.partition.made import Made, make_part, texts_of
-from qt_bert.scale.partition.model import TRIAL, open_model
+from qt_bert.scale.partition.model import open_model
 from qt_bert.scale.partition.raised import is_fault
 from qt_bert.scale.places.naming import place_of
 
@@ -91,7 +91,7 @@ class PartitionScorer:
             return make_part(part, self.job, self._outcome, self.model.outputs)
 
     def _outcome(self, pairs: Sequence[Pair]) -> Outcome:
-        return score_halving(texts_of(pairs), self.model.answer, TRIAL)
+        return score_halving(texts_of(pairs), self.model.answer, self.model.trial)
 
     def _store(self, part: Part, made: Made) -> OutFile | None:
         """Write what was made; what an earlier attempt left of it goes."""

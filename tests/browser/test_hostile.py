@@ -62,13 +62,13 @@ def test_unkind_input_slows_another_visitor_by_less_than_a_second(visitor):
     for text in TEXTS.values():
         unkind.field("side-query").fill(text)
         unkind.field("side-query").press("Enter")
-        assert slowest(other, 2) < alone + MOST_SLOWER
+        assert max(changes(other, 2)) < alone + MOST_SLOWER
     unkind.open("evaluate", out="L2H1")
     unkind.source("evaluate-source", "上传文件", then="evaluate-file")
     for name, content in {**FILES, "large.tsv": TOO_LARGE}.items():
         file = {"name": name, "mimeType": "text/plain", "buffer": content}
         unkind.element("evaluate-file").locator("input[type=file]").set_input_files(file)
-        assert slowest(other, 2) < alone + MOST_SLOWER, name
+        assert max(changes(other, 2)) < alone + MOST_SLOWER, name
 
 
 def test_an_evaluation_lets_another_visitor_go_first(visitor):
@@ -81,7 +81,8 @@ def test_an_evaluation_lets_another_visitor_go_first(visitor):
     busy.element("evaluate-go").get_by_role("button").click()
     stop = busy.element("evaluate-stop")
     stop.wait_for()
-    assert slowest(other, 3) < alone + MOST_SLOWER
+    # Twice, for the machine may pause; a queue lasts as long as the evaluation.
+    assert min(max(changes(other, 3)) for _ in range(2)) < alone + MOST_SLOWER
     assert stop.count() == 1
     stop.get_by_role("button").click()
     stop.wait_for(state="detached")
@@ -96,11 +97,6 @@ def changes(one, count=3):
         found.append(one.timed(GRADE, lambda heads=heads: one.leave_out(heads)).seen)
         time.sleep(0.1)
     return found
-
-
-def slowest(one, count):
-    """The slowest of some changes, once more where that was a pause of the machine: a queue lasts."""
-    return min(max(changes(one, count)) for _ in range(2))
 
 
 def nothing_ran(one):

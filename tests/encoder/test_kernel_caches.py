@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from qt_bert.encoder import has_bfloat16, open_checkpoint
+from qt_bert.encoder import has_bfloat16, kernel_caches, open_checkpoint
 from qt_bert.encoder.kernel_caches import KEPT, STREAM
 
 GROWTH = """
@@ -47,3 +47,14 @@ def test_what_the_environment_says_stays(checkpoint_of, monkeypatch) -> None:
     open_checkpoint(checkpoint_of())
     assert os.environ["LRU_CACHE_CAPACITY"] == "7"
     assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == str(KEPT)
+
+
+def test_children_keep_less_where_the_environment_had_not_said_more(monkeypatch) -> None:
+    first, second = kernel_caches._SETTINGS
+    monkeypatch.setattr(kernel_caches, "_set_here", set())
+    monkeypatch.setenv(first, "7")
+    monkeypatch.delenv(second, raising=False)
+    kernel_caches.bound_kernel_caches()
+    assert os.environ[second] == str(KEPT)
+    kernel_caches.bound_in_children(STREAM)
+    assert (os.environ[first], os.environ[second]) == ("7", str(STREAM))

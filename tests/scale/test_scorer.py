@@ -304,6 +304,15 @@ def test_little_memory_costs_no_row(checkpoint_of: Models, planted_file: Path, o
     assert (line.pairs, line.rejected, line.how) == (8, 0, "halved")
 
 
+def test_the_trial_fills_the_models_length(
+    checkpoint_of: Models, planted_file: Path, out: Path
+) -> None:
+    model = PartitionScorer(job_of(checkpoint_of(), planted_file, out)).model
+    tokenizer = model._scorer.tokenizer
+    (ids,) = tokenizer.encode([model.trial]).input_ids
+    assert len(ids) == tokenizer.max_length
+
+
 def test_a_worker_without_memory_says_so_and_rejects_nothing(
     checkpoint_of: Models, planted_file: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

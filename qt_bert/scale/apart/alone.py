@@ -24,7 +24,7 @@ from qt_bert.scale.apart.request import Request, Row
 from qt_bert.scale.partition.faults import fault_of
 from qt_bert.scale.partition.halving import Outcome, Tally, score_halving
 from qt_bert.scale.partition.made import ScorePairs, make_part, rows_of, texts_of
-from qt_bert.scale.partition.model import TRIAL, PairModel, open_model
+from qt_bert.scale.partition.model import PairModel, open_model
 from qt_bert.scale.partition.raised import is_fault
 
 
@@ -60,7 +60,7 @@ def _answer(request: Request, part: Part, say: Say) -> None:
 def _score_each(pairs: Sequence[Pair], model: PairModel, say: Say) -> None:
     for pair in pairs:
         say({"line": pair.line})
-        found = score_halving(texts_of([pair]), model.answer, TRIAL)
+        found = score_halving(texts_of([pair]), model.answer, model.trial)
         say({"row": encode(_row(pair, found))})
     say({"end": True})
 
@@ -68,7 +68,7 @@ def _score_each(pairs: Sequence[Pair], model: PairModel, say: Say) -> None:
 def _together(model: PairModel, say: Say) -> ScorePairs:
     """Scores all rows as any worker does."""
     answer = partial(model.answer, shown=_Heard(say))
-    return lambda pairs: score_halving(texts_of(pairs), answer, TRIAL)
+    return lambda pairs: score_halving(texts_of(pairs), answer, model.trial)
 
 
 def _known(request: Request) -> ScorePairs:

@@ -69,6 +69,7 @@ def _line(raw: bytes, where: str) -> Line:
 
 def _damaged(where: str) -> str:
     return (
-        f"{where}: damaged; take this line out, and --resume does its partition again, or start "
-        "anew with --overwrite"
+        f"{where}: damaged; put the file back as it was, or take this line out, so that --resume "
+        "does its partition again (a finished run with rejects needs all lines), or start anew with "
+        "--overwrite"
     )

@@ -59,11 +59,6 @@ class Standing:
     lines: dict[int, Line] = field(default_factory=dict)
     put_back: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def lost(self) -> int:
-        """The partitions that a finished run has no line of."""
-        return self.record.partitions - len(self.lines) if self.record.complete else 0
-
 
 def begin(storage: Storage, asked: Asked, scanned: Scanned) -> Standing:
     """Start a run; what an earlier one left is removed, other files stay. Raises OSError."""
@@ -95,13 +90,12 @@ def _clear(storage: Storage) -> None:
 def go_on(storage: Storage, record: RunRecord, asked: Asked) -> Standing:
     """The run as it was left; partitions whose files are not what was stored count as not done.
 
-    Raises RunFolderError where the partitions or the manifest are damaged, or a finished run has lost
-    its manifest, and OSError.
+    Raises RunFolderError where the partitions or the manifest are damaged, and OSError.
     """
     standing = Standing(record, Partitions.read(storage, record.partitions_sha256 or ""))
     standing.lines = _stored_lines(storage, standing)
     wrong = _wrong(storage, standing)
-    if record.complete and (wrong or standing.lost):
+    if record.complete and (wrong or len(standing.lines) < record.partitions):
         _take_apart(storage, standing, wrong)
     for number, fault in wrong.items():
         standing.put_back[standing.lines.pop(number).partition] = fault
@@ -121,7 +115,10 @@ def remove_leftovers(storage: Storage) -> None:
 
 
 def _stored_lines(storage: Storage, standing: Standing) -> dict[int, Line]:
-    """The last line of each partition."""
+    """The last line of each partition.
+
+    A finished run needs all of them where it has rejects, of which one list is left, and some else.
+    """
     lines: dict[int, Line] = {}
     for where, line in Manifest(storage):
         if (number := number_of(line, standing)) is None:
@@ -130,10 +127,12 @@ def _stored_lines(storage: Storage, standing: Standing) -> dict[int, Line]:
                 "start anew with --overwrite"
             )
         lines[number] = line
-    if standing.record.complete and standing.record.partitions and not lines:
+    lost = standing.record.partitions - len(lines) if standing.record.complete else 0
+    if lost and (standing.record.rejects or not lines):
         raise RunFolderError(
-            f"{storage}/{MANIFEST}: there is not one line of this finished run; put the folder back "
-            "as it was, or start anew with --overwrite"
+            f"{storage}/{MANIFEST}: the lines of {lost:,} of {standing.record.partitions:,} "
+            "partitions of this finished run are gone; put the folder back as it was, or start anew "
+            "with --overwrite"
         )
     return lines
 
@@ -154,28 +153,20 @@ def _wrong(storage: Storage, standing: Standing) -> dict[int, str]:
     wrong = wrong_sizes(storage, lines)
     wrong |= wrong_contents(storage, {n: line for n, line in lines.items() if n not in wrong})
     listed = standing.record.complete
-    all_wrong = _wrong_list(storage, standing) if listed else None
+    lost = listed and standing.record.rejects and not is_stored(storage, standing.record.rejects)
     for number, line in lines.items():
         if number in wrong or not line.rejected:
             continue
-        if fault := all_wrong if listed else wrong_rejects(storage, line):
+        fault = f"{REJECTS_LIST} is missing or was changed" if lost else None
+        if fault or (not listed and (fault := wrong_rejects(storage, line))):
             wrong[number] = fault
     return wrong
 
 
-def _wrong_list(storage: Storage, standing: Standing) -> str | None:
-    """Why a finished run's list of rejects cannot be told apart by partitions."""
-    if standing.lost:
-        return f"{REJECTS_LIST} holds rejects of partitions whose lines {MANIFEST}/ has lost"
-    rejects = standing.record.rejects
-    if rejects and not is_stored(storage, rejects):
-        return f"{REJECTS_LIST} is missing or was changed"
-    return None
-
-
 def _take_apart(storage: Storage, standing: Standing, wrong: Mapping[int, str]) -> None:
     """Make a finished run an unfinished one again."""
-    if standing.record.rejects and _wrong_list(storage, standing) is None:
+    rejects = standing.record.rejects
+    if rejects and is_stored(storage, rejects):
         part_rejects(storage, standing.lines, wrong)
     standing.record = replace(standing.record, complete=False, totals=None, rejects=None)
     standing.record.write(storage)

@@ -28,9 +28,8 @@ from qt_bert.scoring.outputs import Outputs, read_outputs
 from qt_bert.scoring.title_states.manifest import tokenizer_sha256
 from qt_bert.scoring.title_states.reading import open_states
 
-TRIAL = ("问题" * 512, "标题" * 512)
-"""A pair that every model scores: one that does not is refused, or ill. It fills any model's length, so
-that no other row takes more memory."""
+_PLAIN = ("问题", "标题")
+"""A pair that every model scores: one that does not is refused."""
 
 
 class PairModel:
@@ -39,7 +38,7 @@ class PairModel:
     `sha256` is the hash of its weights, `facts` are what else the scores depend on, by name. Torch
     and the tokenizer are put on one thread for the whole process. Raises CheckpointError, RunFolderError and
     ArgumentError as opening the model, its title states and its calibration does, and
-    CheckpointError where the trial pair gets no finite logits.
+    CheckpointError where a plain pair gets no finite logits.
     """
 
     def __init__(self, job: ScoreJob) -> None:
@@ -50,7 +49,7 @@ class PairModel:
         self._calibration = _calibration(self._scorer) if job.calibrated else None
         self.sha256 = self._scorer.checkpoint.sha256
         self.facts = _facts(self._scorer, self._calibration)
-        logits = self.answer([TRIAL]).logits
+        logits = self.answer([_PLAIN]).logits
         if not np.isfinite(logits).all():
             raise CheckpointError(
                 f"{self.name}: the logits of a plain pair are no finite numbers; the weights are damaged"
@@ -61,6 +60,12 @@ class PairModel:
     def name(self) -> str:
         """The model's name."""
         return self._scorer.checkpoint.name
+
+    @property
+    def trial(self) -> tuple[str, str]:
+        """A pair that fills the model's length: no row takes more memory."""
+        tokens = self._scorer.tokenizer.max_length
+        return "问题" * tokens, "标题" * tokens
 
     def answer(self, texts: Sequence[tuple[str, str]], shown: Progress = silent) -> Answer:
         """Logits [n, K] of (query, title) pairs and what was counted; nothing is left of other calls."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -62,7 +63,11 @@ class LocalPlace(Place):
 
         A link that leads nowhere is a file, too, which cannot be read.
         """
-        return {name: self.join(name)._listed() for name in sorted(self._names(), key=_parts)}
+        found = {}
+        for name in sorted(self._names(), key=_parts):
+            with suppress(FileNotFoundError):  # gone since it was listed
+                found[name] = self.join(name)._listed()
+        return found
 
     def write(self, name: str, content: Content) -> None:
         """Through a temporary file beside it. Raises OSError."""
@@ -100,7 +105,7 @@ class LocalPlace(Place):
             seen.add(real)
             for file in files:
                 path = Path(folder, file)
-                if path.is_file() or not path.exists():
+                if path.is_file() or (path.is_symlink() and not path.exists()):
                     yield path.relative_to(self.text).as_posix()
 
 

@@ -288,7 +288,7 @@ def test_what_killed_processes_left_of_a_copy_goes_after_a_day(tmp_path: Path) -
 @pytest.mark.parametrize("kind", ["writable", "link"])
 def test_a_cache_that_others_can_write_to_is_refused(tmp_path: Path, kind: str) -> None:
     cache, own = tmp_path / "cache", tmp_path / "own"
-    own.mkdir()
+    own.mkdir(mode=0o700)
     copy = model().local_copy(own)
     if kind == "link":
         cache.symlink_to(own)
