@@ -59,11 +59,12 @@ class PairTokenizer:
     """Encodes (query, title) pairs to at most `max_length` tokens, special tokens included.
 
     The title loses its last tokens first, down to none; only then does the query, and either is
-    flagged. With `title_tokens` no title keeps more than so many, whatever the query. May be shared between threads. `tokenizer` is a fast tokenizer of transformers or a
-    `tokenizers.Tokenizer`; it is copied and left as it is. Text that spells a special token, such
-    as `[SEP]`, becomes that token, as it does in transformers; its side is still its text's. For a
-    tokenizer of words (`pairs.words`) the texts are cut first, and such text stays text; `words`
-    says so of a `tokenizers.Tokenizer`, which does not know.
+    flagged. With `title_tokens` no title keeps more than so many, whatever the query. May be shared
+    between threads. `tokenizer` is a fast tokenizer of transformers or a `tokenizers.Tokenizer`; it
+    is copied and left as it is. Text that spells a special token, such as `[SEP]`, becomes that
+    token, as it does in transformers; its side is still its text's. For a tokenizer of words
+    (`pairs.words`) the texts are cut first, and such text stays text; `words` says so of a
+    `tokenizers.Tokenizer`, which does not know.
 
     Raises CheckpointError for a tokenizer that is not a fast one, ArgumentError for a `max_length`
     without room for a token of each text.

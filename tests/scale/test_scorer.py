@@ -309,8 +309,8 @@ def test_the_trial_fills_the_models_length(
 ) -> None:
     model = PartitionScorer(job_of(checkpoint_of(), planted_file, out)).model
     tokenizer = model._scorer.tokenizer
-    (ids,) = tokenizer.encode([model.trial]).input_ids
-    assert len(ids) == tokenizer.max_length
+    (encoded,) = tokenizer.encode([model.trial])
+    assert len(encoded.input_ids) == tokenizer.max_length
 
 
 def test_a_worker_without_memory_says_so_and_rejects_nothing(
