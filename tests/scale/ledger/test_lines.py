@@ -160,7 +160,9 @@ def test_a_damaged_line_elsewhere_is_said(tmp_path: Path, damage: bytes) -> None
     file = _begun(tmp_path)
     first, second = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(damage + b"\n" + second)
-    with pytest.raises(RunFolderError, match=r"000001.jsonl, line 1: damaged; .*take this line out"):
+    with pytest.raises(
+        RunFolderError, match=r"000001.jsonl, line 1: damaged; .*take this line out"
+    ):
         open_run(tmp_path, PARTS, resume=True)
     file.write_bytes(second)  # the advice
     assert open_run(tmp_path, PARTS, resume=True).missing() == [PARTS[0], PARTS[2]]
