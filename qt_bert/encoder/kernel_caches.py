@@ -17,21 +17,20 @@ STREAM = 16
 """What one layer needs: the others find its kernels, if they are like it."""
 
 _SETTINGS = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
-_set_here: set[str] = set()
+_OURS = "QT_BERT_KERNEL_CACHES"
+"""What a parent process has bounded them to, which its user did not ask for."""
+
+_bounded: set[str] = set()
 
 
 def bound_kernel_caches(kept: int = KEPT) -> None:
     """Have both keep at most `kept` kernels, unless the environment says how many.
 
-    It acts on a process that has not computed yet: each reads its setting once, at its first product.
+    The first call counts. It acts on a process that has not computed yet: each reads its setting once,
+    at its first product.
     """
+    ours = os.environ.get(_OURS)
     for name in _SETTINGS:
-        if name not in os.environ:
-            os.environ[name] = str(kept)
-            _set_here.add(name)
-
-
-def bound_in_children(kept: int) -> None:
-    """Have processes that are started from here on keep `kept`, where nobody but this one said more."""
-    for name in _set_here:
-        os.environ[name] = str(kept)
+        if name not in _bounded and os.environ.get(name, ours) == ours:
+            os.environ[name] = os.environ[_OURS] = str(kept)
+        _bounded.add(name)

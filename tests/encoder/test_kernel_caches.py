@@ -9,7 +9,9 @@ import sys
 import pytest
 
 from qt_bert.encoder import has_bfloat16, kernel_caches, open_checkpoint
-from qt_bert.encoder.kernel_caches import KEPT, STREAM
+from qt_bert.encoder.kernel_caches import KEPT, STREAM, bound_kernel_caches
+
+FIRST, SECOND = kernel_caches._SETTINGS
 
 GROWTH = """
 import psutil, torch
@@ -41,20 +43,37 @@ def test_a_process_does_not_grow_by_the_shapes_it_meets(checkpoint_of) -> None:
     assert ours < theirs * 0.7, (ours, theirs)
 
 
+@pytest.fixture
+def fresh(monkeypatch) -> None:
+    """As in a process that has bounded nothing, and whose parent has not."""
+    monkeypatch.setattr(kernel_caches, "_bounded", set())
+    for name in (FIRST, SECOND, kernel_caches._OURS):
+        monkeypatch.setenv(name, "")  # so that it is put back as it was
+        monkeypatch.delenv(name)
+
+
+def bounds() -> tuple[str, str]:
+    return os.environ[FIRST], os.environ[SECOND]
+
+
+@pytest.mark.usefixtures("fresh")
 def test_what_the_environment_says_stays(checkpoint_of, monkeypatch) -> None:
-    monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
-    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+    monkeypatch.setenv(FIRST, "7")
     open_checkpoint(checkpoint_of())
-    assert os.environ["LRU_CACHE_CAPACITY"] == "7"
-    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == str(KEPT)
+    assert bounds() == ("7", str(KEPT))
 
 
-def test_children_keep_less_where_the_environment_had_not_said_more(monkeypatch) -> None:
-    first, second = kernel_caches._SETTINGS
-    monkeypatch.setattr(kernel_caches, "_set_here", set())
-    monkeypatch.setenv(first, "7")
-    monkeypatch.delenv(second, raising=False)
-    kernel_caches.bound_kernel_caches()
-    assert os.environ[second] == str(KEPT)
-    kernel_caches.bound_in_children(STREAM)
-    assert (os.environ[first], os.environ[second]) == ("7", str(STREAM))
+@pytest.mark.usefixtures("fresh")
+def test_the_first_bound_of_a_process_counts() -> None:
+    bound_kernel_caches(STREAM)
+    bound_kernel_caches()
+    assert bounds() == (str(STREAM), str(STREAM))
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_bound_of_the_parent_is_no_wish_of_the_user(monkeypatch) -> None:
+    monkeypatch.setenv(FIRST, "7")
+    bound_kernel_caches()
+    monkeypatch.setattr(kernel_caches, "_bounded", set())  # a process that inherits it
+    bound_kernel_caches(STREAM)
+    assert bounds() == ("7", str(STREAM))

@@ -12,7 +12,6 @@ from typing import Any
 
 import joblib
 
-from qt_bert.encoder.kernel_caches import STREAM, bound_in_children
 from qt_bert.errors import ArgumentError
 from qt_bert.scale.cluster.private_folder import private_folder
 from qt_bert.scale.cluster.ray_loading import load_ray, without_stderr
@@ -80,7 +79,6 @@ def cluster(address: str | None = None, cpus: int | None = None) -> Iterator[Clu
         stack.callback(ray.shutdown)
         with without_stderr():
             if address is None:
-                bound_in_children(STREAM)
                 _start(ray, str(folder), cpus or available_cpus())
             else:
                 _connect(ray, address)
