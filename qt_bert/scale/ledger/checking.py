@@ -68,11 +68,9 @@ def _wrong_content(storage: Storage, line: Line) -> str | None:
         return f"{name} is missing"
     except ValueError as error:  # pyarrow's error for no Parquet
         return f"{name} is no table ({error})"
-    return (
-        None
-        if rows == line.pairs
-        else f"{name} has {rows:,} rows, where {line.pairs:,} were stored"
-    )
+    if rows != line.pairs:
+        return f"{name} has {rows:,} rows, where {line.pairs:,} were stored"
+    return None
 
 
 def _rows(handle: Any) -> int:
