@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from qt_bert.scale.apart import watchdog
+from qt_bert.scale.apart.helper import Helper
 from qt_bert.scale.cluster.private_folder import private_folder
 from qt_bert.scale.cluster.ray_loading import load_ray
 
@@ -34,25 +35,23 @@ _LOSS_IS_SEEN_SOON = {
 
 @dataclass(frozen=True)
 class Nodes:
-    """The cluster whose files lie in `folder`: a head without CPUs, and the workers that were added."""
+    """The cluster whose files lie in `folder`: a head without CPUs, and the workers that were added.
 
-    ray: Any
+    `address` is HOST:PORT, for a driver that has this process's environment. A process apart holds it.
+    """
+
+    holder: Helper
+    address: str
     folder: Path
 
-    @property
-    def address(self) -> str:
-        """HOST:PORT, for a driver that has this process's environment."""
-        return str(self.ray.address)
-
-    def add(self, number: int = 1) -> list[Any]:
-        """So many workers more, of one CPU each."""
-        added = [self.ray.add_node(wait=False, **_NODE, num_cpus=1) for _ in range(number)]
-        self.ray.wait_for_nodes(timeout=JOIN_SECONDS)
+    def add(self, number: int = 1) -> list[str]:
+        """So many workers more, of one CPU each; their names."""
+        added: list[str] = self.holder.call(_add, number)
         return added
 
-    def lose(self, worker: Any) -> None:
+    def lose(self, worker: str) -> None:
         """Kill all processes of a worker at once."""
-        self.ray.remove_node(worker, allow_graceful=False)
+        self.holder.call(_lose, worker)
 
     def processes(self) -> list[psutil.Process]:
         """All of them: of the head, of the workers, and of the drivers that are connected."""
@@ -80,19 +79,45 @@ def is_actor(process: psutil.Process) -> bool:
 @contextmanager
 def nodes() -> Iterator[Nodes]:
     """The head, closed to others than this process's children; all is gone when the block is left."""
+    with private_folder() as folder, Helper() as holder:
+        (folder / "ray").mkdir()
+        address, environment = holder.call(_start, str(folder))
+        with _environment(**environment):
+            try:
+                yield Nodes(holder, address, folder)
+            finally:
+                holder.call(_stop)
+
+
+_cluster: Any = None
+"""In the process that holds it."""
+
+
+def _start(folder: str) -> tuple[str, dict[str, str]]:
+    """The address of a new head, and what those who come to it have in their environment."""
+    global _cluster
     load_ray(private=True)
     from ray.cluster_utils import Cluster
 
-    with private_folder() as folder:
-        (folder / "ray").mkdir()
-        with _environment(RAY_TMPDIR=str(folder), **_LOSS_IS_SEEN_SOON):
-            started = Cluster(initialize_head=True, head_node_args=_NODE | {"num_cpus": 0})
-        try:
-            yield Nodes(started, folder)
-        finally:
-            # It removes a file that says where the cluster is: its own, and no other cluster's.
-            with _environment(RAY_TMPDIR=str(folder)):
-                started.shutdown()
+    os.environ.update(_LOSS_IS_SEEN_SOON, RAY_TMPDIR=folder)
+    _cluster = Cluster(initialize_head=True, head_node_args=_NODE | {"num_cpus": 0})
+    names = [name for name in os.environ if name.startswith(("RAY_AUTH_", "RAY_ENABLE_"))]
+    return _cluster.address, {name: os.environ[name] for name in names}
+
+
+def _add(number: int) -> list[str]:
+    added = [_cluster.add_node(wait=False, **_NODE, num_cpus=1) for _ in range(number)]
+    _cluster.wait_for_nodes(timeout=JOIN_SECONDS)
+    return [node.raylet_socket_name for node in added]
+
+
+def _lose(worker: str) -> None:
+    [lost] = [node for node in _cluster.worker_nodes if node.raylet_socket_name == worker]
+    _cluster.remove_node(lost, allow_graceful=False)
+
+
+def _stop() -> None:
+    _cluster.shutdown()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 from qt_bert.errors import CheckpointError, PairFileError, QtBertError, RunFolderError
 from qt_bert.pairs.parts import Part
 from qt_bert.progress import Progress
-from qt_bert.scale.cluster.engine import EngineError
+from qt_bert.scale.cluster.cluster import EngineError
 from qt_bert.scale.ledger.ledger import Ledger
 from qt_bert.scale.ledger.lines import Fault, Line, from_text
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from qt_bert.errors import ArgumentError, QtBertError
-from qt_bert.scale.cluster.cluster import Cluster, Node
+from qt_bert.scale.cluster.cluster import Cluster
+from qt_bert.scale.cluster.connection import Node
 from qt_bert.scale.cluster.ray_loading import load_ray
 from qt_bert.scale.ledger.layout import BEGUN
 from qt_bert.scale.partition.faults import disk_fault
@@ -50,8 +51,19 @@ def prove_nodes(
     model, and writes where this process reads. Raises ArgumentError, naming the first machine where
     one of these fails, and where a machine does not answer within `seconds`.
     """
+    cluster.call(_prove, cluster.nodes, inputs, job, program, folder, seconds)
+
+
+def _prove(
+    nodes: Sequence[Node],
+    inputs: Mapping[str, int],
+    job: ScoreJob,
+    program: Mapping[str, str],
+    folder: str,
+    seconds: float,
+) -> None:
+    """In the process that is connected to the cluster."""
     ray = load_ray(private=False)
-    nodes = cluster.nodes
     asked = {}
     for node in nodes:
         mark = f"{BEGUN}/{node.id[:16]}.{secrets.token_hex(4)}.seen"

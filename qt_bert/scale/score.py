@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from qt_bert.errors import ArgumentError
@@ -84,7 +85,7 @@ def score_on_ray(
     """Score all pairs of `inputs`, files and folders and addresses of either, into the folder `job.out`.
 
     The job's columns are found by the scan. The run goes on where it stopped under `resume`, killed or
-    not. To be called from the main thread.
+    not.
 
     Raises ArgumentError for a cluster that cannot be reached, a machine of it that cannot do the work,
     and results that would lie among the inputs; PairFileError, CheckpointError and RunFolderError as
@@ -155,10 +156,11 @@ class _Plan:
             sizes = {file["file"]: file["size"] for file in files}
             prove_nodes(there, sizes, self.job, program(), os.getcwd())
         with progress(record.rows, "scoring", "rows", done=ledger.rows_done) as shown:
-            Filling(ledger, self._dispatch, self._bounds.round, shown, self.options.patience).fill()
+            dispatch = partial(self._dispatch, there)
+            Filling(ledger, dispatch, self._bounds.round, shown, self.options.patience).fill()
 
-    def _dispatch(self, parts: Sequence[Part]) -> Generator[str, None, None]:
-        return run([item_of(part) for part in parts], score_task(self.job), self._bounds)
+    def _dispatch(self, there: Cluster, parts: Sequence[Part]) -> Generator[str, None, None]:
+        return run(there, [item_of(part) for part in parts], score_task(self.job), self._bounds)
 
     @property
     def _bounds(self) -> Bounds:
@@ -196,7 +198,7 @@ def actors_of(options: RayOptions, there: Cluster | None) -> int:
 
     Raises ArgumentError for a cluster that lends none.
     """
-    known = available_cpus() if there is None else cpus_of(there, options.address)
+    known = available_cpus() if there is None else cpus_of(there)
     return options.actors or known
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import psutil
 import pytest
 
 from benchmarks.common.nodes import is_actor, nodes
+from qt_bert.errors import RunFolderError
 from qt_bert.pairs import ReaderOptions
 from qt_bert.results.codec import encode
 from qt_bert.scale.partition.job import ScoreJob
@@ -40,6 +42,8 @@ from tests.scale.rays import (
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("alone_with_ray")]
 READER = ReaderOptions(max_rejects=0.05)
 ROWS = 8
+_PATIENCE = "RAY_gcs_rpc_server_reconnect_timeout_s"
+"""How long Ray waits for a head that is gone: a minute, if nobody says otherwise."""
 
 
 @pytest.fixture
@@ -105,6 +109,68 @@ def test_actors_killed_at_drawn_moments(
         report = score_on_ray([str(day)], job, RayOptions(actors=2, rows=ROWS))
     killer.join()
     assert len(killed) == 4
+    whole(report, out, wanted)
+
+
+@pytest.mark.parametrize("server", ["raylet", "gcs_server"])
+def test_ray_itself_is_killed(
+    job: ScoreJob,
+    day: Path,
+    wanted: dict[str, bytes],
+    server: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray ends the process that is connected then, without a word; another cluster is started."""
+    monkeypatch.setenv(_PATIENCE, "5")
+    out = Path(job.out)
+    killed: list[int] = []
+
+    def kill() -> None:
+        waited(lambda: lines_in(out) >= 4, 120)
+        for one in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                if one.name() == server:
+                    one.kill()
+                    killed.append(one.pid)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with importable_tests():
+        report = score_on_ray([str(day)], job, RayOptions(actors=2, rows=ROWS))
+    killer.join()
+    assert len(killed) == 1
+    whole(report, out, wanted)
+
+
+def test_the_head_is_lost(
+    job: ScoreJob, day: Path, wanted: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(_PATIENCE, "5")
+    out = Path(job.out)
+    errors: list[Exception] = []
+    with importable_tests(), nodes() as started:
+        started.add(2)
+        options = RayOptions(address=started.address, rows=ROWS)
+
+        def work() -> None:
+            try:
+                score_on_ray([str(day)], job, options)
+            except RunFolderError as error:
+                errors.append(error)
+
+        runs = threading.Thread(target=work)
+        runs.start()
+        assert waited(lambda: lines_in(out) >= 4, 120)
+        [head] = [one for one in started.processes() if one.name() == "gcs_server"]
+        head.kill()
+        runs.join(300)
+    assert re.search(
+        r"Ray gave up: --address \S+: nobody answers there .* \(3 rounds in a row\); [0-9]+ of 300 "
+        "rows are done; see to the cluster, and --resume goes on",
+        str(errors[0]),
+    )
+    with importable_tests():
+        report = score_on_ray([str(day)], job, RayOptions(actors=2, rows=ROWS), resume=True)
     whole(report, out, wanted)
 
 

@@ -11,7 +11,7 @@ import pytest
 from qt_bert.errors import CheckpointError, PairFileError, QtBertError, RunFolderError
 from qt_bert.pairs.parts import Part
 from qt_bert.progress import silent
-from qt_bert.scale.cluster.engine import EngineError
+from qt_bert.scale.cluster.cluster import EngineError
 from qt_bert.scale.filling import Filling, Patience
 from qt_bert.scale.ledger.ledger import Ledger
 from qt_bert.scale.ledger.lines import Fault, to_text

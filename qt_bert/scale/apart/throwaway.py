@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import Any
 
 from qt_bert.results.codec import encode
+from qt_bert.scale.apart.last_words import ended_by, last_words
 from qt_bert.scale.apart.request import Request
 
 _COMMAND = [sys.executable, "-m", "qt_bert.scale.apart.alone"]
 _READ = 1 << 16
-_LAST_WORDS = 2000
 
 
 class Throwaway:
@@ -70,9 +70,7 @@ class Throwaway:
 
     def last_words(self) -> str:
         """`: ` and the last line that it wrote to standard error; nothing where there is none."""
-        lines = self._errors.read_bytes()[-_LAST_WORDS:].decode("utf-8", "replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
-        return f": {said[-1]}" if said else ""
+        return last_words(self._errors.read_bytes())
 
     def _see_it_end(self) -> None:
         try:
@@ -80,7 +78,7 @@ class Throwaway:
         except subprocess.TimeoutExpired:
             self.death = self._silent()
         else:
-            self.death = f"signal {-status}" if status < 0 else f"exit status {status}"
+            self.death = ended_by(status)
 
     def _silent(self) -> str:
         return f"no sign of life for {self._stall:g} seconds"

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from qt_bert.errors import ArgumentError
+from qt_bert.scale.cluster.cluster import Cluster, EngineError
 from qt_bert.scale.cluster.ray_loading import load_ray
 from qt_bert.scale.partition.raised import is_fault, plain
 
@@ -22,10 +23,6 @@ RESTARTS = 20
 
 _IN_FLIGHT = 2
 _LEAST_ROUND, _MOST_ROUND, _ITEMS_AN_ACTOR = 512, 8192, 64
-
-
-class EngineError(Exception):
-    """Ray gave up: machines or actors are gone, or nothing came for too long. Not the input's fault."""
 
 
 class Worker(Protocol):
@@ -105,14 +102,20 @@ class Actor:
             return self._task.fault(item, error)
 
 
-def run(items: Sequence[str], task: Task, bounds: Bounds) -> Generator[str, None, None]:
-    """Have `items` answered by actors of the cluster that this process is connected to, in any order.
+def run(
+    there: Cluster, items: Sequence[str], task: Task, bounds: Bounds
+) -> Generator[str, None, None]:
+    """Have `items` answered by actors of a cluster, in any order.
 
     An item whose actor dies is handed out again; an answer may be missing only where EngineError is
     raised, which Ray's own failures become. An actor needs one CPU, and nothing else needs any.
     """
-    if not items:
-        return
+    if items:
+        yield from there.stream(_answers, list(items), task, bounds)
+
+
+def _answers(items: Sequence[str], task: Task, bounds: Bounds) -> Iterator[str]:
+    """In the process that is connected to the cluster."""
     ray = load_ray(private=False)
     _set_up(ray, bounds)
     with warnings.catch_warnings():

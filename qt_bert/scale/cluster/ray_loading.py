@@ -25,20 +25,15 @@ _PRIVATE = {
     # Despite its name it is what makes Ray listen on the address it is given, and on no other.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
 }
-_loaded: set[str] = set()
 
 
 def load_ray(*, private: bool) -> Any:
     """The module `ray`, which says nothing; `private`: for a cluster that lets nobody else in.
 
-    Raises ArgumentError where Ray is not installed, or was imported before it could be private.
+    What it was loaded for first holds for the whole process. Raises ArgumentError where Ray is not
+    installed.
     """
     if "ray" in sys.modules:
-        if private and "private" not in _loaded:
-            raise ArgumentError(
-                "Ray was imported in this process before its token was set, so a cluster of its own "
-                "would not be private; start it in a process that has not used Ray"
-            )
         return sys.modules["ray"]
     os.environ.update(_QUIET)
     if private:
@@ -51,7 +46,6 @@ def load_ray(*, private: bool) -> Any:
         raise ArgumentError(
             f"--engine ray: Ray is not installed ({error}); pip install 'qt-bert[ray]'"
         ) from error
-    _loaded.add("private" if private else "as it is")
     return sys.modules["ray"]
 
 

@@ -18,7 +18,7 @@ from qt_bert.ablation.work import Mark, SweepWork
 from qt_bert.errors import RunFolderError
 from qt_bert.files import read_json
 from qt_bert.progress import Progress
-from qt_bert.scale.cluster.engine import EngineError
+from qt_bert.scale.cluster.cluster import EngineError
 from qt_bert.scale.sweeping.job import SweepJob
 from qt_bert.scale.sweeping.shards import (
     SHARD_RUNS,

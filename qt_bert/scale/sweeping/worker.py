@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.scale.cluster.cluster import available_cpus, cluster, cpus_of
+from qt_bert.scale.cluster.cluster import Cluster, available_cpus, cluster, cpus_of
 from qt_bert.scale.cluster.engine import Bounds, Task, run
 from qt_bert.scale.partition.raised import plain
 from qt_bert.scale.sweeping.filler import ShardFiller
@@ -43,8 +43,9 @@ def fault_text(item: str, error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class RaySweep:
-    """Dispatches shards to actors of the cluster that this process is connected to."""
+    """Dispatches shards to actors of a cluster."""
 
+    there: Cluster
     bounds: Bounds
 
     def dispatch(
@@ -54,7 +55,9 @@ class RaySweep:
         items = [json.dumps(shard.describe()) for shard in shards]
         task = Task(SweepWorker, {"job": job}, fault_text)
         for start in range(0, len(items), self.bounds.round):
-            for text in run(items[start : start + self.bounds.round], task, self.bounds):
+            for text in run(
+                self.there, items[start : start + self.bounds.round], task, self.bounds
+            ):
                 yield said_from_json(json.loads(text))
 
 
@@ -62,7 +65,7 @@ class RaySweep:
 def sweeping(
     address: str | None = None, actors: int | None = None, model: str | None = None
 ) -> Iterator[ShardFiller]:
-    """A `Filler` of `run_sweep` that works while the block runs; to be entered from the main thread.
+    """A `Filler` of `run_sweep` that works while the block runs.
 
     `address` of a cluster (None: a private one on this machine), `actors` of one CPU each (None: all
     its CPUs), `model` where every machine finds it (None: where it was opened). Raises ArgumentError
@@ -71,6 +74,6 @@ def sweeping(
     if actors is not None and actors < 1:
         raise ArgumentError(f"--actors {actors}: give at least 1")
     with cluster(address, cpus=actors or available_cpus()) as there:
-        known = cpus_of(there, address)
+        known = cpus_of(there)
         bounds = Bounds(actors=actors or known)
-        yield ShardFiller(RaySweep(bounds).dispatch, model)
+        yield ShardFiller(RaySweep(there, bounds).dispatch, model)

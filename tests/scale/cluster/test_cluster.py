@@ -17,21 +17,21 @@ import pytest
 from qt_bert.errors import ArgumentError
 from qt_bert.scale.apart.owned_folder import clear_stale, owned_folder
 from qt_bert.scale.apart.watchdog import working_in
-from qt_bert.scale.cluster import ray_loading
-from qt_bert.scale.cluster.cluster import Cluster, available_cpus, cluster
+from qt_bert.scale.cluster import connection, ray_loading
+from qt_bert.scale.cluster.cluster import Cluster, EngineError, available_cpus, cluster, cpus_of
 from qt_bert.scale.cluster.private_folder import private_folder
+from tests.scale.asked import address_of_ray, dies, folder_of_ray
+from tests.scale.planted import ROOT
 from tests.scale.rays import are_gone, hears_ctrl_c, waited
 
 pytestmark = pytest.mark.usefixtures("alone_with_ray")
 
 HOLD = """
-import sys, time
+import time
 from qt_bert.scale.cluster.cluster import cluster
-with cluster(cpus=1):
-    import ray
-    folder = ray._private.worker.global_worker.node.get_temp_dir_path()
-    print("not to be seen")
-    print(folder, file=sys.stderr, flush=True)
+from tests.scale.asked import folder_of_ray
+with cluster(cpus=1) as there:
+    print(there.call(folder_of_ray), flush=True)
     time.sleep(1000)
 """
 STRANGER = """
@@ -44,21 +44,35 @@ print(GcsClient(address=sys.argv[1]).internal_kv_keys(b"", None, timeout=5))
 def start(script: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", script, *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, preexec_fn=hears_ctrl_c, **(pipes | options))
+    return subprocess.Popen(command, cwd=ROOT, preexec_fn=hears_ctrl_c, **(pipes | options))
 
 
 def test_it_is_private_while_it_lives_and_gone_when_it_is_left() -> None:
     with cluster(cpus=2) as there:
-        ray = sys.modules["ray"]
-        folder = Path(ray._private.worker.global_worker.node.get_temp_dir_path())
+        folder = Path(there.call(folder_of_ray))
         assert (there.own, there.cpus, len(there.nodes)) == (True, 2, 1)
         assert folder.parent.stat().st_mode & 0o777 == 0o700
         _only_this_machine(str(folder))
-        _refuses_strangers(ray.get_runtime_context().gcs_address)
-        with pytest.raises(ArgumentError, match="connected to a Ray cluster already"), cluster():
-            pass
+        _refuses_strangers(there.call(address_of_ray))
+        assert "ray" not in sys.modules, "the process that may be ended is another one"
     assert not folder.parent.exists()
     assert not list(working_in(str(folder.parent), {os.getpid()}))
+
+
+def test_where_its_connection_is_lost_it_is_told_and_there_is_another() -> None:
+    with cluster(cpus=1) as there:
+        folder = Path(there.call(folder_of_ray))
+        heard = there.stream(dies, "exit")
+        assert next(heard) == "alive"
+        with pytest.raises(
+            EngineError,
+            match=r"--engine ray: the connection .* lost \(exit status 1: the last words",
+        ):
+            next(heard)
+        assert there.cpus == 1
+        assert not folder.parent.exists() and there.call(folder_of_ray) != str(folder)
+        with pytest.raises(ArgumentError, match="the connection to the cluster was lost"):
+            there.call(os._exit, 3)
 
 
 def _only_this_machine(folder: str) -> None:
@@ -85,13 +99,13 @@ def _refuses_strangers(address: str) -> None:
 
 def test_nothing_is_left_of_it_when_its_owner_is_killed() -> None:
     owner = start(HOLD)
-    assert owner.stderr is not None and owner.stdout is not None
-    folder = Path(owner.stderr.readline().strip()).parent
+    assert owner.stdout is not None
+    folder = Path(owner.stdout.readline().strip()).parent
     assert folder.name.startswith("qtb-")
     at_work = list(working_in(str(folder), {owner.pid}))
     assert len(at_work) >= 3
     owner.kill()
-    assert owner.communicate()[0] == ""
+    assert owner.communicate() == ("", "")
     assert waited(lambda: not folder.exists(), 30)
     assert waited(lambda: are_gone(at_work), 30)
 
@@ -99,8 +113,8 @@ def test_nothing_is_left_of_it_when_its_owner_is_killed() -> None:
 @pytest.mark.slow
 def test_ctrl_c_takes_it_down_too() -> None:
     owner = start(HOLD, start_new_session=True)
-    assert owner.stderr is not None
-    folder = Path(owner.stderr.readline().strip()).parent
+    assert owner.stdout is not None
+    folder = Path(owner.stdout.readline().strip()).parent
     os.killpg(owner.pid, signal.SIGINT)
     owner.communicate(timeout=60)
     assert owner.returncode != 0 and not folder.exists()
@@ -210,13 +224,6 @@ def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) ->
         ray_loading.load_ray(private=False)
 
 
-def test_ray_that_was_imported_before_cannot_be_private(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", object())
-    monkeypatch.setattr(ray_loading, "_loaded", set())
-    with pytest.raises(ArgumentError, match="imported in this process before"):
-        ray_loading.load_ray(private=True)
-
-
 def test_processors_that_may_be_used_are_counted() -> None:
     assert 1 <= available_cpus() <= (os.cpu_count() or 1)
 
@@ -237,7 +244,13 @@ def test_nodes_that_are_dead_or_lend_nothing_are_left_out(monkeypatch: pytest.Mo
         def nodes() -> list[dict[str, Any]]:
             return [node("3", 4.0), node("1", 0), node("2", 8.0), node("4", 2.0, alive=False)]
 
-    monkeypatch.setattr("qt_bert.scale.cluster.cluster.load_ray", lambda private: Ray)
-    found = Cluster(own=False)
-    assert [(one.address, one.cpus) for one in found.nodes] == [("10.0.0.2", 8), ("10.0.0.3", 4)]
-    assert found.cpus == 12
+    monkeypatch.setattr(connection, "load_ray", lambda private: Ray)
+    found = connection.lending_nodes()
+    assert [(one.address, one.cpus) for one in found] == [("10.0.0.2", 8), ("10.0.0.3", 4)]
+
+
+def test_a_cluster_that_lends_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = Cluster("10.0.0.1:6379", 1)
+    monkeypatch.setattr(there, "call", lambda function: [])
+    with pytest.raises(ArgumentError, match="--address 10.0.0.1:6379: no machine"):
+        cpus_of(there)

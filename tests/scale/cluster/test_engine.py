@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from qt_bert.errors import ArgumentError
-from qt_bert.scale.cluster.cluster import Cluster, cluster
-from qt_bert.scale.cluster.engine import Bounds, EngineError, Task, run
+from qt_bert.scale.cluster.cluster import Cluster, EngineError, cluster
+from qt_bert.scale.cluster.engine import Bounds, Task, run
 from tests.scale.obedient import fault_text, obedient
 from tests.scale.rays import importable_tests
 
@@ -33,14 +33,14 @@ def test_every_item_is_answered_once_though_one_raises_and_one_kills(
     two_cpus: Cluster, tmp_path: Path
 ) -> None:
     items = ["raise alarm", "die here", *(f"say {i}" for i in range(30))]
-    said = list(run(items, task(tmp_path), TWO))
+    said = list(run(two_cpus, items, task(tmp_path), TWO))
     wanted = [f"{item} done in 1 thread" for item in items[1:]]
     assert sorted(said) == sorted(["raise alarm failed: alarm", *wanted])
     assert (tmp_path / "here").exists()
 
 
 def test_a_worker_that_cannot_be_opened_fails_each_item(two_cpus: Cluster, tmp_path: Path) -> None:
-    said = list(run(["a", "b", "c"], task(tmp_path, broken="raises"), TWO))
+    said = list(run(two_cpus, ["a", "b", "c"], task(tmp_path, broken="raises"), TWO))
     assert sorted(said) == [f"{item} failed: cannot be opened" for item in "abc"]
 
 
@@ -50,7 +50,7 @@ def test_a_worker_that_dies_at_its_start_ends_in_an_error(
 ) -> None:
     bounds = Bounds(actors=1, restarts=1, silence=60)
     with pytest.raises(EngineError, match="Actor"):
-        list(run(["a"], task(tmp_path, broken="dies"), bounds))
+        list(run(two_cpus, ["a"], task(tmp_path, broken="dies"), bounds))
 
 
 @pytest.mark.slow
@@ -58,12 +58,12 @@ def test_silence_ends_in_an_error_and_the_next_round_works(
     two_cpus: Cluster, tmp_path: Path
 ) -> None:
     with pytest.raises(EngineError, match="Timeout"):
-        list(run(["sleep 600"], task(tmp_path), Bounds(actors=1, silence=2)))
-    assert list(run(["say so"], task(tmp_path), TWO)) == ["say so done in 1 thread"]
+        list(run(two_cpus, ["sleep 600"], task(tmp_path), Bounds(actors=1, silence=2)))
+    assert list(run(two_cpus, ["say so"], task(tmp_path), TWO)) == ["say so done in 1 thread"]
 
 
 def test_nothing_to_do_needs_no_cluster(tmp_path: Path) -> None:
-    assert list(run([], task(tmp_path), TWO)) == []
+    assert list(run(Cluster(None, 2), [], task(tmp_path), TWO)) == []
 
 
 def test_rounds_grow_with_the_actors_within_bounds() -> None:

@@ -15,7 +15,7 @@ from qt_bert.ablation.work import Mark, SweepWork
 from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import RunFolderError
 from qt_bert.files import read_json, write_json
-from qt_bert.scale.cluster.engine import EngineError
+from qt_bert.scale.cluster.cluster import EngineError
 from qt_bert.scale.sweeping.filler import ROUNDS
 from qt_bert.scale.sweeping.shards import ShardLine
 from qt_bert.scoring.bulk import Scorer

@@ -11,7 +11,8 @@ from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.pairs import Pair
 from qt_bert.scale.cluster import engine
-from qt_bert.scale.cluster.engine import Bounds, EngineError
+from qt_bert.scale.cluster.cluster import Cluster, EngineError
+from qt_bert.scale.cluster.engine import Bounds
 from qt_bert.scale.sweeping.shards import Shard, said_from_json
 from qt_bert.scale.sweeping.worker import RaySweep, fault_text, sweeping
 from qt_bert.scoring.bulk import Scorer
@@ -22,6 +23,8 @@ from tests.scale.swept import MODEL, contents, run
 pytestmark = pytest.mark.usefixtures("alone_with_ray")
 
 SHARD = Shard(3, 5, ((0, 1),))
+THERE = Cluster(None, 1)
+"""Not connected: nothing is asked of it."""
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +63,12 @@ def test_an_actor_that_cannot_work_is_a_fault_of_its_shard() -> None:
 
 
 def test_where_ray_gives_up_what_was_said_before_counts(monkeypatch) -> None:
-    def gives_up(items, task, bounds):
+    def gives_up(there, items, task, bounds):
         yield fault_text(items[0], ValueError("x"))
         raise EngineError("gone")
 
     monkeypatch.setattr("qt_bert.scale.sweeping.worker.run", gives_up)
-    answers = RaySweep(Bounds(actors=1)).dispatch(None, [SHARD, Shard(4, 6, ((2,),))])
+    answers = RaySweep(THERE, Bounds(actors=1)).dispatch(None, [SHARD, Shard(4, 6, ((2,),))])
     assert next(answers).number == 3
     with pytest.raises(EngineError, match="gone"):
         next(answers)
@@ -74,7 +77,7 @@ def test_where_ray_gives_up_what_was_said_before_counts(monkeypatch) -> None:
 def test_shards_go_out_in_rounds(monkeypatch) -> None:
     handed: list[int] = []
 
-    def counted(items, task, bounds):
+    def counted(there, items, task, bounds):
         handed.append(len(items))
         yield from (fault_text(item, ValueError("x")) for item in items)
 
@@ -82,5 +85,5 @@ def test_shards_go_out_in_rounds(monkeypatch) -> None:
     monkeypatch.setattr(engine, "_LEAST_ROUND", 2)
     monkeypatch.setattr(engine, "_ITEMS_AN_ACTOR", 1)
     shards = [Shard(n, n, ((n,),)) for n in range(5)]
-    assert len(list(RaySweep(Bounds(actors=1)).dispatch(None, shards))) == 5
+    assert len(list(RaySweep(THERE, Bounds(actors=1)).dispatch(None, shards))) == 5
     assert handed == [2, 2, 1]

@@ -1,0 +1,56 @@
+"""What a helper runs: `python -m qt_bert.scale.apart.helper_process PARENT DESCRIPTOR` calls what it is
+asked to call, until nobody is there to ask."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+from qt_bert.scale.apart.child import die_with
+
+
+def main() -> None:
+    """Answer calls: ("said", value) for each value, then ("ended", None) or ("raised", error)."""
+    parent, descriptor = map(int, sys.argv[1:])
+    die_with(parent)
+    os.set_inheritable(descriptor, False)
+    with Connection(descriptor) as asked, suppress(EOFError, ConnectionError):
+        while True:
+            _answer(asked)
+
+
+def _answer(asked: Connection) -> None:
+    function, arguments, each = asked.recv()
+    for said in _said(function, arguments, each):
+        asked.send(said)
+
+
+def _said(
+    function: Callable[..., Any], arguments: Sequence[Any], each: bool
+) -> Iterator[tuple[str, Any]]:
+    try:
+        found = function(*arguments)
+        for value in found if each else (found,):
+            yield "said", value
+    except Exception as error:  # the one who asked knows what it means
+        yield "raised", _portable(error)
+    else:
+        yield "ended", None
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, or its words where it does not survive the way to another process."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+if __name__ == "__main__":
+    main()

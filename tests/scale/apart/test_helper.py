@@ -1,0 +1,121 @@
+"""A helper answers what functions give and raise; what ends it is told, and ends nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from qt_bert.errors import ArgumentError
+from qt_bert.scale.apart.helper import Helper, HelperGoneError
+from qt_bert.scale.apart.last_words import last_words
+from tests.scale.asked import dies, loses_its_line, raises_unportable, refuses, said
+from tests.scale.planted import ROOT
+from tests.scale.rays import are_gone, hears_ctrl_c, waited
+
+OWNER = """
+import os, time
+from qt_bert.scale.apart.helper import Helper
+with Helper() as helper:
+    print(helper.call(os.getpid), flush=True)
+    time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def helper() -> Iterator[Helper]:
+    with Helper() as started:
+        yield started
+
+
+def test_it_gives_what_a_function_gives_one_call_after_the_other(helper: Helper) -> None:
+    number = helper.call(os.getpid)
+    assert number != os.getpid() and helper.call(os.getpid) == number
+    assert list(helper.stream(said, "猫", 2, None)) == ["猫", 2, None]
+    assert list(helper.stream(said)) == [] and helper.call(os.getcwd) == os.getcwd()
+    assert helper.alive
+
+
+def test_it_raises_what_a_function_raises_and_goes_on(helper: Helper) -> None:
+    heard = helper.stream(refuses, "one")
+    assert next(heard) == "one"
+    with pytest.raises(ArgumentError, match="one is no more"):
+        next(heard)
+    with pytest.raises(RuntimeError, match="Unportable: odd"):
+        helper.call(raises_unportable)
+    with pytest.raises(ConnectionResetError, match="of another line"):
+        helper.call(loses_its_line)
+    assert helper.call(len, "高铁") == 2
+
+
+@pytest.mark.parametrize(
+    ("how", "words"), [("signal", "signal 9"), ("exit", "exit status 1: the last words")]
+)
+def test_how_it_ended_is_told(helper: Helper, how: str, words: str) -> None:
+    heard = helper.stream(dies, how)
+    assert next(heard) == "alive"
+    with pytest.raises(HelperGoneError, match=f"^{words}$"):
+        next(heard)
+    assert not helper.alive
+    with pytest.raises(HelperGoneError, match=f"^{words}$"):
+        helper.call(os.getpid)
+
+
+def test_what_is_not_heard_to_its_end_ends_it(helper: Helper) -> None:
+    number = helper.call(os.getpid)
+    heard = helper.stream(said, *range(10))
+    assert next(heard) == 0
+    heard.close()
+    assert not helper.alive and are_gone([number])
+
+
+def test_a_block_left_with_an_error_does_not_wait_for_it() -> None:
+    started = time.process_time()
+    with pytest.raises(KeyboardInterrupt), Helper() as helper:
+        number = helper.call(os.getpid)
+        raise KeyboardInterrupt
+    assert are_gone([number]) and time.process_time() - started < 5
+
+
+def test_it_leaves_in_peace_what_it_was_not_asked_and_is_gone_behind_the_block() -> None:
+    with Helper() as helper:
+        number = helper.call(os.getpid)
+    assert are_gone([number])
+
+
+def test_it_dies_with_its_owner_and_hears_no_ctrl_c() -> None:
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=hears_ctrl_c,
+    )
+    assert owner.stdout is not None
+    number = int(owner.stdout.readline())
+    assert os.getpgid(number) != os.getpgid(owner.pid)
+    assert psutil.Process(number).ppid() == owner.pid
+    owner.kill()
+    owner.communicate()
+    assert waited(lambda: are_gone([number]), 10)
+
+
+def test_modules_of_the_working_folder_are_not_taken_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pickle.py").write_text("raise SystemExit('mine')")
+    monkeypatch.chdir(tmp_path)
+    with Helper() as helper:
+        assert helper.call(len, "ab") == 2
+
+
+def test_last_words_are_the_last_line_that_holds_anything() -> None:
+    assert last_words(b"one\ntwo \n\n") == ": two"
+    assert last_words(b" \n") == "" and last_words(b"\xff\n").startswith(": ")
