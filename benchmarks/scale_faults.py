@@ -108,7 +108,7 @@ class Run:
         command = self._start()
         while command.poll() is None:
             share = rows_done(self._out) / self._rows
-            seen.memory.append((share, self._mebibytes()))
+            seen.memory.append((share, self._mebibytes(command.pid)))
             if due and share >= due[0].share:
                 kill = due.pop(0)
                 time.sleep(kill.pause)
@@ -147,9 +147,9 @@ class Run:
         draw.choice(found).kill()
         return command
 
-    def _mebibytes(self) -> float:
+    def _mebibytes(self, command: int) -> float:
         total = 0
-        for process in self._there.processes():
+        for process in {psutil.Process(command), *self._there.processes()}:
             try:
                 total += process.memory_full_info().pss
             except psutil.Error:  # gone in the meantime

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from qt_bert.scale.apart import watchdog
-from qt_bert.scale.apart.helper import Helper
+from qt_bert.scale.apart.helper import Helper, HelperGoneError
 from qt_bert.scale.cluster.private_folder import private_folder
 from qt_bert.scale.cluster.ray_loading import load_ray
 
@@ -54,9 +54,9 @@ class Nodes:
         self.holder.call(_lose, worker)
 
     def processes(self) -> list[psutil.Process]:
-        """All of them: of the head, of the workers, and of the drivers that are connected."""
+        """All of them: of the head, of the workers, and what is connected for a command."""
         found = []
-        for number in watchdog.working_in(str(self.folder), {os.getpid()}):
+        for number in watchdog.working_in(str(self.folder), {os.getpid(), self.holder.pid}):
             try:
                 found.append(psutil.Process(number))
             except psutil.NoSuchProcess:
@@ -86,7 +86,8 @@ def nodes() -> Iterator[Nodes]:
             try:
                 yield Nodes(holder, address, folder)
             finally:
-                holder.call(_stop)
+                with suppress(HelperGoneError):
+                    holder.call(_stop)
 
 
 _cluster: Any = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -38,12 +40,35 @@ def say(text: str) -> None:
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Around work that goes on where it stopped: says so on Ctrl-C, and ends with status 130."""
+    """Around work that goes on where it stopped: says so on Ctrl-C, and on SIGTERM, by which schedulers
+    stop what they run; ends with status 130 or 143, behind all that tidies up."""
+    try:
+        with _terminable():
+            yield
+    except KeyboardInterrupt as stopped:
+        say("interrupted; --resume goes on where it stopped")
+        raise typer.Exit(143 if isinstance(stopped, _Terminated) else 130) from None
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM came."""
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM does as Ctrl-C does in the block, if this is the thread that hears signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*signaled: Any) -> NoReturn:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
-    except KeyboardInterrupt:
-        say("interrupted; --resume goes on where it stopped")
-        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def discovery_of(pairs: Path) -> Path | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.scale.cluster.cluster import Cluster
-from qt_bert.scale.cluster.connection import Node
+from qt_bert.scale.cluster.connection import Node, first_line
 from qt_bert.scale.cluster.ray_loading import load_ray
 from qt_bert.scale.ledger.layout import BEGUN
 from qt_bert.scale.partition.faults import disk_fault
@@ -65,13 +65,18 @@ def _prove(
     """In the process that is connected to the cluster."""
     ray = load_ray(private=False)
     asked = {}
-    for node in nodes:
-        mark = f"{BEGUN}/{node.id[:16]}.{secrets.token_hex(4)}.seen"
-        question = Question(inputs=inputs, job=job, program=program, folder=folder, mark=mark)
-        asked[node] = (question, _ask(ray, node, question))
-    ready, _ = ray.wait(
-        [answer for _, answer in asked.values()], num_returns=len(asked), timeout=seconds
-    )
+    try:
+        for node in nodes:
+            mark = f"{BEGUN}/{node.id[:16]}.{secrets.token_hex(4)}.seen"
+            question = Question(inputs=inputs, job=job, program=program, folder=folder, mark=mark)
+            asked[node] = (question, _ask(ray, node, question))
+        ready, _ = ray.wait(
+            [answer for _, answer in asked.values()], num_returns=len(asked), timeout=seconds
+        )
+    except Exception as error:  # Ray raises whatever it meets
+        raise ArgumentError(
+            f"the cluster's machines cannot be asked ({first_line(error)})"
+        ) from error
     faults = [
         fault
         for node, (question, answer) in asked.items()

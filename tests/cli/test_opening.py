@@ -1,10 +1,17 @@
-"""What a path means when it is what ships."""
+"""What a path means when it is what ships; work that is stopped on the way."""
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from qt_bert.cli.opening import base_of, discovery_of
+import pytest
+import typer
+
+from qt_bert.cli.opening import base_of, discovery_of, resumable
 from qt_bert.shipped import DEV, GRADED, PRETRAINED, TEST, shipped
 
 
@@ -20,3 +27,27 @@ def test_of_another_model_or_file_nothing_is_assumed(tmp_path):
     assert base_of(tmp_path) is None
     assert base_of(shipped(PRETRAINED)) is None
     assert discovery_of(tmp_path / "test.tsv") is None
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_work_that_resumes_tidies_up_and_says_so_when_it_is_stopped(capsys, number, status):
+    before, tidied = signal.getsignal(signal.SIGTERM), []
+    with pytest.raises(typer.Exit) as ended, resumable():
+        try:
+            os.kill(os.getpid(), number)
+            time.sleep(60)
+        finally:
+            tidied.append(number)
+    assert ended.value.exit_code == status and tidied == [number]
+    assert capsys.readouterr().err == "interrupted; --resume goes on where it stopped\n"
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_in_a_thread_that_hears_no_signals_work_goes_on_as_it_would():
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(_worked).result() == "done"
+
+
+def _worked():
+    with resumable():
+        return "done"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from qt_bert.errors import ArgumentError
@@ -31,6 +34,20 @@ def raises_unportable() -> None:
 
 def loses_its_line() -> None:
     raise ConnectionResetError("of another line")
+
+
+def tidies_up(file: str, seconds: float) -> None:
+    """As the process ends."""
+
+    def tidy() -> None:
+        time.sleep(seconds)
+        Path(file).touch()
+
+    atexit.register(tidy)
+
+
+def module_paths() -> list[str]:
+    return sys.path
 
 
 def dies(how: str) -> Iterator[str]:

@@ -35,6 +35,11 @@ def slow(job: ScoreJob) -> Scorer:
     return _planted(job, before=lambda pairs: time.sleep(0.25) if len(pairs) > 1 else None)
 
 
+def slower(job: ScoreJob) -> Scorer:
+    """Takes a second for each partition."""
+    return _planted(job, before=lambda pairs: time.sleep(1) if len(pairs) > 1 else None)
+
+
 def bounded(job: ScoreJob) -> Scorer:
     """Its process gets no more than 1 GiB of address space than it has; a title "大" asks for two."""
     if _is_worker(job):

@@ -1,1 +1,1 @@
-"""A partition that workers died of, scored in processes that may die; what dead processes leave."""
+"""Processes that may die: for a partition that workers died of, and for Ray; what they leave."""

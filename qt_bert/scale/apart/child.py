@@ -1,4 +1,4 @@
-"""What a throw-away process does first: a voice of its own, and no life beyond its parent's."""
+"""What a process apart does first: a voice of its own, and no life beyond its parent's."""
 
 from __future__ import annotations
 

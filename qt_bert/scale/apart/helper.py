@@ -23,11 +23,12 @@ class HelperGoneError(Exception):
 
 
 class Helper:
-    """One process, which answers one call at a time, and does not outlive this process's thread.
+    """One process, which answers one call at a time, and dies with the thread that started it.
 
     It works in the folder of this process, finds modules where this one does, and is in no terminal's
     hand: Ctrl-C does not reach it. As the block is left it ends by itself, so that what it called can
-    clean up, and is killed after 30 seconds. Raises OSError where it cannot be started.
+    clean up, and is killed after 30 seconds; at once where the block raised. Raises OSError where it
+    cannot be started.
     """
 
     def __init__(self) -> None:
@@ -40,7 +41,7 @@ class Helper:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env=os.environ | {"PYTHONPATH": _modules()},
                 start_new_session=True,
             )
 
@@ -60,16 +61,24 @@ class Helper:
         self._errors.close()
 
     @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         """Whether it can be asked again."""
         return self._process.poll() is None
 
-    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def call(
+        self, function: Callable[..., Any], *arguments: Any, seconds: float | None = None
+    ) -> Any:
         """What a function of a module gives for `arguments`, called in the helper.
 
-        Raises what it raises, and HelperGoneError where the helper ends before.
+        Raises what it raises, and HelperGoneError where the helper ends before, or has not answered
+        within some `seconds`: it is ended then.
         """
-        [value] = self._answers(function, arguments, each=False)
+        [value] = self._answers(function, arguments, each=False, seconds=seconds)
         return value
 
     def stream(
@@ -84,12 +93,19 @@ class Helper:
         self._process.wait()
 
     def _answers(
-        self, function: Callable[..., Any], arguments: tuple[Any, ...], *, each: bool
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        *,
+        each: bool,
+        seconds: float | None = None,
     ) -> Generator[Any, None, None]:
         through = False
         try:
             self._connection.send((function, arguments, each))
             while True:
+                if not self._connection.poll(seconds):
+                    raise HelperGoneError(f"no answer within {seconds:g} seconds")
                 kind, value = self._connection.recv()
                 through = kind != "said"
                 if kind == "raised":
@@ -97,7 +113,7 @@ class Helper:
                 if through:
                     return
                 yield value
-        except (EOFError, ConnectionError) as error:
+        except (EOFError, OSError) as error:
             if through:
                 raise
             raise HelperGoneError(self._end()) from error
@@ -112,3 +128,9 @@ class Helper:
         self.kill()
         self._errors.seek(0)
         return ended_by(self._process.returncode) + last_words(self._errors.read())
+
+
+def _modules() -> str:
+    """Where this process finds modules, and where its environment says that those it starts shall."""
+    found = [path or os.getcwd() for path in sys.path]
+    return os.pathsep.join([*found, *filter(None, [os.environ.get("PYTHONPATH")])])

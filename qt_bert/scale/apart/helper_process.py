@@ -13,21 +13,30 @@ from typing import Any
 
 from qt_bert.scale.apart.child import die_with
 
+_KNOWN = ("builtins", "qt_bert")
+
 
 def main() -> None:
     """Answer calls: ("said", value) for each value, then ("ended", None) or ("raised", error)."""
     parent, descriptor = map(int, sys.argv[1:])
     die_with(parent)
     os.set_inheritable(descriptor, False)
-    with Connection(descriptor) as asked, suppress(EOFError, ConnectionError):
+    with Connection(descriptor) as asked, suppress(EOFError, OSError):
         while True:
             _answer(asked)
 
 
 def _answer(asked: Connection) -> None:
-    function, arguments, each = asked.recv()
-    for said in _said(function, arguments, each):
-        asked.send(said)
+    try:
+        function, arguments, each = asked.recv()
+        for said in _said(function, arguments, each):
+            asked.send(said)
+    except (EOFError, OSError):
+        raise
+    except (
+        Exception
+    ) as error:  # what was asked, or is to be said, does not go from process to process
+        asked.send(("raised", _portable(error)))
 
 
 def _said(
@@ -44,12 +53,12 @@ def _said(
 
 
 def _portable(error: Exception) -> Exception:
-    """The error, or its words where it does not survive the way to another process."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
+    """The error, or its words where another process may not know its kind, or cannot make it anew."""
+    if type(error).__module__.partition(".")[0] in _KNOWN:
+        with suppress(Exception):
+            pickle.loads(pickle.dumps(error))
+            return error
+    return RuntimeError(f"{type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":

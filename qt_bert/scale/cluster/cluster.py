@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -10,12 +11,15 @@ from typing import Any
 
 import joblib
 
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.scale.apart.helper import Helper, HelperGoneError
 from qt_bert.scale.cluster.connection import Node, connect, lending_nodes, start_private
 from qt_bert.scale.cluster.private_folder import private_folder
 
 _CONNECT_SECONDS = 10.0
+_COME_BACK_SECONDS, _EVERY_SECONDS = 60.0, 2.0
+_CONNECTED_SECONDS = 180.0
+"""On a busy machine Ray's processes come slowly; at some addresses Ray would try for ever."""
 
 
 class EngineError(Exception):
@@ -26,15 +30,16 @@ class EngineError(Exception):
 class Cluster:
     """A cluster that a helper process is connected to.
 
-    Where `address` is None it is a private one with `cpus` CPUs, which lives and dies with this process.
-    Where the helper is lost, another one is connected when there is something to ask again; a private
-    cluster is started anew then.
+    Where `address` is None it is a private one with `cpus_wanted` CPUs, which lives and dies with this
+    process. Where the helper is lost, another one is connected when there is something to ask again; a
+    private cluster is started anew then.
     """
 
     address: str | None
     cpus_wanted: int
     _helper: Helper | None = field(init=False, default=None)
     _held: ExitStack = field(init=False, default_factory=ExitStack)
+    _left: bool = field(init=False, default=False)
 
     @property
     def own(self) -> bool:
@@ -65,19 +70,23 @@ class Cluster:
     def stream(
         self, function: Callable[..., Iterable[Any]], *arguments: Any
     ) -> Generator[Any, None, None]:
-        """As `call`, value by value; EngineError where there is no connection, or not to the end."""
-        try:
-            helper = self._connected()
-        except ArgumentError as error:
-            raise EngineError(str(error)) from error
+        """As `call`, value by value; EngineError where there is no connection, or not to the end.
+
+        A head at an address gets a minute to come back.
+        """
+        helper = self._connected_in_the_end()
         try:
             yield from helper.stream(function, *arguments)
         except HelperGoneError as error:
             raise EngineError(self._lost(error)) from error
 
     def connect(self) -> None:
-        """Connect, anew where that was done before. Raises ArgumentError where it cannot be done."""
-        self.leave()
+        """Connect, anew where that was done before.
+
+        Raises ArgumentError where it cannot be done; RunFolderError and OSError where there is no room
+        for a folder or a process.
+        """
+        self._held.close()
         try:
             self._helper = self._opened()
         except ArgumentError:
@@ -86,10 +95,23 @@ class Cluster:
             self._helper = self._opened()  # on a busy machine Ray gives up after 30 seconds
 
     def leave(self) -> None:
-        """Take a private cluster down, and leave another one."""
+        """Take a private cluster down, and leave another one; for good."""
+        self._left = True
         self._held.close()
 
+    def _connected_in_the_end(self) -> Helper:
+        end = time.monotonic() + (0 if self.own else _COME_BACK_SECONDS)
+        while True:
+            try:
+                return self._connected()
+            except (ArgumentError, RunFolderError, OSError) as error:
+                if time.monotonic() >= end:
+                    raise EngineError(str(error)) from error
+            time.sleep(_EVERY_SECONDS)
+
     def _connected(self) -> Helper:
+        if self._left:
+            raise ArgumentError("this cluster was left; ask it in its block")
         if self._helper is None or not self._helper.alive:
             self.connect()
         assert self._helper is not None
@@ -105,7 +127,7 @@ class Cluster:
                 how = (connect, self.address)
             helper = stack.enter_context(Helper())
             try:
-                helper.call(*how)
+                helper.call(*how, seconds=_CONNECTED_SECONDS)
             except HelperGoneError as error:
                 raise ArgumentError(self._lost(error)) from error
             self._held = stack.pop_all()
@@ -114,8 +136,8 @@ class Cluster:
     def _lost(self, error: HelperGoneError) -> str:
         where = "--engine ray" if self.address is None else f"--address {self.address}"
         return (
-            f"{where}: the connection to the cluster was lost ({error}); its head, or Ray's own "
-            "processes on this machine, are gone"
+            f"{where}: the cluster does not answer ({error}); are its head, and Ray's own processes on "
+            "this machine, alive?"
         )
 
 
@@ -125,7 +147,8 @@ def cluster(address: str | None = None, cpus: int | None = None) -> Iterator[Clu
 
     A private cluster (no `address`) listens on this machine alone, asks for a token that only its
     processes know, and is gone when the block is left or this process dies. Any other one is only
-    left. Raises ArgumentError where Ray is missing or the cluster cannot be reached.
+    left. The thread that enters the block has to live as long. Raises as `Cluster.connect`, where Ray is
+    missing, too.
     """
     there = Cluster(address, cpus or available_cpus())
     try:

@@ -45,7 +45,7 @@ def start_private(folder: str, cpus: int) -> None:
             )
     except Exception as error:  # Ray raises whatever it meets
         raise ArgumentError(
-            f"--engine ray: no cluster could be started on this machine ({_first_line(error)}); is it "
+            f"--engine ray: no cluster could be started on this machine ({first_line(error)}); is it "
             "very busy, or out of memory?"
         ) from error
     _quiet()
@@ -63,10 +63,16 @@ def connect(address: str) -> None:
 
 
 def lending_nodes() -> list[Node]:
-    """The machines that are alive and lend CPUs, by address."""
+    """The machines that are alive and lend CPUs, by address. Raises ArgumentError where Ray does."""
+    try:
+        known = load_ray(private=False).nodes()
+    except Exception as error:  # Ray raises whatever it meets
+        raise ArgumentError(
+            f"the cluster does not say what machines it has ({first_line(error)})"
+        ) from error
     found = [
         Node(one["NodeID"], one["NodeManagerAddress"], int(one["Resources"].get("CPU", 0)))
-        for one in load_ray(private=False).nodes()
+        for one in known
         if one["Alive"]
     ]
     return sorted((one for one in found if one.cpus), key=lambda node: (node.address, node.id))
@@ -83,7 +89,7 @@ def _refusal(address: str, error: Exception) -> str:
     else:
         # Ray does not tell a wrong token from a machine that is none of the cluster's.
         advice = f"run this command on a machine of the cluster, and if it asks for a token, put {_TOKEN}"
-    return f"--address {address}: no connection to the cluster ({_first_line(error)}); {advice}"
+    return f"--address {address}: no connection to the cluster ({first_line(error)}); {advice}"
 
 
 def _quiet() -> None:
@@ -91,6 +97,7 @@ def _quiet() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Of what an error says, or its kind where it says nothing."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines or [type(error).__name__])[0][:200]

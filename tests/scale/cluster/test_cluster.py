@@ -17,6 +17,7 @@ import pytest
 from qt_bert.errors import ArgumentError
 from qt_bert.scale.apart.owned_folder import clear_stale, owned_folder
 from qt_bert.scale.apart.watchdog import working_in
+from qt_bert.scale.cluster import cluster as cluster_module
 from qt_bert.scale.cluster import connection, ray_loading
 from qt_bert.scale.cluster.cluster import Cluster, EngineError, available_cpus, cluster, cpus_of
 from qt_bert.scale.cluster.private_folder import private_folder
@@ -66,13 +67,30 @@ def test_where_its_connection_is_lost_it_is_told_and_there_is_another() -> None:
         assert next(heard) == "alive"
         with pytest.raises(
             EngineError,
-            match=r"--engine ray: the connection .* lost \(exit status 1: the last words",
+            match=r"--engine ray: the cluster does not answer \(exit status 1: the last words\)",
         ):
             next(heard)
         assert there.cpus == 1
         assert not folder.parent.exists() and there.call(folder_of_ray) != str(folder)
-        with pytest.raises(ArgumentError, match="the connection to the cluster was lost"):
+        with pytest.raises(ArgumentError, match=r"does not answer \(exit status 3\)"):
             there.call(os._exit, 3)
+    with pytest.raises(ArgumentError, match="was left"):
+        there.call(folder_of_ray)
+
+
+def test_an_address_that_is_lost_gets_time_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    there, tries = Cluster("127.0.0.1:1", 1), []
+
+    def refused() -> None:
+        tries.append(time.monotonic())
+        raise ArgumentError("nobody answers")
+
+    monkeypatch.setattr(there, "connect", refused)
+    monkeypatch.setattr(cluster_module, "_COME_BACK_SECONDS", 0.5)
+    monkeypatch.setattr(cluster_module, "_EVERY_SECONDS", 0.1)
+    with pytest.raises(EngineError, match="nobody answers"):
+        list(there.stream(dies, "exit"))
+    assert len(tries) >= 2 and tries[-1] - tries[0] <= 5
 
 
 def _only_this_machine(folder: str) -> None:
@@ -247,6 +265,19 @@ def test_nodes_that_are_dead_or_lend_nothing_are_left_out(monkeypatch: pytest.Mo
     monkeypatch.setattr(connection, "load_ray", lambda private: Ray)
     found = connection.lending_nodes()
     assert [(one.address, one.cpus) for one in found] == [("10.0.0.2", 8), ("10.0.0.3", 4)]
+
+
+def test_what_ray_raises_when_it_is_asked_for_nodes_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Ray:
+        @staticmethod
+        def nodes() -> None:
+            raise RuntimeError("Failed to connect to GCS")
+
+    monkeypatch.setattr(connection, "load_ray", lambda private: Ray)
+    with pytest.raises(ArgumentError, match="what machines it has .Failed to connect to GCS"):
+        connection.lending_nodes()
 
 
 def test_a_cluster_that_lends_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
