@@ -33,9 +33,7 @@ def _answer(asked: Connection) -> None:
             asked.send(said)
     except (EOFError, OSError):
         raise
-    except (
-        Exception
-    ) as error:  # what was asked, or is to be said, does not go from process to process
+    except Exception as error:  # what cannot go from process to process
         asked.send(("raised", _portable(error)))
 
 

@@ -86,6 +86,8 @@ class Cluster:
         Raises ArgumentError where it cannot be done; RunFolderError and OSError where there is no room
         for a folder or a process.
         """
+        if self._left:
+            raise RuntimeError("this cluster was left; ask it in its block")
         self._held.close()
         try:
             self._helper = self._opened()
@@ -110,8 +112,6 @@ class Cluster:
             time.sleep(_EVERY_SECONDS)
 
     def _connected(self) -> Helper:
-        if self._left:
-            raise ArgumentError("this cluster was left; ask it in its block")
         if self._helper is None or not self._helper.alive:
             self.connect()
         assert self._helper is not None
