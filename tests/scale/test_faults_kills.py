@@ -122,7 +122,7 @@ def test_ray_itself_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ray ends the process that is connected then, without a word; another cluster is started."""
-    monkeypatch.setenv(_PATIENCE, "5")
+    monkeypatch.setenv(_PATIENCE, "10")
     helpers: list[Helper] = []
     monkeypatch.setattr(cluster_module, "Helper", lambda: helpers.append(Helper()) or helpers[-1])
     out = Path(job.out)
@@ -135,7 +135,7 @@ def test_ray_itself_is_killed(
             with suppress(psutil.Error):
                 if one.name() == server:
                     one.kill()
-                    killed.append(one.pid)
+                    killed.append(len(helpers))
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -145,14 +145,14 @@ def test_ray_itself_is_killed(
     finally:
         over.set()
         killer.join()
-    assert len(killed) == 1 and len(helpers) == 2
+    assert len(killed) == 1 and len(helpers) > killed[0], "nobody missed it"
     whole(report, out, wanted)
 
 
 def test_the_head_is_lost(
     job: ScoreJob, day: Path, wanted: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(_PATIENCE, "5")
+    monkeypatch.setenv(_PATIENCE, "10")
     monkeypatch.setattr(cluster_module, "_COME_BACK_SECONDS", 1.0)
     out = Path(job.out)
     errors: list[Exception] = []
