@@ -68,7 +68,7 @@ def _terminable() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)  # None: not set from Python
 
 
 def discovery_of(pairs: Path) -> Path | None:
