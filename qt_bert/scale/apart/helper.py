@@ -12,6 +12,7 @@ from multiprocessing import Pipe
 from types import TracebackType
 from typing import Any
 
+from qt_bert.scale.apart.environment import child_environment
 from qt_bert.scale.apart.last_words import ended_by, last_words
 
 _MODULE = "qt_bert.scale.apart.helper_process"
@@ -41,7 +42,7 @@ class Helper:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
-                env=os.environ | {"PYTHONPATH": _modules()},
+                env=child_environment(),
                 start_new_session=True,
             )
 
@@ -57,7 +58,7 @@ class Helper:
         self._connection.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS if error is None else 0)
-        self.kill()
+        self._kill()
         self._errors.close()
 
     @property
@@ -87,11 +88,6 @@ class Helper:
         """As `call`, but value by value, as they come. Closed before its end it ends the helper."""
         return self._answers(function, arguments, each=True)
 
-    def kill(self) -> None:
-        """End it at once."""
-        self._process.kill()
-        self._process.wait()
-
     def _answers(
         self,
         function: Callable[..., Any],
@@ -119,18 +115,16 @@ class Helper:
             raise HelperGoneError(self._end()) from error
         finally:
             if not through:
-                self.kill()
+                self._kill()
+
+    def _kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
 
     def _end(self) -> str:
         """How it ended; its voice goes first, and it shortly behind."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)
-        self.kill()
+        self._kill()
         self._errors.seek(0)
         return ended_by(self._process.returncode) + last_words(self._errors.read())
-
-
-def _modules() -> str:
-    """Where this process finds modules, and where its environment says that those it starts shall."""
-    found = [path or os.getcwd() for path in sys.path]
-    return os.pathsep.join([*found, *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from qt_bert.results.codec import encode
+from qt_bert.scale.apart.environment import child_environment
 from qt_bert.scale.apart.last_words import ended_by, last_words
 from qt_bert.scale.apart.request import Request
 
@@ -39,7 +40,7 @@ class Throwaway:
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env=child_environment(),
                 start_new_session=True,
             )
         self.death = ""

@@ -265,6 +265,9 @@ def test_nodes_that_are_dead_or_lend_nothing_are_left_out(monkeypatch: pytest.Mo
     monkeypatch.setattr(connection, "load_ray", lambda private: Ray)
     found = connection.lending_nodes()
     assert [(one.address, one.cpus) for one in found] == [("10.0.0.2", 8), ("10.0.0.3", 4)]
+    there = Cluster("10.0.0.1:6379", 1)
+    monkeypatch.setattr(there, "call", lambda function: function())
+    assert there.nodes == found and there.cpus == 12
 
 
 def test_what_ray_raises_when_it_is_asked_for_nodes_is_told(
