@@ -20,13 +20,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from qt_bert.encoder import open_tokenizer
+from qt_bert.models.checkpoint import open_tokenizer
 from qt_bert.shipped import PRETRAINED, shipped
-from qt_bert.training.compiling import compiled
 from qt_bert.training.corpus import Corpus, load_corpus
-from qt_bert.training.masters import MasterWeights
-from qt_bert.training.pretrain import as_tensors, losses, new_model
-from qt_bert.training.pretrain_batches import BatchShape, PretrainBatch, Special, batches
+from qt_bert.training.devices import MasterWeights, compiled
+from qt_bert.training.pretrain import (
+    BatchShape,
+    PretrainBatch,
+    Special,
+    as_tensors,
+    batches,
+    losses,
+    new_model,
+)
 
 WARM_UP = 4
 

@@ -27,14 +27,14 @@ from common.arguments import positive, scoring_parser
 from common.machine import processor
 from common.runs import texts_of, write_rows
 
-from qt_bert.encoder import open_checkpoint
+from qt_bert.cluster.partition import ScoreJob
+from qt_bert.cluster.score import RayOptions, score_on_ray
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs import ReaderOptions
-from qt_bert.scale.partition.job import ScoreJob
-from qt_bert.scale.score import RayOptions, score_on_ray
+from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.columns import InputColumns
 from qt_bert.scoring.score import score_file
+from qt_bert.scoring.tables import InputColumns
 
 
 @dataclass
@@ -75,7 +75,7 @@ def main() -> None:
                 "qt_bert.scoring.score.progress", rows, lambda: plain(arguments, file)
             ),
             f"{arguments.actors} actors of one thread": timed(
-                "qt_bert.scale.score.progress", rows, lambda: on_ray(arguments, file)
+                "qt_bert.cluster.score.progress", rows, lambda: on_ray(arguments, file)
             ),
         }
         gap = largest_gap(Path(folder))

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from sentence_transformers import CrossEncoder
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.pairs import ReaderOptions
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import GRADED, shipped
 

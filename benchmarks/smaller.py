@@ -24,14 +24,14 @@ import torch
 from common.arguments import positive
 from common.machine import processor
 
-from qt_bert.cli.show import table
-from qt_bert.encoder import open_checkpoint
+from qt_bert.cli.opening import table
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import QtBertError
 from qt_bert.files import write_json
-from qt_bert.pairs import ReaderOptions
-from qt_bert.planning.export.session import MODEL, OnnxScorer
-from qt_bert.planning.speed import Scores, Texts, in_turns, ratio, spread
-from qt_bert.results.plan_evidence import Ratio
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.planning.export_session import MODEL, OnnxScorer
+from qt_bert.planning.timing import Scores, Texts, in_turns, ratio, spread
+from qt_bert.results.plan import Ratio
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import GRADED, shipped
 

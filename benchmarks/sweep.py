@@ -26,10 +26,10 @@ from sweeping.measure import Measured, measure
 from sweeping.ours import Texts
 from sweeping.table import HEAD, conditions, rows
 
-from qt_bert.cli.show import table
+from qt_bert.cli.opening import table
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.files import write_json
-from qt_bert.pairs import ReaderOptions
 from qt_bert.shipped import GRADED, shipped
 
 README = Path(__file__).with_name("README.md")

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qt_bert.cli.show import figure, interval
+from qt_bert.cli.opening import figure, interval
+from qt_bert.data.pairs import GRADES, GradeMap, Pair
+from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError, QtBertError
-from qt_bert.evaluation import evaluate, judge_grades
-from qt_bert.pairs import GRADES, GradeMap, Pair, read_pairs
+from qt_bert.stats.evaluation import evaluate
+from qt_bert.stats.judgements import judge_grades
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline

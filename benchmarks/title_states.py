@@ -27,19 +27,18 @@ import torch
 from common.arguments import positive
 from common.machine import processor
 
-from qt_bert.cli.show import table
-from qt_bert.encoder import Checkpoint, open_checkpoint
-from qt_bert.encoder.offline import Offline
+from qt_bert.cli.opening import table
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.files import write_json
-from qt_bert.pairs import ReaderOptions
-from qt_bert.planning.speed import Texts, in_turns, ratio, spread
-from qt_bert.results.plan_evidence import Ratio
+from qt_bert.models.card import Offline
+from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.planning.timing import Texts, in_turns, ratio, spread
+from qt_bert.results.plan import Ratio
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.title_states.halves import title_at
-from qt_bert.scoring.title_states.quantising import FORMATS, Format
-from qt_bert.scoring.title_states.reading import open_states
-from qt_bert.scoring.title_states.storing import store_titles
+from qt_bert.scoring.title_folder import open_states
+from qt_bert.scoring.title_run import store_titles
+from qt_bert.scoring.title_states import FORMATS, Format, title_at
 from qt_bert.shipped import GRADED, shipped
 
 HEAD = ("states", "ms a query", "times faster", "95 % interval", "bytes a title", "difference")

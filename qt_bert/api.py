@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.pairs import ReaderOptions, segmenter
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.segmenters import segmenter
+from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import Explanation, explain_pair
-from qt_bert.scoring.outputs import Outputs, read_outputs
+from qt_bert.scoring.judge import Outputs, read_outputs
 from qt_bert.shipped import GRADED, TEST, shipped
 
 if TYPE_CHECKING:

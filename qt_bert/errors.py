@@ -27,5 +27,5 @@ class RunFolderError(QtBertError):
     """An output folder that holds something else, or a run that cannot go on."""
 
 
-class GuardError(QtBertError):
+class EquivalenceError(QtBertError):
     """A check of the program on itself failed: its figures could not be trusted, so the run stops."""

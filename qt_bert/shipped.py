@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .errors import ArgumentError
+from qt_bert.errors import ArgumentError
 
 _PACKAGE = Path(__file__).resolve().parent
 _ROOTS = (_PACKAGE.parent / "data", _PACKAGE / "_shipped")

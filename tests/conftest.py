@@ -8,8 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# No test is timed: a busy machine is slow now and then.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 FAMILIES = ("bert", "ernie", "roberta", "xlm-roberta", "electra")
 CHARACTERS = (
@@ -161,7 +165,7 @@ def fake_probe(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The modules of `tests/probes/room` stand in the room of the probes, as a new file would."""
     from qt_bert import probes
     from qt_bert.probes import registry
-    from qt_bert.study.stages import stages
+    from qt_bert.run.stages import stages
 
     stages()  # declared once a process, of the probes there are: never of this one
     room = Path(__file__).parent / "probes" / "room"

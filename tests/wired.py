@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from qt_bert.encoder.heads import Head
-from qt_bert.pairs import Pair
+from qt_bert.data.pairs import Pair
+from qt_bert.models.heads import Head
 from tests.conftest import make_checkpoint
 
 DIRECT, RELAYED, MIDDLE, READER = Head(0, 1), Head(0, 2), Head(1, 3), Head(2, 0)

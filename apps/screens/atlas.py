@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import streamlit as st
 
-from qt_bert.app import Here, draw, escaped, visit
-from qt_bert.app.jobs import watch
-from qt_bert.inspection.background import Background
+from qt_bert.app.figures import draw
+from qt_bert.app.visit import Here, visit
+from qt_bert.app.widgets import watch
+from qt_bert.app.words import escaped
+from qt_bert.inspection.sampled import STEPS, begin_study
 from qt_bert.inspection.studied import Studied
-from qt_bert.inspection.studies import STEPS, begin_study
-from qt_bert.inspection.turns import Stopped
+from qt_bert.inspection.turns import Background, Stopped
+from qt_bert.inspection.views.all_heads import SHOWN, about, strongest
 from qt_bert.inspection.views.atlas import Card, card, colourings, what_it_does
 from qt_bert.inspection.views.attention import attention
-from qt_bert.inspection.views.head_examples import SHOWN, about, strongest
-from qt_bert.results import Text
+from qt_bert.text import Text
 
 TITLE = Text("注意力头图谱", "Head atlas")
 INTRO = Text(

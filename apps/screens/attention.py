@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from qt_bert.app import Here, draw, escaped, visit
-from qt_bert.app.metric import metric
-from qt_bert.inspection.views import attention_texts as texts
+from qt_bert.app.figures import draw
+from qt_bert.app.visit import Here, visit
+from qt_bert.app.widgets import metric
+from qt_bert.app.words import escaped
+from qt_bert.inspection.views import attention as texts
 from qt_bert.inspection.views.all_heads import WAYS, all_heads
-from qt_bert.inspection.views.attention import Maps, attention, last_start, tuning
-from qt_bert.inspection.views.map_parts import PARTS, WHOLE
-from qt_bert.results import Text
-from qt_bert.results.numbers import number
+from qt_bert.inspection.views.attention import PARTS, WHOLE, Maps, attention, last_start, tuning
+from qt_bert.text import Text, number
 
 NARROW = 20  # columns of a map that can be read in half the page
 

@@ -6,22 +6,28 @@ from typing import Any
 
 import streamlit as st
 
-from qt_bert.app import Here, draw, escaped, visit
-from qt_bert.app.jobs import watch
+from qt_bert.app.figures import draw
 from qt_bert.app.own_titles import show_own_cases, show_own_titles
-from qt_bert.app.tables import table
-from qt_bert.inspection.background import Background
-from qt_bert.inspection.turns import Stopped
-from qt_bert.inspection.views import behaviour_tables as tables
-from qt_bert.inspection.views import behaviour_words as words
-from qt_bert.inspection.views.behaviour import Card, card, worst_first
-from qt_bert.inspection.views.behaviour_figures import case_tokens, score_bars
-from qt_bert.inspection.views.behaviour_scores import score_cases, shipped_cases, units
-from qt_bert.inspection.views.behaviour_stored import StoredCard, stored_card
+from qt_bert.app.visit import Here, visit
+from qt_bert.app.widgets import table, watch
+from qt_bert.app.words import escaped
+from qt_bert.inspection.turns import Background, Stopped
+from qt_bert.inspection.views import behaviour as words
+from qt_bert.inspection.views.behaviour import (
+    Card,
+    StoredCard,
+    card,
+    case_tokens,
+    score_bars,
+    score_cases,
+    shipped_cases,
+    stored_card,
+    units,
+    worst_first,
+)
 from qt_bert.inspection.views.evaluation import STEPS
-from qt_bert.inspection.views.phrases import NO_GRADES, titles_cut
-from qt_bert.inspection.views.units import score_name
-from qt_bert.results.phenomena import phenomenon_name
+from qt_bert.inspection.views.phrases import NO_GRADES, score_name, titles_cut
+from qt_bert.results.head_sets import phenomenon_name
 
 JOB = "behaviour.job"
 
@@ -89,8 +95,8 @@ def _stored(here: Here, found: StoredCard) -> None:
             found.rows,
             columns,
             key="behaviour.stored",
-            digits=tables.DIGITS_OF,
-            signed=tables.SIGNED,
+            digits=words.DIGITS_OF,
+            signed=words.SIGNED,
         )
 
 
@@ -120,8 +126,8 @@ def _made_here(here: Here, found: Card) -> None:
     for figure in score_bars(found):
         draw(figure)
     with st.expander(here.text(words.NUMBERS)):
-        rows, columns = tables.line_rows(found), words.LINE_COLUMNS
-        table(rows, columns, key="behaviour.lines", digits=tables.DIGITS_OF, signed=tables.SIGNED)
+        rows, columns = words.line_rows(found), words.LINE_COLUMNS
+        table(rows, columns, key="behaviour.lines", digits=words.DIGITS_OF, signed=words.SIGNED)
     if both.truncated:
         st.caption(here.text(titles_cut(both.truncated, here.model.longest)))
 
@@ -140,9 +146,9 @@ def _cases(here: Here, found: Card) -> None:
     both = found.of(asked or found.weakest)
     order = worst_first(both.whole)
     columns = words.case_columns(score_name(here.model.labels))
-    rows = tables.case_rows(both, order)
+    rows = words.case_rows(both, order)
     key = f"behaviour.cases.{asked}"
-    chosen = table(rows, columns, key=key, signed=tables.SIGNED, select=True)
+    chosen = table(rows, columns, key=key, signed=words.SIGNED, select=True)
     st.caption(here.text(words.CLICK))
     place = int(order[chosen or 0])
     draw(case_tokens(both, place, here.model.labels, "behaviour_case"))

@@ -8,19 +8,16 @@ from typing import Any
 
 import streamlit as st
 
-from qt_bert.app import Here, escaped, visit
-from qt_bert.app.evaluation import show_evaluation
-from qt_bert.app.graded_upload import Asked, asked_file
-from qt_bert.app.jobs import watch
-from qt_bert.app.rejects import show_rejects
-from qt_bert.inspection.background import Background
-from qt_bert.inspection.turns import Stopped
-from qt_bert.inspection.views import evaluation_words as words
-from qt_bert.inspection.views.commands import compare_command, evaluate_command
-from qt_bert.inspection.views.evaluation import STEPS, Measured, evaluate_pairs, units
-from qt_bert.inspection.views.evaluation_tables import about
+from qt_bert.app.evaluation import ChosenFile, asked_file, show_evaluation
+from qt_bert.app.visit import Here, visit
+from qt_bert.app.widgets import show_rejects, watch
+from qt_bert.app.words import escaped
+from qt_bert.inspection.turns import Background, Stopped
+from qt_bert.inspection.views import evaluation as words
+from qt_bert.inspection.views.evaluation import STEPS, Measured, about, evaluate_pairs, units
 from qt_bert.inspection.views.phrases import NO_GRADES
-from qt_bert.results import Text
+from qt_bert.inspection.views.shared import compare_command, evaluate_command
+from qt_bert.text import Text
 
 JOB, DONE = "evaluate.job", "evaluate.done"
 
@@ -65,12 +62,12 @@ def main() -> None:
         _show(here, st.session_state[DONE], None if asked is None else _key(here, asked))
 
 
-def _key(here: Here, asked: Asked) -> Hashable:
+def _key(here: Here, asked: ChosenFile) -> Hashable:
     state = here.state
     return (asked.key, here.model.sha256, state.out, state.mode, state.seed)
 
 
-def _offer(here: Here, asked: Asked) -> None:
+def _offer(here: Here, asked: ChosenFile) -> None:
     """What will be evaluated, by which commands too, and the button."""
     model, state = here.model, here.state
     st.markdown(escaped(here.text(words.sample(asked.file))))
@@ -86,7 +83,7 @@ def _offer(here: Here, asked: Asked) -> None:
         _start(here, asked)
 
 
-def _start(here: Here, asked: Asked) -> None:
+def _start(here: Here, asked: ChosenFile) -> None:
     model, state, pairs = here.model, here.state, asked.file.pairs
 
     def work(job: Any, shown: Any) -> Measured:

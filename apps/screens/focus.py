@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
-from qt_bert.app import Here, draw, escaped, visit
-from qt_bert.app.metric import metric
-from qt_bert.app.tables import table
-from qt_bert.inspection.views import focus_texts as texts
-from qt_bert.inspection.views.focus import Focus, focus
-from qt_bert.inspection.views.routes import NO_RUN, TITLE, routes
-from qt_bert.inspection.views.shifts import Shift
+from qt_bert.app.figures import draw
+from qt_bert.app.visit import Here, visit
+from qt_bert.app.widgets import metric, table
+from qt_bert.app.words import escaped
+from qt_bert.inspection.views import focus as texts
+from qt_bert.inspection.views.atlas import NO_RUN, TITLE, routes
+from qt_bert.inspection.views.focus import Focus, Shift, focus
 
 IN_FRONT = 3  # measures of the row that stand at the top, beside the grade
 

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import streamlit as st
 
-from qt_bert.app import Here, draw, escaped, visit
-from qt_bert.app.metric import metric
-from qt_bert.app.tables import table
-from qt_bert.inspection.views import order_texts as texts
-from qt_bert.inspection.views.order import Order, order, spread
-from qt_bert.inspection.views.order_figures import (
+from qt_bert.app.figures import draw
+from qt_bert.app.visit import Here, visit
+from qt_bert.app.widgets import metric, table
+from qt_bert.app.words import escaped
+from qt_bert.inspection.views import order as texts
+from qt_bert.inspection.views.order import (
+    CASE,
+    TYPED,
+    HeadSet,
+    Order,
+    Shuffled,
     distributions,
+    draws,
     draws_map,
+    head_sets,
     headline,
+    order,
     rows,
+    shuffled,
+    spread,
     spread_bars,
+    text_figure,
 )
-from qt_bert.inspection.views.order_sets import HeadSet, head_sets
 from qt_bert.inspection.views.phrases import NO_GRADES
-from qt_bert.inspection.views.shuffling import CASE, TYPED, Shuffled, draws, shuffled, text_figure
 
 
 def main() -> None:

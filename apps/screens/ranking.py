@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import streamlit as st
 
-from qt_bert.app import Here, draw, escaped, visit
-from qt_bert.app.metric import metric
-from qt_bert.app.tables import table
+from qt_bert.app.figures import draw
 from qt_bert.app.titles import asked_titles
-from qt_bert.inspection.views import ranking_words as words
-from qt_bert.inspection.views.carriers import carriers
-from qt_bert.inspection.views.movers import MOST_TERMS, head_moves, term_moves
+from qt_bert.app.visit import Here, visit
+from qt_bert.app.widgets import metric, table
+from qt_bert.app.words import escaped
+from qt_bert.inspection.views import ranking as words
+from qt_bert.inspection.views.movers import MOST_TERMS, carriers, head_moves, term_moves
 from qt_bert.inspection.views.phrases import NO_GRADES, titles_cut
-from qt_bert.inspection.views.ranked_title import RankedTitle
-from qt_bert.inspection.views.ranking import Ranking, rank_titles, ranking_rows
-from qt_bert.results.metric_names import metric_name
-from qt_bert.results.numbers import number, signed
+from qt_bert.inspection.views.ranking import RankedTitle, Ranking, rank_titles, ranking_rows
+from qt_bert.results.quantities import metric_name
+from qt_bert.text import number, signed
 
 
 def main() -> None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import streamlit as st
 
-from qt_bert.app import Here, draw, visit
-from qt_bert.inspection.state import clean_texts
-from qt_bert.inspection.views import words_texts as texts
-from qt_bert.inspection.views.word_figures import (
+from qt_bert.app.figures import draw
+from qt_bert.app.visit import Here, visit
+from qt_bert.inspection.inputs import clean_texts
+from qt_bert.inspection.views import words as texts
+from qt_bert.inspection.views.words import (
     MEASURES,
+    MOST_HEADS,
+    RULES,
+    Rule,
+    Words,
     agreement,
     side_by_side,
     text_figures,
+    texts_asked,
+    words,
 )
-from qt_bert.inspection.views.words import MOST_HEADS, RULES, Rule, Words, texts_asked, words
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from qt_bert.encoder.batches import Batch, to_batch
-from qt_bert.pairs.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
+from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
+from qt_bert.models.batches import Batch, to_batch
 
 LENGTHS = (8, 16, 24)
 

@@ -11,10 +11,9 @@ from typing import Any
 
 import psutil
 
-from qt_bert.scale.apart import watchdog
-from qt_bert.scale.apart.helper import Helper, HelperGoneError
-from qt_bert.scale.cluster.private_folder import private_folder
-from qt_bert.scale.cluster.ray_loading import load_ray
+from qt_bert.cluster import watchdog
+from qt_bert.cluster.processes import Helper, HelperGoneError
+from qt_bert.cluster.ray import load_ray, private_folder
 
 JOIN_SECONDS = 120
 """A busy machine starts its processes late."""

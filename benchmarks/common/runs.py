@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 from pathlib import Path
 
-from qt_bert.pairs import ReaderOptions
+from qt_bert.data.reader import ReaderOptions
 
 
 def texts_of(files: Sequence[Path], columns: str | None) -> list[tuple[str, str]]:

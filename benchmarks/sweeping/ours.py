@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
+from qt_bert.ablation.engine import Swept, batch_tokens, sweep
 from qt_bert.ablation.families import single
-from qt_bert.ablation.loop import Swept, batch_tokens, sweep
+from qt_bert.ablation.interventions import with_plain
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.ablation.variant import with_plain
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.batches import Batch, batches_of
-from qt_bert.encoder.heads import Head, Shape
-from qt_bert.pairs.tokenise import EncodedPair
+from qt_bert.data.tokenise import EncodedPair
+from qt_bert.models.batches import Batch, batches_of
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head, Shape
 from qt_bert.scoring.bulk import Scorer
 
 Texts = list[tuple[str, str]]

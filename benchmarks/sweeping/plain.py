@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from qt_bert.encoder import Checkpoint, open_checkpoint
-from qt_bert.encoder.batches import Batch, to_batch
-from qt_bert.encoder.heads import Head
-from qt_bert.pairs.tokenise import EncodedPair
+from qt_bert.data.tokenise import EncodedPair
+from qt_bert.models.batches import Batch, to_batch
+from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.heads import Head
 
 PAIRS_A_BATCH = 32
 KERNEL = "sdpa"  # what transformers takes by default

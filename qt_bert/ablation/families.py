@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from qt_bert.ablation.variant import Part, Variant
-from qt_bert.encoder.heads import Head, Shape, by_layer, checked_heads, parse_heads
+from qt_bert.ablation.interventions import Intervention, Variant
 from qt_bert.errors import ArgumentError
+from qt_bert.models.heads import Head, Shape, by_layer, checked_heads, parse_heads
 
-MaskOf = Callable[[Iterable[Head]], Part]
+MaskOf = Callable[[Iterable[Head]], Intervention]
 """How heads are left out, for instance `lambda heads: HeadMask(tuple(heads), "uniform")`."""
 
 DRAWS = 20
@@ -122,26 +122,6 @@ def layer_matched(
         Variant(f"{name}#{draw:02d}", (mask(drawn),), "matched", draw, seed)
         for draw, drawn in enumerate(_distinct_sets(pools, min(draws, possible), seed))
     ]
-
-
-def keep_only(
-    shape: Shape, mask: MaskOf, kept: Iterable[Head], within: Iterable[int]
-) -> list[Variant]:
-    """Of the layers `within`, every head left out but `kept`: `keep:L1H2+L1H4@L0-L5`.
-
-    Other layers keep all their heads, so kept heads there say nothing. Family `keep`. Raises
-    ArgumentError for heads and layers that the model lacks, and where nothing is left out.
-    """
-    numbers = sorted(set(within))
-    strange = [number for number in numbers if not 0 <= number < shape.layers]
-    if strange:
-        raise ArgumentError(f"there is no layer {strange[0]}: the model has {shape.layers}, from 0")
-    inside = {head for head in checked_heads(kept, shape) if head.layer in numbers}
-    left_out = [head for head in _heads_of(shape, numbers) if head not in inside]
-    if not left_out:
-        raise ArgumentError("nothing is left out: no layer is named, or all their heads are kept")
-    name = f"keep:{_joined(inside) or 'none'}@{_layer_names(numbers)}"
-    return [Variant(name, (mask(left_out),), "keep")]
 
 
 def named_set(shape: Shape, mask: MaskOf, text: str, name: str | None = None) -> list[Variant]:
@@ -246,10 +226,3 @@ def _joined(heads: Iterable[Head]) -> str:
         return "+".join(listed)
     mark = hashlib.sha256(" ".join(listed).encode()).hexdigest()[:6]
     return "+".join([*listed[:_NAMED_HEADS], f"{rest}more.{mark}"])
-
-
-def _layer_names(numbers: Sequence[int]) -> str:
-    first, last = numbers[0], numbers[-1]
-    if len(numbers) > 1 and list(numbers) == list(range(first, last + 1)):
-        return f"L{first}-L{last}"
-    return "+".join(f"L{number}" for number in numbers)

@@ -1,28 +1,223 @@
-"""The folder of a finished sweep: logits by variant and pair, and the tables that name them.
-
-`logits.npy` (float32 [variant, pair, output], pairs in file order), `variants.csv`, `pairs.csv`,
-`effects.csv`, `run.json`, and `means.safetensors` where heads were replaced by their mean contexts.
-"""
+"""The folder of a sweep: logits by variant and pair, and the tables that name them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from qt_bert.ablation.effect_table import EffectRow, read_effects
-from qt_bert.ablation.pair_table import read_pairs
-from qt_bert.ablation.variant_table import COLUMNS
-from qt_bert.errors import RunFolderError
-from qt_bert.pairs import Pair
-from qt_bert.results.codec import read_result
+from qt_bert.ablation.effects import EffectRow, read_effects
+from qt_bert.ablation.interventions import NONE, Intervention, Variant, with_plain
+from qt_bert.codec import read_result
+from qt_bert.data.pairs import GradeSet, Pair
+from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.files import atomic_write
+from qt_bert.models.heads import Head, Shape, parse_heads, spell
 from qt_bert.results.probe import PairsRef
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# `pairs.csv`: the pairs of a sweep, in the order of its logits.
+
+
+PAIR_COLUMNS = ("id", "line", "query", "title", "grades")
+
+
+def write_pairs(path: Path, pairs: Sequence[Pair]) -> None:
+    """Write one row a pair, atomically; `grades` is empty without a label, else as `spell_grades`."""
+    import csv
+
+    import pandas as pd
+
+    rows = [(p.id, p.line, p.query, p.title, spell_grades(p.grades)) for p in pairs]
+    with atomic_write(path) as temporary:
+        # Every text is quoted, so that one with any kind of line break inside reads back as it is.
+        pd.DataFrame(rows, columns=list(PAIR_COLUMNS)).to_csv(
+            temporary, index=False, quoting=csv.QUOTE_NONNUMERIC
+        )
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """The pairs that `write_pairs` stored, without labels and further columns.
+
+    Raises RunFolderError for a file that is missing or something else.
+    """
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)[list(PAIR_COLUMNS)]
+        return [
+            Pair(query, title, read_grades(grades), id_, int(line), None, {})
+            for id_, line, query, title, grades in table.itertuples(index=False)
+        ]
+    except (OSError, ValueError, KeyError) as error:
+        raise RunFolderError(
+            f"{path}: not the pairs of a sweep ({error}); run the sweep again with --overwrite"
+        ) from error
+
+
+def spell_grades(grades: GradeSet | None) -> str:
+    """`3`, `1-2` for neighbours, `1+3-4` for others, nothing for no label."""
+    runs = groupby(enumerate(grades or ()), lambda place: place[1] - place[0])
+    spans = [[grade for _, grade in run] for _, run in runs]
+    return "+".join(f"{s[0]}-{s[-1]}" if len(s) > 1 else str(s[0]) for s in spans)
+
+
+def read_grades(text: str) -> GradeSet | None:
+    """The grades that `spell_grades` wrote. Raises ValueError for another text."""
+    if not text:
+        return None
+    grades: list[int] = []
+    for part in text.split("+"):
+        first, _, last = part.partition("-")
+        grades += range(int(first), int(last or first) + 1)
+    return tuple(grades)
+
+
+# `variants.csv`: the variants of a sweep, and the form in which a user hands in masks of their own.
+#
+# UTF-8, with or without a byte order mark; one line, one variant: `name`, `family`, `mode`, `heads`
+# (as `L2H1 L3H7`), `draw`, `seed`. `none`, without heads, is the plain model.
+
+
+VARIANT_COLUMNS = ("name", "family", "mode", "heads", "draw", "seed")
+
+
+def write_variants(path: str | os.PathLike[str], variants: Sequence[Variant]) -> None:
+    """Write one line a variant, `none` first, atomically.
+
+    Raises ArgumentError where two variants have one name, or a name cannot stand on one line.
+    """
+    listed = with_plain(variants)
+    for variant in listed:
+        if variant.name.strip().splitlines() != [variant.name]:
+            raise ArgumentError(f"{variant.name!r} names no variant: one line, no spaces around it")
+    with (
+        atomic_write(path) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="") as handle,
+    ):
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(VARIANT_COLUMNS)
+        for one in listed:
+            numbers = ["" if number is None else number for number in (one.draw, one.seed)]
+            writer.writerow([one.name, one.family, one.mode, spell(one.heads), *numbers])
+
+
+def read_variants(
+    path: str | os.PathLike[str],
+    shape: Shape,
+    part_of: Callable[[str, tuple[Head, ...]], Intervention],
+) -> list[Variant]:
+    """The variants in a file, without `none`; `part_of` makes a part of a mode and heads.
+
+    Columns may stand in any order; lines without text are skipped. Raises ArgumentError, with file
+    and line, for another header, a line that is no row of it, heads that a model of `shape` lacks,
+    a name that came before, a mode that is combined or that `part_of` refuses, and for a file that
+    cannot be read or holds no variant.
+    """
+    first_lines: dict[str, int] = {}
+    variants = []
+    for line, row in _rows(Path(path)):
+        name = row["name"]
+        try:
+            if name in first_lines:
+                raise ArgumentError(f"the name {name!r} stands in line {first_lines[name]} already")
+            variant = _variant(row, shape, part_of)
+        except ArgumentError as error:
+            raise ArgumentError(f"{path}: line {line}: {error}") from error
+        first_lines[name] = line
+        if variant.parts:
+            variants.append(variant)
+    if not variants:
+        raise ArgumentError(f"{path} holds no variant but `{NONE.name}`")
+    return variants
+
+
+def _variant(
+    row: dict[str, str], shape: Shape, part_of: Callable[[str, tuple[Head, ...]], Intervention]
+) -> Variant:
+    name, mode = row["name"], row["mode"]
+    if name == NONE.name:
+        if row["heads"] or mode:
+            raise ArgumentError(f"`{name}` is the plain model, which has no mode and no heads")
+        return NONE
+    if not name:
+        raise ArgumentError("the variant has no name")
+    if not mode:
+        raise ArgumentError("the mode is empty; write how the heads are left out, as in `zero`")
+    if "+" in mode:
+        raise ArgumentError(
+            f"the mode {mode!r} combines two changes, and one line of heads does not say which head "
+            "has which; write one variant a change"
+        )
+    part = part_of(mode, tuple(parse_heads(row["heads"], shape)))
+    return Variant(name, (part,), row["family"], _number(row, "draw"), _number(row, "seed"))
+
+
+def _number(row: dict[str, str], column: str) -> int | None:
+    text = row[column]
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise ArgumentError(f"{column} is {text!r}; it must be a whole number from 0, or empty")
+    return int(text)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Line number, and text by column, of every line with text below the header."""
+    header: list[str] | None = None
+    for line, text in enumerate(_text(path).split("\n"), start=1):
+        fields = _fields(text.removesuffix("\r"), f"{path}: line {line}")
+        if not any(fields):
+            continue
+        if header is None:
+            header = fields
+            if sorted(header) != sorted(VARIANT_COLUMNS):
+                raise ArgumentError(
+                    f"{path}: line {line}: the header is {','.join(header)}; "
+                    f"it must be {','.join(VARIANT_COLUMNS)}"
+                )
+        elif len(fields) != len(header):
+            raise ArgumentError(
+                f"{path}: line {line}: {len(fields)} fields under a header of {len(header)}"
+            )
+        else:
+            yield line, dict(zip(header, fields, strict=True))
+
+
+def _fields(text: str, where: str) -> list[str]:
+    """The fields of one line; taken by itself, so that a stray quote swallows no further line."""
+    try:
+        rows = list(csv.reader([text], strict=True, skipinitialspace=True))
+    except csv.Error as error:
+        raise ArgumentError(f"{where}: not a line of CSV ({error})") from error
+    return [field.strip() for row in rows for field in row]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise ArgumentError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ArgumentError(f"{path}: line {line}: not UTF-8 text; save it as UTF-8") from error
+
+
+# The folder of a finished sweep: logits by variant and pair, and the tables that name them.
+#
+# `logits.npy` (float32 [variant, pair, output], pairs in file order), `variants.csv`, `pairs.csv`,
+# `effects.csv`, `run.json`, and `means.safetensors` where heads were replaced by their mean
+# head outputs.
+
 
 RECORD, LOGITS, MEANS = "run.json", "logits.npy", "means.safetensors"
 VARIANTS, PAIRS, EFFECTS = "variants.csv", "pairs.csv", "effects.csv"
@@ -34,7 +229,7 @@ class SweepRecord:
     """The content of `run.json`.
 
     `key` names all that the files depend on, `shape` is that of the logits, `means` the hash of
-    the mean contexts, `guards` the figures of the checks before the run.
+    the mean head outputs, `guards` the figures of the checks before the run.
     """
 
     kind: ClassVar[str] = "sweep"
@@ -131,17 +326,17 @@ class SweepFolder:
 
 def _check_means(path: Path, record: SweepRecord) -> None:
     if record.means is not None:
-        from qt_bert.ablation.means import read_means
+        from qt_bert.ablation.request import read_means
 
         if read_means(path / MEANS).sha256 != record.means:
-            raise RunFolderError(f"{path / MEANS}: not the mean contexts of this sweep; {ANEW}")
+            raise RunFolderError(f"{path / MEANS}: not the mean head outputs of this sweep; {ANEW}")
 
 
 def _read_variant_table(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)[list(COLUMNS)]
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)[list(VARIANT_COLUMNS)]
         for name in ("draw", "seed"):
             table[name] = pd.to_numeric(table[name].replace("", None)).astype("Int64")
     except (OSError, ValueError, KeyError) as error:

@@ -1,22 +1,30 @@
-"""Gradient importance: how much the loss would change with each head, for all heads in one pass.
-
-Michel et al. 2019 ("Are Sixteen Heads Really Better than One?", section 4.1): a gate ξ = 1 multiplies
-a head's context at W_O's input, and the importance is the mean over pairs of |∂L/∂ξ|.
-"""
+"""Gradient importance of heads and feed-forward units: how much the loss would change with each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from qt_bert.encoder.batches import Batch
-from qt_bert.encoder.forward import Encoder, attend
+from qt_bert.ablation.effects import meant_logits
+from qt_bert.ablation.engine import batch_tokens
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
-from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.models.batches import Batch
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.forward import Encoder, attend
 from qt_bert.progress import Progress, silent
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.stats.arrays import FloatArray
+
+# Gradient importance: how much the loss would change with each head, for all heads in one pass.
+#
+# Michel et al. 2019 ("Are Sixteen Heads Really Better than One?", section 4.1): a gate ξ = 1
+# multiplies a head's z, and the importance is the mean over pairs of |∂L/∂ξ|.
+
 
 LabelSets = Sequence[tuple[int, ...]]
 
@@ -42,7 +50,7 @@ def gradient_importance(
     label_sets: LabelSets | None,
     shown: Progress = silent,
 ) -> Importance:
-    """The mean over pairs of |∂L/∂ξ| for a gate ξ = 1 per pair and head on its context.
+    """The mean over pairs of |∂L/∂ξ| for a gate ξ = 1 per pair and head on its head output.
 
     L = −log Σ p over the logits that the pair's label may mean: `label_sets[i]` holds their
     indices for pair i, as `Batch.rows` counts pairs. A model of one logit has no such loss: there
@@ -111,12 +119,12 @@ def _gate_gradients(encoder: Encoder, batch: Batch, allowed: torch.Tensor | None
 
 
 def _gated_logits(encoder: Encoder, batch: Batch, gates: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Logits [B, labels] with each layer's contexts times its gates [B, heads]."""
+    """Logits [B, labels] with each layer's head outputs times its gates [B, heads]."""
     with torch.no_grad():  # no gate lies below
         hidden = encoder.embed(batch)
     for layer, gate, bias in zip(encoder.layers, gates, encoder.biases(batch), strict=True):
-        contexts = attend(*layer.project(hidden), bias)
-        hidden = layer.finish(contexts * gate[:, :, None, None], hidden)
+        z = attend(*layer.project(hidden), bias)
+        hidden = layer.finish(z * gate[:, :, None, None], hidden)
     return encoder.family.head(encoder.model, hidden[:, :1])
 
 
@@ -183,3 +191,92 @@ def _in_top(values: FloatArray, k: int) -> FloatArray:
     edge = np.sort(values)[-k]
     above, at = values > edge, values == edge
     return above + at * ((k - above.sum()) / at.sum())
+
+
+# Gradient importance of feed-forward units, as `importance` has it for heads.
+#
+# Michel et al. 2019 ("Are Sixteen Heads Really Better than One?", section 4.1) put the gate ξ = 1
+# on a head;
+# here it stands on a unit's activation, in every token of a pair.
+
+
+def unit_importance(
+    encoder: Encoder,
+    batches: Iterable[Batch],
+    label_sets: LabelSets | None,
+    shown: Progress = silent,
+) -> list[FloatArray]:
+    """For each layer the mean over pairs of |∂L/∂ξ| of every unit [units], in units of the loss L.
+
+    Loss, labels and errors are those of `gradient_importance`. `shown` counts pairs.
+    """
+    check_exact(encoder)
+    totals: list[FloatArray] = [np.zeros(())] * len(encoder.layers)
+    pairs = 0
+    for batch in batches:
+        allowed = allowed_logits(encoder, batch, label_sets)
+        found = _unit_gate_gradients(encoder, batch, allowed)
+        totals = [
+            total + one.abs().sum(0, dtype=torch.float64).numpy()
+            for total, one in zip(totals, found, strict=True)
+        ]
+        pairs += len(batch)
+        shown.advance(len(batch))
+    if not pairs:
+        raise ArgumentError("gradient importance needs at least one pair; there is none")
+    return [total / pairs for total in totals]
+
+
+@torch.inference_mode(False)
+@torch.enable_grad()
+def _unit_gate_gradients(
+    encoder: Encoder, batch: Batch, allowed: torch.Tensor | None
+) -> Sequence[torch.Tensor]:
+    """∂L/∂ξ of each layer [B, units]."""
+    gates: list[torch.Tensor] = []
+    with torch.no_grad():  # no gate lies below
+        hidden = encoder.embed(batch)
+    for layer, bias in zip(encoder.layers, encoder.biases(batch), strict=True):
+        z = attend(*layer.project(hidden), bias)
+        attended = layer.output_norm(layer.mix(z) + hidden)
+        active = layer.up(attended)
+        gate = active.new_ones(len(batch), active.shape[-1], requires_grad=True)
+        gates.append(gate)
+        hidden = layer.down_norm(layer.down(active * gate[:, None]) + attended)
+    logits = encoder.family.head(encoder.model, hidden[:, :1])
+    return torch.autograd.grad(label_losses(logits, allowed).sum(), gates)
+
+
+# Gradient importance of a model's heads and feed-forward units on graded pairs.
+
+
+def importance_on(scorer: Scorer, pairs: Sequence[Pair], shown: Progress = silent) -> Importance:
+    """`gradient_importance` on `pairs`, in float32 whatever the scorer's dtype; `shown` counts pairs."""
+    labels = scorer.checkpoint.settings.labels  # a checkpoint opened anew would read its own
+    if scorer.checkpoint.dtype != "float32":
+        exact = open_checkpoint(scorer.checkpoint.folder)
+        scorer = Scorer(exact, max_length=scorer.tokenizer.max_length)
+    batches = _batches(scorer, pairs)
+    return gradient_importance(scorer.encoder, batches, label_sets(pairs, labels), shown)
+
+
+def unit_importance_on(
+    scorer: Scorer, pairs: Sequence[Pair], shown: Progress = silent
+) -> list[FloatArray]:
+    """`unit_importance` on `pairs`; the scorer's model must be in float32. `shown` counts pairs."""
+    labels = scorer.checkpoint.settings.labels
+    return unit_importance(
+        scorer.encoder, _batches(scorer, pairs), label_sets(pairs, labels), shown
+    )
+
+
+def label_sets(pairs: Sequence[Pair], labels: ModelLabels) -> LabelSets | None:
+    """The logits that each pair's label may mean; None for a model of one logit."""
+    if labels.logits == 1:
+        return None
+    return [tuple(map(int, np.flatnonzero(row))) for row in meant_logits(list(pairs), labels)]
+
+
+def _batches(scorer: Scorer, pairs: Sequence[Pair]) -> Iterator[Batch]:
+    texts = [(pair.query, pair.title) for pair in pairs]
+    return scorer.fresh().batches(texts, batch_tokens())

@@ -1,9 +1,4 @@
-"""Heads left out, and queries and titles that cannot see each other.
-
-HEAD-MASK is the article's ("BERT 可解释性-从“头”说起", 二): the head gives the zero vector. `uniform`
-is that of Kovaleva et al. 2019 ("Revealing the Dark Secrets of BERT", disabling heads): each of the L
-tokens weighs 1/L.
-"""
+"""Heads ablated, layers skipped, and queries and titles that cannot see each other."""
 
 from __future__ import annotations
 
@@ -14,14 +9,20 @@ from typing import ClassVar, Literal, get_args
 
 import torch
 
-from qt_bert.ablation.change import Change, MeanContexts, Site
-from qt_bert.ablation.reference import PlainModel, Seen
-from qt_bert.ablation.variant import Part
-from qt_bert.encoder.batches import CLS
-from qt_bert.encoder.forward import unseen
-from qt_bert.encoder.heads import Head, by_layer
-from qt_bert.encoder.sides import gone
+from qt_bert.ablation.interventions import Intervention, LayerIntervention, MeanZ, Site, Variant
+from qt_bert.ablation.reference import PlainLayer, PlainModel
 from qt_bert.errors import ArgumentError
+from qt_bert.models.batches import CLS, DIRECTIONS, Direction, gone
+from qt_bert.models.forward import unseen
+from qt_bert.models.heads import Head, Shape, by_layer
+
+# Heads left out, and queries and titles that cannot see each other.
+#
+# HEAD-MASK is the article's ("BERT 可解释性-从“头”说起", 二): the head gives the zero vector. `uniform`
+# is that of Kovaleva et al. 2019 ("Revealing the Dark Secrets of BERT", disabling heads): each of
+# the L
+# tokens weighs 1/L.
+
 
 Mode = Literal["zero", "uniform", "mean"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -38,7 +39,7 @@ class HeadMask:
 
     heads: tuple[Head, ...]
     mode: Mode = "zero"
-    means: MeanContexts | None = None
+    means: MeanZ | None = None
 
     def __post_init__(self) -> None:
         if not self.heads:
@@ -46,17 +47,17 @@ class HeadMask:
         if self.mode not in MODES:
             raise ArgumentError(f"mode {self.mode!r}: choose from {', '.join(MODES)}")
         if (self.mode == "mean") != (self.means is not None):
-            raise ArgumentError("the mode `mean`, and no other, needs the heads' mean contexts")
+            raise ArgumentError("the mode `mean`, and no other, needs the heads' mean head outputs")
         object.__setattr__(self, "heads", tuple(sorted(set(self.heads))))
 
     @property
     def kind(self) -> str:
         return self.mode
 
-    def changes(self) -> Mapping[int, Change]:
-        """A replacement of contexts for each layer that has masked heads."""
+    def changes(self) -> Mapping[int, LayerIntervention]:
+        """A replacement of head outputs for each layer that has masked heads."""
         return {
-            layer: Change(contexts=Replacement(layer, heads, self.mode, self.means))
+            layer: LayerIntervention(z=Replacement(layer, heads, self.mode, self.means))
             for layer, heads in by_layer(self.heads).items()
         }
 
@@ -67,42 +68,42 @@ class HeadMask:
 
 
 def _replace_plainly(
-    layer: int, heads: tuple[int, ...], mode: Mode, means: MeanContexts | None, seen: Seen
+    layer: int, heads: tuple[int, ...], mode: Mode, means: MeanZ | None, seen: PlainLayer
 ) -> None:
     for head in heads:
         if mode == "zero":
-            seen.context[head] = 0
+            seen.z[head] = 0
         elif means is not None:
-            seen.context[head] = means.vectors[layer, head].to(seen.context)
+            seen.z[head] = means.vectors[layer, head].to(seen.z)
         else:
             for row, visible in enumerate(seen.visible[head]):
-                seen.context[head, row] = seen.value[head][visible].mean(0)
+                seen.z[head, row] = seen.value[head][visible].mean(0)
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """A `ContextEdit`: what stands in for some heads of one layer."""
+    """A `ZEdit`: what stands in for some heads of one layer."""
 
     layer: int
     heads: tuple[int, ...]
     mode: Mode
-    means: MeanContexts | None = None
+    means: MeanZ | None = None
 
     @property
     def mixes(self) -> bool:
         return self.mode == "uniform"
 
-    def contexts(self, site: Site) -> torch.Tensor | None:
+    def z(self, site: Site) -> torch.Tensor | None:
         """[B or 1, heads, rows or 1, width]; None for zeros."""
         if self.means is not None:
             vectors = self.means.vectors[self.layer, list(self.heads)]
             return vectors.to(site.hidden)[None, :, None]
         if self.mode == "zero":
             return None
-        return uniform_contexts(site, self.heads)
+        return uniform_z(site, self.heads)
 
 
-def uniform_contexts(site: Site, heads: tuple[int, ...]) -> torch.Tensor:
+def uniform_z(site: Site, heads: tuple[int, ...]) -> torch.Tensor:
     """The mean of the values over the tokens that a row may see [B, len(heads), 1 or rows, width]."""
     value = site.project()[2][:, list(heads)]
     if site.bias is None:
@@ -135,24 +136,26 @@ class SegmentBlock:
     def kind(self) -> str:
         return "block"
 
-    def changes(self) -> Mapping[int, Change]:
+    def changes(self) -> Mapping[int, LayerIntervention]:
         """Another additive mask for each layer that has such heads."""
         return {
-            layer: Change(attention=Blocked(heads)) for layer, heads in by_layer(self.heads).items()
+            layer: LayerIntervention(attention=Blocked(heads))
+            for layer, heads in by_layer(self.heads).items()
         }
 
     def install(self, model: PlainModel) -> None:
-        """Compute the heads' contexts anew, in a hook before W_O, from the tokens they may see."""
+        """Compute the heads' head outputs anew, in a hook before W_O, from the tokens they may
+        see."""
         for layer, heads in by_layer(self.heads).items():
             model.edit(layer, partial(_block_plainly, heads), first=True)
 
 
-def _block_plainly(heads: tuple[int, ...], seen: Seen) -> None:
+def _block_plainly(heads: tuple[int, ...], seen: PlainLayer) -> None:
     for head in heads:
         for row, group in enumerate(seen.groups):
             if group != CLS:
                 seen.visible[head, row] &= seen.groups == group
-        seen.context[head] = seen.attend(head)
+        seen.z[head] = seen.attend(head)
 
 
 @dataclass(frozen=True)
@@ -173,10 +176,150 @@ class Blocked:
         return unseen(hidden, site.hidden.dtype)
 
 
-PARTS: dict[str, Callable[[tuple[Head, ...], Callable[[], MeanContexts]], Part]] = {
+INTERVENTIONS: dict[str, Callable[[tuple[Head, ...], Callable[[], MeanZ]], Intervention]] = {
     "zero": lambda heads, means: HeadMask(heads),
     "uniform": lambda heads, means: HeadMask(heads, "uniform"),
     "mean": lambda heads, means: HeadMask(heads, "mean", means()),
     "block": lambda heads, means: SegmentBlock(heads),
 }
-"""What `--mode` offers: from heads, and the mean contexts where they are asked for, to a part."""
+"""What `--mode` offers: from heads, and the mean head outputs where they are asked for, to a
+part."""
+
+
+# Whole layers left out: a block hands its input on, without attention, feed-forward or LayerNorm.
+#
+# What is left is the model with these layers deleted, which is how Fan et al. 2020 ("Reducing
+# Transformer Depth on Demand with Structured Dropout") and Sajjad et al. 2023 ("On the effect of
+# dropping layers of pre-trained transformer models") make a model shallower.
+
+
+SKIPPED = LayerIntervention(skipped=True)
+
+
+@dataclass(frozen=True)
+class BlocksOut:
+    """Layers left out whole, by number.
+
+    It concerns no head by name, though those of its layers are gone: in `variants.csv` the name of
+    the variant says which layers (`B3+B5`), and `heads` is for heads left out besides, in other
+    layers. Raises ArgumentError for no layers, or numbers below 0.
+    """
+
+    layers: tuple[int, ...]
+    kind: ClassVar[str] = "skip"
+    heads: ClassVar[tuple[Head, ...]] = ()
+    means: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        if not self.layers or min(self.layers) < 0:
+            raise ArgumentError(f"blocks {self.layers} cannot be left out: name layers from 0")
+        object.__setattr__(self, "layers", tuple(sorted(set(self.layers))))
+
+    def changes(self) -> Mapping[int, LayerIntervention]:
+        """The layers that are skipped."""
+        return dict.fromkeys(self.layers, SKIPPED)
+
+    def install(self, model: PlainModel) -> None:
+        """Hooks that hand on each layer's input."""
+        for layer in self.layers:
+            model.skip(layer)
+
+
+def blocks(shape: Shape) -> list[Variant]:
+    """Every layer alone, left out whole: `B3`, family `blocks`.
+
+    Raises ArgumentError for a model of one layer.
+    """
+    if shape.layers < 2:
+        raise ArgumentError("the only layer of a model cannot be left out")
+    return [without_blocks((layer,)) for layer in range(shape.layers)]
+
+
+def without_blocks(layers: tuple[int, ...]) -> Variant:
+    """Some layers left out whole, together: `B3+B5`, family `blocks`."""
+    part = BlocksOut(layers)
+    return Variant(block_names(part.layers), (part,), "blocks")
+
+
+def block_names(layers: tuple[int, ...]) -> str:
+    """`B3+B5`: how a variant without these blocks is called."""
+    return "+".join(f"B{layer}" for layer in sorted(layers))
+
+
+# Cuts between the texts, layer by layer: rows that no longer see columns (`models.batches`).
+
+
+Convention = Literal["before", "after"]
+CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A cut in the layers `first` to `last`, in all heads; called `cut:T<Q@0-4`.
+
+    `direction`: `C<T`, `T<Q`, `Q<T`, `all` of them, or `<C` (nobody but the first token sees the
+    first token). `convention`: masked `before` the softmax, so that attention moves on to what is
+    seen (MICE), or `after` it, so that it is lost (Zhan et al. 2020). Raises ArgumentError for what
+    is none of these, and for layers that are no range.
+    """
+
+    direction: Direction
+    first: int
+    last: int
+    convention: Convention = "before"
+    heads: ClassVar[tuple[Head, ...]] = ()
+    means: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        for name, one, known in (
+            ("direction", self.direction, DIRECTIONS),
+            ("convention", self.convention, CONVENTIONS),
+        ):
+            if one not in known:
+                raise ArgumentError(f"a cut's {name} is {one!r}: choose from {', '.join(known)}")
+        if not 0 <= self.first <= self.last:
+            raise ArgumentError(f"layers {self.first} to {self.last} are no range of layers from 0")
+
+    @property
+    def name(self) -> str:
+        """`cut:T<Q@0-4`; with `/after` where attention is lost."""
+        kind = "" if self.convention == "before" else "/after"
+        return f"cut:{self.direction}@{self.first}-{self.last}{kind}"
+
+    @property
+    def kind(self) -> str:
+        return "cut" if self.convention == "before" else "cut/after"
+
+    def changes(self) -> Mapping[int, LayerIntervention]:
+        """An additive mask in each layer, or head outputs of what is left of the attention."""
+        change = LayerIntervention(attention=Unseen(self.direction, self.convention == "after"))
+        return dict.fromkeys(range(self.first, self.last + 1), change)
+
+    def install(self, model: PlainModel) -> None:
+        """Compute the head outputs anew from what each row may see, in a hook before W_O."""
+        for layer in range(self.first, self.last + 1):
+            model.edit(layer, partial(_cut_plainly, self.direction, self.convention), first=True)
+
+
+def _cut_plainly(direction: Direction, convention: Convention, seen: PlainLayer) -> None:
+    whole = seen.visible.clone()
+    seen.cut(direction)
+    for head in range(len(seen.z)):
+        if convention == "before":
+            seen.z[head] = seen.attend(head)
+            continue
+        scores = seen.query[head] @ seen.key[head].T / seen.query.shape[-1] ** 0.5
+        weights = scores.masked_fill(~whole[head], float("-inf")).softmax(-1)
+        seen.z[head] = (weights * seen.visible[head]) @ seen.value[head]
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """An `AttentionEdit`: a cut in all heads of one layer; `loses` as `AttentionEdit` says."""
+
+    direction: Direction
+    loses: bool
+
+    def bias(self, site: Site) -> torch.Tensor:
+        """[B, 1, L, L]: 0 where a row may see a column."""
+        return unseen(gone(self.direction, site.batch.groups)[:, None], site.hidden.dtype)

@@ -1,4 +1,4 @@
-"""The Hugging Face model with heads left out by hooks: slow, plain, and what the guards trust.
+"""The Hugging Face model with heads left out by hooks: slow, plain, and what the checks trust.
 
 Written without anything of the masked loop, pair by pair over real tokens, so that a fault of the
 one does not hide in the other. The hooks on heads stand before `attention.output.dense`, where
@@ -15,14 +15,13 @@ from typing import Any, Protocol
 
 import torch
 
-from qt_bert.encoder.batches import CLS, QUERY, TITLE, Batch
-from qt_bert.encoder.families import Family
-from qt_bert.encoder.offline import Offline, layers_apart
-from qt_bert.encoder.sides import GONE, Direction
+from qt_bert.models.batches import CLS, GONE, QUERY, TITLE, Batch, Direction
+from qt_bert.models.card import Offline, layers_apart
+from qt_bert.models.families import Family
 
 
 @dataclass
-class Seen:
+class PlainLayer:
     """One pair in one layer: values of its n real tokens, by head, and who may see whom.
 
     `row` is the pair's row of the batch.
@@ -34,10 +33,10 @@ class Seen:
     value: torch.Tensor
     visible: torch.Tensor
     groups: torch.Tensor
-    context: torch.Tensor
+    z: torch.Tensor
 
     def attend(self, head: int) -> torch.Tensor:
-        """The head's contexts [n, width], over the tokens that each row may see."""
+        """z of the head [n, width], over the tokens that each row may see."""
         scores = self.query[head] @ self.key[head].T / self.query.shape[-1] ** 0.5
         scores = scores.masked_fill(~self.visible[head], float("-inf"))
         return scores.softmax(-1) @ self.value[head]
@@ -50,8 +49,8 @@ class Seen:
                     self.visible[:, row, column] = False
 
 
-Edit = Callable[[Seen], None]
-"""Changes the contexts, or who may see whom, in place."""
+Edit = Callable[[PlainLayer], None]
+"""Changes the head outputs, or who may see whom, in place."""
 
 
 Map = Callable[[int, torch.Tensor], torch.Tensor]
@@ -73,7 +72,7 @@ class Recorded:
         """The residual stream of one pair [n, hidden]; place 0 is behind the embeddings."""
         return self.stream[place][row, : self.lengths[row]]
 
-    def contexts(self, layer: int, row: int) -> torch.Tensor:
+    def z(self, layer: int, row: int) -> torch.Tensor:
         """What a layer's heads gave one pair [heads, n, width]."""
         return _by_head(self.given[layer][row, : self.lengths[row]], self.heads[layer])
 
@@ -242,11 +241,11 @@ class PlainModel:
                 handle.remove()
 
 
-def _apart(seen: Seen) -> None:
+def _apart(seen: PlainLayer) -> None:
     """What a layer of an offline block gives: each text sees itself alone."""
     seen.cut("all")
-    for head in range(len(seen.context)):
-        seen.context[head] = seen.attend(head)
+    for head in range(len(seen.z)):
+        seen.z[head] = seen.attend(head)
 
 
 def _pass_on(module: Any, inputs: tuple[torch.Tensor, ...], output: Any) -> Any:
@@ -293,19 +292,19 @@ def _rewrite(
     kept: dict[str, torch.Tensor], edits: Sequence[Edit], batch: Batch, heads: int
 ) -> Callable[..., tuple[torch.Tensor]]:
     def hook(module: Any, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
-        context = inputs[0].clone()
+        z = inputs[0].clone()
         for row, real in enumerate(batch.real):
             groups = batch.groups[row][real]
             n = len(groups)
             parts = [_by_head(kept[name][row, :n], heads) for name in ("query", "key", "value")]
             visible = torch.ones(heads, n, n, dtype=torch.bool, device=groups.device)
             query, key, value = parts
-            held = _by_head(context[row, :n], heads).clone()
-            seen = Seen(row, query, key, value, visible, groups, held)
+            held = _by_head(z[row, :n], heads).clone()
+            seen = PlainLayer(row, query, key, value, visible, groups, held)
             for edit in edits:
                 edit(seen)
-            context[row, :n] = seen.context.transpose(0, 1).flatten(1)
-        return (context,)
+            z[row, :n] = seen.z.transpose(0, 1).flatten(1)
+        return (z,)
 
     return hook
 

@@ -1,12 +1,4 @@
 """The glue between the inspection page and Streamlit: what every page calls.
 
 `visit()` at the top of a page says who looks at what; `draw(figure)` draws any figure; `say(text)`
-gives a text in the visitor's language. The rest is the entry's and the launcher's.
-"""
-
-from qt_bert.app.draw import draw
-from qt_bert.app.faults import told
-from qt_bert.app.visit import Here, visit
-from qt_bert.app.words import escaped, say
-
-__all__ = ["Here", "draw", "escaped", "say", "told", "visit"]
+gives a text in the visitor's language. The rest is the entry's and the launcher's."""

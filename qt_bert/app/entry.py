@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas  # noqa: F401 (Altair takes it from sys.modules, where another visitor's import may be half done)
 import streamlit as st
 
-from qt_bert.app import opening, session, sidebar, words
-from qt_bert.app.faults import told
-from qt_bert.app.screens import SCREENS, script_of
-from qt_bert.app.settings import Settings
-from qt_bert.app.visit import arrive, visit
+from qt_bert.app import sidebar, visit, words
+from qt_bert.app.settings import SCREENS, Settings, script_of
+from qt_bert.app.visit import arrive
+from qt_bert.app.visit import visit as visit_visit
+from qt_bert.app.widgets import told
 from qt_bert.app.words import LANGUAGE, say
-from qt_bert.results.text import Text
+from qt_bert.text import Text
 
 
 def run(script: str) -> None:
@@ -24,15 +25,15 @@ def run(script: str) -> None:
     page = st.navigation(_pages(folder), position="top")
     with told():
         with st.spinner(say(words.OPENING), show_time=True):
-            shelf = opening.shelf_of(settings)
+            shelf = visit.shelf_of(settings)
             state = arrive(settings, shelf)
         if state.language != drawn:  # the address turned to another one: the navigation too
             st.rerun()
         with st.sidebar:
             sidebar.first(shelf, state)
-            here = visit()
+            here = visit_visit()
             sidebar.rest(here)
-        session.say_faults()
+        visit.say_faults()
         page.run()
 
 

@@ -83,7 +83,7 @@ def serve(
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
     arguments = streamlit_arguments(host, port, browser=browser)
-    from qt_bert.app.opening import warm
+    from qt_bert.app.visit import warm
 
     warm(settings, lambda: _answers(host, port))
     from streamlit.web.cli import main

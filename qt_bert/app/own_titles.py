@@ -6,24 +6,25 @@ from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
-from qt_bert.app import session
-from qt_bert.app.draw import draw
-from qt_bert.app.metric import metric
-from qt_bert.app.tables import table
+from qt_bert.app import visit
+from qt_bert.app.figures import draw
+from qt_bert.app.widgets import metric, table
 from qt_bert.app.words import escaped
-from qt_bert.inspection.refused import RefusedInput
-from qt_bert.inspection.sources import shipped_rows
-from qt_bert.inspection.views import behaviour_words as words
+from qt_bert.inspection.inputs import RefusedInput, shipped_rows
+from qt_bert.inspection.views import behaviour as words
 from qt_bert.inspection.views import own_cases
-from qt_bert.inspection.views.behaviour import Both, judge_few
-from qt_bert.inspection.views.behaviour_figures import case_tokens
-from qt_bert.inspection.views.behaviour_tables import DIGITS, SIGNED, case_rows
-from qt_bert.inspection.views.commands import cases_command
-from qt_bert.inspection.views.own_cases import Case, Relation
-from qt_bert.inspection.views.phrases import titles_cut
-from qt_bert.inspection.views.units import score_name
-from qt_bert.results.numbers import number, signed
-from qt_bert.results.text import Text
+from qt_bert.inspection.views.behaviour import (
+    DIGITS,
+    SIGNED,
+    Both,
+    case_rows,
+    case_tokens,
+    judge_few,
+)
+from qt_bert.inspection.views.phrases import score_name, titles_cut
+from qt_bert.inspection.views.shared import cases_command
+from qt_bert.probes.behaviour.cases import Case, Relation
+from qt_bert.text import Text, number, signed
 
 if TYPE_CHECKING:
     from qt_bert.app.visit import Here
@@ -164,7 +165,7 @@ def _add(case: Case) -> None:
 
 def _swap(here: Here, case: Case) -> None:
     _remember(case.query, case.title)
-    session.change(here.shelf, query=case.query, title=case.other)
+    visit.change(here.shelf, query=case.query, title=case.other)
 
 
 def _remember(query: str, text: str) -> None:

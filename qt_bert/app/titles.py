@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from qt_bert.app import session
-from qt_bert.app.sidebar.pair import uploaded_pairs
+from qt_bert.app import visit
+from qt_bert.app.sidebar import uploaded_pairs
 from qt_bert.app.words import escaped, say
-from qt_bert.inspection import sources
-from qt_bert.inspection.views import ranking_words as words
-from qt_bert.inspection.views.titles import (
+from qt_bert.inspection import inputs
+from qt_bert.inspection.views import ranking as words
+from qt_bert.inspection.views.ranking import (
     Title,
     default_titles,
     queries_of,
@@ -23,7 +23,7 @@ from qt_bert.inspection.views.titles import (
 
 if TYPE_CHECKING:
     from qt_bert.app.visit import Here
-    from qt_bert.pairs import Pair
+    from qt_bert.data.pairs import Pair
 
 _AREA, _TYPED = "ranking.titles", "ranking.typed"
 _SHIPPED, _OF_FILE = "ranking.shipped", "ranking.of_file"
@@ -36,7 +36,7 @@ def asked_titles(here: Here) -> list[Title]:
     _other_ways(here)
     state, store = here.state, st.session_state
     default = written(
-        default_titles(state.query, state.title, sources.shipped_rows("test"), state.seed)
+        default_titles(state.query, state.title, inputs.shipped_rows("test"), state.seed)
     )
     known = store.get(_TYPED)
     store[_AREA] = known[1] if known and _goes_on(known, state.query) else default
@@ -70,7 +70,7 @@ def _typed() -> None:
 
 def _other_ways(here: Here) -> None:
     with st.expander(say(words.MORE_WAYS), icon=":material/library_books:"):
-        queries = queries_of(sources.shipped_rows("test"))
+        queries = queries_of(inputs.shipped_rows("test"))
         st.selectbox(
             say(words.SHIPPED),
             queries,
@@ -88,9 +88,9 @@ def _other_ways(here: Here) -> None:
 def _take_shipped(here: Here) -> None:
     query = st.session_state[_SHIPPED]
     if query is not None:
-        title = titles_of(sources.shipped_rows("test"), query)[0].text
+        title = titles_of(inputs.shipped_rows("test"), query)[0].text
         st.session_state.pop(_TYPED, None)
-        session.change(here.shelf, query=query, title=title)
+        visit.change(here.shelf, query=query, title=title)
 
 
 def _file_queries(here: Here, pairs: Sequence[Pair]) -> None:
@@ -106,7 +106,7 @@ def _file_queries(here: Here, pairs: Sequence[Pair]) -> None:
             titles = titles_of(pairs, query)
             # The state may hold the query cleaned; whichever it is then, these are its titles.
             st.session_state[_TYPED] = (None, written(titles), "")
-            session.change(here.shelf, query=query, title=titles[0].text)
+            visit.change(here.shelf, query=query, title=titles[0].text)
 
     st.selectbox(say(words.OF_FILE), queries, index=None, key=_OF_FILE, on_change=take)
     here.no_link()

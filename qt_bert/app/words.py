@@ -6,8 +6,7 @@ import re
 
 import streamlit as st
 
-from qt_bert.results.numbers import printable
-from qt_bert.results.text import Label, Text, in_language
+from qt_bert.text import Label, Text, in_language, printable
 
 LANGUAGE = "qt_bert.language"
 """Where the session keeps the visitor's language."""
@@ -51,7 +50,7 @@ UNEXPECTED = Text(
 )
 SAVE = Text("保存", "Save")
 SAVE_HELP = Text(
-    "表格（CSV）或矢量图（SVG）；位图（PNG）在图的右上角。",
-    "A table (CSV) or a vector picture (SVG); a bitmap (PNG) by the button at the chart's corner.",
+    "表格（CSV），图还有矢量图（SVG）；位图（PNG）在图的右上角。",
+    "A table (CSV), of charts also a vector picture (SVG); a bitmap (PNG) by the button at the chart's corner.",
 )
 MISSING = Text("无", "none")

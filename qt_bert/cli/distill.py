@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qt_bert.cli import app, opening, options
+from qt_bert.cli.opening import table
 from qt_bert.cli.options import Overwrite, Resume
-from qt_bert.cli.recipe_options import dev_of, over, recipe_of
-from qt_bert.cli.show import table
+from qt_bert.cli.train import dev_of, over, recipe_of
 from qt_bert.errors import ArgumentError
 from qt_bert.shipped import GRADED, shipped
 
 if TYPE_CHECKING:
-    from qt_bert.planning.distilling.run_distill import DistillJob
+    from qt_bert.planning.distill import DistillJob
     from qt_bert.training.finetune import TuneSettings
-    from qt_bert.training.recipes import Recipe
-    from qt_bert.training.sources import PairSource
+    from qt_bert.training.recipes import PairSource, Recipe
 
 
 @app.command(rich_help_panel=options.SMALLER)
@@ -87,7 +86,7 @@ def distill(
         raise ArgumentError("--validation goes with --arms")
     if patience and arms:
         raise ArgumentError("--arms trains all for the same steps: leave --patience out")
-    from qt_bert.training.sources import PairSource, one_for_each, unlabelled_of
+    from qt_bert.training.recipes import PairSource, one_for_each, unlabelled_of
 
     stored = recipe_of(recipe, data)
     read: dict[str, Any] = {"no_header": no_header, "max_rejects": max_rejects}
@@ -127,10 +126,8 @@ def _job(
     max_length: int | None,
     stop_on: str | None,
 ) -> DistillJob:
-    from qt_bert.encoder import resolve_folder
-    from qt_bert.planning.distilling.losses import LossWeights
-    from qt_bert.planning.distilling.run_distill import DistillJob
-    from qt_bert.planning.distilling.student import Student
+    from qt_bert.models.folder import resolve_folder
+    from qt_bert.planning.distill import DistillJob, LossWeights, Student
     from qt_bert.training.recipes import typed
 
     folder = resolve_folder(model if model is not None else shipped(GRADED))
@@ -152,7 +149,7 @@ def _settings(stored: Recipe, given: dict[str, Any]) -> TuneSettings:
 
 
 def _one(job: DistillJob, out: Path, settings: TuneSettings, resume: bool, overwrite: bool) -> None:
-    from qt_bert.planning.distilling.run_distill import run_distill
+    from qt_bert.planning.distill import run_distill
 
     facts = run_distill(job, out, settings, resume=resume, overwrite=overwrite)
     if facts:
@@ -169,8 +166,7 @@ def _arms(
     resume: bool,
     overwrite: bool,
 ) -> None:
-    from qt_bert.planning.distilling.arms_text import rows_of
-    from qt_bert.planning.distilling.run_arms import ARMS_FILE, run_arms
+    from qt_bert.planning.arms import ARMS_FILE, rows_of, run_arms
 
     found = run_arms(job, out, settings, validation=validation, resume=resume, overwrite=overwrite)
     typer.echo(table(rows_of(found), left=3))

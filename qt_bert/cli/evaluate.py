@@ -1,4 +1,4 @@
-"""`qt-bert evaluate`: how good the grades are."""
+"""`qt-bert check`, `evaluate`, `compare` and `calibrate`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,42 @@ from typing import Annotated, Any
 import typer
 
 from qt_bert.cli import app, opening, options
-from qt_bert.cli.show import metrics_table
+from qt_bert.cli.opening import figure, left_out, metrics_table, table
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs.options import ReaderOptions
+from qt_bert.shipped import DEV, shipped
+
+# `qt-bert check`: what is in a file of pairs, and what it shares with another.
+
+
+@app.command(rich_help_panel=options.DATA)
+def check(
+    file: Annotated[Path, typer.Argument(help="File of pairs.")],
+    against: Annotated[
+        Path | None, typer.Option(help="Another file: count the queries and pairs both have.")
+    ] = None,
+    rejects: options.Rejects = None,
+    against_columns: Annotated[
+        str | None, typer.Option(help="Names of the other file's columns.")
+    ] = None,
+    columns: options.Columns = None,
+    no_header: options.NoHeader = False,
+    grades: options.Grades = None,
+    max_rejects: options.MaxRejects = 0.01,
+    as_json: options.AsJson = False,
+) -> None:
+    """Rows, rejects, grades, lengths, duplicates, and what is shared with another file."""
+    from qt_bert.data.check import check_file
+
+    asked = ReaderOptions(columns, no_header, grades, max_rejects)
+    reader = asked.open(file, rejects_path=rejects)
+    compared = ReaderOptions(against_columns, max_rejects=max_rejects)
+    other = compared.open(against) if against else None
+    report = check_file(reader, other)
+    typer.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else report.render())
+
+
+# `qt-bert evaluate`: how good the grades are.
 
 
 @app.command(rich_help_panel=options.SCORING)
@@ -101,3 +134,111 @@ def _flat(found: dict[str, Any]) -> dict[str, Any]:
         "guards",
     )
     return found["metrics"] | {name: found[name] for name in kept if name in found}
+
+
+# `qt-bert compare`: two models on the same pairs.
+
+
+@app.command(rich_help_panel=options.SCORING)
+def compare(
+    model_a: Annotated[str, typer.Argument(help="Model folder (or hub name).")],
+    model_b: Annotated[str, typer.Argument(help="The other one.")],
+    pairs: options.Pairs = None,
+    columns: options.Columns = None,
+    no_header: options.NoHeader = False,
+    grades: options.Grades = None,
+    max_rejects: options.MaxRejects = 0.01,
+    rejects: options.Rejects = None,
+    dtype: options.Dtype = "float32",
+    max_length: options.MaxLength = None,
+    model_grades: Annotated[
+        str | None, typer.Option(help="Which grades each logit of A means: '0=1-2,1=3-4,2=5'.")
+    ] = None,
+    model_grades_b: Annotated[str | None, typer.Option(help="The same for B.")] = None,
+    heads_out: Annotated[
+        str | None,
+        typer.Option(
+            help="Leave these heads of B out: 'L2H1 L3H7'; with A = B, what they are good for."
+        ),
+    ] = None,
+    mode: options.HeadsOutMode = None,
+    reference: options.Reference = None,
+    most: Annotated[int, typer.Option(help="Pairs shown where the two differ most.")] = 10,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+) -> None:
+    """Paired intervals and tests of every metric, and the pairs where the two differ most."""
+    path = opening.pairs_or_test(pairs)
+    asked = ReaderOptions(columns, no_header, grades, max_rejects)
+    asked.open(path)
+    without = opening.HeadsOut.asked(heads_out, mode, reference, asked)
+    from qt_bert.scoring.evaluate import compare_models
+
+    scorers = [
+        opening.open_scorer(
+            model, dtype=dtype, max_length=max_length, model_grades=meant, heads_out=masked
+        )
+        for model, meant, masked in (
+            (model_a, model_grades, None),
+            (model_b, model_grades_b, without),
+        )
+    ]
+    found = compare_models(
+        path, asked, scorers[0], scorers[1], most=most, seed=seed, rejects_path=rejects
+    )
+    opening.tell_rejects(found["rejected"], rejects)
+    for scorer in scorers:
+        opening.tell_truncation(scorer)
+    if as_json:
+        typer.echo(json.dumps(found, ensure_ascii=False))
+        return
+    rows = [("metric", "A", "B", "B − A", "95 % interval", "p", "")]
+    for name, d in found["metrics"].items():
+        gap = f"[{figure(d['ci_low'])}, {figure(d['ci_high'])}]" if d["ci_low"] is not None else ""
+        values = (figure(d[k]) for k in ("value_a", "value_b", "difference"))
+        rows.append((name, *values, gap, figure(d["p"], 4), d["reason"] or ""))
+    typer.echo(f"A = {model_a}\nB = {model_b}{left_out(found['b'])}")
+    typer.echo(f"{path}: {found['n_pairs']:,} pairs\n")
+    typer.echo(table(rows))
+    pairs_rows = [("line", "grade", "A", "B", "query", "title")]
+    for pair in found["most_different"]:
+        shown = (figure(pair["a"], 2), figure(pair["b"], 2))
+        pairs_rows.append((str(pair["line"]), pair["grade"], *shown, pair["query"], pair["title"]))
+    if len(pairs_rows) > 1:
+        typer.echo("\nwhere they differ most (expected grade, or the one score):")
+        typer.echo(table(pairs_rows))
+
+
+# `qt-bert calibrate`: a temperature and grade cut-offs, saved beside the model.
+
+
+@app.command(rich_help_panel=options.SCORING)
+def calibrate(
+    model: Annotated[str, typer.Option(help="Model folder; its qt_bert.json is written.")],
+    pairs: Annotated[
+        Path | None, typer.Option(help="Dev file to fit on. [default: the dev split that ships]")
+    ] = None,
+    columns: options.Columns = None,
+    no_header: options.NoHeader = False,
+    grades: options.Grades = None,
+    max_rejects: options.MaxRejects = 0.01,
+    rejects: options.Rejects = None,
+    dtype: options.Dtype = "float32",
+    max_length: options.MaxLength = None,
+    model_grades: options.ModelGrades = None,
+) -> None:
+    """Fit a temperature and grade cut-offs on a dev file and save them beside the model."""
+    path = pairs if pairs is not None else shipped(DEV)
+    asked = ReaderOptions(columns, no_header, grades, max_rejects)
+    asked.open(path)
+    if not Path(model).is_dir():
+        raise ArgumentError(f"--model {model}: no such folder; calibration is saved into it")
+    from qt_bert.scoring.evaluate import calibrate_model
+
+    scorer = opening.open_scorer(
+        model, dtype=dtype, max_length=max_length, model_grades=model_grades
+    )
+    found = calibrate_model(path, asked, scorer, rejects_path=rejects)
+    cuts = ", ".join(f"{cut:.3f}" for cut in found.cutoffs) or "none (coarse labels)"
+    opening.say(f"temperature {found.temperature:.3f}; cut-offs {cuts}: saved in {model}")
+    opening.say("they act only where --calibrated is given")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qt_bert.cli import app, opening, options
-from qt_bert.cli.show import left_out, table
+from qt_bert.cli.opening import left_out, table
 
 if TYPE_CHECKING:
-    from qt_bert.ablation.explain_heads import HeadEffect, Restoring
+    from qt_bert.ablation.explain import HeadEffect, Restoring
     from qt_bert.scoring.bulk import Scorer
     from qt_bert.scoring.explain import Explanation
 
@@ -24,7 +24,6 @@ NO_SHARES = (
     "Each head is left out alone. These are effects of its absence, not shares that add up to the "
     "grade: heads stand in for each other."
 )
-NO_HEADS = "This model has no attention heads: only terms are explained."
 
 
 @app.command(rich_help_panel=options.SCORING)
@@ -47,8 +46,8 @@ def explain(
     as_json: options.AsJson = False,
 ) -> None:
     """One pair's grades; what each term and each head does to them, and which heads carry a term."""
+    from qt_bert.data.segmenters import segmenter as make_segmenter
     from qt_bert.errors import ArgumentError
-    from qt_bert.pairs import segmenter as make_segmenter
 
     if not query.strip() or not title.strip():
         raise ArgumentError("query and title must both hold text")
@@ -65,18 +64,17 @@ def explain(
         by_head=True,
     )
     found = explain_pair(query, title, scorer, cut)
-    has_heads = scorer.checkpoint.has_heads
     heads = restoring = None
-    if has_heads and scorer.left_out is None:
+    if scorer.left_out is None:
         heads, restoring = _heads_of(found, scorer)
     opening.tell_truncation(scorer)
     shown = (found, heads, restoring)
-    typer.echo(_as_json(*shown) if as_json else _as_text(*shown, has_heads=has_heads))
+    typer.echo(_as_json(*shown) if as_json else _as_text(*shown))
 
 
 def _heads_of(found: Explanation, scorer: Scorer) -> tuple[list[HeadEffect], Restoring | None]:
     """The effect of each head, and which of them carry the most telling term, if any term moves."""
-    from qt_bert.ablation.explain_heads import explain_heads, restoring_heads
+    from qt_bert.ablation.explain import explain_heads, restoring_heads
 
     query, title, term = found.query, found.title, found.most_telling
     effects = explain_heads(query, title, scorer)
@@ -99,11 +97,7 @@ def _as_json(
 
 
 def _as_text(
-    found: Explanation,
-    heads: list[HeadEffect] | None,
-    restoring: Restoring | None,
-    *,
-    has_heads: bool,
+    found: Explanation, heads: list[HeadEffect] | None, restoring: Restoring | None
 ) -> str:
     unit = _unit(found)
     lines = [f"query  {found.query}", f"title  {found.title}"]
@@ -113,7 +107,7 @@ def _as_text(
     if found.terms:
         terms = [((term.term, term.side), term.score, term.change) for term in found.terms]
         lines += ["", _changes((f"{found.filler} for", "in"), unit, terms)]
-    lines += _heads(heads, restoring, unit, found.filler) if has_heads else ["", NO_HEADS]
+    lines += _heads(heads, restoring, unit, found.filler)
     return "\n".join(lines)
 
 

@@ -1,10 +1,11 @@
-"""From options to objects: the reader's options, the checkpoint, the scorer, its calibration."""
+"""From options to objects: readers, checkpoints, scorers; and plain tables for a terminal."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from qt_bert.cli.show import left_out
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs.options import ReaderOptions
 from qt_bert.shipped import (
     BASELINES,
     BEHAVIOURS,
@@ -27,10 +27,149 @@ from qt_bert.shipped import (
     shipped,
     ships,
 )
+from qt_bert.text import Label, digits_for, in_language
 
 if TYPE_CHECKING:
-    from qt_bert.evaluation.calibration import Calibration
+    from qt_bert.probes.wording import ClaimInWords, MeasurementInWords
+    from qt_bert.results.probe import SourcedClaim
     from qt_bert.scoring.bulk import Scorer
+    from qt_bert.stats.calibration import Calibration
+
+
+# Plain tables for a terminal.
+
+
+def width(text: str) -> int:
+    """Columns a text takes on a terminal: Chinese characters take two."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def table(rows: Sequence[Sequence[str]], left: int = 1, *, sentence: bool = False) -> str:
+    """Rows as aligned columns; the first `left` columns are flush left, the others right.
+
+    The last column of a `sentence` is flush left too: a narrow terminal breaks it, and no number.
+    """
+    last = len(rows[0]) - 1
+    widths = [max(width(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = []
+        for i, cell in enumerate(row):
+            gap = " " * (widths[i] - width(cell))
+            cells.append(cell + gap if i < left or (sentence and i == last) else gap + cell)
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def figure(value: float | None, digits: int = 3) -> str:
+    """A number, or a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def interval(metric: dict[str, Any], digits: int = 3) -> str:
+    """`[low, high]`, or nothing where there is none."""
+    if metric.get("ci_low") is None:
+        return ""
+    return f"[{figure(metric['ci_low'], digits)}, {figure(metric['ci_high'], digits)}]"
+
+
+def left_out(model: Mapping[str, Any]) -> str:
+    """` without L2H1 (zero)` for a model described with heads left out, else nothing."""
+    return f" without {model['heads_out']} ({model['mode']})" if "heads_out" in model else ""
+
+
+def read_apart(model: Mapping[str, Any]) -> str:
+    """` (offline layers: the lowest 6)` for an offline model, else nothing."""
+    layers = model.get("offline", {}).get("layers")
+    return "" if layers is None else f" (offline layers: the lowest {layers})"
+
+
+def metrics_table(found: dict[str, Any]) -> str:
+    """Every metric with its interval, n and, where it has no value, the reason."""
+    rows = [("metric", "value", "95 % interval", "n", "")]
+    for name, metric in found["metrics"].items():
+        n = f"{metric['n']:,}"
+        if metric.get("n_queries") is not None:
+            n = f"{metric['n_eligible']:,}/{metric['n_queries']:,} queries"
+        reason = metric.get("reason") or ""
+        rows.append((name, figure(metric["value"]), interval(metric), n, reason))
+    model, pairs = found["model"], found["pairs"]
+    name = f"{model['name']}{read_apart(model)}{left_out(model)}"
+    head = f"{name} on {pairs['name']}: {pairs['n_pairs']:,} pairs"
+    parts = [head, "", table([row[:4] + (row[4],) for row in rows])]
+    for column, slices in found["slices"].items():
+        parts += ["", _slices_table(column, slices)]
+    return "\n".join(parts)
+
+
+def differences_table(metrics: Mapping[str, Any], a: str, b: str) -> str:
+    """Metrics of two models, called `a` and `b`, with their paired change and its interval."""
+    rows: list[Sequence[str]] = [("metric", a, b, "change", "95 % interval", "")]
+    for name, one in metrics.items():
+        values = (figure(value) for value in (one.value_a, one.value_b, one.difference))
+        ends = interval({"ci_low": one.ci_low, "ci_high": one.ci_high})
+        rows.append((name, *values, ends, one.reason or ""))
+    return table(rows)
+
+
+def claims_table(claims: Sequence[ClaimInWords]) -> str:
+    """Each claim in English with the source's figure, ours, its interval, p, q and the verdict."""
+    rows = [
+        ("verdict", "measured", "95 % interval", "margin", "p", "q", "queries", "source", "claim")
+    ]
+    for said in claims:
+        found = said.claim
+        there, value, ends = _source_and_value(found, said.unit)
+        p, q = figure(found.p, 4), figure(found.q, 4)
+        numbers = (value, ends, said.margin, p, q, f"{found.n_queries:,}")
+        why = f" (not decided: {said.reason.en})" if said.reason.en else ""
+        rows.append((said.verdict.en, *numbers, there, said.text.en + why))
+    return table(rows, sentence=True)
+
+
+def measurements_table(measurements: Sequence[MeasurementInWords]) -> str:
+    """Each measurement in English with the source's figure, ours, its interval and the queries."""
+    rows = [("measured", "95 % interval", "queries", "source", "measurement")]
+    for said in measurements:
+        queries = f"{said.n_queries:,}" if said.n_queries else ""
+        there, value, ends = _source_and_value(said, said.unit)
+        rows.append((value, ends, queries, there, said.text.en))
+    return table(rows, left=0, sentence=True)
+
+
+def _source_and_value(
+    found: SourcedClaim | MeasurementInWords, unit: Label
+) -> tuple[str, str, str]:
+    """The source's figure, ours in its unit, and the interval."""
+    source = found.source.value
+    digits = digits_for(found.value, found.ci_low, found.ci_high)
+    there = figure(source) if isinstance(source, float | None) else in_language(source, "en")
+    ends = {"ci_low": found.ci_low, "ci_high": found.ci_high}
+    return (
+        there,
+        f"{figure(found.value, digits)} {in_language(unit, 'en')}".rstrip(),
+        interval(ends, digits),
+    )
+
+
+def _slices_table(column: str, slices: dict[str, Any]) -> str:
+    names = list(next(iter(slices.values())))
+    rows = [(column, "n", *names)]
+    for value, metrics in slices.items():
+        n = f"{next(iter(metrics.values()))['n']:,}"
+        rows.append((value, n, *(_with_queries(metrics[name]) for name in names)))
+    return table(rows)
+
+
+def _with_queries(metric: dict[str, Any]) -> str:
+    """A figure; one of order with the queries it rests on, of how many: `0.913 (12/40)`."""
+    shown = figure(metric["value"])
+    if metric.get("n_queries") is None:
+        return shown
+    return f"{shown} ({metric['n_eligible']:,}/{metric['n_queries']:,})"
+
+
+# From options to objects: the reader's options, the checkpoint, the scorer, its calibration.
 
 
 def say(text: str) -> None:
@@ -136,7 +275,7 @@ def open_scorer(
         raise ArgumentError(
             "--title-states and --heads-out: the states were computed with all heads; leave one out"
         )
-    from qt_bert.encoder import has_bfloat16, open_checkpoint
+    from qt_bert.models.checkpoint import has_bfloat16, open_checkpoint
     from qt_bert.scoring.bulk import Scorer
 
     if dtype == "bfloat16" and not has_bfloat16():
@@ -156,7 +295,7 @@ def open_scorer(
 
 def _reading(scorer: Scorer, folder: Path) -> Scorer:
     """`scorer` with the title states in `folder`; says so."""
-    from qt_bert.scoring.title_states.reading import open_states
+    from qt_bert.scoring.title_folder import open_states
 
     states = open_states(folder, scorer.checkpoint)
     say(f"{folder}: {states.titles:,} titles behind {states.offline.layers} layers, {states.dtype}")
@@ -190,7 +329,7 @@ class HeadsOut:
 
     def of(self, scorer: Scorer) -> Scorer:
         """`scorer` without these heads; says so."""
-        from qt_bert.ablation.heads_out import leave_heads_out
+        from qt_bert.ablation.request import leave_heads_out
 
         shown = self.reader if self.reference is not None else ReaderOptions()
         pairs = list(shown.open(self.reference or shipped(DEV)))
@@ -203,7 +342,7 @@ def calibration_of(scorer: Scorer, wanted: bool) -> Calibration | None:
     """The calibration saved beside the model, where `--calibrated` asks for it."""
     if not wanted:
         return None
-    from qt_bert.evaluation.calibration import Calibration
+    from qt_bert.stats.calibration import Calibration
 
     stored = scorer.checkpoint.settings.calibration
     if stored is None:

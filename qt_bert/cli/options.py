@@ -75,7 +75,7 @@ HeadsOutMode = Annotated[
 Reference = Annotated[
     Path | None,
     typer.Option(
-        help="Pairs to check --heads-out on and to take mean contexts from, in the columns of the "
+        help="Pairs to check --heads-out on and to take mean head outputs from, in the columns of the "
         "other file. [default: the dev split that ships]"
     ),
 ]
@@ -167,14 +167,14 @@ Texts = Annotated[
 Initialisations = Annotated[
     Path | None,
     typer.Option(
-        help="What `qt-bert initialisations` left, for `shift` and `layers`. [default: what ships, "
+        help="What experiments/initialisations left, for `shift` and `layers`. [default: what ships, "
         "for the base that ships]"
     ),
 ]
 BaselineTable = Annotated[
     Path | None,
     typer.Option(
-        help="What `qt-bert baselines` left, for `baselines`. [default: what ships, with the test "
+        help="What experiments/baselines left, for `baselines`. [default: what ships, with the test "
         "split that ships]"
     ),
 ]

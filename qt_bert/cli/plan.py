@@ -1,22 +1,33 @@
-"""`qt-bert plan`: which heads and layers a smaller model keeps, and what that will cost."""
+"""`qt-bert plan`, `prune` and `export`."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from qt_bert.cli import app, opening, options
-from qt_bert.cli.further import held_out_files
-from qt_bert.cli.gathering import gather
-from qt_bert.cli.show import figure, interval, table
-from qt_bert.pairs.options import ReaderOptions
+from qt_bert.cli.inputs import gather, held_out_files
+from qt_bert.cli.opening import differences_table, figure, interval, table
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import ArgumentError
+from qt_bert.progress import progress
+from qt_bert.shipped import DEV, GRADED, shipped
 
 if TYPE_CHECKING:
-    from qt_bert.results.plan import Plan
-    from qt_bert.results.plan_evidence import PlanTest
+    from qt_bert.data.pairs import Pair
+    from qt_bert.models.checkpoint import Checkpoint
+    from qt_bert.planning.export_session import GradedPairs
+    from qt_bert.planning.prune import Pruned
+    from qt_bert.results.plan import ExportFile, Int8Loss, Plan, PlanTest
+
+
+# `qt-bert plan`: which heads and layers a smaller model keeps, and what that will cost.
 
 
 class Replace(StrEnum):
@@ -49,7 +60,7 @@ def plan(
     held_out_columns: options.HeldOutColumns = None,
     held_out_grades: options.HeldOutGrades = None,
     replace: Annotated[
-        Replace, typer.Option(help="What stands in for a head: nothing, or its mean context.")
+        Replace, typer.Option(help="What stands in for a head: nothing, or its mean head output.")
     ] = Replace.zero,
     run: Annotated[
         Path | None,
@@ -106,11 +117,11 @@ def plan(
         resamples=resamples,
         seed=seed,
     )
-    from qt_bert.report.plan.page import render_plan
-    from qt_bert.study.plan_alone import run_plan
-    from qt_bert.study.plan_stage import PlanAsked
+    from qt_bert.report.plan import render_plan
+    from qt_bert.run.alone import run_plan
+    from qt_bert.run.stages import PlanRequest
 
-    asked = PlanAsked(
+    asked = PlanRequest(
         budget=budget,
         replacement=replace.value,
         held_out=others,
@@ -162,7 +173,7 @@ def _as_text(made: Plan) -> str:
 
 def _offline(made: Plan) -> list[str]:
     """What the plan says of reading titles before the query comes."""
-    from qt_bert.report.plan.offline_words import recommendation
+    from qt_bert.report.plan_offline import recommendation
 
     return [] if made.offline is None else ["", recommendation(made.offline).en]
 
@@ -175,3 +186,171 @@ def _rows(test: PlanTest) -> list[tuple[str, ...]]:
         verdict = (test.verdict or "") if metric == "spearman" else ""
         found.append((*name, metric, figure(one.base), figure(one.change), ends, verdict))
     return found
+
+
+# `qt-bert prune`: the heads, layers and feed-forward units that a plan lets go, really removed.
+
+
+@app.command(rich_help_panel=options.SMALLER)
+def prune(
+    plan: options.PlanFile,
+    out: Annotated[Path, typer.Option(help="Folder of the smaller model.")],
+    model: options.Model = None,
+    units: Annotated[
+        str | None,
+        typer.Option(
+            help="Feed-forward units each layer keeps, too: a share with a point (0.5), or a number."
+        ),
+    ] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Graded pairs to weigh feed-forward units on and to hold the pruned model against "
+            "the masked one. [default: the dev split that ships]"
+        ),
+    ] = None,
+    columns: options.Columns = None,
+    no_header: options.NoHeader = False,
+    grades: options.Grades = None,
+    max_rejects: options.MaxRejects = 0.01,
+    rejects: options.Rejects = None,
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Save the model that a plan keeps, smaller and faster, and equal to the masked one."""
+    path = pairs if pairs is not None else shipped(DEV)
+    asked = ReaderOptions(columns, no_header, grades, max_rejects)
+    asked.open(path)
+    from qt_bert.planning.prune import narrowed, open_teacher, plan_means
+    from qt_bert.planning.prune import prune as run
+    from qt_bert.results.plan import Plan
+
+    chosen = Plan.read(plan)
+    chosen = chosen if units is None else narrowed(chosen, units)
+    teacher = open_teacher(chosen, model if model is not None else shipped(GRADED))
+    weighs = any(one.units is not None for one in chosen.kept) and not chosen.units
+    read = _pairs(path, asked, teacher, weighs, rejects)
+    with progress(len(read), "weighing units", "pairs", quiet=not weighs) as shown:
+        made = run(
+            teacher,
+            chosen,
+            read,
+            out,
+            means=plan_means(plan, chosen),
+            overwrite=overwrite,
+            shown=shown,
+        )
+    typer.echo(json.dumps(asdict(made), default=str) if as_json else _pruned_as_text(made))
+
+
+def _pairs(
+    path: Path, asked: ReaderOptions, teacher: Checkpoint, weighs: bool, rejects: Path | None
+) -> list[Pair]:
+    """All pairs with their labels where units are weighed; otherwise a few, labels or none."""
+    if weighs:
+        from qt_bert.scoring.judge import graded_pairs
+
+        labels = teacher.settings.labels
+        pairs, rejected = graded_pairs(path, asked, labels, rejects_path=rejects)
+        opening.tell_rejects(rejected, rejects)
+        return pairs
+    from qt_bert.planning.prune import CHECKED
+
+    return list(islice(asked.open(path), CHECKED))
+
+
+def _pruned_as_text(made: Pruned) -> str:
+    before, after = made.parameters
+    opened = "qt_bert and plain transformers" if made.plain else "qt_bert"
+    return (
+        f"{made.folder}: {after:,} of {before:,} parameters ({after / before:.0%}), opened by "
+        f"{opened}; logits within {made.difference:.1e} of the masked model's"
+    )
+
+
+# `qt-bert export`: a model as ONNX, checked against torch.
+
+
+@app.command(rich_help_panel=options.SMALLER)
+def export(
+    out: Annotated[Path, typer.Option(help="Folder of the exported model.")],
+    model: options.Model = None,
+    onnx: Annotated[bool, typer.Option("--onnx", help="As ONNX, the one format there is.")] = True,
+    int8: Annotated[
+        bool,
+        typer.Option(
+            "--int8", help="Also with weights in eight bits; what that costs is measured."
+        ),
+    ] = False,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Graded pairs to measure --int8 on. [default: the test split that ships]"
+        ),
+    ] = None,
+    columns: options.Columns = None,
+    no_header: options.NoHeader = False,
+    grades: options.Grades = None,
+    max_rejects: options.MaxRejects = 0.01,
+    rejects: options.Rejects = None,
+    model_grades: options.ModelGrades = None,
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write a model as ONNX: whole, pruned or distilled; held against torch, or not written at all."""
+    if pairs is not None and not int8:
+        raise ArgumentError("--pairs goes with --int8, whose cost is measured on them")
+    path = opening.pairs_or_test(pairs) if int8 else None
+    asked = ReaderOptions(columns, no_header, grades, max_rejects)
+    if path is not None:
+        asked.open(path)
+    from qt_bert.models.checkpoint import open_checkpoint
+    from qt_bert.planning.export import check_ready, export_onnx
+
+    check_ready(out, overwrite)
+    folder = model if model is not None else shipped(GRADED)
+    checkpoint = open_checkpoint(folder, model_grades=model_grades, compact=True)
+    graded = None if path is None else _graded(path, asked, checkpoint, rejects)
+    opening.say(f"{checkpoint.name}: tracing, then checking against torch")
+    made = export_onnx(checkpoint, out, int8_on=graded, overwrite=overwrite)
+    typer.echo(_as_json(made, out) if as_json else _exported_as_text(made, out))
+
+
+def _graded(
+    path: Path, asked: ReaderOptions, checkpoint: Checkpoint, rejects: Path | None
+) -> GradedPairs:
+    from qt_bert.files import sha256_file
+    from qt_bert.planning.export_session import GradedPairs
+    from qt_bert.results.probe import PairsRef
+    from qt_bert.scoring.judge import graded_pairs
+
+    pairs, rejected = graded_pairs(path, asked, checkpoint.settings.labels, rejects_path=rejects)
+    opening.tell_rejects(rejected, rejects)
+    return GradedPairs(PairsRef(name=path.name, sha256=sha256_file(path)), pairs)
+
+
+def _as_json(made: ExportFile, out: Path) -> str:
+    from qt_bert.codec import encode
+
+    return json.dumps({"out": str(out)} | encode(made), ensure_ascii=False)
+
+
+def _exported_as_text(made: ExportFile, out: Path) -> str:
+    check = made.check
+    limits = f"{check.cases[0].length} to {check.cases[-1].length} tokens"
+    lines = [
+        f"{file.name}: {file.stat().st_size / 1e6:,.1f} MB" for file in sorted(out.glob("*.onnx*"))
+    ]
+    lines += [
+        f"largest difference from torch in a new process, {limits}, with padding: "
+        f"{check.largest:.1e} (at most {check.bound:g})",
+        f"inputs {', '.join(made.inputs)}; opset {made.opset}; in {out}",
+    ]
+    return "\n".join(lines if made.int8 is None else [*lines, "", _int8_table(made.int8)])
+
+
+def _int8_table(loss: Int8Loss) -> str:
+    pairs = loss.pairs
+    head = f"int8 on {pairs.name}: {pairs.n_pairs:,} pairs, {pairs.n_queries:,} queries"
+    changes = differences_table(loss.metrics, "float32", "int8")
+    return f"{head}; largest change of a logit {loss.largest:.2g}\n{changes}"

@@ -1,19 +1,203 @@
-"""`qt-bert score`: grade every pair of a file, or of many files on a cluster."""
+"""`qt-bert score`, here or on a cluster, and `qt-bert title-states`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qt_bert.cli import app, opening, options, score_ray
-from qt_bert.cli.show import differences_table
+from qt_bert.cli import app, opening, options
+from qt_bert.cli.opening import differences_table
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs.options import ReaderOptions
+from qt_bert.shipped import GRADED, shipped
 
 if TYPE_CHECKING:
+    from qt_bert.cluster.partition import ScoreJob
+    from qt_bert.cluster.score import Estimate, RayOptions, RayReport
     from qt_bert.scoring.bulk import Scorer
+    from qt_bert.scoring.title_folder import Manifest
+
+
+# `qt-bert score --engine ray`: from options to a run on a cluster, and what it came to in words.
+
+
+_ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What the options of the engine say."""
+
+    engine: str
+    address: str | None = None
+    actors: int | None = None
+    rows: int | None = None
+    stall: float | None = None
+    dry_run: bool = False
+    price_per_hour: float | None = None
+
+    @property
+    def is_ray(self) -> bool:
+        """Whether Ray is asked for. Raises ArgumentError for options that go with it alone."""
+        if self.engine not in _ENGINES:
+            raise ArgumentError(f"--engine {self.engine}: give one of {', '.join(_ENGINES)}")
+        if self.engine == "ray":
+            return True
+        for option, given in self._own():
+            if given:
+                raise ArgumentError(f"{option} goes with --engine ray")
+        return False
+
+    def refuse(self, options: dict[str, object]) -> None:
+        """Raise ArgumentError for an option that Ray cannot do, and for a price without a dry run."""
+        for option, given in options.items():
+            if given:
+                raise ArgumentError(
+                    f"{option} and --engine ray: it is only done by --engine local, on this machine"
+                )
+        if self.price_per_hour is not None and not self.dry_run:
+            raise ArgumentError("--price-per-hour goes with --dry-run")
+
+    def options(self) -> RayOptions:
+        """As the run takes them."""
+        from qt_bert.cluster.partition import STALL
+        from qt_bert.cluster.score import RayOptions
+
+        stall = STALL if self.stall is None else self.stall
+        return RayOptions(address=self.address, actors=self.actors, rows=self.rows, stall=stall)
+
+    def _own(self) -> list[tuple[str, bool]]:
+        return [
+            ("--address", self.address is not None),
+            ("--actors", self.actors is not None),
+            ("--rows-per-partition", self.rows is not None),
+            ("--stall", self.stall is not None),
+            ("--dry-run", self.dry_run),
+            ("--price-per-hour", self.price_per_hour is not None),
+        ]
+
+
+def job_of(
+    model: str | None,
+    out: str,
+    reader: ReaderOptions,
+    *,
+    dtype: str,
+    max_length: int | None,
+    model_grades: str | None,
+    title_states: str | None,
+    calibrated: bool,
+) -> ScoreJob:
+    """What is to be done to each partition; its columns are found by the scan."""
+    from qt_bert.cluster.partition import ScoreJob
+    from qt_bert.models.folder import resolve_folder
+    from qt_bert.scoring.tables import InputColumns
+
+    given = str(shipped(GRADED)) if model is None else model
+    return ScoreJob(
+        model=given if "://" in given else str(resolve_folder(given)),
+        out=out,
+        columns=InputColumns(False, ()),
+        reader=reader,
+        dtype=dtype,
+        max_length=max_length,
+        model_grades=model_grades,
+        calibrated=calibrated,
+        title_states=title_states,
+    )
+
+
+def score_on_cluster(
+    inputs: Sequence[str], job: ScoreJob, asked: EngineOptions, *, resume: bool, overwrite: bool
+) -> None:
+    """Run it, or say what it would take."""
+    if asked.dry_run:
+        from qt_bert.cluster.score import estimate
+
+        _tell_estimate(estimate(inputs, job, asked.options()), asked)
+        return
+    from qt_bert.cluster.score import score_on_ray
+
+    with opening.resumable():
+        report = score_on_ray(inputs, job, asked.options(), resume=resume, overwrite=overwrite)
+    _tell(report, job.out)
+
+
+def _tell(report: RayReport, out: str) -> None:
+    if report.already:
+        opening.say(f"{out} is there already and whole; --overwrite redoes it")
+        return
+    for partition, why in list(report.put_back.items())[:10]:
+        opening.say(f"{partition} was done again: {why}")
+    if report.late:
+        opening.say(
+            f"{len(report.late):,} files came after the scan and were not scored, the first is "
+            f"{report.late[0]}; score them into another folder"
+        )
+    _tell_totals(report, out)
+
+
+def _tell_totals(report: RayReport, out: str) -> None:
+    totals = report.record.totals
+    assert totals is not None
+    if totals.truncated_titles or totals.truncated_queries:
+        opening.say(
+            f"{totals.truncated_titles:,} titles and {totals.truncated_queries:,} queries of "
+            f"{totals.pairs:,} pairs were cut to fit (--max-length)"
+        )
+    if totals.states is not None:
+        opening.say(
+            f"{totals.states.read:,} pairs with stored title states; computed whole: "
+            f"{totals.states.unknown_titles:,} with unknown titles, "
+            f"{totals.states.long_queries:,} with long queries"
+        )
+    if totals.rejected:
+        opening.say(f"{totals.rejected:,} rows rejected, listed in {out}/rejects.tsv")
+    opening.say(f"{totals.pairs:,} pairs scored: {out}/parts")
+
+
+def _tell_estimate(found: Estimate, asked: EngineOptions) -> None:
+    lines = [
+        f"files          {found.files:,} ({found.skipped:,} others in the folders are skipped)",
+        f"rows           {found.rows:,}",
+        f"partitions     {found.partitions:,} of {found.rows_per_partition:,} rows",
+        f"sample         {found.sample_rows:,} rows in {found.sample_seconds:.1f} s on one thread of "
+        f"this machine: {found.rate:,.1f} rows/s",
+        f"actors         {found.actors:,} on {_machines(found.machines)}",
+        f"expected time  {_clock(found.seconds)}",
+        f"machine-hours  {found.machine_hours:,.3g}",
+    ]
+    if asked.price_per_hour is not None:
+        cost = found.cost(asked.price_per_hour)
+        each = found.actors / found.machines
+        lines.append(
+            f"cost           {cost:,.2f} at {asked.price_per_hour:g} a machine-hour, a machine with "
+            f"{each:,.3g} actors"
+        )
+    for line in lines:
+        typer.echo(line)
+    typer.echo(
+        "assumes that every actor is as fast as this machine's thread, that all rows are pairs as "
+        "long as the sample's, and that nothing fails; starting and ending (some twenty seconds) are "
+        "left out"
+    )
+
+
+def _machines(number: int) -> str:
+    return "1 machine" if number == 1 else f"{number:,} machines"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"
+
+
+# `qt-bert score`: grade every pair of a file, or of many files on a cluster.
 
 
 @app.command(rich_help_panel=options.SCORING)
@@ -65,13 +249,13 @@ def score(
 ) -> None:
     """Grade every pair of a file: probabilities, predicted and expected grade beside its columns."""
     asked = ReaderOptions(columns, no_header, grades, max_rejects)
-    cluster = score_ray.Asked(
+    cluster = EngineOptions(
         engine, address, actors, rows_per_partition, stall, dry_run, price_per_hour
     )
     if cluster.is_ray:
         other: dict[str, object] = {"--heads-out": heads_out, "--mode": mode}
         cluster.refuse(other | {"--reference": reference, "--compare-whole": compare_whole})
-        job = score_ray.job_of(
+        job = job_of(
             model,
             out,
             asked,
@@ -81,7 +265,7 @@ def score(
             title_states=title_states,
             calibrated=calibrated,
         )
-        score_ray.score(pairs, job, cluster, resume=resume, overwrite=overwrite)
+        score_on_cluster(pairs, job, cluster, resume=resume, overwrite=overwrite)
         return
     path = _one_file(pairs)
     asked.open(path)  # a file that cannot be read is said before the model is loaded
@@ -134,7 +318,7 @@ def _tell_change(pairs: Path, asked: ReaderOptions, scorer: Scorer, *, all_pairs
     """Print what reading title states changes: of a sample where they are not exact, or of all pairs."""
     if scorer.split is None or (scorer.split.states.dtype == "float32" and not all_pairs):
         return
-    from qt_bert.scoring.title_states.comparing import SAMPLE, compare_whole
+    from qt_bert.scoring.title_run import SAMPLE, compare_whole
 
     found = compare_whole(pairs, asked, scorer, most=None if all_pairs else SAMPLE)
     typer.echo(
@@ -144,3 +328,61 @@ def _tell_change(pairs: Path, asked: ReaderOptions, scorer: Scorer, *, all_pairs
     if found.metrics:
         typer.echo(f"{found.graded:,} of them have a grade:")
         typer.echo(differences_table(found.metrics, "whole", "with states"))
+
+
+# `qt-bert title-states`: what an offline model makes of titles before the query comes.
+
+
+@app.command("title-states", rich_help_panel=options.SCORING)
+def title_states(
+    titles: Annotated[
+        Path,
+        typer.Argument(help="A title a line (.txt), or a file of pairs: .tsv .csv .jsonl .parquet"),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the states.")],
+    model: Annotated[
+        str | None,
+        typer.Option(help="Offline model: `qt-bert train --offline-layers` makes one."),
+    ] = None,
+    dtype: Annotated[
+        str, typer.Option(help="float32, float16, or int8 with a scale for each token.")
+    ] = "float32",
+    columns: options.Columns = None,
+    no_header: options.NoHeader = False,
+    max_rejects: options.MaxRejects = 0.01,
+    resume: options.Resume = False,
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Store the states of titles, so that `qt-bert score --title-states` need not compute them."""
+    asked = ReaderOptions(columns, no_header, max_rejects=max_rejects)
+    from qt_bert.scoring.title_run import open_titles
+    from qt_bert.scoring.title_states import check_format
+
+    kind = check_format(dtype)
+    open_titles(titles, asked)  # a file that cannot be read is said before the model is loaded
+    from qt_bert.scoring.title_run import REJECTS, store_titles
+
+    scorer = opening.open_scorer(model)
+    with opening.resumable():
+        report = store_titles(
+            titles, asked, scorer, out, dtype=kind, resume=resume, overwrite=overwrite
+        )
+    if report.already:
+        opening.say(f"{out} is there already and complete; --overwrite redoes it")
+        return
+    opening.tell_rejects(report.manifest.rejected, out / REJECTS)
+    for line in _told(report.manifest, out):
+        opening.say(line)
+
+
+def _told(manifest: Manifest, out: Path) -> list[str]:
+    each = manifest.bytes / max(1, manifest.titles)
+    block = manifest.of.offline
+    lines = [
+        f"{manifest.titles:,} titles of {manifest.rows:,} rows, equal ones once: "
+        f"{manifest.tokens:,} tokens behind {block.layers} layers",
+        f"{manifest.bytes / 1e6:,.1f} MB as {manifest.dtype}, {each:,.0f} bytes a title: {out}",
+    ]
+    if manifest.truncated:
+        lines.insert(1, f"{manifest.truncated:,} titles were cut at {block.title_tokens} tokens")
+    return lines

@@ -51,7 +51,7 @@ def serve(
     from qt_bert.app import launch
     from qt_bert.app.settings import Settings
     from qt_bert.inspection.models import Shelf
-    from qt_bert.study import RunFolder
+    from qt_bert.run.folder import RunFolder
 
     Shelf(models, base=base)  # what it refuses is said here, and not to every visitor
     if run is not None:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qt_bert.cli import app, opening, options, score_ray
-from qt_bert.cli.show import figure, interval, table
+from qt_bert.cli import app, opening, options
+from qt_bert.cli.opening import figure, interval, table
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs.options import ReaderOptions
 
 if TYPE_CHECKING:
     from qt_bert.ablation.folder import SweepFolder
-    from qt_bert.ablation.masks import MeanContexts
-    from qt_bert.ablation.run_sweep import Filler
-    from qt_bert.pairs import Pair
+    from qt_bert.ablation.interventions import MeanZ
+    from qt_bert.data.pairs import Pair
     from qt_bert.scoring.bulk import Scorer
 
 SHOWN = 10
@@ -52,7 +50,7 @@ def sweep(
     reference: Annotated[
         Path | None,
         typer.Option(
-            help="Pairs to take mean contexts from, in the columns of --pairs. [default: the dev "
+            help="Pairs to take mean head outputs from, in the columns of --pairs. [default: the dev "
             "split that ships, or the discovery half of --pairs]"
         ),
     ] = None,
@@ -73,18 +71,14 @@ def sweep(
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
-    engine: options.Engine = "local",
-    address: options.Address = None,
-    actors: options.Actors = None,
 ) -> None:
-    """Run the model with heads left out: logits, effects with intervals, and guards, in a folder."""
+    """Run the model with heads left out: logits, effects with intervals, and checks, in a
+    folder."""
     path = opening.pairs_or_test(pairs)
     asked = ReaderOptions(columns, no_header, grades, max_rejects)
     asked.open(path)
-    on_ray = score_ray.Asked(engine, address, actors).is_ray
-    from qt_bert.ablation.asked import parts_with, variants_asked
-    from qt_bert.ablation.run_sweep import run_sweep
-    from qt_bert.ablation.work import check_flags
+    from qt_bert.ablation.request import interventions_with, variants_asked
+    from qt_bert.ablation.sweep import check_flags, run_sweep
     from qt_bert.files import sha256_file
     from qt_bert.results.probe import PairsRef
 
@@ -98,12 +92,12 @@ def sweep(
         masks or ["single"],
         scorer.checkpoint.shape,
         mode,
-        parts_with(lambda: means.of(scorer)),
+        interventions_with(lambda: means.of(scorer)),
         draws=draws,
         seed=seed,
     )
     means.check_used()
-    with opening.resumable(), _filler(on_ray, address, actors) as filler:
+    with opening.resumable():
         folder = run_sweep(
             scorer,
             taken,
@@ -122,21 +116,9 @@ def sweep(
             seed=seed,
             resume=resume,
             overwrite=overwrite,
-            filler=filler,
         )
     opening.tell_truncation(scorer)
     typer.echo(_as_json(folder) if as_json else _as_text(folder))
-
-
-def _filler(
-    on_ray: bool, address: str | None, actors: int | None
-) -> AbstractContextManager[Filler | None]:
-    """What computes the logits; None: this process."""
-    if not on_ray:
-        return nullcontext()
-    from qt_bert.scale.sweeping.worker import sweeping
-
-    return sweeping(address, actors)
 
 
 def _pairs(
@@ -147,8 +129,8 @@ def _pairs(
     limit: int | None,
     seed: int,
 ) -> list[Pair]:
-    from qt_bert.ablation.asked import load_pairs_for_sweep
-    from qt_bert.pairs.sample import sample_queries
+    from qt_bert.ablation.request import load_pairs_for_sweep
+    from qt_bert.data.splits import sample_queries
 
     labels = scorer.checkpoint.settings.labels
     found, rejected = load_pairs_for_sweep(path, asked, labels, rejects_path=rejects)
@@ -158,16 +140,17 @@ def _pairs(
 
 @dataclass
 class _Means:
-    """Where mean contexts come from: --reference, else the discovery pairs that belong to --pairs."""
+    """Where mean head outputs come from: --reference, else the discovery pairs that belong to
+    --pairs."""
 
     pairs: Path
     reference: Path | None
     reader: ReaderOptions
     taken: dict[str, str] | None = None
 
-    def of(self, scorer: Scorer) -> MeanContexts:
-        """The mean contexts; `taken` then names the file."""
-        from qt_bert.ablation.asked import discovery_pairs, reference_means
+    def of(self, scorer: Scorer) -> MeanZ:
+        """The mean head outputs; `taken` then names the file."""
+        from qt_bert.ablation.request import discovery_pairs, reference_means
         from qt_bert.files import sha256_file
 
         own = self.reference or opening.discovery_of(self.pairs)
@@ -186,7 +169,7 @@ class _Means:
 
 
 def _as_json(folder: SweepFolder) -> str:
-    from qt_bert.results.codec import encode
+    from qt_bert.codec import encode
 
     effects: list[dict[str, Any]] = [row._asdict() for row in folder.effects]
     return json.dumps(
@@ -212,6 +195,6 @@ def _as_text(folder: SweepFolder) -> str:
             "",
             table(rows),
             "",
-            f"logits, effects and guards: {folder.path}",
+            f"logits, effects, equivalence checks: {folder.path}",
         ]
     )

@@ -1,18 +1,148 @@
-"""`qt-bert train`: fine-tune a classifier on graded pairs."""
+"""`qt-bert pretrain`, `train` and `average`."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from qt_bert.cli import app, opening, options
 from qt_bert.cli.options import Overwrite, Resume
-from qt_bert.cli.recipe_options import dev_of, over, recipe_of
 from qt_bert.errors import ArgumentError
 from qt_bert.shipped import PRETRAINED, shipped
+
+if TYPE_CHECKING:
+    from qt_bert.training.recipes import PairSource, Recipe
+    from qt_bert.training.run_pretrain import NewShape
+
+
+# What `train` and `distill` share: a recipe's values under those given, and the file that judges.
+
+
+def recipe_of(recipe: Path | None, data: Path) -> Recipe:
+    """The recipe in a file, or an empty one."""
+    from qt_bert.training.recipes import Recipe, load_recipe
+
+    return load_recipe(recipe, data) if recipe else Recipe()
+
+
+def dev_of(
+    stored: Recipe,
+    dev: Path | None,
+    columns: str,
+    grades: str,
+    *,
+    no_header: bool,
+    max_rejects: float,
+) -> PairSource | None:
+    """The file given by `--dev`, else the recipe's."""
+    from qt_bert.training.recipes import PairSource
+
+    if dev is None:
+        return stored.dev
+    return PairSource(
+        dev, columns=columns, grades=grades, no_header=no_header, max_rejects=max_rejects
+    )
+
+
+def over(stored: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The recipe's values under those given on the command line."""
+    return stored | {name: value for name, value in given.items() if value is not None}
+
+
+# `qt-bert pretrain`: character MLM and segment pairs on plain text.
+
+
+@app.command(rich_help_panel=options.TRAINING)
+def pretrain(
+    out: Annotated[Path, typer.Option(help="Folder of the finished model.")],
+    text: Annotated[
+        list[Path] | None,
+        typer.Option(help="Shard of text, .txt(.xz, .gz), one fragment a line (repeatable)."),
+    ] = None,
+    pairs: Annotated[
+        list[Path] | None,
+        typer.Option(help="File of pairs that belong together (repeatable); labels are not read."),
+    ] = None,
+    columns: options.ColumnsOfEach = None,
+    no_header: options.NoHeader = False,
+    max_rejects: options.MaxRejects = 0.01,
+    recipe: options.Recipe = None,
+    data: options.DataFolder = Path("."),
+    init: Annotated[
+        str | None,
+        typer.Option(help="Weights and tokenizer to go on from. [default: the pretrained one]"),
+    ] = None,
+    layers: Annotated[
+        int | None, typer.Option(help="Start at random with so many layers (--init: tokenizer).")
+    ] = None,
+    heads: Annotated[int, typer.Option(help="Heads a layer of a random start.")] = 12,
+    hidden: Annotated[int, typer.Option(help="Hidden size of a random start.")] = 192,
+    steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
+    stop_at: Annotated[
+        int | None, typer.Option(help="End after so many steps of the schedule.")
+    ] = None,
+    lr: options.Rate = None,
+    warmup: Annotated[int | None, typer.Option(help="Warm-up steps. [default: 600]")] = None,
+    dtype: options.TrainingDtype = None,
+    seed: options.TrainingSeed = None,
+    no_compile: options.NoCompile = False,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Character MLM plus segment-pair prediction on text shards and pair files."""
+    given = {
+        "steps": steps,
+        "lr": lr,
+        "warmup": warmup,
+        "dtype": dtype,
+        "seed": seed,
+        "compile": False if no_compile else None,
+    }
+    from qt_bert.training.recipes import Recipe, load_recipe, one_for_each, typed
+
+    stored = load_recipe(recipe, data) if recipe else Recipe()
+    values = over(stored.settings, given)
+    if "steps" not in values:
+        raise ArgumentError("how long? give --steps N")
+    from qt_bert.models.folder import resolve_folder
+    from qt_bert.training.pretrain import BatchShape, PretrainSettings
+    from qt_bert.training.run_pretrain import run_pretrain
+
+    where = f"{stored.where} [settings]"
+    rows = values.pop("shape", {})
+    if not isinstance(rows, dict):
+        raise ArgumentError(f"{where}: shape must be a table, [settings.shape]")
+    values["shape"] = typed(BatchShape, rows, f"{where} shape")
+    settings = typed(PretrainSettings, values, where)
+    with opening.resumable():
+        facts = run_pretrain(
+            resolve_folder(init if init is not None else shipped(PRETRAINED)),
+            stored.text + list(text or []),
+            stored.pairs
+            + one_for_each(pairs, None, columns, no_header=no_header, max_rejects=max_rejects),
+            out,
+            settings,
+            shape=_shape(layers, heads, hidden, settings.shape.long),
+            stop_at=stop_at,
+            resume=resume,
+            overwrite=overwrite,
+        )
+    figures = facts.get("figures", {})
+    loss = figures.get("mlm_loss")
+    seen = f"{figures.get('tokens', 0):,} tokens ({figures.get('characters', 0):,} characters) seen"
+    opening.say(f"{seen}, MLM loss {loss}: {out}")
+
+
+def _shape(layers: int | None, heads: int, hidden: int, positions: int) -> NewShape | None:
+    from qt_bert.training.run_pretrain import NewShape
+
+    return None if layers is None else NewShape(layers, heads, hidden, positions)
+
+
+# `qt-bert train`: fine-tune a classifier on graded pairs.
 
 
 @app.command(rich_help_panel=options.TRAINING)
@@ -32,13 +162,6 @@ def train(
     data: options.DataFolder = Path("."),
     base: Annotated[
         str | None, typer.Option(help="Encoder to start from. [default: the pretrained one]")
-    ] = None,
-    arch: Annotated[
-        str | None,
-        typer.Option(
-            help="What is trained: cross-encoder, two-tower, bert+lstm; or lstm-attention, which "
-            "takes no more than the tokenizer of --base. [default: cross-encoder]"
-        ),
     ] = None,
     dev: Annotated[
         Path | None,
@@ -101,7 +224,7 @@ def train(
         "seed": seed,
         "compile": False if no_compile else None,
     }
-    from qt_bert.training.sources import one_for_each
+    from qt_bert.training.recipes import one_for_each
 
     stored = recipe_of(recipe, data)
     sources = stored.pairs + one_for_each(
@@ -112,7 +235,7 @@ def train(
     judged = dev_of(
         stored, dev, dev_columns, dev_grades, no_header=no_header, max_rejects=max_rejects
     )
-    from qt_bert.encoder import resolve_folder
+    from qt_bert.models.folder import resolve_folder
     from qt_bert.training.finetune import TuneSettings
     from qt_bert.training.recipes import typed
     from qt_bert.training.run_train import TrainJob, run_train
@@ -121,7 +244,6 @@ def train(
         "levels": levels,
         "max_length": max_length,
         "stop_on": stop_on,
-        "architecture": arch,
         "offline_layers": offline_layers,
         "title_start": title_start,
         "title_tokens": title_tokens,
@@ -139,7 +261,7 @@ def train(
     if facts:
         opening.say(json.dumps(facts["rows"], ensure_ascii=False))
         if "parameters" in facts:  # a folder finished by an older version does not say
-            opening.say(f"{facts['architecture']}, {facts['parameters']:,} parameters")
+            opening.say(f"{facts['parameters']:,} parameters")
         if "offline" in facts:
             opening.say(_block(facts["offline"]))
         best = "not defined" if facts["best"] is None else f"{facts['best']:.4f}"
@@ -152,3 +274,16 @@ def _block(offline: dict[str, Any]) -> str:
         f"{offline['title_start']} ({offline['title_start_from']}) and keep up to "
         f"{offline['title_tokens']} tokens"
     )
+
+
+@app.command(rich_help_panel=options.TRAINING)
+def average(
+    models: Annotated[list[Path], typer.Argument(help="Two or more folders of one shape.")],
+    out: Annotated[Path, typer.Option(help="Folder of the averaged model.")],
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Average the weights of models tuned from one another or from one start."""
+    from qt_bert.training.selection import average_models
+
+    average_models(models, out, overwrite=overwrite)
+    opening.say(f"mean of {len(models)} models: {out}")

@@ -15,8 +15,8 @@ from qt_bert.inspection.turns import Turns
 from qt_bert.shipped import GRADED, PRETRAINED, STUDENT, shipped
 
 if TYPE_CHECKING:
-    from qt_bert.encoder import Checkpoint
     from qt_bert.inspection.inspected import Inspected
+    from qt_bert.models.checkpoint import Checkpoint
 
 MOST_OPEN = 4
 _SHAPE = (
@@ -62,8 +62,9 @@ class Shelf:
     def open(self, name: str) -> Inspected:
         """The model, opened once for all.
 
-        Raises ArgumentError for an unknown name, CheckpointError and GuardError as opening does.
-        Opening takes turns, so that somebody who has the turn could wait for ever: RuntimeError.
+        Raises ArgumentError for an unknown name, CheckpointError and EquivalenceError as opening
+        does. Opening takes turns, so that somebody who has the turn could wait for ever:
+        RuntimeError.
         """
         self.folder_of(name)
         found = self._opened(name)
@@ -106,8 +107,8 @@ class Shelf:
         return inspected
 
     def _inspected(self, name: str) -> Inspected:
-        from qt_bert.encoder import open_checkpoint
         from qt_bert.inspection.inspected import Inspected
+        from qt_bert.models.checkpoint import open_checkpoint
 
         folder = self._folders[name]
         tuned = next((one for one in self._folders if self.base_of(one) == name), None)
@@ -117,8 +118,8 @@ class Shelf:
 
     def _base_checkpoint(self, folder: Path, tuned: str) -> Checkpoint:
         """An encoder without a classifier, opened like the model that was tuned from it."""
-        from qt_bert.encoder import open_checkpoint
-        from qt_bert.probes.common.base_model import open_base
+        from qt_bert.models.checkpoint import open_checkpoint
+        from qt_bert.probes.base_model import open_base
 
         found = self._opened(tuned)
         like = found.scorer.checkpoint if found else open_checkpoint(self._folders[tuned])
@@ -176,7 +177,7 @@ def _says_classifier(folder: Path) -> bool:
 
 
 def _has_classifier(folder: Path) -> bool:
-    from qt_bert.encoder.verify import verify_folder, weight_shapes
+    from qt_bert.models.folder import verify_folder, weight_shapes
 
     _, family = verify_folder(folder)
     return family.classifier in weight_shapes(folder)
@@ -184,7 +185,7 @@ def _has_classifier(folder: Path) -> bool:
 
 def _config(folder: Path) -> dict[str, Any]:
     """The config.json as the model's family has it."""
-    from qt_bert.encoder.marking import unmarked
+    from qt_bert.models.card import unmarked
 
     return unmarked(_record(folder, "config.json"))
 

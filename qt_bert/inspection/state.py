@@ -7,13 +7,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from qt_bert.ablation.masks import MODES
-from qt_bert.encoder.heads import Head, Shape, spell
 from qt_bert.errors import QtBertError
-from qt_bert.inspection.refused import RefusedInput
-from qt_bert.inspection.sources import case
-from qt_bert.inspection.typed import MOST_CHARACTERS, clean_texts, short, typed_heads
-from qt_bert.probes.readers.study import layer_of
-from qt_bert.results import Text
+from qt_bert.inspection.inputs import (
+    MOST_CHARACTERS,
+    RefusedInput,
+    case,
+    clean_texts,
+    short,
+    typed_heads,
+)
+from qt_bert.models.heads import Head, Shape, spell
+from qt_bert.probes.focus.study import layer_of
+from qt_bert.text import Text
 
 if TYPE_CHECKING:
     from qt_bert.inspection.models import Shelf

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
-from qt_bert.encoder.heads import Head, Shape
-from qt_bert.encoder.manifest import HEADS
 from qt_bert.errors import QtBertError, RunFolderError
-from qt_bert.results import Figure, Finding, ProbeResult, Text
+from qt_bert.figures import Figure
+from qt_bert.models.folder import HEADS
+from qt_bert.models.heads import Head, Shape
 from qt_bert.results.head_sets import SETS
-from qt_bert.results.head_table import HeadTable
-from qt_bert.results.heads_file import HeadsFile, head_tables
-from qt_bert.results.stability import Stability
-from qt_bert.study.probe_results import read_probes
-from qt_bert.study.run_folder import RunFolder
+from qt_bert.results.heads import HeadsFile, HeadTable, head_tables
+from qt_bert.results.probe import ProbeResult, Stability
+from qt_bert.run.alone import read_probes
+from qt_bert.run.folder import RunFolder
+from qt_bert.text import Text
 
 if TYPE_CHECKING:
     from qt_bert.inspection.inspected import Inspected
@@ -77,23 +77,12 @@ class Studied:
         table = self.table(probe)
         return {} if table is None else {Head.parse(h): s for h, s in table.rows().items()}
 
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """The claims of all probes."""
-        return tuple(finding for table in self.tables for finding in table.findings)
-
 
 class Looked(NamedTuple):
     """What was found, if anything, and in words why results that are there were not taken."""
 
     studied: Studied | None
     refused: tuple[Text, ...] = ()
-
-
-def find_studied(inspected: Inspected, run: Path | None) -> Studied | None:
-    """The results of `run` where it is of this model's weights; else those beside the weights; else
-    those computed in this process; else None."""
-    return look_for_studied(inspected, run).studied or computed_here(inspected)
 
 
 def computed_here(inspected: Inspected) -> Studied | None:

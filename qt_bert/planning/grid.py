@@ -1,26 +1,205 @@
-"""The grid of budgets: heads kept, layers kept, and what each removes."""
+"""The grid of budgets: what goes under each, in which order, and what that costs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from qt_bert.pairs import Pair
-from qt_bert.planning.budget import count_kept
-from qt_bert.planning.choice.heads import HeadPath
-from qt_bert.planning.choice.honest import Prediction
-from qt_bert.planning.choice.layers import LayerPath
-from qt_bert.planning.choice.measure import Change, Removal
-from qt_bert.planning.paths import heads_path, layers_path, longer
-from qt_bert.planning.removals import kept_by, names_of_removal, removal_of
-from qt_bert.planning.shapes import FLOAT16_BYTES, Form, form_of, parameter_costs
+from qt_bert.ablation.interventions import Intervention
+from qt_bert.data.pairs import Pair
+from qt_bert.models.heads import Head
+from qt_bert.models.pruned import Units
+from qt_bert.planning.choice import ROUNDS, HeadPath, LayerPath, choose_heads, choose_layers
+from qt_bert.planning.honest import Prediction
+from qt_bert.planning.prune import kept_by, names_of_removal, removal_of
+from qt_bert.planning.runs import MetricChange, Removal, losses_of
+from qt_bert.planning.shapes import (
+    FLOAT16_BYTES,
+    Form,
+    count_kept,
+    form_of,
+    forms_within,
+    parameter_costs,
+)
 from qt_bert.planning.task import PlanTask
-from qt_bert.planning.timing import SpeedTable
+from qt_bert.planning.timing import SpeedTable, forms_in_time
+from qt_bert.progress import progress
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.plan_evidence import Expected, GridRow, LayerEffect, Measured, Size
+from qt_bert.results.plan import Expected, GridRow, LayerEffect, Measured, Size
+
+# Orders in which heads and layers go: of each budget the first so many.
+
+
+LARGEST_ROUND = 1 / 3
+"""Of all heads: how many go at most in a further round."""
+
+
+def heads_path(
+    task: PlanTask,
+    out: int,
+    pairs: Sequence[Pair],
+    *,
+    gone: tuple[int, ...] = (),
+    work: Path | None = None,
+) -> HeadPath:
+    """`out` heads in three rounds, the layers `gone` left out already.
+
+    With all layers there, the first round is `task.singles`, measured once.
+    """
+    pool = (task.form.layers - len(gone)) * task.teacher.heads
+    first = None if gone else task.singles
+    runs = _runs(pool, out, ROUNDS) - (0 if first is None else 1 + pool)
+    with progress(runs * len(pairs), "choosing heads", "runs") as shown:
+        return choose_heads(
+            task.scorer,
+            pairs,
+            out,
+            mask=task.mask,
+            skipped=gone,
+            first=first,
+            work=_below(work, "heads", out, *gone),
+            shown=shown,
+        )
+
+
+def longer(
+    task: PlanTask, path: HeadPath, out: int, pairs: Sequence[Pair], work: Path | None = None
+) -> HeadPath:
+    """`path` continued to `out` heads, in as few further rounds as take no more than a third at a time."""
+    more = out - len(path.order)
+    if more <= 0:
+        return path
+    rest = [head for head in task.scorer.checkpoint.shape.all_heads if head not in path.order]
+    rounds = math.ceil(more / max(1, int(LARGEST_ROUND * task.form.heads)))
+
+    def with_gone(heads: Iterable[Head]) -> Intervention:
+        return task.mask([*path.order, *heads])
+
+    with progress(_runs(len(rest), more, rounds) * len(pairs), "more heads", "runs") as shown:
+        further = choose_heads(
+            task.scorer,
+            pairs,
+            more,
+            mask=with_gone,
+            among=rest,
+            rounds=rounds,
+            work=_below(work, "heads", len(path.order), "to", out),
+            shown=shown,
+        )
+    last = path.rounds[-1] + 1
+    return replace(
+        path,
+        order=path.order + further.order,
+        rounds=path.rounds + tuple(last + number for number in further.rounds),
+        cost=path.cost + further.cost,
+    )
+
+
+def layers_path(
+    task: PlanTask, out: int, pairs: Sequence[Pair], work: Path | None = None
+) -> LayerPath:
+    """`out` layers to go, each time the least harmful."""
+    layers = task.form.layers
+    # Each time the whole model and every layer that is left; first the layers' heads alone, too.
+    runs = layers + sum(1 + layers - turn for turn in range(out))
+    with progress(runs * len(pairs), "choosing layers", "runs") as shown:
+        return choose_layers(
+            task.scorer, pairs, out, mask=task.mask, work=_below(work, "layers"), shown=shown
+        )
+
+
+def _runs(pool: int, out: int, rounds: int) -> int:
+    """Variants that rounds of equal size run, the whole model among them each time."""
+    sizes = [out // rounds + (number < out % rounds) for number in range(rounds)]
+    sizes = [size for size in sizes if size]
+    return sum(1 + pool - sum(sizes[:number]) for number in range(len(sizes)))
+
+
+def _below(work: Path | None, *names: object) -> Path | None:
+    return None if work is None else work / "-".join(map(str, names))
+
+
+# What goes under a budget: heads, layers, or a shape that is small or fast enough.
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What stays: `kept`, with `units` where feed-forwards are narrower, and `removal`, what goes.
+
+    `cost` is what choosing heads took, in sweeps over all single heads.
+    """
+
+    kept: tuple[KeptLayer, ...]
+    removal: Removal
+    units: Units | None = None
+    cost: float | None = None
+
+
+def forms_asked(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
+    """The forms to choose from: the one that the budget names, or those that meet it.
+
+    A budget of latency is met by `speeds`. Raises ArgumentError for a budget that cannot be met.
+    """
+    whole, per_layer = task.form, task.teacher.heads
+    kind = task.budget.kind_of
+    if kind == "heads":
+        return (Form(whole.layers, count_kept(task.budget, whole.heads), whole.units),)
+    if kind == "layers":
+        kept = count_kept(task.budget, whole.layers)
+        return (Form(kept, kept * per_layer, whole.units),)
+    if kind == "latency":
+        return forms_in_time(task, speeds)
+    checkpoint = task.scorer.checkpoint
+    return forms_within(task.budget, parameter_costs(checkpoint.model, checkpoint.family), whole)
+
+
+def choose(
+    task: PlanTask, forms: Sequence[Form], pairs: Sequence[Pair], work: Path | None = None
+) -> Chosen:
+    """What stays in the best of `forms`, chosen on `pairs`: the one of least loss there."""
+    found = [_choose_one(task, form, pairs, work) for form in forms]
+    if len(found) == 1:
+        return found[0]
+    return found[int(np.argmin(_mean_losses(task, found, pairs)))]
+
+
+def _choose_one(task: PlanTask, form: Form, pairs: Sequence[Pair], work: Path | None) -> Chosen:
+    """Layers first; of those that stay, heads; then units."""
+    gone: tuple[int, ...] = ()
+    if form.layers < task.form.layers:
+        out = task.form.layers - form.layers
+        gone = layers_path(task, out, pairs, work).order
+    heads, cost = _heads_out(task, form, gone, pairs, work)
+    removal = removal_of(heads, gone)
+    kept = kept_by(removal, task.teacher, form.units)
+    return Chosen(kept, removal, task.units_of(kept, pairs), cost)
+
+
+def _heads_out(
+    task: PlanTask, form: Form, gone: tuple[int, ...], pairs: Sequence[Pair], work: Path | None
+) -> tuple[tuple[Head, ...], float | None]:
+    out = form.layers * task.teacher.heads - form.heads
+    if not out:
+        return (), None
+    path = heads_path(task, out, pairs, gone=gone, work=work)
+    return path.order, path.cost
+
+
+def _mean_losses(task: PlanTask, found: Sequence[Chosen], pairs: Sequence[Pair]) -> list[float]:
+    """The mean loss of each, its weights really removed, as `losses_of` has it for heads too."""
+    texts = [(pair.query, pair.title) for pair in pairs]
+    smaller = (task.pruned(one.kept, one.units) for one in found)
+    logits = np.stack([one.fresh().logits(texts) for one in (task.scorer, *smaller)])
+    names = ["whole", *(str(place) for place in range(len(found)))]
+    measured = losses_of(logits, names, pairs, task.scorer.checkpoint.settings.labels)
+    return [measured.mean(name) for name in names[1:]]
+
+
+# The grid of budgets: heads kept, layers kept, and what each removes.
 
 
 @dataclass(frozen=True)
@@ -105,7 +284,7 @@ def grid_rows(
     grid: Grid,
     speeds: SpeedTable,
     expected: Mapping[Removal, Mapping[str, Prediction]],
-    measured: Mapping[Removal, Mapping[str, Change]],
+    measured: Mapping[Removal, Mapping[str, MetricChange]],
 ) -> tuple[GridRow, ...]:
     """The grid with everything that is known of each budget."""
     rows = []
@@ -155,7 +334,7 @@ def as_expected(found: Mapping[str, Prediction]) -> dict[str, Expected]:
     return {name: Expected(**vars(one)) for name, one in found.items()}
 
 
-def as_measured(found: Mapping[str, Change]) -> dict[str, Measured]:
+def as_measured(found: Mapping[str, MetricChange]) -> dict[str, Measured]:
     """Changes as plain data, without their resamples."""
     return {
         name: Measured(

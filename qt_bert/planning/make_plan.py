@@ -1,47 +1,460 @@
-"""From a model, pairs and a budget to a plan."""
+"""From a model, pairs and a budget to a plan, what it is expected to cost, and its test."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
 from typing import Any
 
-from qt_bert.planning.choice.measure import Change, Removal, changes
-from qt_bert.planning.choosing import Chosen, choose, forms_asked
-from qt_bert.planning.curves import head_map, quality_curve
-from qt_bert.planning.expecting import expectations
+import numpy as np
+
+from qt_bert.ablation.effects import Effects
+from qt_bert.data.pairs import Pair
+from qt_bert.data.splits import balanced_halves
+from qt_bert.figures import Curve, Figure, HeatMap, Point, Series
+from qt_bert.models.heads import Head
+from qt_bert.planning.choice import harmful_heads
 from qt_bert.planning.grid import (
+    Chosen,
     Grid,
     as_expected,
+    as_measured,
+    choose,
     choose_grid,
+    forms_asked,
+    grid_heads,
+    grid_layers,
     grid_rows,
     layer_effects,
     size_of,
     teacher_size,
 )
-from qt_bert.planning.harm import harm_of
-from qt_bert.planning.offline.plan_offline import offline_plan
-from qt_bert.planning.risk import Lost, at_risk, lost_by_function, risk_removals
+from qt_bert.planning.honest import Choose, Prediction, Reading, Square, expected, predict
+from qt_bert.planning.offline import offline_plan
+from qt_bert.planning.prune import lost_heads, removal_of
 from qt_bert.planning.rivals import (
+    CHOSEN,
+    DRAWN,
     LOW,
+    NAMES,
     Removals,
     every_one,
     head_orders,
     head_removals,
     layer_removals,
     rival_rows,
+    rule_of_thumb,
+    rule_removals,
 )
-from qt_bert.planning.rule import rule_of_thumb, rule_removals
+from qt_bert.planning.runs import MetricChange, Removal, changes
 from qt_bert.planning.shapes import Form
-from qt_bert.planning.task import PlanTask
-from qt_bert.planning.tested import plan_tests
+from qt_bert.planning.task import Functions, PlanTask, Sample
 from qt_bert.planning.timing import SpeedTable
-from qt_bert.progress import progress
-from qt_bert.results.figures import Figure
-from qt_bert.results.plan import Plan, layer_map
-from qt_bert.results.plan_evidence import GridRow, PlanEvidence, RivalRow
+from qt_bert.progress import Progress, progress
+from qt_bert.results.kept import TeacherRef
+from qt_bert.results.plan import (
+    TESTED,
+    AtRisk,
+    GridRow,
+    Harm,
+    HarmfulHead,
+    Measured,
+    Plan,
+    PlanEvidence,
+    PlanTest,
+    RivalRow,
+    layer_map,
+)
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.text import Text, counted
 
-Found = Mapping[Removal, Mapping[str, Change]]
+# What each budget is expected to change on queries that took no part in choosing.
+
+
+Predictions = Mapping[str, Prediction]
+"""By metric."""
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """Of each budget of the grid, and of the plan that was asked for."""
+
+    grid: Mapping[Removal, Predictions]
+    asked: Predictions
+
+
+def expectations(task: PlanTask, forms: Sequence[Form], grid: Grid) -> Expectations:
+    """Chosen anew on each half of discovery, read on the other; see `choice.honest.expected`.
+
+    Budgets of heads and of layers are predicted apart. The plan asked for goes with those of its kind;
+    one that meets parameters or a latency stands alone, as it may narrow feed-forwards. Without two
+    queries nothing can be chosen on half of them, and nothing is expected.
+    """
+    kind = task.budget.kind_of
+
+    def own(pairs: Sequence[Pair]) -> list[Removal]:
+        return [choose(task, forms, pairs, _work(task, pairs)).removal]
+
+    def heads(pairs: Sequence[Pair]) -> list[Removal]:
+        found, _ = grid_heads(task, pairs, _work(task, pairs))
+        return [*found, *(own(pairs) if kind == "heads" else [])]
+
+    def layers(pairs: Sequence[Pair]) -> list[Removal]:
+        found, _ = grid_layers(task, pairs, _work(task, pairs))
+        return [*found, *(own(pairs) if kind == "layers" else [])]
+
+    by_kind = {
+        "heads": _expected(task, grid.heads, kind == "heads", heads),
+        "layers": _expected(task, grid.layers, kind == "layers", layers),
+    }
+    rows = [*zip(grid.heads, by_kind["heads"], strict=False)]
+    rows += zip(grid.layers, by_kind["layers"], strict=False)
+    if kind in by_kind:
+        return Expectations(dict(rows), by_kind[kind][-1] if by_kind[kind] else {})
+    return Expectations(dict(rows), _pruned(task, forms))
+
+
+def _expected(
+    task: PlanTask, grid: Sequence[Removal], with_asked: bool, choose_on: Choose
+) -> list[dict[str, Prediction]]:
+    """One prediction for each budget of `grid`, and one for the plan asked for."""
+    budgets = list(range(len(grid) + with_asked))
+    if not budgets or (task.discovery.ref.n_queries or 0) < 2:
+        return []
+    halves = balanced_halves(task.discovery.pairs)
+    # Before the progress of measuring begins: choosing shows its own.
+    chosen = {_name_of(half): choose_on(half) for half in halves}
+    # The grid is measured on a sample of validation, the plan is tested on all of it.
+    sampled, whole = (one.ref.n_queries or 1 for one in (task.sampled_validation, task.validation))
+    runs = (1 + 2 * len(budgets)) * len(task.discovery.pairs)
+    with progress(runs, "expected quality", "runs") as shown:
+        return expected(
+            task.scorer,
+            task.discovery.pairs,
+            budgets,
+            lambda half: chosen[_name_of(half)],
+            mask=task.mask,
+            n_new=[*[sampled] * len(grid), *[whole] * with_asked],
+            metrics=task.metrics,
+            resamples=task.resamples,
+            seed=task.seed,
+            shown=shown,
+        )
+
+
+def _pruned(task: PlanTask, forms: Sequence[Form]) -> Predictions:
+    """The same for a plan of any shape, read from models whose weights are really removed."""
+    if (task.discovery.ref.n_queries or 0) < 2:
+        return {}
+    halves = balanced_halves(task.discovery.pairs)
+    plans = [choose(task, forms, half, _work(task, half)) for half in halves]
+    readings = [
+        [_readings(task, plan, half, at) for at, half in enumerate(halves)] for plan in plans
+    ]
+    queries = [len({pair.query for pair in half}) for half in halves]
+    found = {}
+    for metric in readings[0][0]:
+        if all(metric in one for plan in readings for one in plan):
+            (a, b), (c, d) = ([one[metric] for one in plan] for plan in readings)
+            square: Square = ((a, b), (c, d))
+            n_new = task.validation.ref.n_queries or 1
+            [found[metric]] = predict([square], (queries[0], queries[1]), [n_new])
+    return found
+
+
+def _readings(task: PlanTask, plan: Chosen, half: Sequence[Pair], place: int) -> dict[str, Reading]:
+    """What a plan changes of each metric on one half."""
+    texts = [(pair.query, pair.title) for pair in half]
+    both = [one.fresh().logits(texts) for one in (task.scorer, task.pruned(plan.kept, plan.units))]
+    labels = task.scorer.checkpoint.settings.labels
+    effects = Effects(
+        np.stack(both), half, labels, resamples=task.resamples, draws=0, seed=task.seed + place
+    )
+    changes = {metric: effects.change(1, metric) for metric in task.metrics}
+    return {
+        metric: Reading(change, effects.resampled(1, metric))
+        for metric, change in changes.items()
+        if change is not None
+    }
+
+
+def _work(task: PlanTask, pairs: Sequence[Pair]) -> Path:
+    """A folder for what is chosen on these pairs."""
+    return task.work / f"half-{_name_of(pairs)}"
+
+
+def _name_of(pairs: Sequence[Pair]) -> str:
+    """A short name of these pairs, the same whenever they are the same."""
+    text = "\n".join(f"{pair.line}\t{pair.query}\t{pair.title}" for pair in pairs)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+# The one plan, tested without searching: the pruned model beside the whole one on other pairs.
+
+
+def plan_tests(task: PlanTask, chosen: Chosen) -> tuple[PlanTest, ...]:
+    """The chosen plan on validation and on each held-out file, its weights really removed."""
+    smaller = task.pruned(chosen.kept, chosen.units)
+    samples = [task.validation, *task.held_out]
+    total = 2 * sum(len(one.pairs) for one in samples)
+    with progress(total, "testing the plan", "pairs") as shown:
+        return tuple(
+            PlanTest(
+                role="validation" if sample is task.validation else "held out",
+                pairs=sample.ref,
+                coarse=sample.coarse,
+                measured=dict(_measured(task, smaller, sample, shown)),
+            )
+            for sample in samples
+        )
+
+
+def _measured(
+    task: PlanTask, smaller: Scorer, sample: Sample, shown: Progress
+) -> Iterator[tuple[str, Measured]]:
+    """Each metric that is defined on these pairs, and its paired change."""
+    both = [one.fresh().logits(sample.texts, shown) for one in (task.scorer, smaller)]
+    labels = task.scorer.checkpoint.settings.labels
+    effects = Effects(
+        np.stack(both), sample.pairs, labels, resamples=task.resamples, draws=0, seed=task.seed
+    )
+    for metric in task.metrics:
+        base, value = effects.base(metric), effects.value(1, metric)
+        if base is None or value is None:
+            continue
+        low, high = effects.interval(effects.resampled(1, metric)) or (None, None)
+        yield (
+            metric,
+            Measured(base=base, value=value, change=value - base, ci_low=low, ci_high=high),
+        )
+
+
+def harm_of(task: PlanTask) -> Harm:
+    """Heads without which the model does better: found on discovery, confirmed on validation."""
+    found = harmful_heads(
+        task.scorer,
+        task.validation.pairs,
+        task.singles,
+        mask=task.mask,
+        seed=task.seed,
+        work=task.work,
+    )
+    return Harm(
+        metric=found.metric,
+        heads=tuple(
+            HarmfulHead(
+                head=str(head),
+                discovery=found.gains[head][0],
+                validation=None if isnan(found.gains[head][1]) else found.gains[head][1],
+                confirmed=head in found.confirmed,
+            )
+            for head in found.candidates
+        ),
+    )
+
+
+# What is at risk: the functions whose heads are lost.
+
+
+Lost = dict[str, tuple[str, ...]]
+
+
+def lost_by_function(functions: Functions, chosen: Removal, teacher: TeacherRef) -> Lost:
+    """Set → those of its heads that go, by name."""
+    gone = lost_heads(chosen, teacher)
+    return {
+        name: tuple(head for head in heads if head in gone)
+        for name, heads in functions.sets.items()
+    }
+
+
+def risk_removals(lost: Lost) -> dict[str, Removal]:
+    """Set → its lost heads left out alone, where it loses any."""
+    return {name: removal_of(map(Head.parse, heads)) for name, heads in lost.items() if heads}
+
+
+def at_risk(
+    functions: Functions, lost: Lost, measured: Mapping[Removal, Mapping[str, MetricChange]]
+) -> tuple[AtRisk, ...]:
+    """Each function's heads, those lost, and ρ's change without the lost ones alone."""
+    removals = risk_removals(lost)
+    return tuple(
+        AtRisk(
+            name=name,
+            heads=heads,
+            lost=lost[name],
+            measured=as_measured(measured[removals[name]]).get(TESTED)
+            if name in removals
+            else None,
+            unstable=name in functions.unstable,
+        )
+        for name, heads in functions.sets.items()
+    )
+
+
+# Figures of a plan: quality against budget, and the map of heads that stay.
+
+
+LETTERS: dict[str, tuple[str, Text]] = {
+    "matching": ("M", Text("匹配", "matching")),
+    "boundary": ("B", Text("词边界", "word ends")),
+    "order": ("O", Text("语序", "order")),
+    "reader": ("R", Text("阅读", "reader")),
+    "focused": ("F", Text("关注共有词", "focus on shared terms")),
+}
+"""Functions that the map of heads names, each by a letter."""
+
+PERCENT = Text("%", "%")
+
+
+def quality_curve(
+    rows: Sequence[GridRow], rivals: Sequence[RivalRow], queries: int
+) -> Curve | None:
+    """ρ's change on validation against the share that stays: the plan's way beside the others.
+
+    `rows` and `rivals` are budgets of heads or of layers, measured on so many `queries`. None for
+    fewer than two budgets, or where ρ is not defined.
+    """
+    chosen = tuple(_point(row, one, queries) for row, one in _measured_curve(rows))
+    if len(chosen) < 2:
+        return None
+    of = rows[0].of
+    stay = (
+        Text("留下的头", "heads that stay")
+        if of == "heads"
+        else Text("留下的层", "layers that stay")
+    )
+    return Curve(
+        name=f"plan_{of}_curve",
+        title=Text("留下多少头，质量变多少", "Quality by the number of heads")
+        if of == "heads"
+        else Text("留下多少层，质量变多少", "Quality by the number of layers"),
+        x_label=stay,
+        x_unit="%",
+        y_label=Text("Spearman ρ 的变化", "change of Spearman's ρ"),
+        unit="",
+        series=(
+            Series(name=NAMES[CHOSEN], points=chosen),
+            *_rival_series(rows, rivals),
+            *_expected_curve(rows),
+        ),
+        note=Text(
+            f"在验证集的 {queries:,} 个查询上实测，不重新训练；色带为本计划的 95% 区间，其余的见下表。随机为几次抽取的平均。",
+            f"Measured on {counted(queries, 'query', 'queries')} of validation, without training. The band is this plan's 95 % interval, those of "
+            "the others stand in the table. Random is the mean of several draws.",
+        ),
+    )
+
+
+def _measured_curve(rows: Sequence[GridRow]) -> Iterator[tuple[GridRow, Measured]]:
+    for row in rows:
+        if TESTED in row.measured:
+            yield row, row.measured[TESTED]
+
+
+def _point(row: GridRow, one: Measured, queries: int) -> Point:
+    return Point(x=100 * row.share, y=one.change, low=one.ci_low, high=one.ci_high, n=queries)
+
+
+def _rival_series(rows: Sequence[GridRow], rivals: Sequence[RivalRow]) -> Iterator[Series]:
+    """A line a rival, without its intervals; random ones are dashed."""
+    shares = {row.kept: row.share for row in rows}
+    for way, name in NAMES.items():
+        points = tuple(
+            Point(x=100 * shares[one.kept], y=one.measured.change)
+            for one in rivals
+            if one.way == way
+        )
+        if points:
+            yield Series(name=name, points=points, dashed=way in DRAWN)
+
+
+def _expected_curve(rows: Sequence[GridRow]) -> Iterator[Series]:
+    """What was expected beforehand, as a dashed line."""
+    points = tuple(
+        Point(x=100 * row.share, y=row.expected[TESTED].value)
+        for row in rows
+        if TESTED in row.expected
+    )
+    if points:
+        yield Series(name=Text("事先预计", "expected beforehand"), points=points, dashed=True)
+
+
+def head_map(
+    teacher: TeacherRef,
+    chosen: Removal,
+    effects: Mapping[Head, float],
+    functions: Functions,
+) -> HeatMap:
+    """Layers × heads: what stays, coloured by what it is worth; what goes is left blank.
+
+    A letter names a head's function; heads with one are outlined.
+    """
+    gone = lost_heads(chosen, teacher)
+    names = [
+        [str(Head(layer, head)) for head in range(teacher.heads)] for layer in range(teacher.layers)
+    ]
+    letters = [["".join(_letters(functions, name)) for name in row] for row in names]
+    worth = {str(head): 1000 * effect for head, effect in effects.items()}
+    note = Text(
+        "空白（—）的头去掉，其余留下；数值为单独去掉这个头时损失的增加（千分之一）。",
+        "Blank heads (—) go, the others stay; the value is what the loss gains without this head "
+        "alone, in thousandths.",
+    )
+    values = tuple(
+        tuple(None if name in gone else worth.get(name, 0.0) for name in row) for row in names
+    )
+    end = _colour_end([abs(value) for row in values for value in row if value is not None])
+    return HeatMap(
+        name="plan_heads",
+        title=Text("留下哪些头", "Which heads stay"),
+        x_label=Text("头", "head"),
+        y_label=Text("层", "layer"),
+        unit=Text("‰ 损失", "‰ of loss"),
+        columns=tuple(f"H{head}" for head in range(teacher.heads)),
+        rows=tuple(f"L{layer}" for layer in range(teacher.layers)),
+        values=values,
+        annotations=tuple(map(tuple, letters)) if functions.sets else None,
+        marked=tuple(
+            (i, j) for i, row in enumerate(letters) for j, letter in enumerate(row) if letter
+        ),
+        scale="diverging",
+        low=-end,
+        high=end,
+        digits=1,
+        note=_with_letters(note, functions),
+    )
+
+
+def _colour_end(sizes: Sequence[float]) -> float:
+    """Where the colours end: one head in twenty may be worth more, and would hide the others."""
+    return max(float(np.quantile(sizes, 0.95)) if sizes else 0.0, 0.1)
+
+
+def _letters(functions: Functions, head: str) -> list[str]:
+    return [letter for name, (letter, _) in LETTERS.items() if head in functions.sets.get(name, ())]
+
+
+def _with_letters(note: Text, functions: Functions) -> Text:
+    """The note, and what the letters mean that occur."""
+    known = [(letter, words) for name, (letter, words) in LETTERS.items() if name in functions.sets]
+    if not known:
+        return note
+    zh = "，".join(f"{letter} {words.zh}" for letter, words in known)
+    en = ", ".join(f"{letter} {words.en}" for letter, words in known)
+    return Text(
+        f"{note.zh}有已知功能的头加框：{zh}。",
+        f"{note.en} Heads of known function are outlined: {en}.",
+    )
+
+
+# From a model, pairs and a budget to a plan.
+
+
+Found = Mapping[Removal, Mapping[str, MetricChange]]
 
 
 def make_plan(task: PlanTask) -> Plan:

@@ -1,35 +1,146 @@
-"""Pruning by a plan: weights really removed, held against the masked model, saved, opened again."""
+"""Pruning by a plan: weights removed, compared with the masked model, saved, opened again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from qt_bert.ablation.graded_importance import unit_importance_on
-from qt_bert.ablation.loop import batch_tokens, sweep
-from qt_bert.ablation.masks import HeadMask, MeanContexts
-from qt_bert.ablation.means import read_means
-from qt_bert.ablation.variant import Part, Variant, with_plain
-from qt_bert.encoder import Checkpoint, open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
-from qt_bert.encoder.heads import Head
-from qt_bert.encoder.loading import stored_dtype
-from qt_bert.encoder.saving import check_place
-from qt_bert.encoder.smaller import Units
-from qt_bert.errors import ArgumentError, GuardError, RunFolderError
-from qt_bert.pairs import Pair
-from qt_bert.planning.choice.runs import parts_of
-from qt_bert.planning.removals import removed_from
-from qt_bert.planning.saving import save_smaller
-from qt_bert.planning.teacher import check_apart
+from qt_bert.ablation.engine import batch_tokens, sweep
+from qt_bert.ablation.importance import unit_importance_on
+from qt_bert.ablation.interventions import Intervention, MeanZ, Variant, with_plain
+from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.request import read_means
+from qt_bert.codec import encode
+from qt_bert.data.pairs import Pair
+from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError
+from qt_bert.models.checkpoint import (
+    Checkpoint,
+    check_place,
+    open_checkpoint,
+    save_checkpoint,
+    smaller_checkpoint,
+)
+from qt_bert.models.heads import Head, names_of
+from qt_bert.models.loading import stored_dtype
+from qt_bert.models.pruned import Units
+from qt_bert.planning.runs import Removal, parts_of
 from qt_bert.progress import Progress, silent
-from qt_bert.results.kept import KeptLayer
+from qt_bert.results.kept import KEPT, KeptLayer, TeacherRef
 from qt_bert.results.plan import MEANS, Plan
 from qt_bert.scoring.bulk import Scorer
+
+
+def open_teacher(plan: Plan, model: str | Path) -> Checkpoint:
+    """The model in the folder `model`.
+
+    Raises ArgumentError where `plan` was made for other weights.
+    """
+    checkpoint = open_checkpoint(model)
+    if checkpoint.sha256 != plan.teacher.sha256:
+        raise ArgumentError(
+            f"this plan was made for {plan.teacher.name} (weights {plan.teacher.sha256[:12]}…), and "
+            f"{checkpoint.folder} holds others ({checkpoint.sha256[:12]}…); give its folder by "
+            "--model, or make a plan for this model with `qt-bert plan`"
+        )
+    return checkpoint
+
+
+def check_apart(out: Path, model: Path) -> None:
+    """Raise ArgumentError where writing the folder `out` anew would take `model` with it."""
+    folder = model.resolve()
+    if out.resolve() in (folder, *folder.parents):
+        raise ArgumentError(f"--out {out} is, or holds, the model's own folder; choose another")
+
+
+# A smaller model as a folder: weights, and `kept.json`, which names every head as the teacher does.
+
+
+def save_smaller(
+    folder: str | Path,
+    checkpoint: Checkpoint,
+    *,
+    state: Mapping[str, torch.Tensor] | None = None,
+    texts: Mapping[str, str] | None = None,
+    dtype: torch.dtype = torch.float16,
+    overwrite: bool = False,
+) -> Path:
+    """Write a checkpoint that `smaller_checkpoint` made, with `kept.json`, as `save_checkpoint` does.
+
+    Its calibration is left out: it was fitted to the teacher's outputs. Raises ArgumentError for a
+    checkpoint that is no smaller model, RunFolderError as `save_checkpoint` does.
+    """
+    if checkpoint.kept is None or not checkpoint.compact:
+        raise ArgumentError(
+            f"{checkpoint.name} is no smaller model; it has nothing to say in {KEPT}"
+        )
+    kept = json.dumps(encode(checkpoint.kept), ensure_ascii=False, indent=1)
+    return save_checkpoint(
+        folder,
+        checkpoint.model,
+        checkpoint.tokenizer,
+        state=state,
+        settings=replace(checkpoint.settings, calibration=None),
+        texts={KEPT: f"{kept}\n", **(texts or {})},
+        dtype=dtype,
+        overwrite=overwrite,
+    )
+
+
+# Heads and blocks that go, as layers that stay, and by name.
+
+
+def removal_of(heads: Iterable[Head] = (), blocks: Iterable[int] = ()) -> Removal:
+    """What goes, in one order, so that equal removals are one."""
+    gone = tuple(sorted(set(blocks)))
+    return Removal(tuple(sorted(one for one in set(heads) if one.layer not in gone)), gone)
+
+
+def kept_by(
+    removal: Removal, teacher: TeacherRef, units: int | None = None
+) -> tuple[KeptLayer, ...]:
+    """What stays of `teacher`; each layer with `units` feed-forward units, by default all."""
+    gone = set(removal.heads)
+    return tuple(
+        KeptLayer(
+            layer=layer,
+            heads=tuple(head for head in range(teacher.heads) if Head(layer, head) not in gone),
+            units=None if units == teacher.units else units,
+        )
+        for layer in range(teacher.layers)
+        if layer not in removal.blocks
+    )
+
+
+def removed_from(kept: Sequence[KeptLayer], teacher: TeacherRef) -> Removal:
+    """The other way round: what a plan takes out."""
+    layers = {one.layer: set(one.heads) for one in kept}
+    heads = (
+        Head(layer, head)
+        for layer, there in layers.items()
+        for head in range(teacher.heads)
+        if head not in there
+    )
+    return removal_of(heads, set(range(teacher.layers)) - set(layers))
+
+
+def lost_heads(removal: Removal, teacher: TeacherRef) -> set[str]:
+    """Every head that goes, those of whole layers among them, by name."""
+    of_blocks = [Head(layer, head) for layer in removal.blocks for head in range(teacher.heads)]
+    return set(names_of([*removal.heads, *of_blocks]))
+
+
+def names_of_removal(removal: Removal) -> tuple[str, ...]:
+    """`L3` for a whole layer, `L5H7` for a head, in order."""
+    return (*(f"L{layer}" for layer in removal.blocks), *names_of(removal.heads))
+
+
+# Pruning by a plan: weights really removed, held against the masked model, saved, opened again.
+
 
 TOLERANCE = 1e-5
 """How far a logit of the pruned model may lie from the masked one's, as a share of the largest logit
@@ -60,7 +171,7 @@ def prune(
     pairs: Sequence[Pair],
     out: Path,
     *,
-    means: MeanContexts | None = None,
+    means: MeanZ | None = None,
     overwrite: bool = False,
     shown: Progress = silent,
 ) -> Pruned:
@@ -72,12 +183,12 @@ def prune(
     layers of an offline teacher are those of the pruned model that stay. `shown` counts pairs.
 
     Raises ArgumentError for means that are missing, for no pairs, where `out` is the teacher's
-    folder, and where all layers that stay are offline; GuardError where the pruned model is not the
-    masked one; RunFolderError as `check_place` does.
+    folder, and where all layers that stay are offline; EquivalenceError where the pruned model is
+    not the masked one; RunFolderError as `check_place` does.
     """
     if (plan.replacement == "mean") != (means is not None):
         raise ArgumentError(
-            "a plan that replaces heads by their mean contexts needs these, no other"
+            "a plan that replaces heads by their mean head outputs needs these, no other"
         )
     if not pairs:
         raise ArgumentError("no pair to hold the pruned model against the masked one; see --pairs")
@@ -129,8 +240,8 @@ def plan_units(plan: Plan) -> Units:
     return {int(layer): units for layer, units in plan.units.items()}
 
 
-def plan_means(path: Path, plan: Plan) -> MeanContexts | None:
-    """The mean contexts beside the plan at `path`, where it replaces heads by them.
+def plan_means(path: Path, plan: Plan) -> MeanZ | None:
+    """The mean head outputs beside the plan at `path`, where it replaces heads by them.
 
     Raises RunFolderError where they are not there, or damaged.
     """
@@ -139,16 +250,16 @@ def plan_means(path: Path, plan: Plan) -> MeanContexts | None:
     beside = path.with_name(MEANS)
     if not beside.exists():
         raise RunFolderError(
-            f"{beside} is missing: the plan replaces heads by their mean contexts, which lie beside "
+            f"{beside} is missing: the plan replaces heads by their mean head outputs, which lie beside "
             "it; copy both files, or make the plan again"
         )
     return read_means(beside)
 
 
-def masked_variant(plan: Plan, means: MeanContexts | None = None) -> Variant:
+def masked_variant(plan: Plan, means: MeanZ | None = None) -> Variant:
     """The teacher without what `plan` takes out; without parts (the plain model) where all stays."""
 
-    def mask(heads: Iterable[Head]) -> Part:
+    def mask(heads: Iterable[Head]) -> Intervention:
         return HeadMask(tuple(heads), "zero" if means is None else "mean", means)
 
     gone = removed_from(plan.kept, plan.teacher)
@@ -160,11 +271,11 @@ def masked_difference(
     small: Checkpoint,
     plan: Plan,
     texts: Sequence[tuple[str, str]],
-    means: MeanContexts | None,
+    means: MeanZ | None,
 ) -> float:
     """The largest difference of logits, masked teacher against smaller model, on (query, title) `texts`.
 
-    Raises GuardError where it is above `TOLERANCE`.
+    Raises EquivalenceError where it is above `TOLERANCE`.
     """
     variant = masked_variant(plan, means)
     masked = _masked_logits(Scorer(teacher), variant, texts)
@@ -172,7 +283,7 @@ def masked_difference(
     difference = float(np.abs(pruned - masked).max(initial=0))
     allowed = TOLERANCE * max(1.0, float(np.abs(masked).max(initial=0)))
     if not difference <= allowed:  # nor a difference that is no number
-        raise GuardError(
+        raise EquivalenceError(
             f"the pruned model's logits differ from the masked model's by {difference:.2e}, more "
             f"than {allowed:.0e}; nothing was saved"
         )
@@ -203,12 +314,12 @@ def _masked_logits(
 
 
 def _opens_as_saved(out: Path, small: Checkpoint, texts: Sequence[tuple[str, str]]) -> None:
-    """Raise GuardError where the folder does not give the logits of what was saved."""
+    """Raise EquivalenceError where the folder does not give the logits of what was saved."""
     asked = Scorer(small).logits(texts)
     stored = Scorer(open_checkpoint(out, dtype=small.dtype, compact=True)).logits(texts)
     difference = float(np.abs(asked - stored).max(initial=0))
     if not difference <= TOLERANCE * max(1.0, float(np.abs(asked).max(initial=0))):
-        raise GuardError(
+        raise EquivalenceError(
             f"{out} was opened again, and its logits differ by {difference:.2e} from those of the "
             "model that was saved; the folder is not to be used"
         )

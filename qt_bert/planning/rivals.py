@@ -1,4 +1,4 @@
-"""Other ways to choose what goes, at the budgets of the grid."""
+"""Other ways to choose what goes, and the article's rule of thumb, at the budgets of the grid."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from qt_bert.encoder.heads import Head
-from qt_bert.evaluation.arrays import FloatArray
-from qt_bert.evaluation.intervals import percentile_interval
-from qt_bert.planning.choice.layers import even_layers, lowest_layers
-from qt_bert.planning.choice.measure import Change, Removal
-from qt_bert.planning.choice.rivals import head_rivals
+from qt_bert.models.heads import Head
+from qt_bert.planning.choice import even_layers, head_rivals, lowest_layers
 from qt_bert.planning.grid import Grid, as_measured
-from qt_bert.planning.removals import removal_of
+from qt_bert.planning.prune import kept_by, removal_of
+from qt_bert.planning.runs import MetricChange, Removal
 from qt_bert.planning.task import PlanTask
 from qt_bert.progress import progress
-from qt_bert.results.plan_evidence import TESTED, GridRow, RivalRow
-from qt_bert.results.text import Text
+from qt_bert.results.kept import TeacherRef
+from qt_bert.results.plan import TESTED, GridRow, RivalRow, Rule
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.intervals import percentile_interval
+from qt_bert.text import Text
+
+# Other ways to choose what goes, at the budgets of the grid.
+
 
 CHOSEN, LOW = "chosen", "low_layers"
 
@@ -82,7 +85,9 @@ def every_one(removals: Removals) -> list[Removal]:
 
 
 def rival_rows(
-    rows: Sequence[GridRow], removals: Removals, measured: Mapping[Removal, Mapping[str, Change]]
+    rows: Sequence[GridRow],
+    removals: Removals,
+    measured: Mapping[Removal, Mapping[str, MetricChange]],
 ) -> tuple[RivalRow, ...]:
     """How each other way measures up at the budgets `rows`, and how far the plan's is ahead of it."""
     found = []
@@ -106,21 +111,21 @@ def rival_rows(
     return tuple(found)
 
 
-def lead(ours: Change, theirs: Change) -> Change:
+def lead(ours: MetricChange, theirs: MetricChange) -> MetricChange:
     """How much better `ours` is, paired over the resamples of the queries."""
     samples = ours.samples - theirs.samples
     low, high = _ends([ours, theirs], samples)
-    return Change(theirs.value, ours.value, ours.value - theirs.value, low, high, samples)
+    return MetricChange(theirs.value, ours.value, ours.value - theirs.value, low, high, samples)
 
 
-def averaged(found: Sequence[Mapping[str, Change]], metric: str) -> Change | None:
+def averaged(found: Sequence[Mapping[str, MetricChange]], metric: str) -> MetricChange | None:
     """The mean over draws, its interval over queries; None where the metric is not defined."""
     drawn = [one[metric] for one in found if metric in one]
     if not drawn:
         return None
     samples = np.mean([one.samples for one in drawn], axis=0)
     low, high = _ends(drawn, samples)
-    return Change(
+    return MetricChange(
         base=drawn[0].base,
         value=float(np.mean([one.value for one in drawn])),
         absolute=float(np.mean([one.absolute for one in drawn])),
@@ -130,8 +135,50 @@ def averaged(found: Sequence[Mapping[str, Change]], metric: str) -> Change | Non
     )
 
 
-def _ends(of: Sequence[Change], samples: FloatArray) -> tuple[float | None, float | None]:
+def _ends(of: Sequence[MetricChange], samples: FloatArray) -> tuple[float | None, float | None]:
     """The interval of what was made of these changes; none where one of them has none."""
     if any(one.ci_low is None for one in of):
         return None, None
     return percentile_interval(samples) or (None, None)
+
+
+# The article's rule of thumb: when distilling, keep more of the low layers' heads.
+#
+# "BERT 可解释性-从“头”说起", 2.1.
+
+
+Measured = Mapping[Removal, Mapping[str, MetricChange]]
+
+
+def rule_removals(
+    teacher: TeacherRef, chosen: Removal, orders: Sequence[Sequence[Head]]
+) -> list[Removal]:
+    """What the rule would remove at the size of `chosen`: the highest layers, then high heads.
+
+    `orders` are orders of all heads in which those of high layers go first.
+    """
+    layers = teacher.layers
+    gone = all_but(layers, lowest_layers(layers, layers - len(chosen.blocks)))
+    if not chosen.heads:
+        return [gone]
+    there = [[head for head in order if head.layer not in gone.blocks] for order in orders]
+    found = [removal_of(order[: len(chosen.heads)], gone.blocks) for order in there]
+    return list(dict.fromkeys(found))
+
+
+def rule_of_thumb(
+    teacher: TeacherRef, chosen: Removal, removals: Sequence[Removal], measured: Measured
+) -> Rule | None:
+    """How the rule's removals measure up to `chosen`; None where ρ is not defined."""
+    theirs = averaged([measured[one] for one in removals], TESTED)
+    ours = measured[chosen].get(TESTED)
+    if ours is None or theirs is None:
+        return None
+    plain = as_measured({"rule": theirs, "chosen": ours, "ahead": lead(ours, theirs)})
+    kept = {one.layer: len(one.heads) for one in kept_by(removals[0], teacher)}
+    return Rule(
+        kept=tuple(kept.get(layer, 0) for layer in range(teacher.layers)),
+        measured=plain["rule"],
+        chosen=plain["chosen"],
+        ahead=plain["ahead"],
+    )

@@ -1,35 +1,170 @@
-"""What a plan is made from: the model, the pairs, the budget, and how much work to put in."""
+"""What a plan is made from: the model, the pairs, the budget, the heads' functions, the effort."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from qt_bert.ablation.asked import reference_means
 from qt_bert.ablation.families import MaskOf
-from qt_bert.ablation.masks import HeadMask, MeanContexts, Mode
-from qt_bert.ablation.variant import Part
-from qt_bert.encoder import Checkpoint, open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
-from qt_bert.encoder.heads import Head
-from qt_bert.encoder.smaller import Units
-from qt_bert.errors import ArgumentError
-from qt_bert.pairs import Pair
-from qt_bert.pairs.sample import sample_queries, spread_over_queries
-from qt_bert.planning.choice.heads import single_losses
-from qt_bert.planning.choice.losses import Losses
-from qt_bert.planning.effort import FULL, Effort
-from qt_bert.planning.functions import Functions
+from qt_bert.ablation.interventions import Intervention, MeanZ
+from qt_bert.ablation.masks import HeadMask, Mode
+from qt_bert.ablation.request import reference_means
+from qt_bert.data.pairs import Pair
+from qt_bert.data.splits import sample_queries, spread_over_queries
+from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.models.checkpoint import Checkpoint, open_checkpoint, smaller_checkpoint
+from qt_bert.models.heads import Head
+from qt_bert.models.pruned import Units
+from qt_bert.planning.choice import single_losses
 from qt_bert.planning.prune import important_units
+from qt_bert.planning.runs import Losses
 from qt_bert.planning.shapes import Form, teacher_of
 from qt_bert.progress import progress
+from qt_bert.results.heads import HeadsFile, HeadTable, table_of
 from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.plan import Budget
-from qt_bert.results.probe import PairsRef
+from qt_bert.results.probe import PairsRef, ProbeResult, is_unstable
 from qt_bert.scoring.bulk import Scorer
+
+# How much work goes into a plan: which sample, which grid, how many draws.
+
+
+_ALL_SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfflineEffort:
+    """What the rows of offline layers take.
+
+    `rows` is how many numbers of layers are tried (None: each), `pairs` how many of discovery and of
+    validation (None: all), `queries` under how many the speed is measured.
+    """
+
+    rows: int | None = None
+    pairs: int | None = None
+    queries: int = 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """What a plan takes.
+
+    `choosing` and `measuring` are pairs of discovery, and of validation for the grid (None: all; the
+    plan itself is tested on all). `heads` are the shares of the heads that the grid keeps; of layers
+    it keeps at least the share `layers`, in at most `counts` steps. `draws` is for each random rival.
+    Latency is timed on `alone` pairs, throughput on `bulk`. `offline`: of the layers that read titles
+    before the query comes.
+    """
+
+    profile: Literal["quick", "full"]
+    choosing: int | None
+    measuring: int | None
+    heads: tuple[float, ...] = _ALL_SHARES
+    layers: float = 0.0
+    counts: int = 11
+    draws: int = 3
+    alone: int = 32
+    bulk: int = 128
+    offline: OfflineEffort = OfflineEffort()
+
+
+IN_REPORT = Effort(
+    profile="quick",
+    choosing=32,
+    measuring=56,
+    heads=_ALL_SHARES[:4],
+    layers=0.67,
+    counts=3,
+    draws=2,
+    alone=8,
+    bulk=16,
+    offline=OfflineEffort(rows=3, pairs=80, queries=3),
+)
+"""A stage of a quick report: about a minute for the model that ships, on two cores."""
+
+QUICK = Effort(profile="quick", choosing=128, measuring=256, offline=OfflineEffort(pairs=600))
+"""`qt-bert plan`: some minutes."""
+
+FULL = Effort(profile="full", choosing=None, measuring=None)
+"""Everything."""
+
+
+# What the heads do, as the probes found: from a run folder, or from the file beside the model.
+
+
+FUNCTIONS = (
+    "matching",
+    "named",
+    "boundary",
+    "order",
+    "order_named",
+    "reader",
+    "focused",
+    "averted",
+)
+"""The named sets of heads that have a function, in the order in which they are shown."""
+
+_BESIDE_MODEL = "heads.json"
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Set → its heads, and where that is known from: a run, the model's `heads.json`, or nowhere.
+
+    `unstable` names the sets that were found not to be stable.
+    """
+
+    source: Literal["run", "heads.json", "none"]
+    sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unstable: frozenset[str] = frozenset()
+
+
+def functions_of(model: Path, sha256: str, run: Path | None = None) -> Functions:
+    """The named sets of the model in the folder `model`, whose weights have this hash.
+
+    Of `run`, where it is given, else of `heads.json` beside the model, where that speaks of the same
+    weights. Raises RunFolderError for a run without probes or of another model, and for a damaged file.
+    """
+    if run is not None:
+        return _functions("run", _tables_of_run(run, sha256))
+    beside = model / _BESIDE_MODEL
+    if not beside.is_file():
+        return Functions("none")
+    found = HeadsFile.read(beside)
+    if found.model.sha256 != sha256:
+        return Functions("none")
+    return _functions("heads.json", found.probes)
+
+
+def _tables_of_run(run: Path, sha256: str) -> list[HeadTable]:
+    results = [ProbeResult.read(path) for path in sorted((run / "probes").glob("*.json"))]
+    if not results:
+        raise RunFolderError(
+            f"{run} holds no finished probe (no probes/*.json); give the folder of `qt-bert report`"
+        )
+    for result in results:
+        if result.model.sha256 != sha256:
+            raise RunFolderError(
+                f"{run}: its probes are of the model {result.model.name}, of other weights than the "
+                "one to plan for; give a run of the same model"
+            )
+    return [table_of(result, ()) for result in results]
+
+
+def _functions(source: Literal["run", "heads.json"], tables: Sequence[HeadTable]) -> Functions:
+    found = {name: heads for table in tables for name, heads in table.sets.items() if heads}
+    sets = {name: found[name] for name in FUNCTIONS if name in found}
+    unstable = {
+        name for table in tables for name in table.stability if is_unstable(table.stability, name)
+    }
+    return Functions(source, sets, frozenset(unstable & sets.keys()))
+
+
+# What a plan is made from: the model, the pairs, the budget, and how much work to put in.
+
 
 Replacement = Literal["zero", "mean"]
 
@@ -126,8 +261,8 @@ class PlanTask:
             )
 
     @cached_property
-    def means(self) -> MeanContexts | None:
-        """The mean contexts over discovery, which stand in for heads under `mean`."""
+    def means(self) -> MeanZ | None:
+        """The mean head outputs over discovery, which stand in for heads under `mean`."""
         if self.replacement == "zero":
             return None
         return reference_means(self.scorer, self.discovery.pairs)
@@ -137,7 +272,7 @@ class PlanTask:
         """How heads are left out."""
         mode: Mode = self.replacement
 
-        def masked(heads: Iterable[Head]) -> Part:
+        def masked(heads: Iterable[Head]) -> Intervention:
             return HeadMask(tuple(heads), mode, self.means)
 
         return masked

@@ -1,7 +1,4 @@
-"""Claims that a probe tests, as findings.
-
-q and verdict are set later, over all the claims that stand together (`results.verdicts.settle`).
-"""
+"""Findings of the probes that are not ported yet: what they measured, without a verdict."""
 
 from __future__ import annotations
 
@@ -10,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from qt_bert.evaluation.arrays import FloatArray
-from qt_bert.evaluation.intervals import interval_or_reason
-from qt_bert.results import Finding, Text
-from qt_bert.results.probe import Source, Verdict
-from qt_bert.results.text import Label
+from qt_bert.results.probe import Finding, Source, Verdict
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.intervals import interval_or_reason
+from qt_bert.text import Label, Text
 
 POINTS = Text("个百分点", "points")
 """The unit of accuracy in claims."""
@@ -43,9 +39,8 @@ def beyond(
 ) -> Finding:
     """The claim that `value` lies `above` (or `below`) zero by more than `margin`.
 
-    `value`, `spread` and `margin` are in `unit`; NaN counts as no value. A finding that is not
-    `primary` is shown beside the claims and gets no verdict. `conclusions` says what a reader may
-    conclude, by verdict. `sets` are the named sets that the claim is about.
+    `value`, `spread` and `margin` are in `unit`; NaN counts as no value. `sets` are the named
+    sets that the claim is about; for `primary` and `conclusions` see `Finding`.
     """
     low, high = _ends(spread, n_queries)
     return Finding(
@@ -82,7 +77,7 @@ def no_effect(
 ) -> Finding:
     """The claim that there is no effect: `value` lies within ± `margin`. It needs no p-value.
 
-    The margin is `evaluation.multiplicity.NO_EFFECT_ACCURACY` or `NO_EFFECT_SPEARMAN`, in `unit`.
+    The margin is `stats.multiplicity.NO_EFFECT_ACCURACY` or `NO_EFFECT_SPEARMAN`, in `unit`.
     """
     finding = beyond(
         id,

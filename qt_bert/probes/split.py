@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from qt_bert.data.pairs import Pair
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.splits import split_halves
 from qt_bert.files import sha256_file
-from qt_bert.pairs import Pair, ReaderOptions
-from qt_bert.pairs.splits import split_halves
 from qt_bert.results.probe import PairsRef
 
 if TYPE_CHECKING:
-    from qt_bert.encoder import ModelLabels
+    from qt_bert.models.card import ModelLabels
 
 
 class Split(NamedTuple):

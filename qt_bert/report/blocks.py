@@ -1,12 +1,16 @@
-"""What sections are made of. Every kind has one template, `templates/blocks/KIND.html.j2`."""
+"""What the page is made of: sections, and the kinds of blocks in them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from qt_bert.results import Figure, Text
-from qt_bert.results.text import Label
+from qt_bert.figures import Figure
+from qt_bert.run.folder import RunFolder
+from qt_bert.text import Label, Text
+
+# What sections are made of. Every kind has one template, `templates/blocks/KIND.html.j2`.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +43,7 @@ class Column:
     """A column: `name` heads it in CSV files, `title` on the page; `digits` after the point.
 
     Under `least`, what is smaller than the last digit is shown as such: `< 0.0001`; under `whole`, a
-    text of any length is shown in full.
+    text of any length is shown in full. The page leaves out an `optional` column that is empty.
     """
 
     name: str
@@ -47,6 +51,7 @@ class Column:
     digits: int = 3
     least: bool = False
     whole: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,3 +173,33 @@ class Statements:
 
 
 Block = Table | Prose | FigureBlock | Cards | Examples | Statements
+
+
+# The shape of a section.
+
+
+def _no_cards(folder: RunFolder) -> Sequence[Card]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of the page.
+
+    `build` draws its blocks from the result files of a run folder, or gives `None` where they are
+    not there yet; `cards` adds to the summary that stays in view. `name` is its anchor.
+    """
+
+    name: str
+    order: int
+    title: Text
+    build: Callable[[RunFolder], Sequence[Block] | None]
+    cards: Callable[[RunFolder], Sequence[Card]] = _no_cards
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A section together with what it drew from a run."""
+
+    section: Section
+    blocks: Sequence[Block]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qt_bert.report.blocks import Badge, Card, Cell, Interval, Table
-from qt_bert.report.charts import draw
-from qt_bert.report.section import Drawn
-from qt_bert.results import Figure, Text
-from qt_bert.results.numbers import MISSING, clip, interval, number, printable, signed
-from qt_bert.study import RunRecord
+from qt_bert.report.blocks import Badge, Card, Cell, Drawn, Interval, Table
+from qt_bert.report.figures import drawn
+from qt_bert.run.folder import RunRecord
+from qt_bert.text import MISSING, Text, clip, interval, number, printable, signed
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -26,7 +26,6 @@ _FOOTER = Text(
     "由 qt_bert 生成。同样的数字在 report.json 和 tables/ 中。",
     "Made by qt_bert. The same numbers stand in report.json and tables/.",
 )
-_WIDE = 540  # figures up to this many pixels stand two in a row
 
 
 def page(
@@ -76,10 +75,11 @@ def _environment() -> Environment:
     )
     environment.filters |= {"clip": clip, "number": number, "signed": signed}
     environment.globals |= {
-        "chart": _chart,
+        "drawn": drawn,
         "interval": interval,
         "p_value": _p_value,
         "groups": _groups,
+        "without_empty": _without_empty,
         "shape": _shape,
         "MISSING": MISSING,
     }
@@ -97,18 +97,26 @@ def _style() -> Any:
     return Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8"))
 
 
-def _chart(figure: Figure) -> dict[str, Any]:
-    """A figure's SVG, whose texts its library has escaped, and whether it takes the full width."""
-    from markupsafe import Markup
-
-    canvas = draw(figure)
-    return {"svg": Markup(canvas.svg()), "wide": canvas.width > _WIDE}
-
-
 def _p_value(value: float, digits: int) -> str:
     """A number, or that it is smaller than its digits can say."""
     least = 10.0**-digits
     return f"< {number(least, digits)}" if 0 <= value < least else number(value, digits)
+
+
+_EMPTY = (None, "", Text("", ""))
+
+
+def _without_empty(table: Table) -> Table:
+    """The table without its optional columns in which no cell says anything."""
+    said = [
+        not column.optional or any(cell not in _EMPTY for cell in cells)
+        for column, cells in zip(table.columns, zip(*table.rows, strict=True), strict=False)
+    ]
+    return replace(
+        table,
+        columns=tuple(compress(table.columns, said)) if table.rows else table.columns,
+        rows=tuple(tuple(compress(row, said)) for row in table.rows),
+    )
 
 
 def _groups(table: Table) -> list[tuple[Cell, list[tuple[Cell, ...]]]]:

@@ -2,17 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from qt_bert.codec import encode
 from qt_bert.files import atomic_write, read_json, write_json
-from qt_bert.report.blocks import Card, Table
+from qt_bert.report.blocks import Badge, Card, Cell, Column, Drawn, Interval, Table
 from qt_bert.report.page import page
-from qt_bert.report.section import Drawn
+from qt_bert.report.probes import read_probes
 from qt_bert.report.sections import sections
-from qt_bert.report.tables import write_csv
-from qt_bert.results.codec import encode
-from qt_bert.study import RunFolder
+from qt_bert.run.folder import RunFolder
+from qt_bert.text import Text, csv_bytes
+
+# Tables as CSV files that a spreadsheet opens, with nothing in them that it would run.
+
+
+def write_csv(table: Table, path: Path) -> None:
+    """Write `table` as UTF-8 with a byte order mark, so that Excel shows Chinese.
+
+    An interval takes three columns and those of its unit, a bilingual text two. A text that a spreadsheet would take
+    for a formula gets a leading apostrophe.
+    """
+    columns = list(zip(table.columns, zip(*table.rows, strict=True), strict=False))
+    if not table.rows:
+        columns = [(column, ()) for column in table.columns]
+    expanded = [pair for column, cells in columns for pair in _expand(column, cells)]
+    names, cells = (
+        [name for name, _ in expanded],
+        zip(*(cells for _, cells in expanded), strict=True),
+    )
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(csv_bytes([names, *cells]))
+
+
+def _expand(column: Column, cells: tuple[Cell, ...]) -> Iterator[tuple[str, list[object]]]:
+    if any(isinstance(cell, Interval) for cell in cells):
+        ends = [
+            cell if isinstance(cell, Interval) else Interval(value=None, low=None, high=None)
+            for cell in cells
+        ]
+        yield column.name, [cell.value for cell in ends]
+        yield f"{column.name}_ci_low", [cell.low for cell in ends]
+        yield f"{column.name}_ci_high", [cell.high for cell in ends]
+        if any(cell.unit for cell in ends):
+            units = Column(f"{column.name}_unit", column.title)
+            yield from _expand(units, tuple(cell.unit for cell in ends))
+    elif any(isinstance(cell, Badge) for cell in cells):
+        words = tuple(cell.text if isinstance(cell, Badge) else cell for cell in cells)
+        yield from _expand(column, words)
+    elif any(isinstance(cell, Text) for cell in cells):
+        for language in ("zh", "en"):
+            shown = [getattr(cell, language) if isinstance(cell, Text) else cell for cell in cells]
+            yield f"{column.name}_{language}", shown
+    else:
+        yield column.name, list(cells)
+
+
+# Drawing a run folder: `report.html`, `report.json` and `tables/*.csv`.
+
 
 _SCHEMA = 1
 
@@ -57,6 +105,7 @@ def _as_data(folder: RunFolder, cards: list[Card], drawn: list[Drawn]) -> dict[s
         "schema": _SCHEMA,
         "run": encode(folder.record),
         "summary": encode(cards),
+        "claims": encode([claim for result in read_probes(folder) for claim in result.claims]),
         "sections": [
             {
                 "name": part.section.name,

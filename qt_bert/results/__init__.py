@@ -1,31 +1,27 @@
-"""Results as plain data: findings, probe results, evaluations and figures, to and from JSON."""
+"""Results as plain data: findings, probe results and evaluations, to and from JSON."""
 
-from qt_bert.results.evaluation import EvaluationResult
-from qt_bert.results.figures import (
-    Bars,
-    Curve,
-    Figure,
-    Graph,
-    HeatMap,
-    Scatter,
-    Tokens,
-    figure_from_json,
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from qt_bert.text import Text
+
+if TYPE_CHECKING:
+    from qt_bert.results.evaluation import EvaluationResult
+    from qt_bert.results.probe import Finding, HeadScores, ProbeResult
+
+_MODULES = {"EvaluationResult": "evaluation"} | dict.fromkeys(
+    ("Finding", "HeadScores", "ProbeResult"), "probe"
 )
-from qt_bert.results.probe import Finding, HeadScores, ProbeResult
-from qt_bert.results.text import Text
 
-__all__ = [
-    "Bars",
-    "Curve",
-    "EvaluationResult",
-    "Figure",
-    "Finding",
-    "Graph",
-    "HeadScores",
-    "HeatMap",
-    "ProbeResult",
-    "Scatter",
-    "Text",
-    "Tokens",
-    "figure_from_json",
-]
+
+def __getattr__(name: str) -> Any:
+    # Probe results hold figures, and figures are made of this package's texts and numbers: were
+    # both imported at once, neither could be.
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+__all__ = ["EvaluationResult", "Finding", "HeadScores", "ProbeResult", "Text"]

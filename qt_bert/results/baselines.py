@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from qt_bert.codec import encode, read_result
 from qt_bert.errors import RunFolderError
 from qt_bert.files import atomic_write, sha256_file, write_json
-from qt_bert.results.codec import encode, read_result
 from qt_bert.results.probe import PairsRef
 
 RECORD, OUTPUTS = "baselines.json", "baselines.npz"
@@ -145,7 +145,7 @@ class BoundaryOutputs:
 @dataclass(frozen=True, eq=False)
 class MatchingOutputs:
     """Sums of a head's attention by query [Q, own and other], those of replaced queries, and counts
-    of cells, as in `probes.term_matching.sums`."""
+    of cells, as in `probes.matching_scores`."""
 
     original: np.ndarray
     replaced: np.ndarray
@@ -216,7 +216,7 @@ def read_baselines(folder: Path) -> Baselines:
     if not path.is_file() or sha256_file(path) != record.outputs_sha256:
         raise RunFolderError(
             f"{path}: missing, or not the file that {RECORD} was written with; "
-            "run `qt-bert baselines` again"
+            "make it again with experiments/baselines"
         )
     with np.load(path, allow_pickle=False) as stored:
         found = Baselines(

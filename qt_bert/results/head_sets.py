@@ -4,8 +4,34 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from qt_bert.results.phenomena import phenomenon_name
-from qt_bert.results.text import Text
+from qt_bert.text import Text
+
+PHENOMENA: dict[str, Text] = {
+    "direction": Text("方向对调", "direction swapped"),
+    "negation": Text("否定或反义", "negation or opposite"),
+    "number": Text("数字、型号、年份", "number, model or year"),
+    "entity": Text("换了对象", "another place, person or brand"),
+    "constraint": Text("条件丢了或换了", "constraint dropped or replaced"),
+    "intent": Text("换了意图", "another intent"),
+    "common_word": Text("丢了要紧的词", "informative word lost"),
+    "stuffing": Text("堆砌或打乱关键词", "keywords stuffed or shuffled"),
+    "synonym": Text("同义词与简称", "synonym or abbreviation"),
+    "seo_tail": Text("站点名等尾巴", "SEO tail"),
+    "order": Text("换语序、不改意思", "another order, same meaning"),
+    "filler": Text("语气词与虚词", "fillers and particles"),
+    "misspelling": Text("常见错字", "common misspelling"),
+    "script": Text("全角与繁体", "full-width or traditional"),
+    "distance": Text("共有的词隔得更远", "shared words further apart"),
+    "mixed_script": Text("中西文、单位、大小写", "Latin or Chinese name, unit, case"),
+}
+
+
+def phenomenon_name(name: str) -> Text:
+    """What a phenomenon is called; one of a file of one's own goes by its name there."""
+    return PHENOMENA.get(name, Text(name, name))
+
+
+# Named sets of heads in words: what they are called, and what the heads of each do.
 
 
 class SetWords(NamedTuple):
@@ -77,16 +103,19 @@ SETS: dict[str, SetWords] = {
         ),
     ),
     "low_half": SetWords(Text("低半层的匹配头", "matching heads of the low half"), _MATCHES),
+    "by_weight": SetWords(
+        Text("匹配权重最大的头", "heads of the largest matched weight"),
+        Text(
+            "给对面文本里相同的字的注意力最多，不与无可匹配时相比。",
+            "They give their own character in the other text the most attention, no control taken off.",
+        ),
+    ),
     "boundary": SetWords(
         Text("词边界头", "boundary heads"),
         Text(
             "从它们给下一个字和 [SEP] 的注意力，读得出词在哪里结束。",
             "Their attention to the next character and to [SEP] tells where words end.",
         ),
-    ),
-    "boundary_vote": SetWords(
-        Text("一起表决词边界的头", "heads that vote on word ends"),
-        Text("几个头一起表决词在哪里结束。", "Together they vote on where words end."),
     ),
     "order": SetWords(
         Text("语序头", "order heads"),
@@ -125,35 +154,6 @@ SETS: dict[str, SetWords] = {
         ),
     ),
     "patch_matching": SetWords(Text("做补丁的匹配头", "matching heads that are patched"), _MATCHES),
-    "restoring": SetWords(
-        Text("补回匹配的头", "heads that restore a match"),
-        Text(
-            "标题里共有的词被换掉后，只换回其中一个头的输出，就补回一部分分数。",
-            "Where the shared term is replaced in the title, the output of one of them alone brings "
-            "back part of the score.",
-        ),
-    ),
-    "gap_left_out": SetWords(
-        Text("去掉后匹配少算分的头", "heads without which a match counts less"),
-        Text(
-            "去掉其中一个头，有没有共有的词，分数的差别就变小。",
-            "Without one of them the shared term makes less of a difference to the score.",
-        ),
-    ),
-    "restoring_only": SetWords(
-        Text("只由补丁选出的头", "heads named by patching alone"),
-        Text(
-            "换回它能补回分数，去掉它却看不出损失：别的头会顶上。",
-            "Putting one back restores score, yet no loss shows without it: others step in.",
-        ),
-    ),
-    "gap_left_out_only": SetWords(
-        Text("只由去掉选出的头", "heads named by leaving out alone"),
-        Text(
-            "去掉它有损失，单独换回它却补不回来：要和别的头一起才起作用。",
-            "A loss shows without one, yet it restores nothing alone: it works with others.",
-        ),
-    ),
     "strengthened": SetWords(
         Text("微调加强了匹配的头", "heads whose matching fine-tuning strengthened"),
         Text(

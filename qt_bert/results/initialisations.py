@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from qt_bert.codec import encode, read_result
 from qt_bert.errors import RunFolderError
 from qt_bert.files import atomic_write, sha256_file, write_json
-from qt_bert.results.codec import encode, read_result
 
 RECORD, OUTPUTS = "initialisations.json", "initialisations.npz"
 Arm = Literal["untrained", "frozen", "random", "tuned"]
@@ -118,7 +118,7 @@ def read_initialisations(folder: Path) -> Initialisations:
     if not path.is_file() or sha256_file(path) != record.outputs_sha256:
         raise RunFolderError(
             f"{path}: missing, or not the file that {RECORD} was written with; "
-            "run `qt-bert initialisations` again"
+            "make it again with experiments/initialisations"
         )
     with np.load(path, allow_pickle=False) as stored:
         outputs = {

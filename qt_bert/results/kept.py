@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from qt_bert.codec import encode, read_result
 from qt_bert.errors import ArgumentError
 from qt_bert.files import write_json
-from qt_bert.results.codec import encode, read_result
 
 KEPT = "kept.json"
 """The file beside a smaller model's weights."""

@@ -7,14 +7,20 @@ pages. The report's style sheet holds the same values under the same names.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import TYPE_CHECKING, Literal
 
-from qt_bert.results.figures import Scale
+if TYPE_CHECKING:
+    from qt_bert.figures import Scale
+
+Hue = Literal["heat", "negative", "positive"]
+Ink = Literal["ink", "on_middle", "on_heat"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Palette:
-    """Colours for one kind of page, as `#rrggbb`."""
+    """Colours for one kind of page: `#rrggbb`, or in `VARIABLES` what a style sheet resolves."""
 
     surface: str
     ink: str
@@ -22,6 +28,7 @@ class Palette:
     grid: str
     heat: str
     on_heat: str
+    on_middle: str
     negative: str
     positive: str
     series: tuple[str, ...]
@@ -34,6 +41,7 @@ LIGHT = Palette(
     grid="#e8ebef",
     heat="#08589e",
     on_heat="#ffffff",
+    on_middle="#1c2430",
     negative="#0072b2",
     positive="#d55e00",
     series=("#0072b2", "#d55e00", "#009e73", "#b07700", "#2f8fc9", "#b05c8f"),
@@ -45,10 +53,20 @@ DARK = Palette(
     grid="#28303b",
     heat="#74bdf2",
     on_heat="#0b1218",
+    on_middle="#0b1218",
     negative="#56b4e9",
     positive="#f0934a",
     series=("#56b4e9", "#f0934a", "#35c79a", "#e6b422", "#8fb8ff", "#e39ac6"),
 )
+VARIABLES = Palette(
+    **{
+        field.name: f"var(--{field.name.replace('_', '-')})"
+        for field in fields(Palette)
+        if field.name != "series"
+    },
+    series=tuple(f"var(--series-{number + 1})" for number in range(len(LIGHT.series))),
+)
+"""The names of the colours in the report's style sheet, which knows a light and a dark value."""
 
 SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
 """The shapes of things in a scatter, by the names that Vega knows them by."""
@@ -59,38 +77,83 @@ def shape_of(series: int) -> str:
     return SHAPES[(series + series // len(LIGHT.series)) % len(SHAPES)]
 
 
-def span(
-    values: Iterable[float | None],
-    scale: Scale,
-    low: float | None = None,
-    high: float | None = None,
-) -> tuple[float, float]:
-    """From where to where colours go: over the range of `values`, or over `low`…`high` where given.
+@dataclass(frozen=True, slots=True)
+class Shades:
+    """From a value to its hue and how much of it: the share from the surface to the full hue."""
 
-    Symmetric about zero when diverging; else never downwards, even where all values lie below `low`.
+    scale: Scale
+    low: float
+    high: float
+
+    @classmethod
+    def over(
+        cls,
+        values: Iterable[float | None],
+        scale: Scale,
+        low: float | None = None,
+        high: float | None = None,
+    ) -> Shades:
+        """Over the range of `values`, or over `low`…`high` where given.
+
+        Symmetric about zero when diverging; never downwards, even where all values lie below `low`.
+        """
+        known = [value for value in values if value is not None] or [0.0]
+        low = min(known) if low is None else low
+        high = max(known) if high is None else high
+        if scale == "diverging":
+            high = max(abs(low), abs(high))
+            return cls(scale, -high, high)
+        return cls(scale, low, max(low, high))
+
+    def __call__(self, value: float | None) -> tuple[Hue | Literal["missing"], float]:
+        """Beyond the range, the share of its end."""
+        if value is None:
+            return "missing", 1.0
+        if self.scale == "diverging":
+            share = min(abs(value) / self.high, 1.0) if self.high else 0.0
+            return ("negative" if value < 0 else "positive"), round(share, 3)
+        span = self.high - self.low
+        share = (value - self.low) / span if span else float(value > 0 and value >= self.low)
+        return "heat", round(min(max(share, 0.0), 1.0), 3)
+
+    def ink(self, value: float | None) -> Ink:
+        """The colour of text on the fill of `value`."""
+        hue, share = self(value)
+        return "ink" if hue == "missing" else ink_on(hue, share)
+
+    def strip(self, steps: int) -> list[float]:
+        """Values from end to end, for a legend."""
+        return [self.low + (self.high - self.low) * i / (steps - 1) for i in range(steps)]
+
+
+@cache
+def ink_on(hue: Hue, share: float) -> Ink:
+    """The colour of text on a fill, `share` of the way from surface to `hue`.
+
+    `ink` or `on_heat`, whichever has more contrast (WCAG 2, which compares luminances);
+    `on_middle` where a light page needs the first and a dark one the second.
     """
-    known = [value for value in values if value is not None] or [0.0]
-    low = min(known) if low is None else low
-    high = max(known) if high is None else high
-    if scale == "diverging":
-        high = max(abs(low), abs(high))
-        return -high, high
-    return low, max(low, high)
+    light, dark = (_ink_reads(palette, getattr(palette, hue), share) for palette in (LIGHT, DARK))
+    if light == dark:
+        return "ink" if light else "on_heat"
+    return "on_middle"
 
 
-def contrasts_with_ink(palette: Palette, hue: str, share: float) -> bool:
-    """Whether text on a fill, `share` of the way from surface to `hue`, is better in `ink`.
-
-    Else in `on_heat`. By the contrast of WCAG 2, which compares luminances.
-    """
-    pairs = zip(_channels(palette.surface), _channels(hue), strict=True)
-    fill = _luminance([a + (b - a) * share for a, b in pairs])
-    return _contrast(fill, palette.ink) >= _contrast(fill, palette.on_heat)
-
-
-def _contrast(fill: float, text: str) -> float:
-    low, high = sorted((fill, _luminance(_channels(text))))
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours by WCAG 2, from 1 to 21."""
+    low, high = sorted((_luminance(_channels(one)), _luminance(_channels(other))))
     return (high + 0.05) / (low + 0.05)
+
+
+def mixed(surface: str, hue: str, share: float) -> str:
+    """The colour `share` of the way from `surface` to `hue`."""
+    pairs = zip(_channels(surface), _channels(hue), strict=True)
+    return "#" + "".join(f"{round((a + (b - a) * share) * 255):02x}" for a, b in pairs)
+
+
+def _ink_reads(palette: Palette, hue: str, share: float) -> bool:
+    fill = mixed(palette.surface, hue, share)
+    return contrast(fill, palette.ink) >= contrast(fill, palette.on_heat)
 
 
 def _channels(colour: str) -> list[float]:

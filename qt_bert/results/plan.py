@@ -1,19 +1,376 @@
-"""The plan of a smaller model: what it keeps, and what is known of it."""
+"""The plan of a smaller model and what came of it: `plan.json`, `arms.json`, `export.json`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+from qt_bert.codec import encode, read_result
+from qt_bert.figures import Figure
 from qt_bert.files import write_json
-from qt_bert.results.codec import encode, read_result
+from qt_bert.results.evaluation import JudgedModel, JudgedPairs, MetricDifference
 from qt_bert.results.kept import KeptLayer, TeacherRef
-from qt_bert.results.offline import OfflinePlan
-from qt_bert.results.plan_evidence import PlanEvidence
+from qt_bert.results.probe import PairsRef
+from qt_bert.text import Text
+
+# What a plan rests on: what its budgets are expected to cost, and what was measured.
+
+
+MARGIN = 0.02
+"""How much of Spearman's ρ a smaller model may lose and still count as no worse."""
+
+TESTED = "spearman"
+"""The metric of the test: Spearman's ρ of the expected grade."""
+
+Verdict = Literal["non-inferior", "undecided", "inferior"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """The change of a metric that is expected on queries that took no part in choosing.
+
+    `ci_low` to `ci_high` is the 95 % interval of the estimate, `pi_low` to `pi_high` that of the
+    change that a new sample will show, which has an error of its own.
+    """
+
+    value: float
+    ci_low: float | None
+    ci_high: float | None
+    pi_low: float | None
+    pi_high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A metric of the teacher (`base`) and of the smaller model, and the paired change with its interval."""
+
+    base: float
+    value: float
+    change: float
+    ci_low: float | None
+    ci_high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """The smaller model's figure as a share of the teacher's, both taken in one run."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """Time for one pair at a time (`latency`, smaller is faster) and pairs a second in bulk.
+
+    `teacher_ms` is the teacher's median time for one pair, in milliseconds; `pairs` how many were
+    timed one at a time, `bulk_pairs` how many in bulk.
+    """
+
+    latency: Ratio
+    throughput: Ratio
+    teacher_ms: float
+    pairs: int
+    bulk_pairs: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Parameters, as a number and as a share of the teacher's, and bytes stored in float16."""
+
+    parameters: int
+    share: float
+    stored: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridRow:
+    """One budget: `kept` of the teacher's heads or layers.
+
+    `removed` names what goes: heads (`L3H7`) or layers (`L3`). `expected` and `measured` (on
+    validation) are by metric.
+    """
+
+    of: Literal["heads", "layers"]
+    kept: int
+    share: float
+    removed: tuple[str, ...]
+    size: Size
+    speed: Speed | None = None
+    expected: dict[str, Expected] = field(default_factory=dict)
+    measured: dict[str, Measured] = field(default_factory=dict)
+
+    def inside(self, metric: str = TESTED) -> bool | None:
+        """Whether the measured change lies where it was predicted; None where one is not known."""
+        expected, measured = self.expected.get(metric), self.measured.get(metric)
+        if expected is None or measured is None:
+            return None
+        if expected.pi_low is None or expected.pi_high is None:
+            return None
+        return expected.pi_low <= measured.change <= expected.pi_high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RivalRow:
+    """Another way to choose what goes, at one budget of the grid.
+
+    `measured` is ρ's change on validation (of drawn ones the mean), `ahead` how much better the plan's
+    way is there, paired.
+    """
+
+    of: Literal["heads", "layers"]
+    kept: int
+    way: str
+    name: Text
+    measured: Measured
+    ahead: Measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanTest:
+    """The one plan on pairs that took no part in choosing it.
+
+    `coarse`: labels that mean several grades. `measured` is by metric; the metric of the test is
+    `spearman`, the others stand beside it.
+    """
+
+    role: Literal["validation", "held out"]
+    pairs: PairsRef
+    coarse: bool
+    measured: dict[str, Measured]
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Non-inferior: the lower end of the interval of ρ's change lies above −MARGIN."""
+        found = self.measured.get(TESTED)
+        if found is None or found.ci_low is None or found.ci_high is None:
+            return None
+        if found.ci_low > -MARGIN:
+            return "non-inferior"
+        return "inferior" if found.ci_high < -MARGIN else "undecided"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtRisk:
+    """A set of heads with a function: which of them go, and what leaving these out alone changes.
+
+    `unstable`: the set was found not to be stable.
+    """
+
+    name: str
+    heads: tuple[str, ...]
+    lost: tuple[str, ...]
+    measured: Measured | None = None
+    unstable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What the article's rule would have kept at the same size: the low layers.
+
+    `kept` is how many heads stay in each layer; `measured` and `chosen` are ρ's change by the rule
+    and by the plan on validation, `ahead` how much better the plan is.
+    """
+
+    kept: tuple[int, ...]
+    measured: Measured
+    chosen: Measured
+    ahead: Measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerEffect:
+    """What a layer adds to the loss on discovery when its heads, or the whole of it, is left out alone.
+
+    `turn`: it is the first, second, … to go when layers go one at a time; None for those that stay.
+    """
+
+    layer: int
+    heads: float
+    block: float
+    turn: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HarmfulHead:
+    """A head without which the model does better by q < 0.05 on discovery: by how much there and on
+    validation (None: not defined there), and whether it is `confirmed` there."""
+
+    head: str
+    discovery: float
+    validation: float | None
+    confirmed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harm:
+    """The heads that harm, by `metric`; there may be none."""
+
+    metric: str
+    heads: tuple[HarmfulHead, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanEvidence:
+    """All that was measured for a plan.
+
+    Everything is chosen on `discovery`. The plan is tested on all of `validation`; the grid, rivals,
+    functions and the article's rule are measured on the pairs of it that `sampled` counts.
+    `functions` says where the heads' functions come from. `effects` is what leaving out each head
+    alone adds to the loss on discovery, `cost` what choosing the heads took, in sweeps over all single heads.
+    """
+
+    profile: Literal["quick", "full"]
+    dtype: str
+    discovery: PairsRef
+    validation: PairsRef
+    sampled: PairsRef | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    teacher_size: Size
+    size: Size
+    speed: Speed | None = None
+    expected: dict[str, Expected] = field(default_factory=dict)
+    cost: float | None = None
+    effects: dict[str, float] = field(default_factory=dict)
+    layers: tuple[LayerEffect, ...] = ()
+    grid: tuple[GridRow, ...] = ()
+    rivals: tuple[RivalRow, ...] = ()
+    tests: tuple[PlanTest, ...] = ()
+    functions: Literal["run", "heads.json", "none"] = "none"
+    at_risk: tuple[AtRisk, ...] = ()
+    rule: Rule | None = None
+    harm: Harm | None = None
+    figures: tuple[Figure, ...] = ()
+
+
+# What a plan says of layers that read titles before the query comes: quality, bytes, speed.
+
+
+MOST_LOST = 0.02
+"""What may be lost of the deciding metric (2 points of accuracy), by the upper end of its interval."""
+
+LEAST_KEPT = 0.97
+"""The share of the control's QWK that a retrained offline model should keep."""
+
+NoRows = Literal["offline", "one layer", "no room"]
+"""Why there are no rows: the model is an offline one itself, has one layer, or queries leave no
+room for a title."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflineRow:
+    """The layers 0 … `layers` − 1 read titles apart, without retraining.
+
+    Changes are by metric. `block` is that of the block alone, at the usual positions, `both` that with
+    the positions moved, on validation; `discovery` is `both` there, which the choice rests on.
+    `speed` is how many times as fast a query is ranked with title states read.
+    """
+
+    layers: int
+    block: dict[str, Measured]
+    both: dict[str, Measured]
+    discovery: dict[str, Measured]
+    speed: Ratio | None = None
+
+    def may_lose(self, metric: str) -> float:
+        """What may be lost of `metric` on discovery: the upper end of the interval, infinite where
+        there is none."""
+        found = self.discovery.get(metric)
+        return float("inf") if found is None or found.ci_low is None else -found.ci_low
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTitles:
+    """What titles take when their states are stored, in the mean over `titles` distinct ones.
+
+    `tokens` a title with its separators, as it is cut; `size`: bytes a title by number type,
+    its key among them.
+    """
+
+    titles: int
+    tokens: float
+    size: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """How `OfflineRow.speed` was measured: so many titles under each of so many queries.
+
+    `whole_ms` is the model's own median time for one query, in milliseconds; `states` the number
+    type of the states that were read.
+    """
+
+    queries: int
+    titles: int
+    whole_ms: float
+    states: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrained:
+    """A retrained offline model beside its control, which differs in nothing but the block.
+
+    `measured`: metric → the control (`base`), the offline model (`value`) and their paired change on
+    `pairs`; `kept`: the offline model's QWK as a share of the control's.
+    """
+
+    name: str
+    sha256: str
+    control: str
+    control_sha256: str
+    layers: int
+    title_start: int
+    title_tokens: int
+    pairs: PairsRef
+    measured: dict[str, Measured]
+    kept: Ratio | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfflinePlan:
+    """Which layers may read titles before the query comes, and what that costs and saves.
+
+    `reason` says why there are no rows, where there are none; then all else is empty. Titles begin at
+    position `title_start`, or behind a longer query, and have up to `title_tokens` tokens;
+    `long_queries` is the share of the pairs of discovery whose query reaches beyond. `positions`:
+    what moving them changes, by metric, whatever the number of layers. `metric` is the one that
+    decides: `chosen` is the largest number of layers that loses less than `MOST_LOST` of it on
+    discovery, None where no number does; `retrain` is the number to retrain then. `guards` are the
+    figures of the check that the block is where it should be.
+    """
+
+    layers: int
+    reason: NoRows | None = None
+    title_start: int = 0
+    title_tokens: int = 0
+    long_queries: float = 0.0
+    discovery: PairsRef | None = None
+    validation: PairsRef | None = None
+    metric: str | None = None
+    chosen: int | None = None
+    retrain: int | None = None
+    positions: dict[str, Measured] = field(default_factory=dict)
+    rows: tuple[OfflineRow, ...] = ()
+    titles: StoredTitles | None = None
+    timed: Timed | None = None
+    retrained: Retrained | None = None
+    guards: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def at(self) -> OfflineRow | None:
+        """The row of the layers that the plan speaks for: those chosen, else those to retrain."""
+        wanted = self.retrain if self.chosen is None else self.chosen
+        return next((row for row in self.rows if row.layers == wanted), None)
+
+
+# The plan of a smaller model: what it keeps, and what is known of it.
+
 
 MEANS = "means.safetensors"
-"""Mean contexts beside a plan that replaces heads by them."""
+"""Mean head outputs beside a plan that replaces heads by them."""
 
 BudgetKind = Literal["heads", "layers", "latency", "params"]
 
@@ -45,10 +402,10 @@ class LayerMatch:
 class Plan:
     """`plan.json`. `teacher.sha256` is that of the teacher's weights: a plan is for one model.
 
-    Under the replacement `mean` the mean contexts lie beside it, in `MEANS`. `units`: by a layer's
-    number in the teacher, the feed-forward units that stay, where the plan chose them. `evidence` is
-    what the choice rests on, `offline` what stands beside it: the layers that may read titles before
-    the query comes. A plan made by hand has neither.
+    Under the replacement `mean` the mean head outputs lie beside it, in `MEANS`. `units`: by a
+    layer's number in the teacher, the feed-forward units that stay, where the plan chose them.
+    `evidence` is what the choice rests on, `offline` what stands beside it: the layers that may
+    read titles before the query comes. A plan made by hand has neither.
     """
 
     kind: ClassVar[str] = "plan"
@@ -79,3 +436,147 @@ def layer_map(kept: tuple[KeptLayer, ...], layers: int) -> tuple[LayerMatch, ...
         LayerMatch(student=place, starts_as=one.layer, imitates=end)
         for place, (one, end) in enumerate(zip(kept, ends, strict=True))
     )
+
+
+# `arms.json`: does a plan pay? Students of one size, trained on the same data for the same steps.
+
+
+Outcome = Literal["better", "worse", "undecided"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One way to make a student: what it starts from and imitates, and its size."""
+
+    name: str
+    what: Text
+    kept: tuple[KeptLayer, ...]
+    layer_map: tuple[LayerMatch, ...]
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmRun:
+    """One training run: the step it kept, and its metrics on each file of pairs, by name."""
+
+    arm: str
+    seed: int
+    best_step: int
+    metrics: dict[str, dict[str, float | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmDifference:
+    """The plan's metric less the `rival`'s, mean over `seeds` paired seeds, on the pairs called `on`.
+
+    The interval is over seeds and queries together. `outcome` is `better` where it lies above 0.
+    """
+
+    rival: str
+    on: str
+    metric: str
+    seeds: int
+    plan_value: float
+    rival_value: float
+    difference: float
+    ci_low: float | None
+    ci_high: float | None
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmsFile:
+    """`arms.json`. `pairs` are the files that were judged on: `dev`, on which every run chose its
+    step, and `validation`, where it was given."""
+
+    kind: ClassVar[str] = "arms"
+    schema: Literal[1] = 1
+    teacher: TeacherRef
+    steps: int
+    pairs: dict[str, PairsRef]
+    teacher_metrics: dict[str, dict[str, float | None]]
+    arms: tuple[Arm, ...]
+    runs: tuple[ArmRun, ...]
+    differences: tuple[ArmDifference, ...]
+    summary: Text
+
+    def write(self, path: Path) -> None:
+        """Store it, atomically."""
+        write_json(path, encode(self))
+
+    @classmethod
+    def read(cls, path: Path) -> ArmsFile:
+        """Read a stored one. Raises RunFolderError naming the key that does not fit."""
+        return read_result(cls, path)
+
+
+# The content of `export.json`: what lies in a folder of `qt-bert export`, and how it was checked.
+
+
+EXPORT = "export.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedCase:
+    """One batch of the check: `rows` rows of up to `length` tokens, some of them shorter if `padded`.
+
+    `difference` is the largest between a logit of the file and torch's.
+    """
+
+    rows: int
+    length: int
+    padded: bool
+    difference: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportCheck:
+    """The file against torch in a process of its own: the largest difference, and the bound it met."""
+
+    bound: float
+    largest: float
+    cases: tuple[CheckedCase, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Int8Loss:
+    """What eight bits cost on graded pairs.
+
+    In `metrics`, a is the file in float32 and b that in int8; `largest` is the largest difference of
+    a logit.
+    """
+
+    pairs: JudgedPairs
+    metrics: dict[str, MetricDifference]
+    largest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportFile:
+    """`export.json`.
+
+    `inputs` are the graph's, each int64 [batch, length]; `pad` is the token id of padding and
+    `positions` the most tokens a row may have. `sha256` names every other file of the folder.
+    """
+
+    kind: ClassVar[str] = "export"
+    schema: Literal[1] = 1
+    model: JudgedModel
+    family: str
+    opset: int
+    inputs: tuple[str, ...]
+    pad: int
+    positions: int
+    versions: dict[str, str]
+    sha256: dict[str, str]
+    check: ExportCheck
+    int8: Int8Loss | None = None
+
+    def write(self, folder: Path) -> None:
+        """Store it in `folder`, atomically."""
+        write_json(folder / EXPORT, encode(self))
+
+    @classmethod
+    def read(cls, folder: Path) -> ExportFile:
+        """That of `folder`. Raises RunFolderError naming the key that does not fit."""
+        return read_result(cls, folder / EXPORT)

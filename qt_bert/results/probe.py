@@ -1,4 +1,4 @@
-"""What a probe found: findings with verdicts, scores of heads, named sets, figures."""
+"""What a probe found: findings, scores of heads, named sets and how stable they are, figures."""
 
 from __future__ import annotations
 
@@ -8,12 +8,137 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from qt_bert.codec import encode, read_result
 from qt_bert.errors import ArgumentError
+from qt_bert.figures import Figure
 from qt_bert.files import write_json
-from qt_bert.results.codec import decode, encode, read_result
-from qt_bert.results.figures import Figure
-from qt_bert.results.stability import Stability
-from qt_bert.results.text import Label, Text
+from qt_bert.results.head_sets import set_words
+from qt_bert.stats.verdict import Claim
+from qt_bert.text import Label, Text, number
+
+# Whether the same heads would be named again: how much of a set comes back, beside chance.
+
+
+StabilityVerdict = Literal["stable", "not stable", "undecided"]
+
+VERDICTS: dict[StabilityVerdict, Text] = {
+    "stable": Text("稳定", "stable"),
+    "not stable": Text("不稳定", "not stable"),
+    "undecided": Text("无法判断", "cannot be told"),
+}
+NOT_STABLE = VERDICTS["not stable"]
+MOST = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnSource:
+    """The share of a set that is among the k best elsewhere: `source` says where, in words."""
+
+    source: Text
+    overlap: float
+    n_queries: int
+
+    def __post_init__(self) -> None:
+        _check_shares(self.overlap)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stability:
+    """How much of a set of `k` heads comes back when heads are scored again by the same rule.
+
+    All but counts are shares of the set. `overlap` is the mean over `resamples` of the queries that
+    the set was chosen on, `low` and `high` hold the middle 95 % of them. `halves` is what the k best
+    of two random halves of the queries share on average, None for a single query. `chance_mean` and
+    `chance_95` (the 95th percentile) are those of random sets with as many heads in each layer.
+    `sources`: other data, or another model, where there was any.
+    """
+
+    overlap: float
+    low: float
+    high: float
+    halves: float | None
+    chance_mean: float
+    chance_95: float
+    k: int
+    n_queries: int
+    resamples: int
+    verdict: StabilityVerdict
+    sources: tuple[OnSource, ...] = ()
+
+    def __post_init__(self) -> None:
+        halves = 0.0 if self.halves is None else self.halves
+        ends = (self.low, self.high, self.chance_mean, self.chance_95)
+        _check_shares(self.overlap, halves, *ends)
+
+
+def verdict_of(overlap: float, halves: float | None, chance_95: float) -> StabilityVerdict:
+    """Stable where both overlaps lie above chance's 95th percentile.
+
+    Heads were chosen on the very queries that are resampled, so that of pure noise some heads come
+    back, too: of 5 of 144 a third, of 20 half. Two halves have no query in common. Where chance alone
+    reaches the whole set (one head of a layer of twelve), no overlap can lie above it: undecided if
+    most of the set comes back all the same, as without halves.
+    """
+    if halves is None:
+        return "undecided"
+    least = min(overlap, halves)
+    if least > chance_95:
+        return "stable"
+    return "undecided" if chance_95 >= 1 and least > MOST else "not stable"
+
+
+def is_unstable(stability: Mapping[str, Stability], name: str) -> bool:
+    """Whether the set `name` was found not to be stable; False where nothing is known of it."""
+    found = stability.get(name)
+    return found is not None and found.verdict == "not stable"
+
+
+def set_label(name: str, stability: Mapping[str, Stability]) -> Text:
+    """What a set is called, with a word where it is not stable."""
+    return label_of(name, unstable=is_unstable(stability, name))
+
+
+def label_of(name: str, *, unstable: bool) -> Text:
+    """What a set is called, with a word where it is `unstable`."""
+    label = set_words(name).name
+    return _behind(label, NOT_STABLE) if unstable else label
+
+
+def said_not_stable(stability: Mapping[str, Stability]) -> Text | None:
+    """A sentence on the sets that are not stable; None where there is none."""
+    names = [set_words(name).name for name in stability if is_unstable(stability, name)]
+    if not names:
+        return None
+    return Text(
+        f"不稳定：{'、'.join(one.zh for one in names)}（换一批查询，选出的头与随机难以区分）。",
+        f"Not stable: {', '.join(one.en for one in names)} (of other queries, hardly more of the "
+        "heads come back than by chance).",
+    )
+
+
+def of_sources(found: Stability) -> Text | None:
+    """The overlap on each further source in one line; None where there is none."""
+    if not found.sources:
+        return None
+    shown = [(one.source, number(one.overlap, 2)) for one in found.sources]
+    return Text(
+        "；".join(f"{source.zh} {value}" for source, value in shown),
+        "; ".join(f"{source.en} {value}" for source, value in shown),
+    )
+
+
+def _behind(said: Text, word: Text) -> Text:
+    return Text(f"{said.zh}（{word.zh}）", f"{said.en} ({word.en})")
+
+
+def _check_shares(*values: float) -> None:
+    wrong = [value for value in values if not 0 <= value <= 1]
+    if wrong:
+        raise ArgumentError(f"an overlap of heads is a share from 0 to 1, not {wrong[0]}")
+
+
+# What a probe found: judged claims, measurements, scores of heads, named sets, figures.
+
 
 Verdict = Literal["reproduced", "not reproduced", "inconclusive"]
 Side = Literal["above", "below", "none"]
@@ -33,14 +158,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A claim, the source's figure, what was measured, its 95 % interval and the verdict.
+    """What a probe without a TOML measured: a statement, the source's figure, the value, its interval.
 
-    `value`, `ci_low`, `ci_high` and `margin` are in `unit`; `n_queries` is the number of queries
-    the value rests on. `side` is the claimed one: `none` claims an effect within ± `margin`.
-    A finding that is not `primary` stands beside the claims: it gets no q and no verdict.
-    `q` (over the primary findings) and `verdict` are set by `results.verdicts.settle`;
-    `conclusions` holds what a reader may conclude, by verdict. `sets` are the named sets of the same
-    result whose heads the claim is about.
+    It is not judged. `value`, `ci_low`, `ci_high` and `margin` are in `unit`; `n_queries` is the number
+    of queries the value rests on. `side`, `margin`, `p`, `primary` and `conclusions` are those of the
+    claim that it was, and that it will be judged by once its probe is ported. `sets` are the named sets
+    of the same result whose heads it is about.
     """
 
     id: str
@@ -50,24 +173,36 @@ class Finding:
     ci_low: float | None
     ci_high: float | None
     p: float | None
-    q: float | None = None
     margin: float | None
     n_queries: int
-    verdict: Verdict | None = None
     unit: Label = ""
     side: Side = "above"
     primary: bool = True
     conclusions: dict[Verdict, Text] = field(default_factory=dict)
     sets: tuple[str, ...] = ()
 
-    @property
-    def conclusion(self) -> Text | None:
-        """What a reader may conclude from the verdict, where the probe says so."""
-        return None if self.verdict is None else self.conclusions.get(self.verdict)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data; `finding_from_json` reads it."""
-        return encode(self)  # type: ignore[no-any-return]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcedClaim(Claim):
+    """A judged claim with its source. Its texts stand in the probe's TOML, under its id."""
+
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """A value with its 95 % interval over queries, and no verdict; the source's figure beside it.
+
+    `unit` is an id (`points`, `share`, …); `n_queries` is 0 for a number without resamples.
+    """
+
+    id: str
+    value: float | None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    n_queries: int = 0
+    unit: str = ""
+    source: Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,18 +244,23 @@ class ProbeResult:
     """The whole answer of one probe, as it stands in `probes/NAME.json`.
 
     `sets` maps a name (`matching`) to heads, and `stability` says of some how much of them comes
-    back; `settings` holds what the probe was run with.
+    back; `settings` holds what the probe was run with. `claims` are judged,
+    `measurements` are not; the texts of both stand in the probe's TOML and are filled from `facts`.
+    `findings` are those of probes that have no TOML yet: measurements with texts of their own.
     `title` and `order` are the name and the place of its section of the report.
     """
 
-    schema: Literal[1] = 1
+    schema: Literal[1, 2] = 2
     probe: str
     title: Text | None = None
     order: int = 1000
     model: ModelRef
     pairs: PairsRef
     settings: Mapping[str, Any]
+    facts: Mapping[str, Any] = field(default_factory=dict)
     summary: Text
+    claims: tuple[SourcedClaim, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
     findings: tuple[Finding, ...] = ()
     heads: tuple[HeadScores, ...] = ()
     sets: dict[str, tuple[str, ...]]
@@ -133,7 +273,7 @@ class ProbeResult:
                 _check_head(head)
         self._check_sets("the stability of", self.stability)
         for finding in self.findings:
-            self._check_sets(f"the claim {finding.id!r} is about", finding.sets)
+            self._check_sets(f"the finding {finding.id!r} is about", finding.sets)
 
     def _check_sets(self, what: str, names: Iterable[str]) -> None:
         strange = set(names) - set(self.sets)
@@ -152,11 +292,6 @@ class ProbeResult:
     def read(cls, path: Path) -> ProbeResult:
         """Read a stored result. Raises RunFolderError naming the key that does not fit."""
         return read_result(cls, path)
-
-
-def finding_from_json(value: Any, where: str = "finding") -> Finding:
-    """The finding that `Finding.to_json` turned into `value`, else RunFolderError."""
-    return decode(Finding, value, where)  # type: ignore[no-any-return]
 
 
 def _check_head(head: str) -> None:

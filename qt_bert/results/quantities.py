@@ -1,12 +1,23 @@
-"""What a head can be judged by: which score of which probe, in which unit, and what much of it means."""
+"""What a head can be judged by: which score of which probe, in which unit, and what is much."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from qt_bert.results.figures import Scale
-from qt_bert.results.text import Label, Text
+from qt_bert.figures import Scale
+from qt_bert.stats.metrics import METRICS
+from qt_bert.text import Label, Text
+
+
+def metric_name(metric: str) -> Text:
+    """Its display name. Raises KeyError for no metric of the registry."""
+    return Text(*METRICS[metric].title)
+
+
+# What a head can be judged by: which score of which probe, in which unit, and what much of it
+# means.
+
 
 POINTS, TIMES = Text("个百分点", "points"), Text("倍", "times")
 SIGNIFICANT = 0.05
@@ -172,6 +183,7 @@ QUANTITIES: tuple[Quantity, ...] = (
             "discovery_score": _DISCOVERY,
             "query_to_title": Text("查询看标题", "query to title"),
             "title_to_query": Text("标题看查询", "title to query"),
+            "matched_weight": Text("给相同的字的注意力", "attention to the same character"),
             "weight": _WEIGHT,
         },
         skewed=True,

@@ -5,19 +5,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 
-from qt_bert.encoder import Checkpoint, Encoder
-from qt_bert.encoder.batches import Batch, batches_of
+from qt_bert.data.tokenise import Counts, EncodedPair
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs.counts import Counts
-from qt_bert.pairs.tokenise import EncodedPair
+from qt_bert.models.batches import Batch, batches_of
+from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.progress import Progress, silent
-from qt_bert.scoring.title_states.forward import SplitForward
-from qt_bert.scoring.title_states.states import TitleStates
+from qt_bert.scoring.title_states import SplitForward, TitleStates
 
 BATCH_TOKENS = {"float32": 1024, "bfloat16": 4096}
 """Tokens a forward pass takes at most (one pair, if that is longer): small batches stay in cache."""
@@ -33,8 +31,8 @@ Forward = Callable[[Batch], torch.Tensor]
 class LeftOut:
     """Heads that a scorer leaves out: their names, what replaces them, and what proves it.
 
-    `means` is the hash of the mean contexts under the mode `mean`; `forward` runs the model without
-    these heads; `guards` are the figures of the check that it really does.
+    `means` is the hash of the mean head outputs under the mode `mean`; `forward` runs the model
+    without these heads; `guards` are the figures of the check that it really does.
     """
 
     heads: str
@@ -44,7 +42,7 @@ class LeftOut:
     guards: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def describe(self) -> dict[str, Any]:
-        """`heads_out`, `mode` and, where there are any, the hash of the mean contexts."""
+        """`heads_out`, `mode` and, where there are any, the hash of the mean head outputs."""
         means = {} if self.means is None else {"means_sha256": self.means}
         return {"heads_out": self.heads, "mode": self.mode, **means}
 
@@ -68,19 +66,13 @@ class Scorer:
                 f"--max-length {max_length}: {checkpoint.name} has positions for {longest} tokens"
             )
         self.checkpoint = checkpoint
-        self.runner = checkpoint.runner()
+        self.encoder = checkpoint.encoder()
         self.tokenizer = checkpoint.pair_tokenizer(max_length)
         self.batch_tokens = batch_tokens or BATCH_TOKENS[checkpoint.dtype]
         self.pad = checkpoint.pad
         self.counts = Counts()
         self.left_out: LeftOut | None = None
         self.split: SplitForward | None = None
-
-    @property
-    def encoder(self) -> Encoder:
-        """The layer-by-layer forward. Raises CheckpointError for an architecture without heads."""
-        self.checkpoint.check_heads()
-        return cast(Encoder, self.runner)
 
     def describe(self) -> dict[str, Any]:
         """The checkpoint's plain facts, which heads are left out, which title states are read."""
@@ -93,7 +85,7 @@ class Scorer:
         """How a batch becomes logits."""
         if self.left_out is not None:
             return self.left_out.forward
-        return self.runner.logits_of if self.split is None else self.split
+        return self.encoder.logits_of if self.split is None else self.split
 
     def fresh(self) -> Scorer:
         """This scorer with counts of its own and everything else shared."""
@@ -112,7 +104,7 @@ class Scorer:
         """A fresh one that reads the titles' halves from `states`, where they are known.
 
         Raises ArgumentError where heads are left out, with which no states were computed, and where
-        the states are of another block; CheckpointError for an architecture without heads.
+        the states are of another block.
         """
         if self.left_out is not None:
             raise ArgumentError("title states were computed with all heads; leave none out")

@@ -1,4 +1,4 @@
-"""`qt-bert evaluate`: one model on one graded file, as the plain data report and page draw."""
+"""`qt-bert evaluate`, `compare` and `calibrate`: one model or two on a graded file."""
 
 from __future__ import annotations
 
@@ -7,14 +7,27 @@ from typing import Any
 
 import numpy as np
 
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.evaluation import METRICS, evaluate
-from qt_bert.evaluation.tables import furthest_off
 from qt_bert.files import sha256_file
+from qt_bert.models.card import CARD, store_calibration
+from qt_bert.models.folder import MANIFEST, write_manifest
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.judge import Judged
-from qt_bert.scoring.outputs import Outputs, read_outputs
+from qt_bert.scoring.judge import Judged, Outputs, judge_file, judge_logits, read_outputs
 from qt_bert.scoring.tables import growing_table
+from qt_bert.stats.calibration import (
+    Calibration,
+    fit_cutoffs,
+    fit_level_temperature,
+    fit_temperature,
+)
+from qt_bert.stats.comparison import compare
+from qt_bert.stats.evaluation import evaluate, furthest_off
+from qt_bert.stats.intervals import RESAMPLES
+from qt_bert.stats.metrics import METRICS
+
+# `qt-bert evaluate`: one model on one graded file, as the plain data report and page draw.
+
 
 EXAMPLES = 12
 SHOWN_IN_SLICES = ("accuracy", "macro_f1", "qwk", "mae", "spearman", "ndcg_at_5")
@@ -138,3 +151,130 @@ def write_errors(path: Path, judged: Judged, scorer: Scorer) -> None:
     table.append(columns)
     table.finish()
     table.clear()
+
+
+# Two checkpoints on the same graded pairs.
+
+
+def compare_models(
+    path: Path,
+    options: ReaderOptions,
+    a: Scorer,
+    b: Scorer,
+    *,
+    most: int = 10,
+    seed: int = 0,
+    rejects_path: Path | None = None,
+) -> dict[str, Any]:
+    """Every metric of both with the paired difference, and the `most` pairs that differ most.
+
+    A one-logit model beside a graded one is compared by the metrics of order; the others say why
+    not. Raises ArgumentError where `check_comparable` does.
+    """
+    check_comparable(a, b)
+    first, second = (
+        judge_file(path, options, scorer, rejects_path=rejects_path) for scorer in (a, b)
+    )
+    return comparison_json(first, second, a, b, most=most, seed=seed)
+
+
+def check_comparable(a: Scorer, b: Scorer) -> None:
+    """ArgumentError where one model reads labels another way than the other.
+
+    That is, as levels and as grades, so that no figure would mean the same.
+    """
+    if _reading(a) != _reading(b):
+        raise ArgumentError(
+            f"{a.checkpoint.name} and {b.checkpoint.name} have outputs of different kinds; say what "
+            "the logits mean with --model-grades and --model-grades-b, or in their qt_bert.json"
+        )
+
+
+def comparison_json(
+    first: Judged,
+    second: Judged,
+    a: Scorer,
+    b: Scorer,
+    *,
+    most: int = 10,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """What `compare_models` gives, of pairs that both have judged."""
+    found = compare(
+        first.judgements, second.judgements, resamples=resamples, seed=seed, most_different=most
+    ).to_json()
+    chosen = found.pop("most_different")
+    settings = found.pop("settings")
+    return {
+        "schema": 1,
+        "a": a.describe(),
+        "b": b.describe(),
+        "n_pairs": len(first.pairs),
+        "rejected": first.rejected,
+        "metrics": found,
+        "settings": settings,
+        "most_different": [
+            {
+                "id": first.pairs[i].id,
+                "line": first.pairs[i].line,
+                "query": first.pairs[i].query,
+                "title": first.pairs[i].title,
+                "grade": first.pairs[i].label,
+                "a": float(first.judgements.ranking_score[i]),
+                "b": float(second.judgements.ranking_score[i]),
+            }
+            for i in chosen
+        ],
+    } | ({"guards": dict(b.left_out.guards)} if b.left_out else {})
+
+
+def _reading(scorer: Scorer) -> int | None:
+    """How a model has labels read: as so many levels, or (None) as grades."""
+    labels = scorer.checkpoint.settings.labels
+    return None if labels.grades is not None or labels.logits == 1 else labels.logits
+
+
+# Fitting a calibration on a dev file and saving it in the model's `qt_bert.json`.
+
+
+def calibrate_model(
+    path: Path, options: ReaderOptions, scorer: Scorer, *, rejects_path: Path | None = None
+) -> Calibration:
+    """Fit temperature, then cut-offs on the tempered expected grade (or level), and save both.
+
+    Cut-offs maximise QWK and are fitted only where the labels are the model's own levels (labels
+    coarser than these say nothing of where one output ends). Raises ArgumentError for a one-logit
+    model, or labels that share no levels with it.
+    """
+    checkpoint = scorer.checkpoint
+    labels = checkpoint.settings.labels
+    if labels.logits == 1:
+        raise ArgumentError(f"{checkpoint.name} has one logit: there is nothing to calibrate")
+    judged = judge_file(path, options, scorer, rejects_path=rejects_path)
+    if judged.judgements.truth is None:
+        raise ArgumentError(
+            f"{path}: its labels overlap, so they share no levels with the model; calibrate on "
+            "exact grades, or on labels that do not overlap"
+        )
+    if labels.grades is None:
+        temperature = fit_level_temperature(judged.logits, judged.judgements.truth)
+    else:
+        sets = [pair.grades or () for pair in judged.pairs]
+        temperature = fit_temperature(judged.logits, sets, model_grades=labels.grades)
+    tempered = judge_logits(judged.logits, judged.pairs, labels, Calibration(temperature, ()))
+    cutoffs: tuple[float, ...] = ()
+    if len(tempered.levels) == labels.logits:
+        cutoffs = fit_cutoffs(tempered.expected, judged.judgements.truth, n_levels=labels.logits)
+    found = Calibration(temperature, cutoffs)
+    _save(found, checkpoint.folder)
+    return found
+
+
+def _save(found: Calibration, folder: Path) -> None:
+    listed = (folder / MANIFEST).exists()
+    if listed:  # unlisted while it changes, so that a kill leaves a folder that opens
+        write_manifest(folder, without=CARD)
+    store_calibration(folder, found.to_json())
+    if listed:
+        write_manifest(folder)

@@ -12,13 +12,13 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from qt_bert.encoder import Checkpoint
+from qt_bert.data.segmenters import Segmenter
+from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair
 from qt_bert.errors import CheckpointError
-from qt_bert.evaluation.arrays import FloatArray
-from qt_bert.pairs.segmenters import Segmenter
-from qt_bert.pairs.tokenise import QUERY, TITLE, EncodedPair
+from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.scoring.bulk import LeftOut, Scorer
-from qt_bert.scoring.outputs import Outputs, read_outputs
+from qt_bert.scoring.judge import Outputs, read_outputs
+from qt_bert.stats.arrays import FloatArray
 
 LEAST_CHANGE, LEAST_TELLING = 0.005, 0.05
 """A term that changes the expected grade (or the one logit) by less has not moved it; by less than
@@ -166,11 +166,9 @@ def most_telling(terms: Sequence[TermEffect]) -> TermEffect | None:
 def filler_of(checkpoint: Checkpoint) -> Filler:
     """[MASK], which pretraining taught the model to read past, or else the unknown token.
 
-    A model without heads was not pretrained on masks, and gets the unknown token first. Raises
-    CheckpointError for a tokenizer with neither.
+    Raises CheckpointError for a tokenizer with neither.
     """
-    names = ("mask_token", "unk_token") if checkpoint.has_heads else ("unk_token", "mask_token")
-    for name in names:
+    for name in ("mask_token", "unk_token"):
         token = getattr(checkpoint.tokenizer, name, None)
         if token is not None:
             return Filler(str(token), int(checkpoint.tokenizer.convert_tokens_to_ids(token)))

@@ -10,18 +10,114 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from qt_bert.errors import ArgumentError
-from qt_bert.evaluation.calibration import Calibration
-from qt_bert.files import sha256_file, write_json
-from qt_bert.pairs import Pair, PairReader, ReaderOptions
+from qt_bert.data.pairs import Pair
+from qt_bert.data.reader import PairReader, ReaderOptions
+from qt_bert.data.tokenise import Counts
+from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.files import read_json, sha256_file, write_json
 from qt_bert.progress import progress
-from qt_bert.scoring.bulk import WINDOW, Counts, Scorer
-from qt_bert.scoring.columns import InputColumns
-from qt_bert.scoring.counting import count_rows
-from qt_bert.scoring.outputs import read_outputs
-from qt_bert.scoring.tables import growing_table
-from qt_bert.scoring.title_states.forward import StateCounts
-from qt_bert.scoring.work import ScoreReport, Standing, Work
+from qt_bert.scoring.bulk import WINDOW, Scorer
+from qt_bert.scoring.judge import read_outputs
+from qt_bert.scoring.tables import GrowingTable, InputColumns, count_rows, growing_table
+from qt_bert.scoring.title_states import StateCounts
+from qt_bert.stats.calibration import Calibration
+
+# What a run of `score` leaves while it is unfinished, so that a killed one can go on.
+
+
+@dataclass
+class ScoreReport:
+    """What a finished run has to say; `already`: the output was there and nothing was done.
+
+    `states` says how pairs were computed where title states were read.
+    """
+
+    pairs: int = 0
+    truncated_titles: int = 0
+    truncated_queries: int = 0
+    rejected: int = 0
+    resumed_at: int = 0
+    states: StateCounts = StateCounts()
+    already: bool = False
+
+
+@dataclass(frozen=True)
+class RunState:
+    """How far a run is: pairs written, the table's mark behind them, and what was counted."""
+
+    pairs: int = 0
+    mark: int = 0
+    truncated_titles: int = 0
+    truncated_queries: int = 0
+    rejected: int = 0
+    states: StateCounts = StateCounts()
+
+    def report(self, resumed_at: int) -> ScoreReport:
+        """What a run that ends here has to say."""
+        counts = (self.pairs, self.truncated_titles, self.truncated_queries, self.rejected)
+        return ScoreReport(*counts, resumed_at=resumed_at, states=self.states)
+
+
+class Work:
+    """The state file beside an output: there from before the first window until it is finished."""
+
+    def __init__(self, out: Path, table: GrowingTable, key: str) -> None:
+        self.out, self.table, self.key = out, table, key
+        self.path = out.with_name(f".{out.name}.progress.json")
+
+    def finished(self) -> ScoreReport | None:
+        """The report of an output that lacks nothing; None where there is work to do."""
+        if not self.out.is_file():
+            return None
+        if not self.path.exists():
+            return ScoreReport(already=True)
+        key, standing = self._stored()
+        if self.table.hidden.exists() or not standing.pairs or key != self.key:
+            return None
+        return standing.report(resumed_at=standing.pairs)
+
+    def begin(self, resume: bool, overwrite: bool) -> RunState:
+        """Where to go on. Raises RunFolderError where the flags do not fit what is there."""
+        begun = self.path.exists()
+        if self.out.exists() and not overwrite and not (resume and begun):
+            raise RunFolderError(f"{self.out} is there already; --overwrite replaces it")
+        if overwrite or not begun:
+            return self._anew()
+        key, standing = self._stored()
+        if not standing.pairs and not self.out.exists():
+            return self._anew()
+        if not resume:
+            raise RunFolderError(
+                f"{self.out} was begun and not finished; --resume goes on, --overwrite starts anew"
+            )
+        if key != self.key:
+            raise RunFolderError(
+                f"{self.out} was begun with another model, file or option; "
+                "resume with the same, or start anew with --overwrite"
+            )
+        return standing
+
+    def _anew(self) -> RunState:
+        self.save(RunState())
+        self.table.clear()
+        return RunState()
+
+    def _stored(self) -> tuple[str, RunState]:
+        stored = read_json(self.path)
+        states = StateCounts(**stored["standing"].pop("states", {}))
+        return stored["key"], RunState(**stored["standing"], states=states)
+
+    def save(self, standing: RunState) -> None:
+        """Store `standing`, atomically."""
+        write_json(self.path, {"key": self.key, "standing": asdict(standing)})
+
+    def end(self) -> None:
+        """Remove what an unfinished run leaves; the state first, which says it is unfinished."""
+        self.path.unlink(missing_ok=True)
+        self.table.clear()
+
+
+# `qt-bert score`: a file of pairs in, the same rows with grades out, in windows that resume.
 
 
 def score_file(
@@ -38,14 +134,14 @@ def score_file(
     """Score every pair of the file at `path` into `out`, rows in file order.
 
     Rejected rows are listed in `out` + `.rejects.tsv`; a bad grade costs no row. Where the scorer
-    leaves heads out, `out` + `.run.json` says which, with the figures of the guards; where it reads
+    leaves heads out, `out` + `.run.json` says which, with the figures of the checks; where it reads
     title states, which, and how many pairs were computed whole.
 
-    Until the last row is written the work lies in hidden files beside `out`; `resume` goes on
-    after the last finished window of `window` pairs, with the same bytes as an undisturbed run, and
-    has nothing to do where `out` is finished. Raises RunFolderError where `out` or unfinished work is there and
-    neither flag says what to do, or where the unfinished work belongs to another model, file or
-    option; ArgumentError where `out` is no name of a file.
+    Until the last row is written the work lies in hidden files beside `out`; `resume` goes on after
+    the last finished window of `window` pairs, with the same bytes as an undisturbed run, and has
+    nothing to do where `out` is finished. Raises RunFolderError where `out` or unfinished work is
+    there and neither flag says what to do, or where the unfinished work belongs to another model,
+    file or option; ArgumentError where `out` is no name of a file.
     """
     if not out.name or out.is_dir():
         raise ArgumentError(f"--out {out} is a folder; give the name of a file")
@@ -75,7 +171,7 @@ def _facts(scorer: Scorer) -> dict[str, Any]:
     return {} if scorer.split is None else {"title_states": asdict(scorer.split.counts)}
 
 
-def _count_on(scorer: Scorer, done: Standing | ScoreReport) -> None:
+def _count_on(scorer: Scorer, done: RunState | ScoreReport) -> None:
     """Let the scorer's counts go on from what an earlier run has done."""
     scorer.counts = Counts(done.pairs, done.truncated_titles, done.truncated_queries)
     if scorer.split is not None:
@@ -113,7 +209,7 @@ class _Job:
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
-def _score_rest(job: _Job, reader: PairReader, work: Work, begun: Standing) -> Standing:
+def _score_rest(job: _Job, reader: PairReader, work: Work, begun: RunState) -> RunState:
     """Score and write the windows behind `begun`, saving after each; returns the last standing."""
     scorer, standing = job.scorer, begun
     _count_on(scorer, begun)
@@ -133,11 +229,11 @@ def _score_rest(job: _Job, reader: PairReader, work: Work, begun: Standing) -> S
     return standing
 
 
-def _standing(scorer: Scorer, mark: int) -> Standing:
+def _standing(scorer: Scorer, mark: int) -> RunState:
     seen = scorer.counts
     states = StateCounts() if scorer.split is None else scorer.split.counts
     counts = (seen.truncated_titles, seen.truncated_queries)
-    return Standing(seen.pairs, mark, *counts, states=states)
+    return RunState(seen.pairs, mark, *counts, states=states)
 
 
 def _windows(reader: PairReader, size: int) -> Iterator[list[Pair]]:

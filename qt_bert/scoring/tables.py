@@ -1,4 +1,4 @@
-"""Tables that grow window by window and survive a kill: TSV, CSV, JSONL (.gz, .xz) and Parquet."""
+"""Tables that grow window by window and survive a kill, with the file's own columns kept."""
 
 from __future__ import annotations
 
@@ -7,14 +7,116 @@ import json
 import lzma
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.data.lines import Location, open_bytes
+from qt_bert.data.pairs import Pair, Reason
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.files import atomic_write
+
+# The file's own columns beside the outputs of `score`: none is lost, none is overwritten.
+
+
+_FIXED = ("id", "query", "title")
+
+
+@dataclass(frozen=True)
+class InputColumns:
+    """What a file has beside query, title and id: a label or none, and further columns in order."""
+
+    label: bool
+    extra: tuple[str, ...]
+
+    @classmethod
+    def of(cls, pairs: Sequence[Pair], path: Location, options: ReaderOptions) -> InputColumns:
+        """The columns of the file at `path`, whose first window is `pairs`."""
+        label = any(p.label is not None for p in pairs) or has_grade_column(path, options)
+        return cls(label, tuple(dict.fromkeys(name for p in pairs for name in p.extra)))
+
+    @classmethod
+    def union(cls, several: Iterable[InputColumns]) -> InputColumns:
+        """The columns of several files: a label where one has it, further columns as they first come.
+
+        A row of a file that lacks a column leaves it empty.
+        """
+        files = list(several)
+        extra = dict.fromkeys(name for file in files for name in file.extra)
+        return cls(any(file.label for file in files), tuple(extra))
+
+    def table(
+        self, pairs: Sequence[Pair], outputs: dict[str, list[Any]], where: str
+    ) -> dict[str, list[Any]]:
+        """One window of the output: id, query, title, the file's columns, then `outputs`.
+
+        A column whose name is taken is called `input_` + name. Raises PairFileError, beginning
+        with `where`, at a row with a column that the first window had not.
+        """
+        self._refuse_late(pairs, where)
+        table: dict[str, list[Any]] = {n: [getattr(p, n) for p in pairs] for n in _FIXED}
+        if self.label:
+            table["grade"] = ["" if p.label is None else p.label for p in pairs]
+        for name in self.extra:
+            shown = _free(name, table.keys() | outputs.keys())
+            table[shown] = [p.extra.get(name) or "" for p in pairs]
+        return table | outputs
+
+    def _refuse_late(self, pairs: Sequence[Pair], where: str) -> None:
+        known = set(self.extra)
+        for pair in pairs:
+            late = next((name for name in pair.extra if name not in known), None)
+            if pair.label is not None and not self.label:
+                late = "grade"
+            if late is not None:
+                raise PairFileError(
+                    f"{where}, line {pair.line}: the column {late!r} is not in the first rows, "
+                    "which name the columns of the output; give every row the same columns"
+                )
+
+
+def has_grade_column(path: Location, options: ReaderOptions) -> bool:
+    """Whether a TSV, CSV or Parquet file has the column, even where no row fills it.
+
+    JSON Lines has keys and no columns: False.
+    """
+    try:
+        reader = options.open(path, grade_required=True)
+    except PairFileError:  # Parquet names its columns as it is opened
+        return False
+    if reader.format == "jsonl":
+        return False
+    try:
+        return next(iter(reader), None) is not None
+    except PairFileError:  # no column, or rows without a grade and nothing else
+        return any(reader.reasons[one] for one in (Reason.MISSING_GRADE, Reason.BAD_GRADE))
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    while name in taken:
+        name = f"input_{name}"
+    return name
+
+
+def count_rows(path: Path) -> int | None:
+    """Lines of a text file, a header included; None where the file cannot be counted."""
+    try:
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            return int(pq.read_metadata(path).num_rows)
+        with open_bytes(path) as handle:
+            return sum(block.count(b"\n") for block in iter(lambda: handle.read(1 << 20), b""))
+    except (OSError, PairFileError):
+        return None
+
+
+# Tables that grow window by window and survive a kill: TSV, CSV, JSONL (.gz, .xz) and Parquet.
+
 
 Columns = Mapping[str, Sequence[Any]]
 FORMATS = (".tsv", ".csv", ".jsonl", ".parquet")

@@ -1,21 +1,46 @@
-"""Text shards and pair files as flat arrays of token ids, tokenised once and kept beside the run."""
+"""Text shards and pair files as flat arrays of token ids, tokenised once and kept."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
-from collections.abc import Callable, Iterable
+import lzma
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from qt_bert.errors import PairFileError
 from qt_bert.files import atomic_write, sha256_file
-from qt_bert.pairs.words import cut, folder_is_of_words, word_cutter
 from qt_bert.progress import progress
-from qt_bert.training.sources import PairSource
-from qt_bert.training.text import text_lines
+from qt_bert.training.recipes import PairSource
+
+_OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open}
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    """The non-empty lines of a .txt, .txt.gz or .txt.xz shard (one fragment a line, UTF-8).
+
+    Raises PairFileError where the file is missing, truncated or not UTF-8.
+    """
+    try:
+        with _OPENERS.get(path.suffix, open)(path, "rb") as handle:
+            for line in handle:
+                text = line.decode("utf-8").strip()
+                if text:
+                    yield text
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise PairFileError(f"{path}: cannot be read as a text shard ({error})") from error
+    except UnicodeDecodeError as error:
+        raise PairFileError(f"{path}: not UTF-8 ({error}); convert it first") from error
+
+
+# Text shards and pair files as flat arrays of token ids, tokenised once and kept beside the run.
+
 
 _STORES = ("fragments", "first", "second")
 
@@ -85,13 +110,6 @@ def load_corpus(
 
 def _key(tokenizer_folder: Path, shards: list[Path], pairs: list[PairSource]) -> str:
     digest = hashlib.sha256(sha256_file(tokenizer_folder / "tokenizer.json").encode())
-    digest.update(text_key(shards, pairs).encode())
-    return digest.hexdigest()
-
-
-def text_key(shards: list[Path], pairs: list[PairSource]) -> str:
-    """What stands for the content of shards and pair files."""
-    digest = hashlib.sha256()
     for shard in shards:
         digest.update(sha256_file(shard).encode())
     for source in pairs:
@@ -103,7 +121,6 @@ def _encoder(tokenizer_folder: Path) -> Callable[..., TokenStore]:
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(tokenizer_folder / "tokenizer.json"))
-    words = word_cutter() if folder_is_of_words(tokenizer_folder) else None
     tokenizer.no_truncation()
     tokenizer.no_padding()
     dtype = np.uint16 if tokenizer.get_vocab_size() <= 2**16 else np.int32
@@ -114,10 +131,7 @@ def _encoder(tokenizer_folder: Path) -> Callable[..., TokenStore]:
         stream = iter(texts)
         with progress(None, "tokenising", "texts") as shown:
             while block := list(islice(stream, 20_000)):
-                given = [cut(text, words).words for text in block] if words else block
-                for encoding in tokenizer.encode_batch_fast(
-                    given, is_pretokenized=words is not None, add_special_tokens=False
-                ):
+                for encoding in tokenizer.encode_batch_fast(block, add_special_tokens=False):
                     if encoding.ids or keep_empty:
                         parts.append(np.array(encoding.ids, dtype))
                         lengths.append(len(encoding.ids))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -11,16 +11,12 @@ from typing import Any, Protocol, cast
 import numpy as np
 import torch
 
-from qt_bert.encoder import DTYPES
 from qt_bert.errors import ArgumentError
+from qt_bert.models.checkpoint import DTYPES
 from qt_bert.progress import progress
-from qt_bert.training.compiling import compiled
-from qt_bert.training.distributed import World
-from qt_bert.training.finetune_batches import BatchLayout, BatchPlan, plan_epoch, to_tensors
-from qt_bert.training.labelled import LabelledExample
-from qt_bert.training.masters import MasterWeights, linear_schedule
-from qt_bert.training.runlog import RunLog
-from qt_bert.training.state import load_state, same_settings, save_state
+from qt_bert.training.batches import BatchLayout, BatchPlan, LabelledExample, plan_epoch, to_tensors
+from qt_bert.training.devices import MasterWeights, World, compiled, linear_schedule
+from qt_bert.training.state import RunLog, load_state, same_settings, save_state
 
 
 class Trained(Protocol):
@@ -62,7 +58,7 @@ class TuneSettings:
 
 
 @dataclass
-class Standing:
+class RunState:
     """Where a run stands: what is stored beside its tensors."""
 
     step: int = 0
@@ -109,11 +105,11 @@ class Tuner:
             weight_decay=settings.weight_decay,
             average=settings.average,
         )
-        epochs = _epochs(examples, layout, settings)
+        epochs = epochs_of(examples, layout, settings)
         self.plans = [plan for epoch in epochs for plan in epoch]
-        self.judged_at = _judged_at([len(epoch) for epoch in epochs], settings.evaluations)
+        self.judged_at = steps_judged([len(epoch) for epoch in epochs], settings.evaluations)
         self.loss = compiled(model.loss, settings.compile)
-        self.standing = Standing()
+        self.standing = RunState()
         self.best: dict[str, torch.Tensor] = {}
         self.asked = json.loads(
             json.dumps(
@@ -190,7 +186,7 @@ class Tuner:
         tensors, values = stored
         same_settings(self.out, values["settings"], self.asked)
         self.masters.load(tensors)
-        self.standing = Standing(**values["standing"])
+        self.standing = RunState(**values["standing"])
         self.best = {k.removeprefix("best/"): v for k, v in tensors.items() if k[:5] == "best/"}
 
 
@@ -217,8 +213,8 @@ def check_settings(settings: TuneSettings) -> None:
         raise ArgumentError(f"--seed {settings.seed}: give 0 or more")
 
 
-def _epochs(
-    examples: Sequence[LabelledExample], layout: BatchLayout, settings: TuneSettings
+def epochs_of(
+    examples: Sequence[Sized], layout: BatchLayout, settings: TuneSettings
 ) -> list[list[BatchPlan]]:
     """The batches of each epoch; the last is cut short where the steps end."""
     if not settings.max_steps:
@@ -231,7 +227,7 @@ def _epochs(
     return epochs
 
 
-def _judged_at(epoch_steps: list[int], evaluations: int) -> set[int]:
+def steps_judged(epoch_steps: list[int], evaluations: int) -> set[int]:
     """Step counts after which the model is judged: evenly spread over each epoch, its end included."""
     ends = np.cumsum([0, *epoch_steps])
     return {

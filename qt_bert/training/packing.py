@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from qt_bert.encoder.batches import PADDING
-from qt_bert.encoder.sides import gone, moved_positions
+from qt_bert.models.batches import PADDING, gone, moved_positions
 
 
 @dataclass(frozen=True)
@@ -27,20 +26,14 @@ class Example:
     def __len__(self) -> int:
         return len(self.input_ids)
 
-    @property
-    def texts(self) -> Sequence[Example]:
-        """What is read apart from all else: the pair, as one text."""
-        return (self,)
-
 
 @dataclass(frozen=True)
 class PackedRows:
-    """Rows of packed texts: five arrays [rows, slots] and the place of each text.
+    """Rows of packed examples: five arrays [rows, slots] and the place of each example.
 
-    `segment` numbers the texts of a row from 1 (0 = empty slot): a token sees the tokens of its
-    own segment only. `groups` is the side of every token, where it is known. `first_slot` [texts] is
-    the flat index of each text's first token, texts in the order of the rows. An example is one
-    text, or several, one behind the other.
+    `segment` numbers the examples of a row from 1 (0 = empty slot): a token sees the tokens of its
+    own segment only. `groups` is the side of every token, where it is known. `first_slot` [examples]
+    is the flat index of each example's first token, in the order of the rows.
     """
 
     input_ids: np.ndarray
@@ -81,10 +74,10 @@ def lay_out(
     first_position: int = 0,
     title_start: int | None = None,
 ) -> PackedRows:
-    """Write the texts of each row one behind the other; positions restart at `first_position`.
+    """Write the examples of each row one behind the other; positions restart at `first_position`.
 
     With `title_start` a title begins there, as in an offline model, or behind its query where that
-    is longer. Raises ValueError where the sides of a text are not known then.
+    is longer. Raises ValueError where the sides of one are not known then.
     """
     shape = (len(rows), slots)
     input_ids = np.full(shape, pad, np.int64)
@@ -94,7 +87,7 @@ def lay_out(
     first_slot = []
     for r, row in enumerate(rows):
         start = 0
-        for number, text in enumerate((text for example in row for text in example.texts), 1):
+        for number, text in enumerate(row, 1):
             end = start + len(text)
             input_ids[r, start:end] = text.input_ids
             token_type_ids[r, start:end] = text.token_type_ids

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +10,23 @@ import numpy as np
 import torch
 from transformers import BertForPreTraining
 
-from qt_bert.encoder import ModelLabels, ModelSettings, open_tokenizer, save_checkpoint
-from qt_bert.encoder.manifest import weights_sha256
-from qt_bert.encoder.tuning import open_for_pretraining
-from qt_bert.encoder.verify import verify_folder
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.files import sha256_file
-from qt_bert.training.corpus import load_corpus, text_key
+from qt_bert.models.card import ModelLabels, ModelSettings
+from qt_bert.models.checkpoint import open_tokenizer, save_checkpoint
+from qt_bert.models.folder import verify_folder, weights_sha256
+from qt_bert.models.loading import open_for_pretraining
+from qt_bert.training.corpus import load_corpus
 from qt_bert.training.pretrain import (
     PretrainSettings,
+    Special,
     check_settings,
     new_model,
     plain_settings,
     pretrain,
 )
-from qt_bert.training.pretrain_batches import Special
-from qt_bert.training.sources import PairSource
-from qt_bert.training.stacking import stacked
-from qt_bert.training.text import text_lines
-from qt_bert.training.word_vocabulary import word_tokenizer_folder
-from qt_bert.training.workspace import (
+from qt_bert.training.recipes import PairSource
+from qt_bert.training.state import (
     close_workspace,
     finished_facts,
     is_finished,
@@ -57,29 +53,18 @@ def run_pretrain(
     settings: PretrainSettings,
     *,
     shape: NewShape | None = None,
-    words: int | None = None,
-    stack: int | None = None,
     stop_at: int | None = None,
     resume: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Any]:
     """Pretrain from `init` (weights and tokenizer; with `shape` only its tokenizer) into `out`.
 
-    `words` makes a vocabulary of so many of the commonest words of the text and the characters of
-    `init`'s tokenizer, for a model that starts at random. `stack` repeats the layers of `init` until
-    there are so many. Returns what the run was and the last
-    figures of its log. Raises ArgumentError without text, CheckpointError for a folder that is no
+    Returns what the run was and the last figures of its log. Raises ArgumentError without text, CheckpointError for a folder that is no
     BERT, RunFolderError as `open_workspace` does.
     """
     if not shards:
         raise ArgumentError("pretraining needs text: give --text SHARD or a --recipe with `text`")
     check_settings(settings, stop_at)
-    if words is not None and shape is None:
-        raise ArgumentError(
-            "--words makes a new vocabulary, which needs a new model: give --layers"
-        )
-    if stack is not None and shape is not None:
-        raise ArgumentError("--stack repeats the layers of --init, and --layers starts at random")
     verify_folder(init)
     asked = {
         "init": weights_sha256(init) if shape is None else None,
@@ -90,19 +75,13 @@ def run_pretrain(
         "text": [sha256_file(shard) for shard in shards],
         "pairs": [source.options_key for source in pairs],
     }
-    asked |= {
-        name: value for name, value in (("words", words), ("stack", stack)) if value is not None
-    }
     if resume and is_finished(out):
         return finished_facts(out, asked)
     work = open_workspace(out, resume=resume, overwrite=overwrite)
-    vocabulary = init if words is None else _of_words(init, words, shards, pairs, work)
-    tokenizer = open_tokenizer(vocabulary)
-    corpus = load_corpus(vocabulary, shards, pairs, work / "corpus.npz")
+    tokenizer = open_tokenizer(init)
+    corpus = load_corpus(init, shards, pairs, work / "corpus.npz")
     special = _special(tokenizer, init)
     model = _model(init, shape, special, settings.seed)
-    if stack is not None:
-        model = stacked(model, stack)
     if settings.shape.long > model.config.max_position_embeddings:
         raise ArgumentError(
             f"rows of {settings.shape.long} tokens need as many positions; the model has "
@@ -129,7 +108,7 @@ def run_pretrain(
             overwrite=True,  # the workspace was opened for it
         )
 
-    identity = {k: v for k, v in asked.items() if k in ("init", "tokenizer", "size", "stack")}
+    identity = {k: v for k, v in asked.items() if k in ("init", "tokenizer", "size")}
     figures = pretrain(
         model,
         corpus,
@@ -142,18 +121,6 @@ def run_pretrain(
     )
     close_workspace(out)
     return facts | {"figures": figures}
-
-
-def _of_words(
-    init: Path, words: int, shards: list[Path], pairs: list[PairSource], work: Path
-) -> Path:
-    """The folder of a tokenizer of the commonest words of shards and pairs."""
-    lines = (line for shard in shards for line in text_lines(shard))
-    texts = (
-        text for source in pairs for pair in source.read() for text in (pair.query, pair.title)
-    )
-    key = text_key(shards, pairs)
-    return word_tokenizer_folder(init, chain(lines, texts), words, work / "words", key)
 
 
 def _untimed(figures: dict[str, Any]) -> dict[str, Any]:

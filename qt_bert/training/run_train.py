@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from qt_bert.encoder import (
-    Checkpoint,
-    ModelLabels,
-    ModelSettings,
-    open_tokenizer,
-    positions_of,
-    save_checkpoint,
-)
-from qt_bert.encoder.architectures import CROSS_ENCODER, Architecture, architecture_named
-from qt_bert.encoder.card import MAX_LENGTH
-from qt_bert.encoder.manifest import weights_sha256
-from qt_bert.encoder.offline import layers_apart
-from qt_bert.encoder.verify import verify_folder
+from qt_bert.data.pairs import GRADES, Pair
+from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs import GRADES, Pair, PairTokenizer
-from qt_bert.training.distributed import World, world
-from qt_bert.training.expanding import lift_layers, listed_layers
+from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, layers_apart
+from qt_bert.models.checkpoint import Checkpoint, open_tokenizer, save_checkpoint
+from qt_bert.models.folder import verify_folder, weights_sha256
+from qt_bert.models.loading import positions_of
+from qt_bert.training.batches import BatchLayout, TrainingSet, training_set
+from qt_bert.training.devices import World, world
 from qt_bert.training.finetune import Tuner, TuneSettings, check_settings
-from qt_bert.training.finetune_batches import BatchLayout
-from qt_bert.training.judged_on import check_metric, digest_of, judge_of, sources_and_dev
-from qt_bert.training.labelled import TrainingSet, training_set
-from qt_bert.training.offline import AskedBlock, Block, Measured, block_from
-from qt_bert.training.sources import PairSource
-from qt_bert.training.tuning_apart import ApartTuning
-from qt_bert.training.tuning_model import TuningModel
-from qt_bert.training.workspace import (
+from qt_bert.training.model import (
+    Block,
+    BlockRequest,
+    Measured,
+    TuningModel,
+    block_from,
+    lift_layers,
+    listed_layers,
+)
+from qt_bert.training.recipes import PairSource
+from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
+from qt_bert.training.state import (
     close_workspace,
     finished_facts,
     is_finished,
@@ -45,12 +41,11 @@ from qt_bert.training.workspace import (
 class TrainJob:
     """What to train on and how the run is judged.
 
-    `dev` is the file early stopping reads (`stop_on` names the metric); without one, the pairs of
-    a tenth of the training queries, by hash, are kept back for it. `levels` = K trains ordered
-    levels 0 … K − 1, one logit each, instead of the five grades. `architecture` is one of
-    `encoder.architectures`; `base` gives its encoder, and to one without an encoder the tokenizer.
-    The last four are what was asked of an offline model: its block, see `AskedBlock`, and the layers
-    of the base that those above it start as, such as `0,1,2,4,5,11`, see `lift_layers`.
+    `dev` is the file early stopping reads (`stop_on` names the metric); without one, the pairs of a
+    tenth of the training queries, by hash, are kept back for it. `levels` = K trains ordered levels
+    0 … K − 1, one logit each, instead of the five grades. The last four are what was asked of an
+    offline model: its block, see `BlockRequest`, and the layers of the base that those above it
+    start as, such as `0,1,2,4,5,11`, see `lift_layers`.
     """
 
     base: Path
@@ -59,16 +54,15 @@ class TrainJob:
     levels: int | None = None
     max_length: int = MAX_LENGTH
     stop_on: str = "qwk"
-    architecture: str = CROSS_ENCODER
     offline_layers: int | None = None
     title_start: int | None = None
     title_tokens: int | None = None
     layers_above: str | None = None
 
     @property
-    def block(self) -> AskedBlock:
+    def block(self) -> BlockRequest:
         """What was asked of the block between the texts."""
-        return AskedBlock(self.offline_layers, self.title_start, self.title_tokens)
+        return BlockRequest(self.offline_layers, self.title_start, self.title_tokens)
 
 
 def run_train(
@@ -100,10 +94,6 @@ def check_job(job: TrainJob) -> None:
     """Raise ArgumentError for what cannot be meant."""
     check_metric(job.stop_on)
     job.block.check()
-    if architecture_named(job.architecture) is not None and job.block.describe():
-        raise ArgumentError(
-            f"--arch {job.architecture} reads the texts apart as it is: leave --offline-layers out"
-        )
     if job.layers_above is not None:
         listed_layers(job.layers_above)
         if not job.offline_layers:
@@ -123,19 +113,19 @@ def _train(job: TrainJob, out: Path, settings: TuneSettings, group: World) -> di
     tokenizer = open_tokenizer(job.base)
     sources, dev = sources_and_dev(job.sources, job.dev, job.levels)
     labels = _labels(job.levels)
-    kind = architecture_named(job.architecture)
-    block = None if kind is not None else _block(job, tokenizer, dev)
+    block = _block(job, tokenizer, dev)
     card = ModelSettings(labels, job.max_length, offline=None if block is None else block.offline)
-    data = training_set(sources, _reading(tokenizer, card), labels, work, split=kind is not None)
-    model = _model(job, kind, card, data, settings)
-    view = Checkpoint(out.name, job.base, model.model, tokenizer, model.kind, card, settings.dtype)
-    row = job.max_length + (kind is not None)  # a title apart has a [CLS] of its own
+    data = training_set(sources, _reading(tokenizer, card), labels, work)
+    model = _model(job, card, data, settings)
+    view = Checkpoint(
+        out.name, job.base, model.model, tokenizer, model.family, card, settings.dtype
+    )
     pad = int(tokenizer.pad_token_id)
     tuner = Tuner(
         model,
         data.examples,
-        BatchLayout.of(model.family, pad, row, settings.slots, card.offline),
-        replace(settings, compile=settings.compile and model.compiles),
+        BatchLayout.of(model.family, pad, job.max_length, settings.slots, card.offline),
+        settings,
         work,
         judge_of(view, dev, job.stop_on),
         group,
@@ -173,22 +163,13 @@ def _reading(tokenizer: Any, card: ModelSettings) -> PairTokenizer:
 
 
 def _model(
-    job: TrainJob,
-    kind: Architecture | None,
-    card: ModelSettings,
-    data: TrainingSet,
-    settings: TuneSettings,
-) -> TuningModel | ApartTuning:
+    job: TrainJob, card: ModelSettings, data: TrainingSet, settings: TuneSettings
+) -> TuningModel:
     """What is tuned. Raises ArgumentError where the base has too few positions."""
-    model: TuningModel | ApartTuning
-    labels = card.labels.logits
-    if kind is None:
-        apart = layers_apart(card.offline)
-        model = TuningModel.open(job.base, labels, data.auxiliaries, settings.seed, apart)
-        if job.layers_above is not None:
-            lift_layers(model.model, model.family, listed_layers(job.layers_above), apart)
-    else:
-        model = ApartTuning.open(kind, job.base, labels, data.auxiliaries, settings.seed)
+    apart = layers_apart(card.offline)
+    model = TuningModel.open(job.base, card.labels.logits, data.auxiliaries, settings.seed, apart)
+    if job.layers_above is not None:
+        lift_layers(model.model, model.family, listed_layers(job.layers_above), apart)
     longest = positions_of(model.model.config)
     if job.max_length > longest:
         raise ArgumentError(f"--max-length {job.max_length}: the base has {longest} positions")
@@ -209,10 +190,9 @@ def _asked(job: TrainJob, settings: TuneSettings) -> dict[str, Any]:
 
 
 def _other_than_usual(job: TrainJob) -> dict[str, Any]:
-    """Architecture and block, where they are not those that folders without a word of them have."""
-    usual = job.architecture == CROSS_ENCODER
+    """The block, where it is not what folders without a word of it have."""
     lifted = {} if job.layers_above is None else {"layers_above": job.layers_above}
-    return ({} if usual else {"architecture": job.architecture}) | job.block.describe() | lifted
+    return job.block.describe() | lifted
 
 
 def _identity(
@@ -240,7 +220,6 @@ def _facts(
     return {
         "schema": 1,
         "base": job.base.name,
-        "architecture": job.architecture,
         **({} if block is None else {"offline": block.describe()}),
         "parameters": sum(p.numel() for p in tuner.model.model.parameters()),
         "rows": data.counts,

@@ -1,8 +1,9 @@
-"""The one file a training run resumes from: tensors and plain values, replaced atomically."""
+"""Where a training run works, what it resumes from, and its log."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,45 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from qt_bert.errors import RunFolderError
-from qt_bert.files import atomic_write
+from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.files import atomic_write, read_json
+
+# A training log one can plot: one JSON object a line, cut back to the step a run resumes from.
+
+
+class RunLog:
+    """Appends records that carry a `step`; records beyond `keep_until` are dropped at the start."""
+
+    def __init__(self, path: Path, keep_until: int = 0) -> None:
+        self.path = path
+        kept = [r for r in read_log(path) if r["step"] <= keep_until]
+        with atomic_write(path) as temporary:
+            temporary.write_text("".join(json.dumps(r) + "\n" for r in kept), encoding="utf-8")
+
+    def last(self) -> dict[str, Any]:
+        """The newest record, or nothing."""
+        return next(reversed(read_log(self.path)), {})
+
+    def add(self, record: dict[str, Any]) -> None:
+        with open(self.path, "a", encoding="utf-8") as handle:
+            handle.write(json.dumps(record) + "\n")
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The records of a log; a last line cut short by a kill is left out."""
+    if not path.exists():
+        return []
+    records = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return records
+
+
+# The one file a training run resumes from: tensors and plain values, replaced atomically.
+
 
 STATE_FILE = "state.safetensors"
 
@@ -54,3 +92,75 @@ def same_settings(folder: Path, stored: dict[str, Any], asked: dict[str, Any]) -
             f"{folder} holds a run with other settings ({shown}); "
             "resume with the same, or start anew with --overwrite"
         )
+
+
+# Where a training run works: `OUT.training` beside the finished folder `OUT`.
+
+
+_FACTS = "training.json"
+_REPLACES = "replaces-a-finished-folder"
+
+
+def workspace_of(out: Path) -> Path:
+    """`OUT.training`. Raises ArgumentError for an `out` without a name of its own."""
+    if not out.name:
+        raise ArgumentError(f"--out {out}: give the name of a folder to make")
+    return out.with_name(f"{out.name}.training")
+
+
+def is_finished(out: Path) -> bool:
+    """Whether `out` is a finished folder, and no run that replaces it was begun."""
+    return (out / _FACTS).exists() and not (workspace_of(out) / _REPLACES).exists()
+
+
+def finished_facts(out: Path, asked: dict[str, Any]) -> dict[str, Any]:
+    """What the finished folder says of its making; RunFolderError where `asked` differs from it."""
+    facts: dict[str, Any] = read_json(out / _FACTS)
+    same_settings(out, facts.get("asked", {}), json.loads(json.dumps(asked)))
+    return facts
+
+
+def open_workspace(out: Path, *, resume: bool, overwrite: bool) -> Path:
+    """The folder a run keeps its state and log in, `OUT.training`.
+
+    Raises RunFolderError where `out` holds anything, or a run was begun, and neither flag says what
+    to do with it.
+    """
+    work = workspace_of(out)
+    filled = out.exists() and any(out.iterdir())
+    replaces = (work / _REPLACES).exists()
+    if overwrite and not (resume and replaces):
+        work.mkdir(parents=True, exist_ok=True)
+        if filled:  # before all else: killed in between, the run that was asked for goes on
+            (work / _REPLACES).touch()
+        _clear(work, keep={_REPLACES} if filled else set())
+    elif filled and not (resume and replaces):
+        raise RunFolderError(f"{out} is not empty; choose another --out, or --overwrite it")
+    elif (work / STATE_FILE).exists() and not resume:
+        raise RunFolderError(
+            f"{work} holds an unfinished run; --resume goes on, --overwrite starts anew"
+        )
+    work.mkdir(parents=True, exist_ok=True)
+    return work
+
+
+def _clear(work: Path, keep: set[str]) -> None:
+    """Remove what an earlier run left."""
+    for path in work.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name not in keep:
+            path.unlink()
+
+
+def close_workspace(out: Path) -> None:
+    """The run is finished: what stands in `out` is its own."""
+    (workspace_of(out) / _REPLACES).unlink(missing_ok=True)
+
+
+def training_texts(work: Path, facts: dict[str, Any]) -> dict[str, str]:
+    """What a finished folder says of its making: `training.json` and the log."""
+    return {
+        _FACTS: json.dumps(facts, ensure_ascii=False, indent=1) + "\n",
+        "training_log.jsonl": (work / "log.jsonl").read_text(encoding="utf-8"),
+    }

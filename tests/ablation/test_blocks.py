@@ -10,19 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.ablation.blocks import BlocksOut, blocks, without_blocks
-from qt_bert.ablation.change import Change
-from qt_bert.ablation.guards import run_guards
-from qt_bert.ablation.layer_pass import LayerPass
-from qt_bert.ablation.loop import sweep
-from qt_bert.ablation.masks import HeadMask
-from qt_bert.ablation.reduction import Reduction
-from qt_bert.ablation.variant import NONE, Variant
-from qt_bert.ablation.variant_table import write_variants
-from qt_bert.encoder import Encoder, open_checkpoint
-from qt_bert.encoder.batches import Batch, batches_of
-from qt_bert.encoder.heads import Head, Shape
-from qt_bert.errors import ArgumentError, GuardError
+from qt_bert.ablation.checks import check_equivalence
+from qt_bert.ablation.engine import LayerPass, Reduction, sweep
+from qt_bert.ablation.folder import write_variants
+from qt_bert.ablation.interventions import NONE, LayerIntervention, Variant
+from qt_bert.ablation.masks import BlocksOut, HeadMask, blocks, without_blocks
+from qt_bert.errors import ArgumentError, EquivalenceError
+from qt_bert.models.batches import Batch, batches_of
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.forward import Encoder
+from qt_bert.models.heads import Head, Shape
 from tests.ablation.test_loop import TEXTS
 from tests.conftest import FAMILIES
 
@@ -181,8 +178,8 @@ def test_faults_are_named(opened):
 
 
 def test_a_change_knows_that_a_skipped_layer_does_not_mix():
-    assert not Change(skipped=True).mixes(4)
-    assert Change().mixes(4)
+    assert not LayerIntervention(skipped=True).mixes(4)
+    assert LayerIntervention().mixes(4)
 
 
 def test_names_and_table(tmp_path):
@@ -198,11 +195,11 @@ def test_names_and_table(tmp_path):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_guards_hold_for_blocks(opened, family):
+def test_checks_hold_for_blocks(opened, family):
     checkpoint, encoder = opened(family)
     encoded = checkpoint.pair_tokenizer().encode(TEXTS)
     variants = blocks(SHAPE) + [Variant("both", (BlocksOut((1,)), masked(Head(2, 0))))]
-    found = run_guards(checkpoint, encoder, variants, encoded)
+    found = check_equivalence(checkpoint, encoder, variants, encoded)
     assert len(found["variants"]) == 5 and max(found["variants"].values()) <= found["bound"]
 
 
@@ -218,8 +215,8 @@ def test_a_guard_catches_a_block_that_is_not_skipped(opened, monkeypatch):
 
     monkeypatch.setattr(LayerPass, "finish", scaled)
     encoded = checkpoint.pair_tokenizer().encode(TEXTS)
-    with pytest.raises(GuardError, match="variant B. differs from the Hugging Face model"):
-        run_guards(checkpoint, encoder, blocks(SHAPE), encoded)
+    with pytest.raises(EquivalenceError, match="variant B. differs from the Hugging Face model"):
+        check_equivalence(checkpoint, encoder, blocks(SHAPE), encoded)
 
 
 def test_bfloat16_follows_float32(opened):

@@ -5,12 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.ablation.effect_table import EffectRow, effect_rows, read_effects, write_effects
-from qt_bert.ablation.effects import Effects
-from qt_bert.encoder import ModelLabels
+from qt_bert.ablation.effects import EffectRow, Effects, effect_rows, read_effects, write_effects
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.evaluation import q_values
-from qt_bert.pairs import Pair
+from qt_bert.models.card import ModelLabels
+from qt_bert.stats.tests import q_values
 
 FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
 COLUMNS = "name,metric,base,value,absolute,relative,ci_low,ci_high,p,q,n_pairs,n_queries"

@@ -10,12 +10,13 @@ import pytest
 from sklearn.metrics import cohen_kappa_score, log_loss
 
 from qt_bert.ablation.effects import Effects
-from qt_bert.encoder import ModelLabels
+from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.errors import ArgumentError
-from qt_bert.evaluation import compare, q_values
-from qt_bert.evaluation.intervals import bootstrap_weights
-from qt_bert.pairs import GradeSet, Pair
+from qt_bert.models.card import ModelLabels
 from qt_bert.scoring.judge import judge_logits
+from qt_bert.stats.comparison import compare
+from qt_bert.stats.intervals import bootstrap_weights
+from qt_bert.stats.tests import q_values
 
 FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
 THREE = ModelLabels(3, None)
@@ -341,7 +342,7 @@ def test_bad_arguments_are_refused(hand: Effects) -> None:
 
 
 def test_effects_load_no_torch() -> None:
-    command = "import sys, qt_bert.ablation.effect_table; print(*sys.modules)"
+    command = "import sys, qt_bert.ablation.effects; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", command], capture_output=True, text=True, check=True
     )

@@ -9,17 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.ablation.change import EMBEDDINGS, Change
-from qt_bert.ablation.erasure import AffineMap, Erasure
-from qt_bert.ablation.guards import run_guards
-from qt_bert.ablation.layer_pass import LayerPass
-from qt_bert.ablation.loop import sweep
+from qt_bert.ablation.checks import check_equivalence
+from qt_bert.ablation.engine import LayerPass, Reduction, sweep
+from qt_bert.ablation.interventions import EMBEDDINGS, NONE, LayerIntervention, Variant
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.ablation.reduction import Reduction
-from qt_bert.ablation.variant import NONE, Variant
-from qt_bert.encoder import Encoder, open_checkpoint
-from qt_bert.encoder.heads import Head
-from qt_bert.errors import ArgumentError, GuardError
+from qt_bert.ablation.weights import AffineMap, Erasure
+from qt_bert.errors import ArgumentError, EquivalenceError
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.forward import Encoder
+from qt_bert.models.heads import Head
 from tests.ablation.test_loop import TEXTS, batches, plain, run
 from tests.conftest import FAMILIES
 
@@ -144,9 +142,9 @@ def test_a_stack_keeps_within_its_budget(opened, place, monkeypatch):
     sizes: list[int] = []
     begin = LayerPass.__init__
 
-    def watched(self, number, layer, untouched, hidden, branches, **options):
+    def watched(self, number, layer, clean, hidden, branches, **options):
         sizes.append(hidden.shape[0] * hidden.shape[1] * hidden.shape[2])
-        begin(self, number, layer, untouched, hidden, branches, **options)
+        begin(self, number, layer, clean, hidden, branches, **options)
 
     monkeypatch.setattr(LayerPass, "__init__", watched)
     given = batches(checkpoint, 1)
@@ -160,11 +158,11 @@ def test_the_guards_hold_it_against_hooks(opened, monkeypatch):
     checkpoint, encoder = opened()
     encoded = checkpoint.pair_tokenizer().encode(TEXTS)
     variants = [at(place) for place in PLACES]
-    figures = run_guards(checkpoint, encoder, variants, encoded)
+    figures = check_equivalence(checkpoint, encoder, variants, encoded)
     assert set(figures["variants"]) == {one.name for one in variants}
     monkeypatch.setattr(AffineMap, "outputs", lambda self, hidden, *_: hidden)
-    with pytest.raises(GuardError, match="differs from the Hugging Face model with hooks"):
-        run_guards(checkpoint, encoder, variants, encoded)
+    with pytest.raises(EquivalenceError, match="differs from the Hugging Face model with hooks"):
+        check_equivalence(checkpoint, encoder, variants, encoded)
 
 
 def test_what_cannot_be(opened):
@@ -178,13 +176,13 @@ def test_what_cannot_be(opened):
     with pytest.raises(ArgumentError, match="changes the output of layer 1 twice"):
         _ = Variant("twice", (Erasure(2, a_map()), Erasure(2, a_map(1)))).changes
     with pytest.raises(ArgumentError, match="changed besides"):
-        Change(output=a_map(), skipped=True)
+        LayerIntervention(output=a_map(), skipped=True)
 
     class Strange:
         kind, heads, means = "strange", (), None
 
         def changes(self):
-            return {EMBEDDINGS: Change(skipped=True)}
+            return {EMBEDDINGS: LayerIntervention(skipped=True)}
 
     with pytest.raises(ArgumentError, match="more of the embeddings than what they give"):
         list(sweep(encoder, [], [Variant("strange", (Strange(),))]))

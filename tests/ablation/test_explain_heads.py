@@ -9,26 +9,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.ablation import explain_heads as explaining
-from qt_bert.ablation.explain_heads import (
+from qt_bert.ablation import explain as explaining
+from qt_bert.ablation.explain import (
     Restoring,
+    check_patches,
+    clean_and_corrupted,
     explain_heads,
-    guard_patches,
     patches,
     restored,
     restoring_heads,
-    twins_of,
 )
-from qt_bert.ablation.heads_out import leave_heads_out
-from qt_bert.ablation.patching import twin_batches
+from qt_bert.ablation.patches import donor_batches
 from qt_bert.ablation.reference import PlainModel
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.heads import Shape
-from qt_bert.errors import ArgumentError, GuardError
-from qt_bert.pairs import Pair, segmenter
+from qt_bert.ablation.request import leave_heads_out
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import segmenter
+from qt_bert.errors import ArgumentError, EquivalenceError
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Shape
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import TermEffect, explain_pair
-from qt_bert.scoring.outputs import read_outputs
+from qt_bert.scoring.judge import read_outputs
 
 QUERY, TITLE = "京东小哥", "小哥最近在干嘛"
 PAIR = Pair(QUERY, TITLE, None, "1", 1, None, {})
@@ -80,8 +81,8 @@ def test_each_head_put_back_as_hooks_put_it(
     assert found.term == term and found.all_heads == pytest.approx(1, abs=rounding)
     shares = [one.share for one in found.heads]
     assert shares == sorted(shares, reverse=True)
-    twins = twins_of(QUERY, TITLE, scorer, term)
-    (batch,) = twin_batches(twins, 1000, pad=scorer.pad)
+    couple = clean_and_corrupted(QUERY, TITLE, scorer, term)
+    (batch,) = donor_batches(couple, 1000, pad=scorer.pad)
     plain = PlainModel(checkpoint.model, checkpoint.family)
     by_head = {one.head: one for one in found.heads}
     for variant in patches(checkpoint.shape)[1:-1]:
@@ -111,16 +112,16 @@ def test_shares_by_hand() -> None:
     ]
 
 
-def test_guards_that_ran_before_are_not_run_again(
+def test_checks_that_ran_before_are_not_run_again(
     checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     _, term = explained(scorer)
-    figures = guard_patches(scorer, twins_of(QUERY, TITLE, scorer, term))
+    figures = check_patches(scorer, clean_and_corrupted(QUERY, TITLE, scorer, term))
     assert max(figures["variants"].values()) <= figures["bound"]
-    monkeypatch.setattr(explaining, "run_guards", None)
+    monkeypatch.setattr(explaining, "check_equivalence", None)
     assert restoring_heads(QUERY, TITLE, scorer, term, figures).heads
-    with pytest.raises(GuardError, match="contexts of all heads"):
+    with pytest.raises(EquivalenceError, match="z of all heads"):
         restoring_heads(QUERY, TITLE, scorer, term, figures | {"bound": -1.0})
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from qt_bert.ablation.families import (
     FAMILIES,
     halves,
-    keep_only,
     layer_matched,
     layers,
     named_set,
@@ -21,10 +20,10 @@ from qt_bert.ablation.families import (
     random_shares,
     single,
 )
+from qt_bert.ablation.interventions import Variant, with_plain
 from qt_bert.ablation.masks import HeadMask, SegmentBlock
-from qt_bert.ablation.variant import Variant, with_plain
-from qt_bert.encoder.heads import Head, Shape, by_layer, parse_heads, spell
 from qt_bert.errors import ArgumentError
+from qt_bert.models.heads import Head, Shape, by_layer, parse_heads, spell
 
 SHAPE = Shape(4, 5)
 SHAPES = st.builds(Shape, st.integers(1, 7), st.integers(1, 6), st.just(frozenset()))
@@ -280,42 +279,6 @@ def test_a_layer_without_enough_heads_outside_is_refused() -> None:
 def test_a_target_that_the_model_lacks_is_refused(target: list[Head]) -> None:
     with pytest.raises(ArgumentError, match="a set of heads to match|no head L4H0"):
         layer_matched(SHAPE, zero, target)
-
-
-def test_only_the_kept_heads_of_some_layers_stay() -> None:
-    kept = parse_heads("L1H4 L0H2 L3H3", SHAPE)
-    (variant,) = keep_only(SHAPE, zero, kept, [1, 0])
-    assert variant.name == "keep:L0H2+L1H4@L0-L1"
-    assert variant.family == "keep"
-    assert spell(variant.heads) == "L0H0 L0H1 L0H3 L0H4 L1H0 L1H1 L1H2 L1H3"
-
-
-@pytest.mark.parametrize(
-    ("kept", "within", "name"),
-    [
-        ([], [2], "keep:none@L2"),
-        ([Head(0, 1)], [0, 2, 3], "keep:L0H1@L0+L2+L3"),
-        (Shape(2, 4).all_heads, [0, 1], "keep:L0H0+L0H1+L0H2+L0H3+L1H0+L1H1+2more.0790a2@L0-L1"),
-    ],
-)
-def test_names_of_what_is_kept(kept: list[Head], within: list[int], name: str) -> None:
-    (variant,) = keep_only(SHAPE, zero, kept, within)
-    assert variant.name == name
-
-
-@pytest.mark.parametrize(
-    ("kept", "within", "message"),
-    [
-        ([], [4], "there is no layer 4: the model has 4, from 0"),
-        ([], [-1, 0], "there is no layer -1"),
-        ([Head(0, 5)], [0], "there is no head L0H5"),
-        ([Head(0, number) for number in range(5)], [0], "nothing is left out"),
-        ([], [], "nothing is left out"),
-    ],
-)
-def test_what_cannot_be_kept_is_refused(kept: list[Head], within: list[int], message: str) -> None:
-    with pytest.raises(ArgumentError, match=message):
-        keep_only(SHAPE, zero, kept, within)
 
 
 def test_a_set_from_the_command_line() -> None:

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from qt_bert.ablation.importance import agreement, gradient_importance
-from qt_bert.encoder import Checkpoint, Encoder, open_checkpoint
-from qt_bert.encoder.batches import Batch, to_batch
 from qt_bert.errors import ArgumentError
+from qt_bert.models.batches import Batch, to_batch
+from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.forward import Encoder
 from qt_bert.shipped import GRADED, shipped
 
 TEXTS = [
@@ -47,7 +48,7 @@ def encoder_of(checkpoint: Checkpoint) -> Encoder:
 
 @contextmanager
 def gated(checkpoint: Checkpoint, gates: torch.Tensor) -> Iterator[None]:
-    """The Hugging Face model with `gates` [layers, heads] times its contexts before W_O."""
+    """The Hugging Face model with `gates` [layers, heads] times its z before W_O."""
     layers = getattr(checkpoint.model, checkpoint.family.backbone).encoder.layer
     handles = []
     for number, layer in enumerate(layers):
@@ -94,7 +95,7 @@ def test_equals_hooks_on_the_hugging_face_model(
     found = gradient_importance(encoder_of(checkpoint), batches(checkpoint, 3), labels)
     expected = by_autograd(checkpoint, labels)
     assert expected.max() > 1e-2
-    np.testing.assert_allclose(found.raw, expected, atol=1e-5)
+    np.testing.assert_allclose(found.raw, expected, atol=3e-5)  # float32 sums of another order
     norms = np.sqrt((expected**2).sum(1, keepdims=True))
     np.testing.assert_allclose(found.normalised, expected / norms, atol=1e-4)
 

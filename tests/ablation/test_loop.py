@@ -10,17 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.ablation.change import Change
-from qt_bert.ablation.loop import masked_forward, sweep
-from qt_bert.ablation.masks import HeadMask, MeanContexts, SegmentBlock
-from qt_bert.ablation.reduction import Reduction
+from qt_bert.ablation.engine import Reduction, masked_forward, sweep
+from qt_bert.ablation.interventions import NONE, LayerIntervention, MeanZ, Variant
+from qt_bert.ablation.masks import HeadMask, SegmentBlock
 from qt_bert.ablation.reference import PlainModel
-from qt_bert.ablation.variant import NONE, Variant
-from qt_bert.encoder import Encoder, open_checkpoint
-from qt_bert.encoder.batches import Batch, batches_of
-from qt_bert.encoder.forward import Layer
-from qt_bert.encoder.heads import Head, Shape
 from qt_bert.errors import ArgumentError
+from qt_bert.models.batches import Batch, batches_of
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.forward import Encoder, Layer
+from qt_bert.models.heads import Head, Shape
 from tests.conftest import FAMILIES
 
 TEXTS = [
@@ -50,11 +48,11 @@ def batches(checkpoint, budget: int, texts=TEXTS) -> list[Batch]:
     return list(batches_of(encoded, budget, pad=checkpoint.model.config.pad_token_id))
 
 
-def means(shape: Shape = SHAPE, width: int = 4) -> MeanContexts:
+def means(shape: Shape = SHAPE, width: int = 4) -> MeanZ:
     vectors = torch.randn(
         shape.layers, shape.heads, width, generator=torch.Generator().manual_seed(1)
     )
-    return MeanContexts("seed 1", vectors)
+    return MeanZ("seed 1", vectors)
 
 
 def mask(heads, mode: str) -> HeadMask:
@@ -129,7 +127,7 @@ class OtherWeights:
     heads = ()
 
     def changes(self):
-        return {self.layer: Change(weights=self.weights)}
+        return {self.layer: LayerIntervention(weights=self.weights)}
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ class OtherQueries:
     heads = ()
 
     def changes(self):
-        return {self.layer: Change(projections=self)}
+        return {self.layer: LayerIntervention(projections=self)}
 
     def projections(self, site):
         query, key, value = site.project()
@@ -190,7 +188,7 @@ def test_any_attention_kernel(opened, kernel):
     checkpoint, encoder = opened("bert", attention=kernel)
     given, variants = batches(checkpoint, 1000), many_variants()
     got = run(encoder, given, variants, len(TEXTS))
-    np.testing.assert_allclose(got, plain(checkpoint, given, variants, len(TEXTS)), atol=1e-5)
+    np.testing.assert_allclose(got, plain(checkpoint, given, variants, len(TEXTS)), atol=2e-5)
 
 
 @pytest.mark.parametrize("tokens", [1, 50, 130, 100_000])
@@ -198,7 +196,7 @@ def test_the_token_budget_changes_nothing(opened, tokens):
     checkpoint, encoder = opened()
     given, variants = batches(checkpoint, 1000), many_variants()
     got = run(encoder, given, variants, len(TEXTS), tokens=tokens)
-    np.testing.assert_allclose(got, run(encoder, given, variants, len(TEXTS)), atol=1e-5)
+    np.testing.assert_allclose(got, run(encoder, given, variants, len(TEXTS)), atol=2e-5)
 
 
 def test_without_padding_as_with_it(opened):
@@ -323,10 +321,10 @@ def test_reductions_see_what_the_model_computes(opened, first_row):
     assert not np.allclose(swept.reduced["attention"][0, :, 1], swept.reduced["attention"][1, :, 1])
 
 
-def test_a_reduction_of_contexts_sees_what_reaches_the_output_matrix(opened):
+def test_a_reduction_of_z_sees_what_reaches_the_output_matrix(opened):
     checkpoint, encoder = opened()
     (batch,) = batches(checkpoint, 1000)
-    norm = Reduction("norm", "contexts", (1,), lambda view: view.values[:, :, 0].norm(dim=-1))
+    norm = Reduction("norm", "z", (1,), lambda view: view.values[:, :, 0].norm(dim=-1))
     variants = [
         NONE,
         Variant("one", (mask([Head(1, 1)], "zero"),)),
@@ -347,7 +345,7 @@ def test_reductions_do_not_change_the_logits(opened):
     given, variants = batches(checkpoint, 1000), many_variants()
     reductions = [
         Reduction(of, of, (0, 1, 2), lambda view: view.values.flatten(1).sum(1))
-        for of in ("attention", "contexts", "hidden")
+        for of in ("attention", "z", "hidden")
     ]
     got = run(encoder, given, variants, len(TEXTS), reductions=reductions)
     np.testing.assert_allclose(got, run(encoder, given, variants, len(TEXTS)), atol=1e-5)
@@ -383,7 +381,7 @@ def test_faults_are_named(opened):
         with pytest.raises(ArgumentError, match="there is no head"):
             list(sweep(encoder, given, [Variant("v", (mask([wrong], "zero"),))]))
     twice = Variant("v", (mask([Head(0, 0)], "zero"), mask([Head(0, 1)], "zero")))
-    with pytest.raises(ArgumentError, match="changes the contexts of layer 0 twice"):
+    with pytest.raises(ArgumentError, match="changes the z of layer 0 twice"):
         list(sweep(encoder, given, [twice]))
 
 

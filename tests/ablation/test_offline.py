@@ -9,17 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.ablation.blocks import BlocksOut
-from qt_bert.ablation.cuts import Cut
 from qt_bert.ablation.importance import gradient_importance
-from qt_bert.ablation.masks import HeadMask
-from qt_bert.ablation.patching import Patch, StatePatch, twin_batches
-from qt_bert.ablation.paths import Path
-from qt_bert.ablation.variant import NONE, Variant
-from qt_bert.encoder import Encoder, open_checkpoint
-from qt_bert.encoder.heads import Head
+from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.ablation.masks import BlocksOut, Cut, HeadMask
+from qt_bert.ablation.patches import Patch, Path, donor_batches
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.forward import Encoder
+from qt_bert.models.heads import Head
 from tests.ablation.test_loop import OPTIONS, SHAPE, TEXTS, batches, many_variants, plain, run
-from tests.ablation.test_patching import TWINS
+from tests.ablation.test_patching import COUPLES
 from tests.conftest import FAMILIES
 
 Folder = Callable[..., FilePath]
@@ -44,12 +42,11 @@ def test_equal_to_hooks(offline_checkpoint_of: Folder, family: str, budget: int)
 
 def test_patches_equal_to_hooks(offline_checkpoint_of: Folder) -> None:
     checkpoint = open_checkpoint(offline_checkpoint_of("bert", below=2, **OPTIONS))
-    encoded = checkpoint.pair_tokenizer().encode(TWINS, offsets=False)
-    given = list(twin_batches(encoded, 1000, pad=checkpoint.pad))
-    parts = (Patch((Head(0, 1), Head(1, 2))), StatePatch(1), StatePatch(3))
-    variants = [NONE, *(Variant(str(n), (part,)) for n, part in enumerate(parts))]
-    got = run(checkpoint.encoder(), given, variants, len(TWINS))
-    np.testing.assert_allclose(got, plain(checkpoint, given, variants, len(TWINS)), atol=1e-5)
+    encoded = checkpoint.pair_tokenizer().encode(COUPLES, offsets=False)
+    given = list(donor_batches(encoded, 1000, pad=checkpoint.pad))
+    variants = [NONE, Variant("heads", (Patch((Head(0, 1), Head(1, 2))),))]
+    got = run(checkpoint.encoder(), given, variants, len(COUPLES))
+    np.testing.assert_allclose(got, plain(checkpoint, given, variants, len(COUPLES)), atol=1e-5)
 
 
 def test_the_cut_of_the_same_layers_changes_nothing(offline_checkpoint_of: Folder) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from qt_bert.ablation.pair_table import read_grades, read_pairs, spell_grades, write_pairs
+from qt_bert.ablation.folder import read_grades, read_pairs, spell_grades, write_pairs
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import RunFolderError
-from qt_bert.pairs import Pair
 
 HOSTILE = [
     '"',

@@ -8,16 +8,16 @@ from pathlib import Path as FilePath
 import numpy as np
 import pytest
 
-from qt_bert.ablation.guards import run_guards
-from qt_bert.ablation.loop import sweep
-from qt_bert.ablation.masks import HeadMask, MeanContexts
-from qt_bert.ablation.means import mean_contexts
-from qt_bert.ablation.paths import ENTRIES, HOLDS, Detour, Inflow, Path, path_name
-from qt_bert.ablation.reduction import Reduction
-from qt_bert.ablation.variant import NONE, Variant
-from qt_bert.encoder import Encoder, open_checkpoint
-from qt_bert.encoder.heads import Head
+from qt_bert.ablation.checks import check_equivalence
+from qt_bert.ablation.engine import Reduction, sweep
+from qt_bert.ablation.interventions import NONE, MeanZ, Variant
+from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.patches import ENTRIES, HOLDS, Detour, Inflow, Path, path_name
+from qt_bert.ablation.request import mean_z
 from qt_bert.errors import ArgumentError
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.forward import Encoder
+from qt_bert.models.heads import Head
 from tests.ablation.test_loop import TEXTS, batches, plain, run
 from tests.conftest import FAMILIES
 
@@ -66,7 +66,7 @@ def test_holding_nothing_every_reader_is_leaving_out(
 ) -> None:
     checkpoint, encoder = opened()
     given = batches(checkpoint, 1000)
-    means: MeanContexts | None = mean_contexts(encoder, given) if mode == "mean" else None
+    means: MeanZ | None = mean_z(encoder, given) if mode == "mean" else None
     out = HeadMask(SENDER.heads, mode, means)  # type: ignore[arg-type]
     variants = [
         NONE,
@@ -96,7 +96,7 @@ def test_only_what_is_entered_changes(opened: Callable[..., tuple]) -> None:
 def test_the_guards_check_paths(opened: Callable[..., tuple]) -> None:
     checkpoint, encoder = opened()
     encoded = checkpoint.pair_tokenizer().encode(TEXTS, offsets=False)
-    figures = run_guards(checkpoint, encoder, paths(SENDER), encoded)
+    figures = check_equivalence(checkpoint, encoder, paths(SENDER), encoded)
     assert max(figures["variants"].values()) <= figures["bound"]
     assert len(figures["variants"]) >= len(ENTRIES)
 

@@ -8,12 +8,13 @@ from pathlib import Path as FilePath
 import numpy as np
 import pytest
 
+from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.ablation.reverting import Earlier, Reverted, RevertedLayers
-from qt_bert.ablation.variant import NONE, Variant
-from qt_bert.encoder import Encoder, open_checkpoint
-from qt_bert.encoder.heads import Head
+from qt_bert.ablation.weights import Earlier, Reverted, RevertedLayers
 from qt_bert.errors import ArgumentError
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.forward import Encoder
+from qt_bert.models.heads import Head
 from tests.ablation.test_loop import TEXTS, batches, plain, run
 from tests.conftest import FAMILIES
 

@@ -12,21 +12,25 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.ablation import run_sweep as run_sweep_module
-from qt_bert.ablation.asked import load_pairs_for_sweep, parts_with, variants_asked
+from qt_bert.ablation import sweep as run_sweep_module
+from qt_bert.ablation.checks import check_equivalence
 from qt_bert.ablation.folder import SweepFolder
-from qt_bert.ablation.guards import run_guards
-from qt_bert.ablation.masks import HeadMask, MeanContexts
-from qt_bert.ablation.means import read_means
+from qt_bert.ablation.interventions import NONE, MeanZ, Variant
+from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.reference import PlainModel
-from qt_bert.ablation.run_sweep import run_sweep
-from qt_bert.ablation.variant import NONE, Variant
-from qt_bert.ablation.work import SweepWork
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.batches import to_batch
-from qt_bert.encoder.heads import Head, Shape
-from qt_bert.errors import ArgumentError, GuardError, RunFolderError
-from qt_bert.pairs import GradeMap, ReaderOptions, read_pairs
+from qt_bert.ablation.request import (
+    interventions_with,
+    load_pairs_for_sweep,
+    read_means,
+    variants_asked,
+)
+from qt_bert.ablation.sweep import SweepWork, run_sweep
+from qt_bert.data.pairs import GradeMap
+from qt_bert.data.reader import ReaderOptions, read_pairs
+from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError
+from qt_bert.models.batches import to_batch
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head, Shape
 from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.bulk import LeftOut, Scorer
 from qt_bert.sources import source_hash
@@ -40,12 +44,12 @@ class Killed(Exception):
     """Stands for a kill."""
 
 
-def mean_contexts() -> MeanContexts:
-    return MeanContexts("cd", torch.ones(2, 2, 8))
+def mean_z() -> MeanZ:
+    return MeanZ("cd", torch.ones(2, 2, 8))
 
 
 def variants(mode: str = "zero") -> list[Variant]:
-    return variants_asked(["single", "layers"], SHAPE, mode, parts_with(mean_contexts))
+    return variants_asked(["single", "layers"], SHAPE, mode, interventions_with(mean_z))
 
 
 @pytest.fixture
@@ -59,15 +63,15 @@ def pairs(pair_file):
 
 
 @pytest.fixture(autouse=True)
-def short_guards(monkeypatch, request):
-    """The guards have tests of their own; here they run where a test asks for them."""
-    if "guarded" not in request.fixturenames:
-        monkeypatch.setattr(run_sweep_module, "run_guards", lambda *_, **__: {"bound": 1e-5})
+def short_checks(monkeypatch, request):
+    """The checks have tests of their own; here they run where a test asks for them."""
+    if "checked" not in request.fixturenames:
+        monkeypatch.setattr(run_sweep_module, "check_equivalence", lambda *_, **__: {"bound": 1e-5})
 
 
 @pytest.fixture
-def guarded():
-    return run_guards
+def checked():
+    return check_equivalence
 
 
 def run(scorer, pairs, out: Path, masks=None, **options) -> SweepFolder:
@@ -125,7 +129,7 @@ def test_the_folder_holds_tables_in_the_order_of_the_logits(scorer, pairs, tmp_p
         found.row("L9")
 
 
-def test_run_json_says_what_decided_the_sweep(scorer, pairs, tmp_path, guarded):
+def test_run_json_says_what_decided_the_sweep(scorer, pairs, tmp_path, checked):
     record = json.loads((run(scorer, pairs, tmp_path / "s").path / "run.json").read_text())
     assert (record["schema"], record["kind"], record["complete"]) == (1, "sweep", True)
     assert record["model"] == scorer.checkpoint.describe()
@@ -145,7 +149,7 @@ def test_effects_are_those_of_the_stored_logits(scorer, pairs, tmp_path):
 
 def test_mean_contexts_lie_beside_the_logits(scorer, pairs, tmp_path):
     vectors = np.zeros((2, 2, 8), np.float32)
-    means = MeanContexts(hashlib.sha256(vectors.tobytes()).hexdigest(), torch.from_numpy(vectors))
+    means = MeanZ(hashlib.sha256(vectors.tobytes()).hexdigest(), torch.from_numpy(vectors))
     masks = [Variant("m", (HeadMask((Head(0, 0),), "mean", means),))]
     found = run(scorer, pairs, tmp_path / "s", masks)
     assert found.record.means == means.sha256
@@ -156,10 +160,10 @@ def test_mean_contexts_lie_beside_the_logits(scorer, pairs, tmp_path):
 
 def test_two_sets_of_mean_contexts_are_refused(scorer, pairs, tmp_path):
     masks = [
-        Variant(name, (HeadMask((Head(0, 0),), "mean", MeanContexts(name, torch.zeros(2, 2, 8))),))
+        Variant(name, (HeadMask((Head(0, 0),), "mean", MeanZ(name, torch.zeros(2, 2, 8))),))
         for name in "ab"
     ]
-    with pytest.raises(ArgumentError, match="share their mean contexts"):
+    with pytest.raises(ArgumentError, match="share their mean head outputs"):
         run(scorer, pairs, tmp_path / "s", masks)
     assert not (tmp_path / "s").exists()
 
@@ -209,7 +213,7 @@ def test_a_sweep_stopped_in_its_effects_computes_no_logits_again(
 def test_a_finished_sweep_is_left_alone(scorer, pairs, tmp_path, monkeypatch):
     run(scorer, pairs, tmp_path / "s")
     before = contents(tmp_path / "s")
-    monkeypatch.setattr(run_sweep_module, "run_guards", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(run_sweep_module, "check_equivalence", lambda *_, **__: 1 / 0)
     assert run(scorer, pairs, tmp_path / "s", resume=True).record.complete
     with pytest.raises(RunFolderError, match="a finished sweep; add --resume"):
         run(scorer, pairs, tmp_path / "s")
@@ -281,20 +285,22 @@ def test_a_folder_of_something_else_is_never_touched(scorer, pairs, tmp_path, fl
 
 def test_a_failed_guard_leaves_nothing(scorer, pairs, tmp_path, monkeypatch):
     def failing(*_, **__):
-        raise GuardError("the mask takes no effect")
+        raise EquivalenceError("the mask takes no effect")
 
-    monkeypatch.setattr(run_sweep_module, "run_guards", failing)
-    with pytest.raises(GuardError):
+    monkeypatch.setattr(run_sweep_module, "check_equivalence", failing)
+    with pytest.raises(EquivalenceError):
         run(scorer, pairs, tmp_path / "s")
     assert not (tmp_path / "s").exists()
 
 
-def test_guards_see_the_shortest_and_the_longest_pair_of_all_windows(
+def test_checks_see_the_shortest_and_the_longest_pair_of_all_windows(
     scorer, pairs, tmp_path, monkeypatch
 ):
     seen = []
     monkeypatch.setattr(run_sweep_module, "WINDOW", 3)
-    monkeypatch.setattr(run_sweep_module, "run_guards", lambda *args, **_: seen.append(args) or {})
+    monkeypatch.setattr(
+        run_sweep_module, "check_equivalence", lambda *args, **_: seen.append(args) or {}
+    )
     run(scorer, pairs * 3, tmp_path / "s")
     lengths = [len(e) for e in scorer.tokenizer.encode([(p.query, p.title) for p in pairs])]
     checked = [len(one) for one in seen[0][3]]
@@ -367,7 +373,7 @@ def test_cut_texts_are_counted_once_however_often_the_run_stopped(
 
 
 def test_logits_that_are_no_numbers_stop_the_sweep(scorer, pairs, tmp_path):
-    means = MeanContexts("ab", torch.full((2, 2, 8), float("inf")))
+    means = MeanZ("ab", torch.full((2, 2, 8), float("inf")))
     masks = [Variant("inf", (HeadMask((Head(0, 0),), "mean", means),))]
     with pytest.raises(ArgumentError, match="variant inf gives no finite logits"):
         run(scorer, pairs, tmp_path / "s", masks)

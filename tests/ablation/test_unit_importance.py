@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.ablation.unit_importance import unit_importance
-from qt_bert.encoder import Encoder, open_checkpoint
+from qt_bert.ablation.importance import unit_importance
 from qt_bert.errors import ArgumentError
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.forward import Encoder
 from qt_bert.scoring.bulk import Scorer
 
 TEXTS = [("北京到上海", "上海到北京"), ("小哥", "京东小哥"), ("狗", "猫追狗")]
@@ -58,7 +59,7 @@ def test_it_is_the_mean_of_absolute_gate_gradients(checkpoint_of):
 
 
 def test_a_layer_without_heads_has_units_too(checkpoint_of):
-    from qt_bert.encoder.checkpoint import smaller_checkpoint
+    from qt_bert.models.checkpoint import smaller_checkpoint
     from qt_bert.results.kept import KeptLayer
 
     checkpoint = open_checkpoint(checkpoint_of("bert"))

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from qt_bert.ablation.families import layers, named_set, random_sets, single
-from qt_bert.ablation.masks import HeadMask, MeanContexts, SegmentBlock
-from qt_bert.ablation.variant import NONE, Part, Variant
-from qt_bert.ablation.variant_table import read_variants, write_variants
-from qt_bert.encoder.heads import Head, Shape
+from qt_bert.ablation.folder import read_variants, write_variants
+from qt_bert.ablation.interventions import NONE, Intervention, MeanZ, Variant
+from qt_bert.ablation.masks import HeadMask, SegmentBlock
 from qt_bert.errors import ArgumentError
+from qt_bert.models.heads import Head, Shape
 
 SHAPE = Shape(4, 5)
-MEANS = MeanContexts("ab12", torch.zeros(4, 5, 2))
+MEANS = MeanZ("ab12", torch.zeros(4, 5, 2))
 HEADER = "name,family,mode,heads,draw,seed\n"
 
 
@@ -22,7 +22,7 @@ def zero(heads: Iterable[Head]) -> HeadMask:
     return HeadMask(tuple(heads))
 
 
-def part_of(mode: str, heads: tuple[Head, ...]) -> Part:
+def part_of(mode: str, heads: tuple[Head, ...]) -> Intervention:
     if mode == "block":
         return SegmentBlock(heads)
     return HeadMask(heads, mode, MEANS if mode == "mean" else None)  # type: ignore[arg-type]

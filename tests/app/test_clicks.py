@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from qt_bert.app.draw import clicks
-from qt_bert.app.draw.heat_map import CLICKED
+from qt_bert.app import figures as clicks
+from qt_bert.charts import CLICKED
 
 
 @pytest.fixture

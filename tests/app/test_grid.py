@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import altair
 import pytest
 
-from qt_bert.app.draw.look import Look
-from qt_bert.app.sidebar import grid
+from qt_bert.app import sidebar
 from qt_bert.results.palette import LIGHT
 
 NOBODY = {"row": -1, "column": -1}
 
 
 def test_the_specification_begins_with_the_heads_left_out():
-    spec = grid.spec_of(Look("zh", LIGHT), 2, 3, frozenset({(1, 2)}))
-    altair.Chart.from_dict(spec | {"data": {"values": []}})
+    spec = sidebar.chart_of(2, 3, frozenset({(1, 2)}), LIGHT).to_dict()
     assert spec["params"][0]["value"] == [NOBODY, {"row": 1, "column": 2}]
-    assert grid.cells_of(2, 3).column("name").to_pylist()[-1] == "L1H2"
+    assert spec["params"][0]["select"]["fields"] == ["row", "column"]
+    assert spec["data"]["values"][-1] == {"row": 1, "column": 2, "name": "L1H2"}
 
 
 @pytest.mark.parametrize(
@@ -31,8 +29,8 @@ def test_the_specification_begins_with_the_heads_left_out():
     ],
 )
 def test_a_selection_is_a_set_of_heads(found, heads):
-    assert grid.chosen_in({"selection": {"heads": found}}, 2, 3) == heads
+    assert sidebar.chosen_in({"selection": {"heads": found}}, 2, 3) == heads
 
 
 def test_nothing_is_no_selection():
-    assert grid.chosen_in(None, 2, 3) is None
+    assert sidebar.chosen_in(None, 2, 3) is None

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 
 def page(change: str | None) -> None:
-    from qt_bert.app.metric import metric
+    from qt_bert.app.widgets import metric
 
     metric("[a] <b>", "−1.0", change, about="*what*")
 

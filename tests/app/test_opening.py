@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import logging
 
-from qt_bert.app.opening import shelf_of, warm
 from qt_bert.app.settings import Settings
+from qt_bert.app.visit import shelf_of, warm
 
 
 def test_the_first_model_is_opened_and_set_aside(checkpoint_of):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qt_bert.app.launch import entry_script
-from qt_bert.app.screens import FOLDER, SCREENS
+from qt_bert.app.settings import FOLDER, SCREENS
 
 
 def test_every_page_has_its_script_and_every_script_is_a_page():

@@ -8,12 +8,12 @@ import io
 import pyarrow
 from streamlit.testing.v1 import AppTest
 
-from qt_bert.app.tables import csv_of
+from qt_bert.app.widgets import csv_of
 
 
 def page() -> None:
-    from qt_bert.app.tables import table
-    from qt_bert.results import Text
+    from qt_bert.app.widgets import table
+    from qt_bert.text import Text
 
     columns = {
         "name": Text("名", "name"),
@@ -38,8 +38,8 @@ def test_texts_in_the_visitors_language_and_empty_columns_left_out() -> None:
 
 
 def numbers() -> None:
-    from qt_bert.app.tables import table
-    from qt_bert.results import Text
+    from qt_bert.app.widgets import table
+    from qt_bert.text import Text
 
     names = ("value", "change", "p", "count")
     rows = [

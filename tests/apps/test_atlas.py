@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from qt_bert.encoder.manifest import HEADS, weights_sha256
-from qt_bert.inspection.sampled import sample
-from qt_bert.results.heads_file import heads_file
+from qt_bert.inspection import sampled
+from qt_bert.models.folder import HEADS, weights_sha256
+from qt_bert.results.heads import heads_file
 from qt_bert.results.probe import ModelRef
 from tests.apps.conftest import Visit, shown
 from tests.results.made_heads import matching, redundancy
@@ -74,7 +74,7 @@ def test_results_of_other_weights_are_refused_with_a_word(studied: Path, app: Vi
 def test_without_results_they_are_computed_here(
     app: Visit, tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sample, "PAIRS", 12)
+    monkeypatch.setattr(sampled, "PAIRS", 12)
     own = shutil.copytree(tiny_models, tmp_path / "own")  # what is computed stays with its model
     monkeypatch.setenv("QT_BERT_APP_MODELS", str(own))
     at = app("atlas", lang="en")

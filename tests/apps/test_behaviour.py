@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from qt_bert.encoder.manifest import HEADS, weights_sha256
-from qt_bert.inspection.kept import Kept
-from qt_bert.inspection.views import behaviour, behaviour_scores
-from qt_bert.probes.behaving.reading import COLUMNS, read_cases
-from qt_bert.results.heads_file import heads_file
+from qt_bert.inspection.cache import Kept
+from qt_bert.inspection.views import behaviour
+from qt_bert.models.folder import HEADS, weights_sha256
+from qt_bert.probes.behaviour.reading import COLUMNS, read_cases
+from qt_bert.results.heads import heads_file
 from qt_bert.results.probe import ModelRef
 from tests.apps.conftest import shown
 from tests.inspection.views.test_behaviour import ROWS
@@ -32,10 +32,10 @@ def six_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "cases.tsv"
     path.write_text("".join("\t".join(row) + "\n" for row in (COLUMNS, *ROWS)), encoding="utf-8")
     cases = read_cases(path)
-    monkeypatch.setattr(behaviour_scores, "shipped_cases", lambda: cases)
-    monkeypatch.setattr(behaviour_scores, "BAND_PAIRS", 10)
-    for module in (behaviour, behaviour_scores):
-        monkeypatch.setattr(module, "_kept", Kept())
+    monkeypatch.setattr(behaviour, "shipped_cases", lambda: cases)
+    monkeypatch.setattr(behaviour, "BAND_PAIRS", 10)
+    monkeypatch.setattr(behaviour, "_kept_cards", Kept())
+    monkeypatch.setattr(behaviour, "_kept_scores", Kept())
 
 
 def parted(at: AppTest) -> list[float]:

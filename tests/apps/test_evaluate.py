@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from qt_bert.app import jobs
+from qt_bert.app import widgets
 
 Visit = Callable[..., AppTest]
 GOOD = (
@@ -111,7 +111,7 @@ def test_an_upload_survives_a_change_of_page_and_can_be_removed(app: Visit) -> N
 
 
 def test_a_stop_is_said(app: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
-    from qt_bert.inspection import slices
+    from qt_bert.inspection import inspected
 
     def slow(scorer: Any, texts: Any, job: Any, shown: Any) -> None:
         while True:
@@ -119,7 +119,7 @@ def test_a_stop_is_said(app: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
                 time.sleep(0.01)
 
     monkeypatch.setattr("qt_bert.inspection.views.evaluation.sliced_logits", slow)
-    assert slices.sliced_logits is not slow
+    assert inspected.sliced_logits is not slow
     at = app("evaluate", lang="en")
     at.button(key="evaluate.go").click().run()
     at.button(key="evaluate-stop").click().run()
@@ -132,12 +132,12 @@ def test_a_stop_is_said(app: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_words_of_a_job() -> None:
-    from qt_bert.inspection.background import Standing
-    from qt_bert.results import Text
+    from qt_bert.inspection.turns import JobState
+    from qt_bert.text import Text
 
-    standing = Standing(place=0, done=30, total=120, rate=10.0, left=9.0, note="a", finished=False)
+    standing = JobState(place=0, done=30, total=120, rate=10.0, left=9.0, note="a", finished=False)
     unit, steps = Text("对", "pairs"), {"a": Text("打分", "scoring")}
-    assert jobs.words_of(standing, unit, steps) == "打分 · 30 / 120 对 · 10 对/秒 · 约剩 9 秒"
+    assert widgets.words_of(standing, unit, steps) == "打分 · 30 / 120 对 · 10 对/秒 · 约剩 9 秒"
 
 
 def test_a_model_of_one_logit(

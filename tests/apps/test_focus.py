@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from qt_bert.encoder.manifest import weights_sha256
+from qt_bert.models.folder import weights_sha256
 from qt_bert.results.probe import ModelRef
-from qt_bert.study import RunInputs
+from qt_bert.run.folder import RunInputs
 from tests.apps.conftest import shown
 from tests.results.made_heads import made_routes, matching
-from tests.study.test_save_heads import run_of
+from tests.run.test_save_heads import run_of
 
 Visit = Callable[..., Any]
 PAIR = {"q": "北京到上海高铁", "t": "北京高铁票多少钱", "layer": "1", "head": "1"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qt_bert.inspection.views.shuffling import CASE
+from qt_bert.inspection.views.order import CASE
 from tests.apps.conftest import Visit, shown
 
 LINK = {"q": "京东小哥", "t": "京东小哥最近在干嘛", "lang": "en", "out": "L0H1"}

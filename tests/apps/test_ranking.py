@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from qt_bert.errors import GuardError
+from qt_bert.errors import EquivalenceError
 from tests.apps.conftest import shown
 
 Visit = Callable[..., AppTest]
@@ -109,9 +109,9 @@ def test_a_patch_that_fails_its_guard_is_said_in_words(
     app: Visit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_: object) -> None:
-        raise GuardError("the patched pass differs from the hooked one")
+        raise EquivalenceError("the patched pass differs from the hooked one")
 
-    monkeypatch.setattr("qt_bert.inspection.views.carriers.carriers", failing)
+    monkeypatch.setattr("qt_bert.inspection.views.movers.carriers", failing)
     at = carriers(app("ranking", **PAIR, lang="en"))
     assert not at.exception
     assert [one.value for one in at.error] == [

@@ -12,7 +12,7 @@ def test_the_page_reads_the_pair(app: Visit) -> None:
     assert not at.exception
     text = shown(at)
     assert "Words: where heads end them" in text
-    assert "11 decisions" in text and "dev pairs that ship: 200 pairs" in text
+    assert "11 decisions" in text and "dev pairs that ship: 240 pairs" in text
     assert at.radio(key="words.who").value == "best"
 
 

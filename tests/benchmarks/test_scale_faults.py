@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.common.nodes import is_actor
-from qt_bert.pairs import ReaderOptions
+from qt_bert.data.reader import ReaderOptions
 
 
 @pytest.fixture

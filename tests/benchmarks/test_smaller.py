@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.encoder import open_checkpoint
 from qt_bert.files import read_json
-from qt_bert.planning.export.run_export import export_onnx
-from qt_bert.planning.export.session import MODEL
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.planning.export import export_onnx
+from qt_bert.planning.export_session import MODEL
 
 
 def test_folders_and_files_stand_beside_the_teacher(

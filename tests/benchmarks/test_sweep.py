@@ -10,9 +10,9 @@ from types import ModuleType
 import pytest
 import torch
 
-from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError
 from qt_bert.files import read_json
+from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from tests.benchmarks.conftest import BENCHMARKS
 

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from qt_bert.inspection.views.evaluation_tables import HEADLINES
-from qt_bert.results.numbers import number
+from qt_bert.inspection.views.evaluation import HEADLINES
+from qt_bert.text import number
 from tests.browser.driving.hostile import FILES, GOOD, TOO_LARGE
 from tests.browser.driving.server import COMMAND
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.smaller import reference_of
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.pruned import reference_of
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import Budget, Plan, layer_map
 
@@ -49,7 +49,7 @@ def test_a_student_by_recipe_and_options(run, asked, pair_file, tmp_path):
 
 
 def test_arms_print_a_table(run, asked, tmp_path, monkeypatch):
-    from qt_bert.planning.distilling.arms import SEEDS
+    from qt_bert.planning.arms import SEEDS
 
     for name in SEEDS:
         monkeypatch.setitem(SEEDS, name, 1)

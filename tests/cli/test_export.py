@@ -7,22 +7,22 @@ import shutil
 
 import pytest
 
-from qt_bert.planning.export import extra, run_export
-from qt_bert.planning.export.session import INT8_MODEL, MODEL, OnnxScorer
-from qt_bert.results.export import EXPORT
+from qt_bert.planning import export, export_session
+from qt_bert.planning.export_session import INT8_MODEL, MODEL, OnnxScorer
+from qt_bert.results.plan import EXPORT
 
 
 @pytest.fixture
 def traced_once(monkeypatch, tmp_path):
     """The graph is traced by the first command of a test alone: tracing takes seconds."""
-    trace, kept = run_export.write_onnx, tmp_path / "kept.onnx"
+    trace, kept = export.write_onnx, tmp_path / "kept.onnx"
 
     def write(checkpoint, path):
         if not kept.exists():
             trace(checkpoint, kept)
         shutil.copy(kept, path)
 
-    monkeypatch.setattr(run_export, "write_onnx", write)
+    monkeypatch.setattr(export, "write_onnx", write)
 
 
 def test_a_model_becomes_a_folder_that_scores(run, checkpoint_of, pair_file, tmp_path, traced_once):
@@ -72,7 +72,7 @@ def test_a_family_of_its_own_is_refused(run, fresh_checkpoint, tmp_path):
 
 
 def test_without_the_extra_it_says_what_to_install(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(extra, "find_spec", lambda name: None)
+    monkeypatch.setattr(export_session, "find_spec", lambda name: None)
     ended = run("export", "--out", tmp_path / "out")
     assert ended.status == 2 and "pip install 'qt-bert[export]'" in ended.err
     assert not (tmp_path / "out").exists()

@@ -10,8 +10,8 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from qt_bert.ablation import heads_out
-from qt_bert.errors import GuardError
+from qt_bert.ablation import request
+from qt_bert.errors import EquivalenceError
 from qt_bert.scoring import score as score_module
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import PAIRS
@@ -22,7 +22,8 @@ WIDTH = 8
 
 @pytest.fixture
 def hooked(checkpoint_of):
-    """Probabilities of texts without heads L0H1 and L1H0, pair by pair, and their mean contexts."""
+    """Probabilities of texts without heads L0H1 and L1H0, pair by pair, and their mean head
+    outputs."""
     folder = checkpoint_of()
     model = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager")
     model.eval()
@@ -53,7 +54,7 @@ def hooked(checkpoint_of):
             attention.output.dense.register_forward_pre_hook(replace),
         ]
 
-    def mean_contexts(texts):
+    def mean_z(texts):
         kept = {layer: [] for layer in range(2)}
         handles = [
             model.bert.encoder.layer[layer].attention.output.dense.register_forward_pre_hook(
@@ -68,7 +69,7 @@ def hooked(checkpoint_of):
         return torch.stack([torch.cat(kept[n]).mean(0).unflatten(0, (2, WIDTH)) for n in kept])
 
     def probabilities(texts, mode="zero", reference=()):
-        means = mean_contexts(reference) if mode == "mean" else None
+        means = mean_z(reference) if mode == "mean" else None
         handles = replaced(0, 1, mode, means) + replaced(1, 0, mode, means)
         found = torch.stack([logits(*text) for text in texts]).softmax(-1).numpy()
         for handle in handles:
@@ -202,8 +203,8 @@ def test_bad_heads_are_one_line(run, checkpoint_of, pair_file, tmp_path, command
 
 def test_a_guard_that_fails_stops_the_command(run, checkpoint_of, pair_file, monkeypatch):
     def failing(*_, **__):
-        raise GuardError("the mask takes no effect")
+        raise EquivalenceError("the mask takes no effect")
 
-    monkeypatch.setattr(heads_out, "run_guards", failing)
+    monkeypatch.setattr(request, "check_equivalence", failing)
     ended = run("evaluate", "--pairs", pair_file, "--model", checkpoint_of(), "--heads-out", HEADS)
     assert ended.status == 2 and "the mask takes no effect" in ended.err and not ended.out

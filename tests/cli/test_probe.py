@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.results import ProbeResult
+from qt_bert.results.probe import ProbeResult
 
 
 @pytest.fixture

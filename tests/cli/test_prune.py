@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.smaller import reference_of
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.pruned import reference_of
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import Budget, Plan, layer_map
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from qt_bert.encoder.manifest import weights_sha256
+from qt_bert.models.folder import weights_sha256
 from qt_bert.probes.registry import probes
-from qt_bert.results.heads_file import HeadsFile
+from qt_bert.results.heads import HeadsFile
 from tests.probes.scored import NOT_OF_HEADS
 
 

@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from qt_bert.ablation.folder import SweepFolder
-from qt_bert.ablation.work import SweepWork
-from qt_bert.pairs import read_pairs
-from qt_bert.pairs.splits import half_of
+from qt_bert.ablation.sweep import SweepWork
+from qt_bert.data.reader import read_pairs
+from qt_bert.data.splits import half_of
 
 KILLED = """
 import os, signal, sys
-from qt_bert.ablation.work import SweepWork
+from qt_bert.ablation.sweep import SweepWork
 from qt_bert.cli import main
 
 save = SweepWork._save

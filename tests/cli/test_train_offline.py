@@ -57,7 +57,6 @@ def test_an_offline_model_is_named_wherever_it_goes(run, train, pair_file, tmp_p
         (("--offline-layers", "-1"), "--offline-layers -1: give 0 or more"),
         (("--title-start", "12"), "--title-start places titles of an offline model"),
         (("--offline-layers", "1", "--title-tokens", "48"), "give 61 or more"),
-        (("--offline-layers", "1", "--arch", "two-tower"), "reads the texts apart as it is"),
         (("--layers-above", "0"), "give --offline-layers"),
         (("--offline-layers", "1", "--layers-above", "0-1"), "such as 0,1,4"),
         (("--offline-layers", "1", "--layers-above", "0,1"), "names 2 layers"),

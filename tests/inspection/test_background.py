@@ -9,8 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from qt_bert.errors import ArgumentError
-from qt_bert.inspection.background import Background
-from qt_bert.inspection.turns import Job, Stopped, Turns
+from qt_bert.inspection.turns import Background, Job, Stopped, Turns
 from qt_bert.progress import Progress
 
 

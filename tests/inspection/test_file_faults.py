@@ -6,15 +6,13 @@ import re
 
 import pytest
 
-from qt_bert.encoder import ModelLabels
+from qt_bert.data.lines import _MAGIC
+from qt_bert.data.pairs import Reason
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import PairFileError
-from qt_bert.inspection.file_faults import REASONS, in_chinese
-from qt_bert.inspection.refused import RefusedFile
-from qt_bert.inspection.sources import rows
-from qt_bert.inspection.views.graded_file import FileFault, read_graded
-from qt_bert.pairs import ReaderOptions
-from qt_bert.pairs.formats.source import _MAGIC
-from qt_bert.pairs.pair import Reason
+from qt_bert.inspection.inputs import REASONS, RefusedFile, in_chinese, rows
+from qt_bert.inspection.views.evaluation import FileFault, read_graded
+from qt_bert.models.card import ModelLabels
 
 GRADES = ModelLabels(5, tuple((g,) for g in range(1, 6)))
 HEAD = b"query\ttitle\tgrade\n"

@@ -13,19 +13,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.ablation.asked import reference_means
+from qt_bert.ablation.engine import Reduction
 from qt_bert.ablation.families import single
+from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.ablation.reduction import Reduction
-from qt_bert.ablation.variant import NONE, Variant
+from qt_bert.ablation.request import reference_means
 from qt_bert.cli import main
-from qt_bert.encoder.heads import Head, spell
 from qt_bert.errors import ArgumentError
 from qt_bert.inspection import inspected as module
+from qt_bert.inspection.inputs import shipped_rows
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.models import Shelf
-from qt_bert.inspection.sources import shipped_rows
-from qt_bert.probes.common.streams import stream
+from qt_bert.models.heads import Head, spell
+from qt_bert.probes.streams import stream
 
 PAIR = ("京东小哥", "小哥最近在干嘛")
 TEXTS = [("狗追猫" * (1 + i % 3), "猫追狗" * (1 + i % 5)) for i in range(30)]
@@ -65,8 +65,8 @@ def test_parts_of_each_mode(tuned: Inspected) -> None:
 def test_means_are_those_of_the_command_line_and_made_once(
     models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, make = [], module.mean_contexts
-    monkeypatch.setattr(module, "mean_contexts", lambda *given: made.append(1) or make(*given))
+    made, make = [], module.mean_z
+    monkeypatch.setattr(module, "mean_z", lambda *given: made.append(1) or make(*given))
     tuned = Shelf(models).open("tuned")
     with ThreadPoolExecutor(4) as pool:
         parts = set(pool.map(lambda _: tuned.part(OUT, "mean"), range(4)))

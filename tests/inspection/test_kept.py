@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 
-from qt_bert.inspection.kept import Kept, bytes_of
+from qt_bert.inspection.cache import Kept, bytes_of
 
 
 def test_it_is_made_once_while_it_is_kept() -> None:

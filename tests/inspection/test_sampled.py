@@ -11,21 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.encoder.heads import Head
+from qt_bert.inspection import sampled
 from qt_bert.inspection.models import Shelf
-from qt_bert.inspection.sampled import sample
-from qt_bert.inspection.sampled.study import TOTAL, study_here
-from qt_bert.inspection.studied import Studied, computed_here, find_studied
-from qt_bert.inspection.studies import STEPS, begin_study
+from qt_bert.inspection.sampled import STEPS, TOTAL, begin_study, study_here
+from qt_bert.inspection.studied import Studied, computed_here
 from qt_bert.inspection.turns import Stopped
 from qt_bert.inspection.views.atlas import colourings
+from qt_bert.models.heads import Head
 
 PAIRS = 12
 
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample, "PAIRS", PAIRS)
+    monkeypatch.setattr(sampled, "PAIRS", PAIRS)
 
 
 @pytest.fixture
@@ -57,7 +56,7 @@ def test_every_head_is_scored_and_nothing_is_tested(shelf: Shelf) -> None:
     probes = [table.probe for table in studied.tables]
     assert probes == ["redundancy", "boundary", "order", "matching", "shift", "focus"]
     assert all(len(table.heads) == 6 for table in studied.tables)
-    assert not studied.tested and studied.findings == ()
+    assert not studied.tested and not any(table.claims for table in studied.tables)
     assert studied.origin.en == f"computed here on {2 * PAIRS} pairs that ship, untested"
     assert shown.done == TOTAL and set(shown.notes) == set(STEPS)
     names = [one.name for one in colourings(studied)]
@@ -139,7 +138,7 @@ def test_a_study_is_shared_and_kept_for_all_visitors(fresh: Shelf) -> None:
     assert begin_study(model) is job
     until(lambda: job.standing().finished)
     assert job.error is None and job.result is not None
-    assert computed_here(model) is job.result and find_studied(model, None) is job.result
+    assert computed_here(model) is job.result
     assert begin_study(model) is not job
 
 

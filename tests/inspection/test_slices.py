@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qt_bert.inspection import slices
-from qt_bert.inspection.slices import next_size, sliced_logits
+from qt_bert.inspection import inspected
+from qt_bert.inspection.inspected import next_size, sliced_logits
 from qt_bert.inspection.turns import SLICE_SECONDS, Stopped, Turns
 
 
@@ -76,4 +76,4 @@ def test_stops_between_two_slices() -> None:
 
 
 def test_no_slice_aims_at_more_than_its_time() -> None:
-    assert slices._AIM < SLICE_SECONDS
+    assert inspected._AIM < SLICE_SECONDS

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from qt_bert.data.reader import read_pairs
 from qt_bert.errors import PairFileError
-from qt_bert.inspection import sources
-from qt_bert.inspection.refused import RefusedFile
-from qt_bert.inspection.sources import (
+from qt_bert.inspection import inputs
+from qt_bert.inspection.inputs import (
     MOST_BYTES,
     MOST_REJECTS,
     MOST_ROWS,
+    RefusedFile,
     case,
     cases,
     rows,
@@ -23,7 +24,6 @@ from qt_bert.inspection.sources import (
     shown_name,
     uploaded,
 )
-from qt_bert.pairs import read_pairs
 from qt_bert.shipped import DEV, shipped
 
 TSV = "query\ttitle\tgrade\n紫熨斗\t紫熨斗好用吗\t4\n狗追猫\t猫追狗\t2\n".encode()
@@ -135,4 +135,4 @@ def test_a_long_name_keeps_its_suffix_to_be_read_by() -> None:
 def test_what_the_block_says_of_something_else_passes() -> None:
     with pytest.raises(ZeroDivisionError), uploaded(TSV, "a.tsv"):
         _ = 1 / 0
-    assert sources.UPLOADED_SUFFIXES == (".tsv", ".txt", ".csv", ".jsonl", ".ndjson")
+    assert inputs.UPLOADED_SUFFIXES == (".tsv", ".txt", ".csv", ".jsonl", ".ndjson")

@@ -10,17 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.encoder.heads import Head
-from qt_bert.encoder.manifest import HEADS
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.models import Shelf
-from qt_bert.inspection.studied import find_studied, look_for_studied
-from qt_bert.results import ProbeResult
-from qt_bert.results.heads_file import heads_file
-from qt_bert.results.probe import ModelRef, PairsRef
-from qt_bert.study import RunInputs
+from qt_bert.inspection.studied import look_for_studied
+from qt_bert.models.folder import HEADS
+from qt_bert.models.heads import Head
+from qt_bert.results.heads import heads_file
+from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult
+from qt_bert.run.folder import RunInputs
 from tests.results.made_heads import behaviour, made_routes, matching, redundancy
-from tests.study.test_save_heads import run_of
+from tests.run.test_save_heads import run_of
 
 
 @pytest.fixture
@@ -48,12 +47,11 @@ def run_folder(path: Path, *results: ProbeResult) -> Path:
 
 def test_nothing_there_is_nothing_found(model: Inspected) -> None:
     assert look_for_studied(model, None) == (None, ())
-    assert find_studied(model, None) is None
 
 
 def test_the_file_beside_the_weights_is_read(model: Inspected) -> None:
     store(model, *of(model, redundancy(), matching()))
-    studied = find_studied(model, None)
+    studied = look_for_studied(model, None).studied
     assert studied is not None and studied.tested
     assert studied.sets == {
         "matching": (Head(0, 1),),
@@ -62,14 +60,13 @@ def test_the_file_beside_the_weights_is_read(model: Inspected) -> None:
     }
     assert studied.scores("matching")[Head(0, 1)] == {"score": 9.0, "q": 0.001}
     assert studied.scores("depth") == {}
-    assert [one.id for one in studied.findings] == ["one"]
     assert studied.origin.zh == "mine/heads.json：快速研究，test.tsv 的至多 80 对"
 
 
 def test_a_run_comes_before_the_file(model: Inspected, tmp_path: Path) -> None:
     store(model, *of(model, redundancy(), matching()))
     run = run_folder(tmp_path / "run", *of(model, matching()))
-    studied = find_studied(model, run)
+    studied = look_for_studied(model, run).studied
     assert studied is not None and [table.probe for table in studied.tables] == ["matching"]
     assert studied.origin.en == "run: quick study, up to 80 pairs of test.tsv"
 
@@ -78,21 +75,22 @@ def test_a_run_keeps_the_figures_that_pages_show(model: Inspected, tmp_path: Pat
     other = replace(made_routes().figures[0], name="shares_focus")
     drawn = replace(made_routes(), figures=(*made_routes().figures, other))
     run = run_folder(tmp_path / "run", *of(model, matching(), behaviour(), drawn))
-    studied = find_studied(model, run)
+    studied = look_for_studied(model, run).studied
     assert studied is not None
     assert studied.figures == {
         "behaviour": behaviour().figures,
         "routes": made_routes().figures,
     }
     store(model, *of(model, matching(), made_routes()))
-    beside = find_studied(model, None)
-    assert beside is not None and beside.figures is None and beside.table("routes") is not None
+    stored = look_for_studied(model, None).studied
+    assert stored is not None and stored.figures is None and stored.table("routes") is not None
 
 
 def test_pairs_that_no_head_was_scored_on_are_not_told(model: Inspected, tmp_path: Path) -> None:
     cases = PairsRef(name="cases.tsv", sha256="c9", n_pairs=700, n_queries=350)
     card = replace(matching(), probe="behaviour", heads=(), sets={}, pairs=cases)
-    studied = find_studied(model, run_folder(tmp_path / "run", *of(model, matching(), card)))
+    run = run_folder(tmp_path / "run", *of(model, matching(), card))
+    studied = look_for_studied(model, run).studied
     assert studied is not None and len(studied.tables) == 2
     assert studied.origin.en == "run: quick study, up to 80 pairs of test.tsv"
 

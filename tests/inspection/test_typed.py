@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from qt_bert.encoder.heads import Head, Shape
 from qt_bert.errors import ArgumentError
-from qt_bert.inspection.refused import RefusedInput
-from qt_bert.inspection.typed import clean_texts, short, typed_heads
+from qt_bert.inspection.inputs import RefusedInput, clean_texts, short, typed_heads
+from qt_bert.models.heads import Head, Shape
 
 SHAPE = Shape(12, 12)
 

@@ -8,22 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.encoder.heads import Head
+from qt_bert.inspection.cache import Kept
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.kept import Kept
 from qt_bert.inspection.models import Shelf
 from qt_bert.inspection.state import first_state
-from qt_bert.inspection.views import cls_rows, word_readings
+from qt_bert.inspection.views import focus as cls_rows
+from qt_bert.inspection.views import words
 from qt_bert.inspection.views.focus import focus
-from qt_bert.inspection.views.word_readings import calibration_of
+from qt_bert.inspection.views.words import calibration_of
 from qt_bert.inspection.warming import warm_up
+from qt_bert.models.heads import Head
 
 
 @pytest.fixture
 def shelf(models: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
     """One's own, and nothing kept by other tests."""
     monkeypatch.setattr(cls_rows, "_kept", Kept())
-    monkeypatch.setattr(word_readings, "_kept", Kept())
+    monkeypatch.setattr(words, "_kept_readings", Kept())
     return Shelf(models)
 
 
@@ -41,7 +42,7 @@ def test_afterwards_the_first_visit_runs_nothing(
 
 
 def test_visitors_go_between_its_turns(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_readings, "TURN_TOKENS", 64)
+    monkeypatch.setattr(words, "TURN_TOKENS", 64)
     model: Inspected = shelf.open("tuned")
     turns, over, went = shelf.turns, threading.Event(), []
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from qt_bert.encoder import Checkpoint
-from qt_bert.encoder.smaller import reference_of
+from qt_bert.models.checkpoint import Checkpoint
+from qt_bert.models.pruned import reference_of
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import Budget, Plan, layer_map
 

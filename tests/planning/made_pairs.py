@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from qt_bert.pairs import Pair
+from qt_bert.data.pairs import Pair
 from qt_bert.planning.task import Sample
 
 CHARACTERS = "北京到上海高铁票价时刻表查询怎么去除衣服油渍红烧排骨家常做法苹果手机多少钱狗追猫"

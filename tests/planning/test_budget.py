@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qt_bert.errors import ArgumentError
-from qt_bert.planning.budget import count_kept, parse_budget
+from qt_bert.planning.shapes import count_kept, parse_budget
 from qt_bert.results.plan import Budget
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from qt_bert.encoder.heads import Head
-from qt_bert.planning.curves import head_map, quality_curve
-from qt_bert.planning.functions import Functions
-from qt_bert.planning.removals import removal_of
+from qt_bert.models.heads import Head
+from qt_bert.planning.make_plan import head_map, quality_curve
+from qt_bert.planning.prune import removal_of
+from qt_bert.planning.task import Functions
 from qt_bert.results.kept import TeacherRef
 from tests.results.made_plan import evidence
 

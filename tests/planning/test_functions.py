@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from qt_bert.errors import RunFolderError
-from qt_bert.planning.functions import functions_of
-from qt_bert.results.heads_file import heads_file
+from qt_bert.planning.task import functions_of
+from qt_bert.results.heads import heads_file
 from tests.results.made_heads import matching, redundancy
 from tests.results.made_stability import LOOSE
 

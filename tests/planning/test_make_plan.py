@@ -7,17 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError
-from qt_bert.planning.budget import parse_budget
-from qt_bert.planning.choice.measure import changes
-from qt_bert.planning.choosing import choose, forms_asked
-from qt_bert.planning.effort import QUICK
-from qt_bert.planning.functions import Functions
+from qt_bert.figures import Curve, HeatMap
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.planning.grid import choose, forms_asked
 from qt_bert.planning.make_plan import make_plan
-from qt_bert.planning.removals import removed_from
-from qt_bert.planning.task import PlanTask
-from qt_bert.results import Curve, HeatMap
+from qt_bert.planning.prune import removed_from
+from qt_bert.planning.runs import changes
+from qt_bert.planning.shapes import parse_budget
+from qt_bert.planning.task import QUICK, Functions, PlanTask
 from qt_bert.results.plan import Plan
 from qt_bert.scoring.bulk import Scorer
 from tests.planning.made_pairs import sample
@@ -133,7 +131,7 @@ def test_parameters_are_met_and_named_units_stay(task):
 
 def test_latency_is_met_by_shapes_that_were_measured(task, monkeypatch):
     from qt_bert.planning import timing
-    from qt_bert.results.plan_evidence import Ratio, Speed
+    from qt_bert.results.plan import Ratio, Speed
 
     def fake(teacher, smaller, texts, *, alone, seed=0):
         layers = len(smaller.encoder.layers)

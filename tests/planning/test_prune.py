@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.ablation.masks import MeanContexts
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
-from qt_bert.encoder.loading import stored_dtype
-from qt_bert.encoder.smaller import reference_of
-from qt_bert.errors import ArgumentError, GuardError, RunFolderError
-from qt_bert.pairs import Pair
-from qt_bert.planning.prune import masked_difference, narrowed, plan_means, prune
-from qt_bert.planning.teacher import open_teacher
+from qt_bert.ablation.interventions import MeanZ
+from qt_bert.data.pairs import Pair
+from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.loading import stored_dtype
+from qt_bert.models.pruned import reference_of
+from qt_bert.planning.prune import masked_difference, narrowed, open_teacher, plan_means, prune
 from qt_bert.results.kept import KeptFile, KeptLayer
 from qt_bert.results.plan import layer_map
 
@@ -100,14 +98,14 @@ def test_an_offline_teacher_keeps_a_layer_in_which_the_texts_meet(
 
 def test_a_model_that_is_not_the_masked_one_is_not_saved(teacher, plan_of, tmp_path):
     small = smaller_checkpoint(teacher, all_but((0, 0)))
-    with pytest.raises(GuardError, match="nothing was saved"):
+    with pytest.raises(EquivalenceError, match="nothing was saved"):
         masked_difference(teacher, small, plan_of(teacher, all_but((0, 1))), TEXTS, None)
 
 
 def test_logits_that_are_no_numbers_are_not_equal(teacher, plan_of):
     teacher.model.classifier.bias.data.fill_(float("nan"))
     small = smaller_checkpoint(teacher, all_but((0, 0)))
-    with pytest.raises(GuardError, match="by nan"):
+    with pytest.raises(EquivalenceError, match="by nan"):
         masked_difference(teacher, small, plan_of(teacher, all_but((0, 0))), TEXTS, None)
 
 
@@ -130,7 +128,7 @@ def test_another_process_opens_and_scores_the_folder(teacher, plan_of, tmp_path,
     made = prune(teacher, plan_of(teacher, kept), PAIRS, tmp_path / "small")
     assert made.parameters[1] < made.parameters[0] == teacher.parameters
     code = (
-        "import json, sys; from qt_bert.encoder import open_checkpoint;"
+        "import json, sys; from qt_bert.models.checkpoint import open_checkpoint;"
         "from qt_bert.scoring.bulk import Scorer;"
         "scorer = Scorer(open_checkpoint(sys.argv[1], compact=sys.argv[2] == 'True'));"
         "print(json.dumps(scorer.logits(json.loads(sys.argv[3])).tolist()))"
@@ -171,9 +169,9 @@ def test_mean_contexts_that_do_not_lie_beside_the_plan_are_named(teacher, plan_o
 
 
 def test_mean_contexts_stay_in_the_bias_in_float32(teacher, plan_of, tmp_path):
-    means = MeanContexts("made", torch.randn(4, 4, 8, generator=torch.Generator().manual_seed(0)))
+    means = MeanZ("made", torch.randn(4, 4, 8, generator=torch.Generator().manual_seed(0)))
     plan = replace(plan_of(teacher, all_but((0, 0), (3, 2))), replacement="mean")
-    with pytest.raises(ArgumentError, match="mean contexts"):
+    with pytest.raises(ArgumentError, match="mean head outputs"):
         prune(teacher, plan, PAIRS, tmp_path / "small")
     made = prune(teacher, plan, PAIRS, tmp_path / "small", means=means)
     assert made.difference <= 1e-4

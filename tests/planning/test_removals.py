@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from qt_bert.encoder.heads import Head
-from qt_bert.planning.removals import (
-    kept_by,
-    lost_heads,
-    names_of_removal,
-    removal_of,
-    removed_from,
-)
+from qt_bert.models.heads import Head
+from qt_bert.planning.prune import kept_by, lost_heads, names_of_removal, removal_of, removed_from
 from qt_bert.results.kept import KeptLayer, TeacherRef
 
 TEACHER = TeacherRef(name="t", sha256="0", layers=3, heads=2, units=8)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qt_bert.encoder.heads import Head
-from qt_bert.planning.choice.measure import Change
-from qt_bert.planning.functions import Functions
-from qt_bert.planning.removals import removal_of
-from qt_bert.planning.risk import at_risk, lost_by_function, risk_removals
-from qt_bert.planning.rivals import averaged, lead
-from qt_bert.planning.rule import rule_of_thumb, rule_removals
+from qt_bert.models.heads import Head
+from qt_bert.planning.make_plan import at_risk, lost_by_function, risk_removals
+from qt_bert.planning.prune import removal_of
+from qt_bert.planning.rivals import averaged, lead, rule_of_thumb, rule_removals
+from qt_bert.planning.runs import MetricChange
+from qt_bert.planning.task import Functions
 from qt_bert.results.kept import TeacherRef
 
 TEACHER = TeacherRef(name="t", sha256="0", layers=3, heads=2, units=8)
@@ -22,7 +21,7 @@ HIGH_FIRST = [
 
 def change(value, samples):
     drawn = np.array(samples, float)
-    return {"spearman": Change(0.8, 0.8 + value, value, min(samples), max(samples), drawn)}
+    return {"spearman": MetricChange(0.8, 0.8 + value, value, min(samples), max(samples), drawn)}
 
 
 def test_the_rule_takes_as_many_high_heads_as_the_plan_takes_heads():
@@ -51,7 +50,7 @@ def test_draws_are_averaged_with_their_resamples():
 
 
 def test_without_an_interval_nothing_made_of_it_has_one():
-    none = {"spearman": Change(0.8, 0.7, -0.1, None, None, np.array([-0.1, -0.1]))}
+    none = {"spearman": MetricChange(0.8, 0.7, -0.1, None, None, np.array([-0.1, -0.1]))}
     known = change(-0.1, [-0.2, 0.0])
     assert averaged([none, known], "spearman").ci_low is None
     assert lead(none["spearman"], known["spearman"]).ci_high is None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.planning.shapes import Form, form_of, parameter_costs, parameters_of, teacher_of
 from tests.conftest import FAMILIES
 

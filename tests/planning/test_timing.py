@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from qt_bert.errors import ArgumentError
-from qt_bert.planning.budget import parse_budget
-from qt_bert.planning.shapes import Form
+from qt_bert.planning.shapes import Form, parse_budget
 from qt_bert.planning.timing import SpeedTable, forms_in_time, latency_costs
 from qt_bert.results.kept import TeacherRef
-from qt_bert.results.plan_evidence import Ratio, Speed
+from qt_bert.results.plan import Ratio, Speed
 
 TEACHER = TeacherRef(name="t", sha256="0", layers=8, heads=4, units=64)
 WHOLE = Form(8, 32, 64)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from qt_bert.encoder.heads import Shape
-from qt_bert.results import HeadScores, ProbeResult, Text
-from qt_bert.results.probe import ModelRef, PairsRef
+from qt_bert.models.heads import Shape
+from qt_bert.results.probe import HeadScores, ModelRef, PairsRef, ProbeResult
+from qt_bert.text import Text
 
 
 def matching_found(

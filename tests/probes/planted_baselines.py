@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qt_bert.pairs import Pair
+from qt_bert.data.pairs import Pair
 from qt_bert.results.baselines import (
     BERT_LSTM,
     CHARACTERS,

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-from qt_bert.probes.word_ends.decisions import Decisions
+from qt_bert.probes.boundary import Asked, Decisions
 
 HEADS, WIDTH, PLACES = 4, 48, 40
 END, SEPARATOR = PLACES, PLACES + 1
@@ -80,14 +80,14 @@ def _attend(attention) -> None:
     attention.key.weight[first, SEPARATOR] = 2.0
 
 
-def write_pairs(path: Path, *, queries: int, titles: int) -> Path:
-    """So many titles of each query, their grades going round."""
+def write_pairs(path: Path, *, queries: int, titles: int, characters: str = HAN) -> Path:
+    """So many titles of each query, their grades going round, of these `characters`."""
     rng = np.random.default_rng(3)
     rows = ["query\ttitle\tgrade"]
     for number in range(queries):
-        query = "".join(rng.choice(list(HAN), 6))
+        query = "".join(rng.choice(list(characters), 6))
         for place in range(titles):
-            title = "".join(rng.choice(list(HAN), 10))
+            title = "".join(rng.choice(list(characters), 10))
             rows.append(f"{query}\t{title}\t{(number + place) % 5 + 1}")
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     return path
@@ -105,9 +105,8 @@ def coarsened(pairs: Path, path: Path) -> Path:
 def made(sizes: list[int], queries: list[int] | None = None) -> Decisions:
     """Decisions of texts of these sizes, each one run and (by default) a query of its own."""
     text = np.repeat(np.arange(len(sizes)), sizes)
-    place = np.concatenate([np.arange(size) for size in sizes])
+    place = np.concatenate([np.arange(0), *(np.arange(size) for size in sizes)])
     query = text if queries is None else np.array(queries)[text]
     zero = np.zeros_like(text)
-    return Decisions(
-        (), [], zero, zero, zero, place, text, query, places=len(text), covered=len(text), short=0
-    )
+    asked = tuple(Asked("", ("", ""), 0, str(one)) for one in dict.fromkeys(query.tolist()))
+    return Decisions(asked, [], zero, zero, zero, place, text, query, coverage=1.0)

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
 
-from qt_bert.pairs import Pair
+from qt_bert.data.pairs import Pair
 
 WORDS = [
     "苹果",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from qt_bert.evaluation.arrays import FloatArray
-from qt_bert.probes.map_patterns.kinds import CLS, QUERY, SEP, TITLE
-from qt_bert.probes.map_patterns.stored import DrawnMap
+from qt_bert.probes.patterns.kinds import CLS, QUERY, SEP, TITLE
+from qt_bert.probes.patterns.stored import DrawnMap
+from qt_bert.stats.arrays import FloatArray
 
 QUERY_TOKENS, TITLE_TOKENS = 8, 18
 GROUND = 0.15

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, BertForSequenceClassification
 
-from qt_bert.pairs import GradeSet, Pair
+from qt_bert.data.pairs import GradeSet, Pair
 from tests.conftest import CHARACTERS
 
 SHAPE = {"layers": 2, "heads": 4, "hidden": 64}

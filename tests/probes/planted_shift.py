@@ -8,9 +8,10 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.pairs import Pair, segmenter
-from qt_bert.probes.finetuning.compare import Comparison, compare
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import segmenter
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.shift.compare import Comparison, compare
 from qt_bert.scoring.bulk import Scorer
 
 SHAPE = {"layers": 2, "heads": 4, "hidden": 128}

@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from transformers import AutoTokenizer, BertForSequenceClassification
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.evaluation.arrays import IntArray
-from qt_bert.pairs import Pair
-from qt_bert.probes.common.characters import QUERY, TITLE, characters_of
-from qt_bert.probes.encoded.examples import Examples, Places, Task
-from qt_bert.probes.encoded.property import MATCHED, POS, Property
+from qt_bert.data.pairs import Pair
+from qt_bert.data.tokenise import QUERY, TITLE
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.layers.examples import Examples, Places, Task
+from qt_bert.probes.layers.property import MATCHED, POS, Property
+from qt_bert.probes.streams import characters_of
+from qt_bert.stats.arrays import IntArray
 from tests.conftest import CHARACTERS
 
 SHAPE = {"layers": 2, "heads": 2, "hidden": 192}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qt_bert.probes.registry import probe_named
-from qt_bert.results import ProbeResult
+from qt_bert.results.probe import ProbeResult
 
 
 def check_shown(result: ProbeResult) -> None:

@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qt_bert.encoder import open_checkpoint
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.pairs import Pair
-from qt_bert.probes.compared.heads import BoundaryHead, MatchingHead
-from qt_bert.probes.compared.table import Table
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.probe import run_probe
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.baselines.heads import BoundaryHead, MatchingHead
+from qt_bert.probes.baselines.table import Table
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles, Split
-from qt_bert.results import Finding, ProbeResult
 from qt_bert.results.baselines import (
     LSTM_WORDS,
     NO_PAIRS,
@@ -28,8 +26,10 @@ from qt_bert.results.baselines import (
     MatchingOutputs,
     read_baselines,
 )
+from qt_bert.results.probe import Finding, ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_baselines as planted
+from tests.probes.judged import outcome
 
 PAIRS = planted.pairs_of()
 
@@ -43,7 +43,7 @@ def probed(
     file.write_text("query\ttitle\tgrade\n", encoding="utf-8")
 
     def run(folder: Path | None, pairs: list[Pair] = PAIRS, **options: int) -> ProbeResult:
-        context = ProbeContext(
+        context = Context(
             label="baselines",
             files=PairFiles(pairs=file, discovery=file),
             work=tmp_path / "sweeps",
@@ -73,7 +73,7 @@ def test_what_was_planted_is_found(probed: Callable[..., ProbeResult], tmp_path:
         "boundary_without_pairs",
         "matching_of_pairs",
     }
-    assert {one.verdict for one in claims.values()} == {"reproduced"}
+    assert {outcome(one) for one in claims.values()} == {"reproduced"}
     assert claims["bert_lstm_below"].value is not None and claims["bert_lstm_below"].value < 0
     assert claims["words_of_bert"].margin == 0.02
     assert result.settings["lstm"] == LSTM_WORDS  # the better of the two on discovery
@@ -88,8 +88,8 @@ def test_what_is_not_there_is_not_found(probed: Callable[..., ProbeResult], tmp_
     result = probed(tmp_path / "table")
     for name in ("over_lstm", "over_two_tower", "bert_lstm_below", "words_of_lstm"):
         one = finding(result, name)
-        assert one.value == 0 and one.p == 1 and one.verdict == "not reproduced"
-    assert finding(result, "words_of_bert").verdict == "reproduced"
+        assert one.value == 0 and one.p == 1 and outcome(one) == "not reproduced"
+    assert outcome(finding(result, "words_of_bert")) == "reproduced"
 
 
 def test_a_worse_cross_encoder_is_seen(probed: Callable[..., ProbeResult], tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_worse_cross_encoder_is_seen(probed: Callable[..., ProbeResult], tmp_p
     folder = planted.write(tmp_path / "table", PAIRS, noise=noise, words_like_characters=False)
     result = probed(folder)
     for name in ("over_lstm", "over_two_tower", "bert_lstm_below", "words_of_bert"):
-        assert finding(result, name).verdict == "not reproduced"
+        assert outcome(finding(result, name)) == "not reproduced"
 
 
 def test_differences_are_those_of_spearmans_rho(
@@ -182,12 +182,12 @@ def test_auc_by_hand_with_ties_and_weights() -> None:
     assert weighted[0] == pytest.approx(3.5 / 4) and np.isnan(weighted[1])
 
 
-def test_auc_is_that_of_the_boundary_probe() -> None:
-    from qt_bert.probes.word_ends.judge import auc
+def test_auc_is_that_of_scikit_learn() -> None:
+    from sklearn.metrics import roc_auc_score
 
     outputs = planted.boundary(1.0)
     assert BoundaryHead(outputs, 10, 0).value == pytest.approx(
-        float(auc(outputs.values, outputs.labels))
+        roc_auc_score(outputs.labels, outputs.values)
     )
 
 

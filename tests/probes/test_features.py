@@ -8,25 +8,18 @@ from typing import Any
 
 import pytest
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import CheckpointError, PairFileError
-from qt_bert.pairs import Pair
-from qt_bert.planning.saving import save_smaller
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.features import PROBE
-from qt_bert.probes.probe import run_probe
+from qt_bert.figures import Bars, HeatMap
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.planning.prune import save_smaller
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.features.probe import PROBE
 from qt_bert.probes.split import PairFiles, Split
-from qt_bert.results import Bars, Finding, HeatMap, ProbeResult
 from qt_bert.results.kept import KeptLayer
-from tests.probes.planted_kinds import (
-    LAST_SEP,
-    SEP_HEAD,
-    SHAPE,
-    opened,
-    plant,
-    plant_kinds,
-)
+from qt_bert.results.probe import Finding, ProbeResult
+from tests.probes.judged import outcome
+from tests.probes.planted_kinds import LAST_SEP, SEP_HEAD, SHAPE, opened, plant, plant_kinds
 
 Build = Callable[..., Path]
 WORDS = ("北京", "上海", "高铁", "票价", "手机", "苹果", "电影", "假期", "排骨", "衣服")
@@ -43,10 +36,10 @@ def even(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.fixture
-def context(tmp_path: Path, pair_file: Path) -> Callable[..., ProbeContext]:
-    def build(model: Path, pairs: list[Pair] | None = None, **facts: Any) -> ProbeContext:
+def context(tmp_path: Path, pair_file: Path) -> Callable[..., Context]:
+    def build(model: Path, pairs: list[Pair] | None = None, **facts: Any) -> Context:
         split = Split(pairs[::2], pairs[1::2], 0) if pairs else None
-        return ProbeContext(
+        return Context(
             label="features",
             files=PairFiles(pairs=pair_file),
             read_pairs=(lambda labels: split) if split else None,
@@ -79,18 +72,18 @@ def by_id(result: ProbeResult) -> dict[str, Finding]:
 
 
 def test_the_probe_tells_what_was_planted(
-    planted: Path, even: Path, context: Callable[..., ProbeContext]
+    planted: Path, even: Path, context: Callable[..., Context]
 ) -> None:
     result = run_probe(PROBE, context(planted, made_pairs(), base=even))
     found = by_id(result)
-    assert found["sep_late"].verdict == "reproduced"  # two of the last layer's heads look at [SEP]
-    assert found["cls_early"].verdict == "reproduced"  # and so give [CLS] nothing
-    assert found["cls_looks_at_sep"].verdict == "reproduced"
+    assert outcome(found["sep_late"]) == "reproduced"  # two of the last layer's heads look at [SEP]
+    assert outcome(found["cls_early"]) == "reproduced"  # and so give [CLS] nothing
+    assert outcome(found["cls_looks_at_sep"]) == "reproduced"
     assert found["heads_over_half"].value == pytest.approx(100 * 2 / 12)
-    assert found["heads_over_half"].verdict == "not reproduced"
+    assert outcome(found["heads_over_half"]) == "not reproduced"
     assert set(result.sets["over_half"]) == {str(SEP_HEAD), str(LAST_SEP)}
-    assert found["added_is_little_pairs"].verdict == "reproduced"
-    assert found["sep_late_before"].verdict is None
+    assert outcome(found["added_is_little_pairs"]) == "reproduced"
+    assert not found["sep_late_before"].primary
     assert found["sep_late_before"].value == pytest.approx(0, abs=1e-3)
     assert result.settings["treebank"]["en"].startswith("No treebank")
     assert not [name for name in found if "treebank" in name]
@@ -99,7 +92,7 @@ def test_the_probe_tells_what_was_planted(
 
 
 def test_without_a_base_nothing_is_said_of_tuning(
-    planted: Path, context: Callable[..., ProbeContext]
+    planted: Path, context: Callable[..., Context]
 ) -> None:
     result = run_probe(PROBE, context(planted, made_pairs()))
     assert not [one for one in by_id(result) if "added" in one or "before" in one]
@@ -123,7 +116,7 @@ def treebank(path: Path, sentences: int) -> Path:
 
 
 def test_a_treebank_adds_subjects_and_objects(
-    planted: Path, even: Path, context: Callable[..., ProbeContext], tmp_path: Path
+    planted: Path, even: Path, context: Callable[..., Context], tmp_path: Path
 ) -> None:
     path = treebank(tmp_path / "made.conllu", 60)
     result = run_probe(PROBE, context(planted, made_pairs(), base=even, treebanks=(path,)))
@@ -142,7 +135,7 @@ def _written(result: ProbeResult, folder: Path) -> Path:
 
 
 def test_too_small_a_treebank_is_refused(
-    planted: Path, context: Callable[..., ProbeContext], tmp_path: Path
+    planted: Path, context: Callable[..., Context], tmp_path: Path
 ) -> None:
     path = treebank(tmp_path / "small.conllu", 2)
     with pytest.raises(PairFileError, match=r"small\.conllu.*larger treebank"):
@@ -150,7 +143,7 @@ def test_too_small_a_treebank_is_refused(
 
 
 def test_a_base_of_another_shape_is_refused(
-    planted: Path, checkpoint_of: Build, context: Callable[..., ProbeContext]
+    planted: Path, checkpoint_of: Build, context: Callable[..., Context]
 ) -> None:
     with pytest.raises(CheckpointError, match="--base"):
         run_probe(PROBE, context(planted, made_pairs(), base=checkpoint_of(layers=1)))
@@ -164,7 +157,7 @@ def pruned(checkpoint_of: Build, out: Path, *kept: tuple[int, ...]) -> tuple[Pat
 
 
 def test_pruned_heads_take_no_part(
-    checkpoint_of: Build, context: Callable[..., ProbeContext], tmp_path: Path
+    checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
 ) -> None:
     folder, whole = pruned(checkpoint_of, tmp_path / "small", (1, 3), (), (0,))
     result = run_probe(PROBE, context(folder, made_pairs(), base=whole))
@@ -180,7 +173,7 @@ def test_pruned_heads_take_no_part(
 
 
 def test_of_a_last_layer_without_heads_nothing_is_said(
-    checkpoint_of: Build, context: Callable[..., ProbeContext], tmp_path: Path
+    checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
 ) -> None:
     folder, _ = pruned(checkpoint_of, tmp_path / "small", (1, 3), (0,), ())
     result = run_probe(PROBE, context(folder, made_pairs()))
@@ -195,7 +188,7 @@ def test_of_a_last_layer_without_heads_nothing_is_said(
 )
 def test_any_model_any_file(
     checkpoint_of: Build,
-    context: Callable[..., ProbeContext],
+    context: Callable[..., Context],
     tmp_path: Path,
     family: str,
     labels: int,

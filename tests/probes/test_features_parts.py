@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qt_bert.encoder.heads import Head, Shape
-from qt_bert.pairs.tagging import jieba_tagger
-from qt_bert.pairs.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
-from qt_bert.pairs.treebank import Sentence, Word
-from qt_bert.probes.linguistic import measures
-from qt_bert.probes.linguistic.added import added
-from qt_bert.probes.linguistic.claims import rival
-from qt_bert.probes.linguistic.kinds import KINDS, Labelled, by_people, by_tags, of_tokens, place_of
-from qt_bert.probes.linguistic.looking import Looking, look
-from qt_bert.probes.linguistic.study import Part, Study, by_lift, named
-from qt_bert.results import Finding
+from qt_bert.data.segmenters import jieba_tagger
+from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
+from qt_bert.data.treebank import Sentence, Word
+from qt_bert.models.heads import Head, Shape
+from qt_bert.probes.features import measures
+from qt_bert.probes.features.added import added
+from qt_bert.probes.features.claims import rival
+from qt_bert.probes.features.kinds import KINDS, Labelled, by_people, by_tags, of_tokens, place_of
+from qt_bert.probes.features.looking import Looking, look
+from qt_bert.probes.features.study import Part, Study, by_lift, named
+from qt_bert.results.probe import Finding
 from tests.probes.planted_kinds import (
     NOUN_HEAD,
     SEP_HEAD,

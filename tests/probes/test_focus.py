@@ -11,23 +11,24 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from qt_bert.ablation.variant import Variant
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.heads import Head, Shape
-from qt_bert.pairs import Pair, segmenter
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.probe import run_probe
-from qt_bert.probes.readers import study as study_module
-from qt_bert.probes.readers.choosing import name_readers
-from qt_bert.probes.readers.cls_row import QUANTITIES
-from qt_bert.probes.readers.passes import rows
-from qt_bert.probes.readers.study import layer_of
+from qt_bert.ablation.interventions import Variant
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import segmenter
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head, Shape
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.focus import study as study_module
+from qt_bert.probes.focus.choosing import name_readers
+from qt_bert.probes.focus.cls_row import QUANTITIES
+from qt_bert.probes.focus.passes import rows
+from qt_bert.probes.focus.study import layer_of
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
-from qt_bert.results import Finding, ProbeResult
+from qt_bert.results.probe import Finding, ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import PAIRS
 from tests.probes import planted_focus as planted
+from tests.probes.judged import outcome
 from tests.probes.shown import check_shown
 
 JIEBA = segmenter("jieba")
@@ -40,10 +41,10 @@ def write_pairs(path: Path, pairs: list[Pair]) -> Path:
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Callable[..., ProbeContext]:
+def context(tmp_path: Path) -> Callable[..., Context]:
     """A context around a model folder and two pair files."""
 
-    def build(model: Path, pairs: Path, **changes: Any) -> ProbeContext:
+    def build(model: Path, pairs: Path, **changes: Any) -> Context:
         facts: dict[str, Any] = {
             "label": "focus",
             "files": PairFiles(pairs=pairs),
@@ -51,7 +52,7 @@ def context(tmp_path: Path) -> Callable[..., ProbeContext]:
             "open_model": lambda: Scorer(open_checkpoint(model)),
             "resamples": 200,
         }
-        return ProbeContext(**(facts | changes))
+        return Context(**(facts | changes))
 
     return build
 
@@ -63,9 +64,9 @@ def planted_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def planted_context(
-    context: Callable[..., ProbeContext], planted_model: Path, tmp_path: Path
-) -> Callable[..., ProbeContext]:
-    def build(**changes: Any) -> ProbeContext:
+    context: Callable[..., Context], planted_model: Path, tmp_path: Path
+) -> Callable[..., Context]:
+    def build(**changes: Any) -> Context:
         test = write_pairs(tmp_path / "test.tsv", planted.pairs(45, seed=1))
         dev = write_pairs(tmp_path / "dev.tsv", planted.pairs(45, seed=2))
         return context(planted_model, test, files=PairFiles(pairs=test, discovery=dev), **changes)
@@ -78,7 +79,7 @@ def finding(result: ProbeResult, id: str) -> Finding:
 
 
 def test_the_planted_reader_is_found(
-    planted_context: Callable[..., ProbeContext], monkeypatch: pytest.MonkeyPatch
+    planted_context: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     matcher = Head.parse(planted.MATCHER)
     monkeypatch.setattr(study_module, "matching_below", lambda *_: [matcher])
@@ -86,7 +87,7 @@ def test_the_planted_reader_is_found(
     assert result.sets["reader"] == result.sets["focused"] == (planted.READER,)
     assert result.sets["averted"] == ()
     focus, loss = (finding(result, id) for id in ("reader_focus", "reader_needs_matching"))
-    assert focus.verdict == "reproduced" and focus.value is not None and focus.value > 0.3
+    assert outcome(focus) == "reproduced" and focus.value is not None and focus.value > 0.3
     assert "(on discovery, −log p of the label +" in result.summary.en
     assert "the largest of 4 heads" in result.summary.en and "4 个头里最大的" in result.summary.zh
     assert "Of all 16 heads, named as favouring shared terms: 1;" in result.summary.en
@@ -105,18 +106,18 @@ def finding_before(result: ProbeResult) -> float:
     return bars.series[0].values[planted.READS]
 
 
-def test_the_matching_heads_are_found_too(planted_context: Callable[..., ProbeContext]) -> None:
+def test_the_matching_heads_are_found_too(planted_context: Callable[..., Context]) -> None:
     result = run_probe(probe_named("focus"), planted_context())
     assert result.sets["matching_below"][0] == planted.MATCHER
     assert result.sets["reader"] == (planted.READER,)
 
 
 def test_a_full_run_has_mean_contexts_and_loud_heads(
-    planted_context: Callable[..., ProbeContext], monkeypatch: pytest.MonkeyPatch
+    planted_context: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     matcher = Head.parse(planted.MATCHER)
     monkeypatch.setattr(study_module, "matching_below", lambda *_: [matcher])
-    monkeypatch.setattr("qt_bert.probes.readers.contests.FULL_DRAWS", 3)
+    monkeypatch.setattr("qt_bert.probes.focus.contests.FULL_DRAWS", 3)
     result = run_probe(probe_named("focus"), planted_context(full=True))
     ids = {one.id for one in result.findings if not one.primary}
     assert {"reader_needs_matching_mean", "reader_needs_matching_loud"} <= ids
@@ -134,7 +135,7 @@ def test_a_full_run_has_mean_contexts_and_loud_heads(
     ],
 )
 def test_any_model_goes_through(
-    context: Callable[..., ProbeContext],
+    context: Callable[..., Context],
     checkpoint_of: Callable[..., Path],
     tmp_path: Path,
     family: str,
@@ -160,20 +161,18 @@ def test_any_model_goes_through(
 
 
 def test_texts_that_share_nothing(
-    context: Callable[..., ProbeContext], checkpoint_of: Callable[..., Path], tmp_path: Path
+    context: Callable[..., Context], checkpoint_of: Callable[..., Path], tmp_path: Path
 ) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("query\ttitle\tgrade\ncat\tdog\t1\nred\tblue\t2\n", encoding="utf-8")
     found = context(checkpoint_of(), path, files=PairFiles(pairs=path, discovery=path))
     result = run_probe(probe_named("focus"), found)
     assert all(one.value is None for one in result.findings if one.primary)
-    assert {one.verdict for one in result.findings if one.primary} == {"inconclusive"}
+    assert {outcome(one) for one in result.findings if one.primary} == {"inconclusive"}
 
 
 @pytest.mark.slow
-def test_random_models_have_no_readers(
-    context: Callable[..., ProbeContext], tmp_path: Path
-) -> None:
+def test_random_models_have_no_readers(context: Callable[..., Context], tmp_path: Path) -> None:
     folder = tmp_path / "model"
     planted.write_tokenizer(folder)
     path = write_pairs(tmp_path / "pairs.tsv", planted.pairs(60, seed=3))
@@ -198,7 +197,7 @@ def test_random_models_have_no_readers(
 
 
 def test_rows_are_of_queries(
-    context: Callable[..., ProbeContext], planted_model: Path, tmp_path: Path
+    context: Callable[..., Context], planted_model: Path, tmp_path: Path
 ) -> None:
     pairs = planted.pairs(6, seed=4)
     path = write_pairs(tmp_path / "pairs.tsv", pairs)

@@ -10,43 +10,38 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.heads import Head, Shape
-from qt_bert.pairs import Pair, segmenter
-from qt_bert.probes.common.averages import Average
-from qt_bert.probes.common.controls import contest
-from qt_bert.probes.common.stability import stability
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.readers import choosing
-from qt_bert.probes.readers.against import Against, against
-from qt_bert.probes.readers.case import case_of
-from qt_bert.probes.readers.choosing import by_focus, choose, name_readers
-from qt_bert.probes.readers.claims import loss_conclusions
-from qt_bert.probes.readers.cls_row import FOCUS, QUANTITIES, WITHIN, measure
-from qt_bert.probes.readers.contests import Outcome, Wiring, alone
-from qt_bert.probes.readers.sample import partly_matched
-from qt_bert.probes.readers.study import layer_of
-from qt_bert.probes.readers.terms import Kind, kinds_of
-from qt_bert.probes.readers.wires import wires
-from qt_bert.probes.readers.words import (
-    LESS_AVERTED,
-    LOSS_CONCLUSIONS,
-    RISES_LESS,
-    STEERED_AWAY,
-)
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import segmenter
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head, Shape
+from qt_bert.probes.base import Context
+from qt_bert.probes.controls import contest
+from qt_bert.probes.focus import choosing
+from qt_bert.probes.focus.against import Against, against
+from qt_bert.probes.focus.case import case_of
+from qt_bert.probes.focus.choosing import by_focus, choose, name_readers
+from qt_bert.probes.focus.claims import loss_conclusions
+from qt_bert.probes.focus.cls_row import FOCUS, QUANTITIES, WITHIN, measure
+from qt_bert.probes.focus.contests import Outcome, Wiring, alone
+from qt_bert.probes.focus.sample import partly_matched
+from qt_bert.probes.focus.study import layer_of
+from qt_bert.probes.focus.terms import Kind, kinds_of
+from qt_bert.probes.focus.wires import wires
+from qt_bert.probes.focus.words import LESS_AVERTED, LOSS_CONCLUSIONS, RISES_LESS, STEERED_AWAY
+from qt_bert.probes.naming import Average, stability
 from qt_bert.probes.split import PairFiles, Split
-from qt_bert.results import Text
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.text import Text
 from tests.conftest import PAIRS
 
 JIEBA = segmenter("jieba")
 
 
 @pytest.fixture
-def context(checkpoint_of: Callable[..., Path], pair_file: Path, tmp_path: Path) -> ProbeContext:
+def context(checkpoint_of: Callable[..., Path], pair_file: Path, tmp_path: Path) -> Context:
     """A context around a tiny model and the eight pairs, all of them in both splits."""
     pairs = [Pair(q, t, (grade,), "", 1, str(grade), {}) for q, t, grade in PAIRS]
-    return ProbeContext(
+    return Context(
         label="focus",
         files=PairFiles(pairs=pair_file),
         read_pairs=lambda labels: Split(pairs, pairs, 0),
@@ -144,7 +139,7 @@ def test_the_layer_is_the_last_but_one(layers: int, layer: int) -> None:
     assert layer_of(Shape(layers, 2)) == layer
 
 
-def test_a_loss_is_measured_against_the_controls(context: ProbeContext) -> None:
+def test_a_loss_is_measured_against_the_controls(context: Context) -> None:
     made = contest("matching", [Head(0, 0)], Shape(2, 3), matched=9, free=0, seed=0)
     assert len(made.matched) == 2
     values = np.zeros((4, 4, 1, len(QUANTITIES)))
@@ -217,7 +212,7 @@ def test_what_may_be_concluded_of_a_loss(
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_head_is_chosen_only_where_its_absence_costs(
-    context: ProbeContext, monkeypatch: pytest.MonkeyPatch, sign: int
+    context: Context, monkeypatch: pytest.MonkeyPatch, sign: int
 ) -> None:
     class Costs(choosing.Effects):
         def change(self, variant: int, metric: str) -> float:

@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.encoder import ModelLabels, open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
-from qt_bert.encoder.heads import Shape
-from qt_bert.pairs import Pair
-from qt_bert.planning.saving import save_smaller
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.ladder import PROBE
-from qt_bert.probes.probe import run_probe
+from qt_bert.data.pairs import Pair
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.heads import Shape
+from qt_bert.planning.prune import save_smaller
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.ladder.probe import PROBE
 from qt_bert.probes.split import PairFiles, Split
-from qt_bert.results import Finding, ProbeResult
 from qt_bert.results.kept import KeptLayer
+from qt_bert.results.probe import Finding, ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import PAIRS
+from tests.probes.judged import outcome
 from tests.probes.matching_found import matching_found
 from tests.wired import WORDS, wired_checkpoint
 
@@ -33,10 +33,10 @@ TEXTS = [(query, title) for query, title, _ in PAIRS]
 
 
 @pytest.fixture
-def context(tmp_path: Path, pair_file: Path) -> Callable[..., ProbeContext]:
+def context(tmp_path: Path, pair_file: Path) -> Callable[..., Context]:
     """A context around a model and pairs, which are discovery and validation alike."""
 
-    def build(model: Path, pairs: list[Pair], **facts: Any) -> ProbeContext:
+    def build(model: Path, pairs: list[Pair], **facts: Any) -> Context:
         made: dict[str, Any] = {
             "label": "ladder",
             "files": PairFiles(pairs=pair_file),
@@ -46,7 +46,7 @@ def context(tmp_path: Path, pair_file: Path) -> Callable[..., ProbeContext]:
             "resamples": 200,
             "find": matching_found(open_checkpoint(model).shape, ("L0H0",), ("L0H0",)),
         }
-        return ProbeContext(**(made | facts))
+        return Context(**(made | facts))
 
     return build
 
@@ -105,7 +105,7 @@ def matches_in_the_middle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_lower_layers_that_never_mix_the_texts_are_free(
-    matches_in_the_middle: Path, context: Callable[..., ProbeContext]
+    matches_in_the_middle: Path, context: Callable[..., Context]
 ) -> None:
     pairs = as_the_model_says(matches_in_the_middle, texts_of(30))
     assert {pair.grades for pair in pairs} == {(1,), (5,)}
@@ -119,11 +119,11 @@ def test_lower_layers_that_never_mix_the_texts_are_free(
     wrong = 100 * sum(pair.grades == (1,) for pair in pairs) / len(pairs)
     assert result.settings["rungs"]["all"]["loss"] == pytest.approx([0, wrong, wrong])
     found = by_id(result)
-    assert found["ladder_free"].value == 0 and found["ladder_free"].verdict is None
+    assert found["ladder_free"].value == 0 and not found["ladder_free"].primary
     assert found["ladder_first_layer"].value == pytest.approx(wrong)
     step = found["ladder_step"]
     assert (step.value, step.ci_low, step.ci_high, step.margin) == (0, 0, 0, 1)
-    assert step.verdict == "reproduced"
+    assert outcome(step) == "reproduced"
     assert "The first layer that must see both texts is L1" in result.summary.en
     assert "第一个必须同时看到两段文本的层是 L1" in result.summary.zh
     assert "confirms it" in result.summary.en and "not named" not in result.summary.en
@@ -135,7 +135,7 @@ def test_lower_layers_that_never_mix_the_texts_are_free(
 
 
 def test_the_block_of_an_offline_model_is_the_floor(
-    checkpoint_of: Build, context: Callable[..., ProbeContext], tmp_path: Path
+    checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
 ) -> None:
     folder = offline(checkpoint_of(layers=4, seed=3), tmp_path / "offline", layers=2)
     pairs = as_the_model_says(folder, many_texts(60))
@@ -162,7 +162,7 @@ def offline(model: Path, folder: Path, layers: int) -> Path:
 
 
 def test_a_model_that_looks_at_one_text_alone_must_see_both_nowhere(
-    checkpoint_of: Build, context: Callable[..., ProbeContext], tmp_path: Path
+    checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
 ) -> None:
     """No head gives anything, so the grade is that of [CLS] alone: no rung costs anything."""
     from transformers import BertForSequenceClassification
@@ -183,7 +183,7 @@ def test_a_model_that_looks_at_one_text_alone_must_see_both_nowhere(
     assert "没有一层必须同时看到两段文本" in result.summary.zh
     assert "ladder_first_layer" not in by_id(result)
     step = by_id(result)["ladder_step"]
-    assert step.value is None and step.verdict == "inconclusive"
+    assert step.value is None and outcome(step) == "inconclusive"
     assert "cannot be told from 0" in result.summary.en
 
 
@@ -199,7 +199,7 @@ def test_a_model_that_looks_at_one_text_alone_must_see_both_nowhere(
 )
 def test_any_model(
     checkpoint_of: Build,
-    context: Callable[..., ProbeContext],
+    context: Callable[..., Context],
     tmp_path: Path,
     family: str,
     options: dict[str, int],
@@ -230,7 +230,7 @@ def test_any_model(
 
 
 def test_coarse_labels_of_other_scales(
-    checkpoint_of: Build, context: Callable[..., ProbeContext]
+    checkpoint_of: Build, context: Callable[..., Context]
 ) -> None:
     for scale in ([(1, 2), (3, 4), (5,)], [(1,), (2,), (3, 4), (5,)]):
         pairs = numbered(many_texts(20), [scale[i % len(scale)] for i in range(20)])
@@ -242,7 +242,7 @@ def test_coarse_labels_of_other_scales(
 
 
 def test_one_query_and_texts_that_share_nothing(
-    checkpoint_of: Build, context: Callable[..., ProbeContext]
+    checkpoint_of: Build, context: Callable[..., Context]
 ) -> None:
     pairs = numbered([("a b", f"c d{i}") for i in range(6)], [(1 + i % 5,) for i in range(6)])
     none = matching_found(Shape(2, 2), scored=False)
@@ -251,11 +251,11 @@ def test_one_query_and_texts_that_share_nothing(
     assert result.settings["step"]["matching_heads"] is None
     found = by_id(result)
     assert found["ladder_step"].value is None
-    assert {found[one].verdict for one in ("ladder_cls", "ladder_step")} == {"inconclusive"}
+    assert {outcome(found[one]) for one in ("ladder_cls", "ladder_step")} == {"inconclusive"}
 
 
 def test_a_pruned_model_is_asked_like_any(
-    checkpoint_of: Build, context: Callable[..., ProbeContext], tmp_path: Path
+    checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
 ) -> None:
     kept = tuple(KeptLayer(layer=number, heads=(0, 2)) for number in range(2))
     small = smaller_checkpoint(open_checkpoint(checkpoint_of(heads=4, seed=3)), kept)
@@ -266,7 +266,7 @@ def test_a_pruned_model_is_asked_like_any(
 
 
 def test_a_run_goes_on_where_it_stopped_and_the_seed_fixes_it(
-    checkpoint_of: Build, context: Callable[..., ProbeContext], tmp_path: Path
+    checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
 ) -> None:
     pairs = numbered(TEXTS, [(1 + i % 5,) for i in range(len(TEXTS))])
     first = run_probe(PROBE, context(checkpoint_of(), pairs))
@@ -276,7 +276,7 @@ def test_a_run_goes_on_where_it_stopped_and_the_seed_fixes_it(
 
 
 def test_a_quick_run_takes_a_sample_of_either_half(
-    checkpoint_of: Build, context: Callable[..., ProbeContext]
+    checkpoint_of: Build, context: Callable[..., Context]
 ) -> None:
     def split(labels: ModelLabels) -> Split:
         pairs = numbered(many_texts(300), [(1 + i % labels.logits,) for i in range(300)])

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qt_bert.encoder.heads import Shape
-from qt_bert.probes.finetuning.likeness_claims import last_layers, layer_means
-from qt_bert.results.verdicts import settle
+from qt_bert.models.heads import Shape
+from qt_bert.probes.shift.likeness_claims import last_layers, layer_means
+from tests.probes.judged import outcome
 
 CONTEXT: Any = SimpleNamespace(resamples=500, seed=0)
 QUERIES = 40
@@ -37,10 +37,10 @@ def study(layers: list[float], absent: frozenset[tuple[int, int]] = frozenset())
 def test_the_claim_is_about_every_other_layer(
     layers: list[float], most: float, verdict: str
 ) -> None:
-    primary, beside = settle(tuple(last_layers(study(layers), CONTEXT)))
+    primary, beside = last_layers(study(layers), CONTEXT)
     assert primary.value == pytest.approx(most, abs=0.01)
-    assert primary.verdict == verdict
-    assert beside.verdict is None and beside.value is not None and beside.value < -0.1
+    assert outcome(primary) == verdict
+    assert not beside.primary and beside.value is not None and beside.value < -0.1
 
 
 def test_layers_that_are_all_alike_refute_nothing() -> None:
@@ -53,10 +53,10 @@ def test_layers_that_are_all_alike_refute_nothing() -> None:
         made: Any = SimpleNamespace(
             shape=Shape(24, 1), validation=SimpleNamespace(alike=lambda name, found=cosine: found)
         )
-        primary = settle(tuple(last_layers(made, CONTEXT)))[0]
+        primary = tuple(last_layers(made, CONTEXT))[0]
         assert primary.ci_low is not None and primary.ci_high is not None
         assert primary.ci_low < primary.value < primary.ci_high
-        refuted += primary.verdict == "not reproduced"
+        refuted += outcome(primary) == "not reproduced"
     assert refuted <= 2
 
 

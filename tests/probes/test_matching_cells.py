@@ -1,20 +1,14 @@
-"""Cells of term matching by hand: which token looks at which, replacements, slices, pairs drawn."""
+"""Cells of term matching by hand: which token looks at which, and replaced queries."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import pytest
-
-from qt_bert.encoder import open_checkpoint
-from qt_bert.pairs import Pair, segmenter
-from qt_bert.pairs.tokenise import EncodedPair
-from qt_bert.probes.common.characters import is_marker
-from qt_bert.probes.common.draws import Estimate
-from qt_bert.probes.term_matching.cells import (
+from qt_bert.data.segmenters import segmenter
+from qt_bert.data.tokenise import EncodedPair
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.matching_cells import (
     CHARACTERS,
     DIAGONAL,
     OTHER,
@@ -25,18 +19,14 @@ from qt_bert.probes.term_matching.cells import (
     SYNONYMS,
     TERMS,
     TITLE_TO_QUERY,
+    Aligned,
     Cells,
+    Replacements,
+    alignments,
     cells_of,
     channel_of,
 )
-from qt_bert.probes.term_matching.replacement import Replacements
-from qt_bert.probes.term_matching.slices import overlap, overlap_name
-from qt_bert.probes.term_matching.swept import balanced
-from qt_bert.probes.term_matching.synonyms import Aligned, alignments
-
-
-def pair_of(query: str, title: str, grade: int) -> Pair:
-    return Pair(query, title, (grade,), "", 0, str(grade), {})
+from qt_bert.probes.streams import is_marker
 
 
 def encoded(folder: Path, query: str, title: str) -> EncodedPair:
@@ -111,29 +101,3 @@ def test_word_marks_stand_for_no_character(checkpoint_of: Callable[..., Path]) -
     # 手 is the third character of the title; the query has no third.
     assert of_channel(cells, DIAGONAL, TITLE_TO_QUERY, OWN) == set()
     assert of_channel(cells, DIAGONAL, QUERY_TO_TITLE, OWN) == {(2, 7), (3, 8)}
-
-
-def test_overlap_counts_content_characters() -> None:
-    assert overlap("苹果的价", "苹果") == pytest.approx(2 / 3)
-    assert overlap("的", "的") is None
-    assert overlap_name(pair_of("苹果价", "苹果", 1)) == "high"
-    assert overlap_name(pair_of("苹果价", "苹", 1)) == "mid"
-    assert overlap_name(pair_of("苹果价", "手", 1)) == "low"
-    assert overlap_name(pair_of("的", "手", 1)) is None
-
-
-def test_drawn_pairs_are_of_many_queries_and_of_each_label_alike() -> None:
-    pairs = [pair_of(f"问{n}", f"题{n} {grade}", grade) for n in range(30) for grade in (1, 2, 3)]
-    pairs += [pair_of("问30", "题", 4)]
-    drawn = balanced(pairs, 16, 0)
-    assert len({one.query for one in drawn}) == len(drawn) == 16
-    assert Counter(one.grades for one in drawn) == {(1,): 5, (2,): 5, (3,): 5, (4,): 1}
-    assert balanced(pairs, 16, 0) == drawn != balanced(pairs, 16, 1)
-    assert len({one.query for one in balanced(pairs, 40, 0)}) == 31
-    assert len(balanced(pairs, 999, 0)) == len(pairs)
-
-
-def test_quotients_have_no_value_over_nothing() -> None:
-    found = Estimate(-10.0, np.array([-5.0, 1.0])).over(Estimate(20.0, np.array([10.0, 0.0])))
-    assert found.value == -0.5
-    assert found.samples[0] == -0.5 and np.isnan(found.samples[1])

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.ablation.reduction import View
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.batches import to_batch
-from qt_bert.encoder.heads import Head
-from qt_bert.pairs import Pair, segmenter
-from qt_bert.pairs.tokenise import EncodedPair
-from qt_bert.probes.term_matching.attention import SINK_FREE, CellSums, sink_free
-from qt_bert.probes.term_matching.cells import (
+from qt_bert.ablation.engine import View
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import segmenter
+from qt_bert.data.tokenise import EncodedPair
+from qt_bert.models.batches import to_batch
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head
+from qt_bert.probes.matching_cells import (
     CHARACTERS,
     KINDS,
     OTHER,
@@ -25,10 +25,17 @@ from qt_bert.probes.term_matching.cells import (
     cells_of,
     channel_of,
 )
-from qt_bert.probes.term_matching.head_scores import Scores, along
-from qt_bert.probes.term_matching.scores import score_heads
-from qt_bert.probes.term_matching.stable import stable_matching
-from qt_bert.probes.term_matching.sums import Sample, Sums
+from qt_bert.probes.matching_scores import (
+    SINK_FREE,
+    CellSums,
+    Sample,
+    Scores,
+    Sums,
+    along,
+    score_heads,
+    sink_free,
+    stable_matching,
+)
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.planted_matching import MATCHING, OFFSET, pairs_of, plant_matching
 
@@ -186,13 +193,31 @@ def test_a_ratio_of_few_queries_is_not_shown() -> None:
     assert found.firm_ratio()[0, 0].tolist() == pytest.approx([1, np.nan], nan_ok=True)
 
 
-def test_without_resamples_there_are_none(planted: Path) -> None:
-    pairs = [pair_of(q, t, g) for q, t, g in pairs_of(5)]
-    found = score_heads(
-        Scorer(open_checkpoint(planted)), pairs, segmenter("jieba"), [p.query for p in pairs]
-    )
-    assert found.resampled(0, 0).shape == (0, 2, 4, 2)
-    assert found.resampled(7, 0).shape == (7, 2, 4, 2)
+def test_the_matched_weight_is_what_a_row_gives_its_own_character() -> None:
+    # Of head 0 a row gives its own .3 in all, of head 1 .02, in the direction that is better by lift.
+    original = np.array([[[0.3, 0.1], [0.5, 0.5]], [[0.02, 0.08], [0.004, 0.001]]])
+    replaced = np.array([[[0.2, 0.2], [0.5, 0.5]], [[0.05, 0.05], [0.002, 0.002]]])
+    found = scores_of(original, replaced, np.ones((4, 2, 2)))
+    assert found.matched_weight()[0].tolist() == [
+        pytest.approx([0.3, 0.5]),
+        pytest.approx([0.02, 0.004]),
+    ]
+    weight = found.weight_rule()(np.ones((2, 4)))
+    assert weight.shape == (2, 1, 2) and weight[1, 0].tolist() == pytest.approx([0.3, 0.02])
+    heaviest = stable_matching(found, [Head(0, 0)], seed=0, by_weight=True)
+    assert heaviest is not None and (heaviest.overlap, heaviest.k) == (1, 1)
+
+
+def test_a_lift_is_estimated_without_each_query() -> None:
+    attention = np.random.default_rng(0).uniform(0.1, 0.9, (6, len(KINDS) + 1, 1, 1, 2, 2))
+    counts = np.ones((6, len(KINDS) + 1, 2, 2))
+    halves, rows = np.full_like(attention, 0.5), np.ones((6, len(KINDS) + 1, 2))
+    sample = Sample(6, 6, 6, 0, 0, 1.0, 1.0)
+    whole = Scores(Sums(attention, halves, counts, rows), sample)
+    rest = Scores(Sums(attention[1:], halves[1:], counts[1:], rows[1:]), sample)
+    found = whole.estimate(Head(0, 0), 1)
+    assert found.value == whole.ratio()[0, 0, 1]
+    assert found.leave_one_out[0] == pytest.approx(rest.ratio()[0, 0, 1])
 
 
 @pytest.mark.slow

@@ -11,18 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.heads import Head
-from qt_bert.pairs import Pair, ReaderOptions
-from qt_bert.pairs.grades import GradeSet
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.order import PROBE
-from qt_bert.probes.probe import run_probe
+from qt_bert.data.pairs import GradeSet, Pair
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.order import study as study_module
+from qt_bert.probes.order.masks import Draws
+from qt_bert.probes.order.probe import PROBE
+from qt_bert.probes.order.scores import order_scores
 from qt_bert.probes.split import PairFiles, Split
-from qt_bert.probes.word_order import study as study_module
-from qt_bert.probes.word_order.masks import Draws
-from qt_bert.probes.word_order.scores import order_scores
-from qt_bert.results import ProbeResult
+from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_order
 from tests.probes.another_seed import tuned_again
@@ -49,7 +48,7 @@ def test_the_planted_head_is_the_only_one_named(planted: Path) -> None:
     assert np.abs(others - 1).max() < 0.01
 
 
-def context_of(folder: Path, pairs: Sequence[Pair], tmp_path: Path, **changes: Any) -> ProbeContext:
+def context_of(folder: Path, pairs: Sequence[Pair], tmp_path: Path, **changes: Any) -> Context:
     path = tmp_path / "pairs.tsv"
     path.write_text("query\ttitle\tgrade\n", encoding="utf-8")
     middle = len(pairs) // 2
@@ -61,10 +60,10 @@ def context_of(folder: Path, pairs: Sequence[Pair], tmp_path: Path, **changes: A
         "read_pairs": lambda labels: Split(list(pairs[:middle]), list(pairs[middle:]), 0),
         "resamples": 100,
     }
-    return ProbeContext(**(facts | changes))
+    return Context(**(facts | changes))
 
 
-def run(context: ProbeContext, monkeypatch: pytest.MonkeyPatch) -> ProbeResult:
+def run(context: Context, monkeypatch: pytest.MonkeyPatch) -> ProbeResult:
     small = Draws(matched=4, free=3, curve=2, curve_free=2)
     monkeypatch.setattr(study_module, "QUICK_DRAWS", small)
     monkeypatch.setattr(study_module, "FULL_DRAWS", small)

@@ -9,19 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.encoder import ModelLabels, open_checkpoint
-from qt_bert.encoder.heads import Shape
-from qt_bert.pairs import GRADES, segmenter
-from qt_bert.pairs.grades import GradeSet
-from qt_bert.pairs.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
-from qt_bert.probes.word_order.disturbed import NOTHING, ORIGINAL, disturbed
-from qt_bert.probes.word_order.grades import Ends, ends
-from qt_bert.probes.word_order.maps import Aligned, align, identity_index, offset_sums
-from qt_bert.probes.word_order.masks import Draws, masks
-from qt_bert.probes.word_order.samples import of_all_labels, sensitivity_pairs
-from qt_bert.probes.word_order.sensitivity import Sensitivity, Texts
-from qt_bert.probes.word_order.texts import move_characters
-from qt_bert.probes.word_order.training import trained_on_shuffled
+from qt_bert.data.pairs import GRADES, GradeSet
+from qt_bert.data.segmenters import segmenter
+from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Shape
+from qt_bert.probes.order.disturbed import NOTHING, ORIGINAL, disturbed
+from qt_bert.probes.order.grades import Ends, ends
+from qt_bert.probes.order.maps import Aligned, align, identity_index, offset_sums
+from qt_bert.probes.order.masks import Draws, masks
+from qt_bert.probes.order.samples import of_all_labels, sensitivity_pairs
+from qt_bert.probes.order.sensitivity import Sensitivity, Texts
+from qt_bert.probes.order.texts import move_characters
+from qt_bert.probes.order.training import trained_on_shuffled
 from qt_bert.progress import silent
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.planted_order import pair

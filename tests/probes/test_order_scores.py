@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qt_bert.encoder.heads import Head
-from qt_bert.probes.common.stability import stability
-from qt_bert.probes.word_order.head_scores import OrderScores
-from qt_bert.probes.word_order.maps import OFFSETS
+from qt_bert.models.heads import Head
+from qt_bert.probes.naming import stability
+from qt_bert.probes.order.head_scores import OrderScores
+from qt_bert.probes.order.maps import OFFSETS
 
 
 def scores_of(sums: np.ndarray, identities: np.ndarray) -> OrderScores:

@@ -1,35 +1,200 @@
-"""The probe of patches as a whole: a planted chain of two heads, identities, odd models and inputs."""
+"""Patching: corrupted pairs, shares by hand, identities, a planted chain of two heads, odd models."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from transformers import AutoTokenizer, BertForSequenceClassification
 
-from qt_bert.ablation.patching import single_patches
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
-from qt_bert.errors import ArgumentError, GuardError
-from qt_bert.planning.saving import save_smaller
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.patched import identities as proving
-from qt_bert.probes.patched.classes import TokenClass
-from qt_bert.probes.patched.passes import run
-from qt_bert.probes.patched.twins import TwinMaker
-from qt_bert.probes.probe import run_probe
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import segmenter
+from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
+from qt_bert.errors import ArgumentError, EquivalenceError
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.planning.prune import save_smaller
+from qt_bert.probes import patch
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.contests import CHUNK
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
-from qt_bert.results import Finding, HeatMap, ProbeResult, Text
+from qt_bert.probes.texts import texts_of
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.probe import ModelRef, PairsRef
+from qt_bert.results.probe import ProbeResult, SourcedClaim
 from qt_bert.scoring.bulk import Scorer
-from tests.conftest import FAMILIES, PAIRS
+from qt_bert.stats.estimate import over_queries
+from qt_bert.text import Text
+from tests.conftest import FAMILIES, PAIRS, sentencepiece, wordpiece
 from tests.probes import planted_focus as planted
+from tests.probes.matching_found import matching_found
 
-Build = Callable[..., ProbeContext]
+Build = Callable[..., Context]
+JIEBA = segmenter("jieba")
+QUERIES = ["北京电影", "苹果手机", "上海高铁", "红烧排骨", "衣服油渍"]
+CHAIN = f"{planted.MATCHER} L1H0 {planted.READER}"
+"""Both planted heads and one that does nothing: there are 27 other sets of one head in each layer."""
+
+
+# Corrupted pairs.
+
+
+@pytest.fixture(scope="module")
+def backend(tmp_path_factory: pytest.TempPathFactory) -> AutoTokenizer:
+    folder = tmp_path_factory.mktemp("wordpiece")
+    wordpiece(folder)
+    return AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(backend: AutoTokenizer) -> PairTokenizer:
+    return PairTokenizer(backend, 64)
+
+
+def encoded(tokenizer: PairTokenizer, query: str, title: str) -> EncodedPair:
+    (one,) = tokenizer.encode([(query, title)])
+    return one
+
+
+def words(tokenizer: PairTokenizer, query: str, title: str, special: set[int] = frozenset()):
+    one = encoded(tokenizer, query, title)
+    return [term.word for term in patch.usable_terms(one, query, title, JIEBA, special)]
+
+
+def pair(query: str, title: str) -> Pair:
+    return Pair(query, title, (3,), "", 1, "3", {})
+
+
+def corruption(tokenizer: PairTokenizer, seed: int = 0, **counts: int) -> patch.Corruption:
+    special = frozenset(range(5))
+    pool = patch.Replacements(tokenizer, JIEBA, QUERIES, special)
+    return patch.Corruption(tokenizer, JIEBA, Counter(counts), pool, special, seed)
+
+
+def corrupted(made: patch.Corruption, query: str, title: str) -> patch.CorruptedPair:
+    (one,), _ = made.corrupt([pair(query, title)])
+    return one
+
+
+def test_a_term_has_its_tokens_wherever_it_stands(tokenizer: PairTokenizer) -> None:
+    # [CLS] 苹 果 多 少 钱 [SEP] 北 京 苹 果 和 苹 果 [SEP]
+    query, title = "苹果多少钱", "北京苹果和苹果"
+    one = encoded(tokenizer, query, title)
+    (term,) = patch.usable_terms(one, query, title, JIEBA, set())
+    assert (term.word, term.length, term.title) == ("苹果", 2, (9, 10, 12, 13))
+    assert patch.occurrences("苹果手机苹果汁", [(0, 2)]) == [(0, 2), (4, 6)]
+    assert patch.occurrences("Apple apples", [(0, 5)]) == [(0, 5), (6, 11)]
+    assert patch.occurrences("a.b axb", [(0, 3)]) == [(0, 3)]
+
+
+def test_words_that_are_no_terms(tokenizer: PairTokenizer, backend: AutoTokenizer) -> None:
+    assert words(tokenizer, "北京电影", "上海高铁") == []
+    assert words(tokenizer, "去北京", "去上海") == []  # a single character of a longer query
+    assert words(tokenizer, "吃", "能吃") == ["吃"]
+    # 鹦鹉 is not in the vocabulary: what is unknown may be anything, and is not matched.
+    unknown = {int(backend.unk_token_id)}
+    assert words(tokenizer, "鹦鹉北京", "北京鹦鹉") == ["鹦鹉", "北京"]
+    assert words(tokenizer, "鹦鹉北京", "北京鹦鹉", unknown) == ["北京"]
+    short = PairTokenizer(backend, 8)  # [CLS] 北 京 [SEP] 电 影 北 [SEP]
+    assert words(short, "北京", "电影北京") == []
+
+
+def test_only_whole_tokens_spell_a_term(tokenizer: PairTokenizer, tmp_path: Path) -> None:
+    # WordPiece parts the word into a ##b ##c: `ab` ends within it, but where a token ends.
+    one = encoded(tokenizer, "abc", "北京")
+    assert patch.whole_tokens(one, QUERY, (0, 2)) == (1, 2)
+    assert patch.whole_tokens(one, QUERY, (0, 4)) == ()
+    assert patch.whole_tokens(one, TITLE, (0, 1)) == (5,)
+    sentencepiece(tmp_path)
+    other = PairTokenizer(AutoTokenizer.from_pretrained(tmp_path), 64)
+    # <s> ▁ 北 京 </s> </s> ▁ 北 京 电 影 </s>: the mark of a word's start stays
+    marked = encoded(other, "北京", "北京电影")
+    (term,) = patch.usable_terms(marked, "北京", "北京电影", JIEBA, set())
+    assert term.title == (7, 8)
+
+
+def test_replacements_share_no_token_and_are_as_long(tokenizer: PairTokenizer) -> None:
+    pool = patch.Replacements(tokenizer, JIEBA, ["北京电影", "京东手机", "苹果"], set())
+    ids = {word: tuple(encoded(tokenizer, word, "").input_ids[1:3]) for word in ("苹果", "手机")}
+    rng = np.random.default_rng(0)
+    taken = set(encoded(tokenizer, "北京电影", "东").input_ids)
+    drawn = {pool.draw(2, taken, ("北京电影", "东"), rng) for _ in range(40)}
+    assert drawn == set(ids.values())
+    assert pool.draw(2, taken | set(ids["苹果"]), ("",), rng) == ids["手机"]
+    assert pool.draw(2, set(), ("苹果手机北京电影京东",), rng) is None
+    assert pool.draw(3, set(), ("",), rng) is None
+    without = patch.Replacements(tokenizer, JIEBA, ["苹果"], set(ids["苹果"]))
+    assert without.draw(2, set(), (), rng) is None
+
+
+def test_the_term_is_replaced_everywhere_in_the_title(tokenizer: PairTokenizer) -> None:
+    before = encoded(tokenizer, "苹果多少钱", "北京苹果和苹果")
+    found = corrupted(corruption(tokenizer), "苹果多少钱", "北京苹果和苹果")
+    clean, changed = np.array(found.clean.input_ids), np.array(found.corrupted.input_ids)
+    assert np.flatnonzero(clean != changed).tolist() == [9, 10, 12, 13]
+    assert changed[9:11].tolist() == changed[12:14].tolist()
+    assert not set(changed[[9, 10]]) & set(clean) and len(clean) == len(changed)
+    assert found.corrupted.token_type_ids == found.clean.token_type_ids
+    assert encoded(tokenizer, "苹果多少钱", "北京苹果和苹果") == before
+
+
+def test_the_rarest_term_is_replaced(tokenizer: PairTokenizer) -> None:
+    texts = "北京电影", "电影北京"
+    assert corrupted(corruption(tokenizer, 北京=3, 电影=2), *texts).word == "电影"
+    assert corrupted(corruption(tokenizer, 北京=1, 电影=2), *texts).word == "北京"
+    assert corrupted(corruption(tokenizer), *texts).word == "北京"  # both unseen: the query's first
+    counted = [pair("北京电影", title) for title in ("北京北京", "Apple", "北京电影")]
+    found = patch.document_frequency(counted, JIEBA)
+    assert (found["北京"], found["电影"], found["apple"], found["上海"]) == (2, 1, 1, 0)
+
+
+def test_a_seed_and_a_pair_fix_the_draw(tokenizer: PairTokenizer) -> None:
+    texts = "北京天气", "北京电影"
+    alone = corrupted(corruption(tokenizer), *texts).corrupted.input_ids
+    among, _ = corruption(tokenizer).corrupt([pair("苹果手机", "苹果"), pair(*texts)])
+    assert among[1].corrupted.input_ids == alone
+    others = {
+        tuple(corrupted(corruption(tokenizer, seed), *texts).corrupted.input_ids)
+        for seed in range(30)
+    }
+    assert len(others) > 1
+
+
+def test_pairs_that_cannot_be_corrupted_are_counted(tokenizer: PairTokenizer) -> None:
+    every = "苹果手机上海高铁红烧排骨衣服油渍北京电影"
+    given = [pair("北京", "上海"), pair("北京", every), pair("北京", "北京电影")]
+    found, missing = corruption(tokenizer).corrupt(given)
+    assert [one.pair for one in found] == given[2:]
+    assert missing == {"no_shared_term": 1, "no_replacement": 1}
+
+
+# Shares.
+
+
+def test_a_share_is_a_ratio_of_sums_over_queries() -> None:
+    # The mean of the ratios 0.5, 0.5 and 40 would be 13.7: one pair without a gap would own it.
+    queries = ["a", "b", "c"]
+    gap = over_queries([2.0, 1.99, 0.01], queries)
+    moved = np.array([[1.0, 0.995, 0.4], [2.0, 1.99, 0.01], [0.0, 0.0, 0.0]])
+    shares = patch.shares_of(moved, gap, queries)
+    assert [one.value for one in shares] == pytest.approx([2.395 / 4, 1, 0])
+    # Without a: 1.395 / 2, so that a's pseudo-value is 3 × 2.395/4 − 2 × 1.395/2.
+    assert shares[0].values[0] == pytest.approx(3 * 2.395 / 4 - 1.395)
+    np.testing.assert_allclose(shares[1].values, 1)
+
+
+def test_the_pairs_of_a_query_are_averaged() -> None:
+    queries = ["a", "a", "b"]
+    gap = over_queries([1.0, 3.0, 1.0], queries)  # 2 and 1
+    (share,) = patch.shares_of(np.array([[1.0, 1.0, 0.5]]), gap, queries)  # 1 and 0.5
+    assert share.value == pytest.approx(1.5 / 3) and share.n_queries == 2
+
+
+# The probe on planted heads.
 
 
 def write(path: Path, rows: list[tuple[str, str, Any]]) -> Path:
@@ -42,137 +207,165 @@ def write(path: Path, rows: list[tuple[str, str, Any]]) -> Path:
 def context(tmp_path: Path, pair_file: Path) -> Build:
     """A context around a model folder; the eight pairs are both halves unless others are given."""
 
-    def build(model: Path, *, dtype: str = "float32", **changes: Any) -> ProbeContext:
+    def build(model: Path, *, dtype: str = "float32", **changes: Any) -> Context:
         facts: dict[str, Any] = {
             "label": "patch",
             "files": PairFiles(pairs=pair_file, discovery=pair_file),
             "work": tmp_path / "sweeps",
             "open_model": lambda: Scorer(open_checkpoint(model, dtype=dtype)),
-            "resamples": 100,
+            "resamples": 200,
             "heads": "L0H0",
         }
-        return ProbeContext(**(facts | changes))
+        return Context(**(facts | changes))
 
     return build
 
 
 @pytest.fixture(scope="module")
 def planted_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return planted.plant(tmp_path_factory.mktemp("planted") / "model")
+    """The planted chain; L3H0 adds a little of what any token is, so that queries differ a little."""
+    folder = planted.plant(tmp_path_factory.mktemp("planted") / "model")
+    model = BertForSequenceClassification.from_pretrained(folder)
+    attention, spare = model.bert.encoder.layer[3].attention, planted.READ + 2
+    drawn = torch.randn(len(planted.TOKENS), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        attention.self.value.weight[0, : len(drawn)] = drawn / 2
+        attention.output.dense.weight[spare, 0] = 1
+        attention.output.dense.weight[spare + 1, 0] = -1
+        model.bert.pooler.dense.weight[1, spare] = 1
+        model.classifier.weight[4, 1] = 1
+    model.save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture
 def planted_context(context: Build, planted_model: Path, tmp_path: Path) -> Build:
-    def build(**changes: Any) -> ProbeContext:
+    def build(model: Path = planted_model, **changes: Any) -> Context:
         halves = [
             write(
                 tmp_path / f"{seed}.tsv",
-                [(pair.query, pair.title, pair.label) for pair in planted.pairs(45, seed)],
+                [(one.query, one.title, one.label) for one in planted.pairs(60, seed)],
             )
             for seed in (1, 2)
         ]
         files = PairFiles(pairs=halves[0], discovery=halves[1])
-        return context(planted_model, files=files, **{"heads": planted.MATCHER} | changes)
+        return context(model, files=files, **{"heads": CHAIN} | changes)
 
     return build
 
 
-def finding(result: ProbeResult, id: str) -> Finding:
-    return next(one for one in result.findings if one.id == id)
+def run(made: Context) -> ProbeResult:
+    return run_probe(probe_named("patch"), made)
+
+
+def claim(result: ProbeResult) -> SourcedClaim:
+    (one,) = result.claims
+    assert one.id == "patch.restores"
+    return one
+
+
+def measured(result: ProbeResult) -> dict[str, float | None]:
+    return {one.id: one.value for one in result.measurements}
 
 
 def figure(result: ProbeResult, name: str) -> Any:
     return next(one for one in result.figures if one.name == name)
 
 
-def score(result: ProbeResult, name: str) -> dict[str, float | None]:
-    return {one.head: one.scores[name] for one in result.heads}
-
-
 def test_two_heads_carry_the_match_and_no_other(planted_context: Build, tmp_path: Path) -> None:
     made = planted_context()
-    result = run_probe(probe_named("patch"), made)
-    restored = score(result, "restoring")
-    assert restored.pop(planted.MATCHER) == pytest.approx(1, abs=1e-3)
-    assert restored.pop(planted.READER) == pytest.approx(1, abs=1e-3)
-    assert list(restored.values()) == pytest.approx([0] * 14, abs=1e-3)
-    claim = finding(result, "patch_matching_restores")
-    assert claim.value == pytest.approx(1, abs=1e-3) and claim.ci_low == pytest.approx(1, abs=1e-3)
-    # There are three other sets of one head of its layer.
-    assert claim.p == pytest.approx(1 / 4) and claim.verdict == "inconclusive"
-    assert [one.id for one in result.findings if one.primary] == ["patch_matching_restores"]
-    gap = finding(result, "patch_gap")
-    assert gap.value is not None and gap.value > 1 and gap.unit == Text("档", "grades")
-    assert [point.y for point in figure(result, "patch_layers").series[0].points] == pytest.approx(
-        [1, 0, 1, 0], abs=1e-3
+    result = run(made)
+    restored = {one.head: one.scores["restoring"] for one in result.heads}
+    assert restored.pop(planted.MATCHER) == pytest.approx(1, abs=0.02)
+    assert restored.pop(planted.READER) == pytest.approx(1, abs=0.02)
+    assert list(restored.values()) == pytest.approx([0] * 14, abs=0.02)
+    judged = claim(result)
+    assert judged.verdict == "reproduced" and judged.p == pytest.approx(1 / 28)
+    assert judged.value == pytest.approx(1, abs=0.02) and judged.margin == 0.1
+    found = measured(result)
+    gap = found.pop("gap")
+    assert gap is not None and gap > 1
+    assert found == pytest.approx(
+        {"restored": 1, "restored_matched": 0, "best_alone": 1, "noised": 1}, abs=0.02
     )
-    assert figure(result, "patch_heads").marked == ((0, planted.MATCHES),)
-    assert result.sets == {"patch_matching": (planted.MATCHER,)}
-    assert "restores 100 % [100, 100] of the gap" in result.summary.en
-    assert "快速模式" in result.summary.zh and "--full" in result.summary.en
-    checked = made.guards["patched"]
+    bars, heads = figure(result, "shares"), figure(result, "heads")
+    assert bars.series[0].values == pytest.approx((1, 1, 0, 1, 0), abs=0.02)
+    assert bars.series[1].values[:4] == pytest.approx((1, 1, 0, 1), abs=0.02)
+    assert bars.series[1].values[4] is None
+    assert heads.marked == ((0, 2), (1, 0), (2, 1))
+    assert "restores 100% of it" in result.summary.en and "补回缺口的 100%" in result.summary.zh
+    checked = made.guards["patch"]
     assert max(checked["identities"].values()) <= checked["bound"]
     result.write(tmp_path / "patch.json")
-    assert ProbeResult.read(tmp_path / "patch.json").findings == result.findings
+    assert ProbeResult.read(tmp_path / "patch.json").claims == result.claims
 
 
-def test_a_full_run_breaks_leaves_out_and_names(planted_context: Build) -> None:
-    result = run_probe(probe_named("patch"), planted_context(full=True))
-    both = {planted.MATCHER, planted.READER}
-    for name in ("breaking", "left_out", "discovery", "left_out_discovery"):
-        found = score(result, name)
-        assert {head for head, one in found.items() if one and one > 0.5} == both
-    assert set(result.sets["restoring"]) == set(result.sets["gap_left_out"]) == both
-    assert result.sets["restoring_only"] == result.sets["gap_left_out_only"] == ()
-    assert {one.head for one in result.heads if one.selected} == both
-    assert result.stability["restoring"].sources[0].overlap == 1
-    assert finding(result, "patch_matching_mask").value == pytest.approx(1, abs=1e-3)
-    assert finding(result, "patch_matching_breaks").value == pytest.approx(1, abs=1e-3)
-    labels = {mark.label for mark in figure(result, "patch_against_leaving_out").points}
-    assert labels == {None, *both}
-    assert result.summary.zh.count("快速模式") == 0
+def test_every_text_is_filled_from_what_is_stored(planted_context: Build, tmp_path: Path) -> None:
+    run(planted_context()).write(tmp_path / "patch.json")
+    facts = ProbeResult.read(tmp_path / "patch.json").facts
+    texts = texts_of("patch")
+    for path, _ in texts.every_text():
+        filled = texts.text(path, facts)
+        assert filled.zh and filled.en and "–" not in filled.zh, path
+    assert texts.text("measurements.gap", facts).en.endswith("(in grades)")
 
 
-def test_the_match_moves_from_the_slot_to_the_first_token(planted_context: Build) -> None:
-    result = run_probe(probe_named("patch"), planted_context(full=True))
-    classes, states = (figure(result, f"patch_{name}") for name in ("classes", "states"))
-    assert isinstance(classes, HeatMap) and isinstance(states, HeatMap)
-    # The matcher marks the term in either text, and one mark is enough for the reader.
-    marked = {TokenClass.TERM: 1, TokenClass.SLOT: 1}
-    read = {TokenClass.CLS: 1}
-    expected = {
-        "L0": marked,
-        "L1": {},
-        "L2": read,
-        "L3": {},
-        "r0": {TokenClass.SLOT: 1},
-        "r1": marked,
-        "r2": marked,
-        "r3": read,
-        "r4": read,
-    }
-    got = dict(zip((*classes.rows, *states.rows), (*classes.values, *states.values), strict=True))
-    for row, held in expected.items():
-        assert got[row] == pytest.approx([held.get(kind, 0) for kind in TokenClass], abs=1e-3), row
+def test_a_set_that_restores_no_more_ends_its_contest_early(planted_context: Build) -> None:
+    result = run(planted_context(heads="L0H0 L1H0 L2H0 L3H0"))
+    assert measured(result)["restored"] == pytest.approx(0, abs=0.02)
+    # Of the 81 other sets the first third is enough: more than ten hold a planted head.
+    assert result.settings["layer_matched_sets"] == CHUNK
+    assert claim(result).verdict == "not reproduced"
 
 
-def test_heads_that_are_not_named_are_said_to_be(planted_context: Build) -> None:
-    def find(name: str) -> ProbeResult:
-        assert name == "matching"
-        return ProbeResult(
-            probe=name,
-            model=ModelRef(name="m", sha256=""),
-            pairs=PairsRef(name="p", sha256=""),
-            settings={},
-            summary=Text("", ""),
-            sets={"matching": (planted.MATCHER,), "named": ()},
-        )
+def test_a_single_head_has_too_few_rivals(planted_context: Build) -> None:
+    result = run(planted_context(heads=planted.MATCHER))
+    assert result.settings["layer_matched_sets"] == 7  # the others of its layer and of the next
+    assert (claim(result).verdict, claim(result).reason) == ("not testable", "few_sets")
 
-    result = run_probe(probe_named("patch"), planted_context(heads=None, find=find))
-    said = [finding(result, "patch_matching_restores").claim, result.summary]
-    said += [one.note for one in result.figures]
-    assert all("heads not named" in one.en and "未被命名的头" in one.zh for one in said)
+
+def test_no_control_holds_a_head_that_matching_names(
+    planted_context: Build, planted_model: Path
+) -> None:
+    shape = open_checkpoint(planted_model).shape
+    every = ("L0H0", "L0H1", planted.MATCHER, planted.READER)
+    find = matching_found(shape, best=(planted.MATCHER, planted.READER), named=every)
+    result = run(planted_context(heads=None, find=find))
+    assert result.settings["layer_matched_sets"] == 1 * 3
+    assert "named on discovery: L0H2, L2H1" in result.summary.en
+    alone = matching_found(shape, best=(planted.MATCHER, planted.READER))
+    result = run(planted_context(heads=None, find=alone))
     assert result.settings["heads"]["named"] is False
+    said = [result.summary, *(one.note for one in result.figures)]
+    assert all("not named" in one.en and "没有被命名" in one.zh for one in said)
+
+
+def test_a_score_that_falls_with_the_match_has_no_gap(
+    planted_context: Build, planted_model: Path, tmp_path: Path
+) -> None:
+    model = BertForSequenceClassification.from_pretrained(planted_model)
+    with torch.no_grad():
+        model.classifier.weight[4, 0] *= -1
+    model.save_pretrained(tmp_path / "reversed")
+    planted.write_tokenizer(tmp_path / "reversed")
+    result = run(planted_context(tmp_path / "reversed"))
+    assert (claim(result).verdict, claim(result).reason) == ("not testable", "precondition:gap")
+    assert list(measured(result)) == ["gap"] and result.figures == () and result.heads == ()
+    assert "no gap to restore" in result.summary.en
+
+
+def test_quick_maps_some_of_the_pairs(
+    planted_context: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patch, "QUICK_MAPPED", 12)
+    result = run(planted_context())
+    assert result.settings["mapped"] == 12 < claim(result).n_queries
+    assert "12 pairs" in figure(result, "heads").note.en
+    full = run(planted_context(full=True))
+    assert full.settings["mapped"] == claim(full).n_queries == claim(result).n_queries
+
+
+# Any model, any pairs.
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -180,105 +373,89 @@ def test_identities_hold_for_every_family(
     context: Build, checkpoint_of: Callable[..., Path], family: str
 ) -> None:
     made = context(checkpoint_of(family, layers=3))
-    twins = TwinMaker.of(made).make(made.validation)
-    assert len(twins.twins) > 3
-    found = proving.identities(made.model.encoder, twins.texts, made.model.pad)
-    assert len(found) == 3 and max(found.values()) < 1e-5
-    own = run(made, twins, single_patches(made.model.checkpoint.shape))
-    assert np.abs(own.restoring(single_patches(made.model.checkpoint.shape))).max() > 1e-4
+    pairs, _ = patch.Corruption.of(made).corrupt(made.validation)
+    assert len(pairs) > 3
+    shape, scorer = made.model.checkpoint.shape, made.model
+    texts = [text for one in pairs for text in (one.clean, one.corrupted)]
+    found = patch.identities(scorer.encoder, shape, texts, scorer.pad)
+    assert len(found) == 2 and max(found.values()) < 1e-5
+    # The same through the runs of the probe: all heads make a corrupted score the clean one.
+    every = patch.Variant("all", (patch.z_patch(shape.all_heads),))
+    clean, broken = patch.patched_scores(made, pairs, [every], noising=True)
+    unpatched, restored = patch.patched_scores(made, pairs, [every])
+    assert restored == pytest.approx(clean, abs=1e-4)
+    assert broken == pytest.approx(unpatched, abs=1e-4)
+    assert np.abs(clean - unpatched).max() > 1e-3
 
 
 def test_a_broken_identity_stops_the_run(
     context: Build, checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proving, "identities", lambda *_: {"a pair patched with itself": 0.5})
-    with pytest.raises(GuardError, match=r"a pair patched with itself: the logits are off by 0\.5"):
-        run_probe(probe_named("patch"), context(checkpoint_of()))
+    monkeypatch.setattr(patch, "identities", lambda *_: {"a run patched with itself": 0.5})
+    with pytest.raises(
+        EquivalenceError, match=r"a run patched with itself: the logits are off by 0\.5"
+    ):
+        run(context(checkpoint_of()))
 
 
-@pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize(
-    ("family", "options", "dtype"),
+    ("family", "options", "dtype", "unit"),
     [
-        ("bert", {"layers": 1, "heads": 1}, "float32"),
-        ("electra", {"labels": 1}, "float32"),
-        ("roberta", {"labels": 3}, "bfloat16"),
-        ("xlm-roberta", {}, "float32"),
+        ("bert", {"layers": 4, "heads": 4, "hidden": 32}, "float32", "grades"),
+        ("bert", {"layers": 1, "heads": 1}, "float32", "grades"),
+        ("electra", {"labels": 1}, "float32", "units of the score"),
+        ("roberta", {"labels": 3}, "bfloat16", "levels"),
+        ("xlm-roberta", {"labels": 1}, "float32", "units of the score"),
     ],
 )
-def test_any_model_goes_through(
+def test_any_model_goes_through_and_few_queries_decide_nothing(
     context: Build,
     checkpoint_of: Callable[..., Path],
     tmp_path: Path,
     family: str,
     options: dict[str, int],
     dtype: str,
-    full: bool,
+    unit: str,
 ) -> None:
     labels = {3: [0, 0, 2, 1, 2, 1, 0, 1], 1: [1, 0, 1, 0, 1, 0, 1, 0]}
     grades = labels.get(options.get("labels", 5), [grade for *_, grade in PAIRS])
     rows = [(query, title, grade) for (query, title, _), grade in zip(PAIRS, grades, strict=True)]
     path = write(tmp_path / "some.tsv", rows)
     files = PairFiles(pairs=path, discovery=path)
-    folder = checkpoint_of(family, **options)
-    result = run_probe(probe_named("patch"), context(folder, files=files, full=full, dtype=dtype))
+    result = run(context(checkpoint_of(family, **options), files=files, dtype=dtype))
     result.write(tmp_path / "patch.json")
     assert ProbeResult.read(tmp_path / "patch.json").summary == result.summary
-    assert "nan" not in result.summary.en + result.summary.zh
-    one_logit = options.get("labels") == 1
-    assert (result.settings["gap"]["pairs_under_0.05"] is None) == one_logit
-    units = {1: Text("分", "score"), 3: Text("级", "levels"), 5: Text("档", "grades")}
-    assert finding(result, "patch_gap").unit == units[options.get("labels", 5)]
-    if options.get("heads") == 1:  # the set is the whole layer: nothing to compare with
-        claim = finding(result, "patch_matching_restores")
-        assert claim.value is None and claim.p is None and claim.verdict == "inconclusive"
+    assert unit in result.summary.en and "nan" not in result.summary.en + result.summary.zh
+    judged = claim(result)
+    assert judged.verdict == "not testable" and judged.reason in ("few_queries", "few_sets")
+    assert measured(result)["gap"] is not None
 
 
-def test_pruned_heads_take_no_part(
-    context: Build, checkpoint_of: Callable[..., Path], tmp_path: Path
-) -> None:
-    whole = open_checkpoint(checkpoint_of(layers=3, heads=4, hidden=32))
-    kept = tuple(KeptLayer(layer=n, heads=h) for n, h in enumerate([(1, 3), (), (0,)]))
+def test_pruned_heads_take_no_part(planted_context: Build, planted_model: Path, tmp_path: Path):
+    kept = tuple(KeptLayer(layer=n, heads=h) for n, h in enumerate([(1, 2), (), (1,), (0,)]))
+    whole = open_checkpoint(planted_model)
     folder = save_smaller(tmp_path / "small", smaller_checkpoint(whole, kept))
-    result = run_probe(probe_named("patch"), context(folder, heads="L0H1", full=True))
-    assert [one.head for one in result.heads] == ["L0H1", "L0H3", "L2H0"]
+    result = run(planted_context(folder, heads=f"{planted.MATCHER} {planted.READER}"))
+    assert {one.head for one in result.heads} == {"L0H1", "L0H2", "L2H1", "L3H0"}
+    assert measured(result)["restored"] == pytest.approx(1, abs=0.02)
+    assert claim(result).reason == "few_sets"  # the reader is alone in its layer
     with pytest.raises(ArgumentError, match="pruned"):
-        run_probe(probe_named("patch"), context(folder, heads="L1H0"))
+        run(planted_context(folder, heads="L1H0"))
 
 
 def test_texts_that_share_nothing(
     context: Build, checkpoint_of: Callable[..., Path], tmp_path: Path
 ) -> None:
     path = write(tmp_path / "none.tsv", [("cat", "dog", 1), ("苹果", "北京", 2), ("猫", "狗", 3)])
-    files = PairFiles(pairs=path, discovery=path)
-    result = run_probe(probe_named("patch"), context(checkpoint_of(), files=files))
-    assert result.findings == () and result.figures == ()
+    result = run(context(checkpoint_of(), files=PairFiles(pairs=path, discovery=path)))
+    assert (claim(result).reason, result.figures) == ("no_terms", ())
     assert "No pair to patch" in result.summary.en and "没有可以做补丁的样本" in result.summary.zh
 
 
-def test_quick_takes_few_pairs_of_many_queries(
-    context: Build, checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+def test_without_matching_heads_nothing_is_patched(
+    planted_context: Build, planted_model: Path
 ) -> None:
-    monkeypatch.setattr("qt_bert.probes.patched.twins.PAIRS", 3)
-    made = context(checkpoint_of())
-    sampled = TwinMaker.of(made).sample(made.validation, made)
-    assert len(sampled.queries) == len(set(sampled.queries)) == 3
-    made.full = True
-    every = TwinMaker.of(made).sample(made.validation, made)
-    assert len(every.queries) == len(set(every.queries)) > 3
-
-
-def test_quick_takes_some_of_the_pairs_for_heads_one_by_one(
-    planted_context: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("qt_bert.probes.patched.study.QUICK_EACH", 12)
-    result = run_probe(probe_named("patch"), planted_context())
-    claim = finding(result, "patch_matching_restores")
-    assert claim.n_queries == result.settings["twins"]["validation"]["queries"] > 12
-    assert result.settings["one_by_one"] == {"pairs": 12, "queries": 12}
-    bases = {one.name: one.note.en for one in result.figures}
-    assert "Base: 12 pairs of 12 queries." in bases["patch_heads"]
-    assert f"Base: {claim.n_queries} pairs" in bases["patch_set"]
-    assert "on 12 pairs, the largest of 16" in result.summary.en
-    full = run_probe(probe_named("patch"), planted_context(full=True))
-    assert full.settings["one_by_one"]["queries"] == claim.n_queries
+    find = matching_found(open_checkpoint(planted_model).shape, scored=False)
+    result = run(planted_context(heads=None, find=find))
+    assert (claim(result).reason, result.measurements) == ("no_heads", ())
+    assert isinstance(result.summary, Text) and "--heads" in result.summary.en

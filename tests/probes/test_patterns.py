@@ -9,30 +9,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.encoder import ModelLabels, open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
-from qt_bert.encoder.heads import Head
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, CheckpointError
-from qt_bert.pairs import Pair
-from qt_bert.planning.saving import save_smaller
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.map_patterns import study as patterns
-from qt_bert.probes.map_patterns.claims import findings
-from qt_bert.probes.map_patterns.classifier import open_classifier
-from qt_bert.probes.map_patterns.correction import are_known, rates
-from qt_bert.probes.map_patterns.errors import Errors
-from qt_bert.probes.map_patterns.figures import commonest
-from qt_bert.probes.patterns import PROBE
-from qt_bert.probes.probe import run_probe
+from qt_bert.figures import Bars, HeatMap
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.heads import Head
+from qt_bert.planning.prune import save_smaller
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.patterns import study as patterns
+from qt_bert.probes.patterns.claims import findings
+from qt_bert.probes.patterns.classifier import open_classifier
+from qt_bert.probes.patterns.correction import are_known, rates
+from qt_bert.probes.patterns.errors import Errors
+from qt_bert.probes.patterns.figures import commonest
+from qt_bert.probes.patterns.probe import PROBE
 from qt_bert.probes.split import PairFiles, Split
-from qt_bert.results import Finding, HeatMap, ProbeResult
-from qt_bert.results.figures import Bars
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.verdicts import settle
+from qt_bert.results.probe import Finding, ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import PATTERNS, shipped
 from tests.conftest import CHARACTERS
 from tests.probes import planted_shift
+from tests.probes.judged import outcome
 from tests.probes.planted_matching import HEADS, WIDTH, plant_matching
 from tests.probes.planted_matching import _plant as plant
 
@@ -52,7 +51,7 @@ def run(tmp_path: Path, pair_file: Path) -> Run:
             ]
             return Split(graded[:5], graded[-pairs:], 0)
 
-        context = ProbeContext(
+        context = Context(
             label="patterns",
             files=PairFiles(pairs=pair_file),
             read_pairs=split,
@@ -111,7 +110,7 @@ def test_shares_before_and_after(run: Run, checkpoint_of: Callable[..., Path]) -
     names = ("vertical_rises", "a_third_vertical", "under_half_heterogeneous")
     assert [one.id for one in result.findings if one.primary] == [f"patterns.{n}" for n in names]
     assert all(f"patterns.{name}_corrected" in by_id for name in names)
-    assert all(by_id[f"patterns.{name}_second_pass"].verdict is None for name in names)
+    assert all(not by_id[f"patterns.{name}_second_pass"].primary for name in names)
     found = scores(result)
     after, before = (
         np.mean([one[name] for one in found.values()]) for name in ("vertical", "vertical_before")
@@ -148,14 +147,14 @@ def stated(tmp_path: Path, pair_file: Path) -> Stated:
 
         classifier = replace(open_classifier(shipped(PATTERNS)), **options)
         study = patterns.Study([], classifier, shares(after, 1), None, shares(before, 2))
-        context = ProbeContext(
+        context = Context(
             label="patterns",
             files=PairFiles(pairs=pair_file),
             work=tmp_path,
             open_model=lambda: pytest.fail("no model is needed"),
             resamples=200,
         )
-        return {one.id.partition(".")[2]: one for one in settle(findings(study, context))}
+        return {one.id.partition(".")[2]: one for one in findings(study, context)}
 
     return found
 
@@ -164,13 +163,13 @@ def test_planted_shares_are_judged_rightly(stated: Stated) -> None:
     names = ("vertical_rises", "a_third_vertical", "under_half_heterogeneous")
     many, few = [0.45, 0.1, 0.01, 0.1, 0.34], [0.2, 0.1, 0.01, 0.1, 0.59]
     found = stated(many, few)
-    assert [found[name].verdict for name in names] == ["reproduced"] * 3
+    assert [outcome(found[name]) for name in names] == ["reproduced"] * 3
     assert found["vertical_rises"].value == pytest.approx(25, abs=2)
     assert found["under_half_heterogeneous"].value == pytest.approx(66, abs=2)
     found = stated(few, many)
-    assert [found[name].verdict for name in names] == ["not reproduced"] * 3
+    assert [outcome(found[name]) for name in names] == ["not reproduced"] * 3
     found = stated([1 / 3, 0.08, 0.02, 0.067, 0.5], [1 / 3, 0.08, 0.02, 0.067, 0.5])
-    assert [found[name].verdict for name in names] == ["inconclusive"] * 3
+    assert [outcome(found[name]) for name in names] == ["inconclusive"] * 3
 
 
 def test_correction_gives_back_planted_shares(stated: Stated) -> None:
@@ -191,7 +190,7 @@ def test_correction_gives_back_planted_shares(stated: Stated) -> None:
             ("under_half_heterogeneous", 60),
         ):
             one, plain = found[f"{claim}_{name}"], found[claim]
-            assert one.verdict is None and one.p is None
+            assert not one.primary and one.p is None
             assert one.value == pytest.approx(truth, abs=2.5)
             assert one.ci_low is not None and one.ci_high is not None
             assert one.ci_low < truth < one.ci_high
@@ -211,7 +210,7 @@ def test_a_model_beside_itself_has_not_changed(
 ) -> None:
     found = {one.id: one for one in run(checkpoint_of(), checkpoint_of()).findings}
     rise = found["patterns.vertical_rises"]
-    assert rise.value == rise.ci_low == rise.ci_high == 0 and rise.verdict == "not reproduced"
+    assert rise.value == rise.ci_low == rise.ci_high == 0 and outcome(rise) == "not reproduced"
 
 
 @pytest.mark.parametrize(
@@ -247,7 +246,7 @@ def test_a_single_query_has_no_interval(run: Run, checkpoint_of: Callable[..., P
     result = run(checkpoint_of(), pairs=1)
     found = result.findings
     assert all(one.ci_low is None for one in found)
-    assert {one.verdict for one in found if one.primary} == {"inconclusive"}
+    assert {outcome(one) for one in found if one.primary} == {"inconclusive"}
     assert result.settings["resolution"]["en"] == "No claim has an interval."
 
 

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import PairFileError
-from qt_bert.pairs import ReaderOptions
-from qt_bert.planning.saving import save_smaller
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.linked import aligned, study
-from qt_bert.probes.probe import run_probe
+from qt_bert.figures import HeatMap
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.planning.prune import save_smaller
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.matching_cells import Aligned
 from qt_bert.probes.registry import probe_named
+from qt_bert.probes.relations import aligned, study
 from qt_bert.probes.split import PairFiles
-from qt_bert.probes.term_matching.synonyms import Aligned
-from qt_bert.results import Finding, HeatMap, ProbeResult
 from qt_bert.results.kept import KeptLayer
+from qt_bert.results.probe import Finding, ProbeResult
 from qt_bert.scoring.bulk import Scorer
+from tests.probes.judged import outcome
 from tests.probes.planted_matching import pairs_of, write_pairs
 from tests.probes.planted_relations import PLANTED, plant_links, write_treebank
 from tests.probes.shown import check_shown
@@ -51,7 +51,7 @@ def run(pair_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run
             "open_model": lambda: Scorer(open_checkpoint(model)),
             "resamples": 100,
         }
-        context = ProbeContext(**(facts | changes))
+        context = Context(**(facts | changes))
         return run_probe(probe_named("relations"), context)
 
     monkeypatch.setattr(study, "QUICK_DRAWS", 199)
@@ -84,10 +84,10 @@ def test_planted_arcs_are_found_and_chance_ones_are_not(
     assert not relations["nmod"]["named"]
     assert relations["obj"]["times"]["validation"] > 3
     found = _by_id(result)
-    assert found["relations_words"].verdict == "reproduced"
+    assert outcome(found["relations_words"]) == "reproduced"
     # The chain has all words right but two of seven; the heads hardly more than the partners.
     tree = found["relations_tree_right"]
-    assert tree.verdict == "reproduced" and tree.value is not None and -72 < tree.value < -40
+    assert outcome(tree) == "reproduced" and tree.value is not None and -72 < tree.value < -40
     assert "relations_left_out" in found and found["relations_obj"].primary is False
     assert result.settings["looked_at"] == "base" and PLANTED.layer == 1
     selected = [one.head for one in result.heads if one.selected]

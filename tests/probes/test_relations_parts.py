@@ -8,23 +8,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.heads import Head
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import SpanSegmenter
+from qt_bert.data.treebank import Sentence, Word
 from qt_bert.errors import PairFileError
-from qt_bert.pairs import Pair
-from qt_bert.pairs.segmenters import SpanSegmenter
-from qt_bert.pairs.treebank import Sentence, Word
-from qt_bert.probes.finetuning.compare import maps_of
-from qt_bert.probes.linked import aligned
-from qt_bert.probes.linked.aligned import ALIGNED, aligned_links
-from qt_bert.probes.linked.exchange import exchanged, label_weights, largest_of, p_against
-from qt_bert.probes.linked.heads import excess_of, scores_of
-from qt_bert.probes.linked.leaving_out import LeftOut, Loss
-from qt_bert.probes.linked.links import UNLINKED, Link, Links, links_of
-from qt_bert.probes.linked.sentences import enough, read_sentences, sentence_links, sentences_of
-from qt_bert.probes.linked.tree import HEADS, LEFT, RIGHT, Pointer, attach, rightly, tree_of
-from qt_bert.probes.linked.weights import Weights, link_weights
-from qt_bert.probes.term_matching.synonyms import Aligned
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head
+from qt_bert.probes.matching_cells import Aligned
+from qt_bert.probes.relations import aligned
+from qt_bert.probes.relations.aligned import ALIGNED, aligned_links
+from qt_bert.probes.relations.exchange import exchanged, label_weights, largest_of, p_against
+from qt_bert.probes.relations.heads import excess_of, scores_of
+from qt_bert.probes.relations.leaving_out import LeftOut, Loss
+from qt_bert.probes.relations.links import UNLINKED, Link, Links, links_of
+from qt_bert.probes.relations.sentences import enough, read_sentences, sentence_links, sentences_of
+from qt_bert.probes.relations.tree import HEADS, LEFT, RIGHT, Pointer, attach, rightly, tree_of
+from qt_bert.probes.relations.weights import Weights, link_weights
+from qt_bert.probes.shift.compare import maps_of
 from qt_bert.scoring.bulk import Scorer
 
 LINKED = np.array([True, False, True, False])

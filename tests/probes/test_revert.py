@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qt_bert.encoder import ModelLabels, open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
-from qt_bert.encoder.heads import Shape
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, CheckpointError
-from qt_bert.pairs import Pair
-from qt_bert.planning.saving import save_smaller
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.probe import run_probe
-from qt_bert.probes.revert import PROBE
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.heads import Shape
+from qt_bert.planning.prune import save_smaller
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.revert.probe import PROBE
 from qt_bert.probes.split import HeldOutFile, PairFiles, Split
-from qt_bert.results import Finding, ProbeResult
 from qt_bert.results.kept import KeptLayer
+from qt_bert.results.probe import Finding, ProbeResult
 from tests.probes import planted_shift
+from tests.probes.judged import outcome
 from tests.probes.matching_found import matching_found
 from tests.probes.planted_shift import opened
 
@@ -41,7 +41,7 @@ def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> t
 
 
 @pytest.fixture
-def context(tmp_path: Path, pair_file: Path) -> Callable[..., ProbeContext]:
+def context(tmp_path: Path, pair_file: Path) -> Callable[..., Context]:
     def build(base: Path | None, model: Path, pairs: list[Pair] = PAIRS, **facts: Any) -> Any:
         def split(labels: ModelLabels) -> Split:
             fit = [replace(one, grades=(1 + at % labels.logits,)) for at, one in enumerate(pairs)]
@@ -57,7 +57,7 @@ def context(tmp_path: Path, pair_file: Path) -> Callable[..., ProbeContext]:
             "resamples": 200,
             "find": matching_found(open_checkpoint(model).shape, ("L0H1",), ("L0H1",)),
         }
-        return ProbeContext(**(made | facts))
+        return Context(**(made | facts))
 
     return build
 
@@ -78,7 +78,7 @@ def as_the_model_grades(model: Path) -> Callable[[ModelLabels], Split]:
 
 
 def test_what_one_head_learned_is_lost_with_it(
-    planted: tuple[Path, Path], context: Callable[..., ProbeContext]
+    planted: tuple[Path, Path], context: Callable[..., Context]
 ) -> None:
     made = context(*planted, read_pairs=as_the_model_grades(planted[1]))
     result = run_probe(PROBE, made)
@@ -89,10 +89,10 @@ def test_what_one_head_learned_is_lost_with_it(
     assert loss.p == pytest.approx(1 / 4)  # three other heads in the layer, which learned nothing
     for name in ("revert_set_change", "revert_heads", "revert_everything"):
         assert found[name].value == pytest.approx(loss.value, abs=1e-6)
-        assert found[name].verdict is None
+        assert not found[name].primary
     assert found["revert_kept"].value == pytest.approx(100)
-    assert found["revert_across"].verdict == "reproduced"
-    assert found["revert_same"].verdict == "not reproduced"
+    assert outcome(found["revert_across"]) == "reproduced"
+    assert outcome(found["revert_same"]) == "not reproduced"
     assert found["revert_across_set"].value > 4 * found["revert_across"].value
     guards = result.settings["guards"]["revert"]
     assert max(guards["nothing"], guards["everything"]) <= guards["ends_bound"]
@@ -104,15 +104,15 @@ def test_what_one_head_learned_is_lost_with_it(
 
 
 def test_backwards_the_match_is_lost_and_so_is_the_same_word(
-    planted: tuple[Path, Path], context: Callable[..., ProbeContext]
+    planted: tuple[Path, Path], context: Callable[..., Context]
 ) -> None:
     found = by_id(run_probe(PROBE, context(planted[1], planted[0])))
-    assert found["revert_across"].verdict == "not reproduced"
-    assert found["revert_same"].verdict == "reproduced"
+    assert outcome(found["revert_across"]) == "not reproduced"
+    assert outcome(found["revert_same"]) == "reproduced"
 
 
 def test_a_full_run_asks_for_each_head_and_layer(
-    planted: tuple[Path, Path], context: Callable[..., ProbeContext], pair_file: Path
+    planted: tuple[Path, Path], context: Callable[..., Context], pair_file: Path
 ) -> None:
     held_out = (HeldOutFile(path=pair_file),)
     made = context(*planted, full=True, held_out_files=held_out)
@@ -129,7 +129,7 @@ def test_a_full_run_asks_for_each_head_and_layer(
 
 
 def test_a_run_goes_on_where_it_stopped(
-    planted: tuple[Path, Path], context: Callable[..., ProbeContext]
+    planted: tuple[Path, Path], context: Callable[..., Context]
 ) -> None:
     first = run_probe(PROBE, context(*planted))
     again = run_probe(PROBE, context(*planted))  # another process would open both models anew, too
@@ -147,7 +147,7 @@ def test_a_run_goes_on_where_it_stopped(
 )
 def test_any_model(
     checkpoint_of: Build,
-    context: Callable[..., ProbeContext],
+    context: Callable[..., Context],
     tmp_path: Path,
     family: str,
     options: dict[str, int],
@@ -160,7 +160,7 @@ def test_any_model(
     assert {"revert_set", "revert_across", "revert_same"} <= found.keys()
     if options.get("heads") == 1:  # there is no other head to compare with
         assert found["revert_set"].value is None
-        assert found["revert_set"].verdict == "inconclusive"
+        assert outcome(found["revert_set"]) == "inconclusive"
     assert "heads not named" in result.summary.en
     assert all("heads not named" in one.note.en for one in result.figures)
     assert ("revert_set_accuracy" in found) == (options.get("labels") != 1 and shape.heads > 1)
@@ -168,9 +168,7 @@ def test_any_model(
     assert ProbeResult.read(tmp_path / "revert.json").summary == result.summary
 
 
-def test_texts_that_share_nothing(
-    checkpoint_of: Build, context: Callable[..., ProbeContext]
-) -> None:
+def test_texts_that_share_nothing(checkpoint_of: Build, context: Callable[..., Context]) -> None:
     pairs = [Pair(f"a{i} b", f"c d{i} e", (1 + i % 5,), str(i), i + 1, "", {}) for i in range(20)]
     made = context(
         checkpoint_of(seed=1),
@@ -181,14 +179,14 @@ def test_texts_that_share_nothing(
     result = run_probe(PROBE, made)
     found = by_id(result)
     assert "revert_set" not in found and found["revert_across"].value is None
-    assert found["revert_across"].verdict == "inconclusive"
+    assert outcome(found["revert_across"]) == "inconclusive"
     assert found["revert_same"].value is not None
     assert "no matching heads" in result.summary.en
     assert result.settings["asked"] is None
 
 
 def test_a_pruned_model_cannot_be_asked(
-    checkpoint_of: Build, context: Callable[..., ProbeContext], tmp_path: Path
+    checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
 ) -> None:
     kept = tuple(KeptLayer(layer=number, heads=(0, 2)) for number in range(2))
     small = smaller_checkpoint(open_checkpoint(checkpoint_of(heads=4, seed=3)), kept)
@@ -197,9 +195,7 @@ def test_a_pruned_model_cannot_be_asked(
     assert not result.findings and "made smaller" in result.summary.en
 
 
-def test_what_is_no_base_is_refused(
-    checkpoint_of: Build, context: Callable[..., ProbeContext]
-) -> None:
+def test_what_is_no_base_is_refused(checkpoint_of: Build, context: Callable[..., Context]) -> None:
     with pytest.raises(ArgumentError, match="--base"):
         run_probe(PROBE, context(None, checkpoint_of()))
     with pytest.raises(CheckpointError, match="number of layers"):

@@ -9,20 +9,18 @@ from typing import Any
 
 import pytest
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.heads import Head
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs import Pair
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.probe import run_probe
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head
+from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.routed import study as study_module
-from qt_bert.probes.routed.asked import Asked, asked
+from qt_bert.probes.routes import study as study_module
+from qt_bert.probes.routes.asked import Asked, asked
 from qt_bert.probes.split import PairFiles
-from qt_bert.results import Finding, ProbeResult, Text
-from qt_bert.results.probe import ModelRef, PairsRef
-from qt_bert.results.stability import Stability
+from qt_bert.results.probe import Finding, ModelRef, PairsRef, ProbeResult, Stability
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.text import Text
 from tests.conftest import PAIRS
 from tests.wired import DIRECT, READER, RELAYED, wired_checkpoint, wired_pairs
 
@@ -55,12 +53,12 @@ def write_pairs(path: Path, pairs: Sequence[Pair]) -> Path:
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Callable[..., ProbeContext]:
+def context(tmp_path: Path) -> Callable[..., Context]:
     """A context around a model and pairs, both halves the same, and what other probes left."""
 
     def build(
         model: Path, pairs: Path, found: Mapping[str, ProbeResult], **changes: Any
-    ) -> ProbeContext:
+    ) -> Context:
         facts: dict[str, Any] = {
             "label": "routes",
             "files": PairFiles(pairs=pairs, discovery=pairs),
@@ -69,16 +67,16 @@ def context(tmp_path: Path) -> Callable[..., ProbeContext]:
             "resamples": 200,
             "find": found.__getitem__,
         }
-        return ProbeContext(**(facts | changes))
+        return Context(**(facts | changes))
 
     return build
 
 
 @pytest.fixture
 def on_wired(
-    context: Callable[..., ProbeContext], wired: Path, tmp_path: Path
-) -> Callable[..., ProbeContext]:
-    def build(heads: str | None, *found: ProbeResult, **changes: Any) -> ProbeContext:
+    context: Callable[..., Context], wired: Path, tmp_path: Path
+) -> Callable[..., Context]:
+    def build(heads: str | None, *found: ProbeResult, **changes: Any) -> Context:
         pairs = write_pairs(tmp_path / "pairs.tsv", wired_pairs(16))
         results = {one.probe: one for one in (READS, *found)}
         return context(wired, pairs, results, heads=heads, **changes)
@@ -90,7 +88,7 @@ def finding(result: ProbeResult, id: str) -> Finding:
     return next(one for one in result.findings if one.id == id)
 
 
-def test_the_head_that_is_read_directly(on_wired: Callable[..., ProbeContext]) -> None:
+def test_the_head_that_is_read_directly(on_wired: Callable[..., Context]) -> None:
     result = run_probe(probe_named("routes"), on_wired(str(DIRECT)))
     claim = finding(result, "direct_share")
     assert claim.primary and claim.margin == 0 and claim.side == "above"
@@ -111,7 +109,7 @@ def test_the_head_that_is_read_directly(on_wired: Callable[..., ProbeContext]) -
 
 
 def test_quick_asks_of_the_controls_what_the_claim_needs(
-    on_wired: Callable[..., ProbeContext],
+    on_wired: Callable[..., Context],
 ) -> None:
     result = run_probe(probe_named("routes"), on_wired(str(DIRECT)))
     assert all(one.id != "controls_own_share" for one in result.findings)
@@ -121,7 +119,7 @@ def test_quick_asks_of_the_controls_what_the_claim_needs(
     assert [value is None for value in of_controls.values] == [True, True, False]
 
 
-def test_the_head_that_is_relayed(on_wired: Callable[..., ProbeContext]) -> None:
+def test_the_head_that_is_relayed(on_wired: Callable[..., Context]) -> None:
     result = run_probe(probe_named("routes"), on_wired(str(RELAYED)))
     assert abs(finding(result, "focus_share_qk").value) <= 0.05
     assert abs(finding(result, "grade_share_qk").value) <= 0.05
@@ -129,7 +127,7 @@ def test_the_head_that_is_relayed(on_wired: Callable[..., ProbeContext]) -> None
 
 
 def test_a_full_run_asks_every_head(
-    on_wired: Callable[..., ProbeContext], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    on_wired: Callable[..., Context], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(study_module, "FULL_DRAWS", 3)
     result = run_probe(probe_named("routes"), on_wired(BOTH, full=True))
@@ -153,7 +151,7 @@ def test_a_full_run_asks_every_head(
     assert ProbeResult.read(tmp_path / "routes.json").figures == result.figures
 
 
-def test_heads_that_passed_no_bar_are_called_so(on_wired: Callable[..., ProbeContext]) -> None:
+def test_heads_that_passed_no_bar_are_called_so(on_wired: Callable[..., Context]) -> None:
     best = left("matching", matching=(str(DIRECT), str(RELAYED)), named=())
     result = run_probe(probe_named("routes"), on_wired(None, best))
     assert result.settings["senders"]["named"] is False
@@ -163,7 +161,7 @@ def test_heads_that_passed_no_bar_are_called_so(on_wired: Callable[..., ProbeCon
     assert all(one.note.zh.startswith("未被命名的头。") for one in result.figures)
 
 
-def test_a_reader_that_is_not_stable_is_called_so(on_wired: Callable[..., ProbeContext]) -> None:
+def test_a_reader_that_is_not_stable_is_called_so(on_wired: Callable[..., Context]) -> None:
     found = Stability(
         overlap=0.44,
         low=0.0,
@@ -185,7 +183,7 @@ def test_a_reader_that_is_not_stable_is_called_so(on_wired: Callable[..., ProbeC
     assert "not stable" not in result.summary.en
 
 
-def test_any_upper_head_can_be_asked(on_wired: Callable[..., ProbeContext]) -> None:
+def test_any_upper_head_can_be_asked(on_wired: Callable[..., Context]) -> None:
     found = asked(on_wired(BOTH), [Head(1, 3)])
     assert isinstance(found, Asked) and found.reader == Head(1, 3)
     with pytest.raises(ArgumentError, match="name heads of one layer"):
@@ -202,14 +200,14 @@ def test_any_upper_head_can_be_asked(on_wired: Callable[..., ProbeContext]) -> N
     ],
 )
 def test_what_cannot_be_asked_is_said(
-    on_wired: Callable[..., ProbeContext], heads: str, reader: tuple[str, ...], said: str
+    on_wired: Callable[..., Context], heads: str, reader: tuple[str, ...], said: str
 ) -> None:
     result = run_probe(probe_named("routes"), on_wired(heads, left("focus", reader=reader)))
     assert said in result.summary.en and result.findings == () and result.figures == ()
 
 
 def test_texts_that_share_nothing(
-    context: Callable[..., ProbeContext], wired: Path, tmp_path: Path
+    context: Callable[..., Context], wired: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("query\ttitle\tgrade\n北京\t苹果\t1\n上海\t电影\t2\n", encoding="utf-8")
@@ -227,7 +225,7 @@ def test_texts_that_share_nothing(
     ],
 )
 def test_any_model_goes_through(
-    context: Callable[..., ProbeContext],
+    context: Callable[..., Context],
     checkpoint_of: Callable[..., Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

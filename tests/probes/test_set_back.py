@@ -12,24 +12,23 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
-from qt_bert.planning.saving import save_smaller
-from qt_bert.probes.common.base_model import open_base
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.finetuning.set_back import depths_of, set_back_logits, third
-from qt_bert.probes.finetuning.set_back_report import (
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.planning.prune import save_smaller
+from qt_bert.probes.base import Context
+from qt_bert.probes.base_model import open_base
+from qt_bert.probes.shift.set_back import depths_of, set_back_logits, third
+from qt_bert.probes.shift.set_back_report import (
     set_back_figures,
     set_back_findings,
     set_back_settings,
     set_back_summary,
 )
-from qt_bert.probes.finetuning.set_back_study import SetBack, set_back_study
+from qt_bert.probes.shift.set_back_study import SetBack, set_back_study
 from qt_bert.probes.split import HeldOutFile, PairFiles, Split
-from qt_bert.results import Finding
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.verdicts import settle
+from qt_bert.results.probe import Finding
 from qt_bert.scoring.bulk import Scorer
+from tests.probes.judged import outcome
 from tests.probes.planted_shift import opened, pairs
 
 Build = Callable[..., Path]
@@ -107,7 +106,7 @@ def test_depths(layers: int, most: int | None, expected: tuple[int, ...]) -> Non
 
 
 def studied(base: Path, model: Path, tmp_path: Path, **facts: Any) -> list[SetBack]:
-    context = ProbeContext(
+    context = Context(
         label="shift",
         files=PairFiles(pairs=tmp_path / "none"),
         read_pairs=lambda labels: Split([], PAIRS, 0),
@@ -123,7 +122,7 @@ def studied(base: Path, model: Path, tmp_path: Path, **facts: Any) -> list[SetBa
 
 
 def findings(found: list[SetBack]) -> dict[str, Finding]:
-    return {one.id: one for one in settle(tuple(set_back_findings(found)))}
+    return {one.id: one for one in set_back_findings(found)}
 
 
 def test_no_effect_is_found_where_the_low_layers_are_the_same(
@@ -134,10 +133,10 @@ def test_no_effect_is_found_where_the_low_layers_are_the_same(
     held_out = (HeldOutFile(path=pair_file),)
     found = studied(base, tuned, tmp_path, held_out_files=held_out)
     said = findings(found)
-    assert said["set_back"].verdict == "reproduced"
+    assert outcome(said["set_back"]) == "reproduced"
     assert said["set_back"].value == pytest.approx(0)
-    assert said["set_back_held_out_1"].verdict == "reproduced"
-    assert said["set_back_accuracy"].verdict is None
+    assert outcome(said["set_back_held_out_1"]) == "reproduced"
+    assert not said["set_back_accuracy"].primary
     assert pair_file.name in said["set_back_held_out_1"].claim.en
     assert [len(one.series) for one in set_back_figures(found)] == [2, 2]
 
@@ -147,7 +146,7 @@ def test_an_effect_is_found_where_they_differ(checkpoint_of: Build, tmp_path: Pa
     found = studied(base, changed(base, tmp_path / "tuned", "encoder.layer.0."), tmp_path)
     change = found[0].change(1, "spearman")
     assert change is not None and abs(change.value) > 0.02
-    assert findings(found)["set_back"].verdict != "reproduced"
+    assert outcome(findings(found)["set_back"]) != "reproduced"
     before = found[0].change(0, "spearman")
     assert before is not None and before.value == pytest.approx(0)
 
@@ -167,7 +166,7 @@ def test_a_pruned_model_is_not_set_back_and_it_says_so(
     kept = tuple(KeptLayer(layer=number, heads=(0, 2)) for number in range(2))
     small = smaller_checkpoint(open_checkpoint(checkpoint_of(heads=4, seed=3)), kept)
     scorer = opened(save_smaller(tmp_path / "small", small))
-    context = ProbeContext(
+    context = Context(
         label="shift",
         files=PairFiles(pairs=tmp_path / "none"),
         work=tmp_path,

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qt_bert.encoder import ModelLabels
-from qt_bert.encoder.heads import Head
+from qt_bert.data.segmenters import segmenter
 from qt_bert.errors import ArgumentError, CheckpointError
-from qt_bert.pairs import segmenter
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.finetuning.case import case_of
-from qt_bert.probes.finetuning.study import strengthened
-from qt_bert.probes.probe import run_probe
-from qt_bert.probes.shift import PROBE
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.heads import Head
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.shift.case import case_of
+from qt_bert.probes.shift.probe import PROBE
+from qt_bert.probes.shift.study import strengthened
 from qt_bert.probes.split import HeldOutFile, PairFiles, Split
-from qt_bert.results import Finding, ProbeResult
+from qt_bert.results.probe import Finding, ProbeResult
 from tests.probes import planted_shift
+from tests.probes.judged import outcome
 from tests.probes.planted_shift import compared, opened
 
 Build = Callable[..., Path]
@@ -42,15 +42,15 @@ def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> d
 
 
 @pytest.fixture
-def context(tmp_path: Path, pair_file: Path) -> Callable[..., ProbeContext]:
+def context(tmp_path: Path, pair_file: Path) -> Callable[..., Context]:
     """A context around two folders, of made pairs or of the eight in a file."""
 
-    def build(base: Path | None, model: Path, *, made: bool = True, **facts: Any) -> ProbeContext:
+    def build(base: Path | None, model: Path, *, made: bool = True, **facts: Any) -> Context:
         def split(labels: ModelLabels) -> Split:
             fit = [replace(pair, grades=(1 + row % labels.logits,)) for row, pair in PLACED]
             return Split(fit[:15], fit[15:], 0)
 
-        return ProbeContext(
+        return Context(
             label="shift",
             files=PairFiles(pairs=pair_file),
             read_pairs=split if made else None,
@@ -96,20 +96,20 @@ def test_exactly_the_planted_head_changes(planted: dict[float, Path]) -> None:
 
 
 def test_the_probe_tells_what_became_of_the_planted_head(
-    planted: dict[float, Path], context: Callable[..., ProbeContext]
+    planted: dict[float, Path], context: Callable[..., Context]
 ) -> None:
     result = run_probe(PROBE, context(planted[0.05], planted[1.0]))
     found = by_id(result)
     assert result.sets["matching_before"][0] == result.sets["matching_after_biased"][0] == "L0H1"
     assert result.sets["strengthened"] == ("L0H1",)
-    assert found["matching_matched"].verdict == "reproduced"
+    assert outcome(found["matching_matched"]) == "reproduced"
     assert found["matching_matched"].value == found["picked_after_matched"].value
     of_matched = found["matching_matched"].conclusions
     assert "rose (L0H1" in of_matched["not reproduced"].en
     assert "升高（L0H1" in of_matched["reproduced"].zh
-    assert found["matching_sep"].verdict == "reproduced"
-    assert found["all_sep"].verdict == "not reproduced"
-    assert found["picked_after_matched"].verdict is None
+    assert outcome(found["matching_sep"]) == "reproduced"
+    assert outcome(found["all_sep"]) == "not reproduced"
+    assert not found["picked_after_matched"].primary
     assert set(result.stability) == set(result.sets)
     assert result.stability["strengthened"].overlap == 1
     assert result.stability["matching_before"].sources == ()  # no file held out was given
@@ -119,7 +119,7 @@ def test_the_probe_tells_what_became_of_the_planted_head(
     assert heads["L0H1"]["matched_after"] > 0.8 > 0.5 > heads["L0H1"]["matched_before"]
     assert heads["L0H0"]["cosine"] == pytest.approx(1)
     backwards = by_id(run_probe(PROBE, context(planted[1.0], planted[0.05])))
-    assert backwards["matching_matched"].verdict == "not reproduced"
+    assert outcome(backwards["matching_matched"]) == "not reproduced"
 
 
 def test_the_case_parts_what_grew_from_what_shrank(planted: dict[float, Path]) -> None:
@@ -138,7 +138,7 @@ def test_the_case_parts_what_grew_from_what_shrank(planted: dict[float, Path]) -
 )
 def test_any_model_any_file(
     checkpoint_of: Build,
-    context: Callable[..., ProbeContext],
+    context: Callable[..., Context],
     tmp_path: Path,
     family: str,
     labels: int,
@@ -157,7 +157,7 @@ def test_any_model_any_file(
 
 
 def test_texts_without_a_match_leave_the_other_claims(
-    random_pair: tuple[Path, Path], context: Callable[..., ProbeContext], tmp_path: Path
+    random_pair: tuple[Path, Path], context: Callable[..., Context], tmp_path: Path
 ) -> None:
     path = tmp_path / "english.tsv"
     rows = "".join(f"query {i}\tsome title\t{1 + i % 5}\n" for i in range(12))
@@ -168,13 +168,13 @@ def test_texts_without_a_match_leave_the_other_claims(
     found = by_id(result)
     assert result.sets == {"matching_before": (), "matching_after_biased": (), "strengthened": ()}
     assert found["matching_matched"].value is None
-    assert found["matching_matched"].verdict == "inconclusive"
+    assert outcome(found["matching_matched"]) == "inconclusive"
     assert found["all_cls"].value is not None
     assert result.settings["case_head"] is None
 
 
 def test_files_held_out_are_asked_for_the_same_matching_heads(
-    planted: dict[float, Path], context: Callable[..., ProbeContext], pair_file: Path
+    planted: dict[float, Path], context: Callable[..., Context], pair_file: Path
 ) -> None:
     held_out = (HeldOutFile(path=pair_file),)
     result = run_probe(PROBE, context(planted[0.05], planted[1.0], held_out_files=held_out))
@@ -186,7 +186,7 @@ def test_files_held_out_are_asked_for_the_same_matching_heads(
 
 
 def test_a_second_seed_stands_beside_the_base(
-    planted: dict[float, Path], context: Callable[..., ProbeContext]
+    planted: dict[float, Path], context: Callable[..., Context]
 ) -> None:
     result = run_probe(PROBE, context(planted[0.0], planted[1.0], second=planted[0.05]))
     gap = by_id(result)["cosine_below_second_seed"]
@@ -203,7 +203,7 @@ def test_a_second_seed_stands_beside_the_base(
 
 
 def test_without_a_second_seed_the_result_says_so(
-    random_pair: tuple[Path, Path], context: Callable[..., ProbeContext]
+    random_pair: tuple[Path, Path], context: Callable[..., Context]
 ) -> None:
     result = run_probe(PROBE, context(*random_pair))
     assert result.settings["second_seed"].keys() == {"zh", "en"}
@@ -213,7 +213,7 @@ def test_without_a_second_seed_the_result_says_so(
 
 
 def test_what_is_no_second_seed_is_refused(
-    random_pair: tuple[Path, Path], checkpoint_of: Build, context: Callable[..., ProbeContext]
+    random_pair: tuple[Path, Path], checkpoint_of: Build, context: Callable[..., Context]
 ) -> None:
     with pytest.raises(CheckpointError, match="--second"):
         run_probe(PROBE, context(*random_pair, second=random_pair[1]))
@@ -221,9 +221,7 @@ def test_what_is_no_second_seed_is_refused(
         run_probe(PROBE, context(*random_pair, second=checkpoint_of(layers=3)))
 
 
-def test_what_is_no_base_is_refused(
-    checkpoint_of: Build, context: Callable[..., ProbeContext]
-) -> None:
+def test_what_is_no_base_is_refused(checkpoint_of: Build, context: Callable[..., Context]) -> None:
     with pytest.raises(ArgumentError, match="--base"):
         run_probe(PROBE, context(None, checkpoint_of()))
     with pytest.raises(CheckpointError, match="number of layers"):

@@ -10,11 +10,11 @@ import pytest
 import torch
 from scipy.spatial.distance import cosine, jensenshannon
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.pairs import segmenter
-from qt_bert.probes.common.terms import Shared, shared_terms
-from qt_bert.probes.finetuning.terms import links
-from qt_bert.probes.finetuning.words import matched_conclusions
+from qt_bert.data.segmenters import segmenter
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.shift.terms import links
+from qt_bert.probes.shift.words import matched_conclusions
+from qt_bert.probes.streams import Shared, shared_terms
 from tests.probes.planted_shift import compared, opened, pairs
 
 Build = Callable[..., Path]

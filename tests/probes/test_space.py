@@ -11,18 +11,18 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 from sklearn.metrics import silhouette_samples
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.pairs import Pair
-from qt_bert.pairs.tagging import Tagged, jieba_tagger
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.probe import run_probe
-from qt_bert.probes.projection.items import WORDS_A_PAIR, items_of
-from qt_bert.probes.projection.planes import pca, tsne
-from qt_bert.probes.projection.scores import score, silhouettes
-from qt_bert.probes.projection.study import drawn_layers
-from qt_bert.probes.space import PROBE
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import Tagged, jieba_tagger
+from qt_bert.figures import Curve, Scatter
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.space.items import WORDS_A_PAIR, items_of
+from qt_bert.probes.space.planes import pca, tsne
+from qt_bert.probes.space.probe import PROBE
+from qt_bert.probes.space.scores import score, silhouettes
+from qt_bert.probes.space.study import drawn_layers
 from qt_bert.probes.split import PairFiles, Split
-from qt_bert.results import Curve, ProbeResult, Scatter
+from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.planted_kinds import SHAPE, plant
 
@@ -120,10 +120,10 @@ def test_words_are_drawn_once_with_their_tokens(checkpoint_of: Build) -> None:
 
 
 @pytest.fixture
-def context(tmp_path: Path, pair_file: Path) -> Callable[..., ProbeContext]:
-    def build(model: Path, pairs: list[Pair] | None = None, **facts: Any) -> ProbeContext:
+def context(tmp_path: Path, pair_file: Path) -> Callable[..., Context]:
+    def build(model: Path, pairs: list[Pair] | None = None, **facts: Any) -> Context:
         split = Split(pairs[::2], pairs[1::2], 0) if pairs else None
-        return ProbeContext(
+        return Context(
             label="space",
             files=PairFiles(pairs=pair_file),
             read_pairs=(lambda labels: split) if split else None,
@@ -156,7 +156,7 @@ def made_pairs() -> list[Pair]:
 )
 def test_the_probe_on_any_model(
     checkpoint_of: Build,
-    context: Callable[..., ProbeContext],
+    context: Callable[..., Context],
     tmp_path: Path,
     family: str,
     labels: int,
@@ -171,13 +171,13 @@ def test_the_probe_on_any_model(
     scatters = [figure for figure in result.figures if isinstance(figure, Scatter)]
     drawn = len(drawn_layers(layers)) * len(curve.series) // 2
     assert len(scatters) == drawn * (2 if full else 1)
-    assert all(finding.verdict is None for finding in result.findings)
+    assert all(not finding.primary for finding in result.findings)
     path = tmp_path / "space.json"
     result.write(path)
     assert ProbeResult.read(path).figures == result.figures
 
 
-def test_r0_of_cls_is_one_point(checkpoint_of: Build, context: Callable[..., ProbeContext]) -> None:
+def test_r0_of_cls_is_one_point(checkpoint_of: Build, context: Callable[..., Context]) -> None:
     result = run_probe(PROBE, context(checkpoint_of(), made_pairs()))
     curve = result.figures[0]
     assert isinstance(curve, Curve)
@@ -186,7 +186,7 @@ def test_r0_of_cls_is_one_point(checkpoint_of: Build, context: Callable[..., Pro
 
 
 def test_of_equal_vectors_there_is_no_picture(
-    checkpoint_of: Build, context: Callable[..., ProbeContext], tmp_path: Path
+    checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
 ) -> None:
     even = plant(checkpoint_of(**SHAPE), tmp_path / "even", {})  # every [CLS] stays what it was
     result = run_probe(PROBE, context(even, made_pairs(), full=True))
@@ -196,7 +196,7 @@ def test_of_equal_vectors_there_is_no_picture(
 
 
 def test_pairs_without_two_classes_are_told(
-    checkpoint_of: Build, context: Callable[..., ProbeContext]
+    checkpoint_of: Build, context: Callable[..., Context]
 ) -> None:
     pairs = [pair(word, "？") for word in "abcd"]
     result = run_probe(PROBE, context(checkpoint_of(), pairs))

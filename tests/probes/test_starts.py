@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.finetuning.starts import Starts, open_starts
-from qt_bert.probes.finetuning.starts_report import start_figures, start_findings
-from qt_bert.probes.probe import run_probe
-from qt_bert.probes.shift import PROBE
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.shift.probe import PROBE
+from qt_bert.probes.shift.starts import Starts, open_starts
+from qt_bert.probes.shift.starts_report import start_figures, start_findings
 from qt_bert.probes.split import PairFiles, Split
-from qt_bert.results.verdicts import settle
+from tests.probes.judged import outcome
 from tests.probes.planted_shift import opened, pairs
 from tests.results.made_initialisations import RIGHT, made, written
 
@@ -38,12 +37,12 @@ def test_arms_reach_what_they_grade_right(starts: Starts) -> None:
 
 
 def test_the_claims_compare_arms_on_the_same_resamples(starts: Starts) -> None:
-    found = {one.id: one for one in settle(tuple(start_findings(starts)))}
+    found = {one.id: one for one in start_findings(starts)}
     pretraining, tuning = found["start_pretraining"], found["start_tuning"]
     assert pretraining.value == pytest.approx(40) and tuning.value == pytest.approx(60)
-    assert pretraining.verdict == tuning.verdict == "reproduced"
+    assert outcome(pretraining) == outcome(tuning) == "reproduced"
     assert pretraining.ci_low is not None and 15 < pretraining.ci_low < 40
-    assert found["start_random_over_frozen_spearman"].verdict is None
+    assert not found["start_random_over_frozen_spearman"].primary
     assert found["start_pretraining_spearman"].value == pytest.approx(
         starts.reached("tuned", "spearman").value - starts.reached("random", "spearman").value
     )
@@ -69,7 +68,7 @@ def test_the_probe_shows_a_record_or_says_that_there_is_none(
 
     def result(folder: Path | None):
         made_pairs = pairs()
-        context = ProbeContext(
+        context = Context(
             label="shift",
             files=PairFiles(pairs=pair_file),
             read_pairs=lambda labels: Split(made_pairs[:15], made_pairs[15:], 0),

@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qt_bert.encoder import ModelLabels, open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
-from qt_bert.encoder.heads import Shape
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.evaluation.arrays import FloatArray
-from qt_bert.pairs import Pair
-from qt_bert.planning.saving import save_smaller
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.probe import run_probe
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.heads import Shape
+from qt_bert.planning.prune import save_smaller
+from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.split import HeldOutFile, PairFiles, Split
-from qt_bert.probes.surrogate import PROBE
-from qt_bert.probes.surrogates import study as study_module
-from qt_bert.probes.surrogates.study import Measured
-from qt_bert.results import Finding, ProbeResult
+from qt_bert.probes.surrogate import study as study_module
+from qt_bert.probes.surrogate.probe import PROBE
+from qt_bert.probes.surrogate.study import Measured
 from qt_bert.results.kept import KeptLayer
+from qt_bert.results.probe import Finding, ProbeResult
+from qt_bert.stats.arrays import FloatArray
 from tests.probes import planted_shift
+from tests.probes.judged import outcome
 from tests.probes.matching_found import matching_found
 from tests.probes.planted_shift import opened
 
@@ -35,8 +35,8 @@ BEST = ("L1H2", "L0H1")
 
 
 @pytest.fixture
-def context(tmp_path: Path, pair_file: Path) -> Callable[..., ProbeContext]:
-    def build(model: Path, pairs: list[Pair] = PAIRS, **facts: Any) -> ProbeContext:
+def context(tmp_path: Path, pair_file: Path) -> Callable[..., Context]:
+    def build(model: Path, pairs: list[Pair] = PAIRS, **facts: Any) -> Context:
         def split(labels: ModelLabels) -> Split:
             fit = [replace(one, grades=(1 + at % labels.logits,)) for at, one in enumerate(pairs)]
             return Split(fit[: len(fit) // 2], fit[len(fit) // 2 :], 0)
@@ -51,7 +51,7 @@ def context(tmp_path: Path, pair_file: Path) -> Callable[..., ProbeContext]:
         }
         if "find" not in facts:
             made["find"] = matching_found(open_checkpoint(model).shape, BEST, BEST)
-        return ProbeContext(**(made | facts))
+        return Context(**(made | facts))
 
     return build
 
@@ -76,7 +76,7 @@ def many(count: int = 300) -> list[Pair]:
 
 
 def test_a_grade_made_of_the_heads_is_fitted(
-    checkpoint_of: Build, context: Callable[..., ProbeContext], monkeypatch: pytest.MonkeyPatch
+    checkpoint_of: Build, context: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def grade(soft: FloatArray, rng: np.random.Generator) -> FloatArray:
         return np.asarray(3 + soft[:, 1, 2] - 0.5 * soft[:, 0, 1])
@@ -86,18 +86,18 @@ def test_a_grade_made_of_the_heads_is_fitted(
     found = by_id(result)
     assert found["surrogate_r"].value == pytest.approx(1)
     assert found["surrogate_r2"].value == pytest.approx(1)
-    assert found["surrogate_beyond_bm25"].verdict == "reproduced"
+    assert outcome(found["surrogate_beyond_bm25"]) == "reproduced"
     heads = found["surrogate_beyond_heads"]
     assert heads.value is not None and heads.value > 0.8
     assert heads.p == pytest.approx(1 / (1 + 49))  # seven others in either layer: 49 sets
-    assert heads.verdict == "reproduced"
+    assert outcome(heads) == "reproduced"
     assert "heads not named" not in result.summary.en
     best = max(result.heads, key=lambda one: one.scores["r"] or 0)
     assert best.head == "L1H2" and best.selected
 
 
 def test_a_random_grade_is_not(
-    checkpoint_of: Build, context: Callable[..., ProbeContext], monkeypatch: pytest.MonkeyPatch
+    checkpoint_of: Build, context: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def grade(soft: FloatArray, rng: np.random.Generator) -> FloatArray:
         return rng.normal(size=len(soft))
@@ -106,7 +106,7 @@ def test_a_random_grade_is_not(
     found = by_id(run_probe(PROBE, context(checkpoint_of(heads=8), many())))
     assert abs(found["surrogate_r"].value) < 0.2
     for name in ("surrogate_beyond_bm25", "surrogate_beyond_heads"):
-        assert found[name].verdict != "reproduced"
+        assert outcome(found[name]) != "reproduced"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_random_grade_is_not(
 )
 def test_any_model(
     checkpoint_of: Build,
-    context: Callable[..., ProbeContext],
+    context: Callable[..., Context],
     tmp_path: Path,
     family: str,
     options: dict[str, int],
@@ -145,7 +145,7 @@ def test_any_model(
 
 
 def test_other_files_and_a_corpus(
-    checkpoint_of: Build, context: Callable[..., ProbeContext], pair_file: Path, tmp_path: Path
+    checkpoint_of: Build, context: Callable[..., Context], pair_file: Path, tmp_path: Path
 ) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("北京到上海\n苹果手机\n", encoding="utf-8")
@@ -171,7 +171,7 @@ def test_other_files_and_a_corpus(
 
 
 def test_texts_in_which_no_head_was_scored(
-    checkpoint_of: Build, context: Callable[..., ProbeContext]
+    checkpoint_of: Build, context: Callable[..., Context]
 ) -> None:
     found = matching_found(Shape(2, 2), scored=False)
     result = run_probe(PROBE, context(checkpoint_of(), find=found))
@@ -182,7 +182,7 @@ def test_texts_in_which_no_head_was_scored(
 
 
 def test_absent_heads_stay_absent(
-    checkpoint_of: Build, context: Callable[..., ProbeContext], tmp_path: Path
+    checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
 ) -> None:
     kept = tuple(KeptLayer(layer=number, heads=(0, 2, 3)) for number in range(2))
     small = smaller_checkpoint(open_checkpoint(checkpoint_of(heads=4)), kept)
@@ -195,8 +195,6 @@ def test_absent_heads_stay_absent(
     assert result.settings["layer_matched_draws"] == 2
 
 
-def test_a_head_that_is_not_there(
-    checkpoint_of: Build, context: Callable[..., ProbeContext]
-) -> None:
+def test_a_head_that_is_not_there(checkpoint_of: Build, context: Callable[..., Context]) -> None:
     with pytest.raises(ArgumentError, match="no head L7H0"):
         run_probe(PROBE, context(checkpoint_of(), heads="L7H0"))

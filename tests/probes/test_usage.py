@@ -10,26 +10,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.pairs import Pair, ReaderOptions
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.layers import PROBE as LAYERS
-from qt_bert.probes.probe import Probe, run_probe
+from qt_bert.data.pairs import Pair
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.figures import Bars, HeatMap, Scatter
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.base import Context, Probe, run_probe
+from qt_bert.probes.layers.probe import PROBE as LAYERS
 from qt_bert.probes.split import PairFiles, Split
-from qt_bert.probes.usage import PROBE
-from qt_bert.probes.used import study as study_module
-from qt_bert.probes.used.reading import Draws
-from qt_bert.probes.used.study import places_of
-from qt_bert.results import ProbeResult
-from qt_bert.results.figures import Bars, HeatMap, Scatter
+from qt_bert.probes.usage import study as study_module
+from qt_bert.probes.usage.probe import PROBE
+from qt_bert.probes.usage.reading import Draws
+from qt_bert.probes.usage.study import places_of
+from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_order, planted_usage
+from tests.probes.judged import outcome
 
 Build = Callable[..., Path]
 FEW = Draws(probe=1, eraser=3, alone=("grade",))
 
 
-def context_of(folder: Path, pairs: Sequence[Pair], tmp_path: Path, **changes: Any) -> ProbeContext:
+def context_of(folder: Path, pairs: Sequence[Pair], tmp_path: Path, **changes: Any) -> Context:
     path = tmp_path / "pairs.tsv"
     path.write_text("query\ttitle\tgrade\n", encoding="utf-8")
     middle = len(pairs) // 2
@@ -41,7 +42,7 @@ def context_of(folder: Path, pairs: Sequence[Pair], tmp_path: Path, **changes: A
         "read_pairs": lambda labels: Split(list(pairs[:middle]), list(pairs[middle:]), 0),
         "resamples": 200,
     }
-    return ProbeContext(**(facts | changes))
+    return Context(**(facts | changes))
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +65,10 @@ def finding(result: ProbeResult, name: str):
 
 def test_both_signs_are_read_and_one_is_used(planted: ProbeResult) -> None:
     used, unused = planted_usage.USED.name, planted_usage.UNUSED.name
-    assert finding(planted, f"usage_used_{used}").verdict == "reproduced"
+    assert outcome(finding(planted, f"usage_used_{used}")) == "reproduced"
     assert finding(planted, f"usage_used_{used}").value > 0.3
     idle = finding(planted, f"usage_used_{unused}")
-    assert idle.verdict != "reproduced" and abs(idle.value) < 0.1
+    assert outcome(idle) != "reproduced" and abs(idle.value) < 0.1
     (readable,) = (one for one in planted.figures if one.name == "usage_readable")
     assert isinstance(readable, HeatMap)
     first = np.array(readable.values, float)[:, :2]  # before the last layer
@@ -78,8 +79,8 @@ def test_what_is_read_and_not_used_is_found(planted: ProbeResult) -> None:
     found = finding(planted, "usage_encoded_not_used")
     assert planted.settings["nearest_to_unused"] == planted_usage.UNUSED.name
     assert found.side == "none" and found.margin == 0.02 and found.primary
-    assert found.verdict == "reproduced"
-    assert planted_usage.UNUSED.title.en in found.conclusion.en
+    assert outcome(found) == "reproduced"
+    assert planted_usage.UNUSED.title.en in found.conclusions["reproduced"].en
 
 
 def test_nothing_is_left_to_read_behind_the_erasers(planted: ProbeResult) -> None:

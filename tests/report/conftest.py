@@ -10,7 +10,8 @@ import pytest
 
 from qt_bert.files import write_json
 from qt_bert.results.probe import ModelRef, PairsRef
-from qt_bert.study import RunFolder, RunInputs, Stage, StudyContext, run_study
+from qt_bert.run.folder import RunFolder, RunInputs
+from qt_bert.run.stage import Stage, StudyContext, run_study
 
 HOSTILE_IMAGE = "<img src=x onerror=alert(1)>"
 HOSTILE_SCRIPT = "</script><script>alert('x')</script>"

@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from qt_bert.report import render
+from qt_bert.figures import Curve, HeatMap
 from qt_bert.report.blocks import Block, Examples, FigureBlock, Interval, Table
-from qt_bert.report.sections.evaluation import SECTION
-from qt_bert.results import Curve, HeatMap, Text
-from qt_bert.study import RunFolder
+from qt_bert.report.render import render
+from qt_bert.report.sections import EVALUATION
+from qt_bert.run.folder import RunFolder
+from qt_bert.text import Text
 
 BuildRun = Callable[[dict[str, Any]], Path]
 
 
 def build(path: Path) -> Sequence[Block]:
-    blocks = SECTION.build(RunFolder.read(path))
+    blocks = EVALUATION.build(RunFolder.read(path))
     assert blocks is not None
     return blocks
 
@@ -143,7 +144,7 @@ def test_a_model_of_one_score_draws_what_it_has(
     errors = table(blocks, "errors")
     assert (errors.columns[-1].name, errors.rows[0][-1]) == ("score", -0.125)
     assert "−0.125" in render(run).read_text(encoding="utf-8")
-    titles = [card.title.en for card in SECTION.cards(RunFolder.read(run))]  # type: ignore[union-attr]
+    titles = [card.title.en for card in EVALUATION.cards(RunFolder.read(run))]  # type: ignore[union-attr]
     assert titles == ["Pairwise accuracy", "Spearman ρ", "NDCG@5"]
 
 
@@ -167,7 +168,7 @@ def test_summary_leaves_out_what_was_not_measured(
     evaluation: dict[str, Any], build_run: BuildRun
 ) -> None:
     del evaluation["metrics"]["qwk"]
-    cards = SECTION.cards(RunFolder.read(build_run(evaluation)))
+    cards = EVALUATION.cards(RunFolder.read(build_run(evaluation)))
     assert [card.title.en for card in cards if isinstance(card.title, Text)] == [
         "Accuracy",
         "Spearman ρ",

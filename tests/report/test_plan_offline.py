@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.report.blocks import Block, FigureBlock, Interval, Prose, Table
+from qt_bert.report.blocks import Block, Drawn, FigureBlock, Interval, Prose, Section, Table
 from qt_bert.report.page import page
-from qt_bert.report.plan.blocks import plan_blocks
-from qt_bert.report.plan.offline import TITLE, offline
-from qt_bert.report.plan.offline_words import recommendation
-from qt_bert.report.section import Drawn, Section
-from qt_bert.report.tables import write_csv
-from qt_bert.results.offline import OfflinePlan
-from qt_bert.study import RunFolder
+from qt_bert.report.plan import plan_blocks
+from qt_bert.report.plan_offline import TITLE, offline, recommendation
+from qt_bert.report.render import write_csv
+from qt_bert.results.plan import OfflinePlan
+from qt_bert.run.folder import RunFolder
 from tests.results.made_offline import changed, offline_rows, retrained, row
 from tests.results.made_plan import plan
 

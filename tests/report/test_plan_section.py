@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from qt_bert.report.blocks import Prose, Table
+from qt_bert.report.blocks import Drawn, Prose, Section, Table
 from qt_bert.report.page import page
-from qt_bert.report.plan.blocks import plan_blocks
-from qt_bert.report.plan.page import TITLE
-from qt_bert.report.section import Drawn, Section
-from qt_bert.report.tables import write_csv
-from qt_bert.results.plan_evidence import Harm, PlanTest
-from qt_bert.study import RunFolder
+from qt_bert.report.plan import TITLE, plan_blocks
+from qt_bert.report.render import write_csv
+from qt_bert.results.plan import Harm, PlanTest
+from qt_bert.run.folder import RunFolder
 from tests.results.made_plan import PAIRS, measured, plan
 
 

@@ -14,9 +14,10 @@ import pytest
 
 from qt_bert.errors import RunFolderError
 from qt_bert.files import write_json
-from qt_bert.report import render
+from qt_bert.report.render import render
 from qt_bert.results.probe import ModelRef, PairsRef
-from qt_bert.study import RunFolder, RunInputs, Stage, StudyContext, run_study
+from qt_bert.run.folder import RunFolder, RunInputs
+from qt_bert.run.stage import Stage, StudyContext, run_study
 
 
 class Page(HTMLParser):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from qt_bert.report.blocks import Cell, Column, Interval, Table
-from qt_bert.report.tables import write_csv
-from qt_bert.results import Text
+from qt_bert.report.render import write_csv
+from qt_bert.text import Text
 
 
 def written(path: Path, *rows: tuple[Cell, ...]) -> list[list[str]]:

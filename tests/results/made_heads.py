@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from qt_bert.results import Bars, Finding, Graph, HeadScores, ProbeResult, Text
-from qt_bert.results.figures import BarSeries, Edge, Node
-from qt_bert.results.probe import ModelRef, PairsRef, Source
+from qt_bert.figures import Bars, BarSeries, Edge, Graph, Node
+from qt_bert.results.probe import Finding, HeadScores, ModelRef, PairsRef, ProbeResult, Source
+from qt_bert.text import Text
+from tests.results.made_claims import claim
 
 HEADS = ("L0H0", "L0H1", "L1H0", "L1H1")
 CHANGES = (-0.0138888, 0.0, 0.0555555, None)
@@ -20,15 +21,9 @@ def finding(id: str = "matching.out", **changes: Any) -> Finding:
         "ci_low": 1.00004,
         "ci_high": 20.0,
         "p": 0.000123456,
-        "q": 0.01,
         "margin": 0.0,
         "n_queries": 40,
-        "verdict": "reproduced",
         "unit": Text("个百分点", "points"),
-        "conclusions": {
-            "reproduced": Text("它们匹配。", "They match."),
-            "inconclusive": Text("不知道。", "Unknown."),
-        },
     }
     return Finding(id=id, **(facts | changes))
 
@@ -47,7 +42,9 @@ def redundancy(**changes: Any) -> ProbeResult:
             "discovery": {"name": "dev.tsv", "sha256": "b8", "n_pairs": 40, "n_queries": 39},
         },
         "summary": Text("很冗余。", "Very redundant."),
-        "findings": (finding("one"), finding("beside", primary=False, verdict=None)),
+        "facts": {"change": -0.123456, "head": "L1H0"},
+        "claims": (claim("redundancy.one", value=12.3456789, p=0.000123456, q=0.01),),
+        "findings": (finding("beside"),),
         "heads": tuple(
             HeadScores(
                 head=head,
@@ -87,7 +84,7 @@ def matching(**changes: Any) -> ProbeResult:
 
 
 def behaviour(**changes: Any) -> ProbeResult:
-    """Claims of two phenomena, one of a file of one's own, and a figure."""
+    """Scores of two phenomena, one of a file of one's own; what else it measures; and a figure."""
     told = {
         "value": 0.5,
         "ci_low": 0.25,
@@ -103,13 +100,12 @@ def behaviour(**changes: Any) -> ProbeResult:
         "summary": Text("大多分得清。", "It tells most."),
         "findings": (
             finding("behaviour.direction", **told),
-            finding(
-                "behaviour.fruit", value=-0.25, ci_low=None, ci_high=None, q=None, verdict=None
-            ),
-            finding("behaviour.filler", primary=False, verdict=None, q=None),
+            finding("behaviour.fruit", value=-0.25, ci_low=None, ci_high=None),
+            finding("behaviour.ranked_higher.discovery"),
+            finding("behaviour.carries_direction"),
         ),
         "heads": (),
-        "sets": {},
+        "sets": {"carries_direction": ("L0H1",)},
         "figures": (
             Bars(
                 name="scores_better",

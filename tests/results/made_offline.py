@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from qt_bert.results.offline import (
+from qt_bert.results.plan import (
+    Measured,
     OfflinePlan,
     OfflineRow,
+    Ratio,
     Retrained,
     StoredTitles,
     Timed,
 )
-from qt_bert.results.plan_evidence import Measured, Ratio
 from qt_bert.results.probe import PairsRef
 
 PAIRS = PairsRef(name="test.tsv", sha256="a7" * 32, n_pairs=160, n_queries=150)

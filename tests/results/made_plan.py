@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from qt_bert.results import Curve, HeatMap, Text
-from qt_bert.results.figures import Point, Series
+from qt_bert.figures import Curve, HeatMap, Point, Series
 from qt_bert.results.kept import KeptLayer, TeacherRef
-from qt_bert.results.offline import OfflinePlan
-from qt_bert.results.plan import Budget, Plan, layer_map
-from qt_bert.results.plan_evidence import (
+from qt_bert.results.plan import (
     AtRisk,
+    Budget,
     Expected,
     GridRow,
     Harm,
     HarmfulHead,
     LayerEffect,
     Measured,
+    OfflinePlan,
+    Plan,
     PlanEvidence,
     PlanTest,
     Ratio,
@@ -24,8 +24,10 @@ from qt_bert.results.plan_evidence import (
     Rule,
     Size,
     Speed,
+    layer_map,
 )
 from qt_bert.results.probe import PairsRef
+from qt_bert.text import Text
 
 PAIRS = PairsRef(name="test.tsv", sha256="a7" * 32, n_pairs=800, n_queries=160)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from qt_bert.results import Text
-from qt_bert.results.stability import OnSource, Stability
+from qt_bert.results.probe import OnSource, Stability
+from qt_bert.text import Text
 
 LOOSE = Stability(
     overlap=0.37123456,

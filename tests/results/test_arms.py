@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from qt_bert.errors import RunFolderError
-from qt_bert.results.arms import Arm, ArmDifference, ArmRun, ArmsFile
 from qt_bert.results.kept import KeptLayer, TeacherRef
-from qt_bert.results.plan import layer_map
+from qt_bert.results.plan import Arm, ArmDifference, ArmRun, ArmsFile, layer_map
 from qt_bert.results.probe import PairsRef
-from qt_bert.results.text import Text
+from qt_bert.text import Text
 
 KEPT = (KeptLayer(layer=0, heads=(0, 1)), KeptLayer(layer=2, heads=(), units=8))
 FILE = ArmsFile(

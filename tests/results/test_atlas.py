@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qt_bert.results import HeadScores
-from qt_bert.results.atlas import atlas_figures, marked, offered
 from qt_bert.results.head_sets import SETS, set_words
-from qt_bert.results.head_table import HeadTable
-from qt_bert.results.heads_file import head_tables
+from qt_bert.results.heads import HeadTable, atlas_figures, head_tables, marked, offered
+from qt_bert.results.probe import HeadScores
 from tests.results.made_heads import HEADS, matching, redundancy
 
 TABLES: list[HeadTable] = head_tables([redundancy(), matching()])

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pytest
 
+from qt_bert.codec import decode, encode, read_result
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.results.codec import decode, encode, read_result
-from qt_bert.results.text import Text
+from qt_bert.text import Text
 
 
 @dataclass(frozen=True, kw_only=True)

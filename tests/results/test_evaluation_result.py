@@ -9,7 +9,7 @@ import pytest
 
 from qt_bert.errors import RunFolderError
 from qt_bert.files import write_json
-from qt_bert.results import EvaluationResult
+from qt_bert.results.evaluation import EvaluationResult
 
 BAREST: dict[str, Any] = {
     "schema": 1,

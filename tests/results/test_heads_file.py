@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.results import HeadScores
-from qt_bert.results.heads_file import HeadsFile, heads_file
-from qt_bert.results.probe import ModelRef
+from qt_bert.results.heads import HeadsFile, heads_file
+from qt_bert.results.probe import HeadScores, ModelRef
 from qt_bert.results.quantities import QUANTITIES
-from tests.results.made_heads import HEADS, finding, matching, redundancy
+from qt_bert.shipped import GRADED, shipped
+from tests.results.made_claims import claim
+from tests.results.made_heads import HEADS, behaviour, matching, redundancy
 
 VERSIONS = {"torch": "2", "qt_bert": "1"}
 
@@ -41,10 +42,43 @@ def test_it_says_where_the_numbers_come_from() -> None:
     assert list(stored.versions) == ["qt_bert", "torch"]
 
 
-def test_primary_findings_stay_with_the_conclusion_that_holds() -> None:
-    (kept,) = heads_file([redundancy()], VERSIONS).probes[0].findings
-    assert (kept.id, kept.value, kept.p, kept.ci_low) == ("one", 12.35, 0.0001235, 1.0)
-    assert kept.conclusions == {"reproduced": finding().conclusions["reproduced"]}
+def test_claims_stay_with_fewer_digits_and_the_facts_of_their_texts() -> None:
+    table = heads_file([redundancy()], VERSIONS).probes[0]
+    (kept,) = table.claims
+    assert (kept.id, kept.value, kept.p, kept.ci_low) == (
+        "redundancy.one",
+        12.35,
+        0.0001235,
+        7.5,
+    )
+    assert (kept.verdict, kept.margin) == ("reproduced", 2.0)
+    assert table.facts == {"change": -0.1235, "head": "L1H0"} and table.measurements == ()
+    assert heads_file([matching()], VERSIONS).probes[0].facts == {}
+
+
+def test_of_behaviour_the_measurements_stay() -> None:
+    (table,) = heads_file([behaviour()], VERSIONS).probes
+    assert [(one.id, one.value) for one in table.measurements][:2] == [
+        ("direction", 0.5),
+        ("fruit", -0.25),
+    ]
+
+
+def test_a_file_of_an_older_version_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "heads.json"
+    heads_file([redundancy()], VERSIONS).write(path)
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    for name in ("claims", "facts", "measurements"):
+        del stored["probes"][0][name]
+    stored["probes"][0]["findings"] = [{"id": "one", "verdict": "reproduced"}]
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    (table,) = HeadsFile.read(path).probes
+    assert table.claims == () and table.sets["harmful"] == ("L1H0",)
+
+
+def test_the_file_that_ships_is_read() -> None:
+    tables = {one.probe: one for one in HeadsFile.read(shipped(f"{GRADED}/heads.json")).probes}
+    assert tables["matching"].sets["matching"]
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -74,8 +108,8 @@ def test_144_heads_with_every_score_take_less_than_150_kb(tmp_path: Path) -> Non
             for layer in range(12)
             for head in range(12)
         )
-        findings = tuple(finding(f"{probe}.{n}") for n in range(10))
-        results.append(replace(redundancy(), probe=probe, heads=heads, findings=findings))
+        claims = tuple(claim(f"{probe}.{n}") for n in range(3))
+        results.append(replace(redundancy(), probe=probe, heads=heads, claims=claims))
     heads_file(results, VERSIONS).write(tmp_path / "heads.json")
     assert (tmp_path / "heads.json").stat().st_size <= 150_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qt_bert.results.numbers import number, signed
+from qt_bert.text import number, signed
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from qt_bert.errors import RunFolderError
-from qt_bert.results.offline import OfflinePlan, OfflineRow
-from qt_bert.results.plan import Plan
+from qt_bert.results.plan import OfflinePlan, OfflineRow, Plan
 from tests.results.made_offline import changed, offline_rows, retrained
 from tests.results.made_plan import plan
 

@@ -8,8 +8,7 @@ import pytest
 
 from qt_bert.errors import RunFolderError
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.plan import Plan, layer_map
-from qt_bert.results.plan_evidence import GridRow, Measured, PlanTest, Size
+from qt_bert.results.plan import GridRow, Measured, Plan, PlanTest, Size, layer_map
 from tests.results.made_plan import PAIRS, expected, measured, plan
 
 

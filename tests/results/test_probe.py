@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.results import Finding, HeadScores, ProbeResult, Text, Tokens
-from qt_bert.results.probe import ModelRef, PairsRef, Source, finding_from_json
+from qt_bert.figures import Tokens
+from qt_bert.results.probe import Finding, HeadScores, ModelRef, PairsRef, ProbeResult, Source
+from qt_bert.text import Text
+from tests.results.made_claims import claim, measurement, untestable
 
 FINDING = Finding(
     id="matching.five_heads",
@@ -20,10 +22,8 @@ FINDING = Finding(
     ci_low=-16.0,
     ci_high=-9.0,
     p=0.001,
-    q=0.004,
     margin=0.0,
     n_queries=160,
-    verdict="reproduced",
     unit=Text("百分点", "points"),
 )
 RESULT = ProbeResult(
@@ -31,7 +31,10 @@ RESULT = ProbeResult(
     model=ModelRef(name="graded", sha256="ab" * 32),
     pairs=PairsRef(name="test.tsv", sha256="cd" * 32, n_pairs=800, n_queries=160),
     settings={"k": 5, "draws": 99},
+    facts={"head": "L2H1", "gap": None},
     summary=Text("五个头", "five heads"),
+    claims=(claim("matching.five"), untestable("matching.rest")),
+    measurements=(measurement(), measurement("p_of_five", value=None, ci_low=None, ci_high=None)),
     findings=(FINDING,),
     heads=(HeadScores(head="L2H1", scores={"matching": 3.5, "order": None}, selected=True),),
     sets={"matching": ("L2H1", "L11H10")},
@@ -54,12 +57,41 @@ def test_stored_keys_are_those_of_the_contract() -> None:
         "model",
         "pairs",
         "settings",
+        "facts",
         "summary",
+        "claims",
+        "measurements",
         "findings",
         "heads",
         "sets",
         "stability",
         "figures",
+    ]
+    assert stored["schema"] == 2
+    assert list(stored["claims"][0]) == [
+        "id",
+        "verdict",
+        "reason",
+        "value",
+        "ci_low",
+        "ci_high",
+        "p",
+        "q",
+        "side",
+        "margin",
+        "n_queries",
+        "needs_queries",
+        "unit",
+        "source",
+    ]
+    assert list(stored["measurements"][0]) == [
+        "id",
+        "value",
+        "ci_low",
+        "ci_high",
+        "n_queries",
+        "unit",
+        "source",
     ]
     assert stored["heads"] == [
         {
@@ -71,39 +103,33 @@ def test_stored_keys_are_those_of_the_contract() -> None:
     ]
 
 
-def test_finding_round_trip() -> None:
-    stored = json.loads(json.dumps(FINDING.to_json()))
-    assert finding_from_json(stored) == FINDING
-
-
-def test_a_file_from_before_sides_and_titles_is_still_read(tmp_path: Path) -> None:
-    stored = RESULT.to_json()
-    for key in ("title", "order"):
+def test_a_file_of_the_first_schema_is_still_read(tmp_path: Path) -> None:
+    stored = RESULT.to_json() | {"schema": 1}
+    for key in ("title", "order", "facts", "claims", "measurements"):
         del stored[key]
     for key in ("side", "primary", "conclusions"):
         del stored["findings"][0][key]
+    stored["findings"][0] |= {"q": 0.004, "verdict": "reproduced"}
     path = tmp_path / "matching.json"
     path.write_text(json.dumps(stored), encoding="utf-8")
-    assert ProbeResult.read(path) == RESULT
+    bare = replace(RESULT, schema=1, facts={}, claims=(), measurements=())
+    assert ProbeResult.read(path) == bare
 
 
-def test_a_conclusion_follows_the_verdict() -> None:
-    sentence = Text("匹配头承担匹配", "these heads do the matching")
-    finding = replace(FINDING, conclusions={"reproduced": sentence})
-    assert finding_from_json(finding.to_json()).conclusion == sentence
-    assert replace(finding, verdict="inconclusive").conclusion is None
-    assert replace(finding, verdict=None).conclusion is None
+@pytest.mark.parametrize("value", [None, -0.5, "82 %", Text("五成", "a half")])
+def test_a_source_gives_a_number_words_or_nothing(tmp_path: Path, value: object) -> None:
+    given = replace(RESULT, claims=(claim(source=Source(article="a", section="1", value=value)),))  # type: ignore[arg-type]
+    given.write(tmp_path / "matching.json")
+    assert ProbeResult.read(tmp_path / "matching.json") == given
 
 
-@pytest.mark.parametrize("value", [None, -0.5, "82 %"])
-def test_a_source_gives_a_number_words_or_nothing(value: float | str | None) -> None:
-    finding = replace(FINDING, source=replace(FINDING.source, value=value))
-    assert finding_from_json(finding.to_json()).source.value == value
-
-
-def test_an_unknown_verdict_is_refused() -> None:
+def test_an_unknown_verdict_is_refused(tmp_path: Path) -> None:
+    stored = RESULT.to_json()
+    stored["claims"][0]["verdict"] = "maybe"
+    path = tmp_path / "matching.json"
+    path.write_text(json.dumps(stored), encoding="utf-8")
     with pytest.raises(RunFolderError, match="verdict: expected 'reproduced'"):
-        finding_from_json(FINDING.to_json() | {"verdict": "maybe"})
+        ProbeResult.read(path)
 
 
 @pytest.mark.parametrize("head", ["2.1", "L2", "l2h1", "L2H1 "])
@@ -116,6 +142,6 @@ def test_a_head_has_one_spelling(head: str) -> None:
 
 def test_a_file_of_another_schema_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "matching.json"
-    path.write_text(json.dumps(RESULT.to_json() | {"schema": 2}), encoding="utf-8")
-    with pytest.raises(RunFolderError, match="schema: expected 1, found 2"):
+    path.write_text(json.dumps(RESULT.to_json() | {"schema": 3}), encoding="utf-8")
+    with pytest.raises(RunFolderError, match="schema: expected 1 or 2, found 3"):
         ProbeResult.read(path)

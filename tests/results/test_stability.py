@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from qt_bert.codec import decode, encode
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.results import ProbeResult, Text
-from qt_bert.results.codec import decode, encode
-from qt_bert.results.head_table import HeadTable, table_of
-from qt_bert.results.stability import (
+from qt_bert.results.heads import HeadTable, table_of
+from qt_bert.results.probe import (
+    ProbeResult,
     of_sources,
     said_not_stable,
-    said_of,
     set_label,
     verdict_of,
 )
+from qt_bert.text import Text
 from tests.results.made_heads import finding, matching
 from tests.results.made_stability import LOOSE
 
@@ -80,14 +80,6 @@ def test_the_word_stands_with_the_name() -> None:
     said = said_not_stable(loose)
     assert said is not None and said.zh.startswith("不稳定：匹配头（")
     assert said_not_stable({"order": loose["order"]}) is None
-
-
-def test_a_claim_about_a_shaky_set_says_so() -> None:
-    claim, loose = Text("去掉它们更差", "worse without them"), {"matching": LOOSE}
-    assert said_of(claim, ("order", "matching"), loose) == Text(
-        "去掉它们更差（所选的头：不稳定）", "worse without them (heads chosen: not stable)"
-    )
-    assert said_of(claim, ("order",), loose) == claim == said_of(claim, (), loose)
 
 
 def test_sources_in_one_line() -> None:

@@ -10,12 +10,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from qt_bert.encoder import open_checkpoint
+from qt_bert.data.segmenters import SpanSegmenter, segmenter
+from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair
 from qt_bert.errors import CheckpointError
-from qt_bert.evaluation.arrays import FloatArray
-from qt_bert.pairs import segmenter
-from qt_bert.pairs.segmenters import SpanSegmenter
-from qt_bert.pairs.tokenise import QUERY, TITLE, EncodedPair
+from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import (
     LEAST_CHANGE,
@@ -29,7 +27,8 @@ from qt_bert.scoring.explain import (
     most_telling,
     term_effects,
 )
-from qt_bert.scoring.outputs import read_outputs
+from qt_bert.scoring.judge import read_outputs
+from qt_bert.stats.arrays import FloatArray
 
 UNKNOWN, FILLER = 1, 0
 PAIR = ("京东小哥", "京东小哥，最近在干嘛")
@@ -175,15 +174,14 @@ def test_of_model_is_the_scorer_that_explains(checkpoint_of: Callable[..., Path]
     assert terms == explain_pair(*PAIR, scorer, segmenter("jieba")).terms
 
 
-def test_the_filler_depends_on_what_the_model_learned() -> None:
-    def of(has_heads: bool, **tokens: str) -> SimpleNamespace:
+def test_the_filler_depends_on_the_tokenizer() -> None:
+    def of(**tokens: str) -> SimpleNamespace:
         ids = {"[MASK]": 4, "[UNK]": 1}
         tokenizer = SimpleNamespace(**tokens, convert_tokens_to_ids=ids.__getitem__)
-        return SimpleNamespace(tokenizer=tokenizer, has_heads=has_heads, folder="m")
+        return SimpleNamespace(tokenizer=tokenizer, folder="m")
 
     both = {"mask_token": "[MASK]", "unk_token": "[UNK]"}
-    assert filler_of(of(True, **both)) == ("[MASK]", 4)  # type: ignore[arg-type]
-    assert filler_of(of(False, **both)) == ("[UNK]", 1)  # type: ignore[arg-type]
-    assert filler_of(of(True, unk_token="[UNK]")) == ("[UNK]", 1)  # type: ignore[arg-type]
+    assert filler_of(of(**both)) == ("[MASK]", 4)  # type: ignore[arg-type]
+    assert filler_of(of(unk_token="[UNK]")) == ("[UNK]", 1)  # type: ignore[arg-type]
     with pytest.raises(CheckpointError, match="neither a mask nor an unknown token"):
-        filler_of(of(True))  # type: ignore[arg-type]
+        filler_of(of())  # type: ignore[arg-type]

@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qt_bert.encoder import ModelLabels, open_checkpoint
+from qt_bert.data.pairs import Pair
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.evaluation.calibration import Calibration
 from qt_bert.files import read_json, write_json
-from qt_bert.pairs import Pair, ReaderOptions
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.calibrate import calibrate_model
-from qt_bert.scoring.compare import compare_models
-from qt_bert.scoring.evaluate import evaluation_json, write_errors
-from qt_bert.scoring.judge import judge_file, judge_logits
-from qt_bert.scoring.outputs import read_outputs
+from qt_bert.scoring.evaluate import calibrate_model, compare_models, evaluation_json, write_errors
+from qt_bert.scoring.judge import judge_file, judge_logits, read_outputs
+from qt_bert.stats.calibration import Calibration
 
 FIVE = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
 
@@ -59,7 +58,7 @@ def test_a_file_without_grades_is_told_what_to_do(checkpoint_of, tmp_path):
 
 
 def test_evaluation_json_is_complete(checkpoint_of, pair_file, tmp_path):
-    from qt_bert.results import EvaluationResult
+    from qt_bert.results.evaluation import EvaluationResult
 
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     judged = judge_file(pair_file, ReaderOptions(), scorer)

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.encoder import open_checkpoint
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
-from qt_bert.pairs import ReaderOptions
-from qt_bert.scoring import work as work_module
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.scoring import score as work_module
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.score import score_file
 from qt_bert.scoring.tables import growing_table

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError
-from qt_bert.training.averaging import average_models
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.training.selection import average_models
 
 
 def test_every_weight_is_the_mean(checkpoint_of, tmp_path):

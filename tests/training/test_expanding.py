@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from qt_bert.encoder import FAMILIES
-from qt_bert.encoder.tuning import open_for_tuning
 from qt_bert.errors import ArgumentError
-from qt_bert.training.expanding import lift_layers, listed_layers
+from qt_bert.models.families import FAMILIES
+from qt_bert.models.loading import open_for_tuning
+from qt_bert.training.model import lift_layers, listed_layers
 
 SHAPE = {"layers": 4, "heads": 2, "hidden": 32}
 

@@ -8,8 +8,8 @@ import pytest
 
 from qt_bert.errors import ArgumentError
 from qt_bert.training.finetune import TuneSettings
+from qt_bert.training.recipes import PairSource
 from qt_bert.training.run_train import TrainJob, run_train
-from qt_bert.training.sources import PairSource
 
 QUICK = {"slots": 48, "dtype": "float32", "compile": False, "patience": 0}
 

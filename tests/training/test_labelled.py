@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from qt_bert.encoder import ModelLabels, open_checkpoint
-from qt_bert.training.labelled import training_set
-from qt_bert.training.sources import PairSource
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.training.batches import training_set
+from qt_bert.training.recipes import PairSource
 
 GRADES = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
 

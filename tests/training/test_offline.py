@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.encoder import FAMILIES, open_checkpoint, open_tokenizer
-from qt_bert.encoder.offline import Offline
+from qt_bert.data.pairs import Pair
+from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.pairs import Pair, PairTokenizer
+from qt_bert.models.card import Offline
+from qt_bert.models.checkpoint import open_checkpoint, open_tokenizer
+from qt_bert.models.families import FAMILIES
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.training.batches import BatchLayout, plan_epoch, to_tensors, training_set
 from qt_bert.training.finetune import TuneSettings
-from qt_bert.training.finetune_batches import BatchLayout, plan_epoch, to_tensors
-from qt_bert.training.judged_on import reading
-from qt_bert.training.labelled import training_set
-from qt_bert.training.offline import AskedBlock, Measured
+from qt_bert.training.model import BlockRequest, Measured, TuningModel
 from qt_bert.training.packing import packed_layers
+from qt_bert.training.recipes import PairSource
 from qt_bert.training.run_train import TrainJob, run_train
-from qt_bert.training.sources import PairSource
-from qt_bert.training.tuning_model import TuningModel
+from qt_bert.training.selection import reading
 
 SHAPE = {"layers": 3, "heads": 2, "hidden": 16}
 BASE = Offline(2, 12, 20)
@@ -39,10 +39,10 @@ def measured(folder, max_length=48):
 
 
 def test_titles_begin_behind_95_percent_of_the_queries_and_have_what_is_left(checkpoint_of):
-    block = AskedBlock(offline_layers=2).of(None, measured(checkpoint_of()), 3)
+    block = BlockRequest(offline_layers=2).of(None, measured(checkpoint_of()), 3)
     assert block.offline == Offline(2, 22, 25)  # [CLS], 20 characters, [SEP]; 48 − 22 − [SEP]
     assert block.source == "95% of the queries of dev.tsv"
-    two = AskedBlock(2).of(None, measured(checkpoint_of("xlm-roberta")), 3).offline
+    two = BlockRequest(2).of(None, measured(checkpoint_of("xlm-roberta")), 3).offline
     assert two.title_tokens == 48 - two.title_start - 2  # </s></s> t </s>: the title has two
 
 
@@ -62,7 +62,7 @@ def test_titles_begin_behind_95_percent_of_the_queries_and_have_what_is_left(che
     ],
 )
 def test_what_is_not_asked_for_is_as_in_the_base(checkpoint_of, asked, base, expected):
-    found = AskedBlock(**asked).of(base, measured(checkpoint_of()), 3)
+    found = BlockRequest(**asked).of(base, measured(checkpoint_of()), 3)
     assert (None if found is None else found.offline) == expected
 
 
@@ -78,14 +78,14 @@ def test_what_is_not_asked_for_is_as_in_the_base(checkpoint_of, asked, base, exp
 )
 def test_a_block_that_a_model_cannot_have_is_refused(checkpoint_of, asked, said):
     with pytest.raises(ArgumentError, match=said):
-        AskedBlock(**asked).of(None, measured(checkpoint_of()), 3)
+        BlockRequest(**asked).of(None, measured(checkpoint_of()), 3)
 
 
 def test_nothing_is_measured_on_no_pairs(checkpoint_of):
     nothing = replace(measured(checkpoint_of()), pairs=[])
     with pytest.raises(ArgumentError, match="no pair to measure queries on; give --title-start"):
-        AskedBlock(offline_layers=1).of(None, nothing, 3)
-    assert AskedBlock(1, title_start=9).of(None, nothing, 3).source == "asked for"
+        BlockRequest(offline_layers=1).of(None, nothing, 3)
+    assert BlockRequest(1, title_start=9).of(None, nothing, 3).source == "asked for"
 
 
 def test_numbers_that_cannot_be_are_refused():
@@ -94,8 +94,8 @@ def test_numbers_that_cannot_be_are_refused():
         ({"title_start": 2}, "3 or"),
     ):
         with pytest.raises(ArgumentError, match=said):
-            AskedBlock(**asked).check()
-    assert AskedBlock(offline_layers=0).describe() == {"offline_layers": 0}
+            BlockRequest(**asked).check()
+    assert BlockRequest(offline_layers=0).describe() == {"offline_layers": 0}
 
 
 def packed(folder, file, slots=480):
@@ -229,14 +229,9 @@ def test_the_record_of_a_plain_run_does_not_speak_of_it(job, tmp_path):
     }
 
 
-def test_an_architecture_that_reads_the_texts_apart_has_no_block(job, tmp_path):
-    with pytest.raises(ArgumentError, match="--arch two-tower reads the texts apart as it is"):
-        run_train(replace(job, architecture="two-tower"), tmp_path / "m", QUICK)
-
-
 @pytest.mark.slow
 def test_compiled_losses_are_those_of_plain_ones(offline_checkpoint_of, mixed_file):
-    from qt_bert.training.compiling import compiled
+    from qt_bert.training.devices import compiled
 
     _, model, examples, layout = packed(offline_checkpoint_of(below=2, **SHAPE), mixed_file)
     fast = compiled(model.loss)

@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.training.packing import (
-    Example,
-    best_fit,
-    block_diagonal,
-    filled,
-    lay_out,
-    sides_apart,
-)
+from qt_bert.training.packing import Example, best_fit, block_diagonal, filled, lay_out, sides_apart
 
 
 def example(*ids: int) -> Example:

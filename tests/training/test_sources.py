@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.training.recipes import load_recipe, typed
-from qt_bert.training.run_make_pairs import MakeSettings, run_make_pairs
-from qt_bert.training.sources import PairSource, one_for_each, unlabelled_of
+from qt_bert.training.finetune import TuneSettings
+from qt_bert.training.recipes import PairSource, load_recipe, one_for_each, typed, unlabelled_of
 
 ROWS = [
     ("甲乙丙丁", "甲乙", "0"),
@@ -68,11 +67,11 @@ def test_a_recipe_is_read_relative_to_the_data(file, tmp_path):
     (tmp_path / "t1.txt").write_text("一行\n", encoding="utf-8")
     recipe = tmp_path / "r.toml"
     recipe.write_text(
-        'text = ["t*.txt"]\nforbidden = ["a.tsv"]\n[[pairs]]\nfile = "a.tsv"\ncolumns = "grade=label"\n'
+        'text = ["t*.txt"]\n[[pairs]]\nfile = "a.tsv"\ncolumns = "grade=label"\n'
         'labels = [1]\nweight = 0.5\n[dev]\nfile = "a.tsv"\n[settings]\nepochs = 1\n'
     )
     read = load_recipe(recipe, tmp_path)
-    assert read.text == [tmp_path / "t1.txt"] and read.forbidden == [file]
+    assert read.text == [tmp_path / "t1.txt"]
     assert read.pairs[0].labels == ("1",) and read.pairs[0].weight == 0.5
     assert read.dev is not None and read.dev.file == file
     assert read.settings == {"epochs": 1}
@@ -106,7 +105,7 @@ def test_a_recipe_that_cannot_be_meant_is_named(file, tmp_path, text, said):
 @pytest.mark.parametrize("table", [{"seed": "3"}, {"seed": 2.5}, {"seed": True}, {"luck": 1}])
 def test_settings_of_another_type_are_refused(table):
     with pytest.raises(ArgumentError, match=next(iter(table))):
-        typed(MakeSettings, table, "here")
+        typed(TuneSettings, table, "here")
 
 
 def test_a_glob_that_finds_nothing_is_named(tmp_path):
@@ -121,28 +120,6 @@ def test_one_specification_for_all_files_or_one_for_each(file):
     assert [s.grades for s in shared] == ["0=1", "0=1"]
     own = one_for_each([file, file], ["0=1", "0=2"], ["grade=label", ""])
     assert [(s.grades, s.columns) for s in own] == [("0=1", "grade=label"), ("0=2", "")]
-
-
-def test_made_pairs_use_no_forbidden_query(tmp_path):
-    source, barred = tmp_path / "s.tsv", tmp_path / "barred.tsv"
-    texts = [
-        "北京到上海高铁票价",
-        "孕妇能吃螃蟹吗",
-        "苹果13参数配置",
-        "2022年放假安排",
-        "怎么开通花呗",
-    ]
-    rows = "".join(f"{t}\t{t}介绍\t5\n" for t in texts)
-    source.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
-    barred.write_text("query\ttitle\n孕妇能吃螃蟹吗\tx\n", encoding="utf-8")
-    out = tmp_path / "made.tsv"
-    counts = run_make_pairs([PairSource(source)], [], [barred], out, MakeSettings(30, 1))
-    made = PairSource(out).read()
-    assert counts.total() == len(made) > 100
-    assert "孕妇能吃螃蟹吗" not in {p.query for p in made}
-    again = tmp_path / "again.tsv"
-    run_make_pairs([PairSource(source)], [], [barred], again, MakeSettings(30, 1))
-    assert again.read_bytes() == out.read_bytes()
 
 
 def test_levels_are_read_as_the_evaluation_reads_them(file):

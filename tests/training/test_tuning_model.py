@@ -8,11 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.encoder import FAMILIES, open_checkpoint, open_tokenizer
-from qt_bert.pairs import PairTokenizer
-from qt_bert.training.finetune_batches import BatchLayout, buckets_for, plan_epoch, to_tensors
-from qt_bert.training.labelled import LabelledExample
-from qt_bert.training.tuning_model import TuningModel, label_set_loss
+from qt_bert.data.tokenise import PairTokenizer
+from qt_bert.models.checkpoint import open_checkpoint, open_tokenizer
+from qt_bert.models.families import FAMILIES
+from qt_bert.training.batches import (
+    BatchLayout,
+    LabelledExample,
+    buckets_for,
+    plan_epoch,
+    to_tensors,
+)
+from qt_bert.training.model import TuningModel, label_set_loss
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "小哥最近在干嘛"), ("狗", "猫" * 30), ("苹果", "手机")]
 

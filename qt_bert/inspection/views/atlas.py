@@ -1,20 +1,30 @@
-"""The head atlas: what heads can be coloured by, and the card of one head."""
+"""The head atlas, the card of one head, and the routes that a run found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from qt_bert.encoder.heads import Head
+from qt_bert.figures import Graph, HeatMap
+from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.studied import Studied
-from qt_bert.results import HeatMap, Text
-from qt_bert.results.atlas import atlas_figure, base_of, marked, offered, place_of, values_of
+from qt_bert.inspection.views.shared import study_commands
+from qt_bert.models.heads import Head
 from qt_bert.results.head_sets import SetWords, set_words
-from qt_bert.results.head_table import HeadTable
-from qt_bert.results.numbers import interval, number, shortest
+from qt_bert.results.heads import (
+    HeadTable,
+    atlas_figure,
+    base_of,
+    marked,
+    offered,
+    place_of,
+    values_of,
+)
+from qt_bert.results.probe import set_label
 from qt_bert.results.quantities import Quantity
-from qt_bert.results.stability import set_label
-from qt_bert.results.text import Label, in_language
+from qt_bert.text import Label, Text, in_language, interval, number, shortest
+
+# The head atlas: what heads can be coloured by, and the card of one head.
 
 
 @dataclass(frozen=True)
@@ -142,3 +152,39 @@ def _rank(quantity: Quantity, table: HeadTable, head: Head) -> tuple[int, int]:
 def _beside(quantity: Quantity, scores: dict[str, float | None]) -> tuple[tuple[Text, float], ...]:
     found = ((title, scores.get(name)) for name, title in quantity.beside.items())
     return tuple((title, value) for title, value in found if value is not None)
+
+
+# The routes from the matching heads to the reader that a run found, as the report draws them.
+
+
+PROBE = "routes"
+TITLE = Text("匹配头到阅读头的路径", "Routes from the matching heads to the reader")
+NO_RUN = Text(
+    "路径图来自一次完整的研究，这里没有打开。先跑研究，再用它打开此页：",
+    "The graph of routes is of a whole study, and none is open here. Run one, then open the page on it:",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Routes:
+    """The graphs of a run; `said` is the probe's summary, where it ran.
+
+    `commands` make the graphs, where no run with the probe is open; then there are none.
+    """
+
+    graphs: tuple[Graph, ...] = ()
+    said: Text | None = None
+    commands: tuple[str, ...] = ()
+
+
+def routes(inspected: Inspected, studied: Studied | None) -> Routes:
+    """What the run that is open has of the probe `routes`.
+
+    A graph whose outcome the set does not move measurably is not drawn; the summary says so.
+    """
+    table = None if studied is None else studied.table(PROBE)
+    said = None if table is None else table.summary
+    figures = None if studied is None or studied.figures is None else studied.figures.get(PROBE)
+    if figures is None:
+        return Routes(said=said, commands=study_commands(inspected))
+    return Routes(graphs=tuple(one for one in figures if isinstance(one, Graph)), said=said)

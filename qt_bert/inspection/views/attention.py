@@ -1,30 +1,251 @@
-"""Any head's attention map: whole and with heads left out, before and after fine-tuning (2.4.1)."""
+"""Any head's attention map: whole and with heads left out, before and after fine-tuning."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
+import torch
 
-from qt_bert.encoder.heads import Head
-from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.ablation.engine import Reduction, View
+from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.data.tokenise import QUERY, SPECIAL, EncodedPair
+from qt_bert.data.tokenise import TITLE as TOKENISE_TITLE
+from qt_bert.figures import HeatMap
+from qt_bert.inspection.cache import Kept
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.state import State
-from qt_bert.inspection.views.excerpt import MOST_TOKENS, Excerpt
-from qt_bert.inspection.views.head_maps import head_maps
-from qt_bert.inspection.views.map_parts import WHOLE
 from qt_bert.inspection.views.phrases import AFTER, BEFORE, CHANGE, cut_notes, layer_notes
-from qt_bert.probes.common.maps import token_map
-from qt_bert.probes.finetuning.case import Case
-from qt_bert.probes.finetuning.case_maps import case_maps
-from qt_bert.probes.finetuning.words import AFTER as TUNED
-from qt_bert.probes.finetuning.words import BEFORE as UNTUNED
-from qt_bert.results import HeatMap, Text
+from qt_bert.inspection.views.shared import PERCENT
+from qt_bert.models.heads import Head
+from qt_bert.probes.display import known, token_map
+from qt_bert.probes.shift.case import Case
+from qt_bert.probes.shift.case_maps import case_maps
+from qt_bert.probes.shift.words import AFTER as TUNED
+from qt_bert.probes.shift.words import BEFORE as UNTUNED
+from qt_bert.stats.arrays import BoolArray, FloatArray
+from qt_bert.text import Text
+
+# Parts of an attention map: who looks at whom, in one text or from one to the other.
+
+
+BOTH = (QUERY, TOKENISE_TITLE)
+ALL = (QUERY, TOKENISE_TITLE, SPECIAL)
 
 
 @dataclass(frozen=True)
-class Given:
+class MapPart:
+    """Rows of the sides `looking` and columns of the sides `looked_at`."""
+
+    name: Text
+    looking: tuple[int, ...]
+    looked_at: tuple[int, ...]
+
+    def rows(self, encoded: EncodedPair) -> tuple[int, ...]:
+        """The places of the tokens that look."""
+        return _places(encoded, self.looking)
+
+    def columns(self, encoded: EncodedPair) -> tuple[int, ...]:
+        """The places of the tokens that are looked at."""
+        return _places(encoded, self.looked_at)
+
+
+WHOLE = "all"
+"""The part in which every row adds up to 1."""
+
+PARTS: Mapping[str, MapPart] = {
+    WHOLE: MapPart(Text("全部", "all"), ALL, ALL),
+    "query_title": MapPart(Text("查询看标题", "query → title"), (QUERY,), (TOKENISE_TITLE,)),
+    "title_query": MapPart(Text("标题看查询", "title → query"), (TOKENISE_TITLE,), (QUERY,)),
+    "query": MapPart(Text("查询之内", "within query"), (QUERY,), (QUERY,)),
+    "title": MapPart(Text("标题之内", "within title"), (TOKENISE_TITLE,), (TOKENISE_TITLE,)),
+    "texts": MapPart(Text("不含 [CLS]、[SEP]", "without [CLS], [SEP]"), BOTH, BOTH),
+}
+
+
+def masks(encoded: EncodedPair, parts: Sequence[MapPart]) -> tuple[BoolArray, BoolArray]:
+    """Which tokens look, and which are looked at, in each part: two matrices [parts, tokens]."""
+    side = np.array(encoded.side)
+    rows = [np.isin(side, part.looking) for part in parts]
+    columns = [np.isin(side, part.looked_at) for part in parts]
+    return np.stack(rows), np.stack(columns)
+
+
+def _places(encoded: EncodedPair, sides: Sequence[int]) -> tuple[int, ...]:
+    return tuple(np.flatnonzero(np.isin(encoded.side, sides)).tolist())
+
+
+# Attention maps of one pair: of a layer in full, of all heads in small; kept for the next look.
+
+
+SMALL = 32
+"""Rows and columns of a small map at most; of a longer pair each cell is the largest of several."""
+KEPT_BYTES = 16 << 20
+MAPS, SMALLS, SUMS = "maps", "small", "sums"
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """All heads of one pair, whole and (if there are heads left out) without these.
+
+    `small` [ways, layers, heads, ≤ SMALL, ≤ SMALL] are maps, float16; `given` [ways, layers, heads,
+    PARTS] is the mean over the tokens that look of what they give to those looked at, NaN where a
+    part has no tokens.
+    """
+
+    small: np.ndarray
+    given: np.ndarray
+
+
+def layer_maps(inspected: Inspected, state: State) -> np.ndarray:
+    """The maps of the state's layer [ways, heads, tokens, tokens]: whole, and without the heads."""
+    layer, key = state.layer, (*_key(inspected, state), state.layer)
+
+    def made() -> np.ndarray:
+        return _run(inspected, state, [Reduction(MAPS, "attention", (layer,), _values)])[MAPS][:, 0]
+
+    return _kept.get((MAPS, *key), made)
+
+
+def head_maps(inspected: Inspected, state: State) -> tuple[np.ndarray, np.ndarray | None]:
+    """One head's map [tokens, tokens]: whole, and without the heads left out, where there are any."""
+    ways = layer_maps(inspected, state)[:, state.head].astype(np.float64)
+    return ways[0], ways[1] if len(ways) > 1 else None
+
+
+def overview(inspected: Inspected, state: State) -> Overview:
+    """All heads of the state's pair in small."""
+
+    def made() -> Overview:
+        layers = tuple(range(inspected.shape.layers))
+        rows, columns = (
+            torch.from_numpy(one.astype(np.float32))
+            for one in masks(inspected.encode(state.query, state.title), list(PARTS.values()))
+        )
+
+        def given(view: View) -> torch.Tensor:
+            sums = torch.einsum("bhij,pi,pj->bhp", view.values.float(), rows, columns)
+            return torch.where(columns.sum(1) > 0, sums / rows.sum(1), torch.nan)
+
+        found = _run(
+            inspected,
+            state,
+            [
+                Reduction(SMALLS, "attention", layers, _small),
+                Reduction(SUMS, "attention", layers, given),
+            ],
+        )
+        return Overview(found[SMALLS].astype(np.float16), found[SUMS])
+
+    return _kept.get((SMALLS, *_key(inspected, state)), made)
+
+
+def _run(inspected: Inspected, state: State, reductions: list[Reduction]) -> dict[str, np.ndarray]:
+    """Each reduction of the pair [ways, layers, …]."""
+    part = inspected.part(state.out, state.mode)
+    variants = [NONE, *([Variant("heads out", (part,))] if part else [])]
+    seen = inspected.run([(state.query, state.title)], variants, reductions)
+    return {name: values[:, 0] for name, values in seen.reduced.items()}
+
+
+def _key(inspected: Inspected, state: State) -> tuple[object, ...]:
+    return inspected.key, state.query, state.title, state.out, state.mode
+
+
+def _values(view: View) -> torch.Tensor:
+    return view.values
+
+
+def _small(view: View) -> torch.Tensor:
+    size = min(SMALL, view.values.shape[-1])
+    return torch.nn.functional.adaptive_max_pool2d(view.values.float(), size)
+
+
+_kept = Kept(most_bytes=KEPT_BYTES)
+
+
+# What of a map is drawn: a part of it, and of a long pair a stretch.
+
+
+MOST_TOKENS = 48
+"""Rows and columns of a map that are drawn: 128 of each are slow to draw and too small to read."""
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """The tokens of a part that look and are looked at, and the stretch of them from `start` on."""
+
+    encoded: EncodedPair
+    tokens: tuple[str, ...]
+    looking: tuple[int, ...]
+    looked_at: tuple[int, ...]
+    start: int
+
+    @classmethod
+    def of(cls, inspected: Inspected, state: State, part: str, start: int) -> Excerpt:
+        """That of one of PARTS, of the state's pair."""
+        encoded, chosen = inspected.encode(state.query, state.title), PARTS[part]
+        tokens = inspected.tokens(encoded)
+        return cls(encoded, tokens, chosen.rows(encoded), chosen.columns(encoded), start)
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The tokens whose rows are drawn."""
+        return self._stretch(self.looking)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The tokens whose columns are drawn."""
+        return self._stretch(self.looked_at)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether there is anything to draw."""
+        return bool(self.looking and self.looked_at)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longer side."""
+        return max(len(self.looking), len(self.looked_at))
+
+    def cut(self, values: FloatArray) -> FloatArray:
+        """The drawn cells of a map [tokens, tokens]."""
+        return values[list(self.rows)][:, list(self.columns)]
+
+    def given(self, values: FloatArray) -> float | None:
+        """What the tokens that look give to those looked at, on average, in %; all, drawn or not.
+
+        None where there are none.
+        """
+        if not self.drawn:
+            return None
+        sums = values[list(self.looking)][:, list(self.looked_at)].sum(axis=1)
+        return known(PERCENT * float(np.mean(sums)))
+
+    def notes(self) -> Iterator[Text]:
+        """That there is nothing to draw, or more than is drawn."""
+        if not self.drawn:
+            yield Text("这一对文本没有这样的词元。", "This pair has no such tokens.")
+        elif self.longest > MOST_TOKENS:
+            yield Text(
+                f"每边最多画 {MOST_TOKENS} 个词元（这里长的一边有 {self.longest} 个）：画的是一段，"
+                "数字按全部计算。",
+                f"At most {MOST_TOKENS} tokens a side are drawn (the longer side has {self.longest}): "
+                "this is a stretch; numbers are of all.",
+            )
+
+    def _stretch(self, places: tuple[int, ...]) -> tuple[int, ...]:
+        start = min(self.start, max(len(places) - MOST_TOKENS, 0))
+        return places[start : start + MOST_TOKENS]
+
+
+# Any head's attention map: whole and with heads left out, before and after fine-tuning (2.4.1).
+
+
+@dataclass(frozen=True)
+class AttentionShare:
     """What the tokens that look give to those looked at, in % of their attention, on average."""
 
     way: Text
@@ -37,7 +258,7 @@ class Maps:
 
     head: Head
     notes: tuple[Text, ...]
-    given: tuple[Given, ...]
+    given: tuple[AttentionShare, ...]
     figures: tuple[HeatMap, ...]
 
 
@@ -64,7 +285,7 @@ def attention(inspected: Inspected, state: State, part: str = WHOLE, start: int 
         head,
         (*excerpt.notes(), *cut_notes(excerpt.encoded), *layer_notes(state.out, state.layer)),
         tuple(
-            Given(way, excerpt.given(values))
+            AttentionShare(way, excerpt.given(values))
             for way, values in zip((BEFORE, AFTER), ways, strict=False)
         ),
         figures if excerpt.drawn else (),
@@ -90,7 +311,10 @@ def tuning(
     return Maps(
         head,
         notes,
-        (Given(UNTUNED, excerpt.given(before)), Given(TUNED, excerpt.given(after))),
+        (
+            AttentionShare(UNTUNED, excerpt.given(before)),
+            AttentionShare(TUNED, excerpt.given(after)),
+        ),
         tuple(case_maps(case, about, excerpt.rows, excerpt.columns)) if excerpt.drawn else (),
     )
 
@@ -144,4 +368,44 @@ def _map(
         scale="diverging" if change else "sequential",
         low=None if change else 0.0,
         high=high,
+    )
+
+
+# What the page of attention maps says.
+
+
+TITLE = Text("注意力图", "Attention map")
+PART = Text("看哪一部分", "Part")
+COMPARE = Text("比较", "Compare")
+START = Text("从第几个词元画起", "First token drawn")
+ALL_HEADS = Text("所有的头", "All heads")
+WAY = Text("画什么", "What is drawn")
+SAVE = Text("保存这张图（PNG）", "Save the picture (PNG)")
+NO_BASE = Text(
+    "没有这个模型微调之前的权重，不能比较微调前后。",
+    "The weights before fine-tuning are not known for this model.",
+)
+
+Comparison = Literal["out", "tuning"]
+COMPARISONS: Mapping[Comparison, Text] = {
+    "out": Text("去掉头前后", "heads left out"),
+    "tuning": Text("微调前后", "fine-tuning"),
+}
+
+
+def intro(seen: Maps, model: Inspected) -> Text:
+    """Which head is shown, and how a map is read."""
+    return Text(
+        f"{seen.head}（{model.name}）。每行是一个在看的词元，整行（全部列）之和为 1；指着一格可见"
+        "两个字和权重。",
+        f"{seen.head} of {model.name}. A row is a token that looks; over all columns it adds up to 1. "
+        "Point at a cell to see both tokens and the weight.",
+    )
+
+
+def given(one: AttentionShare) -> Text:
+    """The name of a number: what the tokens that look give to those looked at."""
+    return Text(
+        f"{one.way.zh}：平均给所看部分的注意力（%）",
+        f"{one.way.en}: mean attention given within the part (%)",
     )

@@ -1,22 +1,310 @@
-"""The behaviour card of a model that is open, and what leaving heads out does to each behaviour."""
+"""The behaviour card: of a study, or judged here, and what leaving heads out does to it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 
-from qt_bert.encoder.heads import Head
-from qt_bert.evaluation.arrays import IntArray
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.kept import Kept
-from qt_bert.inspection.views.behaviour_scores import Scores, band_here, few_scores, kept_scores
-from qt_bert.probes.behaving.bands import Band
-from qt_bert.probes.behaving.cases import Case, Cases
-from qt_bert.probes.behaving.estimates import Mean, mean
-from qt_bert.probes.behaving.scores import Judged, judge_cases
-from qt_bert.probes.behaving.tallies import Tally, tallies
+from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.data.splits import sample_queries
+from qt_bert.figures import Bars, BarSeries, Figure, Token, TokenLine, Tokens
+from qt_bert.inspection.cache import Kept
+from qt_bert.inspection.inputs import shipped_rows
+from qt_bert.inspection.inspected import Inspected, sliced_logits
+from qt_bert.inspection.studied import Studied
+from qt_bert.inspection.turns import Job
+from qt_bert.inspection.views.evaluation import SCORING, SCORING_WITHOUT
+from qt_bert.inspection.views.phrases import AFTER, BEFORE, score_name, score_unit
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.heads import Head
+from qt_bert.probes.behaviour.bands import Band, fixed_band, measured_band, ranked
+from qt_bert.probes.behaviour.cases import ALIKE, BETTER, Case, Cases, Relation, titles_then_others
+from qt_bert.probes.behaviour.estimates import Mean, mean
+from qt_bert.probes.behaviour.misses import runs
+from qt_bert.probes.behaviour.reading import read_cases
+from qt_bert.probes.behaviour.scores import RIGHT, UNDECIDED, WRONG, Judged, judge_cases
+from qt_bert.probes.behaviour.tallies import Tally, tallies
+from qt_bert.probes.behaviour.words import ALIKE_NAME, BETTER_NAME, CASE_SCORE
+from qt_bert.probes.behaviour.words import PHENOMENON as WORDS_PHENOMENON
+from qt_bert.progress import Progress, silent
+from qt_bert.results.head_sets import phenomenon_name
+from qt_bert.results.heads import HeadTable
+from qt_bert.results.probe import Measurement
+from qt_bert.shipped import BEHAVIOURS, DEV, shipped
+from qt_bert.stats.arrays import FloatArray, IntArray
+from qt_bert.text import Text, interval, number
+
+# What the page on behaviours says.
+
+
+TITLE = Text(
+    "行为卡：模型分得清什么，又被什么带偏", "Behaviour card: what it tells, what misleads it"
+)
+INTRO = Text(
+    "一个案例是一条查询和两个标题。“应当更好”：第一个标题明显更合查询，分数应当更高；“应当相同”：改动不该影响"
+    "分数。相差不到容差的不算高低。在左栏选了要去掉的头，就看去掉之后哪些行为变了。",
+    "A case is a query and two titles. Better: the first serves the query clearly better and should "
+    "score higher; alike: the change should not move the score. Differences within the band count "
+    "as none. With heads left out on the left, see which behaviours change.",
+)
+RELATIONS: dict[Relation, Text] = {BETTER: BETTER_NAME, ALIKE: ALIKE_NAME}
+WAYS = (BEFORE, AFTER)
+OUTCOMES: dict[int, Text] = {
+    RIGHT: Text("对", "right"),
+    UNDECIDED: Text("未定", "undecided"),
+    WRONG: Text("错", "wrong"),
+}
+
+STORED = Text("研究里的行为卡", "The card of the study")
+NONE_STORED = Text(
+    "这个模型的研究里还没有行为卡；可以在这里用自带的案例现算。",
+    "No study of this model has a card yet; it can be made here from the cases that ship.",
+)
+HERE = Text("在这里判全部案例", "All cases, judged here")
+JUDGE = Text("判全部案例", "Judge all cases")
+JUDGE_WITHOUT = Text("去掉所选的头，再判全部案例", "Judge all cases without the chosen heads")
+STOPPED = Text("已停止，没有结果。", "Stopped; there is no result.")
+PAIRS = Text("对", "pairs")
+NUMBERS = Text("全部数字", "All numbers")
+CASES = Text("案例，判得最差的在前", "The cases, worst first")
+PHENOMENON = Text("现象", "Phenomenon")
+CLICK = Text("点一行，看那个案例。", "Click a row to look at the case.")
+OPEN_TITLE = Text("在首页看第一个标题", "The first title on the front page")
+OPEN_OTHER = Text("在首页看第二个标题", "The second title on the front page")
+
+OWN = Text("换成你自己的标题", "Two titles of your own")
+OWN_ABOUT = Text(
+    "查询和第一个标题在左栏，第二个写在这里。",
+    "The query and the first title stand on the left; type the second here.",
+)
+OTHER = Text("第二个标题", "Second title")
+RELATION = Text("第一个标题与第二个相比", "The first title, beside the second, is")
+SWAP = Text("两个标题对调", "Swap the titles")
+ADD = Text("加入我的案例", "Add to my cases")
+DELTA = Text("第一个标题的分减第二个的", "the first title's score less the second's")
+SAME = Text(
+    "两个标题相同或有一个为空，没有可比的。",
+    "The titles are the same, or one is empty: there is nothing to compare.",
+)
+NOT_IN_LINK = Text(
+    "第二个标题和你的案例不在链接里，只在本次会话里。",
+    "The second title and your cases are in no link: this session alone holds them.",
+)
+KNOWN = Text("这个案例已经在里面了。", "This case is among them already.")
+MY_CASES = Text("我的案例", "My cases")
+REMOVE = Text("删去选中的一行", "Remove the row chosen")
+CLEAR = Text("全部删去", "Remove all")
+SAVE_CASES = Text("保存为案例文件（TSV）", "Save as a file of cases (TSV)")
+COMMAND = Text(
+    "用这份文件跑完整的探针，逐层看哪些头承载哪种行为：",
+    "The whole probe on this file, with the layers that carry each behaviour:",
+)
+ONE_HALF = Text(
+    "命令要把查询分成两半，一半选头，一半检验；现在的查询都在同一半里，再加一条别的查询的案例。",
+    "The command parts queries into two halves, to choose heads on one and test on the other; all of "
+    "these fall into one half: add a case of another query.",
+)
+
+LINE_COLUMNS: dict[str, Text] = {
+    "phenomenon": PHENOMENON,
+    "relation": Text("预期", "expected"),
+    "n": Text("案例", "cases"),
+    "right": OUTCOMES[RIGHT],
+    "undecided": OUTCOMES[UNDECIDED],
+    "wrong": OUTCOMES[WRONG],
+    "score": Text("得分", "score"),
+    "interval": Text("95% 区间", "95 % interval"),
+    "delta": Text("平均差", "mean difference"),
+    "without": Text("得分，去掉头", "score, heads left out"),
+    "change": Text("得分变化", "change of the score"),
+    "change_interval": Text("变化的 95% 区间", "its 95 % interval"),
+}
+STORED_COLUMNS: dict[str, Text] = {
+    "phenomenon": PHENOMENON,
+    "score": LINE_COLUMNS["score"],
+    "interval": LINE_COLUMNS["interval"],
+}
+
+
+def case_columns(score: Text) -> dict[str, Text]:
+    """The columns of a table of cases; `score` is what titles are ranked by."""
+    return {
+        "id": Text("编号", "id"),
+        "outcome": Text("判得", "outcome"),
+        "delta": Text("差", "difference"),
+        "outcome_without": Text("判得，去掉头", "outcome, heads left out"),
+        "delta_without": Text("差，去掉头", "difference, heads left out"),
+        "query": Text("查询", "query"),
+        "title": Text("第一个标题", "first title"),
+        "other": Text("第二个标题", "second title"),
+        "first": Text(f"{score.zh}，第一个", f"{score.en}, first"),
+        "second": Text(f"{score.zh}，第二个", f"{score.en}, second"),
+    }
+
+
+def difference(way: Text) -> Text:
+    """How far the titles part, by one way to run the model."""
+    return Text(f"差，{way.zh}", f"difference, {way.en}")
+
+
+def band(said: Text) -> Text:
+    """How large a difference counts as none."""
+    return Text(f"容差：{said.zh}", f"Band: {said.en}")
+
+
+def rests_on(cases: int, queries: int, band: Text, digest: str) -> Text:
+    """What the figures rest on, and how sure they are."""
+    return Text(
+        f"全部 {cases:,} 个案例、{queries:,} 条查询，容差 {band.zh}，案例文本的 SHA-256 以 {digest} 开头。"
+        "线段是按查询重抽的 95% 区间；这里不做检验。",
+        f"All {cases:,} cases of {queries:,} queries, band {band.en}; SHA-256 of their texts begins "
+        f"with {digest}. Whiskers: 95 % intervals over queries; nothing is tested here.",
+    )
+
+
+def judging(pairs: int) -> Text:
+    """What the button sets off."""
+    return Text(
+        f"要给 {pairs:,} 对打分，可以随时停止。", f"{pairs:,} pairs to score; it can be stopped."
+    )
+
+
+def full(most: int) -> Text:
+    """No further case is taken."""
+    return Text(f"至多 {most} 个案例。", f"{most} cases at most.")
+
+
+# Behaviour cases scored by a model that is open: all in slices of a job, or a few at once.
+
+
+BAND_PAIRS = 128
+"""Pairs of dev that the band of a model of one logit is measured on here."""
+
+Way = tuple[tuple[Head, ...], str]
+"""The heads left out, and what replaces them."""
+_PLAIN: Way = ((), "")
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What a model gives the titles [cases] and the others [cases]: expected grades, or its logit.
+
+    `truncated` titles were cut at the model's length.
+    """
+
+    titles: FloatArray
+    others: FloatArray
+    truncated: int
+
+
+@cache
+def shipped_cases() -> Cases:
+    """The cases that ship. Raises ArgumentError where this installation has none."""
+    return read_cases(shipped(BEHAVIOURS))
+
+
+def band_here(inspected: Inspected) -> Band:
+    """The probe's band; of a model of one logit measured on the dev pairs that ship, once a model."""
+    fixed = fixed_band(inspected.labels)
+    return _bands.get(inspected.key, lambda: _measured(inspected)) if fixed is None else fixed
+
+
+def kept_scores(
+    inspected: Inspected, cases: Cases, out: Sequence[Head], mode: str
+) -> Scores | None:
+    """The scores of `score_cases`, where they were computed and are kept."""
+    return _kept_scores.find(_key(inspected, cases, *_way(out, mode)))
+
+
+def score_cases(
+    inspected: Inspected,
+    cases: Cases,
+    out: Sequence[Head],
+    mode: str,
+    job: Job,
+    shown: Progress = silent,
+) -> None:
+    """Score all cases by the whole model, and (where `out` names heads) without these, and keep it.
+
+    What is kept already is not computed again. The model runs in slices of `job`; `shown` counts
+    pairs as `units` says, its notes are steps of `evaluation.STEPS`. Raises Stopped.
+    """
+    for way in _missing(inspected, cases, out, mode):
+        shown.advance(0, SCORING_WITHOUT if way[0] else SCORING)
+        make = partial(_scored, inspected, cases.listed, way, job, shown)
+        _kept_scores.get(_key(inspected, cases, *way), make)
+
+
+def units(inspected: Inspected, cases: Cases, out: Sequence[Head], mode: str) -> int:
+    """Pairs that `score_cases` has to run: two a case and model."""
+    return 2 * len(cases.listed) * len(_missing(inspected, cases, out, mode))
+
+
+def few_scores(
+    inspected: Inspected, cases: Sequence[Case], out: Sequence[Head], mode: str
+) -> list[Scores]:
+    """Scores of a few cases at once: by the whole model, and without `out` where it names heads."""
+    key = ("few", inspected.key, tuple(cases), _way(out, mode))
+    return _kept_scores.get(key, lambda: _few(inspected, cases, out, mode))
+
+
+_kept_scores, _bands = Kept(), Kept()
+
+
+def _way(out: Sequence[Head], mode: str) -> Way:
+    return (tuple(out), mode) if out else _PLAIN
+
+
+def _missing(inspected: Inspected, cases: Cases, out: Sequence[Head], mode: str) -> list[Way]:
+    ways = dict.fromkeys([_PLAIN, _way(out, mode)])
+    return [way for way in ways if _kept_scores.find(_key(inspected, cases, *way)) is None]
+
+
+def _key(inspected: Inspected, cases: Cases, out: tuple[Head, ...], mode: str) -> Hashable:
+    return ("all", inspected.key, cases.texts_sha256, out, mode)
+
+
+def _texts(cases: Sequence[Case]) -> list[tuple[str, str]]:
+    return [(pair.query, pair.title) for pair in titles_then_others(cases)]
+
+
+def _scored(
+    inspected: Inspected, cases: Sequence[Case], way: Way, job: Job, shown: Progress
+) -> Scores:
+    out, mode = way
+    scorer = inspected.without(out, mode) if out else inspected.scorer.fresh()
+    logits = sliced_logits(scorer, _texts(cases), job, shown)
+    return _parted(inspected, logits, scorer.counts.truncated_titles)
+
+
+def _few(
+    inspected: Inspected, cases: Sequence[Case], out: Sequence[Head], mode: str
+) -> list[Scores]:
+    part = inspected.part(tuple(out), mode)
+    variants = [NONE] if part is None else [NONE, Variant("heads out", (part,))]
+    encoded = inspected.scorer.tokenizer.encode(_texts(cases))
+    truncated = sum(one.title_truncated for one in encoded)
+    found = inspected.run_tokens(encoded, variants).logits
+    return [_parted(inspected, logits, truncated) for logits in found]
+
+
+def _parted(inspected: Inspected, logits: np.ndarray, truncated: int) -> Scores:
+    titles, others = np.split(inspected.outputs(logits).ranking_score, 2)
+    return Scores(titles, others, truncated)
+
+
+def _measured(inspected: Inspected) -> Band:
+    pairs = sample_queries(ranked(shipped_rows("dev")), BAND_PAIRS)
+    logits = inspected.run([(pair.query, pair.title) for pair in pairs], [NONE]).logits[0]
+    scores = inspected.outputs(logits).ranking_score
+    return measured_band(scores, [pair.query for pair in pairs], shipped(DEV).name)
+
+
+# The behaviour card of a model that is open, and what leaving heads out does to each behaviour.
+
 
 RESAMPLES = 1_000
 """Of queries, for intervals; nothing is tested here."""
@@ -83,7 +371,7 @@ def card(
     if whole is None:
         return None
     key = (inspected.key, cases.texts_sha256, tuple(out), mode, seed, without is None)
-    return _kept.get(key, lambda: _card(inspected, cases, [whole, without], bool(out), seed))
+    return _kept_cards.get(key, lambda: _card(inspected, cases, [whole, without], bool(out), seed))
 
 
 def judge_few(inspected: Inspected, cases: Sequence[Case], out: Sequence[Head], mode: str) -> Both:
@@ -97,7 +385,7 @@ def worst_first(judged: Judged) -> IntArray:
     return np.argsort(np.where(judged.better, deltas, -np.abs(deltas)), kind="stable")
 
 
-_kept = Kept()
+_kept_cards = Kept()
 
 
 def _both(band: Band, cases: Sequence[Case], scores: Sequence[Scores | None]) -> Both:
@@ -135,3 +423,223 @@ def _change(both: Both, phenomenon: str, seed: int) -> Mean:
     before, after = (one.of_phenomenon(phenomenon) for one in (both.whole, both.without))
     moved = (after.outcomes - before.outcomes).astype(np.float64)
     return mean(moved, before.queries, resamples=RESAMPLES, seed=seed, swaps=0)
+
+
+# The behaviour card as rows of tables: by phenomenon, and case by case.
+
+
+Row = dict[str, str | int | float | Text | None]
+DIGITS = 2
+DIGITS_OF = dict.fromkeys(("score", "delta", "without", "change"), DIGITS)
+SIGNED = ("score", "delta", "without", "change", "delta_without")
+
+
+def line_rows(card: Card) -> list[Row]:
+    """A row for each phenomenon, by the keys of `LINE_COLUMNS`."""
+    return [_line(one) for one in card.lines.values()]
+
+
+def case_rows(both: Both, order: Iterable[int]) -> list[Row]:
+    """A row for each case at `order`, by the keys of `case_columns`."""
+    return [_case(both, int(place)) for place in order]
+
+
+def shown_interval(found: Mean | None) -> str | None:
+    """`[−0.10, 0.42]`; None where there is none."""
+    if found is None or found.interval is None:
+        return None
+    return interval(*found.interval, DIGITS)
+
+
+def _line(line: Line) -> Row:
+    one = line.whole
+    return {
+        "phenomenon": phenomenon_name(one.phenomenon),
+        "relation": RELATIONS[one.relation],
+        "n": one.n,
+        "right": one.right,
+        "undecided": one.undecided if one.relation == BETTER else None,
+        "wrong": one.wrong,
+        "score": one.score.value,
+        "interval": shown_interval(one.score),
+        "delta": one.delta.value,
+        "without": None if line.without is None else line.without.score.value,
+        "change": None if line.change is None else line.change.value,
+        "change_interval": shown_interval(line.change),
+    }
+
+
+def _case(both: Both, place: int) -> Row:
+    whole, without = both.whole, both.without
+    case = whole.cases[place]
+    return {
+        "id": case.id,
+        "relation": RELATIONS[case.relation],
+        "query": case.query,
+        "title": case.title,
+        "other": case.other,
+        "first": float(whole.titles[place]),
+        "second": float(whole.others[place]),
+        "delta": float(whole.deltas[place]),
+        "outcome": OUTCOMES[int(whole.outcomes[place])],
+        "delta_without": None if without is None else float(without.deltas[place]),
+        "outcome_without": None if without is None else OUTCOMES[int(without.outcomes[place])],
+    }
+
+
+# The behaviour card that a study of the model left: its measurements, and of a run its figures.
+
+
+PROBE = "behaviour"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredCard:
+    """`said` is the probe's summary, `origin` where it comes from; rows by `STORED_COLUMNS`."""
+
+    said: Text
+    origin: Text
+    figures: tuple[Figure, ...]
+    rows: tuple[Row, ...]
+
+
+def stored_card(studied: Studied | None) -> StoredCard | None:
+    """The card of the model's study, where the probe ran.
+
+    The file beside the weights holds no figures: one is made of the scores by phenomenon then.
+    """
+    table = None if studied is None else studied.table(PROBE)
+    if studied is None or table is None:
+        return None
+    scores = _scores(table)
+    figures = (studied.figures or {}).get(PROBE, ())
+    return StoredCard(
+        said=table.summary,
+        origin=Text(
+            f"{studied.origin.zh}；案例 {table.pairs.name}，验证集 {_cases(table):,} 个",
+            f"{studied.origin.en}; cases of {table.pairs.name}, {_cases(table):,} of validation",
+        ),
+        figures=figures or ((_bars(scores),) if scores else ()),
+        rows=tuple(_row(one) for one in scores),
+    )
+
+
+def _scores(table: HeadTable) -> list[Measurement]:
+    """Those of phenomena: no rankings by half (`ranked_higher.…`), no sets of heads left out."""
+    return [one for one in table.measurements if "." not in one.id and one.id not in table.sets]
+
+
+def _cases(table: HeadTable) -> int:
+    return (table.pairs.n_pairs or 0) // 2
+
+
+def _row(one: Measurement) -> Row:
+    return {
+        "phenomenon": phenomenon_name(one.id),
+        "score": one.value,
+        "interval": interval(one.ci_low, one.ci_high, DIGITS) or None,
+    }
+
+
+def _bars(scores: Sequence[Measurement]) -> Bars:
+    return Bars(
+        name="behaviour_stored",
+        title=Text("每种现象的得分", "Score by phenomenon"),
+        x_label=WORDS_PHENOMENON,
+        y_label=CASE_SCORE,
+        unit="",
+        categories=tuple(phenomenon_name(one.id) for one in scores),
+        series=(
+            BarSeries(
+                name=CASE_SCORE,
+                values=tuple(one.value for one in scores),
+                intervals=tuple(map(_ends, scores)),
+            ),
+        ),
+    )
+
+
+def _ends(one: Measurement) -> tuple[float, float] | None:
+    return None if one.ci_low is None or one.ci_high is None else (one.ci_low, one.ci_high)
+
+
+# The behaviour card as figures: scores by phenomenon, and one case with what its titles differ in.
+
+
+def score_bars(card: Card) -> Iterator[Bars]:
+    """Scores by phenomenon, a figure for each relation that there is, as the report draws them."""
+    for relation, name in RELATIONS.items():
+        lines = [one for one in card.lines.values() if one.whole.relation == relation]
+        if not lines:
+            continue
+        ways = [[one.whole for one in lines], [one.without for one in lines if one.without]]
+        yield Bars(
+            name=f"behaviour_{relation}",
+            title=Text(
+                f"{name.zh}：每种现象的得分", f"{name.en.capitalize()}: score by phenomenon"
+            ),
+            x_label=WORDS_PHENOMENON,
+            y_label=CASE_SCORE,
+            unit="",
+            categories=tuple(phenomenon_name(one.whole.phenomenon) for one in lines),
+            series=tuple(
+                _series(way, found) for way, found in zip(WAYS, ways, strict=True) if found
+            ),
+            note=_right_where(relation == BETTER, card.both.band.said),
+        )
+
+
+def _series(way: Text, found: list[Tally]) -> BarSeries:
+    return BarSeries(
+        name=way,
+        values=tuple(one.score.value for one in found),
+        intervals=tuple(one.score.interval for one in found),
+    )
+
+
+def _right_where(better: bool, band: Text) -> Text:
+    if better:
+        return Text(
+            f"第一个标题高出容差（{band.zh}）以上为对，低出容差以上为错，其余算未定。",
+            f"Right where the first title scores higher by more than the band ({band.en}), wrong "
+            "where lower by more, else undecided.",
+        )
+    return Text(
+        f"两个标题相差不超过容差（{band.zh}）为对，否则为错。",
+        f"Right where the titles part by no more than the band ({band.en}), else wrong.",
+    )
+
+
+def case_tokens(both: Both, place: int, labels: ModelLabels, name: str) -> Tokens:
+    """One case: its texts, each title coloured by the whole model's score of it, outlined where the
+    two differ."""
+    case = both.whole.cases[place]
+    scores = [(judged.titles[place], judged.others[place]) for judged in both.ways]
+    names = (Text("第一个标题", "first title"), Text("第二个标题", "second title"))
+    low, high = (None, None) if labels.logits == 1 else (min(labels.values), max(labels.values))
+    lines = [TokenLine(name=Text("查询", "query"), tokens=(Token(text=case.query),))]
+    for side, parts in enumerate(runs(case.title, case.other)):
+        values = [float(one[side]) for one in scores]
+        tokens = tuple(Token(text=text, value=values[0], marked=differs) for text, differs in parts)
+        lines.append(TokenLine(name=_with_scores(names[side], values), tokens=tokens))
+    what = score_name(labels)
+    return Tokens(
+        name=name,
+        title=Text(
+            f"两个标题和模型给的{what.zh}", f"Both titles, and the model's {what.en} of each"
+        ),
+        unit=score_unit(labels),
+        lines=tuple(lines),
+        low=low,
+        high=high,
+        note=Text(
+            "颜色是完整模型给整个标题的分；加框处两个标题不同。",
+            "Colours are the whole model's score of the whole title; outlined where the two differ.",
+        ),
+    )
+
+
+def _with_scores(name: Text, values: list[float]) -> Text:
+    """`first title: 3.41 → 2.90`, the second without the heads left out."""
+    shown = " → ".join(number(value, DIGITS) for value in values)
+    return Text(f"{name.zh}：{shown}", f"{name.en}: {shown}")

@@ -1,4 +1,4 @@
-"""What moves one title: each term with fillers in its place, and each head left out."""
+"""What moves one title: each term filled, each head left out, and which heads carry a term."""
 
 from __future__ import annotations
 
@@ -7,20 +7,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qt_bert.ablation.explain_heads import HeadEffect, head_effects
+from qt_bert.ablation.explain import (
+    HeadEffect,
+    HeadRestores,
+    clean_and_corrupted,
+    head_effects,
+    patches,
+    restoring_of,
+)
 from qt_bert.ablation.families import single
+from qt_bert.ablation.interventions import NONE, Variant, with_plain
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.ablation.variant import NONE, Variant, with_plain
-from qt_bert.encoder.heads import Head
+from qt_bert.data.segmenters import Segmenter
+from qt_bert.figures import Bars, BarSeries, HeatMap, Token, TokenLine, Tokens
+from qt_bert.inspection.cache import Kept
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.kept import Kept
-from qt_bert.inspection.views.phrases import AFTER, BEFORE
-from qt_bert.inspection.views.units import score_name, score_unit
-from qt_bert.pairs.segmenters import Segmenter
-from qt_bert.probes.common.maps import head_map
-from qt_bert.results import Bars, HeatMap, Text, Tokens
-from qt_bert.results.figures import BarSeries, Token, TokenLine
-from qt_bert.scoring.explain import Filler, TermEffect, effects_of, filled_terms, filler_of
+from qt_bert.inspection.views.phrases import AFTER, BEFORE, score_name, score_unit
+from qt_bert.models.heads import Head
+from qt_bert.probes.display import head_map
+from qt_bert.scoring.explain import (
+    Filler,
+    TermEffect,
+    effects_of,
+    filled_terms,
+    filler_of,
+    most_telling,
+)
+from qt_bert.text import Text, signed
+
+# What moves one title: each term with fillers in its place, and each head left out.
+
 
 MOST_TERMS = 60
 HEADS_SHOWN = 10
@@ -162,4 +178,67 @@ def _words(
     return tuple(
         Token(text=text[start:end], value=changes.get(start))
         for start, end in segmenter.spans(text)
+    )
+
+
+# Which heads carry the term that moves one title most: each put back where the term is filled.
+
+
+SHOWN = 3
+PERCENT = 100.0
+_SHARE = Text("补回变化的百分之几", "share of the change that comes back")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Carriers:
+    """The term whose filler changes a title's score most, and the three heads that restore most of it.
+
+    A share of 1 is the whole change; shares do not add up.
+    """
+
+    term: TermEffect
+    heads: tuple[HeadRestores, ...]
+    bars: Bars
+
+
+def carriers(inspected: Inspected, query: str, title: str) -> Carriers | None:
+    """Of the whole model, as `explain` has them; None where no term moves the score by enough.
+
+    Terms are those of `term_moves`. Every head is patched alone, which takes about as long as
+    leaving each out of two titles. The checks come first. Raises EquivalenceError where one fails.
+    """
+    term = most_telling(term_moves(inspected, query, title, (), "zero").effects)
+    if term is None:
+        return None
+    key = ("carriers", inspected.key, query, title)
+    return _kept.get(key, lambda: _carriers(inspected, query, title, term))
+
+
+def _carriers(inspected: Inspected, query: str, title: str, term: TermEffect) -> Carriers:
+    scorer = inspected.scorer
+    couple = clean_and_corrupted(query, title, scorer, term)
+    guards = inspected.checked_patches(couple)
+    seen = inspected.run_tokens(couple, patches(inspected.shape), donors=True)
+    heads = tuple(restoring_of(seen.logits, scorer.checkpoint, term, guards).heads[:SHOWN])
+    return Carriers(term=term, heads=heads, bars=_bars(inspected, term, heads))
+
+
+def _bars(inspected: Inspected, term: TermEffect, heads: tuple[HeadRestores, ...]) -> Bars:
+    filler = filler_of(inspected.scorer.checkpoint).token
+    name = score_name(inspected.labels)
+    side = {"query": Text("查询", "query"), "title": Text("标题", "title")}[term.side]
+    change = signed(term.change, 2)
+    return Bars(
+        name="carriers",
+        title=Text(
+            f"最要紧的词“{term.term}”（{side.zh}）：换成 {filler} 后{name.zh}变化 {change}；逐个换回头的输出",
+            f"The most telling term, {term.term} ({side.en}): {filler} for it changes the {name.en} by "
+            f"{change}; heads put back one at a time",
+        ),
+        x_label=Text("换回的头", "head put back"),
+        y_label=_SHARE,
+        unit="%",
+        categories=tuple(one.head for one in heads),
+        series=(BarSeries(name=_SHARE, values=tuple(PERCENT * one.share for one in heads)),),
+        digits=0,
     )

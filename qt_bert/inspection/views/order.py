@@ -2,26 +2,188 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from qt_bert.ablation.variant import NONE, Variant
-from qt_bert.encoder import ModelLabels
-from qt_bert.encoder.heads import Head
+from qt_bert.ablation.families import DRAWS
+from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.errors import ArgumentError
-from qt_bert.evaluation.arrays import FloatArray
+from qt_bert.figures import Bars, BarSeries, HeatMap, Token, TokenLine, Tokens
+from qt_bert.inspection.cache import Kept
+from qt_bert.inspection.inputs import clean_texts
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.kept import Kept
-from qt_bert.inspection.views.order_sets import HeadSet
-from qt_bert.inspection.views.phrases import cut_notes
-from qt_bert.inspection.views.random_heads import mask_of, random_heads
-from qt_bert.inspection.views.shuffling import Shuffled
-from qt_bert.probes.word_order.figures import shares
-from qt_bert.probes.word_order.grades import expected_grades
-from qt_bert.results import Text
+from qt_bert.inspection.views.phrases import cut_notes, score_name, score_unit
+from qt_bert.inspection.views.shared import mask_of, random_heads
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.heads import Head, spell
+from qt_bert.probes.display import cells
+from qt_bert.probes.order.figures import AS_IT_WAS, grade_bars, shares
+from qt_bert.probes.order.grades import expected_grades
+from qt_bert.probes.order.study import CASE_QUERY, CASE_SHUFFLED, CASE_TITLE
+from qt_bert.probes.order.texts import KINDS, SIDES, disturbances
+from qt_bert.probes.order.training import Trained, trained_on_shuffled
+from qt_bert.results.head_sets import set_words
+from qt_bert.results.probe import Stability, set_label
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.text import Text, number, signed
+
+# Which heads the page of word order leaves out together.
+
+
+ORDER, MATCHING, OWN = "order", "matching", "own"
+NAMES: Mapping[str, Text] = {
+    ORDER: set_words(ORDER).name,
+    MATCHING: set_words(MATCHING).name,
+    OWN: Text("左栏所选", "your choice"),
+}
+
+
+class HeadSet(NamedTuple):
+    """Heads that are left out together, and what they are called."""
+
+    name: Text
+    heads: tuple[Head, ...]
+
+
+def head_sets(
+    named: Mapping[str, tuple[Head, ...]],
+    out: tuple[Head, ...],
+    stability: Mapping[str, Stability] | None = None,
+) -> list[HeadSet]:
+    """The order and the matching heads that a study found, and those the visitor left out.
+
+    The same heads under two names come once, under both. `stability` says which sets are not stable.
+    """
+    labels = {name: set_label(name, stability or {}) for name in (ORDER, MATCHING)}
+    found: dict[tuple[Head, ...], list[Text]] = {}
+    for key, heads in ((ORDER, named.get(ORDER)), (MATCHING, named.get(MATCHING)), (OWN, out)):
+        if heads:
+            found.setdefault(tuple(sorted(heads)), []).append(labels.get(key, NAMES[key]))
+    return [
+        HeadSet(Text(" = ".join(n.zh for n in names), " = ".join(n.en for n in names)), heads)
+        for heads, names in found.items()
+    ]
+
+
+# A pair with one of its texts in another order: drawn by kind and seed, or typed.
+
+
+Side = Literal["title", "query"]
+TYPED = "typed"
+"""Beside `KINDS`: the order that the visitor typed."""
+
+CASE = (CASE_QUERY, CASE_TITLE, CASE_SHUFFLED)
+"""The article's pair and its own shuffled title (2.3)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shuffled:
+    """A pair as it was and with the text of `side` in another order."""
+
+    query: str
+    title: str
+    side: Side
+    text: str
+
+    @property
+    def original(self) -> str:
+        """The text of `side` as it was."""
+        return self.title if self.side == "title" else self.query
+
+    @property
+    def before(self) -> tuple[str, str]:
+        """The pair as it was."""
+        return self.query, self.title
+
+    @property
+    def after(self) -> tuple[str, str]:
+        """The pair in the other order."""
+        return (self.query, self.text) if self.side == "title" else (self.text, self.title)
+
+    @classmethod
+    def typed(cls, query: str, title: str, side: Side, text: str) -> Shuffled | None:
+        """With a text as somebody typed it, cleaned like a link's; None for nothing, or no change."""
+        on_title = side == "title"
+        new_query, new_title, _ = clean_texts(*((query, text) if on_title else (text, title)))
+        cleaned = new_title if on_title else new_query
+        one = cls(query=query, title=title, side=side, text=cleaned)
+        return one if cleaned.strip() and cleaned != one.original else None
+
+    @property
+    def difference(self) -> Text | None:
+        """The characters that one of the texts has and the other lacks; None for a mere order."""
+        old, new = Counter(self.original), Counter(self.text)
+        if old == new:
+            return None
+        added, dropped = ("".join((a - b).elements()) or "–" for a, b in ((new, old), (old, new)))
+        return Text(
+            f"不只是换了顺序：多了 {added}，少了 {dropped}",
+            f"More than the order differs: added {added}, missing {dropped}",
+        )
+
+
+def shuffled(
+    inspected: Inspected, query: str, title: str, *, side: Side, kind: str, seed: int
+) -> Shuffled | None:
+    """One draw of a kind (of `KINDS`); None where the text has no other order of this kind.
+
+    The same seed gives the same text. Raises ArgumentError where the segmenter's words overlap.
+    """
+    rng = np.random.default_rng([seed, *f"{side}:{kind}".encode()])
+    text = disturbances(inspected.segmenter)[kind](title if side == "title" else query, rng)
+    return None if text is None else Shuffled(query=query, title=title, side=side, text=text)
+
+
+def draws(
+    inspected: Inspected,
+    query: str,
+    title: str,
+    *,
+    side: Side,
+    kind: str,
+    seed: int,
+    number: int = DRAWS,
+) -> list[Shuffled]:
+    """`number` draws, of the seeds from `seed` on, one after the other; texts may come again.
+
+    There is one reversal only. Empty where the text has no other order.
+    """
+    seeds = range(seed, seed + (1 if kind == "reversal" else number))
+    found = (shuffled(inspected, query, title, side=side, kind=kind, seed=one) for one in seeds)
+    return [one for one in found if one is not None]
+
+
+def text_figure(pair: Shuffled) -> Tokens:
+    """Both orders, character by character; outlined where they differ."""
+    width = max(len(pair.original), len(pair.text))
+    other = [pair.text[at : at + 1] != pair.original[at : at + 1] for at in range(width)]
+    lines = {
+        Text("原样", "as it was"): pair.original,
+        Text("乱序", "in another order"): pair.text,
+    }
+    side = SIDES[pair.side]
+    return Tokens(
+        name="order_text",
+        title=Text(f"{side.zh}的两种顺序", f"The {side.en} in both orders"),
+        unit="",
+        lines=tuple(
+            TokenLine(
+                name=name,
+                tokens=tuple(
+                    Token(text=one, marked=other[at] and number > 0) for at, one in enumerate(text)
+                ),
+            )
+            for number, (name, text) in enumerate(lines.items())
+        ),
+        note=Text("框出的位置上字变了", "Outlined: places where another character stands now"),
+    )
+
+
+# What another order of the words does to a grade, with and without the heads that carry order.
 
 
 class Range(NamedTuple):
@@ -207,3 +369,222 @@ def _spread(
         changes=grades[:, rows] - grades[:, :1],
         different=len(set(after)),
     )
+
+
+# What the page of word order says.
+
+
+TITLE = Text("语序：打乱之后", "Order: after a shuffle")
+INTRO = Text(
+    "文章（2.3）：把标题打乱，档位从 4 降到 2；再去掉 7 个语序头，模型较难察觉乱序，回到 3；随机去掉 7 个头"
+    "则仍是 2。",
+    "The article (2.3): a shuffled title falls from grade 4 to 2; without 7 order heads the model "
+    "notices less, and gives 3; without 7 random heads it stays at 2.",
+)
+ARTICLE = Text("看文章的例子", "The article's case")
+SIDE, KIND = Text("打乱哪一个", "Which text"), Text("怎样打乱", "How")
+SIDE_NAMES = SIDES
+KIND_NAMES: Mapping[str, Text] = {
+    **KINDS,
+    TYPED: Text("自己写的顺序", "an order of your own"),
+}
+OWN_TEXT = Text("另一种顺序的文本", "The text in another order")
+AGAIN = Text("换一次", "Another draw")
+AGAIN_HELP = Text("种子加 1", "The next seed")
+NO_ORDER = Text(
+    "这段文本没有别的排列：它太短，或怎样打乱都是同一段文本。",
+    "This text has no other arrangement: it is too short, or every one of them is the same text.",
+)
+NO_STUDY = Text(
+    "这个模型还没有研究结果，不知道哪些是语序头和匹配头；可在“头图谱”页计算。",
+    "There are no results on this model yet, so its order and matching heads are unknown; the page "
+    "Head atlas computes them.",
+)
+DELTA = Text(
+    "箭头：乱序减去原样，两者去掉同样的头",
+    "Arrow: reordered less as it was, with the same heads left out",
+)
+SEVERAL = Text("不只一次：同样打乱多次", "Not one draw alone: the same shuffle several times")
+EVERY = Text("每次打乱的数", "Every draw in numbers")
+COLUMNS: Mapping[str, Text] = {
+    "name": Text("去掉的头", "heads out"),
+    "heads": Text("头数", "heads"),
+    "before": Text("原样", "as it was"),
+    "after": Text("乱序", "reordered"),
+    "change": Text("变化", "change"),
+    "range": Text("变化的范围", "range of the change"),
+    "predicted": Text("预测", "predicted"),
+}
+
+_TRAINED: Mapping[Trained, Text] = {
+    "yes": Text(
+        "这个检查点训练时见过打乱的标题，因此它的反应里也有学来的部分。",
+        "This checkpoint saw shuffled titles in training, so part of what it does was taught.",
+    ),
+    "unknown": Text(
+        "检查点的文件没有说明训练时是否见过打乱的标题。",
+        "The checkpoint's files do not say whether it saw shuffled titles in training.",
+    ),
+}
+
+
+def trained(inspected: Inspected) -> Text:
+    """Whether this checkpoint saw shuffled titles in training, as far as its folder says."""
+    return _TRAINED[trained_on_shuffled(inspected.scorer.checkpoint.folder)]
+
+
+def score_line(found: Order) -> Text:
+    """What the numbers above the pictures are, with their unit."""
+    name, unit = score_name(found.labels), score_unit(found.labels)
+    return Text(f"{name.zh}（{unit.zh}）", f"{name.en} ({unit.en})")
+
+
+def notes(found: Order) -> Iterator[Text]:
+    """Which heads the sets are, what was not read, and which sets have nothing random beside them."""
+    for way in found.ways:
+        if way.heads:
+            listed = spell(way.heads)
+            yield Text(f"{way.name.zh}：{listed}", f"{way.name.en}: {listed}")
+    yield from found.notes
+    for name in found.without_random:
+        yield Text(
+            f"{name.zh}：同层剩下的头不够，没有随机头可比。",
+            f"{name.en}: too few other heads in these layers, so there are no random ones beside.",
+        )
+
+
+# The pictures and the table of what another order of the words does to a grade.
+
+
+SHUFFLED = Text("乱序", "reordered")
+
+
+def distributions(found: Order) -> Bars:
+    """What the model gives: as it was, in the other order, and that without each set of heads.
+
+    Of random sets the mean, with the range over the draws as its interval.
+    """
+    first = found.ways[0]
+    series = [BarSeries(name=AS_IT_WAS, values=_means(first.shares_before))]
+    for way in found.ways:
+        name = SHUFFLED if way is first else _joined(SHUFFLED, way.name)
+        series.append(
+            BarSeries(
+                name=name,
+                values=_means(way.shares_after),
+                intervals=tuple((one.low, one.high) for one in way.shares_after)
+                if way.random
+                else None,
+            )
+        )
+    draws = max((way.draws for way in found.ways if way.random), default=0)
+    return grade_bars(
+        "order_grades",
+        Text("原样与乱序", "As it was, and reordered"),
+        found.labels,
+        series,
+        Text(
+            f"随机头：至多 {draws} 组的平均，线为最小到最大"
+            if draws
+            else "一对，一次乱序；没有区间",
+            f"Random heads: the mean of up to {draws} sets; lines from the least to the largest"
+            if draws
+            else "One pair in one other order; no intervals",
+        ),
+    )
+
+
+def rows(found: Order) -> list[dict[str, str | int | float | Text | None]]:
+    """A row a way: what is left out, scores of both orders, their difference; keys as in COLUMNS."""
+    return [
+        {
+            "name": Text(f"{way.name.zh} × {way.draws}", f"{way.name.en} × {way.draws}")
+            if way.random
+            else way.name,
+            "heads": way.size,
+            "before": way.before.mean,
+            "after": way.after.mean,
+            "change": way.change.mean,
+            "range": f"{signed(way.change.low)} … {signed(way.change.high)}"
+            if way.random
+            else None,
+            "predicted": " → ".join(way.grades) if way.grades else None,
+        }
+        for way in found.ways
+    ]
+
+
+def spread_bars(found: Spread, labels: ModelLabels) -> Bars:
+    """The mean change over the draws, plainly and without each set; lines from least to largest."""
+    ranges, change = [Range.of(row) for row in found.changes], _change(labels)
+    draws = found.changes.shape[1]
+    return Bars(
+        name="order_draws",
+        title=Text(
+            f"{draws} 次乱序（{found.different} 种不同的文本）：{change.zh}",
+            f"{draws} draws ({found.different} different texts): {change.en}",
+        ),
+        x_label=Text("去掉的头", "heads left out"),
+        y_label=change,
+        unit=score_unit(labels),
+        categories=found.names,
+        series=(
+            BarSeries(
+                name=Text("平均（线：最小到最大）", "mean (line: least to largest)"),
+                values=tuple(one.mean for one in ranges),
+                intervals=tuple((one.low, one.high) for one in ranges),
+            ),
+        ),
+        note=Text(
+            "每次都与同样去掉头的原文本相比",
+            "Each against the text as it was, with the same heads left out",
+        ),
+    )
+
+
+def draws_map(found: Spread, labels: ModelLabels, first_seed: int) -> HeatMap:
+    """Every draw's change, by its seed."""
+    change = _change(labels)
+    return HeatMap(
+        name="order_each_draw",
+        title=Text(f"每次乱序：{change.zh}", f"Every draw: {change.en}"),
+        x_label=Text("种子", "seed"),
+        y_label=Text("去掉的头", "heads left out"),
+        unit=score_unit(labels),
+        columns=tuple(str(first_seed + at) for at in range(found.changes.shape[1])),
+        rows=found.names,
+        values=cells(found.changes),
+        scale="diverging",
+    )
+
+
+class Number(NamedTuple):
+    """One number above the pictures: what it is, the value, and its change where it has one."""
+
+    name: Text
+    value: str
+    change: str | None = None
+
+
+def headline(found: Order) -> list[Number]:
+    """The score as it was, in the other order, and that without each set of heads."""
+    first = found.ways[0]
+    said = [Number(AS_IT_WAS, number(first.before.mean))]
+    for way in found.ways:
+        if not way.random:
+            name = SHUFFLED if way is first else _joined(SHUFFLED, way.name)
+            said.append(Number(name, number(way.after.mean), signed(way.change.mean)))
+    return said
+
+
+def _means(ranges: tuple[Range, ...]) -> tuple[float, ...]:
+    return tuple(one.mean for one in ranges)
+
+
+def _change(labels: ModelLabels) -> Text:
+    name = score_name(labels)
+    return Text(f"{name.zh}的变化", f"change of the {name.en}")
+
+
+def _joined(one: Text, other: Text) -> Text:
+    return Text(f"{one.zh}，去掉{other.zh}", f"{one.en}, {other.en} out")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from qt_bert.inspection.refused import RefusedInput
-from qt_bert.inspection.typed import clean_texts
-from qt_bert.inspection.views import behaviour_words as words
-from qt_bert.inspection.views.titles import default_titles
-from qt_bert.pairs import Pair
-from qt_bert.pairs.splits import half_of
-from qt_bert.probes.behaving.cases import Case, Relation
-from qt_bert.probes.behaving.reading import COLUMNS
+from qt_bert.data.pairs import Pair
+from qt_bert.data.splits import half_of
+from qt_bert.inspection.inputs import RefusedInput, clean_texts
+from qt_bert.inspection.views import behaviour as words
+from qt_bert.inspection.views.ranking import default_titles
+from qt_bert.probes.behaviour.cases import Case, Relation
+from qt_bert.probes.behaviour.reading import COLUMNS
 
 __all__ = [
     "FILE",
@@ -30,7 +29,7 @@ MOST = 20
 FILE = "my_cases.tsv"
 
 
-def own_case(query: str, title: str, other: str, relation: Relation, id: str = "own") -> Case:
+def own_case(query: str, title: str, other: str, relation: Relation) -> Case:
     """The case of a state's query and title, and of the `other` title as it was typed.
 
     Raises RefusedInput where a text is empty, or both titles are the same.
@@ -39,7 +38,7 @@ def own_case(query: str, title: str, other: str, relation: Relation, id: str = "
     query, title, other = query.strip(), title.strip(), typed.strip()
     if not (query and title and other) or title == other:
         raise RefusedInput(words.SAME)
-    return Case(id, f"own_{relation}", relation, query, title, other)
+    return Case("own", f"own_{relation}", relation, query, title, other)
 
 
 def added(cases: Sequence[Case], case: Case) -> tuple[Case, ...]:

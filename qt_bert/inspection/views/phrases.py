@@ -1,12 +1,16 @@
-"""Words that several views share."""
+"""Words that several views share, and what a model's outputs are called."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from qt_bert.encoder.heads import Head, spell
-from qt_bert.pairs.tokenise import EncodedPair
-from qt_bert.results import Text
+from qt_bert.data.tokenise import EncodedPair
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.heads import Head, spell
+from qt_bert.text import Text
+
+# Words that several views share.
+
 
 BEFORE = Text("完整模型", "whole model")
 AFTER = Text("去掉所选的头", "without the chosen heads")
@@ -64,3 +68,27 @@ def layer_notes(out: Sequence[Head], layer: int) -> Iterator[Text]:
             f"Of the heads left out, those not below layer {layer} ({spell(late)}) have no part in "
             "what changes there.",
         )
+
+
+def score_name(labels: ModelLabels) -> Text:
+    """What titles are ranked by: the expected grade or level, or the one score."""
+    if labels.logits == 1:
+        return Text("分数", "score")
+    if labels.exact:
+        return Text("期望等级", "expected grade")
+    return Text("期望级别", "expected level")
+
+
+def score_unit(labels: ModelLabels) -> Text:
+    """The unit of that score, with its scale."""
+    if labels.logits == 1:
+        return Text("一个 logit", "one logit")
+    low, high = f"{min(labels.values):g}", f"{max(labels.values):g}"
+    if labels.exact:
+        return Text(f"档，{low}–{high}", f"grades, {low}–{high}")
+    return Text(f"级，{low}–{high}", f"levels, {low}–{high}")
+
+
+def level_name(labels: ModelLabels) -> Text:
+    """What one output of the model stands for."""
+    return Text("档", "grade") if labels.exact else Text("级别", "level")

@@ -72,7 +72,9 @@ _CONTRASTS = """
 () => {
   const parsed = colour => {
     const found = colour.match(/[\\d.]+/g)?.map(Number) ?? [0, 0, 0, 0];
-    return { rgb: found.slice(0, 3), alpha: found[3] ?? 1 };
+    // A mixed colour is color(srgb r g b), each from 0 to 1.
+    const scale = colour.startsWith('color(srgb') ? 255 : 1;
+    return { rgb: found.slice(0, 3).map(c => c * scale), alpha: found[3] ?? 1 };
   };
   const light = rgb => rgb
     .map(c => c / 255)

@@ -11,28 +11,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qt_bert.encoder.heads import Head
+from qt_bert.figures import Bars, Curve, HeatMap, Tokens
+from qt_bert.inspection import sampled
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.models import Shelf
-from qt_bert.inspection.sampled import sample
-from qt_bert.inspection.sampled.study import study_here
+from qt_bert.inspection.sampled import study_here
 from qt_bert.inspection.state import State
-from qt_bert.inspection.views import order_figures, word_figures, words_texts
-from qt_bert.inspection.views.all_heads import all_heads
+from qt_bert.inspection.views import order, words
+from qt_bert.inspection.views.all_heads import all_heads, strongest
 from qt_bert.inspection.views.atlas import card, colourings, what_it_does
-from qt_bert.inspection.views.attention import attention, last_start, tuning
-from qt_bert.inspection.views.focus import focus
-from qt_bert.inspection.views.focus_texts import row
-from qt_bert.inspection.views.head_examples import strongest
-from qt_bert.inspection.views.map_parts import PARTS
+from qt_bert.inspection.views.attention import PARTS, attention, last_start, tuning
+from qt_bert.inspection.views.focus import focus, row
 from qt_bert.inspection.views.movers import head_moves, term_moves
-from qt_bert.inspection.views.order import order, spread
-from qt_bert.inspection.views.order_sets import head_sets
-from qt_bert.inspection.views.ranking import rank_titles, ranking_rows
-from qt_bert.inspection.views.shuffling import draws
-from qt_bert.inspection.views.titles import Title
-from qt_bert.inspection.views.words import texts_asked, words
-from qt_bert.results import Bars, Curve, HeatMap, Tokens
+from qt_bert.inspection.views.order import draws, head_sets, spread
+from qt_bert.inspection.views.order import order as order_order
+from qt_bert.inspection.views.ranking import Title, rank_titles, ranking_rows
+from qt_bert.inspection.views.words import texts_asked
+from qt_bert.inspection.views.words import words as words_words
+from qt_bert.models.heads import Head
 
 MODELS: dict[str, tuple[str, dict[str, int]]] = {
     "XLM-R, one logit": ("xlm-roberta", {"labels": 1}),
@@ -98,11 +94,11 @@ def test_focus_and_attention(inspected: Inspected, state: State) -> None:
 @pytest.mark.filterwarnings("error")
 def test_words(inspected: Inspected, state: State) -> None:
     asked = texts_asked(state.query, state.title)
-    found = words(inspected, asked, (), state.out, state.mode)
-    shown = [word_figures.text_figures(found, rule) for rule in ("calibrated", "article")]
-    agree = [word_figures.agreement(found, one) for one in word_figures.MEASURES]
-    assert check(shown, agree, word_figures.side_by_side([found, found])) == 7
-    assert list(words_texts.notes(found))
+    found = words_words(inspected, asked, (), state.out, state.mode)
+    shown = [words.text_figures(found, rule) for rule in ("calibrated", "article")]
+    agree = [words.agreement(found, one) for one in words.MEASURES]
+    assert check(shown, agree, words.side_by_side([found, found])) == 7
+    assert list(words.notes(found))
 
 
 @pytest.mark.filterwarnings("error")
@@ -111,14 +107,14 @@ def test_order(inspected: Inspected, state: State) -> None:
     texts = {"side": "title", "kind": "characters", "seed": 3}
     drawn = draws(inspected, state.query, state.title, **texts, number=3)  # type: ignore[arg-type]
     assert drawn
-    found = order(inspected, drawn[0], sets, mode=state.mode, seed=0)
+    found = order_order(inspected, drawn[0], sets, mode=state.mode, seed=0)
     several = spread(inspected, drawn, sets, mode=state.mode)
     assert check(
-        order_figures.distributions(found),
-        order_figures.spread_bars(several, inspected.labels),
-        order_figures.draws_map(several, inspected.labels, 3),
+        order.distributions(found),
+        order.spread_bars(several, inspected.labels),
+        order.draws_map(several, inspected.labels, 3),
     )
-    assert order_figures.rows(found) and order_figures.headline(found)
+    assert order.rows(found) and order.headline(found)
 
 
 @pytest.mark.filterwarnings("error")
@@ -132,7 +128,7 @@ def test_ranking(inspected: Inspected, state: State) -> None:
 
 
 def test_atlas(inspected: Inspected, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample, "PAIRS", 6)
+    monkeypatch.setattr(sampled, "PAIRS", 6)
     with inspected.turns.job() as job:
         studied = study_here(inspected, job)
     assert check(colourings(studied)) >= 3

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qt_bert.encoder.heads import Head
 from qt_bert.inspection.studied import Studied
 from qt_bert.inspection.views.atlas import card, colourings, what_it_does
-from qt_bert.inspection.views.order_sets import head_sets
-from qt_bert.inspection.views.words_texts import who_name
-from qt_bert.results import Text
+from qt_bert.inspection.views.order import head_sets
+from qt_bert.inspection.views.words import who_name
+from qt_bert.models.heads import Head
 from qt_bert.results.head_sets import SETS
-from qt_bert.results.heads_file import head_tables
+from qt_bert.results.heads import head_tables
+from qt_bert.text import Text
 from tests.results.made_heads import matching, redundancy
 from tests.results.made_stability import LOOSE
 

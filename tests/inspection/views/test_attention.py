@@ -12,17 +12,22 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from qt_bert.encoder.heads import Head
+from qt_bert.figures import HeatMap
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.models import Shelf
 from qt_bert.inspection.state import State
-from qt_bert.inspection.views import head_maps as module
+from qt_bert.inspection.views import attention as module
 from qt_bert.inspection.views.all_heads import all_heads
-from qt_bert.inspection.views.attention import attention, last_start, tuning
-from qt_bert.inspection.views.excerpt import MOST_TOKENS
-from qt_bert.inspection.views.head_maps import layer_maps, overview
-from qt_bert.inspection.views.map_parts import PARTS
-from qt_bert.results import HeatMap
+from qt_bert.inspection.views.attention import (
+    MOST_TOKENS,
+    PARTS,
+    attention,
+    last_start,
+    layer_maps,
+    overview,
+    tuning,
+)
+from qt_bert.models.heads import Head
 
 QUERY, TITLE = "北京高铁", "上海到北京"
 STATE = State(

@@ -9,28 +9,33 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.heads import Head
+from qt_bert.data.splits import sample_queries
+from qt_bert.inspection.cache import Kept
+from qt_bert.inspection.inputs import shipped_rows
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.kept import Kept
-from qt_bert.inspection.sources import shipped_rows
 from qt_bert.inspection.turns import Stopped, Turns
-from qt_bert.inspection.views import behaviour, behaviour_scores
-from qt_bert.inspection.views.behaviour import Card, card, judge_few, worst_first
-from qt_bert.inspection.views.behaviour_figures import case_tokens, score_bars
-from qt_bert.inspection.views.behaviour_scores import (
+from qt_bert.inspection.views import behaviour
+from qt_bert.inspection.views.behaviour import (
+    Card,
     Scores,
     band_here,
+    card,
+    case_rows,
+    case_tokens,
+    judge_few,
     kept_scores,
+    line_rows,
+    score_bars,
     score_cases,
     shipped_cases,
     units,
+    worst_first,
 )
-from qt_bert.inspection.views.behaviour_tables import case_rows, line_rows
-from qt_bert.pairs.sample import sample_queries
-from qt_bert.probes.behaving.cases import Case, Cases
-from qt_bert.probes.behaving.reading import COLUMNS, read_cases
-from qt_bert.results.phenomena import PHENOMENA
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head
+from qt_bert.probes.behaviour.cases import Case, Cases
+from qt_bert.probes.behaviour.reading import COLUMNS, read_cases
+from qt_bert.results.head_sets import PHENOMENA
 
 Build = Callable[..., Path]
 OUT = (Head(0, 1), Head(1, 0))
@@ -46,9 +51,9 @@ ROWS = [
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(behaviour_scores, "_kept", Kept())
-    monkeypatch.setattr(behaviour_scores, "_bands", Kept())
-    monkeypatch.setattr(behaviour, "_kept", Kept())
+    monkeypatch.setattr(behaviour, "_kept_scores", Kept())
+    monkeypatch.setattr(behaviour, "_bands", Kept())
+    monkeypatch.setattr(behaviour, "_kept_cards", Kept())
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +203,7 @@ def test_bands(checkpoint_of: Build, inspected: Inspected) -> None:
 def test_the_band_of_one_logit_is_a_median_gap(
     checkpoint_of: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(behaviour_scores, "BAND_PAIRS", 10)
+    monkeypatch.setattr(behaviour, "BAND_PAIRS", 10)
     one = Inspected("one", open_checkpoint(checkpoint_of(labels=1)), Turns())
     pairs = sample_queries(shipped_rows("dev"), 10)
     gaps = []
@@ -222,7 +227,7 @@ def test_any_model_and_text(
     other: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(behaviour_scores, "BAND_PAIRS", 10)
+    monkeypatch.setattr(behaviour, "BAND_PAIRS", 10)
     one = Inspected("one", open_checkpoint(checkpoint_of(family, **options)), Turns())
     case = Case("own", "own_better", "better", "狗追猫", "狗追猫", other)
     found = judge_few(one, [case], (Head(0, 0),), "uniform")

@@ -12,24 +12,28 @@ from typing import Any
 import pytest
 
 from qt_bert.cli import main
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.heads import Head, spell
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.figures import HeatMap
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.turns import Stopped, Turns
-from qt_bert.inspection.views.commands import compare_command, evaluate_command
-from qt_bert.inspection.views.evaluation import STEPS, Measured, evaluate_pairs, units
-from qt_bert.inspection.views.evaluation_tables import (
+from qt_bert.inspection.views.evaluation import (
+    STEPS,
+    FileFault,
+    Measured,
     about,
     difference_rows,
+    evaluate_pairs,
     figures,
     headline,
     level_rows,
     metric_rows,
     pair_rows,
+    read_graded,
+    units,
 )
-from qt_bert.inspection.views.graded_file import FileFault, read_graded
-from qt_bert.pairs import ReaderOptions
-from qt_bert.results import HeatMap
+from qt_bert.inspection.views.shared import compare_command, evaluate_command
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head, spell
 
 Build = Callable[..., Path]
 Command = Callable[..., Any]

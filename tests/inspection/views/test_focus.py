@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from qt_bert.ablation.families import layer_matched
-from qt_bert.ablation.heads_out import leave_heads_out
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.heads import Head
+from qt_bert.ablation.request import leave_heads_out
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import segmenter
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.models import Shelf
 from qt_bert.inspection.state import State
-from qt_bert.inspection.views import cls_rows as module
-from qt_bert.inspection.views.focus import focus
-from qt_bert.inspection.views.shifts import Shift
-from qt_bert.pairs import Pair, segmenter
+from qt_bert.inspection.views import focus as module
+from qt_bert.inspection.views.focus import Shift, focus
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import explain_pair
 

@@ -9,11 +9,12 @@ from collections import Counter
 
 import pytest
 
-from qt_bert.encoder import ModelLabels
-from qt_bert.inspection import sources
-from qt_bert.inspection.views import graded_file
-from qt_bert.inspection.views.graded_file import FileFault, draw, read_graded, shipped_graded
-from qt_bert.pairs import Pair, ReaderOptions
+from qt_bert.data.pairs import Pair
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.inspection import inputs
+from qt_bert.inspection.views import evaluation
+from qt_bert.inspection.views.evaluation import FileFault, draw, read_graded, shipped_graded
+from qt_bert.models.card import ModelLabels
 
 GRADES = ModelLabels(5, tuple((g,) for g in range(1, 6)))
 ONE, THREE = ModelLabels(1, None), ModelLabels(3, None)
@@ -67,7 +68,7 @@ def test_levels_of_a_model_that_has_no_grades() -> None:
 
 
 def test_nothing_stays_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
-    monkeypatch.setattr(sources.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(inputs.tempfile, "tempdir", str(tmp_path))
     read_graded(GOOD, "a.tsv", PLAIN, GRADES)
     fault(b"\x00" * 100)
     assert list(tmp_path.iterdir()) == []  # type: ignore[attr-defined]
@@ -169,7 +170,7 @@ def test_a_draw_of_one_large_query() -> None:
 
 
 def test_a_long_file_is_drawn_of_its_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graded_file, "MOST_ROWS_READ", 4)
+    monkeypatch.setattr(evaluation, "MOST_ROWS_READ", 4)
     rows = [(f"q{n}", "t", 1) for n in range(6)]
     found = read_graded(tsv(rows), "a.tsv", PLAIN, GRADES)
     assert (found.n_pairs, found.unread, found.whole) == (4, True, False)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.ablation.variant import NONE, Variant
-from qt_bert.encoder.heads import Head
 from qt_bert.inspection.models import Shelf
 from qt_bert.inspection.state import State
-from qt_bert.inspection.views import head_examples
-from qt_bert.inspection.views.head_examples import SHOWN, strongest
+from qt_bert.inspection.views import all_heads
+from qt_bert.inspection.views.all_heads import SHOWN, strongest
+from qt_bert.models.heads import Head
 
 
 def state(model: str, **changes: object) -> State:
@@ -25,7 +25,7 @@ def test_they_are_the_pairs_whose_grades_move_furthest(shelf: Shelf) -> None:
     found = strongest(model, state("tuned"))
     assert len(found) == SHOWN
     assert [one.moved for one in found] == sorted((one.moved for one in found), reverse=True)
-    texts = [(pair.query, pair.title) for pair in head_examples._pairs()]
+    texts = [(pair.query, pair.title) for pair in all_heads._pairs()]
     logits = model.run(texts, [NONE, Variant("it", (HeadMask((Head(1, 0),)),))]).logits
     p, q = (model.outputs(one).probabilities for one in logits)
     assert p is not None and q is not None

@@ -9,31 +9,36 @@ import numpy as np
 import pytest
 
 from qt_bert.ablation.families import layer_matched
-from qt_bert.ablation.heads_out import leave_heads_out
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.heads import Head, spell
+from qt_bert.ablation.request import leave_heads_out
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
+from qt_bert.inspection.cache import Kept
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.kept import Kept
 from qt_bert.inspection.turns import Turns
 from qt_bert.inspection.views import order as room
-from qt_bert.inspection.views import order_texts
-from qt_bert.inspection.views.order import order, spread
-from qt_bert.inspection.views.order_figures import (
+from qt_bert.inspection.views.order import (
+    CASE,
+    COLUMNS,
+    HeadSet,
+    Shuffled,
     distributions,
+    draws,
     draws_map,
+    head_sets,
     headline,
+    order,
     rows,
+    shuffled,
+    spread,
     spread_bars,
+    text_figure,
 )
-from qt_bert.inspection.views.order_sets import HeadSet, head_sets
-from qt_bert.inspection.views.order_texts import COLUMNS
-from qt_bert.inspection.views.shuffling import CASE, Shuffled, draws, shuffled, text_figure
-from qt_bert.pairs import Pair
-from qt_bert.results import Text
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head, spell
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.outputs import read_outputs
+from qt_bert.scoring.judge import read_outputs
+from qt_bert.text import Text
 
 Build = Callable[..., Path]
 QUERY, TITLE = "京东小哥", "京东小哥最近在干嘛"
@@ -93,7 +98,7 @@ def test_a_layer_without_others_has_no_random_heads(inspected: Inspected) -> Non
     most = HeadSet(Text("乙", "most"), tuple(Head(1, n) for n in range(3)))
     found = order(inspected, OTHER, [most], mode="uniform", seed=0)
     assert len(found.ways) == 2 and found.without_random == (most.name,)
-    assert any("no random ones" in one.en for one in order_texts.notes(found))
+    assert any("no random ones" in one.en for one in room.notes(found))
 
 
 def test_several_draws(inspected: Inspected) -> None:
@@ -199,9 +204,9 @@ def test_long_texts_are_said_to_be_cut(inspected: Inspected) -> None:
 
 def test_what_the_folder_says_of_training(checkpoint_of: Build, fresh_checkpoint: Build) -> None:
     folder = fresh_checkpoint()
-    assert "do not say" in order_texts.trained(inspect(folder)).en
+    assert "do not say" in room.trained(inspect(folder)).en
     (folder / "README.md").write_text("| `shuffled_words` | 1-2 | 800 |\n", encoding="utf-8")
-    assert "was taught" in order_texts.trained(inspect(folder)).en
+    assert "was taught" in room.trained(inspect(folder)).en
 
 
 def test_the_same_question_is_answered_from_what_is_kept(

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.inspection.refused import RefusedInput
+from qt_bert.data.pairs import Pair
+from qt_bert.data.splits import half_of
+from qt_bert.inspection.inputs import RefusedInput
 from qt_bert.inspection.views.own_cases import (
     MOST,
     added,
@@ -15,10 +17,8 @@ from qt_bert.inspection.views.own_cases import (
     own_case,
     tsv_of,
 )
-from qt_bert.pairs import Pair
-from qt_bert.pairs.splits import half_of
-from qt_bert.probes.behaving.cases import Case
-from qt_bert.probes.behaving.reading import read_cases
+from qt_bert.probes.behaviour.cases import Case
+from qt_bert.probes.behaviour.reading import read_cases
 
 
 def case(query: str = "狗追猫", other: str = "猫追狗") -> Case:

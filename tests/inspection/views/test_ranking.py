@@ -8,30 +8,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.ablation.explain_heads import explain_heads, restoring_heads
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.heads import Head
-from qt_bert.errors import GuardError
-from qt_bert.evaluation import METRICS, judge_grades
+from qt_bert.ablation.explain import explain_heads, restoring_heads
+from qt_bert.errors import EquivalenceError
+from qt_bert.figures import Bars, HeatMap, Tokens
+from qt_bert.inspection.cache import Kept
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.kept import Kept
 from qt_bert.inspection.turns import Turns
-from qt_bert.inspection.views import carriers as carrying
 from qt_bert.inspection.views import movers, ranking
-from qt_bert.inspection.views.carriers import carriers
-from qt_bert.inspection.views.movers import head_moves, term_moves
-from qt_bert.inspection.views.ranked_title import RankedTitle
+from qt_bert.inspection.views.movers import carriers, head_moves, term_moves
 from qt_bert.inspection.views.ranking import (
+    RankedTitle,
+    Title,
     arrow,
     kendall,
     rank_titles,
     ranking_rows,
+    shortened,
 )
-from qt_bert.inspection.views.ranking_figures import shortened
-from qt_bert.inspection.views.titles import Title
-from qt_bert.results import Bars, HeatMap, Tokens
-from qt_bert.results.text import in_language
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head
 from qt_bert.scoring.explain import explain_pair
+from qt_bert.stats.judgements import judge_grades
+from qt_bert.stats.metrics import METRICS
+from qt_bert.text import in_language
 
 Build = Callable[..., Path]
 QUERY = "北京到上海高铁票价"
@@ -48,7 +47,7 @@ OUT = (Head(0, 1), Head(1, 0))
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranking, "_kept", Kept())
     monkeypatch.setattr(movers, "_kept", Kept())
-    monkeypatch.setattr(carrying, "_kept", Kept())
+    monkeypatch.setattr(movers, "_kept", Kept())
 
 
 @pytest.fixture(scope="module")
@@ -229,10 +228,10 @@ def test_patches_are_guarded_once_a_model(
     inspected: Inspected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert carriers(inspected, QUERY, TITLES[1].text) is not None
-    monkeypatch.setattr("qt_bert.inspection.inspected.guard_patches", None)
+    monkeypatch.setattr("qt_bert.inspection.inspected.check_patches", None)
     assert carriers(inspected, QUERY, TITLES[2].text) is not None
     monkeypatch.setattr(inspected, "_patched", {"bound": -1.0})
-    with pytest.raises(GuardError, match="contexts of all heads"):
+    with pytest.raises(EquivalenceError, match="z of all heads"):
         carriers(inspected, QUERY, TITLES[3].text)
 
 

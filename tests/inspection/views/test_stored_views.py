@@ -1,4 +1,4 @@
-"""What a study left of behaviours and routes: of a run with figures, of the file with claims alone."""
+"""What a study left of behaviours and routes: of a run with figures, of the file with scores alone."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.encoder import open_checkpoint
+from qt_bert.figures import Bars
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.studied import Studied
 from qt_bert.inspection.turns import Turns
-from qt_bert.inspection.views.behaviour_stored import stored_card
-from qt_bert.inspection.views.routes import routes
-from qt_bert.results import Bars, ProbeResult, Text
-from qt_bert.results.head_table import table_of
-from qt_bert.results.text import in_language
+from qt_bert.inspection.views.atlas import routes
+from qt_bert.inspection.views.behaviour import stored_card
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.results.heads import table_of
+from qt_bert.results.probe import ProbeResult
+from qt_bert.text import Text, in_language
 from tests.results.made_heads import behaviour, made_routes
 
 
@@ -39,7 +40,7 @@ def test_no_study_has_no_card(inspected: Inspected) -> None:
     assert stored_card(studied(made_routes(), run=True)) is None
 
 
-def test_the_file_beside_the_weights_gives_its_claims() -> None:
+def test_the_file_beside_the_weights_gives_the_scores_of_phenomena() -> None:
     found = stored_card(studied(behaviour(), run=False))
     assert found is not None and found.said.en == "It tells most."
     assert found.origin.en == "its origin; cases of cases.tsv, 350 of validation"
@@ -48,8 +49,8 @@ def test_the_file_beside_the_weights_gives_its_claims() -> None:
     assert [in_language(one, "en") for one in bars.categories] == ["direction swapped", "fruit"]
     assert bars.series[0].intervals == ((0.25, 0.75), None)
     first, second = found.rows
-    assert (first["interval"], first["q"]) == ("[0.25, 0.75]", 0.01)
-    assert isinstance(first["concluded"], Text) and second["concluded"] is None
+    assert (first["interval"], first["score"]) == ("[0.25, 0.75]", 0.5)
+    assert (second["interval"], second["score"]) == (None, -0.25)
 
 
 def test_a_run_gives_the_figures_of_the_report() -> None:

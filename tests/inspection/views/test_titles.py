@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from qt_bert.encoder import ModelLabels
-from qt_bert.inspection.views.titles import (
+from qt_bert.data.pairs import Pair
+from qt_bert.inspection.views.ranking import (
     MOST_CHARACTERS,
     MOST_TITLES,
     Title,
@@ -13,7 +13,7 @@ from qt_bert.inspection.views.titles import (
     typed_titles,
     written,
 )
-from qt_bert.pairs import Pair
+from qt_bert.models.card import ModelLabels
 
 GRADES = ModelLabels(5, tuple((g,) for g in range(1, 6)))
 LEVELS = ModelLabels(3, None)

@@ -8,22 +8,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.heads import Head
+from qt_bert.data.reader import read_pairs
+from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.errors import ArgumentError
+from qt_bert.inspection.cache import Kept, bytes_of
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.kept import Kept, bytes_of
 from qt_bert.inspection.turns import Turns
-from qt_bert.inspection.views import word_readings, words_texts
-from qt_bert.inspection.views import words as room
-from qt_bert.inspection.views.word_figures import agreement, side_by_side, text_figures
-from qt_bert.inspection.views.word_readings import calibration_of, weights_under
-from qt_bert.inspection.views.words import MOST_HEADS, Words, texts_asked, words
-from qt_bert.pairs import read_pairs
-from qt_bert.pairs.segmenters import SpanSegmenter
-from qt_bert.probes.word_ends.decisions import asked_of, decisions_of
-from qt_bert.probes.word_ends.references import PRECISE
-from qt_bert.probes.word_ends.weights import weights_of
+from qt_bert.inspection.views import words
+from qt_bert.inspection.views.words import (
+    MOST_HEADS,
+    Words,
+    agreement,
+    calibration_of,
+    side_by_side,
+    text_figures,
+    texts_asked,
+    weights_under,
+)
+from qt_bert.inspection.views.words import words as words_words
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head
+from qt_bert.probes.boundary import PRECISE, asked_of, decisions_of, weights_of
 from tests.probes.planted_boundary import (
     ENDS,
     HAN,
@@ -47,9 +52,9 @@ def inspect(folder: Path) -> Inspected:
 def made_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Twenty made pairs in place of the dev pairs, and nothing kept from other tests."""
     pairs = read_pairs(write_pairs(tmp_path / "dev.tsv", queries=20, titles=1))
-    monkeypatch.setattr(word_readings, "shipped_rows", lambda name: pairs)
-    monkeypatch.setattr(word_readings, "_kept", Kept(2))
-    monkeypatch.setattr(room, "_kept", Kept())
+    monkeypatch.setattr(words, "shipped_rows", lambda name: pairs)
+    monkeypatch.setattr(words, "_kept_readings", Kept(2))
+    monkeypatch.setattr(words, "_kept_words", Kept())
     yield
 
 
@@ -64,7 +69,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory, checkpoint_of: Build) -> I
 
 @pytest.fixture
 def found(planted: Inspected) -> Words:
-    return words(planted, texts_asked(QUERY, TITLE), [KNOWS, Head(0, 0), Head(1, 0)])
+    return words_words(planted, texts_asked(QUERY, TITLE), [KNOWS, Head(0, 0), Head(1, 0)])
 
 
 def test_the_head_that_knows_is_the_best_and_cuts_as_the_segmenter(
@@ -79,7 +84,7 @@ def test_the_head_that_knows_is_the_best_and_cuts_as_the_segmenter(
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
 def test_the_weights_are_those_of_the_probe(family: str, checkpoint_of: Build) -> None:
     inspected = inspect(checkpoint_of(family))
-    pairs = word_readings.shipped_rows("dev")[:6]
+    pairs = words.shipped_rows("dev")[:6]
     decisions = decisions_of(inspected.scorer.tokenizer, asked_of(pairs))
     (ours,), probes = weights_under(inspected, decisions), weights_of(inspected.scorer, decisions)
     np.testing.assert_allclose(ours.next, probes.next, atol=1e-6)
@@ -112,26 +117,24 @@ def test_agreement_counts_decisions_and_words(found: Words) -> None:
     assert word_f1.annotations[0][0] == f"{2 * cut}/{2 * cut}"
     majority = max(found.labels[PRECISE].sum(), (~found.labels[PRECISE]).sum())
     assert accuracy.values[-1][0] in (majority / n, 1 - majority / n)
-    assert [getattr(row, "en", row) for row in accuracy.rows[-2:]] == [
-        "vote of the first 3",
-        "majority",
-    ]
+    names = [getattr(row, "en", row) for row in accuracy.rows]
+    assert names == [PLANTED, "L0H0", "L1H0", "majority"]
 
 
 def test_heads_left_out_move_only_heads_above_them(planted: Inspected) -> None:
     asked, every = texts_asked(QUERY, TITLE), [KNOWS, Head(0, 1)]
-    below = words(planted, asked, every, out=[Head(0, 0)])
+    below = words_words(planted, asked, every, out=[Head(0, 0)])
     assert below.moved == (KNOWS,) and below.after is not None
     assert (below.after.weights.next[0] == below.before.weights.next[0]).all()
-    assert words_texts.TURNED in list(words_texts.notes(below))
-    above = words(planted, asked, every, out=[Head(1, 3)], mode="uniform")
-    assert above.moved == () and words_texts.STILL in list(words_texts.notes(above))
+    assert words.TURNED in list(words.notes(below))
+    above = words_words(planted, asked, every, out=[Head(1, 3)], mode="uniform")
+    assert above.moved == () and words.STILL in list(words.notes(above))
 
 
 def test_a_decision_that_turned_is_outlined(checkpoint_of: Build) -> None:
     inspected = inspect(checkpoint_of(layers=3))
     out = [Head(0, 0), Head(0, 1), Head(1, 0), Head(1, 1)]
-    found = words(inspected, texts_asked(QUERY, TITLE), [Head(2, 0), Head(2, 1)], out=out)
+    found = words_words(inspected, texts_asked(QUERY, TITLE), [Head(2, 0), Head(2, 1)], out=out)
     assert found.after is not None
     for rule in ("calibrated", "article"):
         turned = (found.before.said[rule] != found.after.said[rule])[2].sum()  # type: ignore[index]
@@ -147,15 +150,15 @@ def test_a_decision_that_turned_is_outlined(checkpoint_of: Build) -> None:
 
 @pytest.mark.parametrize("texts", [("a", "b"), ("iphone 15", "京 a 东"), ("<b>", "=1+1")])
 def test_texts_without_decisions(planted: Inspected, texts: tuple[str, str]) -> None:
-    found = words(planted, texts_asked(*texts), [KNOWS])
+    found = words_words(planted, texts_asked(*texts), [KNOWS])
     assert len(found.decisions) == 0
-    assert list(words_texts.notes(found)) == [words_texts.NOTHING]
+    assert list(words.notes(found)) == [words.NOTHING]
     assert len(text_figures(found, "calibrated")) == 2
     assert set(agreement(found, "accuracy").values[0]) == {None}
 
 
 def test_a_typed_text_stands_in_the_titles_place(planted: Inspected) -> None:
-    found = words(planted, texts_asked(QUERY, TITLE, HAN[30:36]))
+    found = words_words(planted, texts_asked(QUERY, TITLE, HAN[30:36]))
     assert found.decisions.pairs == [(QUERY, HAN[30:36])]
     (figure,) = text_figures(found, "calibrated")
     assert figure.title.en == "Where the text is cut"
@@ -163,17 +166,17 @@ def test_a_typed_text_stands_in_the_titles_place(planted: Inspected) -> None:
 
 
 def test_what_is_cut_off_is_not_shown(planted: Inspected) -> None:
-    found = words(planted, texts_asked(QUERY, HAN), [KNOWS])
+    found = words_words(planted, texts_asked(QUERY, HAN), [KNOWS])
     assert HAN.startswith(found.shown[1]) and len(found.shown[1]) == planted.longest - 3 - len(
         QUERY
     )
-    assert words_texts.CUT in list(words_texts.notes(found))
+    assert words.CUT in list(words.notes(found))
 
 
 def test_a_text_of_the_calibration_is_said(planted: Inspected) -> None:
-    pair = word_readings.shipped_rows("dev")[0]
-    found = words(planted, texts_asked(pair.query, pair.title), [KNOWS])
-    assert words_texts.KNOWN in list(words_texts.notes(found))
+    pair = words.shipped_rows("dev")[0]
+    found = words_words(planted, texts_asked(pair.query, pair.title), [KNOWS])
+    assert words.KNOWN in list(words.notes(found))
 
 
 def test_the_same_heads_in_two_models(
@@ -183,7 +186,7 @@ def test_the_same_heads_in_two_models(
     other = inspect(folder)
     other.segmenter = planted.segmenter
     asked = texts_asked(QUERY, TITLE)
-    figure = side_by_side([words(one, asked, [KNOWS]) for one in (planted, other)])
+    figure = side_by_side([words_words(one, asked, [KNOWS]) for one in (planted, other)])
     assert figure.categories == (PLANTED,)
     knows, not_yet = (series.values[0] for series in figure.series)
     assert knows == 1.0 and not_yet is not None and not_yet < 1.0
@@ -191,9 +194,9 @@ def test_the_same_heads_in_two_models(
 
 def test_readings_and_weights_are_kept(planted: Inspected, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = texts_asked(QUERY, TITLE)
-    words(planted, asked, [KNOWS])
+    words_words(planted, asked, [KNOWS])
     monkeypatch.setattr(planted, "run", None)
-    assert words(planted, asked, [Head(0, 1)]).heads == (Head(0, 1),)
+    assert words_words(planted, asked, [Head(0, 1)]).heads == (Head(0, 1),)
 
 
 def test_what_is_kept_of_a_calibration_does_not_grow_with_its_queries(planted: Inspected) -> None:
@@ -204,4 +207,4 @@ def test_what_is_kept_of_a_calibration_does_not_grow_with_its_queries(planted: I
 
 def test_a_head_that_is_not_there(planted: Inspected) -> None:
     with pytest.raises(ArgumentError, match="L9H0"):
-        words(planted, texts_asked(QUERY, TITLE), [Head(9, 0)])
+        words_words(planted, texts_asked(QUERY, TITLE), [Head(9, 0)])

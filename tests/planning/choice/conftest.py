@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.heads import Head
-from qt_bert.pairs import Pair
+from qt_bert.data.pairs import Pair
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import PAIRS
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qt_bert.encoder.heads import Head
-from qt_bert.planning.choice import harm
-from qt_bert.planning.choice.harm import harmful_heads
-from qt_bert.planning.choice.losses import losses_of
+from qt_bert.models.heads import Head
+from qt_bert.planning import choice
+from qt_bert.planning.choice import harmful_heads
+from qt_bert.planning.runs import losses_of
 from tests.planning.choice.conftest import pair, zero
 
 
@@ -42,7 +42,7 @@ def test_found_on_discovery_and_confirmed_on_validation(model, monkeypatch) -> N
         asked.extend(variant.name for variant in variants)
         return planted(pairs, {"L0H1": 0.4}, labels, [variant.name for variant in variants])
 
-    monkeypatch.setattr(harm, "losses", measured)
+    monkeypatch.setattr(choice, "losses", measured)
     found = harmful_heads(scorer, validation, first, mask=zero)
     assert found.metric == "nll" and asked == ["L2H0", "L0H1"]
     assert found.candidates == (Head(2, 0), Head(0, 1))

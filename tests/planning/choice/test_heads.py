@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.ablation.blocks import BlocksOut
-from qt_bert.ablation.loop import batch_tokens, masked_forward
-from qt_bert.encoder.heads import Head
+from qt_bert.ablation.engine import batch_tokens, masked_forward
+from qt_bert.ablation.masks import BlocksOut
 from qt_bert.errors import ArgumentError
-from qt_bert.planning.choice.heads import choose_heads, single_losses
+from qt_bert.models.heads import Head
+from qt_bert.planning.choice import choose_heads, single_losses
 from tests.planning.choice.conftest import graded, loss_by_hand, zero
 
 
@@ -103,7 +103,7 @@ def test_rounds_are_kept_and_resumed(scorer_of, tmp_path: Path, monkeypatch) -> 
     kept = choose_heads(scorer, pairs, 4, mask=zero, work=tmp_path)
     assert (kept.order, kept.rounds) == (fresh.order, fresh.rounds)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["heads-0", "heads-1", "heads-2"]
-    from qt_bert.ablation import run_sweep
+    from qt_bert.ablation import sweep as run_sweep
 
     swept = []
     sweep = run_sweep.sweep

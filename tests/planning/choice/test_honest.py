@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.encoder.heads import Head
+from qt_bert.data.splits import balanced_halves
 from qt_bert.errors import ArgumentError
-from qt_bert.pairs.splits import balanced_halves
-from qt_bert.planning.choice.honest import expected
-from qt_bert.planning.choice.measure import Removal, changes
+from qt_bert.models.heads import Head
+from qt_bert.planning.honest import expected
+from qt_bert.planning.runs import Removal, changes
 from tests.planning.choice.conftest import graded, zero
 
 

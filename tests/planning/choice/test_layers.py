@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError
-from qt_bert.planning.choice.layers import choose_layers, even_layers, lowest_layers
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.planning.choice import choose_layers, even_layers, lowest_layers
 from qt_bert.scoring.bulk import Scorer
 from tests.planning.choice.conftest import graded, zero
 from tests.planning.choice.test_heads import Counted, loss_without

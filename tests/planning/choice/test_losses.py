@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qt_bert.encoder import ModelLabels
 from qt_bert.errors import ArgumentError
-from qt_bert.planning.choice.losses import losses_of
+from qt_bert.models.card import ModelLabels
+from qt_bert.planning.runs import losses_of
 from tests.planning.choice.conftest import graded, pair
 
 FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from qt_bert.ablation.loop import masked_forward
-from qt_bert.encoder.heads import Head
+from qt_bert.ablation.engine import masked_forward
 from qt_bert.errors import ArgumentError
-from qt_bert.evaluation import compare
-from qt_bert.planning.choice.measure import Removal, changes
-from qt_bert.planning.choice.runs import check_removals, parts_of
+from qt_bert.models.heads import Head
+from qt_bert.planning.runs import Removal, changes, check_removals, parts_of
 from qt_bert.scoring.judge import judge_logits
+from qt_bert.stats.comparison import compare
 from tests.planning.choice.conftest import graded, zero
 
 REMOVALS = [
@@ -95,7 +94,7 @@ def test_faults_are_named(scorer_of) -> None:
         changes(scorer, [], REMOVALS, mask=zero)
 
 
-def test_guards_of_a_plan(scorer_of) -> None:
+def test_checks_of_a_plan(scorer_of) -> None:
     scorer = scorer_of()
     found = check_removals(scorer, graded(), zero)
     assert found["pairs"] == 8 and max(found["variants"].values()) <= found["bound"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qt_bert.planning.choice.prediction import Reading, between_plans, predict
+from qt_bert.planning.honest import Reading, between_plans, predict
 
 RNG = np.random.default_rng(0)
 

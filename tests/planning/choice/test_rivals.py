@@ -4,11 +4,10 @@ from collections import Counter
 
 import pytest
 
-from qt_bert.ablation.graded_importance import importance_on
-from qt_bert.encoder.heads import Head
+from qt_bert.ablation.importance import importance_on
 from qt_bert.errors import ArgumentError
-from qt_bert.planning.choice.heads import HeadPath, choose_heads
-from qt_bert.planning.choice.rivals import head_rivals
+from qt_bert.models.heads import Head
+from qt_bert.planning.choice import HeadPath, choose_heads, head_rivals
 from tests.planning.choice.conftest import graded, zero
 
 

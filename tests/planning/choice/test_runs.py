@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.ablation import run_sweep
-from qt_bert.ablation.blocks import blocks
-from qt_bert.ablation.work import SweepWork
+from qt_bert.ablation import sweep as run_sweep
+from qt_bert.ablation.masks import blocks
+from qt_bert.ablation.sweep import SweepWork
 from qt_bert.errors import ArgumentError
-from qt_bert.planning.choice.runs import logits
+from qt_bert.planning.runs import logits
 from qt_bert.scoring.bulk import LeftOut
 from tests.planning.choice.conftest import graded
 from tests.planning.choice.test_heads import Counted

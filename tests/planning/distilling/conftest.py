@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.planning.distilling.losses import LossWeights
-from qt_bert.planning.distilling.run_distill import DistillJob
-from qt_bert.planning.distilling.student import Student
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.planning.distill import DistillJob, LossWeights, Student
 from qt_bert.results.kept import KeptLayer
 from qt_bert.training.finetune import TuneSettings
-from qt_bert.training.sources import PairSource
+from qt_bert.training.recipes import PairSource
 
 KEPT = (KeptLayer(layer=0, heads=(0, 2)), KeptLayer(layer=2, heads=(0, 1, 2, 3)))
 """The lowest layer with half its heads, and the highest whole."""

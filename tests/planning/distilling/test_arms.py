@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from qt_bert.errors import ArgumentError
-from qt_bert.planning.distilling.arms import arms_of, even_plan, middle_plan, middle_third
-from qt_bert.planning.distilling.losses import LossWeights
+from qt_bert.planning.arms import arms_of, even_plan, middle_plan, middle_third
+from qt_bert.planning.distill import LossWeights
 from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.plan import Budget, Plan, layer_map
 

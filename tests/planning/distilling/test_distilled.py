@@ -7,15 +7,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from qt_bert.encoder import FAMILIES, open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
-from qt_bert.encoder.smaller import whole
-from qt_bert.planning.distilling.distilled import Distilled
-from qt_bert.planning.distilling.losses import PARTS, LossWeights
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.families import FAMILIES
+from qt_bert.models.pruned import whole
+from qt_bert.planning.distill import PARTS, Distilled, LossWeights
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import layer_map
-from qt_bert.training.finetune_batches import BatchLayout, plan_epoch, to_tensors
-from qt_bert.training.labelled import LabelledExample
+from qt_bert.training.batches import BatchLayout, LabelledExample, plan_epoch, to_tensors
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "小哥最近在干嘛"), ("狗", "猫" * 9), ("苹果", "手机")]
 LABELS = [(1, 0, 0, 0, 0), (0, 0, 1, 1, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0, 1)]  # the third has none

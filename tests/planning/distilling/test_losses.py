@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from qt_bert.errors import ArgumentError
-from qt_bert.planning.distilling.losses import (
+from qt_bert.planning.distill import (
     LossWeights,
     attention_loss,
     check_weights,

@@ -10,20 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.encoder import FAMILIES, open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
-from qt_bert.encoder.offline import Offline
 from qt_bert.errors import ArgumentError
-from qt_bert.planning.distilling.distilled import Distilled
-from qt_bert.planning.distilling.losses import LossWeights
-from qt_bert.planning.distilling.run_distill import DistillJob, run_distill
+from qt_bert.models.card import Offline
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.families import FAMILIES
+from qt_bert.planning.distill import Distilled, DistillJob, LossWeights, run_distill
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import layer_map
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.training.batches import BatchLayout, plan_epoch, to_tensors, training_set
 from qt_bert.training.finetune import TuneSettings
-from qt_bert.training.finetune_batches import BatchLayout, plan_epoch, to_tensors
-from qt_bert.training.labelled import training_set
-from qt_bert.training.sources import PairSource
+from qt_bert.training.recipes import PairSource
 
 SHAPE = {"layers": 3, "heads": 4, "hidden": 32, "labels": 5}
 

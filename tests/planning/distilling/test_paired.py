@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qt_bert.evaluation import METRICS, judge_grades
-from qt_bert.planning.distilling.paired import _over_seeds, outcome_of, paired_differences
+from qt_bert.planning.arms import _over_seeds, outcome_of, paired_differences
+from qt_bert.stats.judgements import judge_grades
+from qt_bert.stats.metrics import METRICS
 
 QUERIES = [f"q{n // 4}" for n in range(80)]
 LABELS = [(1 + n % 5,) for n in range(80)]

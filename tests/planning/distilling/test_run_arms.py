@@ -10,10 +10,9 @@ import pytest
 
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.files import read_json
-from qt_bert.planning.distilling.arms_text import rows_of, summary_of
-from qt_bert.planning.distilling.run_arms import run_arms
-from qt_bert.results.arms import ArmsFile
-from qt_bert.training.sources import PairSource
+from qt_bert.planning.arms import rows_of, run_arms, summary_of
+from qt_bert.results.plan import ArmsFile
+from qt_bert.training.recipes import PairSource
 
 SEEDS = {"plan": 2, "even": 2, "grades": 1, "middle": 1}
 RUNS = {"plan-0", "plan-1", "even-0", "even-1", "grades-0", "middle-0"}

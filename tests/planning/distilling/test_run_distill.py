@@ -9,17 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.ablation.masks import MeanContexts
-from qt_bert.encoder import open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
+from qt_bert.ablation.interventions import MeanZ
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.planning.distilling.arms import even_plan
-from qt_bert.planning.distilling.losses import PARTS, LossWeights
-from qt_bert.planning.distilling.run_distill import run_distill
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.planning.arms import even_plan
+from qt_bert.planning.distill import PARTS, LossWeights, run_distill
 from qt_bert.planning.prune import prune
 from qt_bert.results.kept import KeptFile, KeptLayer
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.training.sources import PairSource
+from qt_bert.training.recipes import PairSource
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "京东小哥最近在干嘛")]
 
@@ -115,7 +113,7 @@ def test_a_student_starts_with_the_units_that_its_plan_names(job_of):
 
 def test_mean_contexts_are_folded_in_by_the_plan_and_not_by_a_rival(job_of):
     job = job_of()
-    means = MeanContexts("made", torch.ones(3, 4, 8))
+    means = MeanZ("made", torch.ones(3, 4, 8))
     mean = replace(job.student, plan=replace(job.student.plan, replacement="mean"), means=means)
     teacher = open_checkpoint(job.student.model)
     biases = [

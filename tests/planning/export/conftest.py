@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from qt_bert.encoder import Checkpoint, open_checkpoint
-from qt_bert.encoder.checkpoint import smaller_checkpoint
-from qt_bert.planning.export import run_export
-from qt_bert.planning.export.run_export import export_onnx
-from qt_bert.planning.export.session import MODEL
-from qt_bert.planning.saving import save_smaller
+from qt_bert.models.checkpoint import Checkpoint, open_checkpoint, smaller_checkpoint
+from qt_bert.planning import export
+from qt_bert.planning.export import export_onnx
+from qt_bert.planning.export_session import MODEL
+from qt_bert.planning.prune import save_smaller
 from qt_bert.results.kept import KeptLayer
 
 TEXTS = [
@@ -98,6 +97,6 @@ def traced_already(
     """A checkpoint whose graph is not traced again, which takes seconds: its file is copied."""
     checkpoint, folder = exported("bert")
     monkeypatch.setattr(
-        run_export, "write_onnx", lambda _checkpoint, path: shutil.copy(folder / MODEL, path)
+        export, "write_onnx", lambda _checkpoint, path: shutil.copy(folder / MODEL, path)
     )
     return checkpoint

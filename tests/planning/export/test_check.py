@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.errors import GuardError
-from qt_bert.planning.export import check as check_module
-from qt_bert.planning.export import replay
-from qt_bert.planning.export.check import check_export, made_up_cases
-from qt_bert.planning.export.session import MODEL
+from qt_bert.errors import EquivalenceError
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.planning import export as check_module
+from qt_bert.planning import export_replay
+from qt_bert.planning.export import check_export, made_up_cases
+from qt_bert.planning.export_session import MODEL
 
 
 @dataclass
@@ -41,7 +41,7 @@ def test_differences_by_hand():
         "1/input_ids": np.array([[1, 2], [3, 4]]),
         "1/logits": np.array([[2.0, 4.5], [6.0, 7.0]]),
     }
-    assert replay.differences(Doubling(), cases) == [0.0, 1.0]
+    assert export_replay.differences(Doubling(), cases) == [0.0, 1.0]
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
@@ -89,7 +89,7 @@ def test_the_new_process_loads_no_torch(exported, tmp_path):
         cases, **{f"0/{name}": one for name, one in inputs.items()}, **{"0/logits": ids[:, :5]}
     )
     ran = subprocess.run(
-        [sys.executable, "-c", code, replay.__file__, folder / MODEL, cases],
+        [sys.executable, "-c", code, export_replay.__file__, folder / MODEL, cases],
         capture_output=True,
         text=True,
     )
@@ -101,7 +101,9 @@ def test_the_new_process_loads_no_torch(exported, tmp_path):
 def test_another_models_file_is_refused_with_the_figure(exported, checkpoint_of):
     _, folder = exported("bert")
     other = open_checkpoint(checkpoint_of("bert", seed=1))
-    with pytest.raises(GuardError, match=r"differs from torch by [0-9.]+ .* rows of \d+ tokens"):
+    with pytest.raises(
+        EquivalenceError, match=r"differs from torch by [0-9.]+ .* rows of \d+ tokens"
+    ):
         check_export(other, folder / MODEL)
 
 
@@ -109,12 +111,14 @@ def test_a_difference_that_is_no_number_is_refused(exported, monkeypatch):
     checkpoint, folder = exported("bert")
     found = [0.0, float("nan"), *[0.0] * 12]
     monkeypatch.setattr(check_module, "_in_a_new_process", lambda _path, stored: found)
-    with pytest.raises(GuardError, match="by nan in a logit, at 7 rows of 5 tokens"):
+    with pytest.raises(EquivalenceError, match="by nan in a logit, at 7 rows of 5 tokens"):
         check_export(checkpoint, folder / MODEL)
 
 
 def test_a_file_that_does_not_run_is_refused_with_the_reason(checkpoint_of, tmp_path):
     broken = tmp_path / MODEL
     broken.write_bytes(b"no graph")
-    with pytest.raises(GuardError, match="does not run in onnxruntime: .*(Protobuf|protobuf)"):
+    with pytest.raises(
+        EquivalenceError, match="does not run in onnxruntime: .*(Protobuf|protobuf)"
+    ):
         check_export(open_checkpoint(checkpoint_of("bert")), broken)

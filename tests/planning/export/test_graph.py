@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from qt_bert.encoder import FAMILIES, Encoder, open_checkpoint
 from qt_bert.errors import CheckpointError
-from qt_bert.planning.export.check import made_up_cases
-from qt_bert.planning.export.graph import Graph
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.families import FAMILIES
+from qt_bert.models.forward import Encoder
+from qt_bert.planning.export import Graph, made_up_cases
 
 
 def inputs_of(case, types=True):

@@ -5,19 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qt_bert.encoder import open_checkpoint
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.evaluation import compare
 from qt_bert.files import sha256_file
-from qt_bert.pairs import ReaderOptions
-from qt_bert.planning.export import to_onnx
-from qt_bert.planning.export.int8 import GradedPairs
-from qt_bert.planning.export.run_export import export_onnx
-from qt_bert.planning.export.session import INT8_MODEL, MODEL, OnnxScorer
-from qt_bert.results.export import ExportFile
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.planning import export
+from qt_bert.planning.export import export_onnx
+from qt_bert.planning.export_session import INT8_MODEL, MODEL, GradedPairs, OnnxScorer
+from qt_bert.results.plan import ExportFile
 from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import graded_pairs, judge_logits
+from qt_bert.stats.comparison import compare
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def graded(pair_file):
 
 def test_the_cost_is_that_of_comparing_both_files(checkpoint_of, graded, tmp_path, monkeypatch):
     """With weights so large that they lie beside the file."""
-    monkeypatch.setattr(to_onnx, "LARGEST_FILE", 0)
+    monkeypatch.setattr(export, "LARGEST_FILE", 0)
     checkpoint = open_checkpoint(checkpoint_of("bert", hidden=128, layers=1), compact=True)
     judged = graded(checkpoint)
     made = export_onnx(checkpoint, tmp_path / "out", int8_on=judged)

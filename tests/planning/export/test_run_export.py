@@ -6,14 +6,14 @@ import onnx
 import pytest
 import torch
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.errors import ArgumentError, CheckpointError, GuardError, RunFolderError
+from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
 from qt_bert.files import sha256_file
-from qt_bert.planning.export import check, extra, run_export, to_onnx
-from qt_bert.planning.export.run_export import export_onnx
-from qt_bert.planning.export.session import MODEL, OnnxScorer
-from qt_bert.results.export import EXPORT, ExportFile
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.planning import export, export_session
+from qt_bert.planning.export import export_onnx
+from qt_bert.planning.export_session import MODEL, OnnxScorer
 from qt_bert.results.kept import KEPT, KeptFile
+from qt_bert.results.plan import EXPORT, ExportFile
 from qt_bert.scoring.bulk import Scorer
 
 TYPED = ("input_ids", "token_type_ids", "attention_mask")
@@ -26,7 +26,7 @@ UNTYPED = ("input_ids", "attention_mask")
 def test_a_folder_says_what_it_holds_and_how_it_was_checked(exported, family, inputs):
     checkpoint, folder = exported(family)
     made = ExportFile.read(folder)
-    assert (made.family, made.inputs, made.opset) == (family, inputs, to_onnx.OPSET)
+    assert (made.family, made.inputs, made.opset) == (family, inputs, export.OPSET)
     assert (made.pad, made.positions) == (checkpoint.pad, 64)
     assert made.model.sha256 == checkpoint.sha256 and made.int8 is None
     assert set(made.versions) >= {"torch", "onnx", "onnxscript", "onnxruntime", "qt-bert"}
@@ -62,18 +62,18 @@ def test_a_shape_that_transformers_cannot_hold_is_exported(mixed, texts, tmp_pat
 
 
 def test_a_failed_check_leaves_nothing(traced_already, tmp_path, monkeypatch):
-    monkeypatch.setattr(check, "BOUND", 1e-12)
-    with pytest.raises(GuardError, match="at most 1e-12 is allowed, so nothing was exported"):
+    monkeypatch.setattr(export, "BOUND", 1e-12)
+    with pytest.raises(EquivalenceError, match="at most 1e-12 is allowed, so nothing was exported"):
         export_onnx(traced_already, tmp_path / "exports" / "out")
     assert list((tmp_path / "exports").iterdir()) == []
 
 
 def test_a_failed_check_keeps_what_was_there(traced_already, tmp_path, monkeypatch):
-    monkeypatch.setattr(check, "BOUND", 1e-12)
+    monkeypatch.setattr(export, "BOUND", 1e-12)
     out = tmp_path / "out"
     out.mkdir()
     (out / "note").write_text("mine")
-    with pytest.raises(GuardError):
+    with pytest.raises(EquivalenceError):
         export_onnx(traced_already, out, overwrite=True)
     assert [file.name for file in tmp_path.iterdir()] == ["out"]
     assert (out / "note").read_text() == "mine"
@@ -95,7 +95,7 @@ def test_a_model_that_torch_cannot_trace_is_refused(checkpoint_of, tmp_path, mon
                 return input_ids.float()
             return attention_mask.float()
 
-    monkeypatch.setattr(to_onnx, "Graph", lambda checkpoint: Untraceable())
+    monkeypatch.setattr(export, "Graph", lambda checkpoint: Untraceable())
     with pytest.raises(CheckpointError, match="cannot be written as ONNX .*data-dependent"):
         export_onnx(open_checkpoint(checkpoint_of("bert")), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
@@ -111,14 +111,16 @@ def test_the_models_own_folder_is_never_replaced(fresh_checkpoint):
 def test_a_place_that_is_taken_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunFolderError, match="is not empty"):
-        run_export.check_ready(tmp_path, overwrite=False)
+        export.check_ready(tmp_path, overwrite=False)
     with pytest.raises(RunFolderError, match="is a file"):
-        run_export.check_ready(tmp_path / "file", overwrite=True)
-    run_export.check_ready(tmp_path, overwrite=True)
+        export.check_ready(tmp_path / "file", overwrite=True)
+    export.check_ready(tmp_path, overwrite=True)
 
 
 def test_a_missing_package_is_named_with_the_extra(monkeypatch):
-    monkeypatch.setattr(extra, "find_spec", lambda name: None if name == "onnxscript" else object())
-    extra.need(("onnx",))
+    monkeypatch.setattr(
+        export_session, "find_spec", lambda name: None if name == "onnxscript" else object()
+    )
+    export_session.need(("onnx",))
     with pytest.raises(ArgumentError, match=r"needs onnxscript: pip install 'qt-bert\[export\]'"):
-        extra.need(extra.EXPORTING)
+        export_session.need(export_session.EXPORTING)

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
-from qt_bert.planning.export.session import MODEL, OnnxScorer
-from qt_bert.results.export import EXPORT
+from qt_bert.planning.export_session import MODEL, OnnxScorer
+from qt_bert.results.plan import EXPORT
 from qt_bert.scoring.bulk import Scorer
 
 
@@ -53,7 +53,7 @@ def test_the_length_may_be_asked_up_to_the_positions(exported, texts):
 
 def test_no_torch_is_loaded(exported, texts):
     code = (
-        "import sys, json; from qt_bert.planning.export.session import OnnxScorer; "
+        "import sys, json; from qt_bert.planning.export_session import OnnxScorer; "
         "logits = OnnxScorer(sys.argv[1]).logits([('狗', '猫追狗')]); "
         "print(json.dumps([logits.tolist(), 'torch' in sys.modules]))"
     )

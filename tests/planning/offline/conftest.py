@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.planning.budget import parse_budget
-from qt_bert.planning.effort import QUICK, OfflineEffort
-from qt_bert.planning.offline.layout import layout_of
-from qt_bert.planning.offline.moved import OfflineTask, counts_of
-from qt_bert.planning.task import PlanTask
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.planning.offline import OfflineTask, counts_of, layout_of
+from qt_bert.planning.shapes import parse_budget
+from qt_bert.planning.task import QUICK, OfflineEffort, PlanTask
 from qt_bert.scoring.bulk import Scorer
 from tests.planning.made_pairs import sample
 

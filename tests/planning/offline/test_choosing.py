@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from qt_bert.planning.offline.choosing import deciding_metric, largest_free
-from qt_bert.results.offline import OfflineRow
-from qt_bert.results.plan_evidence import Measured
+from qt_bert.planning.offline import deciding_metric, largest_free
+from qt_bert.results.plan import Measured, OfflineRow
 
 
 def row(layers: int, low: float | None) -> OfflineRow:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from qt_bert.ablation.effects import Effects
-from qt_bert.planning.offline.costs import Costs, costs_of, runs_of
-from qt_bert.planning.offline.moved import OfflineTask
+from qt_bert.planning.offline import Costs, OfflineTask, costs_of, runs_of
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
 from tests.planning.offline.conftest import JobOf

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qt_bert.encoder.offline import Offline
-from qt_bert.planning.offline.layout import before_titles, layout_of
+from qt_bert.models.card import Offline
+from qt_bert.planning.offline import before_titles, layout_of
 from qt_bert.planning.task import Sample
 from tests.planning.made_pairs import sample
 from tests.planning.offline.conftest import TaskOf

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qt_bert.encoder.offline import Offline
-from qt_bert.errors import GuardError
-from qt_bert.planning.offline import moved
-from qt_bert.planning.offline.moved import counts_of, read_as
+from qt_bert.errors import EquivalenceError
+from qt_bert.models.card import Offline
+from qt_bert.planning import offline as moved
+from qt_bert.planning.offline import counts_of, read_as
 from qt_bert.scoring.bulk import Scorer
 from tests.planning.offline.conftest import JobOf, TaskOf
 
@@ -60,12 +60,12 @@ def test_the_check_holds_and_sees_a_block_that_is_not_there(
         return other
 
     monkeypatch.setattr(moved, "read_as", unread)
-    with pytest.raises(GuardError):
+    with pytest.raises(EquivalenceError):
         job_of(layers=3).check()
 
 
 def test_samples_are_of_the_effort(job_of: JobOf) -> None:
-    from qt_bert.planning.effort import OfflineEffort
+    from qt_bert.planning.task import OfflineEffort
 
     job = job_of(effort=OfflineEffort(pairs=6))
     assert len(job.discovery.pairs) == len(job.validation.pairs) == 6

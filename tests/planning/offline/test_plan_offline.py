@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from qt_bert.errors import ArgumentError
-from qt_bert.planning.effort import OfflineEffort
-from qt_bert.planning.offline.plan_offline import offline_plan
-from qt_bert.planning.task import RetrainedPair
-from qt_bert.results.offline import OfflinePlan
+from qt_bert.planning.offline import offline_plan
+from qt_bert.planning.task import OfflineEffort, RetrainedPair
+from qt_bert.results.plan import OfflinePlan
 from tests.planning.offline.conftest import TaskOf
 
 

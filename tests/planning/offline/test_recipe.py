@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qt_bert.errors import ArgumentError
-from qt_bert.planning.offline.recipe import check_same_recipe
+from qt_bert.planning.offline import check_same_recipe
 
 ASKED = {"lr": 1e-4, "seed": 3, "base": "ab", "max_length": 128}
 BLOCK = {"offline_layers": 6, "title_start": 24, "title_tokens": 64, "layers_above": "0,1,2,4,5,11"}

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import ArgumentError
-from qt_bert.planning.offline.retrained import retrained_of
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.planning.offline import retrained_of
 from qt_bert.planning.task import PlanTask, RetrainedPair
 from qt_bert.scoring.bulk import Scorer
 from tests.planning.offline.conftest import TaskOf

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from qt_bert.planning.offline import speedup
-from qt_bert.planning.offline.moved import OfflineTask
-from qt_bert.planning.offline.speedup import Speedups, speedups
-from qt_bert.planning.speed import Scores, Texts
+from qt_bert.planning import offline
+from qt_bert.planning.offline import OfflineTask, Speedups, speedups
+from qt_bert.planning.timing import Scores, Texts
 from tests.planning.offline.conftest import JobOf
 
 Calls = list[tuple[Sequence[Scores], Texts]]
@@ -25,7 +24,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         seen.append((scorers, texts))
         return np.array([[1.0, 0.5, 0.25]]) * (100 if len(seen) == 1 else 1)
 
-    monkeypatch.setattr(speedup, "in_turns", timed)
+    monkeypatch.setattr(offline, "in_turns", timed)
     return seen
 
 

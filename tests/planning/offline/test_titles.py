@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from qt_bert.planning.offline.titles import stored_titles
-from qt_bert.scoring.title_states.computing import states_of
-from qt_bert.scoring.title_states.quantising import FORMATS
+from qt_bert.planning.offline import stored_titles
+from qt_bert.scoring.title_states import FORMATS, states_of
 from tests.planning.offline.conftest import JobOf
 
 

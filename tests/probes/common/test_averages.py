@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from qt_bert.probes.common.averages import average, means, resampled_ratio
+from qt_bert.probes.naming import average, means, resampled_ratio
 
 
 def test_a_mean_skips_silent_queries_and_is_tested() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from qt_bert.pairs import Pair
-from qt_bert.probes.common.base import resting_on, sample, sample_of
-from qt_bert.results import Bars, Text
-from qt_bert.results.text import counted
+from qt_bert.data.pairs import Pair
+from qt_bert.figures import Bars
+from qt_bert.probes.display import resting_on, sample, sample_of
+from qt_bert.text import Text, counted
 
 
 def pair(query: str) -> Pair:

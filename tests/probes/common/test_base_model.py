@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import CheckpointError
-from qt_bert.probes.common.base_model import open_base, open_second, random_like
-from qt_bert.probes.common.streams import stream
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.base_model import open_base, open_second, random_like
+from qt_bert.probes.streams import stream
 from qt_bert.scoring.bulk import Scorer
 
 PAIRS = [("京东小哥", "京东小哥最近在干嘛"), ("狗追猫", "猫追狗")]

@@ -7,15 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.probes.common.characters import (
-    QUERY,
-    TITLE,
-    characters_of,
-    coverage,
-    is_han,
-    is_marker,
-)
+from qt_bert.data.tokenise import QUERY, TITLE
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.streams import characters_of, coverage, is_han, is_marker
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])

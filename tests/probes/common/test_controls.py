@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from qt_bert.encoder.heads import Head, Shape
 from qt_bert.errors import ArgumentError
-from qt_bert.probes.common.controls import contest, rank_p
+from qt_bert.models.heads import Head, Shape
+from qt_bert.probes.controls import contest, rank_p
 
 SHAPE = Shape(4, 4)
 TARGET = [Head(0, 1), Head(0, 2), Head(3, 0)]

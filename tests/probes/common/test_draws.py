@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qt_bert.probes.common.draws import mean_over
+from qt_bert.probes.naming import mean_over
 
 
 def test_one_draw_has_the_chance_of_the_queries_alone() -> None:

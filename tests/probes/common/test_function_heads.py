@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 
-from qt_bert.encoder.heads import Head, Shape
 from qt_bert.errors import ArgumentError
-from qt_bert.probes.common.function_heads import (
-    NOT_NAMED,
-    FunctionHeads,
-    function_heads,
-)
-from qt_bert.results import HeadScores, ProbeResult, Text
+from qt_bert.models.heads import Head, Shape
+from qt_bert.probes.naming import NOT_NAMED, FunctionHeads, function_heads
+from qt_bert.results.probe import HeadScores, ProbeResult
+from qt_bert.text import Text
 from tests.probes.matching_found import matching_found
 from tests.results.made_stability import LOOSE
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qt_bert.encoder.heads import Head
-from qt_bert.probes.common.maps import head_map, known
-from qt_bert.results import Text
+from qt_bert.models.heads import Head
+from qt_bert.probes.display import head_map, known
+from qt_bert.text import Text
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

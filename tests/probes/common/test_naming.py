@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from qt_bert.encoder.heads import Head
-from qt_bert.probes.common.naming import (
-    by_query,
-    name_heads,
-    one_sided_p,
-    ranked,
-)
+from qt_bert.models.heads import Head
+from qt_bert.probes.naming import by_query, name_heads, one_sided_p, ranked
 
 
 def test_p_is_a_one_sided_t_test_over_the_queries_that_speak() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.pairs import Pair
-from qt_bert.probes.common.norms import head_norms
+from qt_bert.data.pairs import Pair
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.streams import head_norms
 from qt_bert.scoring.bulk import Scorer
 
 

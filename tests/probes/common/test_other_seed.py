@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from qt_bert.encoder import open_checkpoint
 from qt_bert.errors import CheckpointError
-from qt_bert.probes.common.other_seed import NO_SECOND, described, other_seed
-from qt_bert.probes.context import ProbeContext
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.base import Context
+from qt_bert.probes.base_model import NO_SECOND, described, other_seed
 from qt_bert.probes.split import PairFiles
 from qt_bert.scoring.bulk import Scorer
 
@@ -19,10 +19,10 @@ Build = Callable[..., Path]
 
 
 @pytest.fixture
-def context(checkpoint_of: Build, pair_file: Path, tmp_path: Path) -> Callable[..., ProbeContext]:
-    def build(**facts: Any) -> ProbeContext:
+def context(checkpoint_of: Build, pair_file: Path, tmp_path: Path) -> Callable[..., Context]:
+    def build(**facts: Any) -> Context:
         model = checkpoint_of()
-        return ProbeContext(
+        return Context(
             label="x",
             files=PairFiles(pairs=pair_file),
             work=tmp_path,
@@ -34,7 +34,7 @@ def context(checkpoint_of: Build, pair_file: Path, tmp_path: Path) -> Callable[.
 
 
 def test_the_other_model_is_scored_as_the_first(
-    context: Callable[..., ProbeContext], checkpoint_of: Build
+    context: Callable[..., Context], checkpoint_of: Build
 ) -> None:
     folder = checkpoint_of(seed=4)
     found = other_seed(context(second=folder), lambda scorer: scorer)
@@ -44,14 +44,12 @@ def test_the_other_model_is_scored_as_the_first(
     assert described(found)["name"] == folder.name
 
 
-def test_without_one_a_word_says_so(context: Callable[..., ProbeContext]) -> None:
+def test_without_one_a_word_says_so(context: Callable[..., Context]) -> None:
     assert other_seed(context(), lambda scorer: scorer) is None
     assert described(None) == NO_SECOND and "--second" in NO_SECOND["zh"]
 
 
-def test_one_that_is_none_is_refused(
-    context: Callable[..., ProbeContext], checkpoint_of: Build
-) -> None:
+def test_one_that_is_none_is_refused(context: Callable[..., Context], checkpoint_of: Build) -> None:
     with pytest.raises(CheckpointError, match="--second"):
         other_seed(context(second=checkpoint_of()), lambda scorer: scorer)
     with pytest.raises(CheckpointError, match="layers"):

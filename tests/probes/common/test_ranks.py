@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from qt_bert.probes.common.ranks import rank_correlation
+from qt_bert.probes.naming import rank_correlation
 
 
 def test_column_by_column_as_scipy_has_it() -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from qt_bert.encoder import open_checkpoint
-from qt_bert.pairs import Pair
-from qt_bert.probes.common.sample import for_model
-from qt_bert.probes.context import ProbeContext
+from qt_bert.data.pairs import Pair
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.base import Context
 from qt_bert.probes.split import PairFiles
+from qt_bert.probes.streams import for_model
 from qt_bert.scoring.bulk import Scorer
 
 PAIRS = [Pair(f"q{n % 5}", f"t{n}", None, str(n), n, None, {}) for n in range(20)]
 
 
 def drawn(model: Path, limit: int, *, full: bool = False) -> list[Pair]:
-    context = ProbeContext(
+    context = Context(
         label="made",
         files=PairFiles(pairs=Path("pairs.tsv")),
         work=Path("work"),

@@ -7,9 +7,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from qt_bert.encoder.heads import Head
-from qt_bert.probes.common.naming import ranked
-from qt_bert.probes.common.stability import (
+from qt_bert.models.heads import Head
+from qt_bert.probes.naming import (
     VALIDATION,
     Elsewhere,
     among,
@@ -17,6 +16,7 @@ from qt_bert.probes.common.stability import (
     chance_of,
     known_stability,
     mask_of,
+    ranked,
     stability,
 )
 

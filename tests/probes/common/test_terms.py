@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from qt_bert.pairs import segmenter
-from qt_bert.probes.common.terms import Shared, is_content_word, is_punctuation, shared_terms
+from qt_bert.data.segmenters import segmenter
+from qt_bert.probes.streams import Shared, is_content_word, is_punctuation, shared_terms
 
 JIEBA = segmenter("jieba")
 

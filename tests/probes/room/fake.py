@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from qt_bert.probes.claims import POINTS, beyond, no_effect
-from qt_bert.probes.context import ProbeContext
-from qt_bert.probes.probe import Probe
-from qt_bert.results import HeadScores, ProbeResult, Text
-from qt_bert.results.probe import Source
+from qt_bert.probes.base import Context, Probe
+from qt_bert.probes.claims import POINTS, beyond
+from qt_bert.results.probe import HeadScores, ProbeResult, Source
+from qt_bert.text import Text
 
 SOURCE = Source(article="heads", section="1", value=70.0)
 
 
-def run(context: ProbeContext) -> ProbeResult:
+def run(context: Context) -> ProbeResult:
     from qt_bert.scoring.judge import judge_logits
 
     pairs = context.validation
@@ -34,16 +33,13 @@ def run(context: ProbeContext) -> ProbeResult:
         n_queries=context.pairs_ref.n_queries or 0,
         unit=POINTS,
     )
-    none = no_effect(
-        "fake.none", Text("无影响", "no effect"), SOURCE, 0.0, (-1.0, 1.0), n_queries=3, margin=2.0
-    )
     return ProbeResult(
         probe="fake",
         model=context.model_ref,
         pairs=context.pairs_ref,
         settings={"sample": context.choose(2, 20)},
         summary=Text("一个小探针", "a small probe"),
-        findings=(above, none),
+        findings=(above,),
         heads=(HeadScores(head="L0H1", scores={"score": 1.0}, selected=True),),
         sets={"chosen": ("L0H1",)},
     )

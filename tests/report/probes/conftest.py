@@ -9,68 +9,43 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qt_bert.figures import Curve, HeatMap, Point, Series
 from qt_bert.files import write_json
-from qt_bert.probes.claims import POINTS, beyond, no_effect
-from qt_bert.results import Curve, Finding, HeadScores, HeatMap, ProbeResult, Text
-from qt_bert.results.figures import Point, Series
-from qt_bert.results.probe import ModelRef, PairsRef, Source
-from qt_bert.results.verdicts import settle
-from qt_bert.study import RunFolder, RunInputs, Stage, StudyContext, run_study
+from qt_bert.probes.claims import POINTS, beyond
+from qt_bert.results.probe import Finding, HeadScores, ModelRef, PairsRef, ProbeResult, SourcedClaim
+from qt_bert.run.folder import RunFolder, RunInputs
+from qt_bert.run.stage import Stage, StudyContext, run_study
+from qt_bert.text import Text
+from tests.results.made_claims import FACTS, claim, measurement, source, undecided, untestable
 
 LAYERS, HEADS = 6, 4
 EFFECTS = np.random.default_rng(0).normal(0, 1.5, (LAYERS, HEADS)).round(3)
 
 
-def source(section: str, value: float | str | None = None) -> Source:
-    return Source(article="heads_of_query_title_bert", section=section, value=value)
+def make_claims(probe: str) -> tuple[SourcedClaim, ...]:
+    """One of every verdict; of `boundary` the first has a text."""
+    return (
+        claim(f"{probe}.beyond_characters"),
+        claim(f"{probe}.beside", verdict="not reproduced", value=-1.5, ci_low=-2.9, ci_high=-0.1),
+        undecided(f"{probe}.open", source=source(2.3)),
+        untestable(f"{probe}.untestable", reason="few_sets"),
+    )
 
 
 def make_findings() -> tuple[Finding, ...]:
+    """What a probe without a TOML measured."""
     return (
         beyond(
-            "redundancy.low_half",
-            Text("去掉低层的 80%，比去掉高层多损失 5 个百分点以上", "At 80 % of a half, the low half loses more than 5 points beyond the high half"),
-            source("2.1", "低层损失更大"),
-            18.25,
-            (11.4, 25.1),
-            p=0.0001,
-            n_queries=160,
-            margin=5.0,
-            unit=POINTS,
-            conclusions={"reproduced": Text("低层的头不可缺。", "The low heads cannot be spared.")},
-        ),
-        no_effect(
-            "redundancy.random_10",
-            Text("随机去掉 10% 的头没有影响", "10 % of the heads at random have no effect"),
-            source("2.1", "+1 %"),
-            -0.62,
-            (-1.61, 0.35),
-            n_queries=160,
-            margin=2.0,
-            unit=POINTS,
-        ),
-        beyond(
-            "redundancy.layer_4",
-            Text("去掉第 4 层，准确率上升", "Without layer 4 accuracy rises"),
-            source("2.1", 2.3),
-            -1.5,
-            (-2.9, -0.1),
-            p=0.97,
-            n_queries=160,
-            unit=POINTS,
-        ),
-        beyond(
             "redundancy.beside",
-            Text("均值替换时的同一差别", "The same difference under mean contexts"),
-            source("2.1"),
+            Text("均值替换时的同一差别", "The same difference under mean head outputs"),
+            source("+1 %", "2.1"),
             7.0,
             (1.0, 13.0),
             p=0.02,
             n_queries=160,
             unit=POINTS,
-            primary=False,
         ),
-    )  # fmt: skip
+    )
 
 
 def make_figures() -> tuple[Curve | HeatMap, ...]:
@@ -124,7 +99,13 @@ def make_result(name: str, order: int, **changes: Any) -> ProbeResult:
             },
         },
         "summary": Text("随机去掉几个头几乎没有影响。", "A few heads at random hardly matter."),
-        "findings": settle(make_findings()),
+        "facts": FACTS,
+        "claims": make_claims(name),
+        "measurements": (
+            measurement(),
+            measurement("unknown", value=None, n_queries=0, ci_low=None, ci_high=None),
+        ),
+        "findings": make_findings(),
         "heads": tuple(
             HeadScores(
                 head=f"L{layer}H{head}",

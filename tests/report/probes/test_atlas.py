@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from qt_bert.report import render
 from qt_bert.report.blocks import FigureBlock, Interval, Table
-from qt_bert.report.probes.atlas import atlas
-from qt_bert.results import HeadScores, ProbeResult
+from qt_bert.report.probes import atlas
+from qt_bert.report.render import render
 from qt_bert.results.head_sets import set_words
+from qt_bert.results.probe import HeadScores, ProbeResult
 from tests.results.made_stability import LOOSE
 
 Result = Callable[..., ProbeResult]

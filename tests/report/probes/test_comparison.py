@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
+from qt_bert.codec import decode
+from qt_bert.figures import Bars, BarSeries
 from qt_bert.files import write_json
-from qt_bert.report import render
-from qt_bert.report.comparison.behaviours import both_behaviours
-from qt_bert.report.comparison.findings import both_findings
-from qt_bert.report.comparison.metrics import metrics_table
-from qt_bert.results import Bars, EvaluationResult, ProbeResult, Text
-from qt_bert.results.codec import decode
-from qt_bert.results.comparison import ComparisonResult
-from qt_bert.results.figures import BarSeries
-from qt_bert.results.probe import ModelRef, PairsRef
-from qt_bert.study import RunFolder, RunInputs, Stage, StudyContext, run_study
+from qt_bert.report.comparison import both_behaviours, both_findings, metrics_table
+from qt_bert.report.render import render
+from qt_bert.results.evaluation import ComparisonResult, EvaluationResult
+from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult
+from qt_bert.run.folder import RunFolder, RunInputs
+from qt_bert.run.stage import Stage, StudyContext, run_study
+from qt_bert.text import Text
+from tests.results.made_claims import measurement
 
 Result = Callable[..., ProbeResult]
 
@@ -93,17 +93,21 @@ def test_who_is_better_goes_by_the_metrics_direction(
     }
 
 
-def test_claims_stand_side_by_side_by_their_ids(
+def test_claims_and_measurements_stand_side_by_side_by_their_ids(
     compared: dict[str, Any], result_of: Result
 ) -> None:
     comparison = decode(ComparisonResult, compared)
-    first, second = result_of("redundancy", 10), result_of("redundancy", 10)
+    first = result_of("boundary", 10)
+    second = result_of("boundary", 10, measurements=(measurement(value=0.5),))
     lone = result_of("shift", 20)
-    table, missing = both_findings(comparison, (first, lone), (second,))
-    assert table.kind == "table" and missing.kind == "text"
-    assert len(table.rows) == 3  # what is no claim is left out
-    assert table.columns[-1].name == "verdict_b"
-    assert {len(row) for row in table.rows} == {len(table.columns)}
+    claims, measured, missing = both_findings(comparison, (first, lone), (second,))
+    assert claims.kind == measured.kind == "table" and missing.kind == "text"
+    assert len(claims.rows) == 4 and claims.columns[-1].name == "verdict_b"
+    assert {len(row) for row in claims.rows} == {len(claims.columns)}
+    assert [(row[2].value, row[3].value) for row in measured.rows] == [  # type: ignore[union-attr]
+        (0.81, 0.5),
+        (7.0, 7.0),
+    ]
     assert "Not run on B: Redundancy <b>" in str(missing.body)
 
 
@@ -111,13 +115,14 @@ def test_a_claim_that_names_other_heads_is_told(
     compared: dict[str, Any], result_of: Result
 ) -> None:
     comparison = decode(ComparisonResult, compared)
-    first, second = result_of("redundancy", 10), result_of("redundancy", 10)
-    other = replace(second.findings[0], claim=Text("L1H1", "L1H1"))
-    second = replace(second, findings=(other,))
-    (table,) = both_findings(comparison, (first,), (second,))
+    first = result_of("boundary", 10)
+    facts = {**first.facts, "rule_head": "L1H1"}
+    second = replace(first, facts=facts, claims=first.claims[:2])
+    table, _ = both_findings(comparison, (first,), (second,))
     assert table.kind == "table"
-    assert [row[6] and row[6].en for row in table.rows] == ["L1H1", None, None]  # type: ignore[union-attr]
-    assert table.rows[1][4] is None
+    told = [row[6] and row[6].en for row in table.rows]  # type: ignore[union-attr]
+    assert "L1H1" in str(told[0]) and told[1:] == [None, None, None]
+    assert table.rows[2][4] is None
 
 
 def scores(*values: float) -> Bars:

@@ -6,16 +6,15 @@ import csv
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from qt_bert.errors import RunFolderError
-from qt_bert.report import render
-from qt_bert.results import ProbeResult
-from qt_bert.results.verdicts import settle
+from qt_bert.report.render import render
+from qt_bert.results.probe import ProbeResult
+from tests.results.made_claims import claim
 from tests.results.made_stability import LOOSE
 
 Run = Callable[..., Path]
@@ -69,38 +68,66 @@ def test_sets_say_how_much_of_them_comes_back(run_of: Run, result_of: Result) ->
 
 
 def test_the_findings_table_says_what_a_reader_may_conclude(run_of: Run, result_of: Result) -> None:
-    rows = table(run_of(result_of("redundancy", 10)), "findings")
-    assert [row["verdict_en"] for row in rows] == ["reproduced", "reproduced", "not reproduced"]
-    assert [row["conclusion_en"] for row in rows] == [
-        "The low heads cannot be spared.",
-        "If there is an effect, it is within ± 2 points.",
-        "These data speak against the claim: no part of the interval lies where it says.",
+    rows = table(run_of(result_of("boundary", 10)), "findings")
+    assert [row["verdict_en"] for row in rows] == [
+        "reproduced",
+        "not reproduced",
+        "inconclusive",
+        "not testable here",
     ]
-    assert [row["source"] for row in rows] == ["低层损失更大", "'+1 %", "2.3"]
+    assert "best head of discovery: L3H7" in rows[0]["claim_en"]
+    assert rows[1]["claim_en"] == "boundary.beside"  # an id without a text
+    assert rows[0]["conclusion_en"].startswith("This head holds information")
+    assert (
+        "1,300 queries" in rows[2]["conclusion_en"] and "1,300 个查询" in rows[2]["conclusion_zh"]
+    )
+    assert [row["source"] for row in rows] == ["70 %", "70 %", "2.3", "70 %"]
     assert (rows[0]["value"], rows[0]["value_ci_low"], rows[0]["value_unit_zh"]) == (
-        "18.25",
-        "11.4",
+        "11.0",
+        "7.5",
         "个百分点",
     )
+    assert rows[0]["margin"] == "> 2"
 
 
-def test_the_tally_counts_claims_alone(run_of: Run, result_of: Result) -> None:
-    body = sections(run_of(result_of("redundancy", 10)))["findings"]["blocks"][0]["body"]
-    assert body["en"] == "3 claims were tested: 2 reproduced, 1 not reproduced, 0 inconclusive."
-    assert body["zh"] == "检验了 3 条说法：复现 2，未复现 1，未定 0。"
+def test_the_tally_counts_all_four_verdicts(run_of: Run, result_of: Result) -> None:
+    run = run_of(result_of("redundancy", 10))
+    body = sections(run)["findings"]["blocks"][0]["body"]
+    assert body["en"] == (
+        "4 claims: 1 reproduced, 1 not reproduced, 1 inconclusive, 1 not testable here."
+    )
+    assert body["zh"] == "共 4 条说法：成立 1，不成立 1，未定 1，此处无法检验 1。"
 
 
-def with_p(result: ProbeResult, p: float) -> ProbeResult:
-    """`result` with its first finding alone, which has this p-value."""
-    return replace(result, findings=settle([replace(result.findings[0], p=p)]))
+def test_q_is_over_the_claims_of_all_probes_and_moves_no_verdict(
+    run_of: Run, result_of: Result
+) -> None:
+    first = result_of("order", 30, claims=(claim("order.x", p=0.04, q=0.04),))
+    run = run_of(first, result_of("other", 40, claims=(claim("other.x", p=0.9, q=0.9),)))
+    assert [row["verdict_en"] for row in table(run, "findings")] == ["reproduced"] * 2
+    assert table(run, "order_claims")[0]["q"] == "0.08"
+    stored = json.loads((run / "report.json").read_text(encoding="utf-8"))["claims"]
+    assert [(one["id"], one["q"]) for one in stored] == [("order.x", 0.08), ("other.x", 0.9)]
 
 
-def test_q_is_over_the_claims_of_all_probes(run_of: Run, result_of: Result) -> None:
-    first = with_p(result_of("order", 30), 0.04)
-    run = run_of(first, with_p(result_of("other", 40), 0.9))
-    assert first.findings[0].verdict == "reproduced"
-    assert [row["verdict_en"] for row in table(run, "findings")] == ["inconclusive"] * 2
-    assert table(run, "order_findings")[0]["q"] == "0.08"
+def test_a_claim_that_is_not_decided_says_why(run_of: Run, result_of: Result) -> None:
+    rows = table(run_of(result_of("boundary", 10)), "boundary_claims")
+    assert [row["why_en"] for row in rows[:2]] == ["", ""]
+    assert "needs 1,300 queries" in rows[2]["why_en"]
+    assert "fewer than 19 random sets" in rows[3]["why_en"]
+    assert rows[0]["source"] == "heads of query title bert §2.2"
+
+
+def test_measurements_have_no_verdict(run_of: Run, result_of: Result) -> None:
+    rows = table(run_of(result_of("boundary", 10)), "boundary_measurements")
+    assert [row["measurement_en"] for row in rows] == [
+        "Accuracy of the article's rule, uncalibrated, on its best head of discovery",
+        "unknown",
+        "The same difference under mean head outputs",  # of a probe without a TOML
+    ]
+    assert [row["value"] for row in rows] == ["0.81", "", "7.0"]
+    assert [row["n_queries"] for row in rows] == ["160", "", "160"]
+    assert "verdict_en" not in rows[0]
 
 
 def test_a_section_holds_claims_figures_sample_heads_and_settings(
@@ -119,26 +146,13 @@ def test_a_section_holds_claims_figures_sample_heads_and_settings(
         "table",
         "table",
         "table",
+        "table",
     ]
     sample = section["blocks"][4]["body"]["en"]
     assert sample == "Validation: 800 pairs of test.tsv, 160 queries. It can show 2.1 points."
     page = (run / "report.html").read_text(encoding="utf-8")
     assert page.count('id="figure-redundancy_heads"') == 1
     assert "冗余 &lt;b&gt;" in page and "冗余 <b>" not in page
-
-
-def test_the_visible_effect_is_half_the_interval(run_of: Run, result_of: Result) -> None:
-    row = table(run_of(result_of("redundancy", 10)), "redundancy_findings")[0]
-    assert float(row["visible"]) == pytest.approx(6.85)
-
-
-def test_what_is_no_claim_has_no_verdict(run_of: Run, result_of: Result) -> None:
-    rows = table(run_of(result_of("redundancy", 10)), "redundancy_findings")
-    assert (rows[3]["claim_en"], rows[3]["verdict_en"], rows[3]["q"]) == (
-        "The same difference under mean contexts",
-        "",
-        "",
-    )
 
 
 def test_every_head_and_setting_stands_in_a_table(run_of: Run, result_of: Result) -> None:
@@ -159,7 +173,7 @@ def test_figures_of_one_name_keep_apart(run_of: Run, result_of: Result) -> None:
 
 
 def test_a_result_without_a_title_is_called_by_its_name(run_of: Run, result_of: Result) -> None:
-    run = run_of(result_of("redundancy", 10, title=None, findings=(), heads=(), sets={}))
+    run = run_of(result_of("redundancy", 10, title=None, claims=(), heads=(), sets={}))
     assert sections(run)["probe-redundancy"]["title"]["zh"] == "redundancy"
     assert "findings" not in sections(run)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.encoder import open_checkpoint
+from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.pairs import ReaderOptions
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.title_states.comparing import METRICS, compare_whole
-from qt_bert.scoring.title_states.computing import states_of
+from qt_bert.scoring.title_run import METRICS, compare_whole
+from qt_bert.scoring.title_states import states_of
 from tests.conftest import PAIRS
 
 

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.encoder import Encoder, open_checkpoint
 from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.forward import Encoder
 from qt_bert.scoring.bulk import LeftOut, Scorer
-from qt_bert.scoring.title_states.computing import states_of
-from qt_bert.scoring.title_states.forward import SplitForward, StateCounts
-from qt_bert.scoring.title_states.queries import QueryHalves
+from qt_bert.scoring.title_states import QueryHalves, SplitForward, StateCounts, states_of
 
 Opened = Callable[..., Scorer]
 TITLES = ["猫", "狗追猫", "苹果手机多少钱一斤", "\u200b", "[SEP]猫[SEP]", "红烧排骨的家常做法" * 4]
@@ -119,7 +118,7 @@ def test_what_cannot_be_read_with_is_refused(checkpoint_of, offline_scorer: Open
     for encoder, given in ((plain.encoder, states), (scorer.encoder, other)):
         with pytest.raises(ArgumentError, match="another block"):
             SplitForward(encoder, given)
-    masked = scorer.without(LeftOut("L0H0", "zero", scorer.runner.logits_of))
+    masked = scorer.without(LeftOut("L0H0", "zero", scorer.encoder.logits_of))
     with pytest.raises(ArgumentError, match="leave none out"):
         masked.reading(states)
 
@@ -130,4 +129,4 @@ def test_a_scorer_says_what_it_reads(offline_scorer: Opened) -> None:
     told = {"title_states": {"dtype": "int8", "titles": 2, "sha256": None}}
     assert reading.describe() == scorer.describe() | told
     assert reading.whole().split is None and scorer.split is None
-    assert reading.without(LeftOut("L0H0", "zero", scorer.runner.logits_of)).split is None
+    assert reading.without(LeftOut("L0H0", "zero", scorer.encoder.logits_of)).split is None

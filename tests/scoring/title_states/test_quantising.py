@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qt_bert.errors import ArgumentError
-from qt_bert.scoring.title_states.quantising import FORMATS, check_format, pack
+from qt_bert.scoring.title_states import FORMATS, check_format, pack
 
 STATES = np.random.default_rng(0).normal(size=(50, 24)).astype(np.float32) * 3
 ALL = np.arange(50)

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.encoder import Checkpoint, open_checkpoint
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import CheckpointError, RunFolderError
-from qt_bert.pairs import ReaderOptions
+from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.scoring import title_folder
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.title_states import reading
-from qt_bert.scoring.title_states.manifest import MANIFEST, tokenizer_sha256
-from qt_bert.scoring.title_states.reading import CHECKED, open_states
-from qt_bert.scoring.title_states.storing import store_titles
+from qt_bert.scoring.title_folder import CHECKED, MANIFEST, open_states, tokenizer_sha256
+from qt_bert.scoring.title_run import store_titles
 
 STATES = "part-00000.states.npy"
 
@@ -61,13 +60,14 @@ def test_a_flipped_bit(stored, array: str) -> None:
 
 def test_files_are_hashed_once_until_they_change(stored, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, checkpoint = stored
-    sha256, hashed = reading.sha256_file, []
+    sha256, hashed = title_folder.sha256_file, []
 
     def counted(path: Path) -> str:
-        hashed.append(path.name)
+        if path.parent == folder:
+            hashed.append(path.name)
         return sha256(path)
 
-    monkeypatch.setattr(reading, "sha256_file", counted)
+    monkeypatch.setattr(title_folder, "sha256_file", counted)
     open_states(folder, checkpoint)
     assert len(hashed) == 4 + 1 and hashed[-1] == MANIFEST
     open_states(folder, checkpoint)

@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import RunFolderError
-from qt_bert.pairs import ReaderOptions
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.score import score_file
-from qt_bert.scoring.title_states.computing import states_of
-from qt_bert.scoring.title_states.forward import StateCounts
+from qt_bert.scoring.title_states import StateCounts, states_of
 from tests.conftest import PAIRS
 
 TITLES = [title for _, title, _ in PAIRS]

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from qt_bert.encoder.offline import Offline
-from qt_bert.scoring.title_states.halves import KEY, listed
-from qt_bert.scoring.title_states.quantising import pack
-from qt_bert.scoring.title_states.states import UNKNOWN, Part, TitleStates, token_rows
+from qt_bert.models.card import Offline
+from qt_bert.scoring.title_states import (
+    KEY,
+    UNKNOWN,
+    StatesPart,
+    TitleStates,
+    listed,
+    pack,
+    token_rows,
+)
 
 KEYS = [bytes([n, 0, 32]) + bytes([0] * 13) for n in (7, 0, 255, 9)] + [
     b"a" * 15 + b"\0",
@@ -16,11 +22,11 @@ KEYS = [bytes([n, 0, 32]) + bytes([0] * 13) for n in (7, 0, 255, 9)] + [
 LENGTHS = [2, 1, 3, 1, 2, 4]
 
 
-def part(rows: slice, first: int) -> Part:
+def part(rows: slice, first: int) -> StatesPart:
     lengths = np.array(LENGTHS[rows], np.int32)
     states = np.arange(first, first + lengths.sum(), dtype=np.float32)[:, None] * [1, 10]
     packed = pack(states.astype(np.float32), "float32")
-    return Part(np.array(KEYS[rows], KEY), lengths, lambda: packed)
+    return StatesPart(np.array(KEYS[rows], KEY), lengths, lambda: packed)
 
 
 def both() -> TitleStates:

@@ -10,15 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qt_bert.encoder import open_checkpoint
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import CheckpointError, PairFileError, RunFolderError
-from qt_bert.pairs import ReaderOptions
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.scoring import title_folder, title_run
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.title_states import growing, storing
-from qt_bert.scoring.title_states.computing import states_of
-from qt_bert.scoring.title_states.manifest import MANIFEST, Manifest
-from qt_bert.scoring.title_states.reading import open_states
-from qt_bert.scoring.title_states.storing import StoreReport, store_titles
+from qt_bert.scoring.title_folder import MANIFEST, Manifest, open_states
+from qt_bert.scoring.title_run import StoreReport, store_titles
+from qt_bert.scoring.title_states import states_of
 
 Opened = Callable[..., Scorer]
 READER = ReaderOptions()
@@ -26,7 +25,7 @@ READER = ReaderOptions()
 
 @pytest.fixture(autouse=True)
 def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storing, "WINDOW", 3)
+    monkeypatch.setattr(title_run, "WINDOW", 3)
 
 
 def store(path: Path, scorer: Scorer, out: Path, **options: object) -> StoreReport:
@@ -77,7 +76,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
     dtype: str,
     written: int,
 ) -> None:
-    scorer, write, out = offline_scorer(), growing._write, tmp_path / "killed"
+    scorer, write, out = offline_scorer(), title_folder._write, tmp_path / "killed"
     store(title_file, scorer, tmp_path / "whole", dtype=dtype, part_bytes=400)
     done: list[Path] = []
 
@@ -89,7 +88,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
         return write(path, array)
 
     with monkeypatch.context() as patch:
-        patch.setattr(growing, "_write", killed_later)
+        patch.setattr(title_folder, "_write", killed_later)
         with pytest.raises(KeyboardInterrupt):
             store(title_file, scorer, out, dtype=dtype, part_bytes=400)
     with pytest.raises(RunFolderError, match="are not finished; run the same"):
@@ -158,7 +157,7 @@ def test_a_model_that_is_not_offline(checkpoint_of, title_file: Path, tmp_path: 
 def test_a_full_disk_is_said_and_gone_on_from(
     offline_scorer: Opened, title_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scorer, write, out = offline_scorer(), growing._write, tmp_path / "states"
+    scorer, write, out = offline_scorer(), title_folder._write, tmp_path / "states"
 
     def full_later(path: Path, array: np.ndarray) -> object:
         if path.name.startswith("part-00001"):
@@ -166,7 +165,7 @@ def test_a_full_disk_is_said_and_gone_on_from(
         return write(path, array)
 
     with monkeypatch.context() as patch:
-        patch.setattr(growing, "_write", full_later)
+        patch.setattr(title_folder, "_write", full_later)
         with pytest.raises(RunFolderError, match="the disk is full .*--resume"):
             store(title_file, scorer, out)
     assert len(Manifest.read(out).parts) == 1
@@ -179,7 +178,7 @@ def test_rejects_are_counted(offline_scorer: Opened, title_file: Path, tmp_path:
     out = tmp_path / "states"
     manifest = store(title_file, offline_scorer(), out).manifest
     assert (manifest.rows, manifest.rejected) == (10, 1)
-    assert "empty title" in (out / storing.REJECTS).read_text(encoding="utf-8")
+    assert "empty title" in (out / title_run.REJECTS).read_text(encoding="utf-8")
     assert json.loads((out / MANIFEST).read_text(encoding="utf-8"))["rejected"] == 1
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import PairFileError
-from qt_bert.pairs import ReaderOptions
-from qt_bert.scoring.title_states.titles import open_titles
+from qt_bert.scoring.title_run import open_titles
 
 
 def read(path: Path, rejects: Path | None = None, **options: object) -> list[str]:

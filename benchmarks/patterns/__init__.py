@@ -1,1 +1,0 @@
-"""The parts of `benchmarks/pattern_maps.py`: drawing, contact sheets, agreement, training."""

@@ -1,0 +1,174 @@
+"""Which heads made one pair's grade: each left out alone, or put back where a term was filled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qt_bert.ablation.checks import check_equivalence, distance
+from qt_bert.ablation.engine import batch_tokens, sweep
+from qt_bert.ablation.families import single
+from qt_bert.ablation.interventions import Variant, with_plain
+from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.patches import FAMILY, Patch, donor_batches, single_patches
+from qt_bert.data.tokenise import EncodedPair
+from qt_bert.errors import ArgumentError, EquivalenceError
+from qt_bert.models.checkpoint import Checkpoint
+from qt_bert.models.heads import Shape
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.explain import TermEffect, fill, filler_of
+from qt_bert.scoring.judge import Outputs, ranking_scores, read_outputs
+from qt_bert.stats.arrays import FloatArray
+
+BFLOAT16_BOUND = 0.05
+"""How far bfloat16 may round logits apart, relative to their size."""
+
+
+@dataclass(frozen=True)
+class HeadEffect:
+    """What leaving one head out does: `change` of the expected grade (or the one logit)."""
+
+    head: str
+    score: float
+    change: float
+
+
+def explain_heads(query: str, title: str, scorer: Scorer) -> list[HeadEffect]:
+    """Every head of the model left out alone on (query, title); the largest changes first.
+
+    The changes are no shares of the grade: heads stand in for each other, so they do not add up.
+    The checks come first. Raises ArgumentError for a scorer that leaves heads out already, and
+    EquivalenceError where a check fails.
+    """
+    if scorer.left_out:
+        raise ArgumentError("heads are left out one by one of the whole model alone")
+    checkpoint, scorer = scorer.checkpoint, scorer.fresh()
+    shape = checkpoint.shape
+    variants = with_plain(single(shape, lambda heads: HeadMask(tuple(heads))))
+    encoded = scorer.tokenizer.encode([(query, title)], offsets=False)
+    check_equivalence(checkpoint, scorer.encoder, variants, encoded)
+    batches = scorer.batches([(query, title)], batch_tokens())
+    (swept,) = sweep(scorer.encoder, batches, variants)
+    return head_effects(variants, read_outputs(swept.logits[:, 0], checkpoint.settings.labels))
+
+
+def head_effects(variants: Sequence[Variant], outputs: Outputs) -> list[HeadEffect]:
+    """One pair's `outputs` under each of `variants`, `none` first; the largest changes first."""
+    scores = outputs.ranking_score
+    effects = [
+        HeadEffect(variant.name, float(score), float(score - scores[0]))
+        for variant, score in zip(variants[1:], scores[1:], strict=True)
+    ]
+    return sorted(effects, key=lambda one: -abs(one.change))
+
+
+@dataclass(frozen=True)
+class HeadRestores:
+    """What one head's output of the pair as it is brings back in the pair with a term filled.
+
+    `score` is that of the filled pair with it; `share` of the whole change came back.
+    """
+
+    head: str
+    score: float
+    restored: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Restoring:
+    """Which heads carry a term: `heads`, the largest share first; `all_heads` together restore 1."""
+
+    term: TermEffect
+    heads: list[HeadRestores]
+    all_heads: float
+
+
+def restoring_heads(
+    query: str,
+    title: str,
+    scorer: Scorer,
+    term: TermEffect,
+    guards: Mapping[str, Any] | None = None,
+) -> Restoring:
+    """Patch every head's z of the pair as it is, one head at a time, into the pair with
+    `term` filled; all heads together must restore the whole.
+
+    Shares do not add up: heads read each other. The checks come first; `guards` are the figures of
+    those that ran before, as `check_patches` gives them. Raises ArgumentError for a term that does
+    not move the score or has no tokens, and for a scorer that leaves heads out; EquivalenceError
+    where a check fails.
+    """
+    if scorer.left_out:
+        raise ArgumentError("heads are patched one by one in the whole model alone")
+    couple = clean_and_corrupted(query, title, scorer, term)
+    figures = check_patches(scorer, couple) if guards is None else guards
+    (batch,) = donor_batches(couple, batch_tokens(), pad=scorer.pad)
+    (swept,) = sweep(scorer.encoder, [batch], patches(scorer.checkpoint.shape))
+    return restoring_of(swept.logits[:, np.argsort(batch.rows)], scorer.checkpoint, term, figures)
+
+
+def restoring_of(
+    logits: np.ndarray, checkpoint: Checkpoint, term: TermEffect, guards: Mapping[str, Any]
+) -> Restoring:
+    """What `logits` [V, 2, K] say, of the pair as it is and with `term` filled, under `patches`.
+
+    `guards` are the figures of `check_patches`. Raises EquivalenceError where all heads together do
+    not restore the whole.
+    """
+    bound = guards["bound"] if checkpoint.dtype == "float32" else BFLOAT16_BOUND
+    _must_be_whole(logits[-1, 1], logits[0, 0], bound)
+    scores = ranking_scores(logits, checkpoint.settings.labels)
+    return restored(patches(checkpoint.shape), scores[:, 1], float(scores[0, 0]), term)
+
+
+def check_patches(scorer: Scorer, couples: Sequence[EncodedPair]) -> dict[str, Any]:
+    """Check the patches of single heads on clean and corrupted pairs, in turn; gives the figures."""
+    variants = patches(scorer.checkpoint.shape)
+    return check_equivalence(scorer.checkpoint, scorer.encoder, variants, couples, donors=True)
+
+
+def clean_and_corrupted(
+    query: str, title: str, scorer: Scorer, term: TermEffect
+) -> list[EncodedPair]:
+    """The pair as it is, and with `term` filled.
+
+    Raises ArgumentError for a term that does not move the score, or has no tokens.
+    """
+    (whole,) = scorer.tokenizer.encode([(query, title)])
+    filled = fill(whole, term.side, term.start, term.end, filler_of(scorer.checkpoint))
+    if filled is None or not term.moved:
+        raise ArgumentError(f"{term.term!r} does not move the grade, so no head brings it back")
+    return [whole, filled]
+
+
+def patches(shape: Shape) -> list[Variant]:
+    """The plain model, each head patched alone (`patch:L3H7`), and all of them (`patch:all`)."""
+    together = Variant("patch:all", (Patch(tuple(shape.all_heads)),), FAMILY)
+    return with_plain([*single_patches(shape), together])
+
+
+def restored(
+    variants: Sequence[Variant], scores: FloatArray, with_term: float, term: TermEffect
+) -> Restoring:
+    """The filled pair's `scores` under `patches`, beside the score `with_term` of the pair as it is."""
+    gap, moves = with_term - scores[0], scores - scores[0]
+    heads = [
+        HeadRestores(str(variant.heads[0]), float(score), float(move), float(move / gap))
+        for variant, score, move in zip(variants[1:-1], scores[1:-1], moves[1:-1], strict=True)
+    ]
+    heads.sort(key=lambda one: -one.share)
+    return Restoring(term, heads, float(moves[-1] / gap))
+
+
+def _must_be_whole(patched: FloatArray, whole: FloatArray, bound: float) -> None:
+    """z of all heads in all layers makes the pair as it is: [CLS] reads nothing else."""
+    found = distance(patched, whole)
+    if not found <= bound:
+        raise EquivalenceError(
+            f"with z of all heads patched the logits differ from the whole pair's by "
+            f"{found:.2g}, more than {bound:.2g}; no share of this run could be trusted"
+        )

@@ -1,0 +1,236 @@
+"""From what a user asks for to the pairs, interventions and variants of a sweep."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from qt_bert.ablation.checks import check_equivalence
+from qt_bert.ablation.engine import Reduction, View, batch_tokens, masked_forward, sweep
+from qt_bert.ablation.families import DRAWS, FAMILIES, named_set
+from qt_bert.ablation.folder import read_variants
+from qt_bert.ablation.interventions import NONE, Intervention, MeanZ, Variant
+from qt_bert.ablation.masks import INTERVENTIONS
+from qt_bert.data.pairs import Pair
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.splits import half_of
+from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.files import atomic_write
+from qt_bert.models.batches import Batch
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.forward import Encoder
+from qt_bert.models.heads import Head, Shape, parse_heads, spell
+from qt_bert.progress import Progress, progress, silent
+from qt_bert.scoring.bulk import LeftOut, Scorer
+from qt_bert.scoring.judge import graded_pairs
+from qt_bert.scoring.tables import has_grade_column
+from qt_bert.stats.arrays import FloatArray
+
+# The mean head output of every head over a reference set: what a head mask of mode `mean` puts in.
+
+
+_TENSOR = "mean_contexts"
+
+
+def mean_z(encoder: Encoder, batches: Iterable[Batch], shown: Progress = silent) -> MeanZ:
+    """Each head's unmasked head output, averaged over the real tokens of all pairs.
+
+    The special tokens count too, and every token weighs alike, so a long pair weighs more than a
+    short one. `shown` counts pairs. Raises ArgumentError where there is no pair.
+    """
+    layers = tuple(range(len(encoder.layers)))
+    sums = Reduction("sums", "z", layers, _sums)
+    counts = Reduction("counts", "hidden", layers[-1:], _counts, first_row=True)
+    total: FloatArray = np.zeros(())
+    tokens = 0.0
+    for swept in sweep(encoder, batches, [NONE], [sums, counts], shown=shown):
+        total = total + swept.reduced["sums"][0].sum(0, dtype=np.float64)
+        tokens += swept.reduced["counts"].sum(dtype=np.float64)
+    if not tokens:
+        raise ArgumentError("mean head outputs need at least one pair; the reference set has none")
+    vectors = torch.from_numpy((total / tokens).astype(np.float32))
+    return MeanZ(_hash(vectors), vectors)
+
+
+def _sums(view: View) -> torch.Tensor:
+    """Sum over a pair's real tokens [B, heads, width]."""
+    real = view.batch.real[:, None, :, None]
+    return view.values.float().masked_fill(~real, 0).sum(2)
+
+
+def _counts(view: View) -> torch.Tensor:
+    return view.batch.real.sum(1)
+
+
+def _hash(vectors: torch.Tensor) -> str:
+    """SHA-256 of the values as little-endian float32, layer by layer."""
+    return hashlib.sha256(vectors.numpy().astype("<f4").tobytes()).hexdigest()
+
+
+def write_means(path: Path, means: MeanZ) -> None:
+    """Store mean head outputs with their hash, as safetensors, atomically."""
+    tensors = {_TENSOR: means.vectors.contiguous()}
+    with atomic_write(path) as temporary:
+        # One entry: safetensors orders several at random, and equal sweeps shall be equal files.
+        save_file(tensors, temporary, metadata={"sha256": means.sha256})
+
+
+def read_means(path: Path) -> MeanZ:
+    """The mean head outputs that `write_means` stored.
+
+    Raises RunFolderError where the file is missing, is something else, or is damaged.
+    """
+    try:
+        with safe_open(path, "pt") as handle:
+            stored = (handle.metadata() or {}).get("sha256")
+            vectors = handle.get_tensor(_TENSOR)
+    except (SafetensorError, OSError) as error:
+        raise RunFolderError(
+            f"{path}: no mean head outputs can be read ({error}); run the sweep again with --overwrite"
+        ) from error
+    if stored != _hash(vectors):
+        raise RunFolderError(
+            f"{path}: the mean head outputs do not have the hash they were stored with, so the file "
+            "is damaged; run the sweep again with --overwrite"
+        )
+    return MeanZ(stored, vectors)
+
+
+# From what a user asks for to the pairs, parts and variants of a sweep.
+
+
+InterventionOf = Callable[[str, Iterable[Head]], Intervention]
+"""A mode and heads to the part of a variant."""
+
+
+def load_pairs_for_sweep(
+    path: Path, options: ReaderOptions, labels: ModelLabels, *, rejects_path: Path | None = None
+) -> tuple[list[Pair], int]:
+    """The pairs of `path` with labels this model can be judged by, and how many rows are rejects.
+
+    A file with labels is read as `evaluate` reads it, and a row without one is a reject. A file
+    with no grade column (in JSON Lines: with no grade in any row) gives pairs without labels.
+    Raises PairFileError.
+    """
+    if options.grades is None and not has_grade_column(path, options):
+        reader = options.open(path, rejects_path=rejects_path)
+        pairs = list(reader)
+        if all(pair.label is None for pair in pairs):
+            return pairs, reader.rejected
+    return graded_pairs(path, options, labels, rejects_path=rejects_path)
+
+
+def discovery_pairs(path: Path, options: ReaderOptions) -> list[Pair]:
+    """The pairs of a file whose queries belong to the discovery half, with or without labels.
+
+    Raises ArgumentError where there is none.
+    """
+    pairs = [pair for pair in options.open(path) if half_of(pair.query) == "discovery"]
+    if not pairs:
+        raise ArgumentError(
+            f"{path}: no query belongs to the discovery half, which mean head outputs are taken from; "
+            "give pairs for them with --reference FILE"
+        )
+    return pairs
+
+
+def reference_means(scorer: Scorer, pairs: Sequence[Pair]) -> MeanZ:
+    """The mean head outputs of all heads over `pairs`."""
+    texts = [(pair.query, pair.title) for pair in pairs]
+    batches = scorer.fresh().batches(texts, batch_tokens())
+    with progress(len(pairs), "mean head outputs", "pairs") as shown:
+        return mean_z(scorer.encoder, batches, shown)
+
+
+def interventions_with(means: Callable[[], MeanZ]) -> InterventionOf:
+    """How each mode leaves heads out; `means` is called where the mode is `mean`, once.
+
+    `block` cuts query and title from each other. What it gives raises ArgumentError for another mode.
+    """
+    once = cache(means)
+
+    def part_of(mode: str, heads: Iterable[Head]) -> Intervention:
+        if mode not in INTERVENTIONS:
+            raise ArgumentError(f"mode {mode!r}: choose from {', '.join(INTERVENTIONS)}")
+        return INTERVENTIONS[mode](tuple(heads), once)
+
+    return part_of
+
+
+def variants_asked(
+    asked: Sequence[str],
+    shape: Shape,
+    mode: str,
+    part_of: InterventionOf,
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> list[Variant]:
+    """The variants that `--masks` names: a family, a file in the form of `variants.csv`, or heads.
+
+    `mode` says how heads are left out, but for a file, whose rows say so themselves. Raises
+    ArgumentError for anything else.
+    """
+
+    def mask(heads: Iterable[Head]) -> Intervention:
+        return part_of(mode, heads)
+
+    variants: list[Variant] = []
+    for text in asked:
+        if text in FAMILIES:
+            variants += FAMILIES[text](shape, mask, draws, seed)
+        elif os.path.isfile(text) or text.endswith(".csv"):
+            variants += read_variants(text, shape, part_of)
+        else:
+            variants += _heads(text, shape, mask)
+    return variants
+
+
+def _heads(
+    text: str, shape: Shape, mask: Callable[[Iterable[Head]], Intervention]
+) -> list[Variant]:
+    try:
+        return named_set(shape, mask, text)
+    except ArgumentError as error:
+        raise ArgumentError(
+            f"--masks {text!r}: {error} (or {', '.join(FAMILIES)}, or a file of variants)"
+        ) from error
+
+
+# A scorer that leaves heads out: `--heads-out` of score, evaluate, compare and explain.
+
+
+def leave_heads_out(scorer: Scorer, heads: str, mode: str, reference: Sequence[Pair]) -> Scorer:
+    """`scorer` without `heads` ('L2H1 L3H7'), replaced as `mode` says, once the checks have passed.
+
+    Checks, and under `mean` the mean head outputs, are taken on the `reference` pairs. Raises
+    ArgumentError for bad heads or an unknown mode, EquivalenceError where a check fails.
+    """
+    checkpoint = scorer.checkpoint
+    named = parse_heads(heads, checkpoint.shape)
+    part = interventions_with(lambda: reference_means(scorer, reference))(mode, named)
+    encoded = scorer.tokenizer.encode([(p.query, p.title) for p in reference], offsets=False)
+    guards = check_equivalence(checkpoint, scorer.encoder, [Variant("heads out", (part,))], encoded)
+    return without_intervention(scorer, part, guards)
+
+
+def without_intervention(scorer: Scorer, part: Intervention, guards: Mapping[str, Any]) -> Scorer:
+    """`scorer` with `part` in place, whose checks have passed with the figures `guards`."""
+    return scorer.without(
+        LeftOut(
+            heads=spell(part.heads),
+            mode=part.kind,
+            forward=masked_forward(scorer.encoder, part),
+            means=None if part.means is None else part.means.sha256,
+            guards=guards,
+        )
+    )

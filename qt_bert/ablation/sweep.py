@@ -1,0 +1,400 @@
+"""A sweep from a model, pairs and variants to its folder, resumed behind its last batch."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from qt_bert.ablation.checks import check_equivalence, eight_of
+from qt_bert.ablation.effects import Effects, effect_rows, write_effects
+from qt_bert.ablation.engine import STACK_TOKENS, Swept, batch_tokens, sweep
+from qt_bert.ablation.folder import (
+    EFFECTS,
+    LOGITS,
+    MEANS,
+    PAIRS,
+    RECORD,
+    VARIANTS,
+    SweepFolder,
+    SweepRecord,
+    differing,
+    open_logits,
+    read_record,
+    write_pairs,
+    write_variants,
+)
+from qt_bert.ablation.interventions import MeanZ, Variant, with_plain
+from qt_bert.codec import encode, read_result
+from qt_bert.data.pairs import Pair
+from qt_bert.data.tokenise import Counts, EncodedPair
+from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.files import is_vacant, write_json
+from qt_bert.models.batches import Batch
+from qt_bert.models.folder import folder_sha256
+from qt_bert.progress import Progress, progress
+from qt_bert.results.probe import PairsRef
+from qt_bert.scoring.bulk import WINDOW, Scorer
+from qt_bert.sources import installed_versions, source_hash
+
+# A sweep under way: what is done stays done, and a killed run goes on behind its last batch.
+
+
+MARK = ".progress.json"
+"""A `Mark`; gone when the sweep is finished."""
+
+Standing = Literal["new", "begun", "finished"]
+
+
+def check_flags(path: Path, *, resume: bool = False, overwrite: bool = False) -> SweepRecord | None:
+    """The sweep in `path` to go on with; None where one is to begin. Nothing is touched.
+
+    Raises RunFolderError for a sweep and neither flag, and for anything but a sweep.
+    """
+    if is_vacant(path):
+        return None
+    record = read_record(path)
+    if resume and not overwrite:
+        return record
+    if overwrite:
+        return None
+    state = "a finished sweep" if record.complete else "an unfinished sweep"
+    raise RunFolderError(
+        f"{path} holds {state}; add --resume to go on with it, --overwrite to start anew, or "
+        "choose another folder"
+    )
+
+
+def judge_folder(
+    path: Path, key: Mapping[str, str], *, resume: bool = False, overwrite: bool = False
+) -> Standing:
+    """What is to be done in `path`, which is not touched here.
+
+    `new`: begin (a sweep that lies there is to be replaced); `begun`: go on; `finished`: nothing.
+    Raises RunFolderError where the flags do not fit what lies there: a sweep and neither flag; a
+    sweep of another key under `resume`; anything but a sweep, whatever the flags.
+    """
+    record = check_flags(path, resume=resume, overwrite=overwrite)
+    if record is None:
+        return "new"
+    if other := differing(record.key, key):
+        named = ", ".join("version of this program" if n == "source" else n for n in other)
+        raise RunFolderError(
+            f"{path} was begun with another {named}; resume with the same, start anew "
+            "with --overwrite, or choose another folder"
+        )
+    return "finished" if record.complete else "begun"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How many batches are stored, and how many pairs they hold."""
+
+    batches: int = 0
+    pairs: int = 0
+
+
+@dataclass(eq=False)
+class SweepWork:
+    """The folder of an unfinished sweep; `done` is how far it is."""
+
+    path: Path
+    record: SweepRecord
+    logits: np.ndarray
+    done: Mark
+
+    @classmethod
+    def begin(
+        cls,
+        path: Path,
+        record: SweepRecord,
+        variants: Sequence[Variant],
+        pairs: Sequence[Pair],
+        means: MeanZ | None,
+    ) -> SweepWork:
+        """Start in `path`; the files of a sweep that lies there are replaced, others stay."""
+        (path / MARK).unlink(missing_ok=True)
+        write_json(path / RECORD, encode(record))
+        for name in (LOGITS, EFFECTS, MEANS):
+            (path / name).unlink(missing_ok=True)
+        write_variants(path / VARIANTS, variants)
+        write_pairs(path / PAIRS, pairs)
+        if means is not None:
+            from qt_bert.ablation.request import write_means
+
+            write_means(path / MEANS, means)
+        work = cls(path, record, _new_logits(path / LOGITS, record.shape), Mark())
+        work._save()
+        return work
+
+    @classmethod
+    def go_on(cls, path: Path, record: SweepRecord) -> SweepWork | None:
+        """The work in `path` as a kill left it; None where it left nothing to go on from."""
+        if not (path / MARK).exists():
+            return None
+        done = read_result(Mark, path / MARK)
+        logits = open_logits(path / LOGITS, record.shape, "r+")
+        write_json(path / RECORD, encode(record))
+        return cls(path, record, logits, done)
+
+    def store(self, swept: Swept) -> None:
+        """Write one batch's logits, and then that they are written."""
+        self.logits[:, swept.rows] = swept.logits
+        self.logits.flush()  # type: ignore[attr-defined]
+        self.done = Mark(self.done.batches + 1, self.done.pairs + len(swept.rows))
+        self._save()
+
+    def finish(self, counts: Counts) -> None:
+        """Record the sweep as complete, with how many texts had to be cut."""
+        record = replace(
+            self.record,
+            truncated_titles=counts.truncated_titles,
+            truncated_queries=counts.truncated_queries,
+            complete=True,
+        )
+        write_json(self.path / RECORD, encode(record))
+        (self.path / MARK).unlink()
+
+    def _save(self) -> None:
+        write_json(self.path / MARK, encode(self.done))
+
+
+def _new_logits(path: Path, shape: tuple[int, int, int]) -> np.memmap[Any, Any]:
+    logits = np.lib.format.open_memmap(path, "w+", np.float32, shape)
+    if hasattr(os, "posix_fallocate"):  # a full disk is an error now, not a crash in the middle
+        with open(path, "r+b") as handle:
+            os.posix_fallocate(handle.fileno(), 0, path.stat().st_size)
+    return logits
+
+
+# A sweep from a model, pairs and variants to its folder: checks, logits, effects.
+
+
+def run_sweep(
+    scorer: Scorer,
+    pairs: Sequence[Pair],
+    variants: Sequence[Variant],
+    folder: Path,
+    *,
+    pairs_ref: PairsRef,
+    arguments: Mapping[str, Any] | None = None,
+    resamples: int | None = 2000,
+    seed: int = 0,
+    resume: bool = False,
+    overwrite: bool = False,
+    tokens: int | None = None,
+    label: str = "sweep",
+    guards: Mapping[str, Any] | None = None,
+    shown: Progress | None = None,
+) -> SweepFolder:
+    """Run every variant on every pair, and leave logits and effects in `folder`.
+
+    The checks come first; a sweep that fails them leaves nothing. Finished batches are kept: after
+    a kill, `resume` goes on behind the last one and ends in the same bytes as an undisturbed run,
+    and has nothing to do where the sweep is finished. `overwrite` replaces a sweep. `pairs_ref`
+    says where the pairs come from; `arguments`, kept in `run.json`, how they and the variants were
+    chosen. `tokens` is the budget of the loop, `label` the name in progress lines. Afterwards
+    `scorer.counts` says what was cut.
+
+    Sweeps that are one piece of work among several: `resamples` None leaves `effects.csv` empty;
+    `guards` are the figures of a check that has passed already, which is not made again; `shown`
+    counts the runs instead of a progress line of their own.
+
+    Raises ArgumentError for no pairs, two variants of one name, or labels that do not fit the
+    model; RunFolderError where the flags do not fit what lies in `folder`, or the sweep there was
+    begun with another model, other pairs or settings; EquivalenceError where a check fails.
+    """
+    inputs = SweepInputs(scorer.fresh(), list(pairs), with_plain(variants), resamples, seed, tokens)
+    inputs.check()
+    standing = judge_folder(folder, inputs.key, resume=resume, overwrite=overwrite)
+    if standing == "finished":
+        if shown is not None:
+            shown.advance(inputs.runs)
+        return _finished(folder, scorer)
+    record = inputs.record(pairs_ref, arguments or {}, guards)
+    work = SweepWork.go_on(folder, record) if standing == "begun" else None
+    work = work or SweepWork.begin(folder, record, inputs.variants, inputs.pairs, inputs.means)
+    _fill(inputs, work, label, shown)
+    _write_effects(inputs, work, label)
+    work.finish(inputs.scorer.counts)
+    return _finished(folder, scorer)
+
+
+def _finished(folder: Path, scorer: Scorer) -> SweepFolder:
+    """The folder; `scorer` knows what was cut, whichever run it was that saw it."""
+    found = SweepFolder.read(folder)
+    cut = found.record.truncated_titles, found.record.truncated_queries
+    scorer.counts = Counts(len(found.pairs), *cut)
+    return found
+
+
+def _fill(inputs: SweepInputs, work: SweepWork, label: str, shown: Progress | None) -> None:
+    """Sweep the batches that are not stored yet, and store each.
+
+    The runs are counted by `shown` or a progress line of their own. Raises ArgumentError for logits
+    that are no finite numbers.
+    """
+    done = len(inputs.variants) * work.done.pairs
+    if shown is not None:
+        shown.advance(done)
+    # A resumed run tokenises all pairs again: batches, and counts of what was cut, stay the same.
+    batches = islice(inputs.batches(), work.done.batches, None)
+    encoder, variants = inputs.scorer.encoder, inputs.variants
+    own = progress(inputs.runs, label, "runs", done=done)
+    with own if shown is None else nullcontext(shown) as counter:
+        for swept in sweep(encoder, batches, variants, tokens=inputs.budget, shown=counter):
+            _refuse_overflow(swept, inputs)
+            work.store(swept)
+
+
+def _refuse_overflow(swept: Swept, inputs: SweepInputs) -> None:
+    """Raise ArgumentError, naming the variant and the pair, for logits that are no finite numbers."""
+    broken = np.argwhere(~np.isfinite(swept.logits).all(2))
+    if len(broken):
+        variant, row = broken[0]
+        raise ArgumentError(
+            f"variant {inputs.variants[variant].name} gives no finite logits for the pair of line "
+            f"{inputs.pairs[swept.rows[row]].line}; try --dtype float32, or leave it out"
+        )
+
+
+def _write_effects(inputs: SweepInputs, work: SweepWork, label: str) -> None:
+    if inputs.resamples is None:
+        write_effects(work.path / EFFECTS, [])
+        return
+    variants = inputs.variants
+    names, families = [v.name for v in variants], [v.family for v in variants]
+    with progress(len(variants) - 1, f"{label}: effects", "variants") as shown:
+        rows = effect_rows(
+            inputs.effects(work.logits), names, families, [v.draw for v in variants], shown=shown
+        )
+    write_effects(work.path / EFFECTS, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class SweepInputs:
+    """All that a sweep's files depend on; `variants` has `none` first."""
+
+    scorer: Scorer
+    pairs: list[Pair]
+    variants: list[Variant]
+    resamples: int | None
+    seed: int
+    tokens: int | None
+
+    @property
+    def runs(self) -> int:
+        """Variants × pairs."""
+        return len(self.variants) * len(self.pairs)
+
+    @cached_property
+    def texts(self) -> list[tuple[str, str]]:
+        return [(pair.query, pair.title) for pair in self.pairs]
+
+    @property
+    def budget(self) -> int:
+        """Tokens computed at once, over all variants of a stack."""
+        return self.tokens or STACK_TOKENS
+
+    def batches(self) -> Iterator[Batch]:
+        """The pairs in the batches of the sweep; the scorer counts what is cut."""
+        budget = min(self.budget, batch_tokens(len(self.variants)))
+        return self.scorer.batches(self.texts, budget)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Variants, pairs, logits."""
+        return (len(self.variants), len(self.pairs), self.scorer.checkpoint.settings.labels.logits)
+
+    @property
+    def means(self) -> MeanZ | None:
+        """The mean head outputs that stand in for heads; ArgumentError where there are several."""
+        parts = [part for variant in self.variants for part in variant.parts]
+        found = {part.means for part in parts if part.means is not None}
+        if len(found) > 1:
+            raise ArgumentError("the variants of one sweep must share their mean head outputs")
+        return next(iter(found), None)
+
+    @cached_property
+    def key(self) -> dict[str, str]:
+        """What must be the same for a sweep to go on, by name. A part is known by its repr."""
+        checkpoint = self.scorer.checkpoint
+        return {
+            "model": folder_sha256(checkpoint.folder),
+            "model_grades": repr(checkpoint.settings.labels.grades),
+            "pairs": _pairs_sha256(self.pairs),
+            "variants": _hash((v.name, v.family, v.draw, v.seed, v.parts) for v in self.variants),
+            "dtype": checkpoint.dtype,
+            "max_length": str(self.scorer.tokenizer.max_length),
+            "tokens": str(self.budget),
+            "resamples": str(self.resamples),
+            "seed": str(self.seed),
+            "source": source_hash(),
+            "versions": repr(sorted(installed_versions().items())),
+        }
+
+    def check(self) -> None:
+        """Raise ArgumentError at once for what would fail after the sweep."""
+        if self.seed < 0:
+            raise ArgumentError(f"--seed {self.seed}: give 0 or more")
+        if self.scorer.left_out:
+            raise ArgumentError("a sweep takes the whole model, not one that leaves heads out")
+        if len(self.variants) == 1:
+            raise ArgumentError("a sweep needs at least one variant besides the plain model")
+        self.effects(np.zeros((1, *self.shape[1:]), np.float32))
+
+    def effects(self, logits: np.ndarray) -> Effects:
+        labels = self.scorer.checkpoint.settings.labels
+        return Effects(logits, self.pairs, labels, resamples=self.resamples or 0, seed=self.seed)
+
+    def record(
+        self, pairs_ref: PairsRef, arguments: Mapping[str, Any], guards: Mapping[str, Any] | None
+    ) -> SweepRecord:
+        """What `run.json` says before the first batch; checks that are not given run here."""
+        checkpoint, means = self.scorer.checkpoint, self.means
+        queries = len({pair.query for pair in self.pairs})
+        return SweepRecord(
+            versions=installed_versions(),
+            key=self.key,
+            model=checkpoint.describe(),
+            pairs=replace(pairs_ref, n_pairs=len(self.pairs), n_queries=queries),
+            arguments=dict(arguments),
+            shape=self.shape,
+            means=None if means is None else means.sha256,
+            guards=self.prove() if guards is None else dict(guards),
+        )
+
+    def prove(self) -> dict[str, Any]:
+        """Check the masked loop on this model, its variants and eight of its pairs: `prove`."""
+        scorer = self.scorer
+        return check_equivalence(
+            scorer.checkpoint, scorer.encoder, self.variants, self._check_pairs(), seed=self.seed
+        )
+
+    def _check_pairs(self) -> list[EncodedPair]:
+        """Eight pairs, the shortest and the longest of all among them, a window in memory at a time."""
+        kept: list[EncodedPair] = []
+        for start in range(0, len(self.texts), WINDOW):
+            texts = self.texts[start : start + WINDOW]
+            kept = eight_of([*kept, *self.scorer.tokenizer.encode(texts, offsets=False)])
+        return kept
+
+
+def _pairs_sha256(pairs: Iterable[Pair]) -> str:
+    """One hash for what a sweep depends on of its pairs."""
+    return _hash((p.id, p.line, p.query, p.title, p.grades) for p in pairs)
+
+
+def _hash(rows: Iterable[tuple[Any, ...]]) -> str:
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(f"{row!r}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,248 @@
+"""What several pages show: tables, large numbers, rejects, errors, progress of long work."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal
+
+import streamlit as st
+
+from qt_bert import text
+from qt_bert.app import words
+from qt_bert.app.words import escaped, language, say
+from qt_bert.data.pairs import Reject
+from qt_bert.errors import QtBertError
+from qt_bert.inspection.inputs import REASONS
+from qt_bert.text import MISSING, Label, Text, csv_bytes, printable
+
+if TYPE_CHECKING:
+    import pandas
+
+    from qt_bert.inspection.turns import Background, JobState
+
+
+# Tables of numbers and texts, saved as CSV that a spreadsheet does not run.
+
+
+Cell = str | int | float | None
+Row = Mapping[str, Cell | Text]
+_SHOWN_WHOLE, _DIGITS = 30, 3
+SAVE = Text("保存表格（CSV）", "Save the table (CSV)")
+
+
+def table(
+    rows: Sequence[Row],
+    columns: Mapping[str, Label],
+    *,
+    key: str,
+    digits: Mapping[str, int] | None = None,
+    signed: Sequence[str] = (),
+    select: bool = False,
+) -> int | None:
+    """Show `rows` under the names that `columns` gives their keys, in its order, and offer a CSV.
+
+    Columns that are empty in all rows are left out; `signed` ones show a plus, and `digits` says of
+    which not three stand behind the point. With `select` a row can be clicked, and its number is
+    returned while it is.
+    """
+    keys = [name for name in columns if any(row.get(name) is not None for row in rows)]
+    cells = [{name: _cell(row.get(name)) for name in keys} for row in rows]
+    spelled = {
+        name: partial(_spelled, digits=(digits or {}).get(name, _DIGITS), sign=name in signed)
+        for name in keys
+    }
+    options: dict[str, Any] = {}
+    if select:
+        options = {"on_select": "rerun", "selection_mode": "single-row"}
+    event = st.dataframe(
+        _frame(cells, keys).style.format(spelled),
+        hide_index=True,
+        key=key,
+        height="content" if len(rows) <= _SHOWN_WHOLE else "auto",
+        placeholder=MISSING,
+        column_config={name: say(columns[name]) for name in keys},
+        **options,
+    )
+    st.download_button(
+        say(SAVE),
+        csv_of(cells, [say(columns[name]) for name in keys]),
+        file_name=f"{key}.csv",
+        mime="text/csv",
+        key=f"{key}-csv",
+        icon=":material/download:",
+        on_click="ignore",
+    )
+    chosen = list(event.selection.rows) if select else []
+    return int(chosen[0]) if chosen and chosen[0] < len(rows) else None
+
+
+def csv_of(rows: Sequence[Row], names: Sequence[str]) -> bytes:
+    """Rows under `names`, UTF-8 that Excel recognises."""
+    return csv_bytes([names, *(row.values() for row in rows)])
+
+
+def _cell(value: str | int | float | Text | None) -> Cell:
+    if isinstance(value, Text):
+        return say(value)
+    return printable(value) if isinstance(value, str) else value
+
+
+def _frame(cells: Sequence[Mapping[str, Cell]], keys: Sequence[str]) -> pandas.DataFrame:
+    """Columns that sort as what they hold: whole numbers stay whole beside missing ones."""
+    import pandas
+
+    frame = pandas.DataFrame(list(cells), columns=list(keys))
+    for name in keys:
+        if all(isinstance(cell[name], int | None) for cell in cells):
+            frame[name] = frame[name].astype("Int64")
+    return frame
+
+
+def _spelled(value: Any, digits: int, sign: bool) -> str:
+    """A cell as the page spells numbers everywhere."""
+    import pandas
+
+    if isinstance(value, str):
+        return value
+    if pandas.isna(value):
+        return MISSING
+    value = int(value) if isinstance(value, Integral) else float(value)
+    return (text.signed if sign else text.number)(value, digits)
+
+
+# One number in large type, with its name and what became of it.
+
+
+_MINUS = "\N{MINUS SIGN}"
+
+
+def metric(name: str, value: str, change: str | None = None, *, about: str | None = None) -> None:
+    """Show `value` under `name`, which takes as many lines as it needs, and `change` with an arrow.
+
+    Value and change are as `number` and `signed` spell them; `about` is told where one asks.
+    """
+    with st.container(gap=None):
+        st.caption(escaped(name), help=None if about is None else escaped(about))
+        st.metric(
+            escaped(name),
+            value,
+            change,
+            delta_color="off",
+            delta_arrow=_arrow(change),
+            label_visibility="collapsed",
+        )
+
+
+def _arrow(change: str | None) -> Literal["up", "down", "off"]:
+    """Streamlit would take the sign of a change from keyboards' hyphen alone."""
+    if change is None or change[0] not in f"+{_MINUS}":
+        return "off"
+    return "down" if change.startswith(_MINUS) else "up"
+
+
+COLUMNS = {
+    "line": Text("行", "line"),
+    "reason": Text("原因", "reason"),
+    "text": Text("开头", "start of its text"),
+}
+_SHOWN = 200
+
+
+def show_rejects(rejects: Sequence[Reject], rejected: int) -> None:
+    """How many rows were rejected, why and where, as a table to open and to save."""
+    if not rejected:
+        return
+    title = Text(f"{rejected:,} 行被剔除", f"{rejected:,} rows rejected")
+    with st.expander(say(title), icon=":material/rule:"):
+        if len(rejects) < rejected:
+            most = f"{len(rejects):,}"
+            st.caption(say(Text(f"只列出前 {most} 行。", f"The first {most} are listed.")))
+        rows: list[Row] = [
+            {"line": r.line, "reason": REASONS.get(r.reason, r.reason), "text": r.text[:_SHOWN]}
+            for r in rejects
+        ]
+        table(rows, COLUMNS, key="rejects")
+
+
+# Errors as a visitor sees them: a plain word, never a trace.
+
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Say an input's fault in plain words; log an unexpected error, and say that there was one.
+
+    The entry runs every page in it. A function of `st.fragment` runs alone, and needs it too (it
+    may stand above it as a decorator: `@st.fragment` first, then `@told()`).
+    """
+    try:
+        yield
+    except QtBertError as error:
+        tell(error)
+    except Exception:
+        _log.exception("a page failed")
+        st.error(say(words.UNEXPECTED), icon=":material/error:")
+
+
+def tell(error: QtBertError) -> None:
+    """Say an input's fault where it stands."""
+    st.error(say(words.REFUSED) + escaped(fault_of(error)), icon=":material/block:")
+
+
+def fault_of(error: QtBertError) -> str:
+    """What is wrong, in the visitor's language where the error knows it."""
+    said = getattr(error, "said", None)
+    return say(said) if isinstance(said, Text) else str(error)
+
+
+# Long work as a visitor sees it: the place in the queue, a bar, the time left, a stop.
+
+
+POLL_SECONDS = 1.0
+STOP = Text("停止", "Stop")
+LEAVING = Text(
+    "请留在此页：离开约 20 秒后，这项计算会自动停止，让出队列。",
+    "Stay on this page: about 20 seconds after you leave, the work stops and frees the queue.",
+)
+
+
+@st.fragment(run_every=POLL_SECONDS)
+def watch(
+    job: Background[Any], *, unit: Text, steps: Mapping[str, Text] | None = None, key: str = "job"
+) -> None:
+    """Show how far `job` is until it is finished; the page then runs anew.
+
+    `unit` is what it counts, `steps` are the names of its notes in words.
+    """
+    with told():
+        standing = job.standing()
+        if standing.finished:
+            st.rerun()
+        st.progress(standing.share, text=escaped(words_of(standing, unit, steps or {})))
+        st.button(say(STOP), key=f"{key}-stop", icon=":material/stop_circle:", on_click=job.stop)
+        st.caption(say(LEAVING))
+
+
+def words_of(standing: JobState, unit: Text, steps: Mapping[str, Text]) -> str:
+    """The place in the queue; or the step, what is done, the rate and the time left."""
+    chinese = language() == "zh"
+    if standing.place:
+        before = standing.place
+        return (
+            f"排队中：前面还有 {before} 项计算" if chinese else f"in the queue: {before} before it"
+        )
+    parts = [say(steps[standing.note])] if standing.note in steps else []
+    total = f" / {standing.total:,}" if standing.total else ""
+    parts.append(f"{standing.done:,}{total} {say(unit)}")
+    if standing.rate:
+        parts.append(f"{standing.rate:,.0f} {say(unit)}/{'秒' if chinese else 's'}")
+    if standing.left is not None and standing.left >= 1:
+        left = f"{standing.left:,.0f}"
+        parts.append(f"约剩 {left} 秒" if chinese else f"about {left} s left")
+    return " · ".join(parts)

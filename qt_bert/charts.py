@@ -1,0 +1,904 @@
+"""Figures drawn as Altair charts, which the page shows live and the report embeds as SVG.
+
+Token rows, which wrap as text does, are HTML: see `qt_bert.token_rows`.
+
+Labels travel to a chart as lists beside the data, which holds their places alone: two tokens may be
+the same character, and a text of a visitor never becomes a formula. Altair is imported to draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from qt_bert.figures import Bars, Curve, Graph, HeatMap, Interval, Scatter
+from qt_bert.results.palette import LIGHT, Palette, Shades, shape_of
+from qt_bert.text import (
+    FONT,
+    LEADING,
+    SMALL,
+    TIGHT,
+    Label,
+    Text,
+    Words,
+    fit,
+    interval,
+    number,
+    printable,
+    unpaired,
+    width_of,
+    wrap,
+)
+
+if TYPE_CHECKING:
+    import altair as alt
+
+FONTS = (
+    '"Source Sans", "Helvetica Neue", Arial, "PingFang SC", "Microsoft YaHei", '
+    '"Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", sans-serif'
+)
+"""Latin letters as on the page; Chinese from what the system has."""
+
+CLICKED = "cell"
+"""The name of the selection that a click on a heat map makes; its fields: row, column, click."""
+
+CELLS_WITH_TEXT = 1_600
+"""A heat map of more cells shows no numbers, but where they are pointed at."""
+
+_PLOT, _PLOT_HEIGHT = 352, 240
+"""Pixels of the plot of a curve or scatter, across and up."""
+
+Row = dict[str, Any]
+
+
+def chart(
+    figure: HeatMap | Bars | Curve | Scatter | Graph,
+    language: str,
+    palette: Palette = LIGHT,
+    *,
+    clicks: int | None = None,
+) -> alt.LayerChart:
+    """The chart of a figure in its natural size in pixels, in the language `zh` or `en`.
+
+    In `both`, each text that differs is a `paired` one, which the reader of the picture takes apart.
+    `clicks`, the number of clicks so far, makes a heat map's cells clickable (selection `CLICKED`).
+    Token rows are no chart: see `qt_bert.token_rows`.
+    """
+    say = Words(language)
+    match figure:
+        case HeatMap():
+            return _heat_map(figure, say, palette, clicks)
+        case Bars():
+            return _bars(figure, say, palette)
+        case Curve():
+            return _curve(figure, say, palette)
+        case Scatter():
+            return _scatter(figure, say, palette)
+        case Graph():
+            return _graph(figure, say, palette)
+
+
+def _laid(
+    layers: Sequence[alt.Chart],
+    table: Iterable[Row],
+    palette: Palette,
+    *,
+    size: tuple[float, float],
+    heading: list[str],
+    **labels: Any,
+) -> alt.LayerChart:
+    """Layers over one table, under a heading that says what the axes are; `labels` by their names."""
+    import altair as alt
+
+    title = alt.TitleParams(
+        heading,
+        anchor="start",
+        frame="bounds",
+        fontSize=SMALL,
+        fontWeight="normal",
+        color=palette.muted,
+        lineHeight=LEADING,
+        offset=8,
+    )
+    axis = alt.AxisConfig(
+        labelFontSize=SMALL,
+        titleFontSize=SMALL,
+        titleFontWeight="normal",
+        labelColor=palette.muted,
+        titleColor=palette.muted,
+        labelLimit=0,
+        domain=False,
+        ticks=False,
+        gridColor=palette.grid,
+        tickColor=palette.muted,
+        domainColor=palette.muted,
+    )
+    drawn = alt.LayerChart(
+        layer=list(layers),
+        width=size[0],
+        height=size[1],
+        padding=dict.fromkeys(("left", "top", "right", "bottom"), 2),  # Streamlit wants each
+        background="transparent",
+        config=alt.Config(
+            aria=False,
+            font="sans-serif",
+            view=alt.ViewConfig(stroke=None),
+            axis=axis,
+            legend=alt.LegendConfig(
+                labelFontSize=SMALL, labelColor=palette.ink, labelLimit=0, symbolOpacity=1
+            ),
+        ),
+        title=title if heading else alt.Undefined,
+    ).add_params(*(alt.param(name=name, value=value) for name, value in labels.items()))
+    drawn.data = alt.Data(values=list(table))  # last, for Altair copies all that it is given
+    return drawn
+
+
+def _ends_of(values: Iterable[float | None], share: float = 0.04) -> Interval:
+    """From the lowest to the highest value, and that `share` of the way beyond both."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return 0.0, 1.0
+    low, high = min(known), max(known)
+    room = share * (high - low) if high > low else 0.5
+    return low - room, high + room
+
+
+def _legend(names: Sequence[Label], say: Words, width: float, **more: Any) -> tuple[Any, Any]:
+    """A legend above the plot, one series a row, and the labels that it shows."""
+    import altair as alt
+
+    # Names that need two lines are lists; one line stays a text.
+    labels = [_lines(say(name), width - 28) for name in names]
+    if not names:
+        return None, labels
+    return (
+        alt.Legend(
+            orient="top",
+            direction="vertical",
+            columns=1,
+            title=None,
+            labelExpr="series_names[datum.value]",
+            offset=6,
+            rowPadding=3 + LEADING * (max((len(_parts(label)) for label in labels), default=1) - 1),
+            **more,
+        ),
+        labels,
+    )
+
+
+def _lines(text: str, width: float, most: int = 2) -> str | list[str]:
+    lines = wrap(text, width, most)
+    return lines if len(lines) > 1 else "".join(lines)
+
+
+def _parts(lines: str | list[str]) -> list[str]:
+    return [lines] if isinstance(lines, str) else lines
+
+
+def _widest(texts: Iterable[str], size: float = SMALL) -> float:
+    return max((width_of(text, size) for text in texts), default=0)
+
+
+def _axes(parts: Iterable[tuple[str, str]], width: float) -> list[str]:
+    """A heading of what each axis is, where there is something to say."""
+    return wrap(" · ".join(of + name for of, name in parts if name), width)
+
+
+def _quantity(field: str, low: float, high: float, **more: Any) -> Any:
+    """A scale from `low` to `high` exactly; given ends keep missing values from mattering."""
+    import altair as alt
+
+    kind = alt.X if field == "x" else alt.Y
+    ends = alt.Scale(domain=[low, high], nice=False, zero=False)
+    return kind(f"{field}:Q", scale=ends, **more)
+
+
+# Heat maps
+
+STEPS, STEP = 24, 6
+"""Steps of a legend's strip of colours, and pixels of each."""
+
+
+def _heat_map(figure: HeatMap, say: Words, palette: Palette, clicks: int | None) -> alt.LayerChart:
+    """Cells coloured by value; the numbers stand in them where a cell has room."""
+    import altair as alt
+
+    shades = Shades.over(
+        (value for row in figure.values for value in row), figure.scale, figure.low, figure.high
+    )
+    columns = [fit(say(label), 110, SMALL) for label in figure.columns]
+    rows = [_lines(say(label), 220) for label in figure.rows]
+    left = _widest(part for lines in rows for part in _parts(lines))
+    cell = _cell_size(figure, left)
+    shape = len(rows), len(columns)
+    numbered = shape[0] * shape[1] <= CELLS_WITH_TEXT
+    hues = alt.Scale(
+        domain=["heat", "negative", "positive", "missing"],
+        range=[palette.heat, palette.negative, palette.positive, palette.grid],
+    )
+    fill = {
+        "fill": alt.Fill("hue:N", scale=hues, legend=None),
+        "fillOpacity": alt.FillOpacity("share:Q", scale=None, legend=None),
+    }
+    down = alt.Axis(
+        title=None,
+        grid=False,
+        labelExpr="rows[datum.value]",
+        labelColor=palette.ink,
+        labelOverlap="greedy",
+        labelPadding=6,
+        minExtent=left + 6,
+    )
+    base = alt.Chart().encode(
+        x=alt.X(
+            "column:O",
+            scale=alt.Scale(domain=list(range(shape[1]))),
+            axis=_across(columns, palette),
+        ),
+        y=alt.Y("row:O", scale=alt.Scale(domain=list(range(shape[0]))), axis=down),
+        tooltip="tip:N",
+    )
+    cells = base.mark_rect(aria=True, stroke=palette.grid, strokeWidth=1)
+    layers = [cells.encode(**fill, description="tip:N")]
+    if numbered:
+        layers += _cell_texts(figure, base, palette)
+    if figure.marked:
+        inset: dict[str, Any] = {"width": {"band": 0.92}, "height": {"band": 0.92}}
+        outlined = base.transform_filter("datum.marked")
+        layers.append(
+            outlined.mark_rect(filled=False, stroke=palette.ink, strokeWidth=1.8, **inset)
+        )
+    if clicks is not None:  # above all else, so that a click on a number is one on its cell
+        select = alt.selection_point(
+            name=CLICKED, fields=["row", "column", "click"], toggle=False, clear=False
+        )
+        layers.append(base.mark_rect(opacity=0, cursor="pointer").add_params(select))
+    layers += _strip(shades, say(figure.unit), figure.digits, fill, palette)
+    axes = (
+        (say(Text("行：", "rows: ")), say(figure.y_label)),
+        (say(Text("列：", "columns: ")), say(figure.x_label)),
+    )
+    widths = [round(width_of(label, SMALL)) for label in columns]
+    return _laid(
+        layers,
+        _cells(figure, shades, say, numbered, clicks),
+        palette,
+        size=(cell[0] * shape[1], cell[1] * shape[0]),
+        heading=_axes(axes, max(left + cell[0] * shape[1], 300)),
+        rows=rows,
+        columns=columns,
+        # Turning a label wins nothing where it is hardly wider than high.
+        widths=[width if width > 1.3 * SMALL else 0 for width in widths],
+    )
+
+
+def _cell_size(figure: HeatMap, left: float) -> tuple[float, float]:
+    """Room for the values where there are few columns, else small cells, within half a page."""
+    columns, rows, half = len(figure.columns), len(figure.rows), 520
+    if columns > 16:
+        return (20, 20) if left + 20 * columns <= half else (24, 24)
+    height = 46 if figure.annotations else 28
+    if columns <= 6:
+        return (64 if rows <= 16 else 52), height
+    widest = _widest(_cell_words(figure))
+    if left + (widest + 3) * columns > half:
+        widest = _widest(_cell_words(figure), TIGHT)
+    return round(min(max(widest + 3, 34), 64)), height
+
+
+def _cell_words(figure: HeatMap) -> Iterator[str]:
+    yield from (number(value, figure.digits) for row in figure.values for value in row)
+    yield from (text for row in figure.annotations or () for text in row)
+
+
+def _across(columns: Sequence[str], palette: Palette) -> alt.Axis:
+    """An axis on top, whose labels stand upright where they are wider than a cell.
+
+    The browser alone knows a cell's width; where labels would touch even so, some are left out.
+    """
+    import altair as alt
+
+    count = max(len(columns), 1)
+    wide = f"widths[datum.value] > width / {count} - 1"
+    longest = round(_widest(columns))
+    return alt.Axis(
+        title=None,
+        orient="top",
+        grid=False,
+        labelExpr="columns[datum.value]",
+        labelColor=palette.ink,
+        labelAngle=alt.ExprRef(f"{wide} ? -90 : 0"),
+        labelAlign=alt.ExprRef(f"{wide} ? 'left' : 'center'"),
+        labelBaseline=alt.ExprRef(f"{wide} ? 'middle' : 'bottom'"),
+        labelOverlap="greedy",
+        labelSeparation=1,
+        labelFlush=False,
+        labelPadding=4,
+        minExtent=alt.ExprRef(f"{longest} > width / {count} - 1 ? {longest} : {SMALL}"),
+    )
+
+
+def _cells(
+    figure: HeatMap, shades: Shades, say: Words, numbered: bool, clicks: int | None
+) -> Iterator[Row]:
+    """One row a cell; its `tip` says what it is."""
+    marked, unit = set(figure.marked), say(figure.unit)
+    rows, columns = ([say(label) for label in labels] for labels in (figure.rows, figure.columns))
+    for i, values in enumerate(figure.values):
+        for j, value in enumerate(values):
+            hue, share = shades(value)
+            shown = number(value, figure.digits)
+            note = "" if figure.annotations is None else printable(figure.annotations[i][j])
+            tip = f"{rows[i]} → {columns[j]}: {shown} {unit}".rstrip()
+            cell: Row = {"row": i, "column": j, "hue": hue, "share": share}
+            cell["tip"] = f"{tip} ({note})" if note else tip
+            if numbered:
+                cell |= {"shown": shown, "ink": shades.ink(value)}
+                if note:
+                    cell["note"] = note
+            if (i, j) in marked:
+                cell["marked"] = True
+            if clicks is not None:
+                cell["click"] = clicks
+            yield cell
+
+
+def _cell_texts(figure: HeatMap, base: alt.Chart, palette: Palette) -> list[alt.Chart]:
+    """The values, and annotations under them, where the cells are wide enough."""
+    import altair as alt
+
+    cell = f"width / {max(len(figure.columns), 1)}"
+    small, tight = (_widest(_cell_words(figure), size) for size in (SMALL, TIGHT))
+    size = alt.ExprRef(f"{cell} > {small:.1f} ? {SMALL} : {TIGHT}")
+    seen = alt.ExprRef(f"{cell} > {tight:.1f} ? 1 : 0")
+    inks = alt.Scale(
+        domain=["ink", "on_middle", "on_heat"],
+        range=[palette.ink, palette.on_middle, palette.on_heat],
+    )
+
+    def text(field: str, down: int) -> alt.Chart:
+        words = base.mark_text(fontSize=size, dy=down, opacity=seen)
+        return words.encode(text=f"{field}:N", color=alt.Color("ink:N", scale=inks, legend=None))
+
+    if figure.annotations is None:
+        return [text("shown", 0)]
+    return [text("shown", -7), text("note", 8).transform_filter("isValid(datum.note)")]
+
+
+def _strip(
+    shades: Shades, unit: str, digits: int, fill: dict[str, Any], palette: Palette
+) -> list[alt.Chart]:
+    """A legend under the map: the colours from end to end, the values of the ends, the unit."""
+    import altair as alt
+
+    steps = [
+        dict(zip(("left", "hue", "share"), (place * STEP, *shades(value)), strict=True))
+        for place, value in enumerate(shades.strip(STEPS))
+    ]
+    box: dict[str, Any] = {
+        "x": alt.ExprRef("datum.left"),
+        "x2": alt.ExprRef(f"datum.left + {STEP}"),
+        "y": alt.ExprRef("height + 10"),
+        "y2": alt.ExprRef("height + 18"),
+    }
+    layers = [alt.Chart(alt.Data(values=steps)).mark_rect(**box, strokeWidth=0).encode(**fill)]
+    low, high = (number(float(end), digits) for end in (shades.low, shades.high))
+    for words, left, down, align in (
+        (low, 0, 26, "left"),
+        (high, STEP * STEPS, 26, "right"),
+        (unit, STEP * STEPS + 10, 14, "left"),
+    ):
+        text = alt.Chart(alt.Data(values=[{"text": words}] if words else []))
+        place: dict[str, Any] = {"x": left, "y": alt.ExprRef(f"height + {down}"), "align": align}
+        layers.append(
+            text.mark_text(**place, fontSize=SMALL, color=palette.muted).encode(text="text:N")
+        )
+    return layers
+
+
+# Bars
+
+_BARS_WIDTH, _BAR, _GAP, _VALUE_ROOM, _NAME_ROOM = 416, 16, 14, 60, 150
+
+
+def _bars(figure: Bars, say: Words, palette: Palette) -> alt.LayerChart:
+    """Bars from zero to the right or left, one group a category, each with value and interval."""
+    import altair as alt
+
+    group = _BAR * max(len(figure.series), 1) + _GAP
+    most = max(1, group // LEADING)
+    names = [_lines(say(label), _NAME_ROOM, most) for label in figure.categories]
+    left = _widest(part for lines in names for part in _parts(lines)) + 8
+    width = _BARS_WIDTH - left
+    low, high = _reach(figure, width)
+    count = len(figure.series)
+    colours = [palette.series[place % len(palette.series)] for place in range(count)]
+    legend, labels = _legend(
+        [series.name for series in figure.series], say, _BARS_WIDTH, symbolType="square"
+    )
+    said = [series.name for series in figure.series] == [figure.y_label]  # then the axis says it
+    base = alt.Chart().encode(
+        y=alt.Y(
+            "category:O",
+            scale=alt.Scale(
+                domain=list(range(len(names))), paddingInner=_GAP / group, paddingOuter=0.1
+            ),
+            axis=alt.Axis(
+                title=None,
+                grid=False,
+                labelExpr="categories[datum.value]",
+                labelColor=palette.ink,
+                labelLineHeight=LEADING,
+                minExtent=left,
+                labelPadding=8,
+            ),
+        ),
+        # The gaps between bars are the scale's: a height as a share of the band would centre a bar in
+        # its whole group, away from its interval and value.
+        yOffset=alt.YOffset(
+            "series:O",
+            scale=alt.Scale(domain=list(range(count)), paddingInner=0.18, paddingOuter=0.09),
+        ),
+    )
+    x = _quantity("x", low, high, axis=alt.Axis(title=None, tickCount=4), stack=None)
+    zero = alt.Chart(alt.Data(values=[{"x": 0}])).mark_rule(color=palette.muted).encode(x=x)
+    marks = base.transform_filter("isValid(datum.x)").mark_bar(aria=True, binSpacing=0)
+    marks = marks.encode(
+        x=x,
+        x2=alt.datum(0),
+        color=alt.Color(
+            "series:N",
+            scale=alt.Scale(domain=list(range(count)), range=colours),
+            legend=None if said else legend,
+        ),
+        description="tip:N",
+        tooltip="tip:N",
+    )
+    layers = [marks, zero]
+    if any(series.intervals for series in figure.series):
+        bounded = base.transform_filter("isValid(datum.low)")
+        layers.append(
+            bounded.mark_rule(color=palette.ink, strokeWidth=1.3).encode(
+                x=alt.X("low:Q"), x2="high:Q", tooltip="tip:N"
+            )
+        )
+    texts: tuple[tuple[str, Any, int], ...] = (("right", "left", 5), ("left", "right", -5))
+    for side, align, gap in texts:
+        words = base.transform_filter(f"datum.side == '{side}'")
+        words = words.mark_text(align=align, dx=gap, fontSize=SMALL, color=palette.ink)
+        layers.append(words.encode(x=alt.X("end:Q"), text="shown:N", tooltip="tip:N"))
+    value = say.with_unit(figure.y_label, figure.unit)
+    zh, en = unpaired(say(figure.x_label))
+    by = say(Text(f"· 按{zh}", f"by {en}")) if zh or en else ""
+    heading = " ".join(part for part in (value, by) if part)
+    return _laid(
+        layers,
+        _bar_rows(figure, say),
+        palette,
+        size=(width, group * len(names)),
+        heading=wrap(heading, _BARS_WIDTH),
+        categories=names,
+        series_names=labels,
+    )
+
+
+def _reach(figure: Bars, width: float) -> Interval:
+    """The ends of the axis, with room for the numbers beside the longest bars."""
+    ends = [0.0]
+    for series in figure.series:
+        ends += [value for value in series.values if value is not None]
+        ends += [end for pair in series.intervals or () if pair for end in pair]
+    low, high = min(ends), max(ends)
+    if low == high:
+        high = 1.0
+    left = _VALUE_ROOM if low < 0 else 0
+    pixel = (high - low) / (width - left - _VALUE_ROOM)
+    return low - pixel * left, high + pixel * _VALUE_ROOM
+
+
+def _bar_rows(figure: Bars, say: Words) -> Iterator[Row]:
+    categories = [say(label) for label in figure.categories]
+    for j, series in enumerate(figure.series):
+        for i, value in enumerate(series.values):
+            ends = series.intervals[i] if series.intervals else None
+            low, high = ends or (None, None)
+            shown = number(value, figure.digits)
+            tip = f"{shown} {interval(low, high, figure.digits)}".rstrip()
+            name = " · ".join(part for part in (categories[i], say(series.name)) if part)
+            row = {"category": i, "series": j, "x": value, "low": low, "high": high}
+            reached = [end for end in (0.0, value, low, high) if end is not None]
+            negative = value is not None and value < 0
+            yield row | {
+                "end": min(reached) if negative else max(reached),
+                "side": "left" if negative else "right",
+                "shown": shown,
+                "tip": f"{name}: {tip}",
+            }
+
+
+# Curves
+
+_DASHES = ((6, 4), (2, 3), (10, 3, 2, 3))
+
+
+def _curve(figure: Curve, say: Words, palette: Palette) -> alt.LayerChart:
+    """Lines with their intervals as bands; dashed ones are grey, each dashed in its own way."""
+    import altair as alt
+
+    places = list(range(len(figure.series)))
+    colours, dashes = _line_styles(figure, palette)
+    legend, labels = _legend(
+        [s.name for s in figure.series], say, _PLOT + 40, symbolType="stroke", symbolStrokeWidth=3
+    )
+    points = [point for series in figure.series for point in series.points]
+    x_title = say.with_unit(figure.x_label, figure.x_unit)
+    x = _quantity(
+        "x",
+        *_ends_of((point.x for point in points), 0.02),
+        axis=alt.Axis(title=x_title or None, tickCount=6, grid=False, domain=True, ticks=True),
+    )
+    y = _quantity(
+        "y",
+        *_ends_of(value for p in points for value in (p.y, p.low, p.high)),
+        axis=alt.Axis(title=None, tickCount=5, labelPadding=6),
+    )
+    colour = alt.Color("series:N", scale=alt.Scale(domain=places, range=colours), legend=legend)
+    base = alt.Chart().encode(x=x, color=colour)
+    layers = []
+    if any(point.low is not None and point.high is not None for point in points):
+        bounded = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
+        layers.append(bounded.mark_area(opacity=0.18).encode(y=alt.Y("low:Q"), y2="high:Q"))
+    layers.append(
+        base.mark_line(strokeWidth=2).encode(
+            y=y,
+            strokeDash=alt.StrokeDash(
+                "series:N", scale=alt.Scale(domain=places, range=dashes), legend=legend
+            ),
+        )
+    )
+    dots = base.mark_point(aria=True, filled=True, opacity=1)
+    layers.append(
+        dots.encode(
+            y=y,
+            size=alt.Size("size:Q", scale=None, legend=None),
+            tooltip="tip:N",
+            description="tip:N",
+        )
+    )
+    return _laid(
+        layers,
+        _curve_rows(figure, say),
+        palette,
+        size=(_PLOT, _PLOT_HEIGHT),
+        heading=wrap(say.with_unit(figure.y_label, figure.unit), _PLOT + 40),
+        series_names=labels,
+    )
+
+
+def _line_styles(figure: Curve, palette: Palette) -> tuple[list[str], list[list[int]]]:
+    colours: list[str] = []
+    dashes: list[list[int]] = []
+    for place, series in enumerate(figure.series):
+        before = sum(one.dashed == series.dashed for one in figure.series[:place])
+        if series.dashed:
+            colours.append(palette.muted)
+            dashes.append(list(_DASHES[before % len(_DASHES)]))
+        else:
+            colours.append(palette.series[before % len(palette.series)])
+            dashes.append([1, 0])
+    return colours, dashes
+
+
+def _curve_rows(figure: Curve, say: Words) -> Iterator[Row]:
+    for place, series in enumerate(figure.series):
+        for p in series.points:
+            base = "" if p.n is None else f", n = {p.n:,}"
+            measured = f"{number(p.y)} {interval(p.low, p.high)}".rstrip()
+            yield {
+                "series": place,
+                "x": p.x,
+                "y": p.y,
+                "low": p.low,
+                "high": p.high,
+                "size": 14 if series.dashed else 40,
+                "tip": f"{say(series.name)} {p.x:g}: {measured}{base}".strip(),
+            }
+
+
+# Scatters
+
+_SCATTER_HEIGHT, _MANY, _RADIUS, _LABEL_ROOM = 300, 60, 5.0, 130
+
+_SIDES = {
+    "right": ("left", "middle", 7, 0),
+    "left": ("right", "middle", -7, 0),
+    "above": ("center", "bottom", 0, -6),
+    "below": ("center", "top", 0, 6),
+}
+"""Where a label may stand beside its mark: text's alignment, and how far off it begins."""
+
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
+
+def _scatter(figure: Scatter, say: Words, palette: Palette) -> alt.LayerChart:
+    """Colour and shape by series, intervals as thin crosses, labels beside their marks."""
+    import altair as alt
+
+    x_ends = _ends_of(_numbers(figure, "x"))
+    y_ends = _ends_of(_numbers(figure, "y"))
+    x_title = say.with_unit(figure.x_label, figure.x_unit)
+    x = _quantity(
+        "x",
+        *x_ends,
+        axis=alt.Axis(title=x_title or None, tickCount=6, grid=False, domain=True, ticks=True),
+    )
+    y = _quantity("y", *y_ends, axis=alt.Axis(title=None, tickCount=5, labelPadding=6))
+    places = list(range(len(figure.series)))
+    legend, labels = _legend(figure.series, say, _PLOT + 40)
+    shown = legend if any(say(name) for name in figure.series) else None
+    hues = [palette.series[place % len(palette.series)] for place in places]
+    colour = alt.Color("series:N", scale=alt.Scale(domain=places, range=hues), legend=shown)
+    shapes = alt.Scale(domain=places, range=[shape_of(place) for place in places])
+    base = alt.Chart().encode(color=colour)
+    layers = []
+    for low, placed in (
+        ("x_low", {"x": alt.X("x_low:Q"), "x2": "x_high:Q", "y": y}),
+        ("y_low", {"x": x, "y": alt.Y("y_low:Q"), "y2": "y_high:Q"}),
+    ):
+        if any(getattr(mark, low) is not None for mark in figure.points):
+            reach = base.transform_filter(f"isValid(datum.{low})")
+            layers.append(reach.mark_rule(strokeWidth=1.1, opacity=0.6).encode(**placed))
+    size = 70 if len(figure.points) <= _MANY else 36
+    marks = base.mark_point(
+        aria=True, filled=True, size=size, opacity=0.85, stroke=palette.surface, strokeWidth=0.6
+    )
+    layers.append(
+        marks.encode(
+            x=x,
+            y=y,
+            shape=alt.Shape("series:N", scale=shapes, legend=shown),
+            description="tip:N",
+            tooltip="tip:N",
+        )
+    )
+    for side, (align, baseline, right, down) in _SIDES.items():
+        words = alt.Chart().transform_filter(f"datum.side == '{side}'")
+        looks: dict[str, Any] = {"align": align, "baseline": baseline, "dx": right, "dy": down}
+        words = words.mark_text(fontSize=SMALL, color=palette.ink, **looks)
+        layers.append(words.encode(x=x, y=y, text="label:N", tooltip="tip:N"))
+    return _laid(
+        layers,
+        _scatter_rows(figure, say, (x_ends, y_ends)),
+        palette,
+        size=(_PLOT, _SCATTER_HEIGHT),
+        heading=wrap(say.with_unit(figure.y_label, figure.y_unit), _PLOT + 40),
+        series_names=labels,
+    )
+
+
+def _numbers(figure: Scatter, axis: str) -> Iterator[float | None]:
+    for mark in figure.points:
+        yield from (getattr(mark, name) for name in (axis, f"{axis}_low", f"{axis}_high"))
+
+
+def _scatter_rows(figure: Scatter, say: Words, ends: tuple[Interval, Interval]) -> Iterator[Row]:
+    series = {name: place for place, name in enumerate(figure.series)}
+    sides = _sides(figure, say, ends)
+    for mark, (side, label) in zip(figure.points, sides, strict=True):
+        row: Row = {"series": series[mark.series], "x": mark.x, "y": mark.y}
+        for end in ("x_low", "x_high", "y_low", "y_high"):
+            row[end] = getattr(mark, end)
+        if side:
+            row |= {"side": side, "label": label}
+        across, up = (
+            f"{number(value)} {interval(low, high)}".rstrip()
+            for value, low, high in (
+                (mark.x, mark.x_low, mark.x_high),
+                (mark.y, mark.y_low, mark.y_high),
+            )
+        )
+        names = [say(name) for name in (mark.label, mark.series) if name]
+        yield row | {"tip": f"{' · '.join(names)}: x {across}, y {up}"}
+
+
+def _sides(figure: Scatter, say: Words, ends: tuple[Interval, Interval]) -> list[tuple[str, str]]:
+    """Where each label stands: beside its mark, where it covers least, and never over another.
+
+    Reckoned for the natural size. A label without room has no side; its mark's tip tells it.
+    """
+    (x_low, x_high), (y_low, y_high) = ends
+    centres = [
+        (
+            _PLOT * (mark.x - x_low) / (x_high - x_low),
+            _SCATTER_HEIGHT * (y_high - mark.y) / (y_high - y_low),
+        )
+        for mark in figure.points
+    ]
+    dots = [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in centres]
+    taken: list[Box] = []
+    found: list[tuple[str, str]] = []
+    for mark, (x, y) in zip(figure.points, centres, strict=True):
+        label = "" if mark.label is None else fit(say(mark.label), _LABEL_ROOM, SMALL)
+        side = ""
+        if label:
+            boxes = _boxes(x, y, width_of(label, SMALL))
+
+            def covers(side: str, boxes: dict[str, Box] = boxes) -> tuple[bool, int, int]:
+                box = boxes[side]
+                outside = (
+                    box[0] < 0 or box[1] < 0 or box[2] > _PLOT + 14 or box[3] > _SCATTER_HEIGHT
+                )
+                return outside, _met(box, taken), _met(box, dots)
+
+            best = min(boxes, key=covers)
+            if not _met(boxes[best], taken):
+                taken.append(boxes[best])
+                side = best
+        found.append((side, label))
+    return found
+
+
+def _boxes(x: float, y: float, width: float) -> dict[str, Box]:
+    """The place of a label of this width on each side of a mark at (x, y)."""
+    shifts = {"left": 0.0, "center": -width / 2, "right": -width}
+    drops = {"top": 0.0, "middle": -LEADING / 2, "bottom": -float(LEADING)}
+    boxes = {}
+    for side, (align, baseline, right, down) in _SIDES.items():
+        left, top = x + right + shifts[align], y + down + drops[baseline]
+        boxes[side] = (left, top, left + width, top + LEADING)
+    return boxes
+
+
+def _met(box: Box, others: Iterable[Box]) -> int:
+    """How many of the others the box covers in part."""
+    return sum(
+        box[0] < one[2] and one[0] < box[2] and box[1] < one[3] and one[1] < box[3]
+        for one in others
+    )
+
+
+# Graphs
+
+_NODE_ROW, _NODE_HEIGHT, _BETWEEN = 46, 24, 40
+
+
+def _graph(figure: Graph, say: Words, palette: Palette) -> alt.LayerChart:
+    """Nodes at their places, arrows as wide as their weight; negative ones in another colour.
+
+    Columns and rows of the grid in which no node stands take no room. Places are pixels.
+    """
+    import altair as alt
+
+    columns = _used(node.column for node in figure.nodes)
+    rows = _used(node.row for node in figure.nodes)
+    width = _widest((printable(node.name) for node in figure.nodes), FONT) + 16
+    size = (max(len(columns) * (width + _BETWEEN) - _BETWEEN, 320), max(len(rows), 1) * _NODE_ROW)
+    centres = {
+        node.name: (
+            columns[node.column] * (width + _BETWEEN) + width / 2,
+            (rows[node.row] + 0.5) * _NODE_ROW,
+        )
+        for node in figure.nodes
+    }
+    x = _quantity("x", 0, size[0], axis=None)
+    y = alt.Y("y:Q", scale=alt.Scale(domain=[size[1], 0], nice=False, zero=False), axis=None)
+    sign = alt.Color(
+        "sign:N",
+        scale=alt.Scale(
+            domain=["negative", "positive"], range=[palette.negative, palette.positive]
+        ),
+        legend=None,
+    )
+    edges = alt.Chart(alt.Data(values=_arrows(figure, say, centres, width)))
+    lines = edges.mark_rule(opacity=0.7).encode(
+        x=x,
+        y=y,
+        x2="x2:Q",
+        y2="y2:Q",
+        color=sign,
+        strokeWidth=alt.StrokeWidth("width:Q", scale=None, legend=None),
+        tooltip="tip:N",
+    )
+    heads = edges.mark_point(aria=True, shape="M0,0L-0.9,0.42L-0.9,-0.42Z", filled=True, opacity=1)
+    heads = heads.encode(
+        x=alt.X("x2:Q", axis=None),
+        y=alt.Y("y2:Q", axis=None),
+        angle=alt.Angle("turn:Q", scale=None, legend=None),
+        size=alt.Size("size:Q", scale=None, legend=None),
+        color=sign,
+        description="tip:N",
+        tooltip="tip:N",
+    )
+    boxes = alt.Chart().mark_rect(fill=palette.surface, fillOpacity=1)
+    boxes = boxes.encode(
+        x=alt.X("left:Q", axis=None),
+        x2="right:Q",
+        y=alt.Y("top:Q", axis=None),
+        y2="bottom:Q",
+        stroke=alt.condition("datum.marked", alt.value(palette.ink), alt.value(palette.muted)),
+        strokeWidth=alt.condition("datum.marked", alt.value(2), alt.value(1)),
+    )
+    names = alt.Chart().mark_text(fontSize=FONT, color=palette.ink)
+    names = names.encode(x=x, y=y, text="name:N")
+    # Under each number a wide outline in the colour of the page, for it stands on lines.
+    halo = edges.mark_text(
+        fontSize=SMALL, color=palette.surface, stroke=palette.surface, strokeWidth=4
+    )
+    shown = edges.mark_text(fontSize=SMALL, color=palette.ink)
+    place = {
+        "x": alt.X("text_x:Q", axis=None),
+        "y": alt.Y("text_y:Q", axis=None),
+        "text": "shown:N",
+    }
+    layers = [lines, boxes, heads, names, halo.encode(**place), shown.encode(**place)]
+    axes = (
+        (say(Text("横：", "across: ")), say(figure.x_label)),
+        (say(Text("纵：", "down: ")), say(figure.y_label)),
+        (say(Text("线宽：", "width: ")), say(figure.unit)),
+    )
+    nodes = [
+        {
+            "name": printable(node.name),
+            "marked": node.marked,
+            "x": centres[node.name][0],
+            "y": centres[node.name][1],
+            "left": centres[node.name][0] - width / 2,
+            "right": centres[node.name][0] + width / 2,
+            "top": centres[node.name][1] - _NODE_HEIGHT / 2,
+            "bottom": centres[node.name][1] + _NODE_HEIGHT / 2,
+        }
+        for node in figure.nodes
+    ]
+    return _laid(layers, nodes, palette, size=size, heading=_axes(axes, size[0]))
+
+
+def _used(lines: Iterable[int]) -> dict[int, int]:
+    """The places of the rows or columns in use, one after the other."""
+    return {line: place for place, line in enumerate(sorted(set(lines)))}
+
+
+def _arrows(
+    figure: Graph, say: Words, centres: Mapping[str, tuple[float, float]], width: float
+) -> list[Row]:
+    """One row an arrow, from border to border of its nodes; the strongest last, on top."""
+    strongest = max((abs(edge.weight) for edge in figure.edges), default=1.0) or 1.0
+    rows = []
+    for order, edge in enumerate(sorted(figure.edges, key=lambda edge: abs(edge.weight))):
+        (x1, y1), (x2, y2) = centres[edge.source], centres[edge.target]
+        start = _border((x1, y1), (x2, y2), width)
+        end = _border((x2, y2), (x1, y1), width)
+        share = abs(edge.weight) / strongest
+        shown = number(edge.weight, figure.digits)
+        # Now nearer to the source, now to the target, so that numbers of crossing arrows part.
+        way = 0.55 if order % 2 else 0.35
+        rows.append(
+            {
+                "x": start[0],
+                "y": start[1],
+                "x2": end[0],
+                "y2": end[1],
+                "text_x": x1 + way * (x2 - x1),
+                "text_y": y1 + way * (y2 - y1),
+                "turn": math.degrees(math.atan2(end[1] - start[1], end[0] - start[0])),
+                "width": round(0.8 + 5.2 * share, 2),
+                "size": (14 + 12 * share) ** 2,
+                "sign": "negative" if edge.weight < 0 else "positive",
+                "shown": shown,
+                "tip": printable(
+                    f"{edge.source} → {edge.target}: {shown} {say(figure.unit)}".rstrip()
+                ),
+            }
+        )
+    return rows
+
+
+def _border(
+    centre: tuple[float, float], towards: tuple[float, float], width: float
+) -> tuple[float, float]:
+    """Where the line from `centre` to `towards` leaves the node's box."""
+    across, down = towards[0] - centre[0], towards[1] - centre[1]
+    reach = max(abs(across) / (width / 2), abs(down) / (_NODE_HEIGHT / 2))
+    return (centre[0] + across / reach, centre[1] + down / reach) if reach else centre

@@ -1,0 +1,183 @@
+"""What `report`, `probe` and `plan` run on: model, pairs, further files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qt_bert.cli import opening
+from qt_bert.data.reader import ReaderOptions, for_each
+from qt_bert.errors import ArgumentError
+from qt_bert.shipped import GRADED, shipped
+
+if TYPE_CHECKING:
+    from qt_bert.run.folder import ProbeFiles, RunInputs
+
+
+# Files that some probes read beside model and pairs: their options, and what they become.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Further:
+    """What the options of `probe` and `report` name besides model, base and pairs."""
+
+    treebanks: Sequence[Path] | None = None
+    texts: Path | None = None
+    held_out: Sequence[Path] | None = None
+    held_out_columns: Sequence[str] | None = None
+    held_out_grades: Sequence[str] | None = None
+    initialisations: Path | None = None
+    baseline_table: Path | None = None
+    heads: str | None = None
+    cases: Path | None = None
+    band_from: Path | None = None
+    corpus: Path | None = None
+
+    def files(self, pairs: Path, base: Path | None, max_rejects: float) -> dict[str, Any]:
+        """The fields of `ProbeFiles`, what ships filled in where it belongs to `pairs` and `base`.
+
+        Raises ArgumentError or PairFileError for what cannot be meant or is not there.
+        """
+        from qt_bert.probes.behaviour.reading import read_cases
+        from qt_bert.probes.split import HeldOutFile
+        from qt_bert.run.folder import RECORDS
+
+        treebanks = tuple(self.treebanks or ())
+        for path in treebanks:
+            if not path.is_file():
+                raise ArgumentError(f"--treebank {path}: there is no such file")
+        records = {
+            "initialisations": self.initialisations or opening.initialisations_of(base),
+            "baseline_table": self.baseline_table or opening.baseline_table_of(pairs),
+        }
+        for name, folder in records.items():
+            if folder is not None and not (folder / RECORDS[name]).is_file():
+                option = name.replace("_", "-")
+                raise ArgumentError(f"--{option} {folder}: no {RECORDS[name]} in that folder")
+        for option in ("cases", "band_from", "corpus"):
+            path = getattr(self, option)
+            if path is not None and not path.is_file():
+                raise ArgumentError(f"--{option.replace('_', '-')} {path}: there is no such file")
+        if self.cases is not None:
+            read_cases(self.cases)  # every bad row is told now, and not after minutes of other work
+        held_out = held_out_files(
+            self.held_out, self.held_out_columns, self.held_out_grades, max_rejects
+        )
+        return {
+            "treebanks": treebanks,
+            "texts": self.texts or opening.texts_of(pairs),
+            "held_out_files": tuple(HeldOutFile(path=p, reader=r) for p, r in held_out),
+            "heads": self.heads,
+            "cases": self.cases or opening.cases_that_ship(),
+            "band_from": self.band_from,
+            "corpus": self.corpus,
+            **records,
+        }
+
+
+def held_out_files(
+    files: Sequence[Path] | None,
+    columns: Sequence[str] | None,
+    grades: Sequence[str] | None,
+    max_rejects: float,
+) -> list[tuple[Path, ReaderOptions]]:
+    """Each file with the way to read it.
+
+    Raises ArgumentError for options that fit no file, PairFileError for a file that cannot be read.
+    """
+    paths = list(files or ())
+    if not paths and (columns or grades):
+        option = "--held-out-columns" if columns else "--held-out-grades"
+        raise ArgumentError(f"{option} goes with --held-out FILE, which names no file")
+    each = zip(
+        paths,
+        for_each(columns, paths, "--held-out-columns"),
+        for_each(grades, paths, "--held-out-grades"),
+        strict=True,
+    )
+    found = [
+        (path, ReaderOptions(columns=one or None, grades=meant or None, max_rejects=max_rejects))
+        for path, one, meant in each
+    ]
+    for path, reader in found:
+        reader.open(path)
+    return found
+
+
+# What `report` and `probe` run on: model, pairs, further files, and the inputs that decide the run.
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The folder of the model, the file of pairs, the other files, and the run's inputs."""
+
+    model: Path
+    pairs: Path
+    files: ProbeFiles
+    inputs: RunInputs
+
+
+def gather(
+    *,
+    model: str | None,
+    pairs: Path | None,
+    base: str | None,
+    reader: ReaderOptions,
+    segmenter: str,
+    full: bool,
+    dtype: str,
+    max_length: int | None,
+    model_grades: str | None,
+    resamples: int,
+    seed: int,
+    discovery: Path | None = None,
+    second: str | None = None,
+    userdict: Path | None = None,
+    gold: Path | None = None,
+    reference: Path | None = None,
+    compared: str | None = None,
+    compared_grades: str | None = None,
+    further: Further | None = None,
+) -> Gathered:
+    """Fill in what ships and check what can be checked before the model is opened.
+
+    `discovery` is a file to choose on; without it, dev goes with the test split that ships, and any
+    other file is halved. Without `--base`, the pretrained model that ships is the base of the graded one that ships;
+    another model, tuned from another one, gets none. Raises ArgumentError, CheckpointError or
+    PairFileError for what cannot be meant or is not there.
+    """
+    path = opening.pairs_or_test(pairs)
+    reader.open(path)
+    from qt_bert.data.segmenters import check_segmenter
+    from qt_bert.models.folder import resolve_folder
+    from qt_bert.run.folder import ProbeFiles
+    from qt_bert.run.stage import HEADS_GONE, has_pruned_heads, run_inputs
+
+    check_segmenter(segmenter, userdict=userdict)
+    folder = resolve_folder(model if model is not None else shipped(GRADED))
+    tuned_from = resolve_folder(base) if base is not None else opening.base_of(folder)
+    files = ProbeFiles(
+        discovery=discovery or opening.discovery_of(path),
+        base=tuned_from,
+        second=resolve_folder(second) if second is not None else None,
+        userdict=userdict,
+        gold=gold,
+        reference=reference,
+        compared=resolve_folder(compared) if compared is not None else None,
+        **({} if further is None else further.files(path, tuned_from, reader.max_rejects)),
+    )
+    given = {
+        "reader": asdict(reader),
+        "dtype": dtype,
+        "max_length": max_length,
+        "model_grades": model_grades,
+        "compared_grades": compared_grades,
+        "resamples": resamples,
+        "seed": seed,
+        "profile": "full" if full else "quick",
+        HEADS_GONE: has_pruned_heads(folder),
+        **files.arguments(),
+    }
+    return Gathered(folder, path, files, run_inputs(folder, path, given, segmenter))

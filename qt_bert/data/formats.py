@@ -1,0 +1,349 @@
+"""File formats by suffix: TSV, CSV and JSON Lines, plain or .gz/.xz, and Parquet."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from qt_bert.data.columns import Columns, Placement
+from qt_bert.data.lines import (
+    NO_EXTRA,
+    PACKED_SUFFIXES,
+    Head,
+    Lines,
+    Location,
+    PairFormat,
+    RawRow,
+    TextSource,
+)
+from qt_bert.data.pairs import Reason, Reject
+from qt_bert.data.parquet import ParquetFile, ParquetSource
+from qt_bert.errors import ArgumentError, PairFileError
+
+# CSV, read so that a stray quote costs nothing.
+#
+# A field is quoted only where its quote opens the field and closes it on the same line, with `""`
+# for a quote inside; any other quote is a character, and no row spans lines. The standard library's
+# reader would swallow the following lines after a stray opening quote.
+
+
+# Possessive: the text between the quotes is never given back, so a match is tried in linear time.
+_QUOTED = re.compile(r'"((?:[^"]++|"")*+)"(?=,|\Z)')
+
+
+def split_csv(line: str) -> list[str]:
+    """The fields of one line."""
+    if '"' not in line:
+        return line.split(",")
+    fields: list[str] = []
+    at = 0
+    while True:
+        quoted = _QUOTED.match(line, at)
+        if quoted:
+            fields.append(quoted[1].replace('""', '"'))
+            at = quoted.end()
+        else:
+            comma = line.find(",", at)
+            end = len(line) if comma < 0 else comma
+            fields.append(line[at:end])
+            at = end
+        if at == len(line):
+            return fields
+        at += 1
+
+
+def split_tsv(line: str) -> list[str]:
+    """The fields of one line."""
+    return line.split("\t")
+
+
+# Rows of TSV and CSV: one line, one row, fields by position.
+
+
+class Dialect(NamedTuple):
+    """What parts the fields of a line, and the function that parts them."""
+
+    separator: str
+    split: Callable[[str], list[str]]
+
+
+TSV = Dialect("\t", split_tsv)
+CSV = Dialect(",", split_csv)
+
+
+class DelimitedFile:
+    """Lines that a dialect cuts into fields.
+
+    The header, or without one the first row, says how many fields a row has.
+    """
+
+    def __init__(self, source: Lines, columns: Columns, dialect: Dialect) -> None:
+        self._source = source
+        self._columns = columns
+        self._dialect = dialect
+
+    @property
+    def encoding(self) -> str:
+        """The file's text encoding."""
+        return self._source.encoding
+
+    def find_columns(self) -> Head | None:
+        """The header or, without one, as many empty fields as the first row has; None without both.
+
+        Raises PairFileError where a column that was asked for is missing.
+        """
+        for item in self._source.lines():
+            if isinstance(item, Reject):
+                self._refuse_as_header(item)
+                continue
+            line, text = item
+            width = self._placement(line, self._dialect.split(text)).width
+            if self._columns.header:
+                return Head(line, text)
+            return Head(0, self._dialect.separator * (width - 1))
+        return None
+
+    def rows(self) -> Iterator[RawRow | Reject]:
+        """The rows in file order, and a reject where the fields are too few or too many."""
+        placement: Placement | None = None
+        for item in self._source.lines():
+            if isinstance(item, Reject):
+                if placement is None:
+                    self._refuse_as_header(item)
+                yield item
+                continue
+            line, text = item
+            fields = self._dialect.split(text)
+            if placement is None:
+                placement = self._placement(line, fields)
+                if self._columns.header:
+                    continue
+            yield _row(line, text, fields, placement)
+
+    def _refuse_as_header(self, reject: Reject) -> None:
+        if self._columns.header:
+            where = f"{self._source.path}: line {reject.line}"
+            raise PairFileError(f"{where}: the header is neither UTF-8 nor GB18030 text")
+
+    def _placement(self, line: int, fields: Sequence[str]) -> Placement:
+        where = f"{self._source.path}: line {line}"
+        if not self._columns.header:
+            return self._columns.place([f"column_{i}" for i in range(1, len(fields) + 1)], where)
+        names = [name.strip() or f"column_{i}" for i, name in enumerate(fields, start=1)]
+        return self._columns.place(names, where)
+
+
+def _row(line: int, text: str, fields: list[str], place: Placement) -> RawRow | Reject:
+    if len(fields) != place.width:
+        few = len(fields) < place.width
+        return Reject.of(line, Reason.TOO_FEW_FIELDS if few else Reason.TOO_MANY_FIELDS, text)
+    return RawRow(
+        line,
+        fields[place.query],
+        fields[place.title],
+        None if place.grade is None else fields[place.grade],
+        None if place.id is None else fields[place.id],
+        {name: fields[i] for name, i in place.extra} if place.extra else NO_EXTRA,
+        text,
+    )
+
+
+# JSON Lines: one object a line.
+#
+# A number is taken as the text it is written with, inside nested values too; null, true, lists and
+# objects are no query and no title. NaN, a repeated key and very deep nesting make a line bad JSON.
+
+
+_TEXTS = (
+    ("query", Reason.MISSING_QUERY, Reason.QUERY_NOT_TEXT),
+    ("title", Reason.MISSING_TITLE, Reason.TITLE_NOT_TEXT),
+)
+# Only an escape can bring a lone surrogate into decoded text; most such escapes are whole pairs.
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class JsonLinesFile:
+    """JSON objects, one a line, `columns` naming their keys."""
+
+    def __init__(self, source: Lines, columns: Columns) -> None:
+        self._source = source
+        self._keys = {name: str(key) for name, key in columns.wanted.items()}
+        self._known = frozenset(self._keys.values())
+        self._required = {self._keys[name] for name in columns.required}
+
+    @property
+    def encoding(self) -> str:
+        """The file's text encoding."""
+        return self._source.encoding
+
+    def find_columns(self) -> Head | None:
+        """None: objects name their keys; PairFileError where no object has one that was asked for."""
+        sought = _Sought(self._required)
+        for item in self._source.lines():
+            value = None if isinstance(item, Reject) else _parsed(item[1])
+            if isinstance(value, dict):
+                sought.see(value)
+            if not sought.unseen:
+                return None
+        sought.refuse_unseen(self._source.path)
+        return None
+
+    def rows(self) -> Iterator[RawRow | Reject]:
+        """The rows in file order, and a reject for each line that is no object with both texts.
+
+        Raises PairFileError at the end where no object had a key that was asked for.
+        """
+        sought = _Sought(self._required)
+        for item in self._source.lines():
+            if isinstance(item, Reject):
+                yield item
+                continue
+            line, text = item
+            value = _parsed(text)
+            if isinstance(value, Reason):
+                yield Reject.of(line, value, text)
+                continue
+            sought.see(value)
+            reason = self._refusal(text, value)
+            yield Reject.of(line, reason, text) if reason else self._row(line, text, value)
+        sought.refuse_unseen(self._source.path)
+
+    def _refusal(self, text: str, value: dict[str, Any]) -> Reason | None:
+        for name, missing, not_text in _TEXTS:
+            if self._keys[name] not in value:
+                return missing
+            if not isinstance(value[self._keys[name]], str):
+                return not_text
+        if _SURROGATE_ESCAPE.search(text) and _SURROGATE.search(_as_json(value)):
+            return Reason.SURROGATE
+        return None
+
+    def _row(self, line: int, text: str, value: dict[str, Any]) -> RawRow:
+        return RawRow(
+            line,
+            query=value[self._keys["query"]],
+            title=value[self._keys["title"]],
+            grade=self._optional("grade", value),
+            id=self._optional("id", value),
+            extra={
+                key: _text_of(field) or "" for key, field in value.items() if key not in self._known
+            },
+            text=text,
+        )
+
+    def _optional(self, name: str, value: dict[str, Any]) -> str | None:
+        return _text_of(value.get(self._keys[name])) if name in self._keys else None
+
+
+class _Sought:
+    """The keys asked for that no object had yet."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self.unseen = set(keys)
+        self._first: dict[str, Any] | None = None
+
+    def see(self, value: dict[str, Any]) -> None:
+        self._first = self._first or value
+        self.unseen.difference_update(value)
+
+    def refuse_unseen(self, path: Location) -> None:
+        if self.unseen and self._first is not None:
+            raise PairFileError(
+                f"{path}: no object has the key {sorted(self.unseen)[0]!r}; the first has "
+                f"{', '.join(repr(key[:40]) for key in self._first)}; name the key with --columns"
+            )
+
+
+def _parsed(text: str) -> dict[str, Any] | Reason:
+    try:
+        value = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return Reason.BAD_JSON
+    return value if isinstance(value, dict) else Reason.NOT_AN_OBJECT
+
+
+def _text_of(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return _as_json(value)
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("a key stands twice")
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=str, parse_int=str, parse_constant=_refuse_constant
+)
+
+
+# File formats by suffix: .tsv .txt .csv .jsonl .ndjson, plain or .gz/.xz, and .parquet.
+
+
+FORMAT_OF_SUFFIX = {
+    ".tsv": "tsv",
+    ".txt": "tsv",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+}
+
+_TEXT_FORMATS: dict[str, Callable[[Lines, Columns], PairFormat]] = {
+    "tsv": lambda source, columns: DelimitedFile(source, columns, TSV),
+    "csv": lambda source, columns: DelimitedFile(source, columns, CSV),
+    "jsonl": JsonLinesFile,
+}
+
+
+def format_of(path: Location) -> str:
+    """`tsv`, `csv`, `jsonl` or `parquet`; PairFileError naming the suffixes for any other."""
+    name = Path(path.name)
+    packed = name.suffix.lower() in PACKED_SUFFIXES
+    suffix = Path(name.stem).suffix.lower() if packed else name.suffix.lower()
+    if suffix not in FORMAT_OF_SUFFIX:
+        raise PairFileError(
+            f"{path}: unknown suffix {suffix!r}; files of pairs end in "
+            f"{', '.join(FORMAT_OF_SUFFIX)}, and all but .parquet may go on with .gz or .xz"
+        )
+    if packed and suffix == ".parquet":
+        raise PairFileError(f"{path}: Parquet is compressed inside; unpack the file first")
+    return FORMAT_OF_SUFFIX[suffix]
+
+
+def open_format(path: Location, columns: Columns) -> PairFormat:
+    """Open a file of pairs in the format its suffix names.
+
+    Raises PairFileError where the file cannot be one, ArgumentError where `columns` do not fit
+    the format.
+    """
+    name = format_of(path)
+    if not columns.header and name not in ("tsv", "csv"):
+        raise ArgumentError(f"{path}: --no-header is for TSV and CSV; {name} names its columns")
+    if name == "jsonl" and any(isinstance(key, int) for key in columns.wanted.values()):
+        raise ArgumentError(f"{path}: JSON Lines has keys, not positions; give names")
+    if name != "parquet":
+        return open_lines(TextSource(path), columns)
+    file = ParquetFile(ParquetSource(path), columns)
+    file.find_columns()
+    return file
+
+
+def open_lines(source: Lines, columns: Columns) -> PairFormat:
+    """Lines of a file in the text format that its suffix names."""
+    return _TEXT_FORMATS[format_of(source.path)](source, columns)

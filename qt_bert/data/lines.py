@@ -1,0 +1,272 @@
+"""The bytes and lines of a text file: found, unpacked, decoded, never held in memory."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import IO, NamedTuple, Protocol, cast, runtime_checkable
+
+from qt_bert.data.pairs import Reason, Reject
+from qt_bert.errors import PairFileError
+
+# The bytes of a file, unpacked: a path of this machine, or what something else can open.
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """A file that is no local path, such as one at an address; `str()` names it in messages."""
+
+    @property
+    def name(self) -> str:
+        """The last part of its path, with the suffixes."""
+
+    def open_input(self) -> IO[bytes]:
+        """Its bytes as they are stored, seekable; OSError where they cannot be read."""
+
+
+Location = Path | Readable
+
+
+@contextmanager
+def open_bytes(path: Location) -> Iterator[IO[bytes]]:
+    """The unpacked bytes of a file; what fails while they are read is a PairFileError."""
+    with open_stored(path) as (_, unpacked):
+        yield unpacked
+
+
+@contextmanager
+def open_stored(path: Location) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """The stored bytes of a file and, read through them, the unpacked ones; as `open_bytes`."""
+    try:
+        with _open(path) as stored, _unpacked(stored, path.name) as unpacked:
+            yield stored, unpacked
+    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+        raise PairFileError(
+            f"{path}: the compressed data is damaged or cut short ({error}); fetch or make it again"
+        ) from error
+    except OSError as error:
+        raise PairFileError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def _open(path: Location) -> IO[bytes]:
+    if not isinstance(path, Path):
+        return path.open_input()
+    if path.is_dir():
+        raise PairFileError(f"{path}: is a folder; name a file of pairs in it")
+    if path.exists() and not path.is_file():
+        raise PairFileError(f"{path}: is not a regular file; save the pairs to a file first")
+    return open(path, "rb")
+
+
+def _unpacked(stored: IO[bytes], name: str) -> IO[bytes]:
+    match Path(name).suffix.lower():
+        case ".gz":
+            return cast(IO[bytes], gzip.open(stored, "rb"))
+        case ".xz":
+            return cast(IO[bytes], lzma.open(stored, "rb"))
+        case _:
+            return stored
+
+
+class PartChanged(PairFileError):
+    """A file was rewritten or cut short after its parts were fixed."""
+
+    @classmethod
+    def of(cls, file: Location, first: int, rows: int) -> PartChanged:
+        """For the `rows` lines from number `first` on."""
+        return cls(
+            f"{file}: changed since it was scanned (lines {first:,} to {first + rows - 1:,}); "
+            "put the file back as it was, or start anew with --overwrite"
+        )
+
+
+# A text file as numbered lines: unpacked, decoded, never held in memory.
+#
+# Lines end at `\n` alone; a `\r` before it goes with it. Bytes are split before they are decoded,
+# which is safe because `\n` is never part of a longer character in UTF-8 or GB18030. Lines without
+# a
+# character are skipped, but counted in the line numbers.
+
+
+PACKED_SUFFIXES = (".gz", ".xz")
+UTF8_BOM = b"\xef\xbb\xbf"
+ENCODING_VOTES = 10_000
+MAX_LINE_BYTES = 64 * 2**20
+_HEAD_BYTES = 4096
+
+_MAGIC = {
+    b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"PK\x05\x06": "an empty zip archive",
+    b"\xd0\xcf\x11\xe0": "an old Excel or Word file",
+    b"\x1f\x8b": "gzip data: its name must end in .gz",
+    b"\xfd7zXZ\x00": "xz data: its name must end in .xz",
+    b"BZh91AY&SY": "bzip2 data",
+    b"\x28\xb5\x2f\xfd": "zstandard data",
+    b"PAR1": "Parquet: its name must end in .parquet",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+
+
+class Lines(Protocol):
+    """Numbered lines of text: a whole file, or some lines of one."""
+
+    @property
+    def path(self) -> Location:
+        """The file, as messages name it."""
+
+    @property
+    def encoding(self) -> str:
+        """`utf-8`, `utf-8-sig` or `gb18030`."""
+
+    def lines(self) -> Iterator[tuple[int, str] | Reject]:
+        """`(line number from 1, text)`, or the reject of a line that is not valid text."""
+
+
+class TextSource:
+    """The lines of a text file, plain or .gz/.xz, in UTF-8 (with or without BOM) or GB18030.
+
+    Raises PairFileError, at construction or while reading, where the file cannot be read, is
+    empty, is no text, is damaged or cut short.
+    """
+
+    def __init__(self, path: Location) -> None:
+        self.path = path
+        with open_bytes(path) as handle:
+            self._head = handle.read(_HEAD_BYTES)
+        _refuse_binary(path, self._head)
+
+    @cached_property
+    def encoding(self) -> str:
+        """`utf-8`, `utf-8-sig` or `gb18030`.
+
+        Where there is no BOM, the first 10,000 lines that are not ASCII vote: each for UTF-8 if it
+        is valid UTF-8, else for GB18030 if it is that. So a few damaged lines in a UTF-8 file are
+        rejects, not a reason to misread the rest.
+        """
+        if self._head.startswith(UTF8_BOM):
+            return "utf-8-sig"
+        utf8 = gb18030 = 0
+        for _, line in self._raw_lines():
+            raw = without_end(line)
+            if raw.isascii():
+                continue
+            if _is_valid(raw, "utf-8"):
+                utf8 += 1
+            elif _is_valid(raw, "gb18030"):
+                gb18030 += 1
+            if utf8 + gb18030 == ENCODING_VOTES:
+                break
+        return "gb18030" if gb18030 > utf8 else "utf-8"
+
+    def lines(self) -> Iterator[tuple[int, str] | Reject]:
+        """`(line number from 1, text)`, or the reject of a line that is not valid text."""
+        return decoded(self._raw_lines(), self.encoding)
+
+    def _raw_lines(self) -> Iterator[tuple[int, bytes]]:
+        with open_bytes(self.path) as handle:
+            yield from enumerate(raw_lines(handle, self.path), start=1)
+
+
+def raw_lines(handle: IO[bytes], path: Location) -> Iterator[bytes]:
+    """The lines of an open file with their ends; PairFileError at one longer than 64 MiB."""
+    number = 0
+    while raw := handle.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(raw) > MAX_LINE_BYTES:
+            raise PairFileError(
+                f"{path}: line {number} is longer than {MAX_LINE_BYTES >> 20} MiB; "
+                "a file of pairs has one pair a line"
+            )
+        yield raw
+
+
+def decoded(
+    lines: Iterable[tuple[int, bytes]], encoding: str
+) -> Iterator[tuple[int, str] | Reject]:
+    """Numbered lines with their ends as text without them; a line that is not text is a reject."""
+    codec = "gb18030" if encoding == "gb18030" else "utf-8"
+    for number, raw in lines:
+        raw = without_end(raw)
+        try:
+            text = raw.decode(codec)
+        except UnicodeDecodeError:
+            yield Reject.of(number, Reason.UNDECODABLE, raw.decode(codec, "replace"))
+            continue
+        if number == 1:
+            text = text.removeprefix("\ufeff")
+        if text:
+            yield number, text
+
+
+def without_end(raw: bytes) -> bytes:
+    """A line without `\\n`, and without a `\\r` before it."""
+    return raw.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _refuse_binary(path: Location, head: bytes) -> None:
+    if not head:
+        raise PairFileError(f"{path}: the file is empty")
+    for magic, kind in _MAGIC.items():
+        if head.startswith(magic):
+            raise PairFileError(f"{path}: is {kind}, not UTF-8 or GB18030 text; convert it first")
+    if head.count(0) > len(head) // 4:
+        raise PairFileError(
+            f"{path}: looks like UTF-16 or binary data (many NUL bytes), "
+            "not UTF-8 or GB18030 text; convert it first"
+        )
+
+
+def _is_valid(raw: bytes, encoding: str) -> bool:
+    try:
+        raw.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+# What every format hands to the reader: rows whose texts are not yet judged.
+
+
+NO_EXTRA: Mapping[str, str] = {}
+
+
+class RawRow(NamedTuple):
+    """One row as text; `text` is what a rejects file would show of it."""
+
+    line: int
+    query: str
+    title: str
+    grade: str | None
+    id: str | None
+    extra: Mapping[str, str]
+    text: str
+
+
+class Head(NamedTuple):
+    """The line that says which columns there are; the rows stand behind the line `number`."""
+
+    number: int
+    text: str
+
+
+class PairFormat(Protocol):
+    """One open file of pairs, or a part of one, in one format."""
+
+    @property
+    def encoding(self) -> str:
+        """The file's text encoding."""
+
+    def find_columns(self) -> Head | None:
+        """Look for the columns asked for, as far into the file as it takes; PairFileError without.
+
+        Gives what a part of the file needs to be read alone: None where its rows say it all.
+        """
+
+    def rows(self) -> Iterator[RawRow | Reject]:
+        """The rows in file order, and the reject of each row that cannot be one."""

@@ -1,0 +1,231 @@
+"""A pair of a query and a title, the five grades, and what a file's labels say about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from qt_bert.errors import ArgumentError
+
+# The five grades, and what a file's labels say about them.
+#
+# A label is read as the *set* of grades it may mean: an exact grade is a set of one, a coarse label
+# a set of several, such as `(1, 2)`. A model with other than five outputs has *levels* instead of
+# grades; a label is then the set of one level. Both readings share the shape `LabelScheme`, so that
+# whatever reads or trains on labels need not know which one it holds.
+
+
+GRADES = (1, 2, 3, 4, 5)
+
+GradeSet = tuple[int, ...]
+"""Distinct grades in rising order: what a label may mean."""
+
+_WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0+)?")
+_GRADE_RANGE = re.compile(r"([1-5])(?:-([1-5]))?")
+
+
+class LabelScheme(Protocol):
+    """How the labels of a file are read: as grades (`GradeMap`) or as levels (`LevelMap`)."""
+
+    @property
+    def size(self) -> int:
+        """How many grades or levels there are: the number of outputs of a model for them."""
+
+    def grades_of(self, label: str) -> GradeSet:
+        """The numbers, from 1, that `label` may mean; ValueError with the reason where none."""
+
+    def to_json(self) -> Any:
+        """A plain value that says the same."""
+
+
+@dataclass(frozen=True)
+class GradeMap:
+    """Labels read as sets of grades.
+
+    `sets` maps each label text to the grades it may mean. A whole number may be written with a
+    decimal point (`1.0` is the label `1`), as table programs do; `01` is another label.
+    """
+
+    sets: Mapping[str, GradeSet]
+
+    @classmethod
+    def parse(cls, spec: str) -> GradeMap:
+        """Read `0=1,1=2,2=3-4,3=5`: label = a grade, a range `a-b`, or a union `a+b`, `1+3-4`.
+
+        Raises ArgumentError where the specification is empty, names a label twice or none, or
+        says anything but grades 1 to 5 in rising ranges.
+        """
+        sets: dict[str, GradeSet] = {}
+        for entry in spec.split(","):
+            label, equals, meaning = (part.strip() for part in entry.partition("="))
+            if not equals or not label or not meaning:
+                raise _bad_spec(spec, f"{entry.strip()!r} is not of the form label=grades")
+            if label in sets:
+                raise _bad_spec(spec, f"the label {label!r} stands twice")
+            sets[label] = _parse_grades(spec, meaning)
+        return cls(sets)
+
+    @classmethod
+    def identity(cls) -> GradeMap:
+        """The labels `1` to `5`, each meaning its own grade."""
+        return cls({str(grade): (grade,) for grade in GRADES})
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, list[int]]) -> GradeMap:
+        """The map that `to_json` wrote; ArgumentError where a set is not one of grades."""
+        for label, grades in value.items():
+            if not grades or not set(grades) <= set(GRADES):
+                raise ArgumentError(
+                    f"the label {label!r} means {grades!r}, which are not grades 1-5"
+                )
+        return cls({label: tuple(sorted(set(grades))) for label, grades in value.items()})
+
+    @property
+    def size(self) -> int:
+        """Five: a model for grades has one output per grade."""
+        return len(GRADES)
+
+    def grades_of(self, label: str) -> GradeSet:
+        """The grades `label` may mean.
+
+        Raises ValueError, saying which labels there are, for any other label.
+        """
+        return self.sets[_known_label(label, self.sets)]
+
+    def to_json(self) -> dict[str, list[int]]:
+        """Label text → list of grades."""
+        return {label: list(grades) for label, grades in self.sets.items()}
+
+
+@dataclass(frozen=True)
+class LevelMap:
+    """Labels read as ordered levels, for models with other than five outputs.
+
+    `labels` are the label texts, lowest first. Levels are numbered from 1 like grades, but are no
+    grades: level i is output i - 1 of such a model.
+    """
+
+    labels: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, spec: str) -> LevelMap:
+        """Read `3` as the labels `0,1,2`, or `bad,fair,good` as these labels, lowest first.
+
+        Raises ArgumentError for fewer than two levels or a label that is empty or stands twice.
+        """
+        labels = tuple(part.strip() for part in spec.split(","))
+        if len(labels) == 1 and re.fullmatch("[0-9]{1,4}", labels[0]):
+            labels = tuple(str(level) for level in range(int(labels[0])))
+        if len(labels) < 2 or "" in labels or len(set(labels)) < len(labels):
+            raise ArgumentError(
+                f"--levels {spec!r}: give a number of levels from 2, or at least two different "
+                "labels, lowest first, such as '0,1,2'"
+            )
+        return cls(labels)
+
+    @property
+    def size(self) -> int:
+        """The number of levels."""
+        return len(self.labels)
+
+    def grades_of(self, label: str) -> GradeSet:
+        """The number of the level that `label` names, from 1, as a set of one.
+
+        Raises ValueError, saying which labels there are, for any other label.
+        """
+        return (self.labels.index(_known_label(label, self.labels)) + 1,)
+
+    def to_json(self) -> list[str]:
+        """The labels, lowest first."""
+        return list(self.labels)
+
+
+def _known_label(label: str, known: Mapping[str, GradeSet] | tuple[str, ...]) -> str:
+    text = label.strip()
+    if text in known:
+        return text
+    number = _WHOLE_NUMBER.fullmatch(text)
+    if number and number[1] in known:
+        return number[1]
+    raise ValueError(f"the label {text[:40]!r} is none of {', '.join(known)}")
+
+
+def _parse_grades(spec: str, meaning: str) -> GradeSet:
+    grades: set[int] = set()
+    for part in meaning.split("+"):
+        match = _GRADE_RANGE.fullmatch(part.strip())
+        if match is None:
+            raise _bad_spec(
+                spec, f"{part.strip()!r} is neither a grade 1-5 nor a range such as 3-4"
+            )
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise _bad_spec(spec, f"the range {part.strip()!r} runs backwards")
+        grades.update(range(first, last + 1))
+    return tuple(sorted(grades))
+
+
+def _bad_spec(spec: str, reason: str) -> ArgumentError:
+    return ArgumentError(f"--grades {spec!r}: {reason}; write for instance '0=1,1=2,2=3-4,3=5'")
+
+
+# One pair of a query and a title, and one row that is none.
+
+
+EXCERPT_CHARACTERS = 200
+
+
+class Reason(StrEnum):
+    """Why a row is rejected: the stable codes of the rejects file."""
+
+    EMPTY_QUERY = "empty query"
+    EMPTY_TITLE = "empty title"
+    MISSING_GRADE = "missing grade"
+    BAD_GRADE = "bad grade"
+    TOO_FEW_FIELDS = "too few fields"
+    TOO_MANY_FIELDS = "too many fields"
+    UNDECODABLE = "undecodable bytes"
+    NUL = "NUL character"
+    SURROGATE = "lone surrogate"
+    BAD_JSON = "bad JSON"
+    NOT_AN_OBJECT = "not a JSON object"
+    MISSING_QUERY = "missing query"
+    MISSING_TITLE = "missing title"
+    QUERY_NOT_TEXT = "query is not text"
+    TITLE_NOT_TEXT = "title is not text"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A query and a title as the file has them, outer whitespace included.
+
+    `grades` is what the label may mean (None: no label, a bad one, or no scheme to read it by).
+    `id` is the file's, or the line number where it has none. `line` counts physical lines from 1,
+    a header included; in Parquet it is the row number from 1. `extra` holds the other columns in
+    file order.
+    """
+
+    query: str
+    title: str
+    grades: GradeSet | None
+    id: str
+    line: int
+    label: str | None
+    extra: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A row that is no pair: its line number, a `Reason`, and the start of its text."""
+
+    line: int
+    reason: str
+    text: str
+
+    @classmethod
+    def of(cls, line: int, reason: Reason, text: str) -> Reject:
+        """A reject with `text` cut to 200 characters."""
+        return cls(line, reason.value, text[:EXCERPT_CHARACTERS])

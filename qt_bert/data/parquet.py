@@ -1,0 +1,271 @@
+"""Parquet: a file or a span of its rows, checked, read in small batches; columns become text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from itertools import accumulate
+from typing import IO, Any, NamedTuple
+
+from qt_bert.data.columns import Columns, Placement
+from qt_bert.data.lines import NO_EXTRA, Head, Location, PartChanged, RawRow, open_bytes
+from qt_bert.data.pairs import Reason, Reject
+from qt_bert.errors import PairFileError
+
+# A Parquet file, or a span of its rows whose stored bytes are checked before they are read.
+
+
+_MAGIC = b"PAR1"
+_BLOCK_BYTES = 2**20
+
+
+class Span(NamedTuple):
+    """`rows` rows from number `first` on (from 1), and what `StoredParquet.sha256` says of them."""
+
+    first: int
+    rows: int
+    sha256: str
+
+
+class StoredParquet:
+    """An open Parquet file with the place of its row groups; `hashed` counts bytes as they are."""
+
+    def __init__(self, handle: IO[bytes], file: Any) -> None:
+        self.file = file
+        self.hashed = 0
+        self._handle = handle
+        self._digests: dict[int | None, bytes] = {}
+        sizes = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+        self._starts = list(accumulate(sizes, initial=1))
+
+    @property
+    def rows(self) -> int:
+        """How many rows the file has."""
+        return self._starts[-1] - 1
+
+    def groups(self, first: int, rows: int) -> list[int]:
+        """The numbers from 0 of the row groups that hold any of `rows` rows from `first` on."""
+        return [
+            i
+            for i, start in enumerate(self._starts[:-1])
+            if start < first + rows and self._starts[i + 1] > first
+        ]
+
+    def start(self, group: int) -> int:
+        """The number of a row group's first row, from 1."""
+        return self._starts[group]
+
+    def sha256(self, first: int, rows: int) -> str:
+        """SHA-256 over the file's footer and the stored bytes of the row groups that hold the rows.
+
+        The footer names the columns and places every page, so that equal hashes are equal rows. No
+        byte is hashed twice, however many spans are asked for.
+        """
+        whole = hashlib.sha256(self._digest(None))
+        for group in self.groups(first, rows):
+            whole.update(self._digest(group))
+        return whole.hexdigest()
+
+    def forget(self) -> None:
+        """Hash all bytes anew when they are asked for again."""
+        self._digests.clear()
+
+    def _digest(self, group: int | None) -> bytes:
+        if group not in self._digests:
+            start, end = self._footer() if group is None else self._extent(group)
+            self._digests[group] = _hash_of(self._handle, start, end)
+            self.hashed += end - start
+        return self._digests[group]
+
+    def _footer(self) -> tuple[int, int]:
+        size = self._handle.seek(0, 2)
+        self._handle.seek(size - 8)
+        length = int.from_bytes(self._handle.read(4), "little")
+        return size - 8 - length, size
+
+    def _extent(self, group: int) -> tuple[int, int]:
+        found = self.file.metadata.row_group(group)
+        chunks = [found.column(i) for i in range(found.num_columns)]
+        starts = [chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chunks]
+        ends = [s + chunk.total_compressed_size for s, chunk in zip(starts, chunks, strict=True)]
+        return min(starts), max(ends)
+
+
+class ParquetSource:
+    """A Parquet file, opened anew for each pass; with a `span`, only while its bytes are the same."""
+
+    def __init__(self, path: Location, span: Span | None = None) -> None:
+        self.path = path
+        self.span = span
+
+    @contextmanager
+    def open(self) -> Iterator[StoredParquet]:
+        """Raises PairFileError where it is no Parquet or damaged, PartChanged where it changed."""
+        with open_bytes(self.path) as handle:
+            if handle.read(len(_MAGIC)) != _MAGIC:
+                raise PairFileError(f"{self.path}: is not a Parquet file; name it by its format")
+            with self.reading():
+                stored = StoredParquet(handle, _parquet_file(handle))
+            self.refuse_changed(stored)
+            yield stored
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Make what pyarrow raises in the block a PairFileError."""
+        try:
+            yield
+        except (import_module("pyarrow").ArrowException, OSError) as error:
+            raise PairFileError(
+                f"{self.path}: the Parquet data is damaged or cut short ({error}); make it again"
+            ) from error
+
+    def refuse_changed(self, stored: StoredParquet) -> None:
+        """Raise PartChanged where the bytes of the span are not those that were hashed for it."""
+        if self.span is None:
+            return
+        first, rows, sha256 = self.span
+        stored.forget()
+        with self.reading():
+            same = stored.rows >= first + rows - 1 and stored.sha256(first, rows) == sha256
+        if not same:
+            raise PartChanged.of(self.path, first, rows)
+
+
+def _parquet_file(handle: IO[bytes]) -> Any:
+    return import_module("pyarrow.parquet").ParquetFile(handle)
+
+
+def _hash_of(handle: IO[bytes], start: int, end: int) -> bytes:
+    handle.seek(start)
+    digest = hashlib.sha256()
+    while start < end and (block := handle.read(min(_BLOCK_BYTES, end - start))):
+        digest.update(block)
+        start += len(block)
+    return digest.digest()
+
+
+# Parquet, read in small batches; columns that are not text become text.
+
+
+_BATCH_ROWS = 4096
+
+Cell = str | bytes | None
+"""Text, bytes that are not UTF-8, or nothing."""
+
+
+class ParquetFile:
+    """A Parquet file, or a span of its rows; the line of a row is its number from 1."""
+
+    encoding = "utf-8"
+
+    def __init__(self, source: ParquetSource, columns: Columns) -> None:
+        self._source = source
+        self._columns = columns
+
+    def find_columns(self) -> Head | None:
+        """None: the file names its columns itself; PairFileError where one asked for is missing."""
+        with self._source.open() as stored:
+            self._placement(stored.file.schema_arrow)
+        return None
+
+    def rows(self) -> Iterator[RawRow | Reject]:
+        """The rows in file order, and a reject where query or title is null or not UTF-8.
+
+        Raises PairFileError where the data is damaged, PartChanged where they are not those of the
+        span; only the last row tells that they were the same all along.
+        """
+        with self._source.open() as stored:
+            place = self._placement(stored.file.schema_arrow)
+            for first, batch in self._batches(stored):
+                cells = [_cells(column) for column in batch.columns]
+                for line, row in enumerate(zip(*cells, strict=True), start=first):
+                    yield _row(line, row, place)
+            self._source.refuse_changed(stored)  # the bytes were read twice, hashed and then parsed
+
+    def _placement(self, schema: Any) -> Placement:
+        place = self._columns.place(schema.names, str(self._source.path))
+        for index in (place.query, place.title):
+            self._refuse_nested(schema.field(index))
+        return place
+
+    def _batches(self, stored: StoredParquet) -> Iterator[tuple[int, Any]]:
+        """The rows wanted, in batches, with the number of the first; others beside them dropped."""
+        span = self._source.span
+        first, end = (span.first, span.first + span.rows) if span else (1, stored.rows + 1)
+        groups = stored.groups(first, end - first)
+        line = stored.start(groups[0]) if groups else end
+        with self._source.reading():
+            for batch in stored.file.iter_batches(
+                batch_size=_BATCH_ROWS, row_groups=groups, use_threads=False
+            ):
+                begin, stop = max(first - line, 0), min(end - line, batch.num_rows)
+                if begin < stop:
+                    yield line + begin, batch.slice(begin, stop - begin)
+                line += batch.num_rows
+                if line >= end:
+                    return
+
+    def _refuse_nested(self, field: Any) -> None:
+        if import_module("pyarrow.types").is_nested(field.type):
+            raise PairFileError(
+                f"{self._source.path}: the column {field.name!r} holds {field.type}; "
+                "name a text column"
+            )
+
+
+def _cells(column: Any) -> list[Cell]:
+    arrow, types = import_module("pyarrow"), import_module("pyarrow.types")
+    if types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if types.is_nested(column.type):
+        return [None if value is None else str(value) for value in column.to_pylist()]
+    # One test for string, large_string, string_view and their five binary relatives.
+    if "string" in str(column.type) or "binary" in str(column.type):
+        return [_decoded(value) for value in column.cast(arrow.large_binary()).to_pylist()]
+    if types.is_floating(column.type):
+        compute = import_module("pyarrow.compute")
+        column = compute.if_else(compute.is_nan(column), None, column)
+    try:
+        return list(column.cast(arrow.string()).to_pylist())
+    except arrow.ArrowNotImplementedError:
+        return [None if value is None else str(value) for value in column.to_pylist()]
+
+
+def _decoded(value: bytes | None) -> Cell:
+    if value is None:
+        return None
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value
+
+
+def _row(line: int, cells: tuple[Cell, ...], place: Placement) -> RawRow | Reject:
+    query, title = cells[place.query], cells[place.title]
+    shown = "\t".join(_shown(cell) for cell in (query, title))
+    if any(isinstance(cell, bytes) for cell in cells):
+        return Reject.of(line, Reason.UNDECODABLE, shown)
+    if query is None or title is None:
+        missing = Reason.MISSING_QUERY if query is None else Reason.MISSING_TITLE
+        return Reject.of(line, missing, shown)
+    return RawRow(
+        line,
+        _shown(query),
+        _shown(title),
+        None if place.grade is None else _text(cells[place.grade]),
+        None if place.id is None else _text(cells[place.id]),
+        {name: _shown(cells[i]) for name, i in place.extra} if place.extra else NO_EXTRA,
+        shown,
+    )
+
+
+def _shown(cell: Cell) -> str:
+    if isinstance(cell, bytes):
+        return cell.decode("utf-8", "replace")
+    return cell or ""
+
+
+def _text(cell: Cell) -> str | None:
+    return None if cell is None else _shown(cell)

@@ -1,0 +1,197 @@
+"""Parts of a file of pairs: fixed once, read alone and in any order, and only as they were."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from io import BytesIO
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from qt_bert.data.columns import Columns
+from qt_bert.data.formats import format_of, open_format, open_lines
+from qt_bert.data.lines import (
+    Location,
+    PartChanged,
+    RawRow,
+    decoded,
+    open_bytes,
+    open_stored,
+    raw_lines,
+)
+from qt_bert.data.pairs import Pair, Reject
+from qt_bert.data.parquet import ParquetFile, ParquetSource, Span
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """The lines from number `first` on whose unpacked bytes are `data`.
+
+    `encoding` is that of the whole file, and `header` the line that says which columns there are,
+    where one does: it is given as line 0, before all others.
+    """
+
+    path: Location
+    data: bytes
+    first: int
+    encoding: str
+    header: str | None = None
+
+    def lines(self) -> Iterator[tuple[int, str] | Reject]:
+        """`(line number, text)`, or the reject of a line that is not valid text."""
+        if self.header is not None:
+            yield 0, self.header
+        yield from decoded(enumerate(BytesIO(self.data), start=self.first), self.encoding)
+
+
+# Parts of a file of pairs: fixed once, read alone and in any order, and only as they were.
+
+
+_STEM_CHARACTERS = 40
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """Consecutive rows of one file.
+
+    Attributes:
+        file: as it was given, a path or an address.
+        first: the number of its first line (text) or row (Parquet), from 1.
+        rows: how many lines or rows it has, rejects and empty lines included.
+        offset: unpacked bytes before it; 0 in Parquet.
+        length: unpacked bytes of it; 0 in Parquet.
+        sha256: of these bytes; in Parquet of the footer and of the row groups that hold its rows.
+        encoding: of the file, as the reader found it.
+        header: the line that names the columns or, without a header, as many empty fields as the
+            file's first row has; None where the rows say it all.
+    """
+
+    file: str
+    first: int
+    rows: int
+    offset: int
+    length: int
+    sha256: str
+    encoding: str
+    header: str | None
+
+    def name(self) -> str:
+        """Stem of the file, first line and 16 digits of a hash of all fields: safe as a file name."""
+        file = PurePosixPath(self.file.partition("?")[0]).name  # an address may end in settings
+        stem = re.sub(r"[^\w-]+", "_", file.partition(".")[0])[:_STEM_CHARACTERS] or "part"
+        said = json.dumps(self.describe(), sort_keys=True)
+        return f"{stem}.l{self.first:09}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+
+    def describe(self) -> dict[str, Any]:
+        """The part as plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Any) -> FilePart:
+        """The part that `describe` gave; ValueError, saying which field, for anything else."""
+        names = {field.name for field in fields(cls)}
+        if not isinstance(value, dict) or set(value) != names:
+            raise ValueError(f"a part has the fields {', '.join(sorted(names))}")
+        for name, kind in _KINDS.items():
+            if type(value[name]) not in kind:
+                raise ValueError(f"the field {name!r} of a part cannot be {value[name]!r}")
+        return cls(**value)
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("file", "sha256", "encoding"), (str,)),
+    **dict.fromkeys(("first", "rows", "offset", "length"), (int,)),
+    "header": (str, type(None)),
+}
+
+
+def cut(
+    file: Location,
+    options: ReaderOptions,
+    rows: int,
+    advance: Callable[[int], object] = lambda stored: None,
+) -> Iterator[FilePart]:
+    """Cut a file into parts of `rows` lines or rows; the last may be shorter, a header is in none.
+
+    The file is streamed once and no more than one part of it is held; `advance` is told of the
+    stored bytes as they are read. Columns are looked for before the first part is given. Raises
+    ArgumentError and PairFileError as a reader of the file by these options.
+    """
+    if rows < 1:
+        raise ArgumentError(f"a part has at least one row, not {rows}")
+    parts = _parquet_parts if format_of(file) == "parquet" else _text_parts
+    return parts(file, options.wanted_columns(), rows, advance)
+
+
+def read_part(
+    part: FilePart, options: ReaderOptions, file: Location | None = None
+) -> Iterator[Pair | Reject]:
+    """The rows of a part in order, each the pair or reject that a reader of the whole file gives.
+
+    `file` is where `part.file` lies, where that is no local path. The bytes are checked before the
+    first row is given: PartChanged where they are not those that `cut` saw. Rejects are not limited.
+    Raises PairFileError where the file cannot be read.
+    """
+    where = Path(part.file) if file is None else file
+    judge = options.judge()
+    for row in _rows(part, where, options.wanted_columns()):
+        if row.line >= part.first:  # the first row's width, given in place of a header, is no row
+            yield judge.judge(row)
+
+
+def _text_parts(
+    file: Location, columns: Columns, rows: int, advance: Callable[[int], object]
+) -> Iterator[FilePart]:
+    opened = open_format(file, columns)
+    head = opened.find_columns()
+    with open_stored(file) as (stored, handle):
+        lines = raw_lines(handle, file)
+        first = 1 + (head.number if head else 0)
+        offset, seen = sum(map(len, islice(lines, first - 1))), 0
+        while block := list(islice(lines, rows)):
+            data = b"".join(block)
+            digest = hashlib.sha256(data).hexdigest()
+            place = (str(file), first, len(block), offset, len(data), digest)
+            yield FilePart(*place, opened.encoding, head.text if head else None)
+            first, offset = first + len(block), offset + len(data)
+            seen, before = stored.tell(), seen
+            advance(seen - before)
+
+
+def _parquet_parts(
+    file: Location, columns: Columns, rows: int, advance: Callable[[int], object]
+) -> Iterator[FilePart]:
+    encoding = open_format(file, columns).encoding
+    with ParquetSource(file).open() as stored:
+        for first in range(1, stored.rows + 1, rows):
+            size = min(rows, stored.rows + 1 - first)
+            before = stored.hashed
+            digest = stored.sha256(first, size)
+            yield FilePart(str(file), first, size, 0, 0, digest, encoding, None)
+            advance(stored.hashed - before)
+
+
+def _rows(part: FilePart, file: Location, columns: Columns) -> Iterator[RawRow | Reject]:
+    if format_of(file) == "parquet":
+        span = Span(part.first, part.rows, part.sha256)
+        return ParquetFile(ParquetSource(file, span), columns).rows()
+    if part.header is None:
+        # A key that was asked for is in the file, but need not be in each part of it.
+        columns = replace(columns, required=frozenset())
+    block = TextBlock(file, _data(part, file), part.first, part.encoding, part.header)
+    return open_lines(block, columns).rows()
+
+
+def _data(part: FilePart, file: Location) -> bytes:
+    with open_bytes(file) as handle:
+        handle.seek(part.offset)
+        data = handle.read(part.length)
+    if hashlib.sha256(data).hexdigest() != part.sha256:
+        raise PartChanged.of(file, part.first, part.rows)
+    return data

@@ -1,0 +1,358 @@
+"""Reading a file of pairs, row by row, losing none: each row is a pair or a reject."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from qt_bert.data.columns import Columns, parse_columns
+from qt_bert.data.formats import format_of, open_format
+from qt_bert.data.lines import Location, RawRow, Readable
+from qt_bert.data.pairs import GradeMap, GradeSet, LabelScheme, Pair, Reason, Reject
+from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.files import atomic_write
+
+# The rows that were no pairs: the file that lists them, and how many are too many.
+
+
+ALWAYS_TOLERATED = 10
+JUDGED_EVERY = 10_000
+
+_BREAKS = re.compile("[\t\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
+
+_HEADER = "line\treason\ttext\n"
+
+
+class RejectLog:
+    """A rejects file: a header, then `line`, `reason`, `text` separated by tabs.
+
+    It is written only when there is a reject, and finished in one step however reading ends; the
+    file of an earlier run is removed where there is none. Tabs and line breaks become spaces.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._stack = ExitStack()
+        self._handle: IO[str] | None = None
+
+    def __enter__(self) -> RejectLog:
+        return self
+
+    def write(self, reject: Reject) -> None:
+        """Add one row."""
+        if self._path is None:
+            return
+        if self._handle is None:
+            self._handle = self._started(self._path)
+        self._handle.write(f"{reject.line}\t{reject.reason}\t{one_line(reject.text)}\n")
+
+    def _started(self, path: Path) -> IO[str]:
+        try:
+            with ExitStack() as stack:
+                temporary = stack.enter_context(atomic_write(path))
+                handle = stack.enter_context(
+                    open(temporary, "w", encoding="utf-8", errors="backslashreplace", newline="\n")
+                )
+                self._stack = stack.pop_all()
+        except OSError as error:
+            raise ArgumentError(f"{path}: the rejects cannot be written here ({error})") from error
+        handle.write(_HEADER)
+        return handle
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # Closed as if nothing had gone wrong: the list is wanted most when reading was stopped.
+        self._stack.close()
+        if self._path is not None and self._handle is None and _is_old_list(self._path):
+            self._path.unlink(missing_ok=True)
+
+
+def _is_old_list(path: Path) -> bool:
+    """Whether a list of rejects stands there, and not some other file of the user's."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as handle:
+        return handle.read(len(_HEADER)) == _HEADER.encode()
+
+
+def one_line(text: str) -> str:
+    """`text` as a cell of such a file: tabs and line breaks become spaces."""
+    return _BREAKS.sub(" ", text)
+
+
+def check_share(max_rejects: float) -> float:
+    """`max_rejects` itself, a share from 0 to 1; ArgumentError for anything else."""
+    if not 0 <= max_rejects <= 1:
+        raise ArgumentError(f"--max-rejects {max_rejects}: give a share of the rows, from 0 to 1")
+    return max_rejects
+
+
+def too_many(rejected: int, rows: int, max_rejects: float) -> bool:
+    """Whether `rejected` of `rows` rows exceed the share; ten are always tolerated."""
+    return rejected > max(ALWAYS_TOLERATED, max_rejects * rows)
+
+
+def describe(reasons: Mapping[str, int], first: Reject | None) -> str:
+    """One clause: the reasons by frequency, and where the first reject stands."""
+    counts = ", ".join(
+        f"{reason}: {count:,}" for reason, count in sorted(reasons.items(), key=lambda r: -r[1])
+    )
+    if first is None:
+        return counts
+    return f"{counts}; the first is line {first.line}, {one_line(first.text)[:80]!r}"
+
+
+# What a row of a file is: a pair, or a reject with its reason.
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judges one row at a time, whatever stands around it.
+
+    `grade_map` says how labels are read; without one they stay text. With `grade_required` a row
+    without a good grade is a reject.
+    """
+
+    grade_map: LabelScheme | None = None
+    grade_required: bool = False
+
+    def judge(self, row: RawRow | Reject) -> Pair | Reject:
+        """The pair that `row` is, or its reject; a reject stays as it is."""
+        if isinstance(row, Reject):
+            return row
+        if reason := _fault(row):
+            return Reject.of(row.line, reason, row.text)
+        label = (row.grade or "").strip() or None
+        grades = self._grades_of(label)
+        if self.grade_required and label is None:
+            return Reject.of(row.line, Reason.MISSING_GRADE, row.text)
+        if self.grade_required and self.grade_map is not None and grades is None:
+            return Reject.of(row.line, Reason.BAD_GRADE, row.text)
+        id_ = row.id if row.id and not row.id.isspace() else str(row.line)
+        return Pair(row.query, row.title, grades, id_, row.line, label, row.extra)
+
+    def is_bad_grade(self, pair: Pair) -> bool:
+        """Whether `pair` was accepted although its label is none that the scheme knows."""
+        return self.grade_map is not None and pair.label is not None and pair.grades is None
+
+    def _grades_of(self, label: str | None) -> GradeSet | None:
+        if self.grade_map is None or label is None:
+            return None
+        try:
+            return self.grade_map.grades_of(label)
+        except ValueError:
+            return None
+
+
+def _fault(row: RawRow) -> Reason | None:
+    if not row.query or row.query.isspace():
+        return Reason.EMPTY_QUERY
+    if not row.title or row.title.isspace():
+        return Reason.EMPTY_TITLE
+    if "\0" in row.query or "\0" in row.title:
+        return Reason.NUL
+    return None
+
+
+# Reading a file of pairs, row by row, losing none: each row is a pair or a reject.
+
+
+class PairReader:
+    """The pairs of a TSV, CSV, JSON Lines or Parquet file, in file order.
+
+    Iterating streams the file and may be repeated; each time the counters start anew:
+    `rows_read` = `accepted` + `rejected`, `reasons` counts the rejects by reason, and `bad_grades`
+    the accepted pairs whose label the scheme does not know. Texts are kept as they are; a row
+    whose query or title holds nothing but whitespace is rejected.
+
+    Args:
+        path: the file, or what lies at an address; its format goes by its suffix, its encoding by
+            its bytes.
+        columns: `query`, `title`, `grade`, `id` → the file's column name, or its position from 1.
+            Names not given keep their default (see `Columns.resolve`).
+        header: whether the first line of a TSV or CSV file names the columns.
+        grade_map: how labels are read; without one they stay text.
+        grade_required: reject rows whose grade is missing or bad, instead of leaving it out.
+        max_rejects: the share of the rows read so far that may be rejects; ten always may.
+        rejects_path: where rejected rows are listed.
+
+    Raises:
+        ArgumentError: arguments that cannot be meant.
+        PairFileError: at construction or while iterating: the file cannot be read as asked, has
+            too many rejects, or not one accepted row.
+    """
+
+    rows_read: int
+    accepted: int
+    bad_grades: int
+    reasons: Counter[str]
+    _first_reject: Reject | None
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | Readable,
+        *,
+        columns: Mapping[str, str | int] | None = None,
+        header: bool = True,
+        grade_map: LabelScheme | None = None,
+        grade_required: bool = False,
+        max_rejects: float = 0.01,
+        rejects_path: Path | None = None,
+    ) -> None:
+        self.path: Location = path if isinstance(path, Readable) else Path(path)
+        self.grade_map = grade_map
+        self.format = format_of(self.path)
+        if rejects_path is not None and _is_same(rejects_path, self.path):
+            raise ArgumentError(f"{rejects_path}: the rejects would overwrite the pairs")
+        self._judge = Judge(grade_map, grade_required)
+        self._max_rejects = check_share(max_rejects)
+        self._rejects_path = rejects_path
+        required = ("grade",) if grade_required else ()
+        self._file = open_format(
+            self.path, Columns.resolve(columns or {}, header=header, required=required)
+        )
+        self._start_counting()
+
+    @property
+    def encoding(self) -> str:
+        """The text encoding: `utf-8`, `utf-8-sig` or `gb18030`."""
+        return self._file.encoding
+
+    @property
+    def rejected(self) -> int:
+        """The rejected rows so far."""
+        return self.reasons.total()
+
+    def __iter__(self) -> Generator[Pair, None, None]:
+        self._start_counting()
+        with RejectLog(self._rejects_path) as log:
+            for judged in self.judged():
+                self.rows_read += 1
+                if isinstance(judged, Pair):
+                    self.accepted += 1
+                    self.bad_grades += self._judge.is_bad_grade(judged)
+                    yield judged
+                else:
+                    self.reasons[judged.reason] += 1
+                    self._first_reject = self._first_reject or judged
+                    log.write(judged)
+                if self.rows_read % JUDGED_EVERY == 0:
+                    self._stop_at_too_many_rejects()
+            self._stop_at_too_many_rejects()
+            if not self.accepted:
+                raise PairFileError(self._no_pair())
+
+    def judged(self) -> Iterator[Pair | Reject]:
+        """All rows in file order, pairs and rejects, uncounted and however many rejects there are."""
+        return map(self._judge.judge, self._file.rows())
+
+    def _start_counting(self) -> None:
+        self.rows_read = 0
+        self.accepted = 0
+        self.bad_grades = 0
+        self.reasons = Counter()
+        self._first_reject = None
+
+    def _stop_at_too_many_rejects(self) -> None:
+        if not too_many(self.rejected, self.rows_read, self._max_rejects):
+            return
+        listed = f"; all are listed in {self._rejects_path}" if self._rejects_path else ""
+        raise PairFileError(
+            f"{self.path}: {self.rejected:,} of the first {self.rows_read:,} rows are rejects, "
+            f"more than --max-rejects {self._max_rejects:g} allows "
+            f"({describe(self.reasons, self._first_reject)}){listed}"
+        )
+
+    def _no_pair(self) -> str:
+        if not self.rows_read:
+            return f"{self.path}: the file has no rows"
+        return (
+            f"{self.path}: not one of {self.rows_read:,} rows is a pair "
+            f"({describe(self.reasons, self._first_reject)})"
+        )
+
+
+def read_pairs(path: str | os.PathLike[str], **options: Any) -> list[Pair]:
+    """All pairs of a file that fits in memory; options and errors are those of `PairReader`."""
+    return list(PairReader(path, **options))
+
+
+def _is_same(rejects_path: Path, path: Location) -> bool:
+    return isinstance(path, Path) and Path(rejects_path).resolve() == path.resolve()
+
+
+# The reader's options, as every command that reads pairs takes them.
+
+
+@dataclass(frozen=True)
+class ReaderOptions:
+    """What `--columns`, `--no-header`, `--grades` and `--max-rejects` say, as they were written."""
+
+    columns: str | None = None
+    no_header: bool = False
+    grades: str | None = None
+    max_rejects: float = 0.01
+
+    def open(
+        self,
+        path: str | os.PathLike[str] | Readable,
+        *,
+        default_map: LabelScheme | None = None,
+        grade_required: bool = False,
+        rejects_path: Path | None = None,
+    ) -> PairReader:
+        """A reader of `path` by these options; `default_map` reads the labels without `--grades`.
+
+        Raises ArgumentError for options that cannot be meant, PairFileError for the file.
+        """
+        return PairReader(
+            path,
+            columns=self._given_columns(),
+            header=not self.no_header,
+            grade_map=self._grade_map(default_map),
+            grade_required=grade_required,
+            max_rejects=self.max_rejects,
+            rejects_path=rejects_path,
+        )
+
+    def wanted_columns(self) -> Columns:
+        """The columns that a reader by these options looks for; ArgumentError as for `open`."""
+        return Columns.resolve(self._given_columns(), header=not self.no_header)
+
+    def judge(self) -> Judge:
+        """How a reader by these options judges a row; ArgumentError as for `open`."""
+        return Judge(self._grade_map(None))
+
+    def _given_columns(self) -> dict[str, str | int]:
+        return parse_columns(self.columns) if self.columns is not None else {}
+
+    def _grade_map(self, default_map: LabelScheme | None) -> LabelScheme | None:
+        return GradeMap.parse(self.grades) if self.grades is not None else default_map
+
+
+def for_each(values: Sequence[str] | None, files: Sequence[Path], option: str) -> Sequence[str]:
+    """The values of a repeated option: one for every file, or one for all; "" where there is none.
+
+    Raises ArgumentError naming the `option` where their numbers do not match.
+    """
+    given = list(values or [""])
+    if len(given) == 1:
+        return given * len(files)
+    if len(given) != len(files):
+        raise ArgumentError(
+            f"{option} was given {len(given)} times for {len(files)} files; give it once for each "
+            "file, or once for all"
+        )
+    return given

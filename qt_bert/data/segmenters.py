@@ -1,0 +1,266 @@
+"""Texts as words: jieba in three ways, a user's own words, parts of speech."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import re
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from qt_bert.errors import ArgumentError
+
+# A user's own words for jieba: one a line, with an optional frequency and an optional tag.
+
+
+_ENTRY = re.compile(r"(?P<text>\S+)(?: (?P<frequency>[0-9]{1,9}))?(?: (?P<tag>[a-zA-Z]+))?")
+
+
+class UserWord(NamedTuple):
+    """One entry; without a frequency jieba picks one that lets the word be cut out."""
+
+    text: str
+    frequency: int | None
+    tag: str | None
+
+
+def read_userdict(path: Path) -> tuple[UserWord, ...]:
+    """The entries of a UTF-8 file.
+
+    Raises ArgumentError, naming the line, where the file cannot be read, is not UTF-8, has a line
+    of another form, or has no word.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise ArgumentError(
+            f"--userdict {path}: is not UTF-8 text ({error}); convert it"
+        ) from error
+    except OSError as error:
+        raise ArgumentError(f"--userdict {path}: cannot be read ({error.strerror})") from error
+    words = tuple(
+        _entry(path, number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()
+    )
+    if not words:
+        raise ArgumentError(f"--userdict {path}: holds no word")
+    return words
+
+
+def _entry(path: Path, number: int, line: str) -> UserWord:
+    match = _ENTRY.fullmatch(line)
+    if match is None:
+        raise ArgumentError(
+            f"--userdict {path}: line {number}: {line[:40]!r} is not a word with an optional "
+            "frequency and tag, separated by one space each, such as '机器学习 100 n'"
+        )
+    frequency = match["frequency"]
+    return UserWord(match["text"], int(frequency) if frequency else None, match["tag"])
+
+
+# jieba, brought up so that it neither warns, chatters, nor trusts a shared folder.
+
+
+def load_jieba() -> Any:
+    """A new, initialised `jieba.Tokenizer`, apart from the one that other code may change."""
+    jieba = _import_quietly()
+    tokenizer = jieba.Tokenizer()
+    tokenizer.tmp_dir = str(_private_cache(f"jieba-{jieba.__version__}"))
+    tokenizer.initialize()
+    return tokenizer
+
+
+def load_tagger(tokenizer: Any) -> Any:
+    """jieba's part-of-speech tagger over a `jieba.Tokenizer` of its own dictionary."""
+    untouched = "jieba.posseg" not in sys.modules
+    posseg = _import_quietly("jieba.posseg")
+    if not untouched:
+        return posseg.POSTokenizer(tokenizer)
+    # The import has just read the dictionary, half a second's work that need not be done again.
+    tagger = posseg.POSTokenizer.__new__(posseg.POSTokenizer)
+    tagger.tokenizer, tagger.word_tag_tab = tokenizer, dict(posseg.dt.word_tag_tab)
+    return tagger
+
+
+def _import_quietly(name: str = "jieba") -> Any:
+    with warnings.catch_warnings():
+        # Invalid escapes in jieba's sources, and its use of pkg_resources.
+        warnings.simplefilter("ignore")
+        jieba = import_module("jieba")
+        asked = import_module(name)
+    jieba.setLogLevel(logging.WARNING)
+    return asked
+
+
+@cache
+def _private_cache(name: str) -> Path:
+    """A folder of this user alone: jieba unmarshals what it finds there."""
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+        folder = (Path(base) if base else Path.home() / ".cache") / "qt_bert" / name
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        if os.access(folder, os.W_OK):
+            return folder
+    except (OSError, RuntimeError):
+        pass
+    folder = Path(tempfile.mkdtemp(prefix="qt_bert-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+# Word segmenters behind one small interface: a text in, the spans of its words out.
+
+
+Span = tuple[int, int]
+"""Characters [start, end) of a text, counted from 0."""
+
+SEGMENTER_NAMES = ("jieba", "jieba-full", "jieba-search", "rjieba", "rjieba-search")
+
+_LATIN = re.compile("[a-zA-Z0-9]")
+
+
+class Segmenter(Protocol):
+    """Cuts a text into words.
+
+    The spans of `jieba`, `rjieba` and `gold` follow each other without overlap, and their words
+    join to the text; the full and search modes also give words inside words.
+    """
+
+    name: str
+
+    def spans(self, text: str) -> list[Span]:
+        """The words of `text` as half-open character spans, by start."""
+
+    def words(self, text: str) -> list[str]:
+        """The words of `text`, in the order of `spans`."""
+
+
+class SpanSegmenter:
+    """A segmenter made of a function from a text to its spans."""
+
+    def __init__(self, name: str, spans: Callable[[str], list[Span]]) -> None:
+        self.name = name
+        self._spans = spans
+
+    def spans(self, text: str) -> list[Span]:
+        """The words of `text` as half-open character spans, by start."""
+        return self._spans(text)
+
+    def words(self, text: str) -> list[str]:
+        """The words of `text`, in the order of `spans`."""
+        return [text[start:end] for start, end in self._spans(text)]
+
+
+def segmenter(name: str, userdict: str | Path | None = None) -> Segmenter:
+    """The segmenter called `name`, one of `SEGMENTER_NAMES`.
+
+    `jieba` cuts precisely, `-full` gives every dictionary word, `-search` adds the words inside
+    long words. `userdict` is a file of further words (word, frequency, tag; one a line) for jieba
+    and rjieba.
+
+    Raises ArgumentError for another name, for a missing rjieba, and for a file that cannot be read.
+    """
+    if name not in SEGMENTER_NAMES:
+        raise ArgumentError(f"no segmenter {name!r}; there are {', '.join(SEGMENTER_NAMES)}")
+    library, _, mode = name.partition("-")
+    tokenizer = tokenizer_of(library, read_userdict(Path(userdict)) if userdict else ())
+    if mode == "full":
+        return SpanSegmenter(name, lambda text: _full_spans(tokenizer, text))
+    return SpanSegmenter(name, lambda text: _tokenized_spans(tokenizer, text, mode or "default"))
+
+
+def check_segmenter(name: str, userdict: str | Path | None = None) -> None:
+    """Raise what `segmenter` would, without jieba's dictionary, which takes long to load."""
+    if name in SEGMENTER_NAMES and name.partition("-")[0] == "jieba":
+        if userdict is not None:
+            read_userdict(Path(userdict))
+    else:
+        segmenter(name, userdict)
+
+
+@cache
+def tokenizer_of(library: str, words: tuple[UserWord, ...]) -> Any:
+    """The tokenizer of `jieba` or `rjieba` with a user's words: one for all who ask, left as it is."""
+    tokenizer = load_jieba() if library == "jieba" else _load_rjieba()
+    for word in words:
+        tokenizer.add_word(word.text, word.frequency, word.tag)
+    return tokenizer
+
+
+def _load_rjieba() -> Any:
+    try:
+        return import_module("rjieba").Jieba()
+    except ModuleNotFoundError as error:
+        raise ArgumentError(
+            "the segmenter 'rjieba' is not installed; pip install 'qt-bert[fast]', or use 'jieba'"
+        ) from error
+
+
+def _tokenized_spans(tokenizer: Any, text: str, mode: str) -> list[Span]:
+    return sorted((start, end) for _, start, end in tokenizer.tokenize(text, mode))
+
+
+def _full_spans(tokenizer: Any, text: str) -> list[Span]:
+    """What jieba's full mode yields, which it does without places: read from its word graph.
+
+    Every dictionary word is one, a character that does not lie in the word before it, and a run of
+    Latin letters and digits. Punctuation, kana and emoji stand alone here, where jieba joins a run.
+    """
+    spans: list[Span] = []
+    last, in_run = -1, False
+    for start, lasts in tokenizer.get_DAG(text).items():
+        ends = [end for end in lasts if end > start] or ([start] if start > last else [])
+        is_latin = ends == [start] and _LATIN.match(text, start) is not None
+        if is_latin and in_run:
+            spans[-1] = (spans[-1][0], start + 1)
+        else:
+            spans.extend((start, end + 1) for end in ends)
+        in_run = is_latin
+        last = ends[-1] if ends else last
+    return spans
+
+
+# Words with jieba's part-of-speech tags.
+
+
+class Tagged(NamedTuple):
+    """A word's characters [start, end) and its tag, as jieba writes it (`n`, `vn`, `eng`, `x`)."""
+
+    span: Span
+    tag: str
+
+
+Tagger = Callable[[str], list[Tagged]]
+"""A text to its words, which follow each other without overlap."""
+
+
+def jieba_tagger(userdict: str | Path | None = None) -> Tagger:
+    """jieba's tagger, with a user's words and their tags.
+
+    Raises ArgumentError for a file of words that cannot be read.
+    """
+    tagger = _tagger(read_userdict(Path(userdict)) if userdict else ())
+    return lambda text: _tagged(tagger, text)
+
+
+@cache
+def _tagger(words: tuple[UserWord, ...]) -> Any:
+    return load_tagger(tokenizer_of("jieba", words))
+
+
+def _tagged(tagger: Any, text: str) -> list[Tagged]:
+    found: list[Tagged] = []
+    end = 0
+    for word, tag in tagger.cut(text):
+        start = text.index(word, end)
+        end = start + len(word)
+        found.append(Tagged((start, end), tag))
+    return found

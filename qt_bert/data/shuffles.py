@@ -1,0 +1,67 @@
+"""Ways to disturb the order of a text, all seeded by the generator passed in.
+
+Each draw differs from the original text; where no arrangement does, the answer is None and the text
+is not eligible. A character is a Unicode code point, as it is to the tokenizers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from qt_bert.errors import ArgumentError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from qt_bert.data.segmenters import Segmenter
+
+
+def shuffle_characters(text: str, rng: np.random.Generator) -> str | None:
+    """A uniform draw among the arrangements of the characters that differ from `text`."""
+    return _shuffled(text, rng)
+
+
+def shuffle_words(text: str, segmenter: Segmenter, rng: np.random.Generator) -> str | None:
+    """The words of `text` in an order that gives another text."""
+    return _shuffled(_words(text, segmenter), rng)
+
+
+def reverse_characters(text: str) -> str | None:
+    """The characters from last to first; None for a palindrome."""
+    return text[::-1] if text[::-1] != text else None
+
+
+def swap_adjacent_characters(text: str, rng: np.random.Generator) -> str | None:
+    """One pair of different neighbouring characters, drawn uniformly, exchanged."""
+    places = _swappable(text)
+    if not places:
+        return None
+    at = places[int(rng.integers(len(places)))]
+    return text[:at] + text[at + 1] + text[at] + text[at + 2 :]
+
+
+def _words(text: str, segmenter: Segmenter) -> list[str]:
+    words = segmenter.words(text)
+    if "".join(words) != text:
+        raise ArgumentError(
+            f"the segmenter {segmenter.name!r} gives overlapping words, which have no order to "
+            "shuffle; use one that cuts the text, such as 'jieba'"
+        )
+    return words
+
+
+def _swappable(units: Sequence[str]) -> list[int]:
+    return [i for i, (a, b) in enumerate(pairwise(units)) if a + b != b + a]
+
+
+def _shuffled(units: Sequence[str], rng: np.random.Generator) -> str | None:
+    # Where all neighbours commute, so do all units, and every arrangement is the same text.
+    if not _swappable(units):
+        return None
+    original = "".join(units)
+    while True:
+        drawn = "".join(units[i] for i in rng.permutation(len(units)))
+        if drawn != original:
+            return drawn

@@ -1,0 +1,367 @@
+"""Figures as data: what a probe or view has to show. `qt_bert.charts` draws them, for report and page.
+
+Missing values are `None`; NaN and infinity are refused when a figure is stored. Every figure has a
+`name` (unique in its file, for links and tables), a bilingual title and a unit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from qt_bert.codec import encode
+from qt_bert.errors import ArgumentError
+from qt_bert.text import Label, Text
+
+Scale = Literal["sequential", "diverging"]
+"""Colours from nothing to much, or from negative over zero to positive."""
+
+Cell = tuple[int, int]
+Interval = tuple[float, float]
+Values = Sequence[float | None]
+
+
+class BaseFigure:
+    """A figure of any kind."""
+
+    __slots__ = ()
+
+    name: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data with the key `kind`; `codec.decode` of a `Figure` reads it."""
+        return encode(self)  # type: ignore[no-any-return]
+
+    def _check_length(self, name: str, items: Sequence[Any], expected: int) -> None:
+        """Raise ArgumentError where there are not as many `items` as labels."""
+        if len(items) != expected:
+            raise self._fault(f"{len(items)} {name}, but {expected} labels")
+
+    def _check_matrix(self, name: str, matrix: Sequence[Sequence[Any]], shape: Cell) -> None:
+        """Raise ArgumentError where `matrix` has not the `shape` [rows, columns] of the labels."""
+        self._check_length(f"rows of {name}", matrix, shape[0])
+        for row in matrix:
+            self._check_length(f"{name} in a row", row, shape[1])
+
+    def _fault(self, what: str) -> ArgumentError:
+        return ArgumentError(f"figure {self.name!r}: {what}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatMap(BaseFigure):
+    """A matrix of cells: `values[row][column]`.
+
+    `annotations` (same shape) stand under the values, for instance counts under shares; `marked`
+    lists the (row, column) cells to outline, for instance the significant ones. Colours span `low`
+    to `high`, by default the range of the values (symmetric about zero when diverging).
+    """
+
+    kind: ClassVar[str] = "heat_map"
+    name: str
+    title: Text
+    x_label: Label
+    y_label: Label
+    unit: Label
+    columns: tuple[Label, ...]
+    rows: tuple[Label, ...]
+    values: tuple[tuple[float | None, ...], ...]
+    annotations: tuple[tuple[str, ...], ...] | None = None
+    marked: tuple[tuple[int, int], ...] = ()
+    scale: Scale = "sequential"
+    low: float | None = None
+    high: float | None = None
+    digits: int = 2
+    note: Text | None = None
+
+    def __post_init__(self) -> None:
+        shape = (len(self.rows), len(self.columns))
+        self._check_matrix("values", self.values, shape)
+        if self.annotations is not None:
+            self._check_matrix("annotations", self.annotations, shape)
+        for row, column in self.marked:
+            if not (0 <= row < shape[0] and 0 <= column < shape[1]):
+                raise self._fault(f"marked cell ({row}, {column}) lies outside {shape}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A token and its value; `marked` outlines it, `ends_word` draws a word end after it.
+
+    `note` is what else there is to say of it, shown where a reader points at it.
+    """
+
+    text: str
+    value: float | None = None
+    marked: bool = False
+    ends_word: bool = False
+    note: Text | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLine:
+    """A named run of tokens, for instance the query under one head."""
+
+    name: Label
+    tokens: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens(BaseFigure):
+    """Text whose tokens are coloured by a value; colours as in `HeatMap`."""
+
+    kind: ClassVar[str] = "tokens"
+    name: str
+    title: Text
+    unit: Label
+    lines: tuple[TokenLine, ...]
+    scale: Scale = "sequential"
+    low: float | None = None
+    high: float | None = None
+    digits: int = 2
+    note: Text | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarSeries:
+    """One bar a category; `intervals`, where given, holds (low, high) or `None` for each."""
+
+    name: Label
+    values: tuple[float | None, ...]
+    intervals: tuple[tuple[float, float] | None, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bars(BaseFigure):
+    """One group of bars a category, for instance grades before and after heads are left out."""
+
+    kind: ClassVar[str] = "bars"
+    name: str
+    title: Text
+    x_label: Label
+    y_label: Label
+    unit: Label
+    categories: tuple[Label, ...]
+    series: tuple[BarSeries, ...]
+    digits: int = 2
+    note: Text | None = None
+
+    def __post_init__(self) -> None:
+        for series in self.series:
+            self._check_length("values", series.values, len(self.categories))
+            if series.intervals is not None:
+                self._check_length("intervals", series.intervals, len(self.categories))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One measured point; `low` and `high` are the ends of its interval, `n` its base."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """A named line; a dashed one is a control or a reference."""
+
+    name: Label
+    points: tuple[Point, ...]
+    dashed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve(BaseFigure):
+    """Lines over a numeric axis. `unit` is that of y, `x_unit` that of x."""
+
+    kind: ClassVar[str] = "curve"
+    name: str
+    title: Text
+    x_label: Label
+    y_label: Label
+    unit: Label
+    series: tuple[Series, ...]
+    x_unit: Label = ""
+    note: Text | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node at a place of the grid: `column` from the left, `row` from the top, both from 0."""
+
+    name: str
+    column: int
+    row: int
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """An arrow between two nodes; a negative weight has its own colour."""
+
+    source: str
+    target: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph(BaseFigure):
+    """Nodes on a grid (for instance layer by head) and weighted arrows; `unit` is the weights'."""
+
+    kind: ClassVar[str] = "graph"
+    name: str
+    title: Text
+    x_label: Label
+    y_label: Label
+    unit: Label
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    digits: int = 2
+    note: Text | None = None
+
+    def __post_init__(self) -> None:
+        names = {node.name for node in self.nodes}
+        if len(names) != len(self.nodes):
+            raise self._fault("two nodes have one name")
+        unknown = {end for edge in self.edges for end in (edge.source, edge.target)} - names
+        if unknown:
+            raise self._fault(f"an edge names the unknown node {min(unknown)!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A thing at its place (x, y); `label` stands beside it, the ends are those of its intervals."""
+
+    x: float
+    y: float
+    series: Label
+    label: Label | None = None
+    x_low: float | None = None
+    x_high: float | None = None
+    y_low: float | None = None
+    y_high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scatter(BaseFigure):
+    """Things by two numbers; a series, in the order it first comes, has its colour and shape."""
+
+    kind: ClassVar[str] = "scatter"
+    name: str
+    title: Text
+    x_label: Label
+    y_label: Label
+    points: tuple[Mark, ...]
+    x_unit: Label = ""
+    y_unit: Label = ""
+    note: Text | None = None
+
+    def __post_init__(self) -> None:
+        for point in self.points:
+            ends = (point.x_low, point.x_high), (point.y_low, point.y_high)
+            if any((low is None) != (high is None) for low, high in ends):
+                raise self._fault("an interval has one end")
+
+    @property
+    def series(self) -> tuple[Label, ...]:
+        """The series in the order they first come."""
+        return tuple(dict.fromkeys(point.series for point in self.points))
+
+
+Figure = HeatMap | Curve | Bars | Tokens | Graph | Scatter
+
+
+# Figures whose texts are filled in later ----------------------------------------------------------
+
+_NONE = Text("", "")
+_HEAD = re.compile(r"L(\d+)H(\d+)")
+
+
+def head_map(
+    name: str,
+    values: Iterable[Values],
+    *,
+    marked: Iterable[str] = (),
+    low: float | None = None,
+    high: float | None = None,
+    digits: int = 2,
+    scale: Scale = "sequential",
+) -> HeatMap:
+    """A map of `values` [layers, heads]; NaN is missing, `marked` heads (`L3H7`) are outlined.
+
+    Raises ArgumentError where `marked` names no head of the map.
+    """
+    cells = tuple(tuple(_known(value) for value in row) for row in values)
+    places = []
+    for head in marked:
+        found = _HEAD.fullmatch(str(head))
+        if found is None:
+            raise ArgumentError(f"figure {name!r}: {head!r} is no head; write L3H7")
+        places.append((int(found[1]), int(found[2])))
+    return HeatMap(
+        name=name,
+        title=_NONE,
+        x_label=_NONE,
+        y_label=_NONE,
+        unit=_NONE,
+        columns=tuple(f"H{head}" for head in range(len(cells[0]) if cells else 0)),
+        rows=tuple(f"L{layer}" for layer in range(len(cells))),
+        values=cells,
+        marked=tuple(places),
+        scale=scale,
+        low=low,
+        high=high,
+        digits=digits,
+    )
+
+
+def bars(
+    name: str,
+    categories: Iterable[Label],
+    series: Mapping[Label, tuple[Values, Sequence[Interval | None] | None]],
+    *,
+    digits: int = 2,
+) -> Bars:
+    """Bars by category; `series` gives each name its values and its intervals, or `None`."""
+    made = tuple(
+        BarSeries(
+            name=label,
+            values=tuple(map(_known, values)),
+            intervals=None if intervals is None else tuple(intervals),
+        )
+        for label, (values, intervals) in series.items()
+    )
+    texts = {"title": _NONE, "x_label": _NONE, "y_label": _NONE, "unit": _NONE}
+    return Bars(name=name, categories=tuple(categories), series=made, digits=digits, **texts)
+
+
+def curve(
+    name: str, series: Mapping[Label, Iterable[Point]], *, dashed: Iterable[Label] = ()
+) -> Curve:
+    """Lines over a numeric axis; the `dashed` ones are controls or references."""
+    controls = set(dashed)
+    made = tuple(
+        Series(name=label, points=tuple(points), dashed=label in controls)
+        for label, points in series.items()
+    )
+    return Curve(name=name, title=_NONE, x_label=_NONE, y_label=_NONE, unit=_NONE, series=made)
+
+
+def scatter(name: str, points: Iterable[Mark]) -> Scatter:
+    """Marks by two numbers."""
+    return Scatter(name=name, title=_NONE, x_label=_NONE, y_label=_NONE, points=tuple(points))
+
+
+def graph(name: str, nodes: Iterable[Node], edges: Iterable[Edge], *, digits: int = 2) -> Graph:
+    """Nodes on a grid and weighted arrows."""
+    texts = {"title": _NONE, "x_label": _NONE, "y_label": _NONE, "unit": _NONE}
+    return Graph(name=name, nodes=tuple(nodes), edges=tuple(edges), digits=digits, **texts)
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else float(value)

@@ -1,1 +1,0 @@
-"""Studying a model here, on few pairs, for the page."""

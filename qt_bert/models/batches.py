@@ -1,0 +1,125 @@
+"""Pairs as tensors: batches, the side of every token, and which side sees which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+
+from qt_bert.data.tokenise import EncodedPair, length_batches, padded
+
+# Pairs as tensors: batches of rows of one length, or padded, with the side of every token.
+
+
+PADDING, CLS, QUERY, TITLE = -1, 0, 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """B pairs, padded to L tokens.
+
+    `rows` [B] says which pairs of the caller's list these are. `mask` [B, L] is 1 at real tokens
+    and 0 at padding; None where all rows have one length. `groups` [B, L] holds CLS at the first
+    token, QUERY at the query's tokens and the first separator, TITLE at the title's and every
+    later separator, PADDING elsewhere. `donor`, where there is one, holds as many texts of the same
+    lengths, which patches take from row by row.
+    """
+
+    rows: np.ndarray
+    encoded: tuple[EncodedPair, ...]
+    input_ids: torch.Tensor
+    token_type_ids: torch.Tensor
+    mask: torch.Tensor | None
+    groups: torch.Tensor
+    donor: Batch | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def real(self) -> torch.Tensor:
+        """True at real tokens [B, L]."""
+        return self.groups != PADDING
+
+
+def batches_of(
+    encoded: Sequence[EncodedPair], budget: int, *, pad: int, device: torch.device | None = None
+) -> Iterator[Batch]:
+    """Batches of `length_batches` over `encoded`; `pad` is the token id of padding."""
+    for rows in length_batches([len(one) for one in encoded], budget):
+        yield to_batch(rows, [encoded[i] for i in rows], pad=pad, device=device)
+
+
+def to_batch(
+    rows: np.ndarray,
+    encoded: Sequence[EncodedPair],
+    *,
+    pad: int,
+    device: torch.device | None = None,
+) -> Batch:
+    """One batch of `encoded`, which are the pairs `rows` of the caller's list."""
+    ids, types, real = padded(encoded, pad)
+    groups = np.full(real.shape, PADDING, np.int64)
+    groups[real] = np.concatenate([groups_of(row) for row in encoded])
+
+    def tensor(array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(device)
+
+    mask = None if real.all() else tensor(real.astype(np.int64))
+    return Batch(rows, tuple(encoded), tensor(ids), tensor(types), mask, tensor(groups))
+
+
+def groups_of(row: EncodedPair) -> list[int]:
+    """The side of every token of a pair, as in `Batch.groups`."""
+    groups = [QUERY if side == 0 else TITLE for side in row.side]
+    groups[row.cls] = CLS
+    for separator in row.separators[:1]:
+        groups[separator] = QUERY
+    return groups
+
+
+# Which rows of attention see which columns, by the side of their tokens.
+#
+# C is the first token, Q the query's tokens and the first separator, T the title's and every later
+# separator (`Batch.groups`). What is taken away is written as rows < columns, `T<Q`, as a mask of
+# MICE
+# (Vast et al. 2026) is; the rows of a text whose view is cut see their own text alone, the first
+# token
+# not either, for it would carry the other text over one layer later.
+
+
+Direction = Literal["C<T", "T<Q", "Q<T", "all", "<C"]
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
+
+_OF_TITLE = {(TITLE, QUERY), (TITLE, CLS)}
+_OF_QUERY = {(QUERY, TITLE), (QUERY, CLS)}
+GONE: Mapping[Direction, set[tuple[int, int]]] = {
+    "C<T": {(CLS, TITLE)},
+    "T<Q": _OF_TITLE,
+    "Q<T": _OF_QUERY,
+    "all": {(CLS, TITLE)} | _OF_TITLE | _OF_QUERY,
+    "<C": {(QUERY, CLS), (TITLE, CLS)},
+}
+"""The groups (of the row, of the column) between which each direction takes attention away."""
+
+
+def gone(direction: Direction, groups: torch.Tensor) -> torch.Tensor:
+    """Where a row no longer sees a column [B, L, L], of `groups` [B, L]."""
+    found = torch.zeros(*groups.shape, groups.shape[-1], dtype=torch.bool, device=groups.device)
+    for row, column in GONE[direction]:
+        found |= (groups == row)[:, :, None] & (groups == column)[:, None, :]
+    return found
+
+
+def moved_positions(groups: torch.Tensor, title_start: int) -> torch.Tensor:
+    """The position of every token, from 0 [B, L], of `groups` [B, L].
+
+    A title begins at `title_start`, or behind its query where that is longer.
+    """
+    title = groups == TITLE
+    places = torch.arange(groups.shape[1], device=groups.device).expand_as(groups)
+    begins = torch.where(title, places, groups.shape[1]).amin(1, keepdim=True)
+    return places + title * (title_start - begins).clamp(min=0)

@@ -1,0 +1,375 @@
+"""Opening a sequence-classification folder, or refusing it with a reason; saving one whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers.utils import logging as hf_logging
+
+from qt_bert.data.tokenise import PairTokenizer
+from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
+from qt_bert.files import atomic_folder, is_vacant
+from qt_bert.models.card import CARD, ModelSettings, Offline, mark, read_settings
+from qt_bert.models.families import Family
+from qt_bert.models.folder import (
+    resolve_folder,
+    verify_folder,
+    weight_shapes,
+    weights_sha256,
+    write_manifest,
+)
+from qt_bert.models.forward import Encoder
+from qt_bert.models.heads import Shape
+from qt_bert.models.loading import load_config, load_weights, positions_of, quietly
+from qt_bert.models.pruned import (
+    Units,
+    load_kept,
+    open_kept,
+    reference_of,
+    smaller_model,
+    with_absent_heads,
+    with_own_widths,
+)
+from qt_bert.results.kept import KeptFile, KeptLayer
+
+# How many compiled kernels oneDNN keeps.
+#
+# oneDNN compiles a kernel for each shape of a product and keeps a thousand of them, and torch as
+# many
+# again behind it, a megabyte each. A text met again is answered by its own kernels, some eight a
+# layer,
+# and by as many more for each layer that has heads or units of its own. Batches of a long stream
+# come
+# in ever new shapes, and no kernel is worth its memory there: such a process grows to gigabytes.
+
+
+KEPT = 256
+"""What a text needs in a model of 24 layers of which no two are alike."""
+
+STREAM = 16
+"""What one layer needs: the others find its kernels, if they are like it."""
+
+_SETTINGS = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
+_OURS = "QT_BERT_KERNEL_CACHES"
+"""What a parent process has bounded them to, which its user did not ask for."""
+
+_bounded: set[str] = set()
+
+
+def bound_kernel_caches(kept: int = KEPT) -> None:
+    """Have both keep at most `kept` kernels, unless the environment says how many.
+
+    The first call counts. It acts on a process that has not computed yet: each reads its setting once,
+    at its first product.
+    """
+    ours = os.environ.get(_OURS)
+    for name in _SETTINGS:
+        if name not in _bounded and os.environ.get(name, ours) == ours:
+            os.environ[name] = os.environ[_OURS] = str(kept)
+        _bounded.add(name)
+
+
+# The classifier of a folder in float32, pruned or whole.
+
+
+def stored_classifier(
+    folder: Path, family: Family, *, attention: str, compact: bool
+) -> tuple[Any, KeptFile | None]:
+    """The model of a verified folder, and what it keeps of its teacher.
+
+    `attention` and `compact` as in `open_checkpoint`. Raises CheckpointError for weights that do not
+    fit the config, and for one that is missing.
+    """
+    shapes = weight_shapes(folder)
+    config = load_config(folder)
+    _classifier_fits(folder, family.classifier, shapes, config.num_labels)
+    kept = open_kept(folder, config)
+    if kept is None or kept.plain:
+        return _weights(folder, config, attention), kept
+    loaded = load_kept(folder, config, family, kept, attention)
+    if not compact:
+        with_absent_heads(loaded, family, kept.layers, kept.teacher.heads)
+    return loaded, kept
+
+
+def _classifier_fits(
+    folder: Path, classifier: str, shapes: dict[str, list[int]], labels: int
+) -> None:
+    shape = shapes.get(classifier)
+    if shape is None:
+        raise CheckpointError(
+            f"{folder}: no classifier ({classifier}); this is an encoder that was never "
+            "fine-tuned for classification: tune it with `qt-bert train`"
+        )
+    if shape[0] != labels:
+        raise CheckpointError(
+            f"{folder}: config.json speaks of {labels} labels, the classifier has {shape[0]} rows"
+        )
+
+
+def _weights(folder: Path, config: Any, attention: str) -> Any:
+    loaded, info = load_weights(
+        AutoModelForSequenceClassification, folder, config, attention=attention
+    )
+    missing = sorted(info["missing_keys"])
+    if missing:
+        raise CheckpointError(
+            f"{folder}: {len(missing)} weights are missing ({', '.join(missing[:3])}…); "
+            "transformers would start them at random, so the folder is refused"
+        )
+    return loaded
+
+
+# Opening a sequence-classification folder, or refusing it with a reason.
+
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor multiplies bfloat16 itself (AVX-512 BF16 or AMX); True where unknown."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if not cpuinfo.exists():
+        return True
+    flags = set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
+    return not flags.isdisjoint({"avx512_bf16", "amx_bf16", "bf16"})
+
+
+@dataclass
+class Checkpoint:
+    """An opened classifier: the model in eval mode, its tokenizer and its labels.
+
+    `model` is the Hugging Face model of a cross-encoder of `family`.
+    `kept` says what a smaller model keeps of its teacher. Unless it is `compact`, heads that were
+    pruned stand as zeros in `model`, so that every head has its number in the teacher.
+    """
+
+    name: str
+    folder: Path
+    model: Any
+    tokenizer: Any
+    family: Family
+    settings: ModelSettings
+    dtype: str
+    kept: KeptFile | None = None
+    compact: bool = False
+
+    def encoder(self) -> Encoder:
+        """The layer-by-layer forward, built anew: a change of the model's weights is not seen."""
+        return Encoder(self.model, self.family, self.offline)
+
+    @property
+    def offline(self) -> Offline | None:
+        """The layers that read the texts apart, of an offline model."""
+        return self.settings.offline
+
+    @property
+    def layers(self) -> int:
+        return int(self.model.config.num_hidden_layers)
+
+    @property
+    def heads(self) -> int:
+        return int(self.model.config.num_attention_heads)
+
+    @property
+    def shape(self) -> Shape:
+        """Layers and heads; `absent` are the heads that stand as zeros."""
+        if self.kept is None or self.compact:
+            return Shape(self.layers, self.heads)
+        there = {(place, head) for place, one in enumerate(self.kept.layers) for head in one.heads}
+        full = Shape(self.layers, self.heads)
+        return full._replace(absent=frozenset(full.all_heads) - there)
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that the model learned; heads of zeros do not count."""
+        learned = sum(p.numel() for p in self.model.parameters())
+        hidden = int(self.model.config.hidden_size)
+        return learned - len(self.shape.absent) * (hidden // self.heads) * (4 * hidden + 3)
+
+    @property
+    def pad(self) -> int:
+        """The token id of padding."""
+        return int(self.model.config.pad_token_id or 0)
+
+    @property
+    def longest(self) -> int:
+        """Tokens the position embeddings have room for."""
+        return positions_of(self.model.config)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the stored weights."""
+        return weights_sha256(self.folder)
+
+    def pair_tokenizer(self, max_length: int | None = None) -> PairTokenizer:
+        """A tokenizer of its own (safe beside others in threads) for pairs up to `max_length`."""
+        wanted = self.settings.max_length if max_length is None else max_length
+        if self.offline is None:
+            return PairTokenizer(self.tokenizer, wanted)
+        made = PairTokenizer(self.tokenizer, wanted, title_tokens=self.offline.title_tokens)
+        self.offline.check_room(wanted, made.title_separators, self.name)
+        return made
+
+    def describe(self) -> dict[str, Any]:
+        """Plain facts for reports and run records."""
+        return {
+            "name": self.name,
+            "sha256": self.sha256,
+            "family": self.family.model_type,
+            "parameters": self.parameters,
+            "layers": self.layers,
+            "heads": self.heads,
+            "hidden": int(self.model.config.hidden_size),
+            "max_length": self.settings.max_length,
+            "dtype": self.dtype,
+            **({} if self.offline is None else {"offline": self.offline.describe()}),
+            **({} if self.kept is None else {"teacher": self.kept.teacher.name}),
+        }
+
+
+def open_checkpoint(
+    model: str | Path,
+    *,
+    dtype: str = "float32",
+    attention: str = "eager",
+    model_grades: str | None = None,
+    compact: bool = False,
+) -> Checkpoint:
+    """Open a sequence-classification checkpoint for analysis.
+
+    `attention` is the Hugging Face kernel of `.model`. A model whose heads were pruned gets heads of
+    zeros in their place, so that probes and masks know each head by its number in the teacher;
+    `compact` leaves them out, which is faster and gives the same logits.
+
+    Raises CheckpointError for every fault of the folder (see `verify_folder`), for weights that do
+    not fit the config, and for an encoder or classifier weight that is missing, which transformers
+    would start at random.
+    """
+    if dtype not in DTYPES:
+        raise CheckpointError(f"--dtype {dtype!r}: choose from {', '.join(DTYPES)}")
+    bound_kernel_caches()
+    folder = resolve_folder(model)
+    _, family = verify_folder(folder)
+    loaded, kept = stored_classifier(folder, family, attention=attention, compact=compact)
+    loaded, config = loaded.to(DTYPES[dtype]).eval(), loaded.config
+    tokenizer = open_tokenizer(folder)
+    if len(tokenizer) > config.vocab_size:
+        raise CheckpointError(
+            f"{folder}: the tokenizer knows {len(tokenizer)} tokens, the model's embeddings only "
+            f"{config.vocab_size}; the vocabulary belongs to another model"
+        )
+    settings = read_settings(folder, config.num_labels, positions_of(config), model_grades)
+    _check_block(settings, config, folder)
+    return Checkpoint(
+        folder.name, folder, loaded, tokenizer, family, settings, dtype, kept, compact
+    )
+
+
+def _check_block(settings: ModelSettings, config: Any, folder: Path) -> None:
+    """Raise CheckpointError for an offline block that the model cannot have."""
+    if settings.offline is None:
+        return
+    try:
+        settings.offline.checked(config.num_hidden_layers, f"{folder / CARD}: `offline`")
+    except ArgumentError as error:
+        raise CheckpointError(str(error)) from error
+
+
+def smaller_checkpoint(
+    checkpoint: Checkpoint,
+    kept: Sequence[KeptLayer],
+    *,
+    units: Units | None = None,
+    fold: torch.Tensor | None = None,
+) -> Checkpoint:
+    """`checkpoint` with the model that `smaller_model` makes of it; its folder is the teacher's.
+
+    Of an offline model's block the kept layers stay offline. Raises ArgumentError as `smaller_model`
+    does, for a teacher whose own heads were pruned, and where no layer is left in which the texts meet.
+    """
+    if checkpoint.kept is not None and not checkpoint.kept.whole_heads:
+        raise ArgumentError(
+            f"{checkpoint.name} was pruned itself: plan and prune from its teacher, "
+            f"{checkpoint.kept.teacher.name}"
+        )
+    model, family = checkpoint.model, checkpoint.family
+    teacher = reference_of(model, family, checkpoint.name, checkpoint.sha256)
+    settings = checkpoint.settings
+    if settings.offline is not None:
+        numbers = [layer.layer for layer in kept]
+        block = settings.offline.of_kept(numbers, f"a smaller {checkpoint.name}")
+        settings = replace(settings, offline=block)
+    return replace(
+        checkpoint,
+        settings=settings,
+        model=smaller_model(model, family, kept, units=units, fold=fold),
+        kept=KeptFile.of(teacher, with_own_widths(model, family, kept)),
+        compact=True,
+    )
+
+
+def open_tokenizer(folder: Path) -> Any:
+    """The folder's fast tokenizer. Raises CheckpointError where it cannot be built."""
+    try:
+        with quietly():
+            return AutoTokenizer.from_pretrained(folder, use_fast=True, trust_remote_code=False)
+    except Exception as error:  # tokenizers raises bare Exception for a broken file
+        raise CheckpointError(f"{folder}: the tokenizer cannot be opened ({error})") from error
+
+
+# Saving a checkpoint as a plain Hugging Face folder: whole, or not at all.
+
+
+def check_place(folder: Path, overwrite: bool) -> None:
+    """Raise RunFolderError where no model can be saved in `folder`: a file, or it holds anything and
+    `overwrite` is False."""
+    if folder.exists() and not folder.is_dir():
+        raise RunFolderError(f"{folder} is a file; --out names a folder")
+    if not is_vacant(folder) and not overwrite:
+        raise RunFolderError(f"{folder} is not empty; choose another folder, or --overwrite")
+
+
+def save_checkpoint(
+    folder: str | Path,
+    model: Any,
+    tokenizer: Any,
+    *,
+    state: Mapping[str, torch.Tensor] | None = None,
+    settings: ModelSettings | None = None,
+    texts: Mapping[str, str] | None = None,
+    dtype: torch.dtype = torch.float16,
+    overwrite: bool = False,
+) -> Path:
+    """Write config, weights (`state` or the model's own, cast to `dtype`), tokenizer and manifest.
+
+    The config keeps the model's own dtype, so that the Auto classes open float16 files in float32.
+    `settings` becomes `qt_bert.json`; `texts` are further files, name → content. The config of an
+    offline model says that it is one (`marking`).
+
+    The folder is written whole or not at all (`atomic_folder`). Raises RunFolderError as
+    `check_place` does.
+    """
+    final = Path(folder)
+    check_place(final, overwrite)
+    with atomic_folder(final) as temporary:
+        source = model.state_dict() if state is None else state
+        tied = getattr(model, "_tied_weights_keys", None) or {}
+        weights = {k: v.to(dtype) for k, v in source.items() if k not in tied}
+        hf_logging.disable_progress_bar()
+        model.save_pretrained(temporary, state_dict=weights)
+        tokenizer.save_pretrained(temporary)
+        if settings is not None:
+            settings.write(temporary)
+            if settings.offline is not None:
+                mark(temporary)
+        for name, text in (texts or {}).items():
+            (temporary / name).write_text(text, encoding="utf-8")
+        write_manifest(temporary)
+    return final

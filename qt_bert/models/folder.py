@@ -1,0 +1,192 @@
+"""A model's folder: found, its manifest, and what it must hold before any weight is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from qt_bert.errors import CheckpointError
+from qt_bert.files import read_json, sha256_file, write_json
+from qt_bert.models.card import CARD, is_marked, stored_block, unmarked
+from qt_bert.models.families import Family, family_of
+
+_HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
+
+
+def resolve_folder(model: str | Path) -> Path:
+    """A local folder as it is; otherwise a hub name whose weights (never code) are fetched.
+
+    Raises CheckpointError where neither is there.
+    """
+    path = Path(model)
+    if path.exists() or not re.fullmatch(r"[\w.-]+/[\w.-]+", str(model)):
+        return path
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(str(model), allow_patterns=_HUB_FILES))
+    except Exception as error:  # the hub client has no one base class for what can go wrong
+        raise CheckpointError(
+            f"{model}: no such folder, and it could not be fetched from the hub "
+            f"({type(error).__name__}); give a local folder"
+        ) from error
+
+
+# A SHA-256 manifest beside the weights: safetensors has no checksum, a flipped bit loads silently.
+
+
+MANIFEST = "manifest.json"
+HEADS = "heads.json"
+"""What a study found of the heads. It says something about the weights and changes no output, names
+the weights that it is of, and is written anew by every study: no hash of the folder covers it."""
+
+
+def write_manifest(folder: Path, without: str = "") -> None:
+    """Hash every file of `folder` but `heads.json` and the one named `without` into `manifest.json`."""
+    left_out = (MANIFEST, HEADS, without)
+    files = sorted(p for p in folder.iterdir() if p.is_file() and p.name not in left_out)
+    write_json(folder / MANIFEST, {"schema": 1, "sha256": {p.name: sha256_file(p) for p in files}})
+
+
+def verify_manifest(folder: Path) -> None:
+    """Compare the files of `folder` with its manifest; folders without one are not judged.
+
+    Raises CheckpointError naming the first file that is missing or differs, or where the manifest
+    is none.
+    """
+    path = folder / MANIFEST
+    if not path.exists():
+        return
+    for name, expected in _listed(path).items():
+        file = folder / name
+        if not file.is_file():
+            raise CheckpointError(f"{folder}: {name} is missing, though {MANIFEST} lists it")
+        if sha256_file(file) != expected:
+            raise CheckpointError(
+                f"{file}: the bytes differ from {MANIFEST} (damaged, or changed after saving); "
+                "fetch the folder anew, or delete the manifest if you changed the file yourself"
+            )
+
+
+def _listed(path: Path) -> dict[str, str]:
+    """File name → hash."""
+    try:
+        listed = read_json(path)["sha256"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{path}: not a manifest ({error}); fetch the folder anew") from error
+    if not isinstance(listed, dict):
+        raise CheckpointError(f"{path}: not a manifest (`sha256` is no object); fetch it anew")
+    for name, expected in listed.items():
+        if not name or Path(name).name != name or not isinstance(expected, str):
+            raise CheckpointError(
+                f"{path}: not a manifest ({name!r} is no file name with a hash); fetch it anew"
+            )
+    return listed
+
+
+def weights_sha256(folder: Path) -> str:
+    """One hash for the weights of a folder: of its safetensors file, or of all shards' hashes."""
+    shards = sorted(folder.glob("*.safetensors"))
+    if len(shards) == 1:
+        return sha256_file(shards[0])
+    return hashlib.sha256("".join(sha256_file(s) for s in shards).encode()).hexdigest()
+
+
+def folder_sha256(folder: Path) -> str:
+    """One hash for all that a folder's outputs depend on: the name and bytes of each of its files."""
+    files = sorted(file for file in folder.iterdir() if file.is_file() and file.name != HEADS)
+    listed = "".join(f"{file.name} {sha256_file(file)}\n" for file in files)
+    return hashlib.sha256(listed.encode()).hexdigest()
+
+
+# What a model folder must hold before any weight is read: each fault has its own clear error.
+
+
+_VOCABULARIES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "tokenizer.model",
+)
+_PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
+    """Check a checkpoint folder; returns its config and family.
+
+    Raises CheckpointError for: no folder, no or broken config.json, code of its own (`auto_map`),
+    an unknown family, pickled or missing weights, a missing vocabulary, a damaged file, an offline
+    model whose block is missing.
+    """
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder}: no such folder; give a folder with config.json")
+    stored = _config(folder)
+    config = unmarked(stored)
+    if config.get("auto_map") or any(folder.glob("modeling_*.py")):
+        raise CheckpointError(
+            f"{folder}: this model brings code of its own (auto_map), which is never run; "
+            "convert it to one of the built-in architectures"
+        )
+    family = family_of(str(config.get("model_type")), str(folder / "config.json"))
+    _weights_present(folder)
+    if not any((folder / name).exists() for name in _VOCABULARIES):
+        raise CheckpointError(
+            f"{folder}: no vocabulary; copy the model's {_VOCABULARIES[0]} or {_VOCABULARIES[1]}"
+        )
+    verify_manifest(folder)
+    if is_marked(stored) and stored_block(folder) is None:
+        raise CheckpointError(
+            f"{folder}: an offline model without `offline` in {CARD}, which says how it reads a "
+            "pair; fetch the folder anew"
+        )
+    return config, family
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    if not path.exists():
+        raise CheckpointError(f"{folder}: no config.json; is this a Hugging Face model folder?")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{path}: not valid JSON ({error})") from error
+    if not isinstance(config, dict):
+        raise CheckpointError(f"{path}: not a JSON object")
+    return config
+
+
+def _weights_present(folder: Path) -> None:
+    if any(folder.glob("*.safetensors")):
+        return
+    pickled = sorted(p.name for pattern in _PICKLES for p in folder.glob(pattern))
+    if pickled:
+        raise CheckpointError(
+            f"{folder}: {pickled[0]} is a pickle, which can run code when opened; convert it once, "
+            "where you trust it, with `model.save_pretrained(..., safe_serialization=True)`"
+        )
+    raise CheckpointError(f"{folder}: no weights (*.safetensors)")
+
+
+def weight_shapes(folder: Path) -> dict[str, list[int]]:
+    """Name → shape of every stored tensor, from the headers alone.
+
+    Raises CheckpointError where a file is truncated or no safetensors file.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    shapes: dict[str, list[int]] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(path, "pt") as handle:
+                for name in handle.keys():  # noqa: SIM118 - not a mapping
+                    shapes[name] = handle.get_slice(name).get_shape()
+        except (SafetensorError, OSError) as error:
+            raise CheckpointError(
+                f"{path}: truncated or not a safetensors file ({error}); fetch it anew"
+            ) from error
+    return shapes

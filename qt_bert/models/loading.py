@@ -1,0 +1,141 @@
+"""Reading weights through transformers: safetensors only, every fault a CheckpointError."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForSequenceClassification, BertForPreTraining
+from transformers.utils import logging as hf_logging
+
+from qt_bert.errors import CheckpointError
+from qt_bert.files import read_json
+from qt_bert.models.card import is_marked, unmarked
+from qt_bert.models.families import Family
+from qt_bert.models.folder import verify_folder, weight_shapes
+
+# Reading weights through transformers, guarded: safetensors only, every fault a CheckpointError.
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """transformers says errors alone while the block runs: what it warns of is checked here."""
+    verbosity = hf_logging.get_verbosity()
+    hf_logging.set_verbosity_error()
+    hf_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        hf_logging.set_verbosity(verbosity)
+
+
+def load_config(folder: Path) -> Any:
+    """The folder's config. Raises CheckpointError where transformers cannot read it."""
+    try:
+        stored = read_json(folder / "config.json")
+        if is_marked(stored):
+            return AutoConfig.for_model(**unmarked(stored))
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:  # transformers validates fields with errors of many kinds
+        raise CheckpointError(f"{folder / 'config.json'}: {error}") from error
+
+
+def positions_of(config: Any) -> int:
+    """Positions a text may take: the RoBERTa kind keeps its first padding_idx + 1 for itself."""
+    kept = config.pad_token_id + 1 if "roberta" in config.model_type else 0
+    return int(config.max_position_embeddings) - kept
+
+
+def without_dropout(config: Any) -> Any:
+    """The config with every dropout at 0: training draws no random numbers but the data's order."""
+    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
+    config.classifier_dropout = 0.0
+    return config
+
+
+def load_weights(
+    auto_class: Any, folder: Path, config: Any, *, attention: str = "eager", resize: bool = False
+) -> tuple[Any, dict[str, Any]]:
+    """(model in float32, what transformers says of missing and unexpected weights).
+
+    `resize` lets weights of another shape start at random (a new classifier). Raises
+    CheckpointError where a file is truncated or the weights do not fit the config.
+    """
+    weight_shapes(folder)
+    try:
+        with quietly():
+            model, info = auto_class.from_pretrained(
+                folder,
+                config=config,
+                dtype=torch.float32,
+                attn_implementation=attention,
+                use_safetensors=True,
+                trust_remote_code=False,
+                ignore_mismatched_sizes=resize,
+                output_loading_info=True,
+            )
+    except Exception as error:  # shapes, headers, config: transformers has no common error
+        raise CheckpointError(f"{folder}: the weights do not fit the config ({error})") from error
+    return model, info
+
+
+def stored_dtype(folder: Path) -> torch.dtype:
+    """The widest number type among the folder's stored tensors: float32, bfloat16 or float16."""
+    from safetensors import safe_open
+
+    types: set[str] = set()
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, "pt") as handle:
+            types |= {handle.get_slice(name).get_dtype() for name in handle.keys()}  # noqa: SIM118
+    if types <= {"F16"}:
+        return torch.float16
+    return torch.bfloat16 if types <= {"BF16"} else torch.float32
+
+
+# Opening any encoder folder as the start of a training run.
+
+
+def open_for_tuning(folder: Path, labels: int) -> tuple[Any, Family]:
+    """A sequence classifier with `labels` outputs whose encoder comes from `folder`, in float32.
+
+    Pooler and classifier may be absent (they start at random, from torch's seed); a classifier of
+    another size is replaced; dropout is off. Raises CheckpointError where an encoder weight is
+    missing, and for every fault `verify_folder` knows.
+    """
+    _, family = verify_folder(folder)
+    config = without_dropout(load_config(folder))
+    config.num_labels = labels
+    model, info = load_weights(AutoModelForSequenceClassification, folder, config, resize=True)
+    lost = [
+        name
+        for name in {*info["missing_keys"], *(key[0] for key in info["mismatched_keys"])}
+        if not name.startswith("classifier.") and ".pooler." not in name
+    ]
+    if lost:
+        raise CheckpointError(
+            f"{folder}: encoder weights are missing or of another size: {min(lost)}"
+        )
+    return model, family
+
+
+def open_for_pretraining(folder: Path) -> BertForPreTraining:
+    """The `BertForPreTraining` of a folder, in float32, dropout off.
+
+    Raises CheckpointError for another family, for missing weights, and as `verify_folder` does.
+    """
+    config, family = verify_folder(folder)
+    if family.model_type != "bert":
+        raise CheckpointError(
+            f"{folder}: pretraining goes on from a BERT, not {config['model_type']}"
+        )
+    model, info = load_weights(BertForPreTraining, folder, without_dropout(load_config(folder)))
+    if info["missing_keys"]:
+        raise CheckpointError(
+            f"{folder}: weights are missing ({min(info['missing_keys'])}); pretraining goes on "
+            "from a BertForPreTraining folder"
+        )
+    loaded: BertForPreTraining = model
+    return loaded

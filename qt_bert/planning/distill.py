@@ -1,0 +1,482 @@
+"""`qt-bert distill`: from a plan, pairs and a teacher to a student; its loss, in four parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from qt_bert.ablation.interventions import MeanZ
+from qt_bert.codec import encode
+from qt_bert.data.pairs import Pair
+from qt_bert.errors import ArgumentError
+from qt_bert.models.card import ModelLabels, layers_apart
+from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
+from qt_bert.models.families import Family
+from qt_bert.planning.prune import (
+    check_apart,
+    important_units,
+    open_teacher,
+    plan_means,
+    plan_units,
+    save_smaller,
+)
+from qt_bert.results.kept import KeptLayer
+from qt_bert.results.plan import LayerMatch, Plan
+from qt_bert.training.batches import BatchLayout, TrainingSet, training_set
+from qt_bert.training.devices import World, world
+from qt_bert.training.finetune import Tuner, TuneSettings, check_settings
+from qt_bert.training.model import label_set_loss
+from qt_bert.training.packing import packed_layers
+from qt_bert.training.recipes import PairSource
+from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
+from qt_bert.training.state import (
+    close_workspace,
+    finished_facts,
+    is_finished,
+    open_workspace,
+    training_texts,
+    workspace_of,
+)
+
+# What a student's loss is made of, each part as a number an example, a token or a layer.
+
+
+PARTS = ("grades", "distribution", "hidden", "attention")
+STATES = ("norm", "plain", "cosine")
+
+
+@dataclass(frozen=True)
+class LossWeights:
+    """How much each part of the loss counts; 0 leaves it out.
+
+    `grades`: −log Σ p over the grades a label may mean, on labelled pairs. `distribution`: the
+    teacher's distribution at `temperature`, on all pairs. `hidden`: the outputs of the teacher's
+    layers, compared as `states` says. `attention`: the teacher's attention, where heads have the
+    same number.
+    """
+
+    grades: float = 1.0
+    distribution: float = 1.0
+    hidden: float = 1.0
+    attention: float = 0.0
+    temperature: float = 1.0
+    states: str = "norm"
+
+    @property
+    def asks_the_teacher(self) -> bool:
+        """Whether any part needs the teacher's outputs."""
+        return any((self.distribution, self.hidden, self.attention))
+
+    def grades_alone(self) -> LossWeights:
+        """The same without the teacher."""
+        return replace(self, distribution=0.0, hidden=0.0, attention=0.0)
+
+
+def check_weights(weights: LossWeights) -> None:
+    """Raise ArgumentError for weights that cannot be meant."""
+    for name, value in asdict(weights).items():
+        if name in PARTS and not 0 <= value < float("inf"):
+            raise ArgumentError(f"loss: {name} = {value}; a weight is 0 or more")
+    if not any(getattr(weights, name) for name in PARTS):
+        raise ArgumentError("loss: every part has the weight 0, so there is nothing to learn")
+    if not 0 < weights.temperature < float("inf"):
+        raise ArgumentError(f"loss: temperature = {weights.temperature}; it must be above 0")
+    if weights.states not in STATES:
+        raise ArgumentError(f"loss: states = {weights.states!r}; choose from {', '.join(STATES)}")
+
+
+def distribution_loss(
+    student: torch.Tensor, teacher: torch.Tensor, temperature: float
+) -> torch.Tensor:
+    """KL(teacher ‖ student) of the softened distributions × T² [examples], from logits [examples, K].
+
+    T² keeps the size of the gradient whatever the temperature (Hinton et al. 2015, "Distilling the
+    knowledge in a neural network", section 2.1). One logit is no distribution: its squared error.
+    """
+    if student.shape[-1] == 1:
+        return (student - teacher).square().squeeze(-1)
+    log_student = F.log_softmax(student / temperature, -1)
+    log_teacher = F.log_softmax(teacher / temperature, -1)
+    divergence = (log_teacher.exp() * (log_teacher - log_student)).sum(-1)
+    return divergence * temperature**2
+
+
+def hidden_loss(student: torch.Tensor, teacher: torch.Tensor, states: str) -> torch.Tensor:
+    """How far two layers' outputs [..., hidden] are apart, for every token [...].
+
+    `norm`: mean squared error of the states brought to mean 0 and variance 1 each; `plain`: of the
+    states as they are; `cosine`: 1 − their cosine.
+    """
+    if states == "cosine":
+        return 1 - F.cosine_similarity(student, teacher, dim=-1)
+    if states == "norm":
+        width = student.shape[-1:]
+        student, teacher = F.layer_norm(student, width), F.layer_norm(teacher, width)
+    return (student - teacher).square().mean(-1)
+
+
+def attention_loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    """KL(teacher ‖ student) of each row of attention [rows, heads, slots, slots], mean over the heads
+    [rows, slots]."""
+    tiny = torch.finfo(student.dtype).tiny
+    ratio = (teacher.clamp_min(tiny) / student.clamp_min(tiny)).log()
+    return (teacher * ratio).sum(-1).mean(1)
+
+
+def mean_of(values: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The mean of tensors of one shape."""
+    return torch.stack(list(values)).mean(0)
+
+
+# A student beside its teacher: one loss for the training loop, of four parts.
+
+
+Batch = Mapping[str, torch.Tensor]
+Layers = list[tuple[torch.Tensor, torch.Tensor | None]]
+
+
+class Distilled(nn.Module):
+    """`model`, the student that is trained; `teacher`, frozen, in the number type of the products.
+
+    `layer_map` says which of the teacher's layers a student's layer imitates; layers it does not
+    name imitate none. `kept` says which heads a student's layer has, `apart` how many of the lowest
+    layers of student and teacher are those of an offline model's block.
+    """
+
+    parts: tuple[str, ...] = PARTS
+
+    def __init__(
+        self,
+        model: Any,
+        teacher: Any,
+        family: Family,
+        *,
+        kept: Sequence[KeptLayer],
+        layer_map: Sequence[LayerMatch],
+        weights: LossWeights,
+        dtype: torch.dtype,
+        apart: tuple[int, int] = (0, 0),
+    ) -> None:
+        super().__init__()
+        self.model = without_dropout(model)
+        self.family = family
+        self.kept, self.layer_map, self.weights = tuple(kept), tuple(layer_map), weights
+        self.apart = apart
+        # In a tuple it is no part of the module, so neither trained nor stored.
+        self._teacher = (teacher.to(dtype).eval().requires_grad_(False),)
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """The weighted parts of the loss, in the order of `parts` [4]."""
+        weights = self.weights
+        logits, layers = self._outputs(self.model, batch, self.apart[0])
+        zero = logits.new_zeros(())
+        grades = (label_set_loss(logits, batch["allowed"]) * batch["share"]).sum()
+        if not weights.asks_the_teacher:
+            return torch.stack([weights.grades * grades, zero, zero, zero])
+        shown, taught = self._taught(batch)
+        distance = distribution_loss(logits, shown, weights.temperature)
+        return torch.stack(
+            [
+                weights.grades * grades,
+                weights.distribution * (distance * batch["share"]).sum(),
+                weights.hidden * self._hidden(layers, taught, batch) if weights.hidden else zero,
+                weights.attention * self._attention(layers, taught, batch)
+                if weights.attention
+                else zero,
+            ]
+        )
+
+    @torch.compiler.disable
+    @torch.no_grad()
+    def _taught(self, batch: Batch) -> tuple[torch.Tensor, Layers]:
+        """What the teacher gives; it is as fast uncompiled, and compiling it takes a minute."""
+        return self._outputs(self._teacher[0], batch, self.apart[1])
+
+    def _outputs(self, model: Any, batch: Batch, apart: int) -> tuple[torch.Tensor, Layers]:
+        """Float32 logits [examples, K] and all layers' outputs."""
+        backbone = getattr(model, self.family.backbone)
+        wanted = bool(self.weights.attention)
+        layers = packed_layers(backbone, batch, apart=apart, attention=wanted)
+        first = layers[-1][0].flatten(0, 1)[batch["first_slot"]][:, None]
+        return self.family.head(model, first).float(), layers
+
+    def _hidden(self, layers: Layers, taught: Layers, batch: Batch) -> torch.Tensor:
+        """Mean over the tokens of each example, then over the layers that imitate one."""
+        losses = [
+            hidden_loss(
+                layers[match.student][0].float(),
+                taught[match.imitates][0].float(),
+                self.weights.states,
+            )
+            for match in self.layer_map
+        ]
+        return (mean_of(losses) * batch["slot_share"]).sum() if losses else _nothing(batch)
+
+    def _attention(self, layers: Layers, taught: Layers, batch: Batch) -> torch.Tensor:
+        """The same of the attention of heads, against the heads of their number."""
+        losses = []
+        for match in self.layer_map:
+            own, shown = layers[match.student][1], taught[match.imitates][1]
+            heads = list(self.kept[match.student].heads)
+            if own is not None and shown is not None:
+                losses.append(attention_loss(own.float(), shown[:, heads].float()))
+        return (mean_of(losses) * batch["slot_share"]).sum() if losses else _nothing(batch)
+
+
+def _nothing(batch: Batch) -> torch.Tensor:
+    return batch["share"].new_zeros(())
+
+
+def without_dropout(model: Any) -> Any:
+    """`model` with every dropout at 0: training draws no random numbers but the data's order."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    return model
+
+
+# What a student keeps of its teacher and imitates, and the model it starts as.
+
+
+@dataclass(frozen=True)
+class Student:
+    """A student of the model in the folder `model`, for which `plan` was made.
+
+    `means` are those of a plan that replaces heads by their mean head outputs.
+    """
+
+    model: Path
+    plan: Plan
+    means: MeanZ | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, plan: Path, model: Path) -> Student:
+        """By a `plan.json`. Raises RunFolderError where it is none."""
+        read = Plan.read(plan)
+        return cls(model, read, plan_means(plan, read))
+
+    @property
+    def kept(self) -> tuple[KeptLayer, ...]:
+        """The teacher's layers and heads it starts from."""
+        return self.plan.kept
+
+    @property
+    def layer_map(self) -> tuple[LayerMatch, ...]:
+        """Which of its layers imitates which of the teacher's; a layer may imitate none."""
+        return self.plan.layer_map
+
+    def describe(self) -> dict[str, Any]:
+        """All of the plan that training depends on, as plain data."""
+        plan = self.plan
+        return {
+            "teacher": plan.teacher.sha256,
+            "kept": encode(plan.kept),
+            "layer_map": encode(plan.layer_map),
+            "replacement": plan.replacement,
+            **({"units": encode(plan.units)} if plan.units else {}),
+            **({"means": self._fold.sha256} if self._fold is not None else {}),
+        }
+
+    @property
+    def _fold(self) -> MeanZ | None:
+        """What is folded into the output biases: nothing where a rival's heads leave zeros."""
+        return self.means if self.plan.replacement == "mean" else None
+
+    def start_of(self, teacher: Checkpoint, pairs: Sequence[Pair]) -> Checkpoint:
+        """The student before it learns: `teacher` without what the plan takes out.
+
+        Feed-forward units stay as in pruning: those that the plan names, else by their gradient
+        importance on `pairs`. Raises ArgumentError for layers, heads or units that the teacher does
+        not have, and for a layer map beyond its layers or the student's.
+        """
+        self._check_map()
+        fold = self._fold.vectors if self._fold is not None else None
+        whole = [replace(one, units=None) for one in self.kept]
+        small = smaller_checkpoint(teacher, whole, fold=fold)
+        if all(one.units is None for one in self.kept):
+            return small
+        units = plan_units(self.plan) or important_units(small, self.kept, pairs)
+        return smaller_checkpoint(teacher, self.kept, units=units, fold=fold)
+
+    def _check_map(self) -> None:
+        layers = self.plan.teacher.layers
+        for one in self.layer_map:
+            if not (0 <= one.student < len(self.kept) and 0 <= one.imitates < layers):
+                raise ArgumentError(
+                    f"the plan lets layer {one.student} of {len(self.kept)} imitate the teacher's "
+                    f"layer {one.imitates} of {layers}: layers count from 0"
+                )
+
+
+# `qt-bert distill`: from a plan, pairs and a teacher to a saved student.
+
+
+@dataclass(frozen=True)
+class DistillJob:
+    """What a student learns from, and how its run is judged.
+
+    `student` is the teacher's folder and what the student keeps of it. `sources` hold labelled and
+    unlabelled pairs. `dev` and `stop_on` are those of `TrainJob`; "" is QWK, or for a model with a
+    single output Spearman's ρ. `max_length` 0 is the teacher's.
+    """
+
+    student: Student
+    sources: tuple[PairSource, ...]
+    dev: PairSource | None = None
+    loss: LossWeights = field(default_factory=LossWeights)
+    max_length: int = 0
+    stop_on: str = ""
+
+
+def run_distill(
+    job: DistillJob,
+    out: Path,
+    settings: TuneSettings,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Train a student into the folder `out`; returns what the run was and reached.
+
+    The folder gets the weights judged best, `kept.json`, `qt_bert.json`, `training.json` (plan,
+    sources, settings, counts) and `training_log.jsonl`, with the parts of the loss apart. Raises
+    PairFileError, ArgumentError, CheckpointError for what cannot be read or is another model's plan,
+    ArgumentError where `out` is the teacher's folder, RunFolderError as `open_workspace` does.
+    """
+    check_job(job)
+    check_settings(settings)
+    check_apart(out, job.student.model)
+    with world() as group:
+        if resume and is_finished(out):
+            return finished_facts(out, _asked(job, settings))
+        if group.leads:
+            open_workspace(out, resume=resume, overwrite=overwrite)
+        group.wait()
+        return _distil(job, out, settings, group)
+
+
+def check_job(job: DistillJob) -> None:
+    """Raise ArgumentError for what cannot be meant."""
+    if job.stop_on:
+        check_metric(job.stop_on)
+    check_weights(job.loss)
+    for source in job.sources:
+        if source.auxiliary:
+            raise ArgumentError(
+                f"{source.file}: a student has no auxiliary outputs; take the file as unlabelled"
+            )
+    if job.loss.asks_the_teacher:
+        return
+    if all(source.unlabelled for source in job.sources):
+        raise ArgumentError("without the teacher a student needs labelled pairs: give --pairs FILE")
+
+
+def _distil(job: DistillJob, out: Path, settings: TuneSettings, group: World) -> dict[str, Any]:
+    work = workspace_of(out)
+    teacher = open_teacher(job.student.plan, job.student.model)
+    longest = job.max_length or teacher.settings.max_length
+    if longest > teacher.longest:
+        raise ArgumentError(f"--max-length {longest}: the model has {teacher.longest} positions")
+    labels = teacher.settings.labels
+    if labels.logits == 1 and not job.loss.asks_the_teacher:
+        raise ArgumentError(
+            f"{teacher.name} has one output, which no grade is a target for: a student of it learns "
+            "from the teacher; give the loss's `distribution` a weight"
+        )
+    sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
+    data = training_set(sources, teacher.pair_tokenizer(longest), labels, work)
+    student = job.student.start_of(teacher, dev)
+    student = replace(student, settings=replace(student.settings, max_length=longest))
+    figure = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
+    tuner = Tuner(
+        _model(job, teacher, student, settings),
+        data.examples,
+        BatchLayout.of(student.family, student.pad, longest, settings.slots, student.offline),
+        settings,
+        work,
+        judge_of(replace(student, dtype=settings.dtype), dev, figure),
+        group,
+        figure=figure,
+        identity=_identity(job, data, dev, student),
+    )
+    state = tuner.run()
+    if not group.leads:
+        return {}
+    facts = _facts(teacher, data, dev, tuner, figure) | {"asked": _asked(job, settings)}
+    texts = training_texts(work, facts)
+    save_smaller(out, student, state=state, texts=texts, overwrite=True)  # it was opened for it
+    close_workspace(out)
+    return facts
+
+
+def levels_of(labels: ModelLabels) -> int | None:
+    """How many ordered levels labels are read as for a model; None: as grades."""
+    return labels.logits if labels.grades is None and labels.logits > 1 else None
+
+
+def _model(
+    job: DistillJob, teacher: Checkpoint, student: Checkpoint, settings: TuneSettings
+) -> Distilled:
+    return Distilled(
+        student.model,
+        teacher.model,
+        student.family,
+        kept=job.student.kept,
+        layer_map=job.student.layer_map,
+        weights=job.loss,
+        dtype=getattr(torch, settings.dtype),
+        apart=(layers_apart(student.offline), layers_apart(teacher.offline)),
+    )
+
+
+def _asked(job: DistillJob, settings: TuneSettings) -> dict[str, Any]:
+    """What a finished folder is compared with when it is asked to go on."""
+    return asdict(settings) | {
+        "plan": job.student.describe(),
+        "loss": asdict(job.loss),
+        "sources": [source.options_key for source in job.sources],
+        "dev": job.dev.options_key if job.dev else None,
+        "max_length": job.max_length,
+        "stop_on": job.stop_on,
+    }
+
+
+def _identity(
+    job: DistillJob, data: TrainingSet, dev: Sequence[Pair], student: Checkpoint
+) -> dict[str, Any]:
+    return {
+        "plan": job.student.describe(),
+        "loss": asdict(job.loss),
+        "data": data.sha256,
+        "dev": digest_of(dev),
+        "stop_on": job.stop_on,
+        "max_length": student.settings.max_length,
+        **({} if student.offline is None else {"offline": student.offline.describe()}),
+    }
+
+
+def _facts(
+    teacher: Checkpoint, data: TrainingSet, dev: Sequence[Pair], tuner: Tuner, figure: str
+) -> dict[str, Any]:
+    at = tuner.standing
+    return {
+        "schema": 1,
+        "teacher": {"name": teacher.name, "sha256": teacher.sha256},
+        "rows": data.counts,
+        "labelled": sum(bool(e.allowed.any()) for e in data.examples),
+        "unlabelled": sum(not e.allowed.any() for e in data.examples),
+        "data_sha256": data.sha256,
+        "truncated": data.truncated,
+        "dev_pairs": len(dev),
+        "planned_steps": len(tuner.plans),
+        "steps": at.step,
+        "figure": figure,
+        "best": at.best,
+        "best_step": at.best_step,
+    }

@@ -1,0 +1,414 @@
+"""`qt-bert export`: a classifier as ONNX, traced once, checked against torch, or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from qt_bert.codec import decode
+from qt_bert.errors import CheckpointError, EquivalenceError
+from qt_bert.files import atomic_folder, sha256_file
+from qt_bert.models.checkpoint import Checkpoint, check_place
+from qt_bert.models.forward import Encoder, additive_mask
+from qt_bert.models.pruned import layers_of
+from qt_bert.planning import export_replay
+from qt_bert.planning.export_session import (
+    EXPORTING,
+    INT8_MODEL,
+    MODEL,
+    GradedPairs,
+    OnnxScorer,
+    int8_loss,
+    need,
+    quietly,
+    versions,
+    write_int8,
+)
+from qt_bert.planning.prune import check_apart
+from qt_bert.results.evaluation import JudgedModel
+from qt_bert.results.plan import EXPORT, CheckedCase, ExportCheck, ExportFile
+from qt_bert.sources import installed_versions
+
+# The forward of `models.forward` as a module that torch can trace: plain products, any batch and
+# length.
+#
+# It is what `Encoder.logits` computes: query, key and value in one product, and of the last layer
+# the
+# first token alone. The scale 1/√width lies in the query's weights, so that the graph has no step
+# for
+# it. A layer may have any number of heads and feed-forward units; without heads the bias of W_O is
+# all
+# that its attention gives.
+
+
+class Graph(nn.Module):
+    """A checkpoint's forward: `input_ids`, `token_type_ids`, `attention_mask` [batch, length] → logits.
+
+    Without `token_type_ids` every token has type 0. The weights are the checkpoint's own. Raises
+    CheckpointError for an offline model.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__()
+        if checkpoint.offline is not None:
+            raise CheckpointError(
+                f"{checkpoint.name} is an offline model: its lower layers read query and title apart, "
+                "and its titles begin at a position of their own. A plain copy knows neither and would "
+                "give other grades, so none is written; score with `qt-bert score`, or export a model "
+                "trained with `--offline-layers 0`"
+            )
+        self.model = checkpoint.model
+        self.family = checkpoint.family
+        *lower, last = layers_of(checkpoint.model, checkpoint.family)
+        self.lower = nn.ModuleList(_Layer(module) for module in lower)
+        self.last = _FirstTokenLayer(last)
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        token_type_ids: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Logits [batch, labels], float32; the mask is 1 at real tokens and 0 at padding."""
+        types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
+        backbone = getattr(self.model, self.family.backbone)
+        hidden = backbone.embeddings(input_ids=input_ids, token_type_ids=types)
+        projected = getattr(backbone, "embeddings_project", None)
+        hidden = hidden if projected is None else projected(hidden)
+        bias = additive_mask(attention_mask, hidden.dtype)
+        for layer in self.lower:
+            hidden = layer(hidden, bias)
+        return self.family.head(self.model, self.last(hidden, bias))
+
+
+class _Layer(nn.Module):
+    """A layer over all tokens: hidden [batch, length, hidden] and bias [batch, 1, 1, length]."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__()
+        attention = module.attention.self
+        self.heads, self.width = (
+            int(attention.num_attention_heads),
+            int(attention.attention_head_size),
+        )
+        scale = self.width**-0.5
+        parts = ((attention.query, scale), (attention.key, 1.0), (attention.value, 1.0))
+        self.weight = _stacked([part.weight * factor for part, factor in parts])
+        self.bias = _stacked([part.bias * factor for part, factor in parts])
+        self.attention, self.up, self.output = (
+            module.attention.output,
+            module.intermediate,
+            module.output,
+        )
+
+    def forward(self, hidden: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        if self.heads == 0:
+            return self.finish(None, hidden)
+        parts = F.linear(hidden, self.weight, self.bias).chunk(3, -1)
+        query, key, value = (self.split(part) for part in parts)
+        scores = torch.matmul(query, key.transpose(-1, -2)) + bias
+        return self.finish(torch.matmul(torch.softmax(scores, -1), value), hidden)
+
+    def split(self, tensor: torch.Tensor) -> torch.Tensor:
+        """[batch, length, heads × width] → [batch, heads, length, width]."""
+        return tensor.unflatten(-1, (self.heads, self.width)).transpose(1, 2)
+
+    def finish(self, z: torch.Tensor | None, hidden: torch.Tensor) -> torch.Tensor:
+        """The layer's output from z [batch, heads, rows, width], or from no heads."""
+        mix = self.attention.dense
+        mixed = mix.bias if z is None else mix(z.transpose(1, 2).flatten(2))
+        attended = self.attention.LayerNorm(mixed + hidden)
+        units = self.up.intermediate_act_fn(self.up.dense(attended))
+        return self.output.LayerNorm(self.output.dense(units) + attended)
+
+
+class _FirstTokenLayer(_Layer):
+    """A layer of which the first token alone is wanted: no token is projected (`Layer.attend_first`)."""
+
+    def forward(self, hidden: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        first = hidden[:, :1]
+        if self.heads == 0:
+            return self.finish(None, first)
+        to_query, to_key, to_value = self.weight.chunk(3)
+        query_bias, _, value_bias = self.bias.chunk(3)
+        query = self.split(F.linear(first, to_query, query_bias))
+        sought = torch.matmul(query, self._by_head(to_key)).squeeze(2)
+        scores = torch.matmul(sought, hidden.transpose(1, 2)) + bias.squeeze(1)
+        seen = torch.matmul(torch.softmax(scores, -1), hidden).unsqueeze(2)
+        z = torch.matmul(seen, self._by_head(to_value).transpose(1, 2))
+        return self.finish(z + value_bias.unflatten(0, (self.heads, 1, self.width)), first)
+
+    def _by_head(self, weight: torch.Tensor) -> torch.Tensor:
+        """[heads × width, hidden] → [heads, width, hidden]."""
+        return weight.unflatten(0, (self.heads, self.width))
+
+
+def _stacked(tensors: Sequence[torch.Tensor]) -> nn.Parameter:
+    return nn.Parameter(torch.cat(list(tensors)).detach(), requires_grad=False)
+
+
+# From a checkpoint to an ONNX file: the graph traced once, for any batch and length.
+
+
+OPSET = 20
+"""The oldest in which GELU is one operator; onnxruntime runs it since 1.17."""
+
+LARGEST_FILE = 1_900_000_000
+"""Bytes of weights that go into the file itself; protobuf ends at 2 GiB, and more go beside it."""
+
+TRACED = (2, 8)
+"""Rows and tokens of the batch that is traced; neither is fixed by it."""
+
+
+def write_onnx(checkpoint: Checkpoint, path: Path) -> None:
+    """Write the forward of `checkpoint` (float32) to `path`, with weights.
+
+    Very large weights lie beside it in `NAME.data`. Raises CheckpointError where torch cannot trace
+    the model.
+    """
+    length = torch.export.Dim("length", max=checkpoint.longest)
+    dynamic = {0: torch.export.Dim("batch"), 1: length}
+    rows, tokens = TRACED[0], min(TRACED[1], checkpoint.longest)
+    names = input_names(checkpoint)
+    # A tensor of its own for each: the tracer would take one tensor for one input.
+    example = {name: torch.ones(rows, tokens, dtype=torch.long) for name in names}
+    try:
+        with quietly():
+            program = torch.onnx.export(
+                Graph(checkpoint).eval(),
+                kwargs=example,
+                input_names=list(names),
+                output_names=["logits"],
+                dynamic_shapes={name: dynamic for name in names},
+                opset_version=OPSET,
+                dynamo=True,
+                verbose=False,
+            )
+    except torch.onnx.errors.OnnxExporterError as error:
+        reason = str(error.__cause__ or error).strip().splitlines()[0]
+        raise CheckpointError(
+            f"{checkpoint.folder}: cannot be written as ONNX ({reason})"
+        ) from error
+    assert program is not None
+    _tidy(program.model, checkpoint)
+    program.save(path, external_data=weight_bytes(checkpoint) > LARGEST_FILE)
+
+
+def input_names(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """The graph's inputs; a model that knows one type of token alone is not asked for types."""
+    types = int(getattr(checkpoint.model.config, "type_vocab_size", 0)) > 1
+    return ("input_ids", *(("token_type_ids",) if types else ()), "attention_mask")
+
+
+def weight_bytes(checkpoint: Checkpoint) -> int:
+    """Bytes of all weights in float32."""
+    return sum(4 * weight.numel() for weight in checkpoint.model.parameters())
+
+
+def _tidy(model: Any, checkpoint: Checkpoint) -> None:
+    """Take out what only the tracer needs: source lines and paths, and the shapes of inner values.
+
+    The quantiser turns weights over and then stumbles on the old shapes.
+    """
+    nodes = list(model.graph.all_nodes())
+    inner = [value for node in nodes for value in node.outputs if not value.is_graph_output()]
+    inner += model.graph.initializers.values()
+    for value in inner:
+        value.shape = value.type = None
+    for holder in (model, model.graph, *nodes, *inner, *model.graph.inputs, *model.graph.outputs):
+        holder.metadata_props.clear()
+        holder.doc_string = None
+    model.metadata_props["model"] = checkpoint.name
+    model.metadata_props["model_sha256"] = checkpoint.sha256
+
+
+# An exported file against torch: made-up batches of every size, run in a new process.
+
+
+BOUND = 1e-4
+"""How far a logit may lie from torch's."""
+
+SHORTEST, LENGTHS = 5, 5
+"""Tokens of the shortest batch, [CLS] and two texts with their separators; and how many lengths."""
+
+LONGEST = 512
+"""Tokens that are tried at least: the attention of seven rows of 8,192 would take 30 GB and more."""
+
+ROWS = 7
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Token ids and types [rows, length] and the mask, 1 at real tokens; all int64."""
+
+    input_ids: np.ndarray
+    token_type_ids: np.ndarray
+    attention_mask: np.ndarray
+
+    @property
+    def padded(self) -> bool:
+        """Whether some rows are shorter."""
+        return not self.attention_mask.all()
+
+
+def check_export(checkpoint: Checkpoint, path: Path, *, seed: int = 0) -> ExportCheck:
+    """Run the file at `path` in a new process and hold its logits against those of `checkpoint`.
+
+    Raises EquivalenceError where they differ by more than BOUND, or where the file does not run.
+    """
+    cases = made_up_cases(checkpoint, seed)
+    found = _in_a_new_process(path, _with_logits(checkpoint, cases))
+    check = ExportCheck(
+        bound=BOUND,
+        largest=float(np.max(found)),  # unlike Python's, NumPy's maximum keeps NaN
+        cases=tuple(
+            CheckedCase(
+                rows=len(case.input_ids),
+                length=case.input_ids.shape[1],
+                padded=case.padded,
+                difference=difference,
+            )
+            for case, difference in zip(cases, found, strict=True)
+        ),
+    )
+    if not check.largest <= BOUND:
+        worst = check.cases[int(np.argmax(found))]
+        raise EquivalenceError(
+            f"the ONNX file of {checkpoint.name} differs from torch by {check.largest:.2g} in a "
+            f"logit, at {worst.rows} rows of {worst.length} tokens; at most {BOUND:g} is allowed, "
+            "so nothing was exported"
+        )
+    return check
+
+
+def made_up_cases(checkpoint: Checkpoint, seed: int = 0) -> list[Case]:
+    """Random tokens: one row, seven of one length, and seven with padding, from 5 tokens to the limit.
+
+    The limit is that of the positions; where there are more than LONGEST, what the model is set to,
+    or LONGEST. The padding token is none of the tokens: RoBERTa counts positions by it.
+    """
+    generator = np.random.default_rng(seed)
+    shortest = min(SHORTEST, checkpoint.longest)
+    longest = min(checkpoint.longest, max(LONGEST, checkpoint.settings.max_length))
+    lengths = np.unique(np.geomspace(shortest, longest, LENGTHS).round().astype(int))
+    cases = []
+    for length in lengths.tolist():
+        whole = np.full(ROWS, length)
+        shorter = np.linspace(length, shortest, ROWS).round().astype(int)
+        for rows in (whole[:1], whole, *([shorter] if length > shortest else [])):
+            cases.append(_case(checkpoint, rows, generator))
+    return cases
+
+
+def _case(checkpoint: Checkpoint, lengths: np.ndarray, generator: np.random.Generator) -> Case:
+    places = np.arange(lengths[0])
+    mask = (places < lengths[:, None]).astype(np.int64)
+    vocabulary = np.arange(checkpoint.model.config.vocab_size)
+    drawn = generator.choice(vocabulary[vocabulary != checkpoint.pad], size=mask.shape)
+    types = (places >= lengths[:, None] // 2) & (checkpoint.model.config.type_vocab_size > 1)
+    return Case(np.where(mask == 1, drawn, checkpoint.pad), types * mask, mask)
+
+
+@torch.inference_mode()
+def _with_logits(checkpoint: Checkpoint, cases: list[Case]) -> dict[str, np.ndarray]:
+    """What `replay` reads: the inputs of every case, and the logits that torch gives."""
+    encoder = Encoder(checkpoint.model, checkpoint.family)
+    stored: dict[str, np.ndarray] = {}
+    for number, case in enumerate(cases):
+        inputs = vars(case)
+        logits = encoder.logits(*(torch.from_numpy(one) for one in inputs.values()))
+        stored |= {f"{number}/{name}": values for name, values in inputs.items()}
+        stored[f"{number}/logits"] = logits.float().numpy()
+    return stored
+
+
+def _in_a_new_process(path: Path, stored: Mapping[str, np.ndarray]) -> list[float]:
+    with tempfile.TemporaryDirectory() as work:
+        cases = Path(work) / "cases.npz"
+        np.savez(cases, **dict(stored))  # type: ignore[arg-type]
+        ran = subprocess.run(
+            [sys.executable, "-P", export_replay.__file__, path, cases],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            capture_output=True,
+            text=True,
+        )
+    if ran.returncode:
+        reason = (ran.stderr.strip().splitlines() or [f"status {ran.returncode}"])[-1]
+        raise EquivalenceError(f"{path.name} does not run in onnxruntime: {reason}")
+    return [float(one) for one in json.loads(ran.stdout)]
+
+
+# `qt-bert export`: a folder with the ONNX file, checked, or nothing.
+
+
+def check_ready(out: Path, overwrite: bool) -> None:
+    """Raise where nothing can be exported to `out`: RunFolderError as `check_place` does,
+    ArgumentError where packages are missing."""
+    need(EXPORTING)
+    check_place(out, overwrite)
+
+
+def export_onnx(
+    checkpoint: Checkpoint,
+    out: Path,
+    *,
+    int8_on: GradedPairs | None = None,
+    overwrite: bool = False,
+) -> ExportFile:
+    """Write `checkpoint` (opened in float32, compact) to the folder `out`: the whole, or nothing.
+
+    The ONNX file, the tokenizer, `qt_bert.json`, `kept.json` of a smaller model and `export.json`.
+    With `int8_on` also a file in eight bits, and what it costs on these pairs.
+
+    Raises as `check_ready` and `check_apart` do, EquivalenceError where the file differs from
+    torch, and as `int8_loss` does.
+    """
+    check_ready(out, overwrite)
+    check_apart(out, checkpoint.folder)
+    with atomic_folder(out) as folder:
+        write_onnx(checkpoint, folder / MODEL)
+        check = check_export(checkpoint, folder / MODEL)
+        _write_beside(checkpoint, folder)
+        if int8_on is not None:
+            write_int8(folder / MODEL, folder / INT8_MODEL)
+        made = _export_file(checkpoint, folder, check)
+        made.write(folder)
+        if int8_on is not None:
+            exact, short = (OnnxScorer(folder / name) for name in (MODEL, INT8_MODEL))
+            made = replace(made, int8=int8_loss(exact, short, int8_on))
+            made.write(folder)
+    return made
+
+
+def _write_beside(checkpoint: Checkpoint, folder: Path) -> None:
+    checkpoint.tokenizer.save_pretrained(folder)
+    checkpoint.settings.write(folder)
+    if checkpoint.kept is not None:
+        checkpoint.kept.write(folder)
+
+
+def _export_file(checkpoint: Checkpoint, folder: Path, check: ExportCheck) -> ExportFile:
+    files = sorted(file for file in folder.iterdir() if file.name != EXPORT)
+    return ExportFile(
+        model=decode(JudgedModel, checkpoint.describe()),
+        family=checkpoint.family.model_type,
+        opset=OPSET,
+        inputs=input_names(checkpoint),
+        pad=checkpoint.pad,
+        positions=checkpoint.longest,
+        versions=installed_versions() | versions(),
+        sha256={file.name: sha256_file(file) for file in files},
+        check=check,
+    )

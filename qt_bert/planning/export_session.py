@@ -1,0 +1,227 @@
+"""Scoring with an exported file, without torch; weights in eight bits."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qt_bert.codec import decode, encode
+from qt_bert.data.pairs import Pair
+from qt_bert.data.tokenise import Counts, EncodedPair, PairTokenizer, length_batches, padded
+from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.files import sha256_file
+from qt_bert.models.card import read_settings
+from qt_bert.planning.export_replay import open_session
+from qt_bert.progress import Progress, silent
+from qt_bert.results.evaluation import JudgedPairs, MetricDifference
+from qt_bert.results.plan import EXPORT, ExportFile, Int8Loss
+from qt_bert.results.probe import PairsRef
+from qt_bert.scoring.judge import judge_logits
+from qt_bert.stats.comparison import compare
+
+# The packages of the extra `export`: not everybody has them, and they talk a lot.
+
+
+EXPORTING = ("onnx", "onnxscript", "onnxruntime")
+RUNNING = ("onnxruntime",)
+
+
+def need(packages: tuple[str, ...]) -> None:
+    """Raise ArgumentError where one of `packages` is not installed."""
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise ArgumentError(f"ONNX needs {', '.join(missing)}: pip install 'qt-bert[export]'")
+
+
+def versions() -> dict[str, str]:
+    """Version of each package of the extra."""
+    return {name: version(name) for name in EXPORTING}
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Warnings of these packages are about their own insides, and no user can act on them."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.disable(disabled)
+
+
+# Scoring with an exported file: texts in, logits out, with onnxruntime and without torch.
+
+
+MODEL, INT8_MODEL = "model.onnx", "model.int8.onnx"
+TOKENIZER = "tokenizer.json"
+
+BATCH_TOKENS = 1024
+"""Tokens a run takes at most (one pair, if that is longer): small batches stay in cache."""
+
+WINDOW = 8192
+"""Pairs whose tokens are held in memory at a time."""
+
+
+class OnnxScorer:
+    """Scores pairs with a file of `qt-bert export`; counts what it had to truncate in `counts`.
+
+    `path` is the folder, or one of its files (`model.onnx`, `model.int8.onnx`). Raises CheckpointError
+    where the folder was not made by `qt-bert export`, or its files are damaged; ArgumentError where
+    onnxruntime is not installed, or for a `max_length` beyond the model's positions.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        max_length: int | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        threads: int | None = None,
+    ) -> None:
+        need(RUNNING)
+        folder, file = _file_of(Path(path))
+        self.name = folder.name if file.name == MODEL else f"{folder.name}/{file.name}"
+        self.export = _verified(folder)
+        longest = self.export.positions
+        if max_length is not None and max_length > longest:
+            raise ArgumentError(
+                f"--max-length {max_length}: {self.name} has room for {longest} tokens"
+            )
+        self.session = _opened(file, threads)
+        labels = int(self.session.get_outputs()[0].shape[1])
+        self.settings = read_settings(folder, labels, longest)
+        tokenizer = _tokenizer(folder / TOKENIZER)
+        self.tokenizer = PairTokenizer(tokenizer, max_length or self.settings.max_length)
+        self.batch_tokens = batch_tokens
+        self.counts = Counts()
+
+    def fresh(self) -> OnnxScorer:
+        """This scorer with counts of its own and everything else shared."""
+        other = copy.copy(self)
+        other.counts = Counts()
+        return other
+
+    def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
+        """Float32 logits [pair, output] of (query, title) pairs, in their order."""
+        out = np.empty((len(pairs), self.settings.labels.logits), np.float32)
+        for rows, encoded in self._batches(pairs):
+            out[rows] = self._run(encoded)
+            shown.advance(len(rows))
+        return out
+
+    def _batches(
+        self, pairs: Sequence[tuple[str, str]]
+    ) -> Iterator[tuple[np.ndarray, list[EncodedPair]]]:
+        for start in range(0, len(pairs), WINDOW):
+            encoded = self.tokenizer.encode(pairs[start : start + WINDOW], offsets=False)
+            self.counts.add(encoded)
+            for rows in length_batches([len(one) for one in encoded], self.batch_tokens):
+                yield rows + start, [encoded[i] for i in rows]
+
+    def _run(self, encoded: Sequence[EncodedPair]) -> np.ndarray:
+        ids, types, real = padded(encoded, self.export.pad)
+        given = {"input_ids": ids, "token_type_ids": types, "attention_mask": real.astype(np.int64)}
+        (logits,) = self.session.run(None, {name: given[name] for name in self.export.inputs})
+        return np.asarray(logits)
+
+
+def _file_of(path: Path) -> tuple[Path, Path]:
+    """The folder of an export, and the file in it that is meant."""
+    file = path / MODEL if path.is_dir() else path
+    if not file.is_file() or not (file.parent / EXPORT).is_file():
+        raise CheckpointError(
+            f"{path}: no ONNX model of `qt-bert export`; give its folder, or {MODEL} or "
+            f"{INT8_MODEL} in it, beside {EXPORT}"
+        )
+    return file.parent, file
+
+
+def _verified(folder: Path) -> ExportFile:
+    export = ExportFile.read(folder)
+    for name, expected in export.sha256.items():
+        file = folder / name
+        if not file.is_file() or sha256_file(file) != expected:
+            raise CheckpointError(
+                f"{file}: missing, or its bytes differ from {EXPORT}; export the model again"
+            )
+    return export
+
+
+def _opened(file: Path, threads: int | None) -> Any:
+    try:
+        return open_session(file, threads)
+    except Exception as error:  # onnxruntime's errors have no common base
+        raise CheckpointError(f"{file}: onnxruntime cannot open it ({error})") from error
+
+
+def _tokenizer(file: Path) -> Any:
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_file(str(file))
+    except Exception as error:  # tokenizers raises bare Exception
+        raise CheckpointError(f"{file}: the tokenizer cannot be opened ({error})") from error
+
+
+# Weights in eight bits: a quarter of the size, and what that costs on graded pairs.
+
+
+METRICS = ("spearman", "qwk", "accuracy", "pairwise_accuracy")
+
+
+@dataclass(frozen=True)
+class GradedPairs:
+    """Graded pairs of a file."""
+
+    file: PairsRef
+    pairs: Sequence[Pair]
+
+
+def write_int8(exact: Path, path: Path) -> None:
+    """Write the file at `exact` to `path` with weights of matrices and embeddings in eight bits.
+
+    Every column of a matrix has a scale of its own; what flows between the operators is scaled as
+    it comes (dynamic quantisation). Processors without VNNI add in 16 bits, which may saturate:
+    there, measure again.
+    """
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with quietly():
+        quantize_dynamic(exact, path, per_channel=True, weight_type=QuantType.QInt8)
+
+
+def int8_loss(
+    exact: OnnxScorer, short: OnnxScorer, graded: GradedPairs, *, seed: int = 0
+) -> Int8Loss:
+    """The paired change of the metrics on graded pairs, as `qt-bert compare` measures it.
+
+    Raises ArgumentError where there are no pairs, or where labels and model do not fit.
+    """
+    pairs = list(graded.pairs)
+    if not pairs:
+        raise ArgumentError(f"{graded.file.name} holds no graded pair to measure --int8 on")
+    texts = [(pair.query, pair.title) for pair in pairs]
+    logits = [scorer.logits(texts) for scorer in (exact, short)]
+    first, second = (judge_logits(one, pairs, exact.settings.labels) for one in logits)
+    found = compare(first, second, metrics=METRICS, seed=seed, most_different=0).metrics
+    return Int8Loss(
+        pairs=JudgedPairs(
+            name=graded.file.name,
+            sha256=graded.file.sha256,
+            n_pairs=len(pairs),
+            n_queries=first.n_queries,
+        ),
+        metrics={name: decode(MetricDifference, encode(one)) for name, one in found.items()},
+        largest=float(np.abs(logits[1] - logits[0]).max()),
+    )

@@ -1,0 +1,597 @@
+"""Which layers may read titles before the query comes: what that costs, and what it saves."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qt_bert.ablation.checks import check_equivalence
+from qt_bert.ablation.effects import Effects
+from qt_bert.ablation.interventions import Variant
+from qt_bert.ablation.masks import Cut
+from qt_bert.codec import encode, read_result
+from qt_bert.data.tokenise import PairTokenizer
+from qt_bert.errors import ArgumentError
+from qt_bert.files import read_json, write_json
+from qt_bert.models.card import Offline
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.planning.grid import as_measured
+from qt_bert.planning.runs import Changes, changes_of, logits
+from qt_bert.planning.task import PlanTask, Sample
+from qt_bert.planning.timing import in_time, in_turns, ratio
+from qt_bert.progress import Progress, progress
+from qt_bert.results.plan import (
+    MOST_LOST,
+    NoRows,
+    OfflinePlan,
+    OfflineRow,
+    Ratio,
+    Retrained,
+    StoredTitles,
+    Timed,
+)
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.title_states import (
+    FORMATS,
+    KEY,
+    Format,
+    StatesPart,
+    encode_titles,
+    hidden_of,
+    pack,
+    states_of,
+    title_at,
+)
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.training.model import Measured
+
+DECIDING = ("accuracy", "pairwise_accuracy", "spearman")
+"""The metrics that may decide; the first that labels and model define does."""
+
+
+def deciding_metric(defined: Collection[str]) -> str | None:
+    """The metric that decides, of those that are defined; None where none of them is."""
+    return next((metric for metric in DECIDING if metric in defined), None)
+
+
+def largest_free(rows: Sequence[OfflineRow], metric: str | None) -> int | None:
+    """The largest number of layers that loses less than `MOST_LOST` of the metric, by the upper end
+    of the interval on discovery; None where none does."""
+    if metric is None:
+        return None
+    free = [row.layers for row in rows if row.may_lose(metric) < MOST_LOST]
+    return max(free, default=None)
+
+
+# Where titles begin and how long they may be, by the queries of discovery: as `train` chooses it.
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`offline` has no layers yet; `long` is the share of the pairs whose query reaches beyond."""
+
+    offline: Offline
+    long: float
+
+
+def layout_of(tokenizer: PairTokenizer, sample: Sample) -> Layout | None:
+    """Titles begin behind 95 % of the sample's queries, and may fill what is left of the length.
+
+    None where that leaves no token for a title.
+    """
+    measured = Measured(sample.pairs, sample.ref.name, tokenizer)
+    start = measured.title_start()
+    left = tokenizer.max_length - start - tokenizer.title_separators
+    if left < 1:
+        return None
+    return Layout(Offline(0, start, left), float((measured.before > start).mean()))
+
+
+def before_titles(tokenizer: PairTokenizer, queries: Sequence[str]) -> np.ndarray:
+    """How many tokens each query puts before a title [n]: the first token, its own, a separator."""
+    encoded = tokenizer.encode([(query, "") for query in queries], offsets=False)
+    return np.array([title_at(one) for one in encoded])
+
+
+# A model read as an offline one, without retraining: what the rows of a plan are measured on.
+
+
+CHECKED = 3
+"""Pairs and cuts of the checks, which look at every pair of tokens of every head."""
+
+
+@dataclass(frozen=True, eq=False)
+class OfflineTask:
+    """The rows to fill: `counts` are the numbers of layers, ascending."""
+
+    task: PlanTask
+    layout: Layout
+    counts: tuple[int, ...]
+
+    @cached_property
+    def moved(self) -> Scorer:
+        """The model with its titles moved, all layers as they are."""
+        return self.reading(0)
+
+    @cached_property
+    def cuts(self) -> list[Variant]:
+        """The block of each number of layers, as a variant of the masked loop."""
+        return [_variant(count) for count in self.counts]
+
+    @cached_property
+    def discovery(self) -> Sample:
+        """The pairs that the number of layers is chosen on."""
+        return self._smaller(self.task.whole_discovery)
+
+    @cached_property
+    def validation(self) -> Sample:
+        """The pairs that the rows are measured on."""
+        return self._smaller(self.task.validation)
+
+    def reading(self, layers: int) -> Scorer:
+        """The model as an offline one of so many layers."""
+        return read_as(self.task.scorer, replace(self.layout.offline, layers=layers))
+
+    def check(self) -> Mapping[str, Any]:
+        """Prove on a few pairs that titles are moved and the texts apart; the checks' figures.
+
+        Raises EquivalenceError.
+        """
+        scorer = read_as(self.task.exact(), self.layout.offline)
+        texts = self.validation.texts[:CHECKED]
+        encoded = scorer.tokenizer.encode(texts, offsets=False)
+        ends = [_variant(count) for count in sorted({self.counts[0], self.counts[-1]})]
+        return check_equivalence(
+            scorer.checkpoint, scorer.encoder, ends, encoded, seed=self.task.seed
+        )
+
+    def _smaller(self, sample: Sample) -> Sample:
+        one_logit = self.task.scorer.checkpoint.settings.labels.logits == 1
+        limit = self.task.effort.offline.pairs
+        return sample.smaller(limit, whole_queries=one_logit, seed=self.task.seed)
+
+
+def read_as(scorer: Scorer, offline: Offline) -> Scorer:
+    """`scorer` reading pairs as an offline model does; the weights, and their layout, are shared."""
+    settings = replace(scorer.checkpoint.settings, offline=offline)
+    encoder = copy.copy(scorer.encoder)
+    encoder.offline = offline
+    other = scorer.fresh()
+    other.checkpoint = replace(scorer.checkpoint, settings=settings)
+    other.encoder = encoder
+    other.tokenizer = other.checkpoint.pair_tokenizer(scorer.tokenizer.max_length)
+    return other
+
+
+def counts_of(layers: int, rows: int | None) -> tuple[int, ...]:
+    """About `rows` numbers of offline layers (None: each), half of the layers among them.
+
+    None at all for a model of one layer: one layer at least must read both texts.
+    """
+    if rows is None or rows >= layers - 1:
+        return tuple(range(1, layers))
+    spread = {round(layers * step / (rows + 1)) for step in range(1, rows + 1)}
+    return tuple(sorted(n for n in spread | {layers // 2} if 1 <= n < layers))
+
+
+def _variant(count: int) -> Variant:
+    cut = Cut("all", 0, count - 1)
+    return Variant(cut.name, (cut,), "plan")
+
+
+def stored_titles(moved: Scorer, titles: Iterable[str]) -> StoredTitles:
+    """Bytes a title in the mean over the distinct ones, as an offline model cuts them.
+
+    They are the same whatever the number of layers: a state for each token, separators included.
+    """
+    encoded = encode_titles(moved, list(dict.fromkeys(titles)))
+    tokens, times = np.unique([len(one) - title_at(one) for one in encoded], return_counts=True)
+    hidden = hidden_of(moved.checkpoint)
+
+    def size(kind: Format) -> float:
+        each = [_bytes_of(int(count), hidden, kind) for count in tokens]
+        return float(np.average(each, weights=times))
+
+    return StoredTitles(
+        titles=len(encoded),
+        tokens=float(np.average(tokens, weights=times)),
+        size={kind: size(kind) for kind in FORMATS},
+    )
+
+
+def _bytes_of(tokens: int, hidden: int, kind: Format) -> int:
+    """Bytes that a title of so many tokens takes, its key among them."""
+    states = np.zeros((tokens, hidden), np.float32)
+    return StatesPart(
+        np.zeros(1, KEY), np.array([tokens], np.int32), lambda: pack(states, kind)
+    ).bytes
+
+
+# What reading the texts apart costs, without retraining: by moved positions, by the block, by both.
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """By metric, the paired changes against the model as it is; by number of layers, where they
+    depend on it. `block` is empty where it was not asked for."""
+
+    positions: Changes
+    block: Mapping[int, Changes]
+    both: Mapping[int, Changes]
+
+
+def costs_of(job: OfflineTask, sample: Sample, *, role: str, block: bool, shown: Progress) -> Costs:
+    """What the rows cost on `sample`; `block` asks for the block alone, too.
+
+    The block is a cut of the masked loop (`ablation.masks`). With the titles moved it is what an
+    offline model does, and all numbers of layers share the layers below. The sweeps are kept in the
+    task's folder, under names with the `role` of the sample; `shown` counts variants × pairs.
+    """
+    task, cuts, offline = job.task, job.cuts, job.layout.offline
+    plain = logits(
+        task.scorer,
+        sample.pairs,
+        cuts if block else [],
+        work=task.work,
+        name=f"offline-{role}-block",
+        shown=shown,
+    )
+    moved = logits(
+        job.moved,
+        sample.pairs,
+        cuts,
+        work=task.work,
+        # A sweep's key knows the model by its folder, which says nothing of moved titles.
+        name=f"offline-{role}-moved-{offline.title_start}-{offline.title_tokens}",
+        shown=shown,
+    )
+    found = _changes(task.metrics, _effects(job, sample, np.concatenate([plain, moved])))
+    of_block = found[1 : len(plain)]
+    positions, *of_both = found[len(plain) :]
+    return Costs(
+        positions,
+        dict(zip(job.counts, of_block, strict=True)) if block else {},
+        dict(zip(job.counts, of_both, strict=True)),
+    )
+
+
+def runs_of(job: OfflineTask) -> int:
+    """Variants × pairs that the rows take on both samples."""
+    each = 1 + len(job.counts)
+    return (1 + each) * len(job.discovery.pairs) + 2 * each * len(job.validation.pairs)
+
+
+def _effects(job: OfflineTask, sample: Sample, found: np.ndarray) -> Effects:
+    task = job.task
+    labels = task.scorer.checkpoint.settings.labels
+    return Effects(found, sample.pairs, labels, resamples=task.resamples, draws=0, seed=task.seed)
+
+
+def _changes(metrics: tuple[str, ...], effects: Effects) -> list[Changes]:
+    """The changes of every row, the whole model's own (none) first."""
+    defined = [metric for metric in metrics if effects.base(metric) is not None]
+    return [changes_of(effects, row, defined) for row in range(effects.n_variants)]
+
+
+# How many times as fast a query is ranked where title states are read: in turns, in one run.
+
+
+TITLES = 100
+WARM_UP = 8
+STATES: Format = "float16"
+LEAST_QUERIES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speedups:
+    """One for each number of layers of the task, and how they were measured."""
+
+    ratios: tuple[Ratio, ...]
+    timed: Timed
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The file of what was measured, by what it was asked of, so that a resumed plan has the same."""
+
+    found: dict[str, Speedups]
+
+
+def speedups(job: OfflineTask) -> Speedups | None:
+    """One query over `TITLES` titles of validation, texts to logits: the model as it is against each
+    number of layers, whose low layers read the query once and the titles never.
+
+    Each query is timed once, so that none is known from before; the ratio is the median over queries,
+    its interval a bootstrap over them. Weights do not matter to it. None where fewer than two queries
+    end before the place where titles begin.
+    """
+    path, key = job.task.work / "offline_speeds.json", _key(job)
+    stored = read_result(_Stored, path) if path.exists() else _Stored({})
+    if key not in stored.found:
+        measured = _measure(job)
+        if measured is None:
+            return None
+        stored.found[key] = measured
+        write_json(path, encode(stored))
+    return stored.found[key]
+
+
+def _key(job: OfflineTask) -> str:
+    return repr((job.layout.offline, job.counts, job.task.effort.offline.queries))
+
+
+def _measure(job: OfflineTask) -> Speedups | None:
+    task = job.task
+    queries = _queries(job)
+    if len(queries) < 2:
+        return None
+    titles = _spread(dict.fromkeys(pair.title for pair in task.validation.pairs), TITLES)
+    scorers = [task.scorer.fresh(), *(_reading_states(job, n, titles) for n in job.counts)]
+    first, *others = queries
+    in_turns(scorers, [(first, title) for title in titles[-WARM_UP:]], 1, 0)
+    with progress(len(others), "offline layers: speed", "queries") as shown:
+        seconds = in_time(_turns(scorers, others, titles, shown), LEAST_QUERIES)
+    return Speedups(
+        ratios=tuple(ratio(seconds[:, 0] / one, task.seed) for one in seconds[:, 1:].T),
+        timed=Timed(
+            queries=len(seconds),
+            titles=len(titles),
+            whole_ms=float(1000 * np.median(seconds[:, 0])),
+            states=STATES,
+        ),
+    )
+
+
+def _turns(
+    scorers: Sequence[Scorer], queries: Sequence[str], titles: Sequence[str], shown: Progress
+) -> Iterator[FloatArray]:
+    """Seconds of each scorer for one query after the other."""
+    for turn, query in enumerate(queries):
+        yield in_turns(scorers, [(query, title) for title in titles], 1, turn)[0]
+        shown.advance()
+
+
+def _queries(job: OfflineTask) -> list[str]:
+    """Queries of validation that end before the place where titles begin: one to warm up, then those
+    to be timed, of all lengths, in no order of them."""
+    queries = list(dict.fromkeys(pair.query for pair in job.task.validation.pairs))
+    before = before_titles(job.task.scorer.tokenizer, queries)
+    start = job.layout.offline.title_start
+    fitting = [query for query, tokens in zip(queries, before, strict=True) if tokens <= start]
+    chosen = _spread(fitting, 1 + job.task.effort.offline.queries)
+    return [chosen[i] for i in np.random.default_rng(job.task.seed).permutation(len(chosen))]
+
+
+def _spread(texts: Iterable[str], count: int) -> list[str]:
+    """At most `count` of the texts, of all lengths alike."""
+    ordered = sorted(texts, key=len)
+    places = np.linspace(0, len(ordered) - 1, min(count, len(ordered))).round()
+    return [ordered[int(place)] for place in places]
+
+
+def _reading_states(job: OfflineTask, layers: int, titles: Sequence[str]) -> Scorer:
+    """The offline model of so many layers, with the states of these titles at hand."""
+    scorer = job.reading(layers)
+    return scorer.reading(states_of(scorer, titles, STATES))
+
+
+# Were two models trained alike but for the block? By what their folders say of their making.
+
+
+FACTS = "training.json"
+BLOCK = ("offline_layers", "title_start", "title_tokens", "layers_above")
+"""What may differ between an offline model and its control, by the names in `asked`."""
+
+_DATA = ("texts_sha256", "data_sha256")
+"""Hashes of the training pairs: of their texts, or of their tokens, which a block may cut elsewhere."""
+
+
+def check_same_recipe(offline: Path, control: Path) -> None:
+    """Raise ArgumentError unless both folders were trained on the same pairs, from the same base, with
+    the same settings and seed."""
+    one, other = _facts(offline, "--offline"), _facts(control, "--offline-control")
+    asked, expected = _asked(one), _asked(other)
+    differ = [
+        f"{name}: {asked.get(name)!r} and {expected.get(name)!r}"
+        for name in sorted(asked.keys() | expected.keys())
+        if asked.get(name) != expected.get(name)
+    ]
+    known = next((name for name in _DATA if name in one and name in other), None)
+    if known is None or one[known] != other[known]:
+        differ.append(f"the training pairs, by {known or 'their hash, which is not there'}")
+    if differ:
+        raise ArgumentError(
+            f"--offline {offline} and --offline-control {control} differ in more than the block "
+            f"({'; '.join(differ[:3])}); train the control by the same command without "
+            "--offline-layers"
+        )
+
+
+def _asked(facts: dict[str, Any]) -> dict[str, Any]:
+    """All that was asked of a training but the block."""
+    return {name: value for name, value in facts["asked"].items() if name not in BLOCK}
+
+
+def _facts(folder: Path, option: str) -> dict[str, Any]:
+    """What a folder says of its making. Raises ArgumentError where that is not enough."""
+    try:
+        found = read_json(folder / FACTS)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ArgumentError(
+            f"{option} {folder}: no {FACTS} that can be read ({error}); give a folder made by "
+            "`qt-bert train`"
+        ) from error
+    if not isinstance(found, dict) or not isinstance(found.get("asked"), dict):
+        raise ArgumentError(
+            f"{option} {folder}: its {FACTS} does not say what was asked of the training; give a "
+            "folder made by `qt-bert train`, not one that was averaged or made otherwise"
+        )
+    return found
+
+
+# A retrained offline model beside its control: what the block costs once the model had time to
+# learn.
+
+
+QWK = "qwk"
+
+
+def retrained_of(task: PlanTask) -> Retrained | None:
+    """Both models on all of validation, paired; None where none were given.
+
+    Raises ArgumentError where they were not trained alike (`check_same_recipe`), or are of another
+    shape than the plan's model, CheckpointError for folders that hold no model.
+    """
+    if task.retrained is None:
+        return None
+    check_same_recipe(task.retrained.offline, task.retrained.control)
+    control, offline = (
+        _opened(task, folder) for folder in (task.retrained.control, task.retrained.offline)
+    )
+    block = _block(offline, control)
+    with progress(2 * len(task.validation.pairs), "retrained models", "pairs") as shown:
+        found = np.stack([one.logits(task.validation.texts, shown) for one in (control, offline)])
+    effects = Effects(
+        found,
+        task.validation.pairs,
+        control.checkpoint.settings.labels,
+        resamples=task.resamples,
+        draws=0,
+        seed=task.seed,
+    )
+    defined = [metric for metric in task.metrics if effects.base(metric) is not None]
+    return Retrained(
+        name=offline.checkpoint.name,
+        sha256=offline.checkpoint.sha256,
+        control=control.checkpoint.name,
+        control_sha256=control.checkpoint.sha256,
+        layers=block.layers,
+        title_start=block.title_start,
+        title_tokens=block.title_tokens,
+        pairs=task.validation.ref,
+        measured=as_measured(changes_of(effects, 1, defined)),
+        kept=_share(effects) if QWK in defined else None,
+    )
+
+
+def _opened(task: PlanTask, folder: Path) -> Scorer:
+    """One of the two. Raises ArgumentError where it could not stand in for the plan's model."""
+    planned = task.scorer.checkpoint
+    found = open_checkpoint(folder, dtype=planned.dtype)
+    if found.shape != planned.shape or found.settings.labels != planned.settings.labels:
+        raise ArgumentError(
+            f"{folder}: it has {found.layers} layers of {found.heads} heads and "
+            f"{found.settings.labels.logits} outputs, and {planned.name} another shape or outputs "
+            "that mean something else; give models trained from it, or from the same base"
+        )
+    return Scorer(found)
+
+
+def _block(offline: Scorer, control: Scorer) -> Offline:
+    """The block of the first. Raises ArgumentError where it has none, or the other has one."""
+    block, other = offline.checkpoint.offline, control.checkpoint.offline
+    if block is None:
+        raise ArgumentError(
+            f"--offline {offline.checkpoint.folder}: the model has no offline layers; train one with "
+            "`qt-bert train --offline-layers`"
+        )
+    if other is not None:
+        raise ArgumentError(
+            f"--offline-control {control.checkpoint.folder}: the model has {other.layers} offline "
+            "layers itself; train the control by the same command without --offline-layers"
+        )
+    return block
+
+
+def _share(effects: Effects) -> Ratio | None:
+    """The offline model's QWK as a share of the control's; None where the control has none to keep."""
+    base, value = effects.base(QWK), effects.value(1, QWK)
+    if base is None or value is None or base <= 0:
+        return None
+    whole = effects.resampled_base([QWK])[0]
+    ends = effects.interval((effects.resampled(1, QWK) + whole) / whole)
+    low, high = ends or (None, None)
+    return Ratio(value=value / base, low=low, high=high)
+
+
+# The rows of a plan for layers that read titles before the query comes.
+
+
+def offline_plan(task: PlanTask) -> OfflinePlan:
+    """A row a number of offline layers, the number chosen, and a retrained model beside its control.
+
+    Finished sweeps and times lie in `task.work`. A model without rows has the reason for it. Raises
+    EquivalenceError where a block is not where it should be, ArgumentError as `retrained_of` does,
+    and for retrained models where there are no rows to compare them with.
+    """
+    found = _job(task)
+    if isinstance(found, OfflineTask):
+        return _filled(found)
+    if task.retrained is not None:
+        raise ArgumentError(
+            f"--offline {task.retrained.offline}: {task.scorer.checkpoint.name} can have no offline "
+            f"layers ({found}); give the model that both were trained from"
+        )
+    return OfflinePlan(layers=task.form.layers, reason=found)
+
+
+def _job(task: PlanTask) -> OfflineTask | NoRows:
+    """What is to be done, or why there is nothing."""
+    if task.scorer.checkpoint.offline is not None:
+        return "offline"
+    counts = counts_of(task.form.layers, task.effort.offline.rows)
+    if not counts:
+        return "one layer"
+    layout = layout_of(task.scorer.tokenizer, task.whole_discovery)
+    return "no room" if layout is None else OfflineTask(task, layout, counts)
+
+
+def _filled(job: OfflineTask) -> OfflinePlan:
+    task, layout = job.task, job.layout
+    retrained = retrained_of(task)  # what may be refused comes first
+    guards = job.check()
+    with progress(runs_of(job), "offline layers", "runs") as shown:
+        chosen_on = costs_of(job, job.discovery, role="discovery", block=False, shown=shown)
+        measured = costs_of(job, job.validation, role="validation", block=True, shown=shown)
+    rows = _rows(job, chosen_on, measured)
+    metric = deciding_metric(chosen_on.positions)
+    timed = speedups(job)
+    return OfflinePlan(
+        layers=task.form.layers,
+        title_start=layout.offline.title_start,
+        title_tokens=layout.offline.title_tokens,
+        long_queries=layout.long,
+        discovery=job.discovery.ref,
+        validation=job.validation.ref,
+        metric=metric,
+        chosen=largest_free(rows, metric),
+        retrain=task.form.layers // 2,
+        positions=as_measured(measured.positions),
+        rows=rows if timed is None else _with_speeds(rows, timed),
+        titles=stored_titles(job.moved, [pair.title for pair in task.whole_discovery.pairs]),
+        timed=None if timed is None else timed.timed,
+        retrained=retrained,
+        guards=guards,
+    )
+
+
+def _with_speeds(rows: Sequence[OfflineRow], timed: Speedups) -> tuple[OfflineRow, ...]:
+    return tuple(replace(row, speed=one) for row, one in zip(rows, timed.ratios, strict=True))
+
+
+def _rows(job: OfflineTask, chosen_on: Costs, measured: Costs) -> tuple[OfflineRow, ...]:
+    return tuple(
+        OfflineRow(
+            layers=count,
+            block=as_measured(measured.block[count]),
+            both=as_measured(measured.both[count]),
+            discovery=as_measured(chosen_on.both[count]),
+        )
+        for count in job.counts
+    )

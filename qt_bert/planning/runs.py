@@ -1,0 +1,292 @@
+"""Runs of the masked loop for a plan, what removals cost pair by pair, with paired intervals."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qt_bert.ablation.checks import check_equivalence
+from qt_bert.ablation.effects import Effects, OutputReader
+from qt_bert.ablation.engine import batch_tokens, sweep
+from qt_bert.ablation.families import MaskOf, single
+from qt_bert.ablation.interventions import Intervention, Variant, with_plain
+from qt_bert.ablation.masks import BlocksOut, blocks
+from qt_bert.ablation.sweep import run_sweep
+from qt_bert.data.pairs import Pair
+from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.models.heads import Head
+from qt_bert.progress import Progress, silent
+from qt_bert.results.probe import PairsRef
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.intervals import RESAMPLES
+
+if TYPE_CHECKING:
+    from qt_bert.models.card import ModelLabels
+
+
+# What leaving something out costs, pair by pair.
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """The loss of every variant of a sweep on every pair.
+
+    `names` [V] are the variants', `none` first; `values` [V, P]: −log Σ p over the pair's label, in
+    nats. A model of one logit has no such p: there it is the squared change of its score against
+    the whole model's. `logits` [V, P, K] are what they were read from.
+    """
+
+    pairs: tuple[Pair, ...]
+    names: tuple[str, ...]
+    values: FloatArray
+    logits: np.ndarray = field(repr=False)
+
+    @property
+    def base(self) -> float:
+        """The mean loss of the whole model."""
+        return float(self.values[0].mean())
+
+    def mean(self, name: str) -> float:
+        """The mean loss under one variant. Raises ArgumentError for one that was not run."""
+        if name not in self.names:
+            raise ArgumentError(f"nothing was measured without {name}; measure it with the others")
+        return float(self.values[self.names.index(name)].mean())
+
+    def added(self, name: str) -> float:
+        """What one variant adds to the mean loss of the whole model."""
+        return self.mean(name) - self.base
+
+    def on(self, pairs: Sequence[Pair]) -> Losses:
+        """The same on some of the pairs. Raises ArgumentError for a pair that was not measured."""
+        rows = {_place(pair): row for row, pair in enumerate(self.pairs)}
+        strange = next((pair for pair in pairs if _place(pair) not in rows), None)
+        if strange is not None:
+            raise ArgumentError(f"the pair of line {strange.line} is not among those measured")
+        wanted = [rows[_place(pair)] for pair in pairs]
+        return Losses(tuple(pairs), self.names, self.values[:, wanted], self.logits[:, wanted])
+
+
+def losses_of(
+    logits: np.ndarray, names: Sequence[str], pairs: Sequence[Pair], labels: ModelLabels
+) -> Losses:
+    """The losses of logits [V, P, K], row 0 the whole model's.
+
+    Raises ArgumentError for logits that are not finite, for labels that do not fit the model, and
+    for pairs without labels, unless the model has one logit.
+    """
+    reader = OutputReader(pairs, labels)
+    if labels.logits > 1 and not reader.labelled:
+        raise ArgumentError("heads and layers are chosen by the labels, and the pairs have none")
+    whole = reader.read(logits[0])
+    values = np.empty(logits.shape[:2])
+    for variant, one in enumerate(logits):
+        outputs = reader.read(one)
+        if outputs.log_label is None:
+            values[variant] = np.square(outputs.score - whole.score)
+        else:
+            values[variant] = -outputs.log_label
+    return Losses(tuple(pairs), tuple(names), values, logits)
+
+
+def _place(pair: Pair) -> tuple[int, str, str, str]:
+    return pair.line, pair.id, pair.query, pair.title
+
+
+# Runs of the masked loop for choosing and measuring: in memory, or in folders that resume.
+
+
+def check_removals(
+    scorer: Scorer, pairs: Sequence[Pair], mask: MaskOf, *, seed: int = 0
+) -> Mapping[str, Any]:
+    """Prove once, before anything is chosen, that heads and blocks left out are left out.
+
+    The runs of this room do not check again. Returns the checks' figures; raises EquivalenceError.
+    """
+    shape = scorer.checkpoint.shape
+    variants = single(shape, mask) + (blocks(shape) if shape.layers > 1 else [])
+    encoded = scorer.tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False)
+    return check_equivalence(scorer.checkpoint, scorer.encoder, variants, encoded, seed=seed)
+
+
+def parts_of(
+    heads: Sequence[Head], layers: Sequence[int], mask: MaskOf
+) -> tuple[Intervention, ...]:
+    """Heads left out by `mask` and whole layers left out, as parts of a variant.
+
+    Heads of these layers are gone with them and need no mask.
+    """
+    others = [head for head in heads if head.layer not in layers]
+    return (*([mask(others)] if others else []), *([BlocksOut(tuple(layers))] if layers else []))
+
+
+def losses(
+    scorer: Scorer,
+    pairs: Sequence[Pair],
+    variants: Sequence[Variant],
+    *,
+    work: Path | None,
+    name: str,
+    shown: Progress = silent,
+) -> Losses:
+    """The losses of the whole model and of `variants` on `pairs`; see `logits`."""
+    found = logits(scorer, pairs, variants, work=work, name=name, shown=shown)
+    names = [variant.name for variant in with_plain(variants)]
+    return losses_of(found, names, pairs, scorer.checkpoint.settings.labels)
+
+
+def logits(
+    scorer: Scorer,
+    pairs: Sequence[Pair],
+    variants: Sequence[Variant],
+    *,
+    work: Path | None,
+    name: str,
+    shown: Progress = silent,
+) -> np.ndarray:
+    """Logits [1 + V, P, K] of the whole model and of `variants`; `shown` counts variants × pairs.
+
+    With `work` they are kept in the sweep folder `work`/`name`: a finished one of the same model,
+    pairs and variants is read, an unfinished one goes on, any other is replaced. Raises
+    ArgumentError for no pairs, two variants of one name, or a scorer that leaves heads out.
+    """
+    if not pairs:
+        raise ArgumentError("no pairs to choose or measure on")
+    if scorer.left_out:
+        raise ArgumentError("a plan takes the whole model, not one that leaves heads out")
+    if work is not None and variants:
+        return _stored(scorer, pairs, variants, work / name, shown)
+    listed = with_plain(variants)
+    texts = [(pair.query, pair.title) for pair in pairs]
+    out: np.ndarray | None = None
+    batches = scorer.fresh().batches(texts, batch_tokens(len(listed)))
+    for swept in sweep(scorer.encoder, batches, listed, shown=shown):
+        if out is None:
+            out = np.empty((len(listed), len(pairs), swept.logits.shape[2]), np.float32)
+        out[:, swept.rows] = swept.logits
+    assert out is not None
+    return out
+
+
+def _stored(
+    scorer: Scorer,
+    pairs: Sequence[Pair],
+    variants: Sequence[Variant],
+    folder: Path,
+    shown: Progress,
+) -> np.ndarray:
+    texts = "\n".join(f"{p.id}\t{p.query}\t{p.title}\t{p.label}" for p in pairs)
+    reference = PairsRef(
+        name=folder.name,
+        sha256=hashlib.sha256(texts.encode()).hexdigest(),
+        n_pairs=len(pairs),
+        n_queries=len({pair.query for pair in pairs}),
+    )
+
+    run = partial(
+        run_sweep,
+        scorer,
+        pairs,
+        variants,
+        folder,
+        pairs_ref=reference,
+        resamples=None,
+        guards={},
+        shown=shown,
+    )
+    try:
+        return run(resume=True).logits
+    except RunFolderError:  # of other inputs, or damaged
+        return run(overwrite=True).logits
+
+
+# What removals change, with paired intervals over queries.
+
+
+GRADED_METRICS = ("spearman", "qwk", "accuracy", "macro_f1", "log_loss")
+SCORE_METRICS = ("spearman", "pairwise_accuracy", "ndcg_at_3")
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Heads and whole blocks (layers, by number) that are left out together; neither: the model."""
+
+    heads: tuple[Head, ...] = ()
+    blocks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class MetricChange:
+    """What a removal changes of one metric.
+
+    `base` is the whole model's figure, `value` that without what was removed, `absolute` their
+    difference with its paired 95 % interval; `samples` [R] are the differences under resamples of
+    the queries, the same resamples for all removals and metrics.
+    """
+
+    base: float
+    value: float
+    absolute: float
+    ci_low: float | None
+    ci_high: float | None
+    samples: FloatArray = field(repr=False)
+
+
+Changes = dict[str, MetricChange]
+"""By metric."""
+
+
+def changes(
+    scorer: Scorer,
+    pairs: Sequence[Pair],
+    removals: Sequence[Removal],
+    *,
+    mask: MaskOf,
+    metrics: Sequence[str] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    work: Path | None = None,
+    name: str = "changes",
+    shown: Progress = silent,
+) -> list[Changes]:
+    """What each removal changes, in their order, measured in one sweep over `pairs`.
+
+    `metrics` are names of `Effects`; by default Spearman's ρ, QWK, accuracy, macro-F1 and the log loss,
+    or for a model of one logit ρ against its unmasked score, pairwise accuracy and NDCG@3. Those that
+    labels and model do not define are not among what is returned. `work` / `name` is the folder in
+    which the sweep is kept and resumed; `shown` counts variants × pairs.
+
+    Raises ArgumentError for no pairs, unknown metrics, and heads or layers that the model lacks.
+    """
+    variants = [
+        Variant(f"removal {place}", parts_of(one.heads, one.blocks, mask), "plan")
+        for place, one in enumerate(removals)
+    ]
+    cut = [variant for variant in variants if variant.parts]
+    found = logits(scorer, pairs, cut, work=work, name=name, shown=shown)
+    labels = scorer.checkpoint.settings.labels
+    effects = Effects(found, pairs, labels, resamples=resamples, draws=0, seed=seed)
+    if metrics is None:
+        metrics = SCORE_METRICS if labels.logits == 1 else GRADED_METRICS
+    defined = [metric for metric in metrics if effects.base(metric) is not None]
+    rows = [1 + cut.index(variant) if variant.parts else 0 for variant in variants]
+    return [changes_of(effects, row, defined) for row in rows]
+
+
+def changes_of(effects: Effects, row: int, metrics: Sequence[str]) -> Changes:
+    """What one row of the effects changes of metrics that are defined for row 0."""
+    samples = effects.resampled_by(row, metrics) if metrics else ()
+    found: Changes = {}
+    for metric, drawn in zip(metrics, samples, strict=True):
+        base, value = effects.base(metric), effects.value(row, metric)
+        if base is None or value is None:
+            continue
+        low, high = effects.interval(drawn) or (None, None)
+        found[metric] = MetricChange(base, value, value - base, low, high, drawn)
+    return found

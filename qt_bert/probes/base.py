@@ -1,0 +1,502 @@
+"""What a probe is, what it gets, and what it gives.
+
+A probe is two files: `NAME.py` with `measure(context) -> Result`, and `NAME.toml`, which declares it and
+holds its texts (`probes/texts.py`). `run_probe` judges its claims by the declared side and margin, fills
+texts and writes what every result has in common.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+import numpy as np
+
+from qt_bert.codec import encode
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import Segmenter, segmenter
+from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.figures import Figure
+from qt_bert.models.heads import Head
+from qt_bert.probes.display import ending_with, known
+from qt_bert.probes.split import HeldOutFile, PairFiles, Split, reference, told_apart
+from qt_bert.probes.texts import Texts, texts_of, unit
+from qt_bert.progress import Progress, progress
+from qt_bert.results.probe import (
+    HeadScores,
+    Measurement,
+    ModelRef,
+    PairsRef,
+    ProbeResult,
+    Source,
+    SourcedClaim,
+    Stability,
+    said_not_stable,
+)
+from qt_bert.stats.estimate import Estimate
+from qt_bert.stats.verdict import judge_contest, judge_difference, not_testable, with_q
+from qt_bert.text import Label, Text, joined
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from qt_bert.models.card import ModelLabels
+    from qt_bert.scoring.bulk import Scorer
+
+T = TypeVar("T")
+
+Input = Literal[
+    "base",
+    "second",
+    "gold",
+    "reference",
+    "treebanks",
+    "texts",
+    "held_out_files",
+    "initialisations",
+    "baseline_table",
+    "heads",
+    "cases",
+    "band_from",
+    "corpus",
+]
+"""What a probe may read besides model and pairs; `Context` says what each is."""
+
+_NAME = re.compile("[a-z][a-z0-9_]*")
+
+
+@dataclass(kw_only=True)
+class Context:
+    """Everything a probe may use; model and pairs are opened when it first asks for them.
+
+    `open_model` opens the checkpoint; `read_pairs`, by default, reads `files`. `base` is the model
+    before fine-tuning, for probes that need it. `second` (a model tuned from it with another seed),
+    `gold` (a segmented file), `reference` (pairs for mean head outputs), `treebanks` (CoNLL-U
+    files), `texts` (pairs of other queries, for labels that need no grader) and `held_out_files`
+    (graded pairs for figures alone) are there where the user gave them; `initialisations` and
+    `baseline_table` are the folders of what the experiments of these names measured. `heads` are
+    those to take for the matching ones; `cases` (queries with two titles each), `band_from` (pairs
+    that a one-logit model's band is measured on) and `corpus` (texts to count words in) are files.
+    `find` gives the result of another probe that this one needs. `work` is a folder of the probe's
+    own for sweeps that resume: what lies in it was begun with the same inputs. A probe puts the
+    figures of its checks into `guards`.
+    """
+
+    label: str
+    files: PairFiles
+    work: Path
+    open_model: Callable[[], Scorer]
+    read_pairs: Callable[[ModelLabels], Split] | None = None
+    base: Path | None = None
+    second: Path | None = None
+    full: bool = False
+    seed: int = 0
+    resamples: int = 2000
+    segmenter_name: str = "jieba"
+    userdict: Path | None = None
+    gold: Path | None = None
+    reference: Path | None = None
+    treebanks: tuple[Path, ...] = ()
+    texts: Path | None = None
+    held_out_files: tuple[HeldOutFile, ...] = ()
+    initialisations: Path | None = None
+    baseline_table: Path | None = None
+    heads: str | None = None
+    cases: Path | None = None
+    band_from: Path | None = None
+    corpus: Path | None = None
+    find: Callable[[str], ProbeResult] | None = None
+    guards: dict[str, Any] = field(default_factory=dict)
+    _cached: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def choose(self, quick: T, full: T) -> T:
+        """`full` under `--full`, else `quick`: a sample size, a number of draws, a precision."""
+        return full if self.full else quick
+
+    @cached_property
+    def model(self) -> Scorer:
+        """The checkpoint, ready to score."""
+        return self.open_model()
+
+    @property
+    def dtype(self) -> str:
+        """The number type the model was opened in."""
+        return self.model.checkpoint.dtype
+
+    @property
+    def discovery(self) -> list[Pair]:
+        """Graded pairs for whatever is chosen: heads, k, thresholds, mean head outputs."""
+        return self._split.discovery
+
+    @property
+    def validation(self) -> list[Pair]:
+        """Graded pairs, of other queries, for the figures."""
+        return self._split.validation
+
+    @cached_property
+    def reference_pairs(self) -> list[Pair]:
+        """The pairs that mean head outputs are taken from: `--reference`, or all discovery pairs.
+
+        Raises PairFileError for a file without a pair.
+        """
+        if self.reference is None:
+            return self.discovery
+        pairs = list(self.files.reader.open(self.reference))
+        if not pairs:
+            raise PairFileError(f"{self.reference}: no pair in it to take mean head outputs from")
+        return pairs
+
+    @cached_property
+    def further_texts(self) -> list[tuple[str, str]]:
+        """(query, title) of the file `texts` whose queries are in neither half; none without it.
+
+        Raises PairFileError for a file without a pair.
+        """
+        if self.texts is None:
+            return []
+        read = list(self.files.reader.open(self.texts))
+        if not read:
+            raise PairFileError(f"{self.texts}: no pair in it to take texts from")
+        known = {pair.query for pair in (*self.discovery, *self.validation)}
+        return [(pair.query, pair.title) for pair in read if pair.query not in known]
+
+    @cached_property
+    def held_out(self) -> tuple[tuple[str, list[Pair]], ...]:
+        """Name and graded pairs of each file that gives figures alone; no name comes twice.
+
+        Raises PairFileError as `PairFiles.read` does.
+        """
+        labels = self.model.checkpoint.settings.labels
+        names = told_apart(one.path.name for one in self.held_out_files)
+        read = (one.read(labels) for one in self.held_out_files)
+        return tuple(zip(names, read, strict=True))
+
+    def found(self, name: str) -> ProbeResult:
+        """What the probe `name` found of this model on these pairs.
+
+        Raises ArgumentError for a probe that this one does not say it needs.
+        """
+        if self.find is None:
+            raise ArgumentError(f"the probe {self.label!r} does not say that it needs {name!r}")
+        return self.find(name)
+
+    @cached_property
+    def segmenter(self) -> Segmenter:
+        """The word segmenter asked for, with the user's words."""
+        return segmenter(self.segmenter_name, userdict=self.userdict)
+
+    @cached_property
+    def model_ref(self) -> ModelRef:
+        """The model by name and hash of its weights."""
+        checkpoint = self.model.checkpoint
+        return ModelRef(name=checkpoint.name, sha256=checkpoint.sha256)
+
+    @cached_property
+    def pairs_ref(self) -> PairsRef:
+        """The file of pairs by name and hash, with the size of its validation pairs."""
+        return reference(self.files.pairs, self.validation)
+
+    def cached(self, name: str, build: Callable[[], T]) -> T:
+        """What several steps of a probe use, built when it is first asked for."""
+        if name not in self._cached:
+            self._cached[name] = build()
+        return cast(T, self._cached[name])
+
+    def progress(self, total: int | None, unit: str) -> AbstractContextManager[Progress]:
+        """A progress bar under the probe's name."""
+        return progress(total, self.label, unit)
+
+    def settings(self) -> dict[str, Any]:
+        """What every probe's result says of how it was made, as plain JSON values."""
+        discovery = self.files.discovery or self.files.pairs
+        return {
+            "profile": self.choose("quick", "full"),
+            "discovery": encode(reference(discovery, self.discovery)),
+            "rejected": self._split.rejected,
+            "dtype": self.dtype,
+            "max_length": self.model.tokenizer.max_length,
+            "segmenter": self.segmenter_name,
+            "seed": self.seed,
+            "resamples": self.resamples,
+        }
+
+    @cached_property
+    def _split(self) -> Split:
+        return (self.read_pairs or self.files.read)(self.model.checkpoint.settings.labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One question about a model, and the function that answers it.
+
+    `name` is the file's, the command's and the result's; `order` its place in the report; `title`
+    heads its section. `quick_seconds` is its share of the profile `quick` on two cores.
+    `uses` names what else it reads where the user gave it; what it does not name it does not get, and
+    its result does not depend on. `needs_base`: without a model before fine-tuning it says nothing.
+    `reads` are files that ship and that its result rests on, by their names in `data/`. `needs` are
+    probes of a lower `order` whose results it reads (`Context.found`). `shows` are the named sets
+    that its figures show, by the figure's name; None stands for all of them.
+    """
+
+    name: str
+    order: int
+    title: Text
+    question: Text
+    run: Callable[[Context], ProbeResult | Result]
+    quick_seconds: float
+    uses: tuple[Input, ...] = ()
+    needs_base: bool = False
+    reads: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    shows: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict, hash=False)
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What it reads besides model and pairs."""
+        return tuple(dict.fromkeys((*self.uses, *(("base",) if self.needs_base else ()))))
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ArgumentError(f"{self.name!r} names no probe; use small letters, digits and _")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Contest:
+    """A set of heads against random sets: one estimate of the target, one of each set.
+
+    `sets` are the layer-matched sets that were run, `enumerated` says that there are no others. A
+    contest that stopped early has fewer than were drawn: ten of them did as much as the target.
+    """
+
+    target: Estimate
+    sets: tuple[Estimate, ...]
+    enumerated: bool = False
+
+    @property
+    def beyond(self) -> Estimate:
+        """The target less the mean set."""
+        total = self.sets[0]
+        for one in self.sets[1:]:
+            total = total + one
+        return self.target - (1 / len(self.sets)) * total
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """What a probe measured. Ids are those of its TOML; nothing here is prose.
+
+    `claims`: an estimate or a contest to be judged, or the reason id why it cannot be. `measurements`:
+    an estimate, a plain number, or None where it is not defined. `heads`: a row a head (the index
+    holds names such as `L3H7`), a column a score. `sets`: named sets of heads, best first; `selected`
+    names the set whose heads are marked in the table. `facts` fill the texts. `nothing`: the id of the
+    sentence that says why there is nothing to measure.
+    """
+
+    claims: Mapping[str, Estimate | Contest | str] = field(default_factory=dict)
+    measurements: Mapping[str, Estimate | float | None] = field(default_factory=dict)
+    heads: pd.DataFrame | None = None
+    sets: Mapping[str, Sequence[Head]] = field(default_factory=dict)
+    selected: str | None = None
+    stability: Mapping[str, Stability | None] = field(default_factory=dict)
+    figures: Sequence[Figure] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    pairs: Sequence[Pair] | None = None
+    nothing: str | None = None
+
+
+def run_probe(probe: Probe, context: Context) -> ProbeResult:
+    """The probe's result, with what is the same for every probe filled in.
+
+    That is: name, title and place; a word on sets that are not stable, in the summary and under the
+    figures that show them; the settings of the context beside the probe's own; the figures of the
+    equivalence checks; and the verdicts of its claims with q over them (a report sets q anew over the
+    claims of all its probes).
+    """
+    answer = probe.run(context)
+    found = _stored(probe, answer, context) if isinstance(answer, Result) else answer
+    settings = {**context.settings(), **found.settings}
+    if context.guards:
+        settings["guards"] = dict(context.guards)
+    unstable = said_not_stable(found.stability)
+    return replace(
+        found,
+        summary=found.summary if unstable is None else joined([found.summary, unstable]),
+        probe=probe.name,
+        title=probe.title,
+        order=probe.order,
+        settings=settings,
+        figures=tuple(_noted(figure, probe, found) for figure in found.figures),
+        **_as_in_teacher(found, context),
+    )
+
+
+def _stored(probe: Probe, found: Result, context: Context) -> ProbeResult:
+    """A probe's result as it is stored: claims judged, texts filled."""
+    texts = texts_of(probe.name)
+    sets = {name: tuple(map(str, heads)) for name, heads in found.sets.items()}
+    measurements = [
+        _measurement(name, value, texts, context) for name, value in found.measurements.items()
+    ]
+    claims = [
+        _claim(probe.name, name, value, texts, context) for name, value in found.claims.items()
+    ]
+    facts = {
+        **{one.id: one.value for one in measurements},
+        **{one.id.partition(".")[2]: one.value for one in claims},
+        **found.facts,
+    }
+    said = f"nothing.{found.nothing}" if found.nothing else "summary"
+    pairs = context.validation if found.pairs is None else list(found.pairs)
+    return ProbeResult(
+        schema=2,
+        probe=probe.name,
+        model=context.model_ref,
+        pairs=reference(context.files.pairs, pairs),
+        settings={**found.settings},
+        facts={name: _plain(value) for name, value in facts.items()},
+        summary=texts.text(said, facts),
+        claims=tuple(cast(list[SourcedClaim], with_q(claims))),
+        measurements=tuple(measurements),
+        heads=_head_scores(found, sets),
+        sets=sets,
+        stability={name: one for name, one in found.stability.items() if one is not None},
+        figures=tuple(_with_texts(figure, texts, facts) for figure in found.figures),
+    )
+
+
+def _claim(
+    probe: str, name: str, value: Estimate | Contest | str, texts: Texts, context: Context
+) -> SourcedClaim:
+    declared = texts.value(f"claims.{name}")
+    if declared is None:
+        raise ArgumentError(f"{probe}.toml declares no claim {name!r}")
+    given: dict[str, Any] = {
+        "id": f"{probe}.{name}",
+        "side": declared["side"],
+        "margin": float(declared["margin"]),
+        "unit": declared["unit"],
+    }
+    given |= (
+        {} if isinstance(value, str) else {"resamples": context.resamples, "seed": context.seed}
+    )
+    if isinstance(value, str):
+        judged = not_testable(reason=value, **given)
+    elif isinstance(value, Contest):
+        judged = judge_contest(value.target, value.sets, enumerated=value.enumerated, **given)
+    else:
+        judged = judge_difference(value, **given)
+    return SourcedClaim(**vars(judged), source=source_of(texts, f"claims.{name}"))
+
+
+def source_of(texts: Texts, path: str) -> Source:
+    """Where a claim or a measurement comes from: its own source, or that of the whole probe."""
+    own = texts.value(f"{path}.source", {})
+    return Source(
+        article=own.get("article", texts.value("article", "")),
+        section=own.get("section", texts.value("section", "")),
+        value=texts.label(f"{path}.source.value") or None,
+    )
+
+
+def _measurement(
+    name: str, value: Estimate | float | None, texts: Texts, context: Context
+) -> Measurement:
+    if texts.value(f"measurements.{name}") is None:
+        raise ArgumentError(f"{texts.name}.toml has no measurement {name!r}")
+    low = high = None
+    queries = 0
+    number = value
+    if isinstance(value, Estimate):
+        interval = value.interval(context.resamples, context.seed)
+        low, high = interval if interval is not None else (None, None)
+        number, queries = value.value, value.n_queries
+    return Measurement(
+        id=name,
+        value=known(number),
+        ci_low=known(low),
+        ci_high=known(high),
+        n_queries=queries,
+        unit=texts.value(f"measurements.{name}.unit", ""),
+        source=source_of(texts, f"measurements.{name}"),
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (float, np.floating)):
+        return known(value)
+    return int(value) if isinstance(value, np.integer) else encode(value)
+
+
+def _head_scores(found: Result, sets: Mapping[str, tuple[str, ...]]) -> tuple[HeadScores, ...]:
+    if found.heads is None:
+        return ()
+    chosen = set(sets.get(found.selected or "", ()))
+    return tuple(
+        HeadScores(
+            head=str(head),
+            scores={str(name): known(value) for name, value in row.items()},
+            selected=str(head) in chosen,
+        )
+        for head, row in zip(found.heads.index, found.heads.to_dict("records"), strict=True)
+    )
+
+
+def _with_texts(figure: Figure, texts: Texts, facts: Mapping[str, Any]) -> Figure:
+    """A figure with its title, axes, unit, note and labels in words, from `[figures.NAME]`."""
+    path = f"figures.{figure.name}"
+    words: dict[str, Any] = {"title": texts.text(f"{path}.title", facts)}
+    for name in ("x_label", "y_label", "note"):
+        if hasattr(figure, name) and (text := texts.text_or(f"{path}.{name}", facts)) is not None:
+            words[name] = text
+    for name in ("unit", "x_unit", "y_unit"):
+        if hasattr(figure, name) and (declared := texts.value(f"{path}.{name}")) is not None:
+            words[name] = (
+                texts.text(f"{path}.{name}") if isinstance(declared, dict) else unit(declared)
+            )
+    labels = {key: texts.label(f"words.{key}") for key in texts.ids("words")}
+    return replace(_relabelled(figure, labels), **words)
+
+
+_LABELS = ("categories", "series", "columns", "rows", "lines", "points", "name", "label")
+
+
+def _relabelled(value: Any, words: Mapping[str, Label], *, top: bool = True) -> Any:
+    """A figure with every label that is an id in words; a figure's own name stays an id."""
+    if isinstance(value, str):
+        return words.get(value, value)
+    if isinstance(value, tuple):
+        return tuple(_relabelled(one, words, top=False) for one in value)
+    if not is_dataclass(value) or isinstance(value, (type, Text)):
+        return value
+    named = {one.name for one in fields(value)} & set(_LABELS) - ({"name"} if top else set())
+    return replace(
+        value, **{one: _relabelled(getattr(value, one), words, top=False) for one in named}
+    )
+
+
+def _noted(figure: Figure, probe: Probe, found: ProbeResult) -> Figure:
+    """A figure, with a word under it on sets that it shows and that are not stable."""
+    shown = probe.shows.get(figure.name, ())
+    of_them = {name: one for name, one in found.stability.items() if shown is None or name in shown}
+    unstable = said_not_stable(of_them)
+    return figure if unstable is None else ending_with(unstable, figure)
+
+
+def _as_in_teacher(found: ProbeResult, context: Context) -> dict[str, Any]:
+    """Of a smaller model the heads that are there, each with its name in the teacher."""
+    kept = context.model.checkpoint.kept
+    if kept is None:
+        return {}
+    names = kept.names
+    return {
+        "heads": tuple(
+            replace(one, teacher=names[one.head]) for one in found.heads if one.head in names
+        ),
+        "sets": {name: tuple(h for h in heads if h in names) for name, heads in found.sets.items()},
+    }

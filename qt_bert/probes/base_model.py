@@ -1,0 +1,164 @@
+"""The model before fine-tuning, one that learned nothing, and one tuned with another seed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import torch
+from transformers import AutoModelForSequenceClassification
+
+from qt_bert.errors import CheckpointError
+from qt_bert.models.card import ModelLabels, ModelSettings, stored_block
+from qt_bert.models.checkpoint import DTYPES, Checkpoint, open_tokenizer
+from qt_bert.models.loading import open_for_tuning
+from qt_bert.probes.base import Context
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.text import Text
+
+# The model before fine-tuning, and one that learned nothing, opened for passes over their
+# attention.
+
+
+_WRONG = {
+    "--base": "it is not the model that was tuned; give the one it was tuned from",
+    "--second": "both do not come from the same model; give one tuned from the same base",
+}
+"""What is wrong with a folder of another shape, by the option that it was given with."""
+
+
+def open_base(folder: Path, like: Checkpoint, option: str = "--base") -> Checkpoint:
+    """The model that `like` was tuned from, in its dtype, at its length and over the same tokens.
+
+    Its classifier, and a pooler that the folder lacks, are made up: logits mean nothing. Raises
+    CheckpointError where the folder holds no encoder, or one that `like` cannot come from: of
+    another family, other layers, heads or positions, or with another vocabulary. `option` is what
+    the user gave the folder with.
+    """
+    with _seeded(0):
+        model, family = open_for_tuning(folder, like.settings.labels.logits)
+    labels = ModelLabels(like.settings.labels.logits, None)
+    base = Checkpoint(
+        folder.name,
+        folder,
+        model.to(DTYPES[like.dtype]).eval(),
+        open_tokenizer(folder),
+        family,
+        ModelSettings(labels, like.settings.max_length, offline=stored_block(folder)),
+        like.dtype,
+    )
+    _could_become(like, base, option)
+    return replace(base, tokenizer=like.tokenizer)
+
+
+def random_like(like: Checkpoint, seed: int = 0) -> Checkpoint:
+    """`like` with weights as a model has them before pretraining: the same draw for the same seed.
+
+    `folder` stays that of `like`, and says nothing about these weights; `sha256` is another.
+    """
+    with _seeded(seed):
+        model = AutoModelForSequenceClassification.from_config(
+            like.model.config, attn_implementation="eager"
+        )
+    facts = {field.name: getattr(like, field.name) for field in fields(Checkpoint)}
+    facts |= {"name": f"{like.name}-random", "model": model.to(DTYPES[like.dtype]).eval()}
+    return _Random(**facts, seed=seed)
+
+
+@dataclass
+class _Random(Checkpoint):
+    """A checkpoint whose weights come from `seed`, and from its folder no more than their shapes."""
+
+    seed: int = 0
+
+    @property
+    def sha256(self) -> str:
+        """A hash that no stored weights have, so that nothing takes these for those of the folder."""
+        return hashlib.sha256(f"{super().sha256} random {self.seed}".encode()).hexdigest()
+
+
+def open_second(folder: Path, like: Checkpoint) -> Checkpoint:
+    """Another model tuned from the base of `like`, opened as `open_base` opens that.
+
+    Raises CheckpointError as that does, and where the weights are those of `like` itself.
+    """
+    second = open_base(folder, like, "--second")
+    if second.sha256 == like.sha256:
+        raise CheckpointError(
+            f"{folder}: its weights are those of {like.folder}; give a model tuned with another "
+            "seed with --second"
+        )
+    return second
+
+
+def _could_become(tuned: Checkpoint, base: Checkpoint, option: str) -> None:
+    facts: dict[str, Callable[[Checkpoint], Any]] = {
+        "encoder family": lambda one: one.family.model_type,
+        "number of layers": lambda one: one.layers,
+        "number of heads": lambda one: one.heads,
+        "number of positions": lambda one: one.longest,
+        "vocabulary": lambda one: one.tokenizer.get_vocab(),
+    }
+    for name, fact in facts.items():
+        if fact(tuned) != fact(base):
+            raise CheckpointError(
+                f"{base.folder}: its {name} is not that of {tuned.folder}, so {_WRONG[option]} "
+                f"with {option}"
+            )
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Torch's random numbers from `seed`, and afterwards as they were."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+# The same scores of a model that was tuned with another seed, where one was given.
+
+
+T = TypeVar("T")
+
+NO_SECOND = {
+    "zh": "没有给出另一个种子微调的模型（--second），所以不知道换个种子是否还选出这些头。",
+    "en": "No model tuned with a second seed was given (--second), so whether another seed names "
+    "these heads is not known.",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class OtherSeed(Generic[T]):
+    """Another model tuned from the same base, and what its heads score on the same pairs."""
+
+    checkpoint: Checkpoint
+    scores: T
+
+    @property
+    def name(self) -> Text:
+        """What it is called beside a set."""
+        name = self.checkpoint.name
+        return Text(f"另一个种子（{name}）", f"another seed ({name})")
+
+
+def other_seed(context: Context, score: Callable[[Scorer], T]) -> OtherSeed[T] | None:
+    """What `score` makes of the second model; None where none was given.
+
+    Raises CheckpointError as `open_second` does.
+    """
+    if context.second is None:
+        return None
+    checkpoint = open_second(context.second, context.model.checkpoint)
+    scorer = Scorer(checkpoint, max_length=context.model.tokenizer.max_length)
+    return OtherSeed(checkpoint, score(scorer))
+
+
+def described(second: OtherSeed[T] | None) -> dict[str, str]:
+    """Name and hash for a result's settings, or why there is none, in both languages."""
+    if second is None:
+        return NO_SECOND
+    return {"name": second.checkpoint.name, "sha256": second.checkpoint.sha256}

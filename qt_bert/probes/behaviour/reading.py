@@ -1,0 +1,122 @@
+"""Reading a file of behaviour cases: TSV or CSV with a header, each row a case or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast, get_args
+
+from qt_bert.data.formats import format_of, split_csv, split_tsv
+from qt_bert.data.lines import TextSource
+from qt_bert.data.pairs import Reject
+from qt_bert.data.splits import Half
+from qt_bert.errors import PairFileError
+from qt_bert.probes.behaviour.cases import Case, Cases, Relation
+
+COLUMNS = ("id", "phenomenon", "relation", "query", "title", "other")
+SHOWN = 10
+"""So many bad rows are told; the rest are counted."""
+
+_SPLIT = {"tsv": split_tsv, "csv": split_csv}
+_HALVES: tuple[Half, ...] = get_args(Half)
+
+
+def read_cases(path: Path) -> Cases:
+    """All cases of `path`; further columns are left alone.
+
+    Raises PairFileError for a file that is no TSV or CSV, lacks a column or a case, or has a bad
+    row (the line and the reason of each are told), and where a half of the queries has no case.
+    """
+    rows = _Rows()
+    found = Cases(path, tuple(rows.read(path)))
+    if rows.faults:
+        raise PairFileError(_told(path, rows.faults))
+    if not found.listed:
+        raise PairFileError(f"{path}: no case in it; a row has {', '.join(COLUMNS)}")
+    for half in _HALVES:
+        if not found.half(half):
+            raise PairFileError(
+                f"{path}: the {half} half of the queries has no case ({len(found.listed)} in all); "
+                "add cases of more queries"
+            )
+    return found
+
+
+def _told(path: Path, faults: Sequence[tuple[int, str]]) -> str:
+    listed = "; ".join(f"line {line}: {reason}" for line, reason in faults[:SHOWN])
+    more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
+    return f"{path}: {len(faults)} of its rows cannot be read as cases: {listed}{more}"
+
+
+@dataclass
+class _Rows:
+    """What the rows so far said, and what is wrong with some: line and reason."""
+
+    faults: list[tuple[int, str]] = field(default_factory=list)
+    ids: dict[str, int] = field(default_factory=dict)
+    relations: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def read(self, path: Path) -> Iterator[Case]:
+        """The good rows of `path` as cases; the bad ones go to `faults`."""
+        for line, row in _rows(path):
+            if isinstance(row, str):
+                self.faults.append((line, row))
+            elif fault := self._fault(line, row):
+                self.faults.append((line, fault))
+            else:
+                texts = {name: row[name] for name in ("query", "title", "other")}
+                relation = cast(Relation, row["relation"])
+                yield Case(row["id"], row["phenomenon"], relation, **texts, line=line)
+
+    def _fault(self, line: int, row: Mapping[str, str]) -> str | None:
+        empty = [name for name in COLUMNS if not row[name].strip()]
+        if empty:
+            return f"{' and '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty"
+        relation, phenomenon = row["relation"], row["phenomenon"]
+        if relation not in get_args(Relation):
+            return f"unknown relation {relation!r}; it is {' or '.join(get_args(Relation))}"
+        if row["title"] == row["other"]:
+            return "title and other are the same"
+        first = self.ids.setdefault(row["id"], line)
+        if first != line:
+            return f"the id {row['id']!r} stands in line {first} already"
+        known, where = self.relations.setdefault(phenomenon, (relation, line))
+        if known != relation:
+            return f"{phenomenon!r} is {relation!r} here and {known!r} in line {where}"
+        return None
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
+    """Line and named fields of every row below the header, or what is wrong with it."""
+    kind = format_of(path)
+    if kind not in _SPLIT:
+        raise PairFileError(f"{path}: cases are read from TSV and CSV files; save them as one")
+    places: dict[str, int] | None = None
+    width = 0
+    for item in TextSource(path).lines():
+        if isinstance(item, Reject):
+            yield item.line, item.reason
+            continue
+        line, text = item
+        fields = _SPLIT[kind](text)
+        if places is None:
+            places, width = _places(path, line, fields), len(fields)
+        elif len(fields) != width:
+            yield line, f"{len(fields)} fields, but {width} columns"
+        elif "\0" in text:
+            yield line, "a NUL character in it"
+        else:
+            row = {name: fields[place] for name, place in places.items()}
+            yield line, row | {name: row[name].strip() for name in COLUMNS[:3]}
+
+
+def _places(path: Path, line: int, header: Sequence[str]) -> dict[str, int]:
+    names = [name.strip() for name in header]
+    wrong = [name for name in COLUMNS if names.count(name) != 1]
+    if wrong:
+        raise PairFileError(
+            f"{path}: line {line}: the columns {', '.join(COLUMNS)} must each stand there once; "
+            f"not so {', '.join(wrong)}"
+        )
+    return {name: names.index(name) for name in COLUMNS}

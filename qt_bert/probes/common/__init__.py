@@ -1,1 +1,0 @@
-"""What the probes of heads' functions share: streamed passes, naming, controls, averages, maps."""

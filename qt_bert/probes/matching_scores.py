@@ -1,0 +1,577 @@
+"""How strongly each head matches terms, beside what it does where there is nothing to match.
+
+M (`matched`) is the mean attention of a row to its own term's places in the other text over that to
+all other places there, as a ratio of sums over the sample. It is divided by M of the same rows and
+columns after the query has been replaced by one that shares no character with the title: a head of
+a fixed offset scores 1. A head's score is that of its better direction, among those in which it
+gives the other text enough of its attention; of a head that does so in none, among both. Beside this
+lift stands the matched weight: the attention itself that a row gives its own character over there.
+
+`heads_of_query_title_bert`, 2.4, chose such heads by eye.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+import torch
+
+from qt_bert.ablation.engine import Reduction, View
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import Segmenter
+from qt_bert.data.splits import spread_over_queries
+from qt_bert.data.tokenise import QUERY, TITLE
+from qt_bert.models.batches import Batch
+from qt_bert.models.heads import Head
+from qt_bert.probes.base import Context
+from qt_bert.probes.matching_cells import (
+    CHARACTERS,
+    DIAGONAL,
+    DRAWS,
+    KINDS,
+    OTHER,
+    OWN,
+    SYNONYMS,
+    TERMS,
+    Cells,
+    Replacements,
+    alignments,
+    cells_of,
+    channel_of,
+    query_tokens,
+)
+from qt_bert.probes.naming import (
+    LEAST_WEIGHT,
+    Elsewhere,
+    Named,
+    Rule,
+    among,
+    mask_of,
+    name_heads,
+    one_sided_p,
+    ranked,
+    stability,
+)
+from qt_bert.probes.streams import characters_of, coverage, stream
+from qt_bert.progress import Progress, silent
+from qt_bert.results.probe import Stability
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
+from qt_bert.stats.estimate import Estimate, from_leave_one_out
+from qt_bert.text import Text
+
+K = 5
+"""The article's number of heads."""
+QUICK_PAIRS = 80
+LEAST_SCORE = 2.0
+"""The declared minimum effect: a head is named from a score of 2 on."""
+LEAST_QUERIES = 10
+"""A kind's ratio is not shown in a direction that fewer queries speak of."""
+FLOOR = 1e-6
+"""Added to mean weights, so that a head that gives a text next to nothing has no ratio of noise."""
+SINK_FREE_KIND = len(KINDS)
+"""Characters once more, in attention between the two texts alone."""
+
+PAIRS_AT_ONCE = 256
+KEPT = 4
+CHANNELS = len(KINDS) * 4
+SINK_FREE = slice(channel_of(CHARACTERS, 0, 0), channel_of(CHARACTERS, 1, 1) + 1)
+"""The channels that are summed a second time, without what goes to [CLS], [SEP] and itself."""
+
+
+# Sums of attention over cells.
+
+
+class CellSums:
+    """Computes the sums of each channel [B, heads, CHANNELS + 4]; `cells` by row of the stream.
+
+    The last four are those of `SINK_FREE`, of attention between the tokens of the two texts alone:
+    a row's weight on the separators, the first token and itself is taken off, and the rest made 1.
+    """
+
+    def __init__(self, cells: Sequence[Cells]) -> None:
+        self._cells = cells
+        self._batch: Batch | None = None
+
+    def __call__(self, view: View) -> torch.Tensor:
+        if self._batch is not view.batch:
+            self._batch = view.batch
+            self._masks = self._masks_of(view.batch).to(view.values.device)
+            self._texts = _texts(view.batch).to(view.values.device)
+        weights = view.values.float()
+        sums = _over_cells(weights, self._masks)
+        free = _over_cells(sink_free(weights, self._texts), self._masks[:, SINK_FREE])
+        return torch.cat([sums, free], dim=-1)
+
+    def _masks_of(self, batch: Batch) -> torch.Tensor:
+        """1 in the cells of each channel [B, CHANNELS, L, L]."""
+        length = batch.input_ids.shape[1]
+        masks = torch.zeros(len(batch), CHANNELS, length, length)
+        for place, row in enumerate(batch.rows):
+            cells = self._cells[row]
+            at = (cells.channel, cells.row, cells.column)
+            masks[place][tuple(torch.from_numpy(one).long() for one in at)] = 1
+        return masks
+
+
+def sink_free(weights: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
+    """Attention [B, heads, L, L] between the tokens of `texts` [B, L], without a token's own."""
+    length = weights.shape[-1]
+    apart = ~torch.eye(length, dtype=torch.bool, device=weights.device)
+    seen = weights * (texts[:, None, :] & apart)[:, None]
+    return seen / seen.sum(-1, keepdim=True).clamp_min(torch.finfo(seen.dtype).tiny)
+
+
+def _over_cells(weights: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+    """[B, heads, L, L] and [B, channels, L, L] → [B, heads, channels]."""
+    return weights.flatten(2) @ masks.flatten(2).transpose(1, 2)
+
+
+def _texts(batch: Batch) -> torch.Tensor:
+    """True at the tokens of query and title [B, L]."""
+    found = torch.zeros(batch.input_ids.shape, dtype=torch.bool)
+    for place, encoded in enumerate(batch.encoded):
+        found[place, : len(encoded)] = torch.tensor(encoded.side) >= 0
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over the pairs of each query; kinds are `KINDS` and `SINK_FREE_KIND`.
+
+    `original` and `replaced` [queries, kinds, layers, heads, directions, own and other] of
+    attention, the latter a mean over draws; `counts` [queries, kinds, directions, own and other] of
+    cells; `rows` [queries, kinds, directions] of rows.
+    """
+
+    original: FloatArray
+    replaced: FloatArray
+    counts: FloatArray
+    rows: FloatArray
+
+    @property
+    def n_queries(self) -> int:
+        """How many queries have something to match."""
+        return len(self.counts)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What of a sample was used: `nothing_shared` and `no_replacement` count pairs left out.
+
+    `coverage` is the share of Chinese characters that are a token of their own; `draws` the mean
+    number of replaced queries a pair.
+    """
+
+    pairs: int
+    used: int
+    queries: int
+    nothing_shared: int
+    no_replacement: int
+    coverage: float
+    draws: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """A pair with something to match, and the queries that replace its own."""
+
+    query: str
+    title: str
+    cells: Cells
+    replaced: list[str]
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        return [(query, self.title) for query in (self.query, *self.replaced)]
+
+
+def sums_of(
+    scorer: Scorer,
+    pairs: Sequence[Pair],
+    segmenter: Segmenter,
+    queries: Iterable[str],
+    *,
+    draws: int,
+    seed: int,
+    shown: Progress,
+) -> tuple[Sums, Sample]:
+    """Run the pairs, and each with up to `draws` other queries; no query where nothing is shared."""
+    ready, sample = _prepared(scorer, pairs, segmenter, queries, draws, seed)
+    numbers: dict[str, int] = {}
+    index = [numbers.setdefault(one.query, len(numbers)) for one in ready]
+    encoder, kinds = scorer.encoder, len(KINDS) + 1
+    shape = (len(numbers), kinds, len(encoder.layers), encoder.layers[0].heads, 2, 2)
+    original, replaced = np.zeros(shape), np.zeros(shape)
+    counts, rows = np.zeros((len(numbers), kinds, 2, 2)), np.zeros((len(numbers), kinds, 2))
+    done = 0
+    for chunk in _chunks(ready):
+        for one, (own, others) in zip(chunk, _attention(scorer, chunk, shown), strict=True):
+            query = index[done]
+            original[query] += own
+            replaced[query] += others
+            counts[query] += _with_sink_free(one.cells.counts)
+            rows[query] += _with_sink_free(one.cells.rows)
+            done += 1
+    return Sums(original, replaced, counts, rows), sample
+
+
+def _prepared(
+    scorer: Scorer,
+    pairs: Sequence[Pair],
+    segmenter: Segmenter,
+    queries: Iterable[str],
+    draws: int,
+    seed: int,
+) -> tuple[list[_Ready], Sample]:
+    """The pairs with something to match and a replacement, and what was left out."""
+    encoded = scorer.tokenizer.encode([(pair.query, pair.title) for pair in pairs])
+    replacements, spans = Replacements(scorer.tokenizer, queries), alignments()
+    ready: list[_Ready] = []
+    without, seen = 0, 0
+    for place, (pair, one) in enumerate(zip(pairs, encoded, strict=True)):
+        query, title = pair.query, pair.title
+        seen += sum(len(characters_of(one, query, title, side)) for side in (QUERY, TITLE))
+        cells = cells_of(one, query, title, segmenter, spans.get((query, title), ()))
+        if not cells.speak_of(CHARACTERS, TERMS, SYNONYMS):
+            without += 1
+            continue
+        replaced = replacements.draw(title, query_tokens(one), draws, (seed, place))
+        if replaced:
+            ready.append(_Ready(query, title, cells, replaced))
+    return ready, Sample(
+        pairs=len(pairs),
+        used=len(ready),
+        queries=len({one.query for one in ready}),
+        nothing_shared=without,
+        no_replacement=len(pairs) - without - len(ready),
+        coverage=coverage([text for pair in pairs for text in (pair.query, pair.title)], seen),
+        draws=float(np.mean([len(one.replaced) for one in ready])) if ready else 0.0,
+    )
+
+
+def _attention(
+    scorer: Scorer, chunk: Sequence[_Ready], shown: Progress
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Of each pair, the sums [kinds, layers, heads, directions, 2], and the mean replaced ones."""
+    texts = [text for one in chunk for text in one.texts]
+    cells = [one.cells for one in chunk for _ in one.texts]
+    layers = tuple(range(len(scorer.encoder.layers)))
+    reduction = Reduction("cells", "attention", layers, CellSums(cells))
+    found = stream(scorer, texts, [reduction], shown=shown)["cells"][0].astype(np.float64)
+    found = np.moveaxis(found.reshape(*found.shape[:3], len(KINDS) + 1, 2, 2), 3, 1)
+    start = 0
+    for one in chunk:
+        end = start + len(one.texts)
+        yield found[start], found[start + 1 : end].mean(0)
+        start = end
+
+
+def _chunks(ready: Sequence[_Ready]) -> Iterator[list[_Ready]]:
+    left = iter(ready)
+    while chunk := list(islice(left, PAIRS_AT_ONCE)):
+        yield chunk
+
+
+def _with_sink_free(values: FloatArray) -> FloatArray:
+    """The characters' entry once more behind those of all kinds."""
+    return np.concatenate([values, values[CHARACTERS : CHARACTERS + 1]])
+
+
+# Scores.
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of every head over one sample of pairs.
+
+    Arrays are [..., layers, heads, directions]; kinds are those of `cells.KINDS`, and after them
+    `SINK_FREE_KIND`: characters, in attention between the two texts alone.
+    """
+
+    sums: Sums
+    sample: Sample
+
+    def ratio(self, kind: int = CHARACTERS) -> FloatArray:
+        """M over M of the replaced queries [layers, heads, directions]; NaN without such rows."""
+        return np.asarray(self._ratios(np.ones((1, self.sums.n_queries)), kind)[0])
+
+    def queries(self, kind: int = CHARACTERS) -> IntArray:
+        """How many queries have own and other cells of a kind [directions]."""
+        return np.asarray((self.sums.counts[:, kind] > 0).all(axis=-1).sum(axis=0))
+
+    def firm_ratio(self, kind: int = CHARACTERS) -> FloatArray:
+        """`ratio`, NaN where a direction rests on fewer than LEAST_QUERIES queries."""
+        return np.where(self.queries(kind) >= LEAST_QUERIES, self.ratio(kind), np.nan)
+
+    def matched(self, kind: int = CHARACTERS, *, replaced: bool = False) -> FloatArray:
+        """M alone, or that of the replaced queries [layers, heads, directions]."""
+        sums = self.sums.replaced if replaced else self.sums.original
+        return np.asarray(np.exp(_log_m(sums[:, kind].sum(0), self.sums.counts[:, kind].sum(0))))
+
+    @cached_property
+    def score(self) -> FloatArray:
+        """The better direction's ratio [layers, heads]; NaN where there is none."""
+        return along(self.direction, self.ratio())
+
+    @cached_property
+    def direction(self) -> IntArray:
+        """Which direction that is [layers, heads]."""
+        return self._better(self.ratio())
+
+    @cached_property
+    def weight(self) -> FloatArray:
+        """The share of a matched row's attention that goes to the other text [layers, heads, directions]."""
+        given = self.sums.original[:, CHARACTERS].sum((0, -1))
+        rows = self.sums.rows[:, CHARACTERS].sum(0)
+        return np.asarray(np.divide(given, rows, out=np.zeros_like(given), where=rows > 0))
+
+    def matched_weight(self, weights: FloatArray | None = None) -> FloatArray:
+        """The share of a matched row's attention that goes to its own character in the other text.
+
+        → [layers, heads, directions]; with `weights` [R, queries], of how often each query counts,
+        [R, layers, heads, directions].
+        """
+        counted = np.ones((1, self.sums.n_queries)) if weights is None else weights
+        own = np.tensordot(counted, self.sums.original[:, CHARACTERS, ..., OWN], 1)
+        rows = np.tensordot(counted, self.sums.rows[:, CHARACTERS], 1)[:, None, None]
+        found = np.divide(own, rows, out=np.full(own.shape, np.nan), where=rows > 0)
+        return np.asarray(found[0] if weights is None else found)
+
+    @cached_property
+    def diagonal(self) -> FloatArray:
+        """The share of a row's attention to the other text that goes to its own offset there."""
+        sums = self.sums.original[:, DIAGONAL].sum(0)
+        total = sums.sum(-1)
+        return np.asarray(
+            np.divide(sums[..., OWN], total, out=np.full(total.shape, np.nan), where=total > 0)
+        )
+
+    def excess(self, kind: int = CHARACTERS) -> FloatArray:
+        """log M less that of the replaced queries, by query [queries, layers, heads, directions]."""
+        counts = self.sums.counts[:, kind, None, None]
+        original, replaced = (
+            _log_m(sums[:, kind], counts) for sums in (self.sums.original, self.sums.replaced)
+        )
+        return original - replaced
+
+    @cached_property
+    def tested(self) -> Named:
+        """Scores, p and q of every head in its better direction; q over both directions of all."""
+        known = self.sums.n_queries > 1
+        p = one_sided_p(self.excess()) if known else np.ones_like(self.ratio())
+        weight = along(self.direction, self.weight)
+        return name_heads(self.score, p, weight, least=LEAST_SCORE, choice=self.direction)
+
+    def named(self) -> list[Head]:
+        """Heads with score ≥ 2, q < 0.05 and enough weight in their better direction, best first."""
+        return self.tested.heads()
+
+    def best(self, k: int, within: Iterable[Head] | None = None) -> list[Head]:
+        """The k best heads by score; those that give the other text too little weight come last."""
+        allowed = None if within is None else set(within)
+        known = (head for head in self._order(self.score) if np.isfinite(self.score[head]))
+        return [head for head in known if allowed is None or head in allowed][:k]
+
+    def rule(self, direction: int | None = None) -> Rule:
+        """The rule of `best`, for any weights of the queries; with a `direction` only heads whose
+        better one it is."""
+
+        def score(weights: FloatArray) -> FloatArray:
+            ratios = self._ratios(weights, CHARACTERS)
+            better = self._better(ratios)
+            found = along(better, ratios)
+            ordered = np.where(self._heavy, found, -1 / found)  # too light: last, in the same order
+            return ordered if direction is None else np.where(better == direction, ordered, np.nan)
+
+        return score
+
+    def weight_rule(self) -> Rule:
+        """The matched weight in the better direction, for any weights of the queries."""
+        return lambda weights: along(
+            self._better(self._ratios(weights, CHARACTERS)), self.matched_weight(weights)
+        )
+
+    @property
+    def eligible(self) -> list[Head]:
+        """The heads that the best are chosen among: those that give the other text enough weight."""
+        return [Head(int(layer), int(head)) for layer, head in np.argwhere(self._heavy)]
+
+    def estimate(self, head: Head, direction: int) -> Estimate:
+        """The ratio of characters of one head in one direction, over its queries."""
+        n = self.sums.n_queries
+        without = self._ratios(np.ones((n, n)) - np.eye(n), CHARACTERS)[:, *head, direction]
+        return from_leave_one_out(float(self.ratio()[*head, direction]), without, range(n))
+
+    @cached_property
+    def _usable(self) -> BoolArray:
+        """The directions in which a head gives the other text enough weight [layers, heads, directions]."""
+        return np.asarray((self.weight >= LEAST_WEIGHT) & np.isfinite(self.ratio()))
+
+    @cached_property
+    def _heavy(self) -> BoolArray:
+        """The heads that do so in some direction [layers, heads]."""
+        return np.asarray(self._usable.any(axis=-1))
+
+    def _better(self, ratios: FloatArray) -> IntArray:
+        """The direction of the larger ratio, of all where a head gives enough weight in none."""
+        allowed = np.isfinite(ratios) & (self._usable | ~self._heavy[..., None])
+        return np.asarray(np.where(allowed, ratios, -np.inf).argmax(axis=-1))
+
+    def _order(self, score: FloatArray) -> list[Head]:
+        """All heads by `score`; those that give the other text too little weight come last."""
+        return sorted(ranked(score), key=lambda head: not self._heavy[head])
+
+    def _ratios(self, weights: FloatArray, kind: int) -> FloatArray:
+        """The ratio under each row of query weights [R, layers, heads, directions]."""
+        counts = np.tensordot(weights, self.sums.counts[:, kind], 1)[:, None, None]
+        original, replaced = (
+            _log_m(np.tensordot(weights, sums[:, kind], 1), counts)
+            for sums in (self.sums.original, self.sums.replaced)
+        )
+        return np.asarray(np.exp(original - replaced))
+
+
+def along(direction: IntArray, values: FloatArray) -> FloatArray:
+    """Of `values` [layers, heads, directions] each head's in its own direction [layers, heads]."""
+    return np.asarray(np.take_along_axis(values, direction[..., None], axis=-1)[..., 0])
+
+
+def _log_m(sums: FloatArray, counts: FloatArray) -> FloatArray:
+    """log M from sums [..., directions, own and other] and counts; NaN where a count is 0."""
+    sums, counts = np.broadcast_arrays(sums, counts)
+    means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0) + FLOOR
+    return np.asarray(np.log(means[..., OWN]) - np.log(means[..., OTHER]))
+
+
+def score_heads(
+    scorer: Scorer,
+    pairs: Sequence[Pair],
+    segmenter: Segmenter,
+    queries: Iterable[str],
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+    shown: Progress = silent,
+) -> Scores:
+    """Score every head of a model on `pairs`; replacements are drawn from `queries`.
+
+    `shown` counts texts run, `draws` + 1 a pair at most. Where no pair has a term to match and a
+    query to replace its own, every score is NaN and no head is among the best.
+    """
+    sums, sample = sums_of(scorer, pairs, segmenter, queries, draws=draws, seed=seed, shown=shown)
+    return Scores(sums, sample)
+
+
+def discovery_scores(context: Context) -> Scores:
+    """The scores that heads are chosen by; made once for a model, pairs, profile and seed."""
+    sample = scored_sample(context, context.discovery)
+    key = _key(context, sample)
+    if key not in _kept:
+        while len(_kept) >= KEPT:
+            _kept.pop(next(iter(_kept)))
+        _kept[key] = scores_on(context, sample)
+    return _kept[key]
+
+
+def scores_on(context: Context, pairs: Sequence[Pair]) -> Scores:
+    """Score the context's model on `pairs`, replacements drawn from both splits."""
+    return _scores(context.model, context, pairs)
+
+
+def scores_by(scorer: Scorer, context: Context) -> Scores:
+    """Score another model on the discovery pairs that heads are chosen on."""
+    return _scores(scorer, context, scored_sample(context, context.discovery))
+
+
+def _scores(scorer: Scorer, context: Context, pairs: Sequence[Pair]) -> Scores:
+    with context.progress(None, "texts") as shown:
+        return score_heads(
+            scorer,
+            pairs,
+            context.segmenter,
+            every_query(context),
+            seed=context.seed,
+            shown=shown,
+        )
+
+
+def scored_sample(context: Context, pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs of a split that heads are scored on, by profile."""
+    return spread_over_queries(pairs, context.choose(QUICK_PAIRS, len(pairs)), context.seed)
+
+
+def every_query(context: Context) -> set[str]:
+    """The queries that replacements are drawn from."""
+    return {pair.query for pair in (*context.discovery, *context.validation)}
+
+
+def chosen_heads(context: Context, k: int = K, within: Iterable[Head] | None = None) -> list[Head]:
+    """The k best matching heads by score on discovery, best first, all of them or those `within`.
+
+    At most a quarter of the heads there, so that there are others to compare with, and at least
+    one; fewer where fewer have a score.
+    """
+    scores = discovery_scores(context)
+    pool = None if within is None else set(within)
+    size = scores.score.size if pool is None else len(pool)
+    return scores.best(min(k, max(1, size // 4)), pool)
+
+
+_kept: dict[tuple[str, ...], Scores] = {}
+
+
+def _key(context: Context, sample: Sequence[Pair]) -> tuple[str, ...]:
+    digest = hashlib.sha256()
+    for text in (*(f"{p.query}\t{p.title}" for p in sample), *sorted(every_query(context))):
+        digest.update(f"{text}\n".encode())
+    scorer = context.model
+    return (
+        scorer.checkpoint.sha256,
+        scorer.checkpoint.dtype,
+        str(scorer.tokenizer.max_length),
+        f"{context.segmenter_name} {context.userdict}",
+        str(context.seed),
+        digest.hexdigest(),
+    )
+
+
+def stable_matching(
+    scores: Scores | None,
+    chosen: Collection[Head],
+    *,
+    seed: int,
+    direction: int | None = None,
+    within: Collection[Head] | None = None,
+    by_weight: bool = False,
+    elsewhere: Mapping[Text, Scores] | None = None,
+) -> Stability | None:
+    """The stability of heads that are the best by `scores`, of all, or of those `within`.
+
+    `direction`: chosen among heads of this better direction; `by_weight`: by matched weight instead
+    of lift. `elsewhere` are scores of other data or another model, by name.
+    """
+    if scores is None:
+        return None
+
+    def rule(of: Scores) -> Rule:
+        found = of.weight_rule() if by_weight else of.rule(direction)
+        return found if within is None else among(found, mask_of(within, of.score.shape))
+
+    pool = [head for head in scores.eligible if within is None or head in within]
+    return stability(
+        rule(scores),
+        chosen,
+        scores.sums.n_queries,
+        pool=None if by_weight else pool,
+        elsewhere=[
+            Elsewhere(name, rule(one), one.sums.n_queries)
+            for name, one in (elsewhere or {}).items()
+        ],
+        seed=seed,
+    )

@@ -1,0 +1,540 @@
+"""Which heads have a function: scores above a null, means over queries and draws, stability."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from qt_bert.models.heads import Head, by_layer, names_of, parse_heads
+from qt_bert.probes.base import Context
+from qt_bert.probes.claims import beyond
+from qt_bert.results.probe import (
+    NOT_STABLE,
+    Finding,
+    OnSource,
+    ProbeResult,
+    Source,
+    Stability,
+    is_unstable,
+    verdict_of,
+)
+from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
+from qt_bert.stats.intervals import bootstrap_weights
+from qt_bert.stats.multiplicity import FALSE_DISCOVERY_RATE
+from qt_bert.stats.tests import q_values
+from qt_bert.text import Label, Text
+
+# Which heads have a function: a score above its null, over all heads, and large enough.
+
+
+LEAST_WEIGHT = 0.05
+"""A head that gives the texts asked about less of its attention is not named."""
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """Scores and tests of every head [layers, heads]; `named` are those that pass all three bars."""
+
+    score: FloatArray
+    p: FloatArray
+    q: FloatArray
+    named: BoolArray
+
+    def heads(self) -> list[Head]:
+        """The named heads, best score first."""
+        return [head for head in ranked(self.score) if self.named[head]]
+
+
+def one_sided_p(excess: FloatArray) -> FloatArray:
+    """p of a mean over queries above 0, by a t-test: [queries, …] → […].
+
+    `excess` is a query's score less its null's mean; NaN where a query says nothing. Where fewer
+    than two queries speak, or all say the same, there is no test and p is 1.
+    """
+    from scipy.stats import ttest_1samp
+
+    speaking = np.isfinite(excess).sum(axis=0)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of heads that too few queries speak of: p is 1 for them
+        p = ttest_1samp(excess, 0.0, axis=0, nan_policy="omit", alternative="greater").pvalue
+    p = np.ma.filled(np.ma.asarray(p, dtype=np.float64), np.nan)
+    return np.asarray(np.where((speaking > 1) & np.isfinite(p), p, 1.0))
+
+
+def name_heads(
+    score: FloatArray,
+    p: FloatArray,
+    weight: FloatArray,
+    *,
+    least: float,
+    choice: IntArray | None = None,
+) -> Named:
+    """Heads with score ≥ `least`, q < 0.05 over all entries of `p`, and enough `weight`.
+
+    `score` and `weight` [layers, heads]: the score, and the share of its attention that a head gives
+    to the texts asked about. `p` [layers, heads] or [layers, heads, choices], where a head may
+    be named for any of several choices (offsets, directions): then `choice` [layers, heads] says
+    which of them the score is of, and that one's p and q count; without it the smallest.
+    """
+    tested = np.asarray(q_values(list(p.ravel())), dtype=np.float64).reshape(p.shape)
+    own_p, own_q = _chosen(p, choice), _chosen(tested, choice)
+    with np.errstate(invalid="ignore"):
+        named = (score >= least) & (own_q < FALSE_DISCOVERY_RATE) & (weight >= LEAST_WEIGHT)
+    return Named(score, own_p, own_q, np.asarray(named))
+
+
+def _chosen(values: FloatArray, choice: IntArray | None) -> FloatArray:
+    """Of [layers, heads, choices] each head's own entry, or the smallest; [layers, heads] as it is."""
+    if values.ndim == 2:
+        return values
+    if choice is None:
+        return np.asarray(values.min(axis=-1))
+    return np.asarray(np.take_along_axis(values, choice[..., None], axis=-1)[..., 0])
+
+
+def ranked(score: FloatArray) -> list[Head]:
+    """All heads, best score first; NaN last, equals in the order of layers."""
+    order = np.argsort(-np.where(np.isnan(score), -np.inf, score).ravel(), kind="stable")
+    return [Head(int(place) // score.shape[1], int(place) % score.shape[1]) for place in order]
+
+
+def by_query(values: FloatArray, queries: Sequence[str]) -> FloatArray:
+    """Means over the pairs of each query [pairs, …] → [queries, …], NaN pairs left out."""
+    numbers: dict[str, int] = {}
+    index = np.array([numbers.setdefault(query, len(numbers)) for query in queries], dtype=np.int64)
+    known = np.isfinite(values)
+    sums = np.zeros((len(numbers), *values.shape[1:]))
+    counts = np.zeros_like(sums)
+    np.add.at(sums, index, np.where(known, values, 0.0))
+    np.add.at(counts, index, known)
+    return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+
+
+# Means over queries, with the resamples of their intervals and their t-tests.
+
+
+@dataclass(frozen=True, eq=False)
+class Average:
+    """A mean over the queries that say something, `known` [queries], and its resampled values [R].
+
+    `value` is NaN where none does; there are no resamples of fewer than two.
+    """
+
+    value: float
+    samples: FloatArray
+    known: FloatArray
+
+    @property
+    def n_queries(self) -> int:
+        """How many queries say something."""
+        return len(self.known)
+
+    @property
+    def p_above(self) -> float:
+        """One-sided p of a mean above 0, by a t-test over queries."""
+        return float(one_sided_p(self.known))
+
+    @property
+    def p_below(self) -> float:
+        """One-sided p of a mean below 0."""
+        return float(one_sided_p(-self.known))
+
+    def over(self, other: Average) -> Average:
+        """This as a share of `other`, resample by resample; NaN where `other` is not above 0."""
+        value = self.value / other.value if other.value > 0 else float("nan")
+        with np.errstate(invalid="ignore", divide="ignore"):
+            samples = np.where(other.samples > 0, self.samples / other.samples, np.nan)
+        return Average(value, samples, self.known)
+
+
+def average(per_query: FloatArray, resamples: int, seed: int) -> Average:
+    """The mean of `per_query` [queries], NaN where a query says nothing.
+
+    Averages of one length and of the same known queries are resampled alike.
+    """
+    known = per_query[np.isfinite(per_query)]
+    if not known.size:
+        return Average(float("nan"), np.empty(0), known)
+    chunks = [np.empty(0)]
+    if known.size > 1:
+        drawn = bootstrap_weights(known.size, resamples, seed, width=known.size)
+        chunks += [weights @ known / known.size for weights in drawn]
+    return Average(float(known.mean()), np.concatenate(chunks), known)
+
+
+def resampled_ratio(sums: FloatArray, counts: FloatArray, resamples: int, seed: int) -> FloatArray:
+    """Σ sums / Σ counts of `sums` and `counts` [units] under resampled units [R]; NaN where 0 / 0."""
+    drawn = bootstrap_weights(len(counts), resamples, seed, width=len(counts))
+    chunks = [ratio(weights @ sums, weights @ counts) for weights in drawn]
+    return np.concatenate([np.empty(0), *chunks])
+
+
+def means(per_query: FloatArray) -> FloatArray:
+    """Means over queries [queries, …] → […], NaN where no query says anything."""
+    known = np.isfinite(per_query)
+    sums, counts = np.where(known, per_query, 0.0).sum(axis=0), known.sum(axis=0)
+    return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))
+
+
+# Means over random draws, whose intervals hold the chance of the draws beside that of the queries.
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A value and its resampled values [R]; NaN where the metric is not defined."""
+
+    value: float
+    samples: FloatArray
+
+    def less(self, other: Estimate) -> Estimate:
+        """The difference, resample by resample."""
+        return Estimate(self.value - other.value, self.samples - other.samples)
+
+    def over(self, other: Estimate) -> Estimate:
+        """The quotient; NaN where the divisor is not above 0."""
+        below = np.array([other.value, *other.samples])
+        above = np.array([self.value, *self.samples])
+        found = np.divide(above, below, out=np.full(below.shape, np.nan), where=below > 0)
+        return Estimate(float(found[0]), found[1:])
+
+    def times(self, factor: float) -> Estimate:
+        """The same in another unit."""
+        return Estimate(self.value * factor, self.samples * factor)
+
+
+def mean_of(found: Sequence[Estimate]) -> Estimate:
+    """The mean of some estimates, resample by resample; none where one of them has none."""
+    count = min(len(one.samples) for one in found)
+    samples = np.mean([one.samples[:count] for one in found], axis=0)
+    return Estimate(float(np.mean([one.value for one in found])), samples)
+
+
+def mean_over(stacked: FloatArray, seed: int, name: str) -> FloatArray:
+    """Resamples [R] of the mean over draws, from those of each draw `stacked` [draws, R].
+
+    Each resample draws among the draws, too, with a stream of its own for every `name`: neither
+    that of the queries' resamples nor that of another set of draws. Resampling D draws shows
+    (D − 1)/D of their variance, which is put right.
+    """
+    count = len(stacked)
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    again = rng.integers(count, size=stacked.shape)
+    drawn = np.take_along_axis(stacked, again, axis=0).mean(axis=0)
+    every = stacked.mean(axis=0)
+    return np.asarray(every + (drawn - every) * np.sqrt(count / max(count - 1, 1)))
+
+
+def rank_correlation(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Spearman's ρ of [points, R] with [points, R], column by column [R]; NaN where it is not defined."""
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(each, axis=0) for each in (one, other)]
+    centred = [each - each.mean(axis=0) for each in ranks]
+    norms = np.prod([np.sqrt(np.square(each).sum(axis=0)) for each in centred], axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((centred[0] * centred[1]).sum(axis=0) / norms)
+
+
+# How much of a set of heads comes back when heads are scored again, beside what chance gives.
+#
+# Nothing is run for it: a rule turns weights of the queries into scores, from what each query said
+# when
+# the set was chosen. `overlap` resamples the queries; `halves` parts them, for a set is always at
+# home
+# on the queries it was chosen on, be its scores ever so much noise (`results.probe.verdict_of`).
+
+
+RESAMPLES = 100
+CHANCE = 0.95
+"""The percentile of chance that an overlap has to exceed."""
+
+VALIDATION = Text("验证集", "validation")
+
+Rule = Callable[[FloatArray], FloatArray]
+"""How often each query counts [R, queries] → scores [R, layers, heads]; NaN: not to be chosen."""
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The same rule on other data or another model, `name` in words."""
+
+    name: Text
+    rule: Rule
+    n_queries: int
+
+
+def stability(
+    rule: Rule,
+    chosen: Collection[Head],
+    n_queries: int,
+    *,
+    pool: Iterable[Head] | None = None,
+    elsewhere: Sequence[Elsewhere] = (),
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Stability | None:
+    """How stable `chosen` is, whose heads are among the best by `rule`; None for no heads or queries.
+
+    As many heads as it has count as the best. Random sets are drawn from `pool`, by default the
+    heads that the rule scores, with those of the set.
+    """
+    wanted = set(chosen)
+    if not wanted or not n_queries:
+        return None
+    rng, k = np.random.default_rng(seed), len(wanted)
+    drawn = (_resampled(rng, n_queries, resamples), *_halved(rng, n_queries, resamples))
+    scores = rule(np.concatenate([np.ones((1, n_queries)), *drawn]))  # at once: a rule may be slow
+    members = mask_of(wanted, scores[0].shape)
+    again, one, other = np.split(_best(scores[1:], k), 3)
+    shared = _shared(again, members) / k
+    halves = float(_shared(one, other).mean() / k) if n_queries > 1 else None
+    drawn_from = set(_heads(np.isfinite(scores[0])) if pool is None else pool) | wanted
+    law = chance_of(wanted, drawn_from)
+    chance_95 = int(np.searchsorted(np.cumsum(law), CHANCE - 1e-9)) / k
+    overlap = float(shared.mean())
+    low, high = np.quantile(shared, [0.025, 0.975])
+    return Stability(
+        overlap=overlap,
+        low=float(low),
+        high=float(high),
+        halves=halves,
+        chance_mean=min(1.0, float(law @ np.arange(k + 1)) / k),
+        chance_95=chance_95,
+        k=k,
+        n_queries=n_queries,
+        resamples=resamples,
+        verdict=verdict_of(overlap, halves, chance_95),
+        sources=tuple(_on(one, members, k) for one in elsewhere if one.n_queries),
+    )
+
+
+def known_stability(**found: Stability | None) -> dict[str, Stability]:
+    """By the set's name, those that are there."""
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def chance_of(chosen: Collection[Head], pool: Collection[Head]) -> FloatArray:
+    """The chance that a random set of as many heads in each layer shares 0, 1, … k heads [k + 1].
+
+    `pool`, with `chosen` in it, is what sets are drawn from. Exact, as if every set were drawn: of
+    one layer the number is hypergeometric, and layers are drawn apart.
+    """
+    from scipy.stats import hypergeom
+
+    sizes = {layer: len(numbers) for layer, numbers in by_layer(pool).items()}
+    law = np.ones(1)
+    for layer, numbers in by_layer(chosen).items():
+        k = len(numbers)
+        law = np.convolve(law, hypergeom(sizes[layer], k, k).pmf(np.arange(k + 1)))
+    return np.asarray(law)
+
+
+def by_mean(per_query: FloatArray) -> Rule:
+    """The mean over the queries that say something, `per_query` [queries, layers, heads]."""
+    known, filled = np.isfinite(per_query).astype(np.float64), np.nan_to_num(per_query)
+
+    def score(weights: FloatArray) -> FloatArray:
+        return ratio(np.tensordot(weights, filled, 1), np.tensordot(weights, known, 1))
+
+    return score
+
+
+def among(rule: Rule, allowed: BoolArray) -> Rule:
+    """`rule` over some heads alone: those where `allowed` [layers, heads] is True."""
+    return lambda weights: np.where(allowed, rule(weights), np.nan)
+
+
+def mask_of(heads: Iterable[Head], shape: tuple[int, ...]) -> BoolArray:
+    """True at `heads` [layers, heads]."""
+    found = np.zeros(shape, bool)
+    for head in heads:
+        found[head] = True
+    return found
+
+
+def _resampled(rng: np.random.Generator, n_queries: int, resamples: int) -> FloatArray:
+    """How often each query is drawn in each resample [R, queries]."""
+    drawn = rng.integers(n_queries, size=(resamples, n_queries))
+    drawn += np.arange(resamples)[:, None] * n_queries
+    counts = np.bincount(drawn.ravel(), minlength=resamples * n_queries)
+    return counts.reshape(resamples, n_queries).astype(np.float64)
+
+
+def _halved(
+    rng: np.random.Generator, n_queries: int, resamples: int
+) -> tuple[FloatArray, FloatArray]:
+    """The queries parted at random into two halves, each [R, queries] of 0 and 1."""
+    order = rng.permuted(np.tile(np.arange(n_queries), (resamples, 1)), axis=1)
+    first = order < n_queries // 2
+    return first.astype(np.float64), (~first).astype(np.float64)
+
+
+def _on(elsewhere: Elsewhere, members: BoolArray, k: int) -> OnSource:
+    again = _best(elsewhere.rule(np.ones((1, elsewhere.n_queries))), k)
+    share = float(_shared(again, members)[0] / k)
+    return OnSource(source=elsewhere.name, overlap=share, n_queries=elsewhere.n_queries)
+
+
+def _best(score: FloatArray, k: int) -> BoolArray:
+    """The k highest of each row [R, layers, heads]; NaN never, equals in the order of layers."""
+    flat = score.reshape(len(score), -1)
+    order = np.argsort(-np.where(np.isnan(flat), -np.inf, flat), axis=1, kind="stable")[:, :k]
+    found = np.zeros(flat.shape, bool)
+    np.put_along_axis(found, order, True, axis=1)
+    return np.asarray((found & ~np.isnan(flat)).reshape(score.shape))
+
+
+def _shared(one: BoolArray, other: BoolArray) -> FloatArray:
+    """How many heads two sets have in common, row by row [R]."""
+    return np.asarray((one & other).sum(axis=(1, 2)), np.float64)
+
+
+def _heads(where: BoolArray) -> list[Head]:
+    return [Head(int(layer), int(head)) for layer, head in np.argwhere(where)]
+
+
+# Heads with a function, as another probe named them: what causal probes ask about.
+#
+# They come from `--heads`, else from the results of `matching`, `order` and `boundary`.
+
+
+Function = Literal["matching", "order", "boundary"]
+MOST = 5
+"""As many of the best by score as stand in where no head was named."""
+
+_SETS: Mapping[Function, tuple[str, str]] = {
+    "matching": ("matching", "named"),
+    "order": ("order", "order_named"),
+    "boundary": ("boundary", "boundary"),
+}
+"""The set that each probe puts forward, best first, and the heads that passed its bars."""
+
+_SCORES: Mapping[Function, str] = {
+    "matching": "score",
+    "order": "score",
+    "boundary": "discovery_balanced",
+}
+
+_KINDS: Mapping[Function, Text] = {
+    "matching": Text("匹配头", "matching head"),
+    "order": Text("语序头", "order head"),
+    "boundary": Text("词边界头", "boundary head"),
+}
+
+NOT_NAMED = Text("未被命名的头", "heads not named")
+
+
+@dataclass(frozen=True)
+class FunctionHeads:
+    """Heads of one function, best first.
+
+    `named`: each of them passed the bars of its probe. `source` says where they come from.
+    `unstable`: its probe found that other queries name other heads.
+    """
+
+    function: Function
+    heads: tuple[Head, ...]
+    named: bool
+    source: Literal["option", "probe"]
+    unstable: bool = False
+
+    @property
+    def note(self) -> Text | None:
+        """What every figure says where the heads are not named or not stable; None where they are."""
+        notes = [] if self.named else [NOT_NAMED]
+        if self.unstable:
+            notes.append(NOT_STABLE)
+        if not notes:
+            return None
+        return Text("，".join(one.zh for one in notes), ", ".join(one.en for one in notes))
+
+    @property
+    def said(self) -> Text:
+        """`5 个匹配头`, `the 5 matching heads`, and behind it that they are not named or not stable."""
+        count, kind = len(self.heads), _KINDS[self.function]
+        zh = f"{count} 个{kind.zh}"
+        en = f"the {kind.en}" if count == 1 else f"the {count} {kind.en}s"
+        note = self.note
+        return Text(zh, en) if note is None else Text(f"{zh}（{note.zh}）", f"{en} ({note.en})")
+
+    def resting(self, sample: Text) -> Text:
+        """`sample`, which a figure rests on, and behind it the `note` on the heads."""
+        note = self.note
+        if note is None:
+            return sample
+        return Text(f"{sample.zh}；{note.zh}", f"{sample.en}; {note.en}")
+
+    def describe(self) -> dict[str, Any]:
+        """As settings hold it."""
+        return {"heads": list(names_of(self.heads)), "named": self.named, "source": self.source}
+
+    def below(self, layer: int) -> FunctionHeads:
+        """Those that lie below a layer."""
+        heads = tuple(head for head in self.heads if head.layer < layer)
+        return replace(self, heads=heads)
+
+
+def function_heads(context: Context, function: Function) -> FunctionHeads | None:
+    """The heads of a function; None where the pairs gave no head a score.
+
+    Heads of `--heads` are taken for the matching ones, and count as named. Raises ArgumentError where
+    these are not heads of the model.
+    """
+    shape = context.model.checkpoint.shape
+    if function == "matching" and context.heads is not None:
+        return FunctionHeads(function, tuple(parse_heads(context.heads, shape)), True, "option")
+    found = context.found(function)
+    forward, passed = (found.sets.get(name, ()) for name in _SETS[function])
+    unstable = is_unstable(found.stability, _SETS[function][0])
+    chosen = [Head.parse(name) for name in forward if name in passed]
+    if chosen:
+        return FunctionHeads(function, tuple(chosen), True, "probe", unstable)
+    best = [Head.parse(name) for name in forward] or _best_functions(found, _SCORES[function])
+    if not best:
+        return None
+    return FunctionHeads(function, tuple(best[:MOST]), False, "probe", unstable)
+
+
+def _best_functions(found: ProbeResult, score: str) -> list[Head]:
+    """All heads that have the score, best first; ties by place."""
+    scored = [
+        (-value, Head.parse(one.head))
+        for one in found.heads
+        if (value := one.scores.get(score)) is not None
+    ]
+    return [head for _, head in sorted(scored)]
+
+
+def beside_claims(
+    id: str, claim: Text, source: Source, found: Estimate, unit: Label, n_queries: int
+) -> Finding:
+    """A value with its interval, as a finding without p, q and verdict."""
+    return beyond(
+        id,
+        claim,
+        source,
+        found.value,
+        found.samples,
+        p=None,
+        n_queries=n_queries,
+        unit=unit,
+        primary=False,
+    )
+
+
+def said_only(name: str, summary: Text, context: Context) -> ProbeResult:
+    """The result of the probe `name` with a sentence and no findings: what it needs is not there."""
+    return ProbeResult(
+        probe=name,
+        model=context.model_ref,
+        pairs=context.pairs_ref,
+        settings={},
+        summary=summary,
+        findings=(),
+        sets={},
+    )

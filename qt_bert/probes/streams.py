@@ -1,0 +1,214 @@
+"""Samples of pairs, their characters and terms, and passes that leave a few numbers a pair."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from qt_bert.ablation.engine import Reduction, Swept, View, batch_tokens, sweep
+from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import Segmenter, Span
+from qt_bert.data.splits import sample_queries, spread_over_queries
+from qt_bert.data.tokenise import QUERY, SPECIAL, EncodedPair
+from qt_bert.errors import ArgumentError
+from qt_bert.probes.base import Context
+from qt_bert.progress import Progress, silent
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.stats.arrays import FloatArray
+
+
+def for_model(pairs: Sequence[Pair], limit: int, context: Context) -> list[Pair]:
+    """About `limit` pairs of as many queries as the model's metric allows; all under --full.
+
+    A one-logit model is judged by the order of a query's titles, so it gets whole queries.
+    """
+    if context.full:
+        return list(pairs)
+    one_logit = context.model.checkpoint.settings.labels.logits == 1
+    return (sample_queries if one_logit else spread_over_queries)(pairs, limit, context.seed)
+
+
+# Characters of a pair's tokens: which token stands for which single character of which text.
+
+
+_HAN = re.compile(
+    "[\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f\U00030000-\U000323af]"
+)
+"""Ideographs, as Unicode's blocks list them."""
+
+
+class Character(NamedTuple):
+    """A token that stands for one character: its place among the tokens and in its text."""
+
+    token: int
+    place: int
+    text: str
+
+
+def is_han(character: str) -> bool:
+    """Whether it is a Chinese character."""
+    return _HAN.fullmatch(character) is not None
+
+
+def characters_of(
+    encoded: EncodedPair, query: str, title: str, side: int, *, han: bool = True
+) -> list[Character]:
+    """The tokens of one side (QUERY or TITLE) that stand for a single character, in text order.
+
+    With `han`, Chinese characters alone. The pair must have been encoded with offsets.
+    """
+    text = query if side == QUERY else title
+    found: dict[int, Character] = {}
+    for token, (owner, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
+        if owner == side and end == start + 1 and (not han or is_han(text[start])):
+            # A word mark of SentencePiece has the span of the character after it, which comes later.
+            found[start] = Character(token, start, text[start])
+    return list(found.values())
+
+
+def is_marker(encoded: EncodedPair, token: int) -> bool:
+    """Whether it spells nothing: SentencePiece's `▁` is given the first character of what follows.
+
+    The pair must have been encoded with offsets. Where a tokenizer cuts a character into several
+    tokens, all of them but the last look the same.
+    """
+    after = token + 1
+    return (
+        after < len(encoded)
+        and encoded.side[token] != SPECIAL
+        and encoded.side[after] == encoded.side[token]
+        and encoded.spans[after][0] == encoded.spans[token][0]
+    )
+
+
+def spelled(encoded: EncodedPair, query: str, title: str) -> tuple[str, ...]:
+    """What each token spells, as a reader sees it; a mark of a word's start is `▁`.
+
+    The pair must have been encoded with offsets.
+    """
+    names = []
+    for token, (side, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
+        if side == SPECIAL:
+            names.append("[CLS]" if token == encoded.cls else "[SEP]")
+        else:
+            names.append("▁" if is_marker(encoded, token) else (query, title)[side][start:end])
+    return tuple(names)
+
+
+def coverage(texts: Sequence[str], seen: int) -> float:
+    """`seen` as a share of the Chinese characters of `texts`; 1 where they have none."""
+    total = sum(is_han(character) for text in texts for character in text)
+    return seen / total if total else 1.0
+
+
+# Terms that a query and a title share, and the characters and words that say nothing of their own.
+
+
+STOP_CHARACTERS = frozenset("的了是在和与及或吗呢吧啊呀嘛么怎什就都也还很把被从到于以之这那个")
+"""Function characters that a query and a title share whatever they are about."""
+
+
+def is_stop(character: str) -> bool:
+    """Whether it is a function character."""
+    return character in STOP_CHARACTERS
+
+
+def is_punctuation(character: str) -> bool:
+    """Whether it is neither a letter, a Chinese character nor a digit, nor white space."""
+    return not (character.isalnum() or character.isspace())
+
+
+def is_content(character: str) -> bool:
+    """Whether it is a letter, a Chinese character or a digit, and no function character."""
+    return character.isalnum() and not is_stop(character)
+
+
+def is_content_word(word: str) -> bool:
+    """Whether any of its characters is content."""
+    return any(map(is_content, word))
+
+
+class Shared(NamedTuple):
+    """Where one term stands in the query and in the title, as characters [start, end)."""
+
+    query: list[Span]
+    title: list[Span]
+
+
+def shared_terms(query: str, title: str, segmenter: Segmenter) -> dict[str, Shared]:
+    """The words that stand in both texts, with all their places, in the order of the query.
+
+    Words are whole to the segmenter in both texts; case does not count; function words and
+    punctuation are left out.
+    """
+    in_query, in_title = _places(query, segmenter), _places(title, segmenter)
+    return {
+        term: Shared(places, in_title[term])
+        for term, places in in_query.items()
+        if term in in_title and is_content_word(term)
+    }
+
+
+def _places(text: str, segmenter: Segmenter) -> dict[str, list[Span]]:
+    places: dict[str, list[Span]] = {}
+    for start, end in segmenter.spans(text):
+        places.setdefault(text[start:end].casefold(), []).append((start, end))
+    return places
+
+
+# Streamed passes: a few numbers a pair from attention, never more than one batch of maps at a time.
+
+
+def stream(
+    scorer: Scorer,
+    texts: Sequence[tuple[str, str]],
+    reductions: Sequence[Reduction],
+    variants: Sequence[Variant] = (NONE,),
+    *,
+    shown: Progress = silent,
+) -> dict[str, np.ndarray]:
+    """Each reduction's numbers [variants, pairs, its layers, …], pairs in the order of `texts`.
+
+    Under the name `logits` the outputs [variants, pairs, labels] stand beside them. `View.batch.rows`
+    tells a reduction which of `texts` it sees, `View.batch.encoded` its tokens, sides and spans.
+    `shown` counts variants × pairs. Raises ArgumentError for no texts.
+    """
+    if not len(texts):
+        raise ArgumentError("no pairs to look at: the sample is empty")
+    batches = scorer.fresh().batches(texts, batch_tokens(len(variants)), offsets=True)
+    swept = sweep(scorer.encoder, batches, variants, reductions, shown=shown)
+    return gathered(swept, len(texts))
+
+
+def gathered(swept: Iterable[Swept], pairs: int) -> dict[str, np.ndarray]:
+    """The batches of a sweep over so many pairs, put together as `stream` gives them."""
+    found: dict[str, np.ndarray] = {}
+    for batch in swept:
+        for name, values in {"logits": batch.logits, **batch.reduced}.items():
+            if name not in found:
+                shape = (values.shape[0], pairs, *values.shape[2:])
+                found[name] = np.full(shape, np.nan, np.float32)
+            found[name][:, batch.rows] = values
+    return found
+
+
+def head_norms(scorer: Scorer, pairs: Sequence[Pair], *, shown: Progress = silent) -> FloatArray:
+    """Mean norm of W_O · context over the real tokens of all pairs [layers, heads]; `shown` counts pairs."""
+    encoder = scorer.encoder
+
+    def norms(view: View) -> torch.Tensor:
+        layer, real = encoder.layers[view.layer], view.batch.real
+        written = [layer.mix_some(view.values[:, [h]], [h]) for h in range(layer.heads)]
+        sizes = torch.stack([one.float().norm(dim=-1) for one in written], dim=1)
+        totals = (sizes * real[:, None]).sum(-1)
+        return torch.cat([totals, real.sum(-1, keepdim=True)], dim=1)
+
+    reduction = Reduction("norms", "z", tuple(range(len(encoder.layers))), norms)
+    texts = [(pair.query, pair.title) for pair in pairs]
+    found = stream(scorer, texts, [reduction], shown=shown)["norms"][0].sum(0, dtype=np.float64)
+    return np.asarray(found[:, :-1] / found[:, -1:])

@@ -1,1 +1,0 @@
-"""Parts of the probe `matching`: which heads match terms, and what they are worth."""

@@ -1,0 +1,152 @@
+"""Claims and measurements in words: the texts of a probe's TOML, filled with what a result holds.
+
+Report, command line and page all read results through this, so that they say the same. A result may
+be older than the texts: an id that has none is shown as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from qt_bert.errors import ArgumentError
+from qt_bert.probes.texts import COMMON, Texts, has_texts, texts_of, unit
+from qt_bert.results.heads import HeadTable
+from qt_bert.results.probe import Finding, Measurement, ProbeResult, Source, SourcedClaim
+from qt_bert.stats.verdict import MOST_QUERIES, Verdict
+from qt_bert.text import Label, Text, shortest
+
+NOTHING = Text("", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimInWords:
+    """A claim with its words: what it says, its verdict, what follows, and its unit.
+
+    `reason` says why a claim is not decided and how many queries would decide it; empty else.
+    """
+
+    claim: SourcedClaim
+    text: Text
+    verdict: Text
+    follows: Text
+    reason: Text
+    unit: Label
+
+    @property
+    def conclusion(self) -> Text:
+        """What a reader may conclude, with the reason where nothing is decided."""
+        if self.reason == NOTHING:
+            return self.follows
+        return Text(
+            f"{self.follows.zh.rstrip('。')}：{self.reason.zh}。",
+            f"{self.follows.en.rstrip('.')}: {self.reason.en}.",
+        )
+
+    @property
+    def margin(self) -> str:
+        """Where the value has to lie, as in `> 2`."""
+        return f"{'>' if self.claim.side == 'above' else '<'} {shortest(self.claim.margin)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementInWords:
+    """A value with its 95 % interval and no verdict, its text, unit and source."""
+
+    id: str
+    text: Text
+    value: float | None
+    ci_low: float | None
+    ci_high: float | None
+    unit: Label
+    n_queries: int
+    source: Source
+
+
+def claims_in_words(result: ProbeResult | HeadTable) -> tuple[ClaimInWords, ...]:
+    """The judged claims of one probe, in its order."""
+    return tuple(_claim(one, result.probe, result.facts) for one in result.claims)
+
+
+def measurements_in_words(result: ProbeResult) -> tuple[MeasurementInWords, ...]:
+    """What one probe measured, in its order; findings of a probe without a TOML among it."""
+    measured = (_measurement(one, result.probe, result.facts) for one in result.measurements)
+    return (*measured, *map(_finding, result.findings))
+
+
+def verdict_text(verdict: Verdict) -> Text:
+    """A verdict in words."""
+    return texts_of(COMMON).text(f"verdicts.{verdict}")
+
+
+def _claim(claim: SourcedClaim, probe: str, facts: Mapping[str, Any]) -> ClaimInWords:
+    name = claim.id.removeprefix(f"{probe}.")
+    common, own = texts_of(COMMON), _texts(probe)
+    key = claim.verdict.replace(" ", "_")
+    follows = _filled(own, f"claims.{name}.{key}", facts)
+    return ClaimInWords(
+        claim=claim,
+        text=_filled(own, f"claims.{name}", facts) or Text(claim.id, claim.id),
+        verdict=verdict_text(claim.verdict),
+        follows=follows or common.text(f"follows.{claim.verdict}"),
+        reason=_reason(claim, own, facts),
+        unit=unit(claim.unit),
+    )
+
+
+def _reason(claim: SourcedClaim, own: Texts | None, facts: Mapping[str, Any]) -> Text:
+    """Of a reason such as `precondition:gap` the probe's own text, else that of its kind."""
+    if claim.verdict in ("reproduced", "not reproduced"):
+        return NOTHING
+    common = texts_of(COMMON)
+    known = {**facts, "margin": claim.margin, "p": claim.p, "queries": claim.n_queries}
+    kind = claim.reason.partition(":")[0]
+    places = ((own, claim.reason), (common, claim.reason), (common, kind))
+    found = (_filled(texts, f"reasons.{key}", known) for texts, key in places)
+    reason = next(filter(None, found), Text(claim.reason, claim.reason))
+    needs = claim.needs_queries
+    if needs is None:
+        return reason
+    sample = "sample" if needs <= MOST_QUERIES else "sample_many"
+    more = common.text(sample, {"needs": needs})
+    return Text(f"{reason.zh}；{more.zh}", f"{reason.en}; {more.en}")
+
+
+def _measurement(measured: Measurement, probe: str, facts: Mapping[str, Any]) -> MeasurementInWords:
+    text = _filled(_texts(probe), f"measurements.{measured.id}", facts)
+    return MeasurementInWords(
+        id=measured.id,
+        text=text or Text(measured.id, measured.id),
+        value=measured.value,
+        ci_low=measured.ci_low,
+        ci_high=measured.ci_high,
+        unit=unit(measured.unit),
+        n_queries=measured.n_queries,
+        source=measured.source,
+    )
+
+
+def _finding(finding: Finding) -> MeasurementInWords:
+    return MeasurementInWords(
+        id=finding.id,
+        text=finding.claim,
+        value=finding.value,
+        ci_low=finding.ci_low,
+        ci_high=finding.ci_high,
+        unit=finding.unit,
+        n_queries=finding.n_queries,
+        source=finding.source,
+    )
+
+
+def _texts(probe: str) -> Texts | None:
+    return texts_of(probe) if probe.isidentifier() and has_texts(probe) else None
+
+
+def _filled(texts: Texts | None, path: str, facts: Mapping[str, Any]) -> Text | None:
+    """None where there is no such text, or the result lacks a fact that it names."""
+    try:
+        return None if texts is None else texts.text_or(path, facts)
+    except ArgumentError:
+        return None

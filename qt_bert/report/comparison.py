@@ -1,0 +1,413 @@
+"""Two models side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from qt_bert.figures import Bars, BarSeries
+from qt_bert.probes.wording import (
+    ClaimInWords,
+    MeasurementInWords,
+    claims_in_words,
+    measurements_in_words,
+)
+from qt_bert.report.blocks import Badge, Block, Cell, Column, FigureBlock, Interval, Prose, Table
+from qt_bert.report.evaluation import headlines, in_groups, with_value
+from qt_bert.report.probes import badge, measured, read_probes, title_of
+from qt_bert.results.evaluation import (
+    ComparisonResult,
+    EvaluationResult,
+    JudgedModel,
+    MetricDifference,
+)
+from qt_bert.results.probe import ProbeResult
+from qt_bert.run.folder import RunFolder
+from qt_bert.run.stages import COMPARED, COMPARISON, EVALUATION
+from qt_bert.text import Text, clip, interval, number, shortest
+
+
+def names(comparison: ComparisonResult) -> tuple[str, str]:
+    """`A: graded` and `B: small`."""
+    return f"A: {clip(comparison.a.name, 40)}", f"B: {clip(comparison.b.name, 40)}"
+
+
+def read_comparison(folder: RunFolder) -> ComparisonResult | None:
+    """The run's `comparison.json`, or `None` where it has no second model, or has it not yet."""
+    path = folder.file(COMPARISON)
+    return ComparisonResult.read(path) if path.is_file() else None
+
+
+def read_compared(folder: RunFolder) -> EvaluationResult | None:
+    """The second model's evaluation."""
+    path = folder.file(EVALUATION)
+    return EvaluationResult.read(path) if path.is_file() else None
+
+
+def read_compared_probes(folder: RunFolder) -> tuple[ProbeResult, ...]:
+    """What the probes found of the second model; q is over its own claims."""
+    return read_probes(folder, COMPARED)
+
+
+# The behaviour scores of both models, bar beside bar.
+
+
+PROBE, SCORES = "behaviour", "scores_"
+_NOTE = Text(
+    "同样的案例，容差各按各的模型；线段为各自的 95% 区间，这里不检验两个模型之间的差别。",
+    "The same cases, each model by its own band; lines are each model's own 95 % interval. Whether the "
+    "two differ is not tested here.",
+)
+
+
+def both_behaviours(
+    comparison: ComparisonResult, first: Sequence[ProbeResult], second: Sequence[ProbeResult]
+) -> Iterator[Block]:
+    """The scores by phenomenon that both have, of the same cases."""
+    a, b = (_of(results) for results in (first, second))
+    if a is None or b is None or a.pairs.sha256 != b.pairs.sha256:
+        return
+    others = {figure.name: figure for figure in b.figures}
+    for figure in a.figures:
+        other = others.get(figure.name)
+        if isinstance(figure, Bars) and isinstance(other, Bars) and _alike(figure, other):
+            label_a, label_b = names(comparison)
+            (own,), (others_own,) = figure.series, other.series
+            yield FigureBlock(
+                figure=replace(
+                    figure,
+                    name=f"comparison_{figure.name}",
+                    series=(replace(own, name=label_a), replace(others_own, name=label_b)),
+                    note=_NOTE,
+                )
+            )
+
+
+def _of(results: Sequence[ProbeResult]) -> ProbeResult | None:
+    return next((result for result in results if result.probe == PROBE), None)
+
+
+def _alike(one: Bars, other: Bars) -> bool:
+    return one.name.startswith(SCORES) and one.categories == other.categories
+
+
+# What the probes found of both models: claims and measurements, each by its id.
+
+
+_FINDINGS_NOTE = Text(
+    "同一条说法，各自在自己的发现集上选头，在同样的验证集上检验。这里不检验两个模型之间的差别。",
+    "The same claim of each model: heads chosen for each on discovery, tested on the same "
+    "validation pairs. Whether the two differ is not tested here.",
+)
+
+
+def both_findings(
+    comparison: ComparisonResult, first: Sequence[ProbeResult], second: Sequence[ProbeResult]
+) -> tuple[Block, ...]:
+    """Claims and measurements with both models' figures, and which probes were not run on B."""
+    others = {result.probe: result for result in second}
+    both = [(result, others[result.probe]) for result in first if result.probe in others]
+    tables = (_claims(comparison, both), _measurements(comparison, both))
+    return (*(table for table in tables if table.rows), *_missing_findings(first, others))
+
+
+def _claims(comparison: ComparisonResult, both: Sequence[tuple[ProbeResult, ProbeResult]]) -> Table:
+    a, b = names(comparison)
+    rows = [
+        (title_of(one), *row)
+        for one, other in both
+        for row in _beside(
+            {said.claim.id: said for said in claims_in_words(one)},
+            {said.claim.id: said for said in claims_in_words(other)},
+        )
+    ]
+    differ = any(row[-1] is not None for row in rows)
+    return Table(
+        name="comparison_findings",
+        title=Text("结论：两个模型", "Findings of both models"),
+        columns=(
+            Column("probe", Text("探针", "probe")),
+            Column("claim", Text("说法", "claim")),
+            Column("a", a),
+            Column("verdict_a", Text("A 的判定", "verdict of A")),
+            Column("b", b),
+            Column("verdict_b", Text("B 的判定", "verdict of B")),
+            *(
+                (Column("claim_b", Text("B 的说法（不同时）", "B's claim, where it differs")),)
+                if differ
+                else ()
+            ),
+        ),
+        rows=tuple(rows if differ else (row[:-1] for row in rows)),
+        note=_FINDINGS_NOTE,
+        grouped=True,
+    )
+
+
+def _beside(
+    left: dict[str, ClaimInWords], right: dict[str, ClaimInWords]
+) -> Iterator[tuple[Cell, ...]]:
+    """The claims of A in their order, then those that only B has."""
+    for name in dict.fromkeys((*left, *right)):
+        a, b = left.get(name), right.get(name)
+        text = a.text if a is not None else None
+        other = b.text if b is not None and b.text != text else None
+        yield (text, *_found(a), *_found(b), other)
+
+
+def _found(said: ClaimInWords | None) -> tuple[Cell, Cell]:
+    return (None, None) if said is None else (measured(said), badge(said))
+
+
+def _measurements(
+    comparison: ComparisonResult, both: Sequence[tuple[ProbeResult, ProbeResult]]
+) -> Table:
+    """What both measured; texts are A's, and may name heads that are not B's."""
+    a, b = names(comparison)
+    rows: list[tuple[Cell, ...]] = []
+    for one, other in both:
+        found: dict[str, MeasurementInWords] = {
+            said.id: said for said in measurements_in_words(other)
+        }
+        rows += [
+            (title_of(one), said.text, measured(said), measured(found[said.id]))
+            for said in measurements_in_words(one)
+            if said.id in found
+        ]
+    return Table(
+        name="comparison_measurements",
+        title=Text("测量：两个模型", "Measurements of both models"),
+        columns=(
+            Column("probe", Text("探针", "probe")),
+            Column("measurement", Text("测量（说法中的头属于 A）", "measurement (heads are A's)")),
+            Column("a", a),
+            Column("b", b),
+        ),
+        rows=tuple(rows),
+        grouped=True,
+        folded=True,
+    )
+
+
+def _missing_findings(
+    first: Sequence[ProbeResult], others: dict[str, ProbeResult]
+) -> tuple[Block, ...]:
+    absent = [title_of(result) for result in first if result.probe not in others]
+    if not absent:
+        return ()
+    return (
+        Prose(
+            body=Text(
+                f"没有在 B 上运行：{'、'.join(one.zh for one in absent)}（需要 B 微调前的模型，或尚未完成）。",
+                f"Not run on B: {', '.join(one.en for one in absent)} (it needs the model that B "
+                "was before fine-tuning, or is not finished).",
+            )
+        ),
+    )
+
+
+# Metrics of both models, and the pairs on which they differ most.
+
+
+SIGNIFICANT = 0.05
+_ALIKE = Badge(Text("分不出", "no difference shown"), "open")
+
+
+def models(comparison: ComparisonResult) -> Prose:
+    """Who A and B are."""
+    described = [_model(one) for one in (comparison.a, comparison.b)]
+    a, b = names(comparison)
+    zh, en = ([getattr(one, language) for one in described] for language in ("zh", "en"))
+    return Prose(
+        body=Text(
+            f"{a}（{zh[0]}）；{b}（{zh[1]}）。两个模型都给同样的 {comparison.n_pairs:,} 对打分。",
+            f"{a} ({en[0]}); {b} ({en[1]}). Both grade the same {comparison.n_pairs:,} pairs.",
+        )
+    )
+
+
+def _model(model: JudgedModel) -> Text:
+    size = shortest(model.parameters / 1e6)
+    return Text(
+        f"{model.layers} 层 × {model.heads} 头，{size} 百万参数",
+        f"{model.layers} layers × {model.heads} heads, {size} million parameters",
+    )
+
+
+def metrics_table(comparison: ComparisonResult, evaluation: EvaluationResult) -> Table:
+    """Every metric of both, with the paired difference, its interval and its p."""
+    a, b = names(comparison)
+    return Table(
+        name="comparison_metrics",
+        title=Text("指标：两个模型", "Metrics of both models"),
+        columns=(
+            Column("group", Text("类别", "group")),
+            Column("metric", Text("指标", "metric")),
+            Column("a", a),
+            Column("b", b),
+            Column("difference", Text("B − A [95% 区间]", "B − A [95 % interval]")),
+            Column("p", "p", digits=4, least=True),
+            Column("better", Text("更好的", "better")),
+            Column("n", Text("对数", "pairs")),
+            Column("n_queries", Text("查询数", "queries")),
+        ),
+        rows=tuple(
+            (group, name, *_metric_row(metric, _direction(evaluation, name)))
+            for group, name, metric in in_groups(comparison.metrics)
+        ),
+        note=_how(comparison),
+        grouped=True,
+    )
+
+
+def _how(comparison: ComparisonResult) -> Text:
+    """How intervals and p were made, and why some metrics have no value."""
+    resamples, draws = (comparison.settings.get(name, 0) for name in ("resamples", "draws"))
+    zh = (
+        f"区间：对查询自助重采样，两个模型用同样的样本（{resamples:,} 次）。p：逐查询随机交换两个模型的"
+        f"预测（{draws:,} 次），每个指标单独计算，未作多重校正。"
+    )
+    en = (
+        f"Intervals: bootstrap over queries, the same resamples for both models ({resamples:,}). "
+        f"p: the two models' predictions swapped query by query ({draws:,} draws), each metric for "
+        "itself, not corrected for their number."
+    )
+    for reason, names_of in _missing_metrics(comparison).items():
+        zh += f"无值：{'、'.join(names_of)}（{reason}）。"
+        en += f" Without a value: {', '.join(names_of)} ({reason})."
+    return Text(zh, en)
+
+
+def _missing_metrics(comparison: ComparisonResult) -> dict[str, list[str]]:
+    """Reason → the metrics that have no value for it."""
+    found: dict[str, list[str]] = {}
+    for name, metric in comparison.metrics.items():
+        if metric.reason:
+            found.setdefault(metric.reason, []).append(name)
+    return found
+
+
+def _direction(evaluation: EvaluationResult, name: str) -> str | None:
+    described = evaluation.descriptions.get(name)
+    return None if described is None else described.direction
+
+
+def _metric_row(metric: MetricDifference, direction: str | None) -> tuple[Cell, ...]:
+    return (
+        metric.value_a,
+        metric.value_b,
+        Interval(value=metric.difference, low=metric.ci_low, high=metric.ci_high),
+        metric.p,
+        _better(metric, direction),
+        metric.n,
+        metric.n_queries,
+    )
+
+
+def _better(metric: MetricDifference, direction: str | None) -> Badge | None:
+    """Which model is better, where interval and p both say so."""
+    low, high, p = metric.ci_low, metric.ci_high, metric.p
+    if metric.difference is None or low is None or high is None or p is None:
+        return None
+    if direction not in ("higher", "lower"):
+        return None
+    if low <= 0 <= high or p >= SIGNIFICANT:
+        return _ALIKE
+    b_wins = (metric.difference > 0) == (direction == "higher")
+    return Badge(Text("B", "B"), "good") if b_wins else Badge(Text("A", "A"), "bad")
+
+
+def headline_bars(
+    comparison: ComparisonResult, a: EvaluationResult, b: EvaluationResult
+) -> tuple[Block, ...]:
+    """The headline metrics of both, each with its own interval."""
+    shown = headlines(with_value(a) & with_value(b) & comparison.metrics.keys())
+    if not shown:
+        return ()
+    figure = Bars(
+        name="comparison_headlines",
+        title=Text("两个模型的主要指标", "Headline metrics of both models"),
+        x_label=Text("指标", "metric"),
+        y_label=Text("值", "value"),
+        unit=Text("1 为最好", "1 is best"),
+        categories=tuple(shown.values()),
+        series=tuple(
+            BarSeries(
+                name=label,
+                values=tuple(one.metrics[name].value for name in shown),
+                intervals=tuple(_ends(one, name) for name in shown),
+            )
+            for label, one in zip(names(comparison), (a, b), strict=True)
+        ),
+        digits=3,
+        note=Text(
+            f"{comparison.n_pairs:,} 对；线段为各自的 95% 区间，差别的区间见表。",
+            f"{comparison.n_pairs:,} pairs; lines are each model's own 95 % interval, those of the "
+            "differences stand in the table.",
+        ),
+    )
+    return (FigureBlock(figure=figure),)
+
+
+def _ends(evaluation: EvaluationResult, name: str) -> tuple[float, float] | None:
+    metric = evaluation.metrics[name]
+    return (
+        None if metric.ci_low is None or metric.ci_high is None else (metric.ci_low, metric.ci_high)
+    )
+
+
+def most_different(comparison: ComparisonResult) -> tuple[Block, ...]:
+    """The pairs on which the two models' scores lie furthest apart."""
+    if not comparison.most_different:
+        return ()
+    a, b = names(comparison)
+    return (
+        Table(
+            name="comparison_pairs",
+            title=Text("两个模型差别最大的对", "Pairs on which the two differ most"),
+            columns=(
+                Column("query", Text("查询", "query")),
+                Column("title", Text("标题", "title")),
+                Column("label", Text("标注", "label")),
+                Column("a", a, digits=2),
+                Column("b", b, digits=2),
+            ),
+            rows=tuple(
+                (
+                    pair.query,
+                    pair.title,
+                    None if pair.grade is None else str(pair.grade),
+                    pair.a,
+                    pair.b,
+                )
+                for pair in comparison.most_different
+            ),
+            note=Text(
+                "数值为期望等级，按两者之差挑选；有一个模型只给一个 logit 时，它的数值是分数，按两者名次之差挑选。",
+                "Figures are expected grades, chosen by their difference. Where a model has one logit "
+                "its figures are scores, and pairs are chosen by the difference of their ranks.",
+            ),
+        ),
+    )
+
+
+def beside(comparison: ComparisonResult) -> Text:
+    """B less A by the headline metrics, each with its interval and p."""
+    a, b = names(comparison)
+    found = list(_differences(comparison))
+    zh = "；".join(one.zh for one in found) or "没有共同的指标"
+    en = "; ".join(one.en for one in found) or "no metric in common"
+    return Text(
+        f"{b} 减 {a}，同样的 {comparison.n_pairs:,} 对：{zh}。",
+        f"{b} less {a}, on the same {comparison.n_pairs:,} pairs: {en}.",
+    )
+
+
+def _differences(comparison: ComparisonResult) -> Iterator[Text]:
+    known = {n: one for n, one in comparison.metrics.items() if one.difference is not None}
+    for name, title in headlines(known).items():
+        metric = known[name]
+        shown = f"{metric.difference:+.3f}".replace("-", "\N{MINUS SIGN}")
+        ends = f"{shown} {interval(metric.ci_low, metric.ci_high)}".rstrip()
+        p = "" if metric.p is None else f" (p = {number(metric.p, 4)})"
+        yield Text(f"{title.zh} {ends}{p}", f"{title.en} {ends}{p}")

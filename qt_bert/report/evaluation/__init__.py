@@ -1,1 +1,0 @@
-"""The parts of the section `evaluation`, each a function of the evaluation's result."""

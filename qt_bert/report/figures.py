@@ -1,0 +1,146 @@
+"""Figures on the report's page: charts as SVG inside it, token rows as HTML, in both languages.
+
+The SVG is made by vl-convert, without a browser. Its colours are the page's variables, its font is
+the page's; what a chart says where it is pointed at becomes the shape's title. A text that differs
+between the languages is drawn twice, and the style sheet shows one. Equal figures give equal bytes,
+whatever was drawn before.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from copy import deepcopy
+from typing import Any
+from xml.etree import ElementTree
+
+from qt_bert.charts import FONTS, chart
+from qt_bert.figures import Figure, Tokens
+from qt_bert.results.palette import LIGHT, VARIABLES, Palette
+from qt_bert.text import printable, unpaired, width_of
+from qt_bert.token_rows import token_rows
+
+_WIDE = 540
+"""Figures up to this many pixels stand two in a row."""
+_SCROLLS_FROM = 720
+"""A wider picture scrolls in its box; a narrower one may shrink to fit a phone."""
+_SVG = "http://www.w3.org/2000/svg"
+_LEFT_OUT = {"class", "role", "font-family", "pointer-events", "version"}
+_NOTHING = {"opacity": "1", "fill-opacity": "1", "transform": "translate(0,0)"}
+_LONG = re.compile(r"\d+\.\d{3,}")
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_INVISIBLE = "\N{WORD JOINER}"
+
+Pairs = dict[str, tuple[str, str]]
+
+
+def drawn(figure: Figure) -> dict[str, Any]:
+    """The figure's markup, and whether it takes the full width of the page (`wide`)."""
+    from markupsafe import Markup
+
+    if isinstance(figure, Tokens):
+        rows = ((k, Markup(token_rows(figure, k, VARIABLES))) for k in ("zh", "en"))
+        both = (Markup('<div class="{}">{}</div>').format(*one) for one in rows)
+        return {"markup": Markup("").join(both), "wide": False}
+    root = _picture(figure, "both", VARIABLES)
+    width = float(root.get("viewBox", "0 0 0 0").split()[2])
+    least = width if width > _SCROLLS_FROM else round(0.8 * width)
+    root.set("role", "img")
+    root.set("aria-label", printable(f"{figure.title.zh} / {figure.title.en}"))
+    root.set("style", f"max-width:{width:g}px;min-width:{least:g}px")
+    markup = Markup(ElementTree.tostring(root, encoding="unicode"))
+    return {"markup": markup, "wide": width > _WIDE}
+
+
+def svg_file(figure: Figure, language: str) -> bytes:
+    """The chart as an SVG file of its own, in the light colours on white, which any program shows.
+
+    Token rows are no chart and have none: raises TypeError.
+    """
+    if isinstance(figure, Tokens):
+        raise TypeError("token rows have no SVG file")
+    root = _picture(figure, language, LIGHT)
+    width, height = root.get("viewBox", "").split()[2:]
+    for name, value in (("xmlns", _SVG), ("width", width), ("height", height)):
+        root.set(name, value)
+    root.set("font-family", FONTS)
+    page = {"width": "100%", "height": "100%", "fill": LIGHT.surface}
+    root.insert(0, ElementTree.Element("rect", page))
+    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+
+
+def _picture(figure: Any, language: str, palette: Palette) -> ElementTree.Element:
+    """The chart's SVG, with nothing in it that a page does not need."""
+    import vl_convert
+
+    # Unchecked: the checks take as long as the drawing, and the tests make them.
+    specification = chart(figure, language, palette).to_dict(validate=False)
+    pairs: Pairs = {}
+    svg = vl_convert.vegalite_to_svg(json.dumps(_stand_in(specification, pairs)))
+    root = ElementTree.fromstring(svg)
+    names: dict[str, str] = {}
+    prefix = re.sub(r"\W", "-", figure.name, flags=re.ASCII)
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(f"{{{_SVG}}}")
+        if (name := element.get("id")) is not None:  # vl-convert numbers them on and on
+            names[name] = f"{prefix}-{language}-{len(names)}"
+            element.set("id", names[name])
+    for element in root.iter():
+        _tidy(element, names, pairs)
+    _prune(root, pairs)
+    for name in ("width", "height"):
+        root.attrib.pop(name, None)
+    return root
+
+
+def _stand_in(value: Any, pairs: Pairs) -> Any:
+    """The specification with its wider text in place of each paired one; `pairs` gets both.
+
+    So the chart is laid out for the language that takes more room.
+    """
+    if isinstance(value, dict):
+        return {key: _stand_in(item, pairs) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_stand_in(item, pairs) for item in value]
+    if not isinstance(value, str):
+        return value
+    both = unpaired(value)
+    if both[0] == both[1]:
+        return value
+    name = max(both, key=width_of)
+    while pairs.setdefault(name, both) != both:
+        name += _INVISIBLE  # another pair whose wider text is the same
+    return name
+
+
+def _tidy(element: ElementTree.Element, names: dict[str, str], pairs: Pairs) -> None:
+    """Shorter numbers, no roles or fonts, and what a shape says as its title."""
+    tip = element.attrib.pop("aria-label", None)
+    for name, value in list(element.attrib.items()):
+        if name in _LEFT_OUT or name.startswith("aria-") or _NOTHING.get(name) == value:
+            del element.attrib[name]
+            continue
+        value = _REFERENCE.sub(lambda found: f"url(#{names[found[1]]})", value)
+        element.set(name, _LONG.sub(lambda found: f"{float(found[0]):.2f}", value))
+    if tip and element.tag == "path":  # Vega names the heading too
+        title = ElementTree.Element("title")
+        title.text = " / ".join(pairs[tip]) if tip in pairs else tip
+        element.insert(0, title)
+
+
+def _prune(parent: ElementTree.Element, pairs: Pairs) -> None:
+    """Remove what shows nothing, and draw each paired text in both languages."""
+    for child in list(parent):
+        _prune(child, pairs)
+        empty = child.tag == "g" and not len(child)
+        if empty or child.get("display") == "none" or child.get("d") == "":
+            parent.remove(child)
+        elif child.tag == "text" and any(part.text in pairs for part in child.iter()):
+            place = list(parent).index(child)
+            parent.remove(child)
+            for k, language in enumerate(("zh", "en")):
+                copy = deepcopy(child)
+                copy.set("class", language)
+                for part in copy.iter():
+                    part.text = pairs[part.text][k] if part.text in pairs else part.text
+                parent.insert(place + k, copy)

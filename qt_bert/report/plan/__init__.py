@@ -1,1 +1,0 @@
-"""The plan of a smaller model, for whoever decides about it."""

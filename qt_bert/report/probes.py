@@ -1,0 +1,526 @@
+"""What the probes found: a section each, headlines, the head atlas."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+from qt_bert.probes.wording import (
+    ClaimInWords,
+    MeasurementInWords,
+    claims_in_words,
+    measurements_in_words,
+    verdict_text,
+)
+from qt_bert.report.blocks import (
+    Badge,
+    Block,
+    Cell,
+    Column,
+    FigureBlock,
+    Interval,
+    Prose,
+    Statement,
+    Statements,
+    Table,
+)
+from qt_bert.results.head_sets import set_words
+from qt_bert.results.heads import HeadTable, atlas_figures, offered, place_of, table_of
+from qt_bert.results.probe import (
+    VERDICTS,
+    ProbeResult,
+    Source,
+    Stability,
+    StabilityVerdict,
+    of_sources,
+)
+from qt_bert.results.quantities import QUANTITIES, Quantity
+from qt_bert.run import alone
+from qt_bert.run.folder import RunFolder
+from qt_bert.stats.verdict import Verdict
+from qt_bert.text import Label, Text, counted, digits_for, joined, plain, shortest
+
+# Several sections of one drawing ask for the same; a folder is opened anew for each drawing.
+_read: WeakKeyDictionary[RunFolder, dict[str, tuple[ProbeResult, ...]]] = WeakKeyDictionary()
+
+
+def read_probes(folder: RunFolder, where: str = "probes") -> tuple[ProbeResult, ...]:
+    """The results of the run's finished probes, read once a drawing.
+
+    Raises RunFolderError for a damaged result.
+    """
+    known = _read.setdefault(folder, {})
+    if where not in known:
+        known[where] = alone.read_probes(folder, where)
+    return known[where]
+
+
+def title_of(result: ProbeResult) -> Text:
+    """The probe's title, or its name where the file gives none."""
+    return result.title or Text(result.probe, result.probe)
+
+
+def anchor_of(result: ProbeResult) -> str:
+    """The anchor of the probe's section."""
+    return f"probe-{result.probe}"
+
+
+# Verdicts, values and sources as cells.
+
+
+TONES: dict[Verdict, Literal["good", "bad", "open"]] = {
+    "reproduced": "good",
+    "not reproduced": "bad",
+    "inconclusive": "open",
+    "not testable": "open",
+}
+
+
+def badge(said: ClaimInWords) -> Badge:
+    """The verdict, framed."""
+    return Badge(said.verdict, TONES[said.claim.verdict])
+
+
+def measured(said: ClaimInWords | MeasurementInWords) -> Interval:
+    """A value with its interval, in its unit."""
+    found = said.claim if isinstance(said, ClaimInWords) else said
+    low, high = found.ci_low, found.ci_high
+    digits = digits_for(found.value, low, high)
+    return Interval(value=found.value, low=low, high=high, unit=said.unit, digits=digits)
+
+
+def source_value(source: Source) -> Label | None:
+    """The source's figure, where it gives one."""
+    return shortest(source.value) if isinstance(source.value, float) else source.value
+
+
+def source_place(source: Source) -> str:
+    """The article and the section, by its number or its heading."""
+    mark = " §" if source.section[:1].isdigit() else ": "
+    return f"{source.article.replace('_', ' ')}{mark}{source.section}"
+
+
+def tally(claims: Sequence[ClaimInWords]) -> Text:
+    """How many claims came out how."""
+    counts = Counter(one.claim.verdict for one in claims)
+    words = {verdict: verdict_text(verdict) for verdict in TONES}
+    zh = [f"{word.zh} {counts[verdict]}" for verdict, word in words.items()]
+    en = [f"{counts[verdict]} {word.en}" for verdict, word in words.items()]
+    noun = "claim" if len(claims) == 1 else "claims"
+    return Text(
+        f"共 {len(claims)} 条说法：{'，'.join(zh)}。",
+        f"{len(claims)} {noun}: {', '.join(en)}.",
+    )
+
+
+# What the probes found: every claim of the report, with its verdict.
+
+
+_NOTE = Text(
+    "说法来自文献；成立：这个模型上也如此，不成立：并非如此。方括号内为 95% 置信区间。"
+    "界限、p 和 q 见“结论一览”。",
+    "The claims come from the literature. Reproduced: this model bears one out; not reproduced: it "
+    "does not. Brackets hold 95 % intervals; margins, p and q stand under “Findings”.",
+)
+
+
+def headlines(results: Sequence[ProbeResult]) -> tuple[Block, ...]:
+    """The claims of all probes, and how many came out how."""
+    said = [(result, claim) for result in results for claim in claims_in_words(result)]
+    if not said:
+        return ()
+    listed = Statements(
+        title=Text("发现了什么", "What was found"),
+        statements=tuple(_statement(*one) for one in said),
+        note=_NOTE,
+    )
+    return (listed, Prose(body=tally([claim for _, claim in said])))
+
+
+def _statement(result: ProbeResult, said: ClaimInWords) -> Statement:
+    return Statement(
+        claim=said.text,
+        badge=badge(said),
+        value=measured(said),
+        follows=said.conclusion,
+        section=anchor_of(result),
+        heading=title_of(result),
+    )
+
+
+# How stable the named sets are, in tables.
+
+
+_TONES: dict[StabilityVerdict, Literal["good", "bad", "open"]] = {
+    "stable": "good",
+    "not stable": "bad",
+    "undecided": "open",
+}
+COLUMNS = (
+    Column("stable", Text("稳定吗", "stable")),
+    Column("overlap", Text("重抽查询后重合", "shared, queries resampled"), digits=2),
+    Column("halves", Text("两半查询之间重合", "shared by two halves"), digits=2),
+    Column("chance_95", Text("随机的 95% 分位", "95 % of chance"), digits=2),
+    Column("elsewhere", Text("别处的重合", "shared elsewhere"), whole=True),
+)
+NOTE = Text(
+    "稳定性：用同一规则重新打分，选出同样多的头，看与这一组重合的比例。“重抽查询”是在选头的查询上有放回地重抽"
+    "（括号内为中间 95%）；同一批查询选出、又在其上重选，纯噪声也会重合，所以还把查询随机分成两半，各选一次。"
+    "随机：每层取同样多的头。两者有一个不高于随机的 95% 分位，即“不稳定”；随机就能全部选中的（多为一两个头），"
+    "若两者都过半，则无法判断。",
+    "Stability: heads are scored again by the same rule, and as many of the best taken; what is shown "
+    "is the share of the set among them. Queries are resampled from those that the set was chosen on "
+    "(in brackets the middle 95 %). There noise comes back, too, so the queries are also parted at "
+    "random and heads chosen on each half. Chance: as many random heads in each layer. A set is not "
+    "stable where either share is at or below chance's 95th percentile; where chance alone can reach "
+    "the whole set (mostly one or two heads) and both are above a half, it cannot be told.",
+)
+
+
+def stability_badge(found: Stability | None) -> Badge | None:
+    """The verdict, framed; nothing for a set that was not scored again."""
+    return None if found is None else Badge(VERDICTS[found.verdict], _TONES[found.verdict])
+
+
+def stability_cells(found: Stability | None) -> tuple[Cell, ...]:
+    """What `COLUMNS` shows of a set."""
+    if found is None:
+        return (None,) * len(COLUMNS)
+    return (
+        stability_badge(found),
+        Interval(value=found.overlap, low=found.low, high=found.high, digits=2),
+        found.halves,
+        found.chance_95,
+        of_sources(found),
+    )
+
+
+# The head atlas: what is known of every head, on one page.
+
+
+_INTRO = Text(
+    "每格一个头（行为层，列为头，都从 0 数起），按一个量着色；粗框是被选出或效应显著的头。"
+    "表里是各组头做什么；它们怎样选出、怎样检验，见各探针一节。",
+    "One cell a head (rows are layers, columns heads, both from 0), coloured by one quantity; "
+    "outlined are the heads that were chosen or whose effect is significant. The table says what "
+    "the heads of each set do; how they were chosen and tested stands in each probe's section.",
+)
+
+
+def atlas(results: Sequence[ProbeResult], suffix: str = "", whose: str = "") -> tuple[Block, ...]:
+    """The named sets, a map of each quantity, and every head of the sets with what it does.
+
+    `suffix` and `whose` tell a second model's tables and figures from the first one's.
+    """
+    tables = [table_of(result) for result in results]
+    figures = [
+        replace(one, name=one.name + suffix, title=_of(one.title, whose))
+        for one in atlas_figures(tables)
+    ]
+    if not figures:
+        return ()
+    return (
+        *(() if whose else (Prose(body=_INTRO),)),
+        *_sets(tables, suffix, whose),
+        *(FigureBlock(figure=figure) for figure in figures),
+        *_heads(tables, suffix, whose),
+    )
+
+
+def _of(title: Text, whose: str) -> Text:
+    return Text(f"{title.zh}（{whose}）", f"{title.en} ({whose})") if whose else title
+
+
+def _sets(tables: Sequence[HeadTable], suffix: str, whose: str) -> tuple[Block, ...]:
+    rows = [
+        (
+            table.title,
+            set_words(name).name,
+            set_words(name).does,
+            len(heads),
+            " ".join(heads),
+            stability_badge(table.stability.get(name)),
+        )
+        for table in tables
+        for name, heads in table.sets.items()
+        if heads
+    ]
+    if not rows:
+        return ()
+    return (
+        Table(
+            name=f"atlas_sets{suffix}",
+            title=_of(Text("哪些头做什么", "Which heads do what"), whose),
+            columns=(
+                Column("probe", Text("探针", "probe")),
+                Column("set", Text("哪些头", "heads")),
+                Column("does", Text("做什么", "what they do")),
+                Column("n", Text("头数", "how many")),
+                Column("heads", Text("头", "which"), whole=True),
+                Column("stable", Text("稳定吗", "stable")),
+            ),
+            rows=tuple(rows),
+            grouped=True,
+        ),
+    )
+
+
+def _heads(tables: Sequence[HeadTable], suffix: str, whose: str) -> tuple[Block, ...]:
+    """Head by head, those of the sets alone."""
+    named: dict[str, list[str]] = {}
+    for table in tables:
+        for name, heads in table.sets.items():
+            for head in heads:
+                named.setdefault(head, []).append(name)
+    if not named:
+        return ()
+    shown = offered(tables)
+    scores = [table.rows() for _, table in shown]
+    return (
+        Table(
+            name=f"atlas_heads{suffix}",
+            title=_of(Text("每个被选出的头", "Every head chosen"), whose),
+            columns=(
+                Column("head", Text("头", "head")),
+                Column("does", Text("做什么", "what it does")),
+                *(Column(one.name, one.title, digits=one.digits) for one, _ in shown),
+            ),
+            rows=tuple(
+                (
+                    head,
+                    _does(named[head]),
+                    *(
+                        _cell(quantity, rows.get(head, {}))
+                        for (quantity, _), rows in zip(shown, scores, strict=True)
+                    ),
+                )
+                for head in sorted(named, key=place_of)
+            ),
+            folded=True,
+        ),
+    )
+
+
+def _does(sets: Sequence[str]) -> Text:
+    """What its sets say of a head, each thing once."""
+    return joined(dict.fromkeys(set_words(name).does for name in sets))
+
+
+def _cell(quantity: Quantity, scores: dict[str, float | None]) -> Cell:
+    low, high = quantity.interval(scores) or (None, None)
+    return Interval(
+        value=quantity.value(scores), low=low, high=high, unit=quantity.unit, digits=quantity.digits
+    )
+
+
+# The section of one probe.
+
+
+_SOURCE = Column("source", Text("来源", "source"))
+_THERE = Column("there", Text("原文数值", "article's figure"), optional=True)
+_VALUE = Column("value", Text("本次结果 [95% 区间]", "measured [95 % interval]"))
+_QUERIES = Column("n_queries", Text("查询数", "queries"))
+_CLAIMS = (
+    _SOURCE,
+    Column("claim", Text("说法", "claim")),
+    Column("verdict", Text("判定", "verdict")),
+    _VALUE,
+    _THERE,
+    Column("why", Text("为何未判定", "why it is not decided"), whole=True, optional=True),
+    Column("margin", Text("界限", "margin")),
+    Column("p", "p", digits=4, least=True),
+    Column("q", "q", digits=4, least=True),
+    _QUERIES,
+)
+_MEASUREMENTS = (
+    _SOURCE,
+    Column("measurement", Text("测量", "measurement")),
+    _VALUE,
+    _THERE,
+    _QUERIES,
+)
+
+
+def probe_blocks(result: ProbeResult) -> tuple[Block, ...]:
+    """Summary, claims, figures, sample, measurements, named sets; the heads' scores, settings."""
+    figures = [replace(one, name=_unique(result.probe, one.name)) for one in result.figures]
+    return (
+        Prose(body=result.summary),
+        *_claims(result),
+        *(FigureBlock(figure=figure) for figure in figures),
+        Prose(title=Text("样本", "Sample"), body=_sample(result)),
+        *_measurements(result),
+        *_set_blocks(result),
+        *_head_blocks(result),
+        _settings(result),
+    )
+
+
+def _unique(probe: str, name: str) -> str:
+    """A figure's name in the page; in its file it is unique, and may begin with the probe's."""
+    return name if name.startswith(f"{probe}_") else f"{probe}_{name}"
+
+
+def _claims(result: ProbeResult) -> tuple[Block, ...]:
+    claims = claims_in_words(result)
+    if not claims:
+        return ()
+    return (
+        Table(
+            name=f"{result.probe}_claims",
+            title=Text("说法与判定", "Claims and verdicts"),
+            columns=_CLAIMS,
+            rows=tuple(map(_claim, claims)),
+            grouped=True,
+        ),
+    )
+
+
+def _claim(said: ClaimInWords) -> tuple[Cell, ...]:
+    found = said.claim
+    return (
+        source_place(found.source),
+        said.text,
+        badge(said),
+        measured(said),
+        source_value(found.source),
+        said.reason,
+        said.margin,
+        found.p,
+        found.q,
+        found.n_queries,
+    )
+
+
+def _measurements(result: ProbeResult) -> tuple[Block, ...]:
+    rows = [
+        (
+            source_place(said.source),
+            said.text,
+            measured(said),
+            source_value(said.source),
+            said.n_queries or None,
+        )
+        for said in measurements_in_words(result)
+    ]
+    if not rows:
+        return ()
+    return (
+        Table(
+            name=f"{result.probe}_measurements",
+            title=Text("测量（不作判定）", "Measurements (not judged)"),
+            columns=_MEASUREMENTS,
+            rows=tuple(rows),
+            grouped=True,
+            folded=True,
+        ),
+    )
+
+
+def _sample(result: ProbeResult) -> Text:
+    pairs, queries = result.pairs.n_pairs, result.pairs.n_queries
+    name = result.pairs.name
+    zh, en = f"验证：{name}。", f"Validation: {name}."
+    if pairs is not None and queries is not None:
+        zh = f"验证：{name} 的 {pairs:,} 对、{queries:,} 个查询。"
+        en = (
+            f"Validation: {counted(pairs, 'pair')} of {name}, "
+            f"{counted(queries, 'query', 'queries')}."
+        )
+    resolution = result.settings.get("resolution")
+    if isinstance(resolution, Mapping):
+        zh += str(resolution.get("zh", ""))
+        en = f"{en} {resolution.get('en', '')}".rstrip()
+    return Text(zh, en)
+
+
+def _set_blocks(result: ProbeResult) -> tuple[Block, ...]:
+    if not result.sets:
+        return ()
+    teachers = {one.head: f"{one.head}({one.teacher})" for one in result.heads if one.teacher}
+    return (
+        Table(
+            name=f"{result.probe}_sets",
+            title=Text("选出的头", "Heads chosen"),
+            columns=(
+                Column("set", Text("集合", "set")),
+                Column("what", Text("哪些头", "heads")),
+                Column("n", Text("头数", "how many")),
+                Column("heads", Text("头", "which"), whole=True),
+                *(COLUMNS if result.stability else ()),
+            ),
+            rows=tuple(
+                (
+                    name,
+                    set_words(name).name,
+                    len(heads),
+                    " ".join(teachers.get(head, head) for head in heads) or None,
+                    *(stability_cells(result.stability.get(name)) if result.stability else ()),
+                )
+                for name, heads in result.sets.items()
+            ),
+            note=NOTE if result.stability else None,
+        ),
+    )
+
+
+def _score_column(probe: str, name: str) -> Column:
+    """A score's column, titled in words where the atlas has them."""
+    if name in ("p", "q"):
+        return Column(name, name, digits=4, least=True)
+    titles: dict[str, Label] = {}
+    for one in QUANTITIES:
+        if one.probe == probe:
+            titles |= one.beside if one.minus else {one.score: one.title, **one.beside}
+    return Column(name, titles.get(name, name))
+
+
+def _head_blocks(result: ProbeResult) -> tuple[Block, ...]:
+    if not result.heads:
+        return ()
+    scores = list(dict.fromkeys(name for head in result.heads for name in head.scores))
+    selected = Text("选中", "selected")
+    taught = any(one.teacher for one in result.heads)
+    return (
+        Table(
+            name=f"{result.probe}_heads",
+            title=Text("每个头的分数", "Scores of every head"),
+            columns=(
+                Column("head", Text("头", "head")),
+                Column("selected", selected),
+                *((Column("teacher", Text("教师中的名字", "in the teacher")),) if taught else ()),
+                *(_score_column(result.probe, name) for name in scores),
+            ),
+            rows=tuple(
+                (
+                    one.head,
+                    selected if one.selected else "",
+                    *((one.teacher,) if taught else ()),
+                    *map(one.scores.get, scores),
+                )
+                for one in result.heads
+            ),
+            folded=True,
+        ),
+    )
+
+
+def _settings(result: ProbeResult) -> Table:
+    return Table(
+        name=f"{result.probe}_settings",
+        title=Text("这一探针的设置", "Settings of this probe"),
+        columns=(Column("name", Text("名称", "name")), Column("value", Text("值", "value"))),
+        rows=tuple((name, plain(value)) for name, value in _flat(result.settings)),
+        folded=True,
+    )
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

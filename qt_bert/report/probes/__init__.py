@@ -1,1 +1,0 @@
-"""What the sections of probes are made of."""

@@ -1,0 +1,366 @@
+"""What the probes say of every head: the table of a probe, `heads.json`, the head atlas."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeVar
+
+from qt_bert.codec import decode, encode, read_result
+from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.figures import HeatMap
+from qt_bert.files import atomic_write
+from qt_bert.results.probe import (
+    HEAD_NAME,
+    Measurement,
+    ModelRef,
+    PairsRef,
+    ProbeResult,
+    SourcedClaim,
+    Stability,
+    set_label,
+)
+from qt_bert.results.quantities import QUANTITIES, SIGNIFICANT, Quantity, kept_scores, metric_name
+from qt_bert.stats.metrics import METRICS
+from qt_bert.text import Text, joined
+
+# What one probe says of every head, without its figures and settings: small enough to ship.
+
+
+DIGITS = 4
+"""Significant digits of a stored score."""
+
+_SCORED_ON = {
+    "boundary": ("texts", "validation"),
+    "matching": ("scored", "validation"),
+    "order": ("scored", "validation"),
+}
+"""Where the settings of a probe say on what its heads were scored, where that is another sample
+than the one that its claims rest on."""
+
+_SHOWN = ("behaviour",)
+"""Probes of which a page shows the measurements without a run."""
+
+T = TypeVar("T", SourcedClaim, Measurement)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadTable:
+    """One probe's named sets, how stable they are, its claims and its scores:
+    `values[head][score]`.
+
+    `pairs` are those that the scores rest on, `discovery` those that heads were chosen on (p and q
+    are of these). `metric` is the one that leaving a head out was measured by. `facts` fill the texts
+    of `claims`; `measurements` are those of the probes of which a page shows them.
+    """
+
+    probe: str
+    title: Text
+    order: int
+    profile: str
+    pairs: PairsRef
+    discovery: PairsRef | None = None
+    metric: str | None = None
+    summary: Text
+    claims: tuple[SourcedClaim, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    measurements: tuple[Measurement, ...] = ()
+    sets: dict[str, tuple[str, ...]]
+    stability: dict[str, Stability] = field(default_factory=dict)
+    scores: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
+    values: tuple[tuple[float | None, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        for head in (*self.heads, *(head for heads in self.sets.values() for head in heads)):
+            if not HEAD_NAME.fullmatch(head):
+                raise ArgumentError(f"{head!r} is no head; write it as L3H7, both numbers from 0")
+        if len(set(self.heads)) != len(self.heads):
+            raise ArgumentError(f"the table of {self.probe!r} names a head twice")
+        widths = {len(row) for row in self.values}
+        if len(self.values) != len(self.heads) or widths - {len(self.scores)}:
+            raise ArgumentError(
+                f"the table of {self.probe!r} does not hold {len(self.scores)} scores of each of "
+                f"{len(self.heads)} heads"
+            )
+
+    def rows(self) -> dict[str, dict[str, float | None]]:
+        """Head → score → value."""
+        pairs = zip(self.heads, self.values, strict=True)
+        return {head: dict(zip(self.scores, row, strict=True)) for head, row in pairs}
+
+
+def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTable:
+    """The table of a probe's result, with the scores named in `keep`, or all of them."""
+    names = dict.fromkeys(name for head in result.heads for name in head.scores)
+    scores = tuple(name for name in names if keep is None or name in keep)
+    return HeadTable(
+        probe=result.probe,
+        title=result.title or Text(result.probe, result.probe),
+        order=result.order,
+        profile=str(result.settings.get("profile", "")),
+        pairs=_scored_on(result),
+        discovery=_discovery(result.settings.get("discovery")),
+        metric=_text(result.settings.get("metric")),
+        summary=result.summary,
+        claims=tuple(map(_short, result.claims)),
+        facts={name: _short_fact(one) for name, one in result.facts.items()}
+        if result.claims
+        else {},
+        measurements=tuple(map(_short, _measured(result))) if result.probe in _SHOWN else (),
+        sets={name: tuple(heads) for name, heads in sorted(result.sets.items())},
+        stability={name: _few_digits(one) for name, one in sorted(result.stability.items())},
+        scores=scores,
+        heads=tuple(one.head for one in result.heads),
+        values=tuple(
+            tuple(rounded(one.scores.get(name)) for name in scores) for one in result.heads
+        ),
+    )
+
+
+def rounded(value: float | None) -> float | None:
+    """`value` with as many digits as a table keeps."""
+    return None if value is None else float(f"{value:.{DIGITS}g}")
+
+
+def _few_digits(one: Stability) -> Stability:
+    shares = ("overlap", "low", "high", "halves", "chance_mean", "chance_95")
+    sources = tuple(replace(s, overlap=rounded(s.overlap) or 0.0) for s in one.sources)
+    numbers: dict[str, Any] = {name: rounded(getattr(one, name)) for name in shares}
+    return replace(one, sources=sources, **numbers)
+
+
+def _measured(result: ProbeResult) -> Iterator[Measurement]:
+    """Measurements, and findings of a probe that has no TOML yet as such, by the name after the dot."""
+    yield from result.measurements
+    for one in result.findings:
+        yield Measurement(
+            id=one.id.removeprefix(f"{result.probe}."),
+            value=one.value,
+            ci_low=one.ci_low,
+            ci_high=one.ci_high,
+            n_queries=one.n_queries,
+            source=one.source,
+        )
+
+
+def _short(one: T) -> T:
+    """A claim or a measurement with fewer digits."""
+    names = ("value", "ci_low", "ci_high", "p", "q")
+    numbers: dict[str, Any] = {n: rounded(getattr(one, n)) for n in names if hasattr(one, n)}
+    return replace(one, **numbers)
+
+
+def _short_fact(value: Any) -> Any:
+    return rounded(value) if isinstance(value, float) else value
+
+
+def _scored_on(result: ProbeResult) -> PairsRef:
+    found: Any = result.settings
+    for key in _SCORED_ON.get(result.probe, ()):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping) or result.probe not in _SCORED_ON:
+        return result.pairs
+    pairs, queries = found.get("pairs"), found.get("queries")
+    if not isinstance(pairs, int) or not isinstance(queries, int):
+        return result.pairs
+    return replace(result.pairs, n_pairs=pairs, n_queries=queries)
+
+
+def _discovery(value: Any) -> PairsRef | None:
+    try:
+        return decode(PairsRef, value)  # type: ignore[no-any-return]
+    except RunFolderError:  # settings are free: a probe need not say
+        return None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+# The small file of a run's named heads and head tables, which lies beside its model as
+# `heads.json`.
+
+
+_NUMBERS = re.compile(r"\[\n[\s\d.,eE+\-nul]*\]")
+"""A list of numbers in indented JSON; line breaks stand in no text there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadsFile:
+    """What the probes of a run say of every head of one model; `model.sha256` is that of its weights."""
+
+    kind: ClassVar[str] = "heads"
+    schema: Literal[1] = 1
+    model: ModelRef
+    versions: dict[str, str]
+    probes: tuple[HeadTable, ...]
+
+    def write(self, path: Path) -> None:
+        """Store the file, atomically; the same figures give the same bytes."""
+        text = json.dumps(encode(self), ensure_ascii=False, indent=0, allow_nan=False)
+        with atomic_write(path) as temporary:
+            temporary.write_text(_NUMBERS.sub(_on_one_line, text) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> HeadsFile:
+        """Read a stored file. Raises RunFolderError naming the key that does not fit."""
+        return read_result(cls, path)
+
+
+def heads_file(results: Sequence[ProbeResult], versions: Mapping[str, str]) -> HeadsFile:
+    """The file of a run's results, with the scores that some quantity reads.
+
+    Raises ArgumentError for no results, or results of different weights.
+    """
+    if not results:
+        raise ArgumentError("no probe of this run is finished, so there are no heads to save")
+    models = {result.model.sha256 for result in results}
+    if len(models) > 1:
+        raise ArgumentError("the results are of different models; save the heads of one run")
+    return HeadsFile(
+        model=results[0].model,
+        versions=dict(sorted(versions.items())),
+        probes=tuple(head_tables(results)),
+    )
+
+
+def head_tables(results: Iterable[ProbeResult]) -> list[HeadTable]:
+    """The results' tables in the order of the report, with the scores that some quantity reads."""
+    ordered = sorted(results, key=lambda result: (result.order, result.probe))
+    return [table_of(result, kept_scores(result.probe)) for result in ordered]
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    return "".join(found[0].split())
+
+
+# The head atlas: layers by heads, coloured by one quantity, the heads it singles out outlined.
+#
+# Report and page draw these figures; they come from a run's results or from the file beside a
+# model.
+
+
+HEAD, LAYER = Text("头", "head"), Text("层", "layer")
+_BEYOND = 0.05
+"""The share of heads that may lie beyond the end of the colours of a skewed quantity."""
+
+Place = tuple[int, int]
+
+
+def atlas_figures(tables: Iterable[HeadTable]) -> list[HeatMap]:
+    """One heat map of each quantity that the tables hold numbers for, named `atlas_NAME`."""
+    return [atlas_figure(quantity, table) for quantity, table in offered(tables)]
+
+
+def offered(tables: Iterable[HeadTable]) -> list[tuple[Quantity, HeadTable]]:
+    """The quantities that these tables hold numbers for, each with its table."""
+    by_probe = {table.probe: table for table in tables}
+    found = ((one, by_probe[one.probe]) for one in QUANTITIES if one.probe in by_probe)
+    return [(quantity, table) for quantity, table in found if values_of(quantity, table)]
+
+
+def atlas_figure(quantity: Quantity, table: HeadTable) -> HeatMap:
+    """Layers × heads of one quantity. Its note says the base, and what is outlined."""
+    values = values_of(quantity, table)
+    layers, heads = (
+        1 + max((place[axis] for place in _places(table)), default=0) for axis in (0, 1)
+    )
+    high = _end_of_colours(list(values.values())) if quantity.skewed else quantity.high
+    return HeatMap(
+        name=f"atlas_{quantity.name}",
+        title=quantity.title,
+        x_label=HEAD,
+        y_label=LAYER,
+        unit=quantity.unit,
+        columns=tuple(f"H{head}" for head in range(heads)),
+        rows=tuple(f"L{layer}" for layer in range(layers)),
+        values=tuple(
+            tuple(values.get((layer, head)) for head in range(heads)) for layer in range(layers)
+        ),
+        marked=tuple(sorted(marked(quantity, table))),
+        scale=quantity.scale,
+        low=quantity.low,
+        high=high,
+        digits=quantity.digits,
+        note=joined(_note(quantity, table, high)),
+    )
+
+
+def values_of(quantity: Quantity, table: HeadTable) -> dict[Place, float]:
+    """(layer, head) → the quantity, of the heads for which it is known."""
+    found = {place_of(head): quantity.value(scores) for head, scores in table.rows().items()}
+    return {place: value for place, value in found.items() if value is not None}
+
+
+def marked(quantity: Quantity, table: HeadTable) -> set[Place]:
+    """The heads to outline: those of its named sets, or those whose effect is significant."""
+    if quantity.marks:
+        return {place_of(head) for name in quantity.marks for head in table.sets.get(name, ())}
+    rows = table.rows().items()
+    return {place_of(head) for head, scores in rows if quantity.stands_out(scores)}
+
+
+def place_of(head: str) -> Place:
+    """`L3H7` as (3, 7)."""
+    found = HEAD_NAME.fullmatch(head)
+    if found is None:  # a table checks its names
+        raise ValueError(head)
+    return int(found[1]), int(found[2])
+
+
+def base_of(table: HeadTable) -> Text:
+    """What the numbers rest on, in words."""
+    pairs = table.pairs
+    if pairs.n_pairs is None or pairs.n_queries is None:
+        return Text(f"依据：{pairs.name}。", f"Base: {pairs.name}.")
+    return Text(
+        f"依据：{pairs.name} 的 {pairs.n_pairs:,} 对、{pairs.n_queries:,} 个查询。",
+        f"Base: {pairs.n_pairs:,} pairs of {pairs.n_queries:,} queries of {pairs.name}.",
+    )
+
+
+def _note(quantity: Quantity, table: HeadTable, high: float | None) -> Iterator[Text]:
+    yield quantity.means
+    if quantity.score == "change" and table.metric in METRICS:
+        title = metric_name(table.metric)
+        yield Text(f"指标：{title.zh}。", f"The metric is {title.en}.")
+    yield base_of(table)
+    yield _outlined(quantity, table)
+    if high is not None and any(abs(value) > high for value in values_of(quantity, table).values()):
+        end = f"{'±' if quantity.scale == 'diverging' else ''}{high:.3g}"
+        yield Text(
+            f"颜色到 {end} 为止，更远的同色。", f"Colours end at {end}; beyond it is the same."
+        )
+
+
+def _outlined(quantity: Quantity, table: HeadTable) -> Text:
+    if not quantity.marks:
+        if not quantity.test:
+            return Text("", "")
+        return Text(
+            f"粗框：q < {SIGNIFICANT}（在全部头上校正）。",
+            f"Outlined: q < {SIGNIFICANT}, over all heads.",
+        )
+    marks = (name for name in quantity.marks if table.sets.get(name))
+    names = [set_label(name, table.stability) for name in marks]
+    if not names:
+        return Text("没有选出的头。", "No head was named.")
+    return Text(
+        f"粗框：{'、'.join(one.zh for one in names)}。",
+        f"Outlined: {', '.join(one.en for one in names)}.",
+    )
+
+
+def _end_of_colours(values: list[float]) -> float | None:
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil((1 - _BEYOND) * len(ordered)) - 1)] if ordered else None
+
+
+def _places(table: HeadTable) -> Iterator[Place]:
+    named = (head for heads in table.sets.values() for head in heads)
+    return map(place_of, (*table.heads, *named))

@@ -1,0 +1,1 @@
+"""The stages of a run, their folder, reuse and resume."""

@@ -1,0 +1,276 @@
+"""The folder of a run: what is done, what may be reused, and what must never be touched."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from qt_bert.codec import encode, read_result
+from qt_bert.errors import RunFolderError
+from qt_bert.files import is_vacant, sha256_file, write_json
+from qt_bert.probes.split import HeldOutFile
+from qt_bert.results.probe import ModelRef, PairsRef
+from qt_bert.sources import installed_versions, source_hash
+
+# Files that stages read beside model and pairs, and how they enter their keys.
+
+
+_MODELS = ("base", "second", "compared")
+RECORDS = {"initialisations": "initialisations.json", "baseline_table": "baselines.json"}
+"""Folders that a study left, and the file in each that says what it measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeFiles:
+    """Where they lie; each may be missing.
+
+    `discovery`: pairs to choose on, where they are a file of their own. `base`: the folder of the
+    model before fine-tuning. `second`: that of a model tuned from it with another seed. `userdict`:
+    further words for the segmenter. `gold`: a segmented file. `reference`: pairs for mean head
+    outputs. `compared`: the folder of a model to set beside this one. `treebanks`: CoNLL-U files.
+    `texts`: pairs of other queries. `held_out_files`: graded pairs for figures alone.
+    `initialisations` and `baseline_table`: the folders of the two studies of that name. `heads`:
+    those to take for the matching ones, as text. `cases`: queries with two titles each.
+    `band_from`: pairs to measure a band on. `corpus`: texts to count words in.
+    """
+
+    discovery: Path | None = None
+    base: Path | None = None
+    second: Path | None = None
+    userdict: Path | None = None
+    gold: Path | None = None
+    reference: Path | None = None
+    compared: Path | None = None
+    treebanks: tuple[Path, ...] = ()
+    texts: Path | None = None
+    held_out_files: tuple[HeldOutFile, ...] = ()
+    initialisations: Path | None = None
+    baseline_table: Path | None = None
+    heads: str | None = None
+    cases: Path | None = None
+    band_from: Path | None = None
+    corpus: Path | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Name and SHA-256 of each, as arguments of a run.
+
+        Raises CheckpointError where `base`, `second` or `compared` is no model, and OSError for a file that is not there.
+        """
+        return {
+            field.name: _described(field.name, getattr(self, field.name)) for field in fields(self)
+        }
+
+
+def _described(name: str, given: Any) -> Any:
+    if given is None or isinstance(given, str):
+        return given
+    if isinstance(given, tuple):
+        return [_described(name, one) for one in given]
+    if isinstance(given, HeldOutFile):
+        return {**_described(name, given.path), "reader": asdict(given.reader)}
+    return {"name": given.name, "sha256": _sha256(name, given)}
+
+
+def _sha256(name: str, path: Path) -> str:
+    if name in _MODELS:
+        return _model(path)
+    return sha256_file(path / RECORDS[name] if name in RECORDS else path)
+
+
+def _model(folder: Path) -> str:
+    from qt_bert.models.folder import folder_sha256, verify_folder
+
+    verify_folder(folder)
+    return folder_sha256(folder)
+
+
+# What `run.json` holds: which inputs a run had, and which stages are done.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRecord:
+    """One stage: its key (see `stage_key`), what it wrote and the seconds it took.
+
+    `folders` hold its sweeps, which a killed stage goes on with; they lie below `sweeps/`.
+    """
+
+    status: Literal["pending", "running", "done"]
+    key: str = ""
+    seconds: float | None = None
+    files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInputs:
+    """What decides every figure of a run: model, pairs, segmenter and the command's arguments.
+
+    `arguments` are plain JSON values; a stage depends only on those that it names.
+    """
+
+    model: ModelRef
+    pairs: PairsRef
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    segmenter: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """The content of `run.json`.
+
+    `source` is the hash of the package's sources, `guards` the figures of each stage's checks,
+    `complete` whether every stage asked for is done.
+    """
+
+    kind: ClassVar[str] = "study"
+    schema: Literal[1] = 1
+    versions: dict[str, str]
+    source: str
+    inputs: RunInputs
+    stages: dict[str, StageRecord] = field(default_factory=dict)
+    guards: dict[str, Any] = field(default_factory=dict)
+    complete: bool = False
+
+
+# The folder of a run: what is done, what may be reused, and what must never be touched.
+
+
+_RECORD = "run.json"
+_WORK = "sweeps"
+
+
+class RunFolder:
+    """A run folder and its `run.json`, which is rewritten atomically at each change."""
+
+    def __init__(self, path: Path, record: RunRecord) -> None:
+        self.path = path
+        self.record = record
+
+    @classmethod
+    def open(
+        cls, path: Path, inputs: RunInputs, *, resume: bool = False, overwrite: bool = False
+    ) -> RunFolder:
+        """Start a run in `path`, or go on with the one that is there.
+
+        An empty or new folder starts a run. A run folder goes on under `resume` and starts anew
+        under `overwrite`, which removes what its stages wrote and nothing else.
+        Raises RunFolderError when `path` holds anything else, or a run and neither is given.
+        """
+        fresh = RunRecord(versions=installed_versions(), source=source_hash(), inputs=inputs)
+        if is_vacant(path):
+            folder = cls(path, fresh)
+        else:
+            folder = cls.read(path)
+            if not (resume or overwrite):
+                state = "a complete run" if folder.record.complete else "an interrupted run"
+                raise RunFolderError(
+                    f"{path} holds {state}; add --resume to go on with it, --overwrite to start "
+                    "anew, or choose another folder"
+                )
+            if resume and not overwrite:
+                # Not saved yet: only `plan` knows which of the old results still hold.
+                stages, guards = folder.record.stages, folder.record.guards
+                folder.record = replace(fresh, stages=stages, guards=guards)
+                return folder
+            folder._forget(folder.record.stages)
+            folder.record = fresh
+        folder._save()
+        return folder
+
+    @classmethod
+    def read(cls, path: Path) -> RunFolder:
+        """The run in `path`, as it stands. Raises RunFolderError when there is none."""
+        if not path.is_dir():
+            raise RunFolderError(f"{path} is no folder; give the folder of a run")
+        if not (path / _RECORD).is_file():
+            raise RunFolderError(f"{path} is no run folder (no {_RECORD}); choose another folder")
+        try:
+            return cls(path, read_result(RunRecord, path / _RECORD))
+        except RunFolderError as error:
+            raise RunFolderError(
+                f"{path} holds no run of this program ({error}); choose another folder"
+            ) from error
+
+    def plan(self, keys: Mapping[str, str]) -> None:
+        """List this run's stages, given with their keys, as pending where they are not done.
+
+        Recorded stages of another key, or that are no part of this run, are forgotten and their
+        files removed: a stale result must not reach the report.
+        """
+        self._forget([n for n, stage in self.record.stages.items() if stage.key != keys.get(n)])
+        pending = {name: StageRecord(status="pending") for name in keys}
+        self._update(stages=pending | self.record.stages, complete=False)
+
+    def is_done(self, name: str, key: str) -> bool:
+        """Whether the stage's files are there, made under the same key."""
+        stage = self.record.stages.get(name)
+        return (
+            stage is not None
+            and (stage.status, stage.key) == ("done", key)
+            and all(self.file(name).is_file() for name in stage.files)
+        )
+
+    def begin(self, name: str, key: str, files: Iterable[str], folders: Iterable[str] = ()) -> None:
+        """Mark the stage as running, with the files and the folders that it is going to write."""
+        running = StageRecord(status="running", key=key, files=tuple(files), folders=tuple(folders))
+        self._update(stages=self.record.stages | {name: running}, complete=False)
+
+    def finish(self, name: str, seconds: float, guards: Mapping[str, Any]) -> None:
+        """Mark the stage as done. Raises RunFolderError when it left one of its files unwritten."""
+        stage = self.record.stages[name]
+        missing = [file for file in stage.files if not self.file(file).is_file()]
+        if missing:
+            raise RunFolderError(f"{self.path}: stage {name!r} ended without writing {missing[0]}")
+        done = replace(stage, status="done", seconds=round(seconds, 3))
+        self._update(
+            stages=self.record.stages | {name: done},
+            guards=self.record.guards | ({name: dict(guards)} if guards else {}),
+        )
+
+    def complete(self) -> None:
+        """Mark the whole run as done."""
+        self._update(complete=True)
+
+    def file(self, relative: str) -> Path:
+        """A path inside the folder. Raises RunFolderError for one that leads out of it."""
+        path = (self.path / relative).resolve()
+        if not path.is_relative_to(self.path.resolve()):
+            raise RunFolderError(f"{relative!r} leads out of the run folder {self.path}")
+        return path
+
+    def work(self, relative: str) -> Path:
+        """A folder of sweeps inside the folder. Raises RunFolderError for any other place.
+
+        It may be removed with all that it holds, so a damaged record must not name another one.
+        """
+        path = self.file(relative)
+        if self.file(_WORK) not in path.parents:
+            raise RunFolderError(f"{relative!r} is no folder below {self.path / _WORK}")
+        return path
+
+    def _forget(self, names: Iterable[str]) -> None:
+        forgotten = set(names)
+        for name in forgotten:
+            for file in self.record.stages[name].files:
+                self.file(file).unlink(missing_ok=True)
+            for folder in self.record.stages[name].folders:
+                remove_tree(self.work(folder))
+        stages = {n: stage for n, stage in self.record.stages.items() if n not in forgotten}
+        guards = {n: guard for n, guard in self.record.guards.items() if n not in forgotten}
+        self.record = replace(self.record, stages=stages, guards=guards)
+
+    def _update(self, **changes: Any) -> None:
+        self.record = replace(self.record, **changes)
+        self._save()
+
+    def _save(self) -> None:
+        write_json(self.path / _RECORD, encode(self.record))
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder with all that it holds; nothing where there is none."""
+    if path.is_dir():
+        shutil.rmtree(path)

@@ -1,0 +1,273 @@
+"""Stages of a run: their registry, what they share, their keys, and running them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from qt_bert.codec import encode
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import ArgumentError
+from qt_bert.files import sha256_file
+from qt_bert.progress import Progress, silent
+from qt_bert.results.kept import KeptFile
+from qt_bert.results.probe import ModelRef, PairsRef
+from qt_bert.run.folder import ProbeFiles, RunFolder, RunInputs, RunRecord
+from qt_bert.shipped import shipped, ships
+
+if TYPE_CHECKING:
+    from qt_bert.scoring.bulk import Scorer
+    from qt_bert.scoring.judge import Judged
+
+
+# What a stage of a study gets.
+
+
+T = TypeVar("T")
+
+
+@dataclass(kw_only=True)
+class StudyContext:
+    """What a stage gets: the run folder with its inputs, where model and pairs lie, and notes.
+
+    `files` are what probes read besides. `replaced` are arguments that are others here than in the
+    run: those of a model that is compared. A stage puts the figures of its checks into `guards`;
+    they end in `run.json`.
+    """
+
+    folder: RunFolder
+    model: Path
+    pairs: Path
+    files: ProbeFiles = ProbeFiles()
+    replaced: Mapping[str, Any] = field(default_factory=dict)
+    guards: dict[str, Any] = field(default_factory=dict)
+    _shared: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def argument(self, name: str) -> Any:
+        """The run's argument `name`; a stage asks only for those that it declares."""
+        return {**self.folder.record.inputs.arguments, **self.replaced}[name]
+
+    def shared(self, name: str, build: Callable[[], T]) -> T:
+        """What several stages use (the model, the pairs), built when it is first asked for."""
+        if name not in self._shared:
+            self._shared[name] = build()
+        return cast(T, self._shared[name])
+
+
+# Stages of a run and their registry.
+#
+# A new stage is one file of `stages/` that ends in `STAGES.add(Stage(...))`; it is found by itself.
+
+
+def always(inputs: RunInputs) -> bool:
+    """Every run has the stage."""
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One part of a run.
+
+    `run` writes exactly the files in `outputs` (paths relative to the run folder), each
+    atomically; it may keep unfinished work there under other names and go on from it. `folders`
+    are folders of such work below `sweeps/`, which go when the stage's result is forgotten.
+    `arguments` names the run's arguments that its figures depend on, `needs` the earlier stages
+    whose files it reads; `reads` are files that ship and that it reads besides, by their names in
+    `data/`. `quick_seconds` is its share of the profile `quick` on two cores.
+    `applies` says whether a run of these inputs has the stage at all.
+    """
+
+    name: str
+    order: int
+    run: Callable[[StudyContext], None]
+    outputs: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    quick_seconds: float
+    applies: Callable[[RunInputs], bool] = always
+
+
+class StageRegistry:
+    """Stages by name; iterating gives them in the order in which they run."""
+
+    def __init__(self) -> None:
+        self._stages: dict[str, Stage] = {}
+
+    def add(self, stage: Stage) -> Stage:
+        """Register `stage`. Raises ArgumentError when its name is taken."""
+        if stage.name in self._stages:
+            raise ArgumentError(f"two stages are named {stage.name!r}")
+        self._stages[stage.name] = stage
+        return stage
+
+    def __iter__(self) -> Iterator[Stage]:
+        return iter(sorted(self._stages.values(), key=lambda stage: (stage.order, stage.name)))
+
+
+STAGES = StageRegistry()
+"""The stages of `qt-bert report`."""
+
+
+def stage_key(stage: Stage, record: RunRecord, needed: Mapping[str, str]) -> str:
+    """SHA-256 over all that the stage's files depend on.
+
+    `needed` maps the stages whose results it reads to their keys.
+    Raises ArgumentError when the run lacks an argument that the stage names.
+    """
+    inputs = record.inputs
+    missing = [name for name in stage.arguments if name not in inputs.arguments]
+    if missing:
+        raise ArgumentError(f"stage {stage.name!r} needs the argument {missing[0]!r}")
+    parts = {
+        "stage": stage.name,
+        "source": record.source,
+        "versions": record.versions,
+        "model": inputs.model.sha256,
+        "pairs": inputs.pairs.sha256,
+        "segmenter": inputs.segmenter,
+        "arguments": {name: encode(inputs.arguments[name]) for name in stage.arguments},
+        "needs": dict(needed),
+        "reads": {name: sha256_file(shipped(name)) for name in stage.reads if ships(name)},
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+# What the stages of one run share, opened when the first of them asks.
+
+
+SPLIT_ARGUMENTS = (
+    "reader",
+    "dtype",
+    "max_length",
+    "model_grades",
+    "resamples",
+    "seed",
+    "profile",
+    "discovery",
+)
+"""What every stage depends on that chooses on discovery and tests on validation."""
+
+HEADS_GONE = "heads_gone"
+"""The argument that says whether heads were pruned from the model of the run."""
+
+
+def scorer_of(context: StudyContext) -> Scorer:
+    """The run's checkpoint, ready to score."""
+
+    def build() -> Scorer:
+        from qt_bert.models.checkpoint import open_checkpoint
+        from qt_bert.scoring.bulk import Scorer
+
+        checkpoint = open_checkpoint(
+            context.model,
+            dtype=context.argument("dtype"),
+            model_grades=context.argument("model_grades"),
+        )
+        return Scorer(checkpoint, max_length=context.argument("max_length"))
+
+    return context.shared("scorer", build)
+
+
+def judged_by(context: StudyContext) -> Judged:
+    """All graded pairs of the run, judged by its checkpoint.
+
+    Rows that are no pairs, if there are any, are listed in `rejects.tsv`.
+    """
+
+    def judge() -> Judged:
+        from qt_bert.scoring.judge import judge_file
+
+        rejects = context.folder.file("rejects.tsv")
+        return judge_file(
+            context.pairs, reader_options(context), scorer_of(context), rejects_path=rejects
+        )
+
+    return context.shared("judged", judge)
+
+
+def reader_options(context: StudyContext) -> ReaderOptions:
+    """The run's reader options."""
+    return ReaderOptions(**context.argument("reader"))
+
+
+def has_pruned_heads(model: Path) -> bool:
+    """Whether heads are gone from the model in this folder. Raises RunFolderError for a damaged file."""
+    kept = KeptFile.read(model)
+    return kept is not None and not kept.whole_heads
+
+
+def run_inputs(
+    model: Path, pairs: Path, arguments: Mapping[str, Any], segmenter: str | None = None
+) -> RunInputs:
+    """What decides a run: hashes of model and pairs, and the command's arguments.
+
+    The model's hash covers every file of its folder, so that another calibration, meaning of the
+    logits or card never answers from an old run. Raises CheckpointError for a folder that is no model.
+    """
+    from qt_bert.models.folder import folder_sha256, verify_folder
+
+    verify_folder(model)
+    return RunInputs(
+        model=ModelRef(name=model.name, sha256=folder_sha256(model)),
+        pairs=PairsRef(name=pairs.name, sha256=sha256_file(pairs)),
+        arguments=arguments,
+        segmenter=segmenter,
+    )
+
+
+# Running the stages of a study, each only where its result is not there yet.
+
+
+def run_study(
+    stages: Iterable[Stage], context: StudyContext, progress: Progress = silent
+) -> tuple[str, ...]:
+    """Bring every stage's files up to date; return the names of the stages that had to run.
+
+    Stages that do not apply to the run's inputs are left out.
+    A stage is reused when model, pairs, segmenter, its arguments, the package's sources and the
+    stages that it needs are unchanged and its files are there. An exception in a stage leaves the
+    folder as one that resumes there. `progress` counts stages.
+
+    Raises ArgumentError when a stage needs one that does not come before it.
+    """
+    folder = context.folder
+    applying = [stage for stage in stages if stage.applies(folder.record.inputs)]
+    ordered = sorted(applying, key=lambda stage: stage.order)
+    keys = _keys(ordered, folder)
+    folder.plan(keys)
+    ran = []
+    for stage in ordered:
+        if folder.is_done(stage.name, keys[stage.name]):
+            progress.advance(1, f"{stage.name} (reused)")
+            continue
+        _run_stage(stage, keys[stage.name], context)
+        ran.append(stage.name)
+        progress.advance(1, stage.name)
+    folder.complete()
+    return tuple(ran)
+
+
+def _keys(stages: Iterable[Stage], folder: RunFolder) -> dict[str, str]:
+    keys: dict[str, str] = {}
+    for stage in stages:
+        late = [name for name in stage.needs if name not in keys]
+        if late:
+            raise ArgumentError(f"stage {stage.name!r} needs {late[0]!r}, which comes no earlier")
+        needed = {name: keys[name] for name in stage.needs}
+        keys[stage.name] = stage_key(stage, folder.record, needed)
+    return keys
+
+
+def _run_stage(stage: Stage, key: str, context: StudyContext) -> None:
+    context.guards = {}
+    context.folder.begin(stage.name, key, stage.outputs, stage.folders)
+    start = time.perf_counter()
+    stage.run(context)
+    context.folder.finish(stage.name, time.perf_counter() - start, context.guards)

@@ -1,0 +1,592 @@
+"""The stages of `qt-bert report`: evaluation, comparison, probes, plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from qt_bert.codec import encode
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import ArgumentError
+from qt_bert.files import sha256_file, write_json
+from qt_bert.planning.task import FULL, IN_REPORT, QUICK, Effort
+from qt_bert.probes.base import Context, Probe, run_probe
+from qt_bert.probes.registry import probe_named, probes
+from qt_bert.probes.split import PairFiles
+from qt_bert.results.evaluation import CarryingHead, Reason, TermChange
+from qt_bert.results.plan import MEANS
+from qt_bert.results.probe import ProbeResult
+from qt_bert.run.folder import RunInputs
+from qt_bert.run.stage import (
+    HEADS_GONE,
+    SPLIT_ARGUMENTS,
+    STAGES,
+    Stage,
+    StageRegistry,
+    StudyContext,
+    always,
+    reader_options,
+    scorer_of,
+)
+
+if TYPE_CHECKING:
+    from qt_bert.data.pairs import Pair
+    from qt_bert.data.segmenters import Segmenter
+    from qt_bert.planning.task import PlanTask, Sample
+    from qt_bert.scoring.bulk import Scorer
+    from qt_bert.scoring.explain import Explanation
+
+
+# Why the examples of an evaluation have their grades: what moves them, and which heads carry it.
+
+
+EXPLAINED, WITH_HEADS = 12, 3
+"""Examples whose terms are explained, and how many of them with their heads, each a sweep of all."""
+
+HEADS = 3
+
+
+def with_reasons(
+    examples: Sequence[dict[str, Any]],
+    scorer: Scorer,
+    segmenter: Segmenter,
+    guards: dict[str, Any],
+) -> list[dict[str, Any]]:
+    """The first examples with a `reason` each; the others as they are.
+
+    The figures of the checks of what is patched go into `guards`.
+    """
+    from qt_bert.scoring.explain import explain_pair
+
+    scorer = scorer.fresh()  # what it has to cut was counted before
+    explained = [
+        explain_pair(one["query"], one["title"], scorer, segmenter) for one in examples[:EXPLAINED]
+    ]
+    heads = _heads(explained, scorer, guards)
+    reasons = [
+        {**example, "reason": encode(_reason(found, heads.get(place, ())))}
+        for place, (example, found) in enumerate(zip(examples, explained, strict=False))
+    ]
+    return [*reasons, *examples[EXPLAINED:]]
+
+
+def _heads(
+    explained: Sequence[Explanation], scorer: Scorer, guards: dict[str, Any]
+) -> dict[int, tuple[CarryingHead, ...]]:
+    """The heads that restore most of the first examples that some term moves, by their place."""
+    from qt_bert.ablation.explain import check_patches, clean_and_corrupted, restoring_heads
+
+    told = [(place, one, one.most_telling) for place, one in enumerate(explained)]
+    asked = [(place, one, term) for place, one, term in told if term is not None][:WITH_HEADS]
+    if not asked:
+        return {}
+    couples = [clean_and_corrupted(one.query, one.title, scorer, term) for _, one, term in asked]
+    figures = check_patches(scorer, [text for couple in couples for text in couple])
+    guards["examples"] = figures
+    found = {}
+    for place, one, term in asked:
+        carried = restoring_heads(one.query, one.title, scorer, term, figures).heads[:HEADS]
+        found[place] = tuple(CarryingHead(head=head.head, share=head.share) for head in carried)
+    return found
+
+
+def _reason(found: Explanation, heads: tuple[CarryingHead, ...]) -> Reason:
+    telling = found.most_telling
+    return Reason(
+        filler=found.filler,
+        terms=tuple(
+            TermChange(side=one.side, term=one.term, change=one.change, moved=one.moved)
+            for one in found.terms
+        ),
+        told_by=None if telling is None else found.terms.index(telling),
+        carried_by=heads,
+    )
+
+
+# A probe as a stage of a run.
+
+
+_AFTER_EVALUATION = 100
+ARGUMENTS = (*SPLIT_ARGUMENTS, "userdict")
+"""What every probe depends on, beside model and pairs."""
+
+
+def probe_stage(probe: Probe) -> Stage:
+    """The stage `probe:NAME`, which writes `probes/NAME.json`.
+
+    A probe that needs a base belongs only to runs that have one.
+    """
+    return Stage(
+        name=f"probe:{probe.name}",
+        order=_AFTER_EVALUATION + probe.order,
+        run=partial(_run_probe, probe),
+        outputs=(_result(probe),),
+        arguments=(*ARGUMENTS, *_inputs(probe)),
+        needs=tuple(f"probe:{name}" for name in probe.needs),
+        folders=(sweeps_of(probe),),
+        reads=probe.reads,
+        quick_seconds=probe.quick_seconds,
+        applies=_has_base if probe.needs_base else always,
+    )
+
+
+def sweeps_of(probe: Probe) -> str:
+    """The folder of a probe's sweeps inside that of a run."""
+    return f"sweeps/{probe.name}"
+
+
+def probe_context(
+    probe: Probe,
+    context: StudyContext,
+    sweeps: str | None = None,
+    find: Callable[[str], ProbeResult] | None = None,
+) -> Context:
+    """What the probe gets in this run; model and pairs are opened once for all stages.
+
+    `sweeps` is the folder of its sweeps in that of the run, where it is not the usual one; `find`
+    gives the result of a probe that it needs, where that is not among those of the run.
+    """
+    files = PairFiles(
+        pairs=context.pairs, reader=reader_options(context), discovery=context.files.discovery
+    )
+    return Context(
+        label=probe.name,
+        files=files,
+        work=context.folder.work(sweeps or sweeps_of(probe)),
+        open_model=lambda: scorer_of(context),
+        read_pairs=lambda labels: context.shared("split", lambda: files.read(labels)),
+        full=context.argument("profile") == "full",
+        seed=context.argument("seed"),
+        resamples=context.argument("resamples"),
+        segmenter_name=context.folder.record.inputs.segmenter or "jieba",
+        userdict=context.files.userdict,
+        guards=context.guards,
+        find=find or partial(_left, probe, context),
+        **{name: getattr(context.files, name) for name in probe.inputs},
+    )
+
+
+def _inputs(probe: Probe) -> tuple[str, ...]:
+    """Its own inputs, and those of the probes it needs: alone, it runs them itself."""
+    asked = (probe, *map(probe_named, probe.needs))
+    return tuple(dict.fromkeys(name for one in asked for name in one.inputs))
+
+
+def _left(probe: Probe, context: StudyContext, name: str) -> ProbeResult:
+    """What a probe that `probe` needs left in this run."""
+    if name not in probe.needs:
+        raise ArgumentError(f"the probe {probe.name!r} does not say that it needs {name!r}")
+    return ProbeResult.read(context.folder.file(_result(probe_named(name))))
+
+
+def _run_probe(probe: Probe, context: StudyContext) -> None:
+    run_probe(probe, probe_context(probe, context)).write(context.folder.file(_result(probe)))
+
+
+def _result(probe: Probe) -> str:
+    return f"probes/{probe.name}.json"
+
+
+def _has_base(inputs: RunInputs) -> bool:
+    return inputs.arguments["base"] is not None
+
+
+# The model that a run sets beside its own: its context, and its probes as stages.
+
+
+COMPARED = "compare"
+"""The folder of its probes' results in that of the run."""
+
+EVALUATION, COMPARISON = "compared_evaluation.json", "comparison.json"
+
+COMPARED_ARGUMENTS = ("compared", "compared_grades")
+_AFTER_PROBES = 10_000
+# Of these it is not known what they would be for another model.
+_OF_ONE_MODEL = ("base", "second", "heads")
+
+
+def has_compared(inputs: RunInputs) -> bool:
+    """Whether the run has a second model."""
+    return inputs.arguments.get("compared") is not None
+
+
+def compared_context(context: StudyContext) -> StudyContext:
+    """The same run with the other model in place of its own; opened once for all stages."""
+    folder = context.files.compared
+    if folder is None:
+        raise ArgumentError("this run has no second model; give one with --compare")
+
+    def build() -> StudyContext:
+        return replace(
+            context,
+            model=folder,
+            files=replace(context.files, base=None, second=None, heads=None),
+            replaced={"model_grades": context.argument("compared_grades")},
+        )
+
+    other = context.shared("compared", build)
+    other.guards = context.guards
+    return other
+
+
+def compared_stage(probe: Probe) -> Stage:
+    """The stage `compare:NAME`: the probe run on the other model, with what is known of that one.
+
+    A probe that needs a base is left out: which one the other model had is not known.
+    """
+    inputs = tuple(name for name in probe.inputs if name not in _OF_ONE_MODEL)
+    return Stage(
+        name=f"compare:{probe.name}",
+        order=_AFTER_PROBES + probe.order,
+        run=partial(_run_compared, probe),
+        outputs=(_compared_result(probe),),
+        arguments=(*ARGUMENTS, *inputs, *COMPARED_ARGUMENTS),
+        needs=tuple(f"compare:{name}" for name in probe.needs),
+        folders=(_sweeps(probe),),
+        quick_seconds=probe.quick_seconds,
+        applies=_never if probe.needs_base else has_compared,
+    )
+
+
+def _run_compared(probe: Probe, context: StudyContext) -> None:
+    def find(name: str) -> ProbeResult:
+        return ProbeResult.read(context.folder.file(_compared_result(probe_named(name))))
+
+    other = probe_context(probe, compared_context(context), _sweeps(probe), find)
+    run_probe(probe, other).write(context.folder.file(_compared_result(probe)))
+
+
+def _compared_result(probe: Probe) -> str:
+    return f"{COMPARED}/{probe.name}.json"
+
+
+def _sweeps(probe: Probe) -> str:
+    return f"sweeps/{COMPARED}/{probe.name}"
+
+
+def _never(inputs: RunInputs) -> bool:
+    return False
+
+
+# A plan as a stage: of a whole run, or alone in a folder.
+
+
+NAME = "plan"
+ASKED = "plan"
+"""The argument that holds what else a plan alone was asked."""
+
+_WORK = "sweeps/plan"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest:
+    """What `qt-bert plan` is asked for.
+
+    `held_out`: files to test on, each with the way to read it. `limit`: about so many pairs of
+    discovery and of validation. `run`: the folder of a run whose probes say what the heads do.
+    `offline` and `control`: folders of a retrained offline model and of its control, or neither.
+    """
+
+    budget: str
+    replacement: Literal["zero", "mean"] = "zero"
+    held_out: Sequence[tuple[Path, ReaderOptions]] = ()
+    limit: int | None = None
+    run: Path | None = None
+    offline: Path | None = None
+    control: Path | None = None
+
+    @property
+    def retrained(self) -> tuple[Path, Path] | None:
+        """Both folders. Raises ArgumentError where one is given without the other."""
+        if self.offline is None and self.control is None:
+            return None
+        if self.offline is None or self.control is None:
+            raise ArgumentError(
+                "--offline and --offline-control go together: a model and its control"
+            )
+        return self.offline, self.control
+
+    def arguments(self, model: Path) -> dict[str, Any]:
+        """As arguments of a run; what the heads do is among them, for it stands in the plan."""
+        from qt_bert.models.folder import folder_sha256, weights_sha256
+        from qt_bert.planning.task import functions_of
+
+        functions = functions_of(model, weights_sha256(model), self.run)
+        return {
+            "budget": self.budget,
+            "replacement": self.replacement,
+            "limit": self.limit,
+            "held_out": [
+                {"name": path.name, "sha256": sha256_file(path), **asdict(reader)}
+                for path, reader in self.held_out
+            ],
+            "functions": functions.source,
+            "sets": dict(functions.sets),
+            "unstable": sorted(functions.unstable),
+            "retrained": [
+                {"name": folder.name, "sha256": folder_sha256(folder)}
+                for folder in self.retrained or ()
+            ],
+        }
+
+
+def plan_stage(
+    asked: PlanRequest,
+    *,
+    folder: str = "",
+    order: int = 10,
+    needs: tuple[str, ...] = (),
+    arguments: tuple[str, ...] = (),
+    quick: Effort = QUICK,
+) -> Stage:
+    """The stage that writes `plan.json`, and mean head outputs beside it where the plan uses them.
+
+    `folder` is theirs in the run's; `quick` is what the profile of that name takes.
+    """
+    names = ("plan.json", *([MEANS] if asked.replacement == "mean" else []))
+    outputs = tuple(f"{folder}/{name}" if folder else name for name in names)
+    return Stage(
+        name=NAME,
+        order=order,
+        run=partial(_run_plan, asked, outputs, quick),
+        outputs=outputs,
+        arguments=(*SPLIT_ARGUMENTS, *arguments),
+        needs=needs,
+        folders=(_WORK,),
+        quick_seconds=60,
+        applies=_has_all_heads,
+    )
+
+
+def _has_all_heads(inputs: RunInputs) -> bool:
+    """Of a model that lost heads there is no plan: plans are made from its teacher."""
+    return not inputs.arguments.get(HEADS_GONE)
+
+
+def _run_plan(
+    asked: PlanRequest, outputs: Sequence[str], quick: Effort, context: StudyContext
+) -> None:
+    from qt_bert.ablation.request import write_means
+    from qt_bert.planning.make_plan import make_plan
+    from qt_bert.planning.runs import check_removals
+
+    task = _task(asked, quick, context)
+    context.guards.update(check_removals(task.scorer, task.discovery.pairs[:64], task.mask))
+    plan = make_plan(task)
+    if plan.offline is not None and plan.offline.guards:
+        context.guards["offline"] = plan.offline.guards
+    if task.means is not None:
+        write_means(context.folder.file(outputs[1]), task.means)
+    plan.write(context.folder.file(outputs[0]))
+
+
+def _task(asked: PlanRequest, quick: Effort, context: StudyContext) -> PlanTask:
+    from qt_bert.planning.shapes import parse_budget
+    from qt_bert.planning.task import PlanTask, RetrainedPair, functions_of
+
+    scorer = scorer_of(context)
+    effort = FULL if context.argument("profile") == "full" else quick
+    seed = context.argument("seed")
+    one_logit = scorer.checkpoint.settings.labels.logits == 1
+    discovery, validation = _both(context, scorer)
+    held_out = [_held_out(path, reader, scorer) for path, reader in asked.held_out]
+    for one in held_out:
+        _check_apart(discovery, one)
+    choosing = _fewer(asked.limit, effort.choosing)
+    return PlanTask(
+        scorer=scorer,
+        budget=parse_budget(asked.budget),
+        replacement=asked.replacement,
+        discovery=discovery.smaller(choosing, whole_queries=one_logit, seed=seed),
+        all_discovery=discovery.smaller(asked.limit, whole_queries=one_logit, seed=seed),
+        validation=validation.smaller(asked.limit, whole_queries=one_logit, seed=seed),
+        held_out=held_out,
+        retrained=RetrainedPair(*asked.retrained) if asked.retrained else None,
+        functions=functions_of(context.model, scorer.checkpoint.sha256, asked.run),
+        work=context.folder.work(_WORK),
+        effort=effort,
+        resamples=context.argument("resamples"),
+        seed=seed,
+    )
+
+
+def _fewer(one: int | None, other: int | None) -> int | None:
+    """The smaller number, where there is one."""
+    return min((n for n in (one, other) if n is not None), default=None)
+
+
+def _both(context: StudyContext, scorer: Scorer) -> tuple[Sample, Sample]:
+    """Discovery and validation, as the probes have them."""
+    from qt_bert.planning.task import Sample
+
+    files = PairFiles(
+        pairs=context.pairs, reader=reader_options(context), discovery=context.files.discovery
+    )
+    labels = scorer.checkpoint.settings.labels
+    split = context.shared("split", lambda: files.read(labels))
+    halves = (
+        (files.discovery or files.pairs, split.discovery),
+        (files.pairs, split.validation),
+    )
+    one, other = (Sample.of(path.name, sha256_file(path), pairs) for path, pairs in halves)
+    _check_apart(one, other)
+    return one, other
+
+
+def _check_apart(discovery: Sample, tested: Sample) -> None:
+    """Raise ArgumentError where a query to choose on is also one to test on."""
+    both = {pair.query for pair in discovery.pairs} & {pair.query for pair in tested.pairs}
+    if both:
+        raise ArgumentError(
+            f"{len(both):,} queries to choose on (of {discovery.ref.name}), such as {min(both)!r}, "
+            f"are also in {tested.ref.name}: what is chosen on a query cannot be tested on it; "
+            "give other pairs"
+        )
+
+
+def _held_out(path: Path, reader: ReaderOptions, scorer: Scorer) -> Sample:
+    from qt_bert.planning.task import Sample
+    from qt_bert.scoring.judge import graded_pairs
+
+    pairs: list[Pair]
+    pairs, _ = graded_pairs(path, reader, scorer.checkpoint.settings.labels)
+    return Sample.of(path.name, sha256_file(path), pairs)
+
+
+# The first stage: how well the model grades the pairs, on all of them in every profile.
+
+
+def write_evaluation(context: StudyContext, name: str) -> None:
+    """Write the file `name`: the figures, why the examples have their grades, card and learning curve."""
+    from qt_bert.data.segmenters import segmenter
+    from qt_bert.run.stage import judged_by
+    from qt_bert.scoring.evaluate import evaluation_json
+
+    pass
+    from qt_bert.training.state import read_log
+
+    scorer = scorer_of(context)
+    judged = judged_by(context)
+    found = evaluation_json(
+        judged,
+        scorer,
+        context.pairs,
+        by=_columns(judged.pairs[0].extra),
+        resamples=context.argument("resamples"),
+        seed=context.argument("seed"),
+    )
+    name_of_segmenter = context.folder.record.inputs.segmenter or "jieba"
+    cut = segmenter(name_of_segmenter, userdict=context.files.userdict)
+    found["examples"] = with_reasons(found["examples"], scorer, cut, context.guards)
+    folder = scorer.checkpoint.folder
+    found["card"] = _card(folder)
+    found["learning_curve"] = read_log(folder / "training_log.jsonl") or None
+    write_json(context.folder.file(name), found)
+
+
+def _columns(extra: Any) -> tuple[str, ...]:
+    """Columns that cut the shipped set into slices; files without them have none."""
+    return tuple(name for name in ("field", "tags") if name in extra)
+
+
+def _card(folder: Path) -> str | None:
+    path = folder / "README.md"
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+EVALUATION_ARGUMENTS = (
+    "reader",
+    "dtype",
+    "max_length",
+    "model_grades",
+    "resamples",
+    "seed",
+    "userdict",
+)
+"""What an evaluation depends on, beside model and pairs."""
+
+STAGES.add(
+    Stage(
+        name="evaluation",
+        order=10,
+        run=partial(write_evaluation, name="evaluation.json"),
+        outputs=("evaluation.json",),
+        arguments=EVALUATION_ARGUMENTS,
+        quick_seconds=15,
+    )
+)
+
+
+# Two models side by side: the other one's evaluation, and every difference with its interval.
+
+
+def run_comparison(context: StudyContext) -> None:
+    """Write the other model's evaluation, and `comparison.json`.
+
+    Raises ArgumentError where the two models' outputs mean different things.
+    """
+    from qt_bert.run.stage import judged_by
+    from qt_bert.scoring.evaluate import check_comparable, comparison_json
+
+    other = compared_context(context)
+    scorers = scorer_of(context), scorer_of(other)
+    check_comparable(*scorers)
+    write_evaluation(other, EVALUATION)
+    found = comparison_json(
+        judged_by(context),
+        judged_by(other),
+        *scorers,
+        resamples=context.argument("resamples"),
+        seed=context.argument("seed"),
+    )
+    write_json(context.folder.file(COMPARISON), found)
+
+
+STAGES.add(
+    Stage(
+        name="comparison",
+        order=20,
+        run=run_comparison,
+        outputs=(EVALUATION, COMPARISON),
+        arguments=(*EVALUATION_ARGUMENTS, *COMPARED_ARGUMENTS),
+        quick_seconds=30,
+        applies=has_compared,
+    )
+)
+for _probe in probes():
+    STAGES.add(compared_stage(_probe))
+
+
+for _probes_probe in probes():
+    STAGES.add(probe_stage(_probes_probe))
+
+
+BUDGET = "heads=0.6"
+_PLAN_AFTER_PROBES = 5_000
+
+
+def _of_run(context: StudyContext) -> None:
+    asked = PlanRequest(budget=BUDGET, run=context.folder.path)
+    _stage(asked).run(context)
+
+
+def _stage(asked: PlanRequest) -> Stage:
+    # Probes that need a base do not belong to every run, and a stage can only need what does.
+    return plan_stage(
+        asked,
+        folder="plan",
+        order=_PLAN_AFTER_PROBES,
+        needs=tuple(f"probe:{probe.name}" for probe in probes() if not probe.needs_base),
+        quick=IN_REPORT,
+    )
+
+
+STAGES.add(replace(_stage(PlanRequest(budget=BUDGET)), run=_of_run))
+
+
+def stages() -> StageRegistry:
+    """All stages, in the order in which they run."""
+    return STAGES

@@ -1,1 +1,0 @@
-"""Processes that may die: for a partition that workers died of, and for Ray; what they leave."""

@@ -1,1 +1,0 @@
-"""Ray: a cluster, and the engine that hands out work."""

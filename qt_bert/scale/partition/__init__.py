@@ -1,1 +1,0 @@
-"""One partition, scored in one process: what it makes, and what becomes of faults."""

@@ -1,1 +1,0 @@
-"""Where inputs, models and results lie: folders of this machine, or addresses."""

@@ -1,1 +1,0 @@
-"""The inputs of a run, found and cut into partitions before it begins."""

@@ -1,0 +1,240 @@
+"""Two models on the same pairs: paired intervals and tests of every metric's difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from qt_bert.errors import ArgumentError
+from qt_bert.stats.arrays import FloatArray, IntArray, fractional_ranks
+from qt_bert.stats.estimate import chunk_sizes
+from qt_bert.stats.intervals import (
+    RESAMPLES,
+    bootstrap_weights,
+    interval_or_reason,
+    resample,
+)
+from qt_bert.stats.judgements import Judgements
+from qt_bert.stats.metrics import METRICS
+from qt_bert.stats.metrics.metric import Estimator, Metric
+
+DRAWS = 9_999
+ROUNDING = 1e-10
+OTHER_LEVELS = "the two models are judged at different levels"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One metric of models a and b; `difference` is b − a with its paired 95 % interval.
+
+    `p` is two-sided: the chance of a difference this large had the two models' predictions been
+    handed out at random, query by query. None has a `reason`.
+    """
+
+    value_a: float | None
+    value_b: float | None
+    difference: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p: float | None
+    n: int
+    n_queries: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found; `most_different` are indices of the pairs that differ most."""
+
+    metrics: dict[str, Difference]
+    most_different: list[int]
+    settings: dict[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """One object: metric → its figures, then `most_different` and the settings."""
+        return {name: asdict(one) for name, one in self.metrics.items()} | {
+            "most_different": self.most_different,
+            "settings": self.settings,
+        }
+
+
+def compare(
+    a: Judgements,
+    b: Judgements,
+    *,
+    metrics: Sequence[str] | None = None,
+    resamples: int = RESAMPLES,
+    draws: int = DRAWS,
+    seed: int = 0,
+    most_different: int = 20,
+) -> Comparison:
+    """Compare two models on the same pairs, by every metric or by those named.
+
+    The interval is a bootstrap over queries in which both models see the same resample. The
+    p-value swaps the two predictions of whole queries at random, `draws` times:
+    p = (1 + draws at least as large) / (1 + draws). A draw without a value counts as large.
+    What is swapped for AUC and Spearman are the ranks each model gave over all pairs, so that two
+    scales never mix. Raises ArgumentError where pairs or labels differ, or a metric is unknown.
+    """
+    check_same_pairs(a, b)
+    chosen = _find_metrics(metrics)
+    tested = [metric for metric in chosen if _refusal(metric, a, b) is None]
+    both = _both_models(a, b, resamples, seed, tested)
+    p_values = swap_p_values(a, [b], tested, draws=draws, seed=seed)[0]
+    rows = {metric.name: row for row, metric in enumerate(tested)}
+    return Comparison(
+        metrics={
+            metric.name: _difference(
+                metric, a, both[:, rows[metric.name]], p_values[rows[metric.name]]
+            )
+            if metric.name in rows
+            else _no_difference(a, _refusal(metric, a, b))
+            for metric in chosen
+        },
+        most_different=differ_most(a, b, most_different).tolist(),
+        settings={"resamples": resamples, "draws": draws, "seed": seed},
+    )
+
+
+def swap_p_values(
+    a: Judgements,
+    others: Sequence[Judgements],
+    metrics: Sequence[Metric],
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> FloatArray:
+    """Two-sided p of each other model's difference from a, by every metric [others, metrics].
+
+    The two predictions of whole queries are swapped at random, `draws` times, with the same swaps
+    for every model; p = (1 + draws at least as large) / (1 + draws), and a draw without a value
+    counts as large. NaN where a metric has no value, and everywhere for 0 draws. All models must
+    hold the pairs of a, in modes that define the metrics. Raises ArgumentError for draws < 0.
+    """
+    if draws < 0:
+        raise ArgumentError(f"draws is {draws}; it must be 0 (no test) or more")
+    estimators = [
+        (metric.of_ranks or metric.estimator)(pooled)
+        for pooled in (side_by_side(a, b) for b in others)
+        for metric in metrics
+    ]
+    unswapped = np.repeat([[1.0, 0.0]], a.n_queries, axis=1)
+    observed = np.abs(_side_differences(estimators, unswapped))
+    hits = np.zeros(len(estimators))
+    for weights in _swap_weights(a, draws, seed):
+        swapped = np.abs(_side_differences(estimators, weights))
+        hits += (~(swapped < observed - ROUNDING)).sum(axis=1)
+    tested = ~np.isnan(observed).any(axis=1) & (draws > 0)
+    p_values = np.where(tested, (1 + hits) / (1 + draws), np.nan)
+    return p_values.reshape(len(others), len(metrics))
+
+
+def check_same_pairs(a: Judgements, b: Judgements) -> None:
+    """ArgumentError unless both hold the same queries and labels in the same order."""
+    if len(a) != len(b):
+        raise ArgumentError(f"the two models were judged on {len(a)} and {len(b)} pairs")
+    differs = (a.query_index != b.query_index) | (a.ranking_truth != b.ranking_truth)
+    if differs.any():
+        row = int(np.argmax(differs))
+        raise ArgumentError(f"pair {row} has another query or label for the second model")
+
+
+def differ_most(a: Judgements, b: Judgements, limit: int) -> IntArray:
+    """Indices of the pairs whose scores (ranks, for a one-logit model) differ most [≤ limit]."""
+    scores = [a.ranking_score, b.ranking_score]
+    if "score" in (a.mode, b.mode):
+        scores = [fractional_ranks(score) for score in scores]
+    return np.argsort(-np.abs(scores[0] - scores[1]), kind="stable")[: max(limit, 0)]
+
+
+def side_by_side(a: Judgements, b: Judgements) -> Judgements:
+    """The pairs of a, then those of b as 2Q queries: weights choose whose prediction counts.
+
+    Scores and Spearman's targets become ranks among the pairs of their own model.
+    """
+
+    def joined(name: str) -> Any:
+        parts = [getattr(a, name), getattr(b, name)]
+        return None if any(part is None for part in parts) else np.concatenate(parts)
+
+    def ranks(name: str) -> FloatArray:
+        return np.concatenate([fractional_ranks(getattr(one, name)) for one in (a, b)])
+
+    fields = ("truth", "label_probability", "predicted", "correct", "ranking_truth")
+    same_levels = a.levels == b.levels
+    return replace(
+        a,
+        **{name: joined(name) for name in fields},
+        level_probabilities=joined("level_probabilities") if same_levels else None,
+        ranking_score=ranks("ranking_score"),
+        spearman_target=ranks("spearman_target"),
+        query_index=np.concatenate([a.query_index, b.query_index + a.n_queries]),
+        n_queries=2 * a.n_queries,
+    )
+
+
+def _find_metrics(names: Sequence[str] | None) -> list[Metric]:
+    unknown = [name for name in names or () if name not in METRICS]
+    if unknown:
+        raise ArgumentError(f"no metric is called {unknown[0]!r}; there are {', '.join(METRICS)}")
+    return [METRICS[name] for name in (METRICS if names is None else names)]
+
+
+def _refusal(metric: Metric, a: Judgements, b: Judgements) -> str | None:
+    if metric.needs != "ranking" and a.levels != b.levels:
+        return metric.refusal(a) or metric.refusal(b) or OTHER_LEVELS
+    return metric.refusal(a) or metric.refusal(b)
+
+
+def _both_models(
+    a: Judgements, b: Judgements, resamples: int, seed: int, metrics: list[Metric]
+) -> FloatArray:
+    """Every metric of a and b under the same weights: [2, metrics, 1 + R], plain values first."""
+    values = []
+    for model in (a, b):
+        estimators = [metric.estimator(model) for metric in metrics]
+        plain = resample(estimators, iter([np.ones((1, a.n_queries))]))
+        weights = bootstrap_weights(a.n_queries, resamples, seed, width=len(a))
+        values.append(np.concatenate([plain, resample(estimators, weights)], axis=1))
+    return np.stack(values)
+
+
+def _swap_weights(a: Judgements, draws: int, seed: int) -> Iterator[FloatArray]:
+    """Which side's prediction each query takes for the first model, in chunks [r, 2Q]."""
+    generator = np.random.default_rng(seed)
+    for rows in chunk_sizes(draws, 2 * max(len(a), a.n_queries)):
+        swapped = generator.integers(2, size=(rows, a.n_queries)).astype(np.float64)
+        yield np.concatenate([1 - swapped, swapped], axis=1)
+
+
+def _side_differences(estimators: Sequence[Estimator], weights: FloatArray) -> FloatArray:
+    """Second model's value less the first one's, each query's sides exchanged: [estimators, r]."""
+    mirrored = np.roll(weights, weights.shape[1] // 2, axis=1)
+    return resample(estimators, iter([mirrored])) - resample(estimators, iter([weights]))
+
+
+def _difference(metric: Metric, a: Judgements, both: FloatArray, p: float) -> Difference:
+    """`both` [2, 1 + R] holds the two models' values; `p` is NaN without a test."""
+    value_a, value_b = (None if np.isnan(one) else float(one) for one in both[:, 0])
+    if value_a is None or value_b is None:
+        empty = _no_difference(a, metric.undefined)
+        return replace(empty, value_a=value_a, value_b=value_b)
+    low, high, reason = interval_or_reason(both[1, 1:] - both[0, 1:], a.n_queries)
+    return Difference(
+        value_a=value_a,
+        value_b=value_b,
+        difference=value_b - value_a,
+        ci_low=low,
+        ci_high=high,
+        p=None if np.isnan(p) else float(p),
+        n=len(a),
+        n_queries=a.n_queries,
+        reason=reason,
+    )
+
+
+def _no_difference(a: Judgements, reason: str | None) -> Difference:
+    return Difference(None, None, None, None, None, None, len(a), a.n_queries, reason)

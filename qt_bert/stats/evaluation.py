@@ -1,0 +1,208 @@
+"""Every metric of a set of judgements with its interval, and the tables beside them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from qt_bert.stats.arrays import FloatArray, IntArray, fractional_ranks, ratio, sum_by
+from qt_bert.stats.intervals import RESAMPLES, bootstrap_weights, interval_or_reason, resample
+from qt_bert.stats.judgements import Judgements, known
+from qt_bert.stats.metrics import METRICS
+from qt_bert.stats.metrics.classes import as_matrices, confusion_by_query, f1_scores
+from qt_bert.stats.metrics.metric import Metric
+from qt_bert.stats.metrics.probability import BINS, confidence, confidence_bin
+from qt_bert.stats.metrics.ranking import ordered_pairs_by_query
+
+# Tables beside the metrics: confusion, figures of each grade, reliability, furthest pairs.
+
+
+def confusion(judgements: Judgements) -> IntArray:
+    """Numbers of pairs [L, L], rows the label, columns the prediction."""
+    total = confusion_by_query(judgements).sum(axis=0)
+    return np.asarray(as_matrices(total[None])[0], dtype=np.int64)
+
+
+def per_grade(judgements: Judgements) -> list[dict[str, Any]]:
+    """`{level, precision, recall, f1, support, predicted}` of each level; None for 0/0."""
+    counts = confusion(judgements).astype(np.float64)
+    right, support, predicted = np.diagonal(counts), counts.sum(axis=1), counts.sum(axis=0)
+    columns = (ratio(right, predicted), ratio(right, support), f1_scores(counts[None])[0])
+    return [
+        {
+            "level": level,
+            "precision": number_or_none(columns[0][i]),
+            "recall": number_or_none(columns[1][i]),
+            "f1": number_or_none(columns[2][i]),
+            "support": int(support[i]),
+            "predicted": int(predicted[i]),
+        }
+        for i, level in enumerate(judgements.levels)
+    ]
+
+
+def reliability(judgements: Judgements) -> list[dict[str, Any]]:
+    """`{low, high, confidence, accuracy, count}` of each of the 15 bins of the ECE."""
+    sure = confidence(judgements)
+    bins = confidence_bin(sure)
+    count = np.bincount(bins, minlength=BINS)
+    mean_confidence = ratio(sum_by(bins, sure, BINS), count.astype(np.float64))
+    accuracy = ratio(sum_by(bins, known(judgements.correct), BINS), count.astype(np.float64))
+    return [
+        {
+            "low": i / BINS,
+            "high": (i + 1) / BINS,
+            "confidence": number_or_none(mean_confidence[i]),
+            "accuracy": number_or_none(accuracy[i]),
+            "count": int(count[i]),
+        }
+        for i in range(BINS)
+    ]
+
+
+def pnr_counts(judgements: Judgements) -> dict[str, int]:
+    """Title pairs of one query and different labels: concordant, discordant, tied in score."""
+    totals = ordered_pairs_by_query(judgements).sum(axis=0)
+    return dict(zip(("concordant", "discordant", "tied"), map(int, totals), strict=True))
+
+
+def furthest_off(judgements: Judgements, limit: int) -> IntArray:
+    """Indices of the pairs whose score lies furthest from the label, worst first [≤ limit].
+
+    The distance is that of the expected grade (or level) from the label; for a one-logit model,
+    whose scale says nothing, that of the two ranks.
+    """
+    if judgements.truth is not None:
+        distance = judgements.expected - judgements.truth - 1.0
+    elif judgements.mode == "overlapping":
+        distance = judgements.ranking_score - judgements.ranking_truth
+    else:
+        ranks = map(fractional_ranks, (judgements.ranking_score, judgements.ranking_truth))
+        distance = np.subtract(*ranks)
+    return np.argsort(-np.abs(distance), kind="stable")[: max(limit, 0)]
+
+
+def number_or_none(value: float) -> float | None:
+    """A plain float for JSON; None for NaN."""
+    return None if np.isnan(value) else float(value)
+
+
+# Every metric of a set of judgements with its interval, and the tables beside them.
+
+
+NO_ELIGIBLE = "no query has titles of two grades"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One metric's figure: `value` over `n` pairs, 95 % interval, and a `reason` for each None.
+
+    Ranking metrics also say how many of the `n_queries` queries they rest on.
+    """
+
+    value: float | None
+    ci_low: float | None
+    ci_high: float | None
+    n: int
+    n_eligible: int | None = None
+    n_queries: int | None = None
+    reason: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields, without the counts and the reason where there is none."""
+        optional = ("n_eligible", "n_queries", "reason")
+        return {k: v for k, v in asdict(self).items() if v is not None or k not in optional}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What `evaluate` found: metrics by name, and tables that are None where undefined."""
+
+    mode: str
+    metrics: dict[str, Measurement]
+    levels: tuple[str, ...]
+    confusion: list[list[int]] | None
+    per_grade: list[dict[str, Any]] | None
+    reliability: list[dict[str, Any]] | None
+    pnr_counts: dict[str, int] | None
+    settings: dict[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """One object: metric → `{value, ci_low, ci_high, n, …}`, then the tables."""
+        return {name: metric.to_json() for name, metric in self.metrics.items()} | {
+            "mode": self.mode,
+            "levels": list(self.levels),
+            "confusion": self.confusion,
+            "per_grade": self.per_grade,
+            "reliability": self.reliability,
+            "pnr_counts": self.pnr_counts,
+            "settings": self.settings,
+        }
+
+
+def evaluate(
+    judgements: Judgements,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Evaluation:
+    """Compute every metric with a 95 % bootstrap interval over queries.
+
+    `resamples` 0 leaves the intervals out. AUC counts as relevant what has at least
+    grade 4, or the first level above the middle. A metric that is
+    not defined has the value None and a reason.
+    """
+    levelled = judgements.truth is not None
+    return Evaluation(
+        mode=judgements.mode,
+        metrics=_measure_all(judgements, resamples, seed),
+        levels=judgements.levels,
+        confusion=confusion(judgements).tolist() if levelled else None,
+        per_grade=per_grade(judgements) if levelled else None,
+        reliability=reliability(judgements) if levelled else None,
+        pnr_counts=None if judgements.mode == "score" else pnr_counts(judgements),
+        settings={"resamples": resamples, "seed": seed, "auc_cut": judgements.auc_cut},
+    )
+
+
+def _measure_all(judgements: Judgements, resamples: int, seed: int) -> dict[str, Measurement]:
+    defined = [metric for metric in METRICS.values() if metric.refusal(judgements) is None]
+    estimators = [metric.estimator(judgements) for metric in defined]
+    weights = bootstrap_weights(judgements.n_queries, resamples, seed, width=len(judgements))
+    points = resample(estimators, iter([np.ones((1, judgements.n_queries))]))[:, 0]
+    samples = resample(estimators, weights)
+    rows = {metric.name: row for row, metric in enumerate(defined)}
+    return {
+        name: _measure(metric, judgements, points[rows[name]], samples[rows[name]])
+        if name in rows
+        else _refuse(metric, judgements)
+        for name, metric in METRICS.items()
+    }
+
+
+def _measure(
+    metric: Metric, judgements: Judgements, point: float, samples: FloatArray
+) -> Measurement:
+    measurement = _refuse(metric, judgements)
+    n_eligible = measurement.n_eligible
+    if np.isnan(point):
+        return replace(measurement, reason=NO_ELIGIBLE if n_eligible == 0 else metric.undefined)
+    low, high, reason = interval_or_reason(samples, judgements.n_queries)
+    return replace(measurement, value=float(point), ci_low=low, ci_high=high, reason=reason)
+
+
+def _refuse(metric: Metric, judgements: Judgements) -> Measurement:
+    """The measurement without a value: its counts, and why this kind of labels refuses it."""
+    eligible = int(judgements.eligible.sum()) if metric.per_query else judgements.n_queries
+    ranking = metric.needs == "ranking"
+    return Measurement(
+        value=None,
+        ci_low=None,
+        ci_high=None,
+        n=len(judgements),
+        n_eligible=eligible if ranking else None,
+        n_queries=judgements.n_queries if ranking else None,
+        reason=metric.refusal(judgements),
+    )

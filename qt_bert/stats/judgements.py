@@ -1,0 +1,415 @@
+"""What every metric sees: a model's outputs beside labels, whatever the model and the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from qt_bert.errors import ArgumentError
+from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, expectation, ratio
+
+# Labels as sets of grades: which sets a file has, whether they are ordered levels.
+
+
+GradeSet: TypeAlias = tuple[int, ...]
+
+GRADES: GradeSet = (1, 2, 3, 4, 5)
+FIVE_GRADES: tuple[GradeSet, ...] = tuple((grade,) for grade in GRADES)
+GRADE_CUT = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The labels of n pairs: `sets` are the distinct ones by mean grade, `index` [n] into them.
+
+    `kind` is `exact` (every set holds one grade), `coarse` (disjoint sets with different means:
+    the levels of the file) or `overlapping` (anything else: no order of levels can be told).
+    """
+
+    sets: tuple[GradeSet, ...]
+    index: IntArray
+    kind: Literal["exact", "coarse", "overlapping"]
+
+    @property
+    def ranking_truth(self) -> FloatArray:
+        """What a ranking is held against [n]: grade, level number from 1, or mean grade."""
+        if self.kind == "coarse":
+            return self.index.astype(np.float64) + 1
+        return set_means(self.sets)[self.index]
+
+    @property
+    def auc_cut(self) -> float:
+        """The least `ranking_truth` that counts as relevant: strictly above the middle."""
+        return middle_cut(len(self.sets)) if self.kind == "coarse" else float(GRADE_CUT)
+
+
+def read_labels(grade_sets: Sequence[Sequence[int] | None]) -> Labels:
+    """Sort out the labels of n pairs.
+
+    Raises ArgumentError where there is no label, or one that is empty or outside 1..5.
+    """
+    if len(grade_sets) == 0:
+        raise ArgumentError("no graded pair: metrics need at least one pair with a grade")
+    normal: dict[GradeSet, GradeSet] = {}
+    of_pair: list[GradeSet] = []
+    for row, grades in enumerate(grade_sets):
+        key = tuple(grades or ())
+        if key not in normal:
+            normal[key] = checked_set(key, f"the label of pair {row}")
+        of_pair.append(normal[key])
+    sets = tuple(sorted(set(normal.values()), key=lambda one: (sum(one) / len(one), one)))
+    place = {one: number for number, one in enumerate(sets)}
+    index = np.array([place[one] for one in of_pair], dtype=np.int64)
+    if all(len(one) == 1 for one in sets):
+        return Labels(sets, index, "exact")
+    return Labels(sets, index, "coarse" if are_ordered_levels(sets) else "overlapping")
+
+
+def checked_set(grades: GradeSet, where: str) -> GradeSet:
+    """`grades` sorted and without repeats; ArgumentError naming `where` if it is no set of 1..5."""
+    if not grades:
+        raise ArgumentError(f"{where} is empty: leave pairs without a grade out before judging")
+    if any(grade not in GRADES for grade in grades):
+        raise ArgumentError(f"{where} is {grades}, but grades are whole numbers from 1 to 5")
+    return tuple(sorted({int(grade) for grade in grades}))
+
+
+def set_means(sets: Sequence[GradeSet]) -> FloatArray:
+    """Mean grade of each set."""
+    return np.array([sum(one) / len(one) for one in sets])
+
+
+def are_ordered_levels(sets: Sequence[GradeSet]) -> bool:
+    """Whether the sets share no grade and no two have the same mean."""
+    disjoint = sum(map(len, sets)) == len(set().union(*sets))
+    return disjoint and all(low < high for low, high in pairwise(sorted(set_means(sets))))
+
+
+def middle_cut(n_levels: int) -> float:
+    """The first level number strictly above the middle of 1..n (4 of five, 3 of four or three)."""
+    return float((n_levels + 1) // 2 + 1)
+
+
+def name_set(grades: GradeSet) -> str:
+    """`3`, `1-2`, or `1,3`: how a set of grades is written for a reader."""
+    consecutive = grades == tuple(range(grades[0], grades[-1] + 1))
+    if len(grades) > 1 and consecutive:
+        return f"{grades[0]}-{grades[-1]}"
+    return ",".join(map(str, grades))
+
+
+# What every metric sees: a model's outputs beside the labels, whatever the model and labels.
+
+
+Mode: TypeAlias = Literal["grades", "coarse", "levels", "overlapping", "score"]
+T = TypeVar("T")
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+@dataclass(frozen=True, eq=False)
+class Judgements:
+    """n pairs of Q queries, judged at L ordered levels. Made by `judge_*`, never by hand.
+
+    `mode` says how model and labels meet:
+
+    - `grades`: labels are exact grades, the model has a logit for each of the five;
+    - `coarse`: labels are disjoint sets of grades, which are the levels;
+    - `levels`: the levels are those of a model with other than five logits;
+    - `overlapping`: sets that cannot be told apart: only accuracy and ranking are defined;
+    - `score`: one logit: only the order of titles is defined.
+
+    In the last two `levels` is empty, and `truth`, `level_probabilities` and
+    `label_probability` are None; in the last one `predicted` and `correct` are None as well.
+    """
+
+    mode: Mode
+    ranking_score: FloatArray
+    """Expected grade (or level), or the one logit [n]."""
+    ranking_truth: FloatArray
+    """Grade, level number from 1, or mean grade of the label [n]."""
+    spearman_target: FloatArray
+    """What `spearman` sets the score against [n]: `ranking_truth` or a reference score."""
+    query_index: IntArray
+    """The query of each pair, 0..Q-1 [n]."""
+    n_queries: int
+    """Q."""
+    auc_cut: float
+    """The least `ranking_truth` that `auc` counts as relevant."""
+    levels: tuple[str, ...] = ()
+    """Names of the L levels, lowest first; level i has the numeric value i + 1."""
+    truth: IntArray | None = None
+    """The label's level, 0-based [n]."""
+    level_probabilities: FloatArray | None = None
+    """Probability of each level [n, L]; sums to less than 1 where the labels leave a grade out."""
+    label_probability: FloatArray | None = None
+    """Probability of the label, the sum over its set [n]."""
+    predicted: IntArray | None = None
+    """The likeliest level, 0-based, ties to the lowest [n]; `overlapping`: likeliest logit."""
+    correct: BoolArray | None = None
+    """Whether the prediction is the label's level, or lies in the label's set [n]."""
+
+    def __len__(self) -> int:
+        return len(self.ranking_score)
+
+    @property
+    def values(self) -> FloatArray:
+        """Numeric value of each level, 1..L: the grade itself in mode `grades`."""
+        return np.arange(1.0, len(self.levels) + 1)
+
+    @property
+    def expected(self) -> FloatArray:
+        """Expected level value [n], from the probabilities of the levels alone."""
+        probabilities = known(self.level_probabilities)
+        mean = ratio(expectation(probabilities, self.values), probabilities.sum(axis=1))
+        return np.where(np.isnan(mean), known(self.predicted) + 1.0, mean)
+
+    @property
+    def eligible(self) -> BoolArray:
+        """Queries that have two pairs of different truth, so that their order matters [Q]."""
+        lowest = np.full(self.n_queries, np.inf)
+        highest = np.full(self.n_queries, -np.inf)
+        np.minimum.at(lowest, self.query_index, self.ranking_truth)
+        np.maximum.at(highest, self.query_index, self.ranking_truth)
+        return np.asarray(highest > lowest)
+
+    def subset(self, rows: npt.ArrayLike) -> Judgements:
+        """The judgements of some pairs (a mask or indices [m]), at the same levels.
+
+        Raises ArgumentError where no pair is left.
+        """
+        keep = np.arange(len(self))[np.asarray(rows)]
+        if keep.size == 0:
+            raise ArgumentError("no graded pair is left in this subset")
+        queries, query_index = np.unique(self.query_index[keep], return_inverse=True)
+        return replace(
+            self,
+            truth=take(self.truth, keep),
+            level_probabilities=take(self.level_probabilities, keep),
+            predicted=take(self.predicted, keep),
+            correct=take(self.correct, keep),
+            label_probability=take(self.label_probability, keep),
+            ranking_score=self.ranking_score[keep],
+            ranking_truth=self.ranking_truth[keep],
+            spearman_target=self.spearman_target[keep],
+            query_index=query_index.astype(np.int64),
+            n_queries=len(queries),
+        )
+
+    def with_predicted(self, predicted: npt.ArrayLike) -> Judgements:
+        """The same with other predicted levels (0-based [n]), as from fitted cut-offs.
+
+        Raises ArgumentError for modes without levels, another length, or an unknown level.
+        """
+        if self.truth is None:
+            raise ArgumentError(f"cut-offs need levels, and there are none in mode {self.mode}")
+        levels = np.asarray(predicted)
+        if levels.shape != self.truth.shape:
+            raise ArgumentError(f"{levels.size} predictions for {len(self)} pairs")
+        if not np.isin(levels, np.arange(len(self.levels))).all():
+            raise ArgumentError(f"a predicted level lies outside 0..{len(self.levels) - 1}")
+        levels = levels.astype(np.int64)
+        return replace(self, predicted=levels, correct=levels == self.truth)
+
+
+def known(value: T | None) -> T:
+    """`value`, or ArgumentError where the mode of the judgements does not define it."""
+    if value is None:
+        raise ArgumentError("these labels and this model have no common levels to judge at")
+    return value
+
+
+def take(array: npt.NDArray[Scalar] | None, rows: IntArray) -> npt.NDArray[Scalar] | None:
+    """`array[rows]`, or None for None."""
+    return None if array is None else array[rows]
+
+
+def index_queries(queries: Sequence[str]) -> tuple[IntArray, int]:
+    """Number the queries in order of first appearance: index [n] and how many there are."""
+    number: dict[str, int] = {}
+    index = [number.setdefault(query, len(number)) for query in queries]
+    return np.array(index, dtype=np.int64), len(number)
+
+
+# Builders of `Judgements`: one for each way in which a model's outputs meet labels.
+
+
+SUM_TOLERANCE = 1e-3
+
+
+class Levels(NamedTuple):
+    """Common ground of logits and labels: level sets, and the level of each logit and label."""
+
+    sets: tuple[GradeSet, ...]
+    of_logit: list[int]
+    of_label: list[int]
+
+
+def judge_grades(
+    probabilities: npt.ArrayLike,
+    grade_sets: Sequence[Sequence[int]],
+    queries: Sequence[str],
+    *,
+    model_grades: Sequence[Sequence[int]] = FIVE_GRADES,
+) -> Judgements:
+    """Judge a model whose K logits stand for grades against labels that are sets of grades.
+
+    `probabilities` [n, K] are softmaxed logits; `model_grades` says which grades each logit
+    means (by default logit i = grade i + 1); `grade_sets` and `queries` have one entry a pair.
+    The levels are the model's where every label fits into one logit's grades, else the file's
+    where every logit fits into one label; where neither holds the mode is `overlapping`.
+
+    Raises ArgumentError for lengths that differ, labels or logits outside 1..5, no pair, NaN.
+    """
+    labels = read_labels(grade_sets)
+    model = tuple(checked_set(tuple(one), f"logit {i}") for i, one in enumerate(model_grades))
+    table = checked_probabilities(probabilities, len(labels.index), len(model))
+    score = expectation(table, set_means(model))
+    ranked = _ranked(score, labels.ranking_truth, labels.auc_cut, queries)
+    levels = common_levels(labels, model)
+    if levels is None:
+        meets = np.array([[bool(set(a) & set(b)) for b in labels.sets] for a in model])
+        likeliest = table.argmax(axis=1)
+        correct = meets[likeliest, labels.index]
+        return replace(ranked, mode="overlapping", predicted=likeliest, correct=correct)
+    level_table = _sum_logits(table, levels.of_logit, len(levels.sets))
+    truth = np.array(levels.of_label, dtype=np.int64)[labels.index]
+    names = tuple(map(name_set, levels.sets))
+    at_model = set(levels.sets) == set(model)
+    mode: Mode = "grades" if levels.sets == FIVE_GRADES else "levels" if at_model else "coarse"
+    return _at_levels(ranked, mode, names, level_table, truth)
+
+
+def judge_levels(
+    probabilities: npt.ArrayLike, level_indices: Sequence[int], queries: Sequence[str]
+) -> Judgements:
+    """Judge a model of K logits at its own levels, named 0..K-1 and worth 1..K.
+
+    `probabilities` [n, K]; `level_indices` holds each label's level, 0-based.
+    Raises ArgumentError for lengths that differ, a label outside the levels, no pair, NaN.
+    """
+    truth = np.asarray(level_indices)
+    if truth.size == 0:
+        raise ArgumentError("no graded pair: metrics need at least one pair with a label")
+    n_levels = np.shape(probabilities)[-1] if np.ndim(probabilities) else 0
+    table = checked_probabilities(probabilities, truth.size, n_levels)
+    unfit = np.flatnonzero(~np.isin(truth, np.arange(n_levels)))
+    if unfit.size:
+        raise ArgumentError(
+            f"label {truth[unfit[0]]} of pair {unfit[0]} does not fit the model's {n_levels} "
+            f"levels (0..{n_levels - 1}); say what its logits mean with --model-grades"
+        )
+    numbers = np.arange(1.0, n_levels + 1)
+    names = tuple(map(str, range(n_levels)))
+    ranked = _ranked(expectation(table, numbers), truth + 1.0, middle_cut(n_levels), queries)
+    return _at_levels(ranked, "levels", names, table, truth.astype(np.int64))
+
+
+def judge_scores(
+    scores: npt.ArrayLike,
+    grade_sets: Sequence[Sequence[int]],
+    queries: Sequence[str],
+) -> Judgements:
+    """Judge a one-logit model by the order it gives: `scores` [n], any scale.
+
+    Raises ArgumentError for lengths that differ, bad labels, no pair, NaN.
+    """
+    labels = read_labels(grade_sets)
+    score = checked_scores(scores, len(labels.index), "scores")
+    return _ranked(score, labels.ranking_truth, labels.auc_cut, queries)
+
+
+def _ranked(
+    score: FloatArray, truth: FloatArray, auc_cut: float, queries: Sequence[str]
+) -> Judgements:
+    """Judgements of the order alone."""
+    if len(queries) != len(score):
+        raise ArgumentError(f"{len(queries)} queries for {len(score)} labels")
+    query_index, n_queries = index_queries(queries)
+    return Judgements(
+        mode="score",
+        ranking_score=score,
+        ranking_truth=truth,
+        spearman_target=truth,
+        query_index=query_index,
+        n_queries=n_queries,
+        auc_cut=auc_cut,
+    )
+
+
+def _at_levels(
+    ranked: Judgements, mode: Mode, names: tuple[str, ...], table: FloatArray, truth: IntArray
+) -> Judgements:
+    """The same judgements with levels: probabilities `table` [n, L], labels `truth` [n]."""
+    predicted = table.argmax(axis=1)
+    return replace(
+        ranked,
+        mode=mode,
+        levels=names,
+        truth=truth,
+        level_probabilities=table,
+        label_probability=table[np.arange(len(truth)), truth],
+        predicted=predicted,
+        correct=predicted == truth,
+    )
+
+
+def _sum_logits(table: FloatArray, level_of_logit: list[int], n_levels: int) -> FloatArray:
+    """Probability of each level [n, L]; logits of level -1 belong to none."""
+    level = np.array(level_of_logit)
+    return np.stack([table[:, level == one].sum(axis=1) for one in range(n_levels)], axis=1)
+
+
+def common_levels(labels: Labels, model: tuple[GradeSet, ...]) -> Levels | None:
+    """The levels both labels and logits can be told apart at, or None."""
+    if are_ordered_levels(model):
+        sets = tuple(sorted(model, key=lambda one: sum(one) / len(one)))
+        of_label = _owners(labels.sets, sets)
+        if of_label is not None and min(of_label) >= 0:
+            return Levels(sets, [sets.index(one) for one in model], of_label)
+    if labels.kind != "overlapping":
+        of_logit = _owners(model, labels.sets)
+        if of_logit is not None:
+            return Levels(labels.sets, of_logit, list(range(len(labels.sets))))
+    return None
+
+
+def _owners(inner: Sequence[GradeSet], outer: Sequence[GradeSet]) -> list[int] | None:
+    """For each inner set the outer one that holds it, -1 where none meets it; None if one spans."""
+    owners = []
+    for one in inner:
+        met = [number for number, other in enumerate(outer) if set(one) & set(other)]
+        if len(met) > 1 or (met and not set(one) <= set(outer[met[0]])):
+            return None
+        owners.append(met[0] if met else -1)
+    return owners
+
+
+def checked_probabilities(probabilities: npt.ArrayLike, n: int, n_logits: int) -> FloatArray:
+    """`probabilities` as float64 [n, n_logits], or ArgumentError saying what is wrong where."""
+    table = np.asarray(probabilities, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] != n_logits or n_logits < 2:
+        raise ArgumentError(f"probabilities have shape {table.shape}, not (pairs, {n_logits})")
+    if len(table) != n:
+        raise ArgumentError(f"{len(table)} rows of probabilities for {n} labels")
+    usable = (table >= 0).all(axis=1) & (np.abs(table.sum(axis=1) - 1) <= SUM_TOLERANCE)
+    if not usable.all():
+        row = int(np.argmin(usable))
+        raise ArgumentError(f"pair {row} has the probabilities {table[row]}: they must sum to 1")
+    return table
+
+
+def checked_scores(scores: npt.ArrayLike, n: int, name: str) -> FloatArray:
+    """`scores` as float64 [n], or ArgumentError saying what is wrong where."""
+    array = np.asarray(scores, dtype=np.float64)
+    if array.shape != (n,):
+        raise ArgumentError(f"{name} have shape {array.shape}, but there are {n} labels")
+    finite = np.isfinite(array)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise ArgumentError(f"{name}: pair {row} has {array[row]}, which is not a number")
+    return array

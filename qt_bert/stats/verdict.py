@@ -1,0 +1,306 @@
+"""What a claim may be called: *reproduced*, *not reproduced*, *inconclusive*, *not testable*.
+
+A difference is judged by its interval and a sign-flip p over queries, both against the margin; a
+contest of a target set of heads against random sets by its rank among them and the interval of
+target − mean set. `margin` is a value on the estimate's own scale (−0.02 for "loses no more than
+.02"), never a distance, and it is the same for both outcomes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, TypeVar
+
+import numpy as np
+from scipy.special import betaincinv, stdtrit
+
+from qt_bert.errors import ArgumentError
+from qt_bert.stats.estimate import CONFIDENCE, RESAMPLES, Estimate, Interval, query_draws
+from qt_bert.stats.tests import q_values, rank_p, sign_flip_p
+
+Verdict: TypeAlias = Literal["reproduced", "not reproduced", "inconclusive", "not testable"]
+Side: TypeAlias = Literal["above", "below"]
+
+ALPHA = 0.05
+LEAST_QUERIES = 20
+LEAST_SETS = 19
+END_AT = 10
+"""A contest may end once so many sets do as much as the target."""
+LEAST_REACHED = 0.01
+"""Quantile over resampled queries of the sets that do as much. 1 % and not 2.5 %, since intervals
+from quantiles are narrow on twenty queries and a contest can fail in two ways."""
+POWER_FACTOR = 2.04
+"""((z.975 + z.80) / z.975)²: queries for 80 % power, against those for an interval at the margin."""
+MOST_QUERIES = 10_000
+SLACK = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A judged statement. Fields are those of a probe's JSON, but for its source.
+
+    `reason` says in one word which rule gave the verdict: `decided`; for *inconclusive* which
+    condition failed, `interval` (it holds the margin), `p`, or `rank` (of a contest); for *not
+    testable* `undefined`, `few_queries`, `zero_width`, `few_sets`, or the caller's own, as in
+    `precondition:gap` or `few_seeds`. `needs_queries` is how many would decide an inconclusive
+    claim, MOST_QUERIES + 1 for "more than 10,000", None where more queries are not what lacks.
+    """
+
+    id: str
+    verdict: Verdict
+    reason: str
+    value: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p: float | None
+    q: float | None
+    side: Side
+    margin: float
+    n_queries: int
+    needs_queries: int | None
+    unit: str
+
+
+def judge_difference(
+    estimate: Estimate,
+    *,
+    id: str,
+    side: Side,
+    margin: float,
+    unit: str,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Claim:
+    """Judge that a value lies `above` or `below` the margin.
+
+    *Reproduced*: the 95 % interval lies strictly beyond the margin on that side and the two-sided
+    sign-flip p against the margin is under .05. *Not reproduced*: the same on the other side.
+    """
+    _check(side, margin)
+    interval = estimate.interval(resamples, seed)
+    untestable = _untestable(estimate, interval)
+    p = None if untestable else float(sign_flip_p(*estimate.judged(margin), seed=seed))
+    claim = _claim(estimate, interval, p, id=id, side=side, margin=margin, unit=unit)
+    if untestable or interval is None or p is None:
+        return replace(claim, verdict="not testable", reason=untestable)
+    where = place(interval, side, margin)
+    if where != "across" and p < ALPHA:
+        verdict: Verdict = "reproduced" if where == "beyond" else "not reproduced"
+        return replace(claim, verdict=verdict, reason="decided")
+    return _open(claim, estimate.value, interval, "interval" if where == "across" else "p")
+
+
+def judge_contest(
+    target: Estimate,
+    sets: Sequence[Estimate],
+    *,
+    id: str,
+    side: Side,
+    margin: float,
+    unit: str,
+    enumerated: bool = False,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Claim:
+    """Judge that a target goes beyond random sets, and beyond their mean by the margin.
+
+    `sets` are estimates over the target's queries, in the order drawn, or all there are
+    (`enumerated`); the claim's value is target − mean set. *Reproduced*: the target's rank p is at
+    most .05 and the interval lies beyond the margin. *Not reproduced*: the interval lies on the
+    margin's other side (and the sign-flip p against the margin is under .05, as for a difference),
+    or the interval of the share of sets that do as much lies above .05.
+
+    A contest may be ended once ten sets do as much: only the sets up to the tenth such are counted
+    then, however many follow, and p = 10 / (their number) (J. Besag and P. Clifford, "Sequential
+    Monte Carlo p-values", 1991). Under 19 sets it is not testable, unless it had ended so.
+
+    Both intervals count the draw of the sets as well as that of the queries. That of the difference
+    adds the error of the sets' mean in quadrature, for a contest that ended early knows a dozen
+    sets. The share's low end is `share_interval` of the hits that 99 % of the resamples of queries
+    reach: noise alone lets sets overtake a target that truly leads them. Without it a target that
+    is better than 95 % of the sets is called *not reproduced* in 59 % of samples of 20 queries and
+    in 22 % of those of 160, with it in 2 % and less.
+    """
+    _check(side, margin)
+    if not sets:
+        return not_testable(id, "few_sets", side=side, margin=margin, unit=unit, estimate=target)
+    difference = target - (1 / len(sets)) * sum(sets[1:], start=sets[0])
+    hits = np.flatnonzero([_does_as_much(one.value, target.value, side) for one in sets])
+    ended = not enumerated and len(hits) >= END_AT
+    counted = int(hits[END_AT - 1]) + 1 if ended else len(sets)
+    p = END_AT / counted if ended else rank_p(len(hits), len(sets))
+    interval = difference.interval(resamples, seed)
+    untestable = _untestable(difference, interval)
+    if not untestable and len(sets) < LEAST_SETS and not ended:
+        untestable = "few_sets"
+    if interval is not None and not enumerated and not untestable:
+        interval = _widened(difference.value, interval, [one.value for one in sets])
+    tested = None if untestable else p
+    claim = _claim(difference, interval, tested, id=id, side=side, margin=margin, unit=unit)
+    if untestable or interval is None:
+        return replace(claim, verdict="not testable", reason=untestable)
+    where = place(interval, side, margin)
+    if where == "beyond" and p <= ALPHA:
+        return replace(claim, verdict="reproduced", reason="decided")
+    values, edge = difference.judged(margin)
+    short = where == "short" and float(sign_flip_p(values, edge, seed=seed)) < ALPHA
+    if short or _is_common(target, sets[:counted], side, resamples, seed):
+        return replace(claim, verdict="not reproduced", reason="decided")
+    if where == "beyond":
+        return replace(claim, verdict="inconclusive", reason="rank")
+    return _open(claim, difference.value, interval, "interval" if where == "across" else "p")
+
+
+def not_testable(
+    id: str,
+    reason: str,
+    *,
+    side: Side,
+    margin: float,
+    unit: str,
+    estimate: Estimate | None = None,
+) -> Claim:
+    """A claim that cannot be judged here, for a `reason` that the caller found.
+
+    As `precondition:gap` for a precondition that fails, or `few_seeds`. Value and interval of
+    `estimate` are kept where there is one.
+    """
+    _check(side, margin)
+    found = estimate if estimate is not None else Estimate(float("nan"), np.empty(0), ())
+    return _claim(
+        found, found.interval(), None, id=id, side=side, margin=margin, unit=unit, reason=reason
+    )
+
+
+AnyClaim = TypeVar("AnyClaim", bound=Claim)
+
+
+def with_q(claims: Sequence[AnyClaim]) -> list[AnyClaim]:
+    """The same claims with Benjamini–Hochberg q over those that have a p."""
+    found = q_values([claim.p for claim in claims])
+    return [replace(claim, q=q) for claim, q in zip(claims, found, strict=True)]
+
+
+def queries_needed(n: int, half_width: float, distance: float) -> int:
+    """Queries that would decide a claim with 80 % power: n × 2.04 × (half-width / distance)².
+
+    `half_width` is the interval's facing the margin, `distance` the value's to the margin, both at
+    least 0, else ArgumentError. Rounded up; MOST_QUERIES + 1 stands for more than that.
+    """
+    if not (half_width >= 0 and distance >= 0):
+        raise ArgumentError(f"half-width {half_width} and distance {distance} must be 0 or more")
+    if distance == 0:
+        return MOST_QUERIES + 1
+    ratio = half_width / distance
+    needed = POWER_FACTOR * n * ratio * ratio
+    return math.ceil(needed) if needed <= MOST_QUERIES else MOST_QUERIES + 1
+
+
+def share_interval(hits: int, sets: int) -> Interval:
+    """The exact 95 % interval of the share of sets that do as much (Clopper and Pearson, 1934).
+
+    Its lower end also holds where a contest ended with the last of `hits`: the chance that at most
+    `sets` are needed for so many is that of at least so many among `sets`. The upper end is then
+    conservative. Raises ArgumentError unless 0 ≤ hits ≤ sets and there is a set.
+    """
+    if not 0 <= hits <= sets or sets == 0:
+        raise ArgumentError(f"{hits} of {sets} sets cannot do as much")
+    tail = (1 - CONFIDENCE) / 2
+    low = float(betaincinv(hits, sets - hits + 1, tail)) if hits else 0.0
+    high = float(betaincinv(hits + 1, sets - hits, 1 - tail)) if hits < sets else 1.0
+    return low, high
+
+
+def place(interval: Interval, side: Side, margin: float) -> Literal["beyond", "short", "across"]:
+    """Whether an interval lies strictly beyond the margin on the claimed side, short of it, across."""
+    low, high = interval if side == "above" else (-interval[1], -interval[0])
+    edge = margin if side == "above" else -margin
+    return "beyond" if low > edge else "short" if high < edge else "across"
+
+
+def _check(side: str, margin: float) -> None:
+    if side not in ("above", "below"):
+        raise ArgumentError(f"side is {side!r}; it must be 'above' or 'below'")
+    if not math.isfinite(margin):
+        raise ArgumentError(f"margin is {margin}; it must be a number")
+
+
+def _untestable(estimate: Estimate, interval: Interval | None) -> str:
+    """Why an estimate cannot be judged, empty where it can."""
+    if not estimate.n_queries or estimate.n_queries < LEAST_QUERIES:
+        return "few_queries"
+    if interval is None:
+        return "undefined"
+    return "zero_width" if interval[0] == interval[1] else ""
+
+
+def _does_as_much(value: float, target: float, side: Side) -> bool:
+    slack = SLACK * max(abs(value), abs(target))
+    return value >= target - slack if side == "above" else value <= target + slack
+
+
+def _is_common(
+    target: Estimate, sets: Sequence[Estimate], side: Side, resamples: int, seed: int
+) -> bool:
+    """Whether the interval of the share of sets doing as much as the target lies above ALPHA."""
+    ahead = np.stack([one.centred - target.centred for one in sets], axis=1)
+    ahead = ahead if side == "above" else -ahead
+    slack = SLACK * np.abs(ahead).sum(axis=0)
+    draws = query_draws(target.n_queries, resamples, seed)
+    hits = np.concatenate([(rows @ ahead >= -slack).sum(axis=1) for rows in draws])
+    reached = int(np.quantile(hits, LEAST_REACHED, method="lower"))
+    return share_interval(reached, len(sets))[0] > ALPHA
+
+
+def _widened(value: float, interval: Interval, sets: Sequence[float]) -> Interval:
+    """The interval with the standard error of the mean of randomly drawn sets."""
+    if len(sets) < 2:
+        return interval
+    error = float(np.std(sets, ddof=1)) / math.sqrt(len(sets))
+    reach = float(stdtrit(len(sets) - 1, (1 + CONFIDENCE) / 2)) * error
+    return value - math.hypot(value - interval[0], reach), value + math.hypot(
+        interval[1] - value, reach
+    )
+
+
+def _claim(
+    estimate: Estimate,
+    interval: Interval | None,
+    p: float | None,
+    *,
+    id: str,
+    side: Side,
+    margin: float,
+    unit: str,
+    reason: str = "",
+) -> Claim:
+    low, high = interval if interval is not None else (None, None)
+    return Claim(
+        id=id,
+        verdict="not testable",
+        reason=reason,
+        value=estimate.value if math.isfinite(estimate.value) else None,
+        ci_low=low,
+        ci_high=high,
+        p=p,
+        q=None,
+        side=side,
+        margin=margin,
+        n_queries=estimate.n_queries,
+        needs_queries=None,
+        unit=unit,
+    )
+
+
+def _open(claim: Claim, value: float, interval: Interval, reason: str) -> Claim:
+    """An inconclusive claim, with the queries that would decide it where more would."""
+    facing = value - interval[0] if value > claim.margin else interval[1] - value
+    needs = queries_needed(claim.n_queries, facing, abs(value - claim.margin))
+    return replace(
+        claim,
+        verdict="inconclusive",
+        reason=reason,
+        needs_queries=needs if needs > claim.n_queries else None,
+    )

@@ -1,0 +1,266 @@
+"""Graded pairs as one tokenised training set, and their order: all from (seed, epoch)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence, Sized
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from qt_bert.data.pairs import Pair
+from qt_bert.data.tokenise import EncodedPair, PairTokenizer
+from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.models.batches import groups_of
+from qt_bert.models.card import ModelLabels, Offline
+from qt_bert.models.families import Family
+from qt_bert.training.packing import Example, PackedRows, best_fit, filled, lay_out
+from qt_bert.training.recipes import PairSource
+
+# Graded pairs of several files as one tokenised training set.
+
+
+@dataclass(frozen=True)
+class LabelledExample(Example):
+    """A tokenised pair with its target.
+
+    `allowed` [outputs] is 1 at each output the label may mean; a pair without a label has none
+    allowed, nor has one of an auxiliary source, whose class is `auxiliary` = (output, class).
+    """
+
+    allowed: np.ndarray
+    auxiliary: tuple[int, int]
+    weight: float
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Examples, the auxiliary outputs (name → labels in order), and how many rows each file gave.
+
+    `sha256` is over all that training sees, `texts_sha256` over texts and labels before any is cut.
+    """
+
+    examples: list[LabelledExample]
+    auxiliaries: dict[str, list[str]]
+    counts: dict[str, int]
+    truncated: int
+    sha256: str
+    texts_sha256: str
+
+
+def training_set(
+    sources: Sequence[PairSource],
+    tokenizer: PairTokenizer,
+    labels: ModelLabels,
+    rejects: Path | None = None,
+) -> TrainingSet:
+    """Read and tokenise `sources` for outputs that mean `labels`.
+
+    Where these are no grades, labels are read as ordered levels 0 … K − 1; a single output has no
+    label it could mean. Raises PairFileError where a source gives no row or too many bad ones
+    (listed in the folder `rejects`), ArgumentError where levels and auxiliary outputs are asked for
+    together.
+    """
+    levels = labels.logits if labels.grades is None and labels.logits > 1 else None
+    if levels and any(source.auxiliary for source in sources):
+        raise ArgumentError("--levels trains one output; leave the auxiliary sources out")
+    read = [(s, _pairs(s, levels, rejects, number)) for number, s in enumerate(sources, 1)]
+    auxiliaries = _auxiliaries(read)
+    outputs = list(auxiliaries)
+    examples: list[LabelledExample] = []
+    counts: dict[str, int] = {}
+    truncated = 0
+    for source, pairs in read:
+        name = f"{source.file.name}{f' ({source.auxiliary})' if source.auxiliary else ''}"
+        counts[name] = counts.get(name, 0) + len(pairs)
+        encoded = tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False)
+        for pair, tokens in zip(pairs, encoded, strict=True):
+            truncated += tokens.title_truncated or tokens.query_truncated
+            if source.auxiliary:
+                allowed = np.zeros(labels.logits, np.float32)
+                output = outputs.index(source.auxiliary)
+                place = (output, auxiliaries[source.auxiliary].index(pair.label or ""))
+            else:
+                allowed, place = _allowed(pair, labels), (-1, 0)
+            examples.append(_example(tokens, allowed, place, source.weight))
+    return TrainingSet(
+        examples, auxiliaries, counts, truncated, _digest(examples), _digest_of_texts(read)
+    )
+
+
+def _example(
+    tokens: EncodedPair, allowed: np.ndarray, auxiliary: tuple[int, int], weight: float
+) -> LabelledExample:
+    ids, types = np.array(tokens.input_ids), np.array(tokens.token_type_ids)
+    groups = np.array(groups_of(tokens), np.int8)
+    return LabelledExample(ids, types, allowed, auxiliary, weight, groups=groups)
+
+
+def _digest(examples: Sequence[LabelledExample]) -> str:
+    """One hash over all that training sees of the examples, in their order."""
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(example.input_ids.astype(np.int32).tobytes())
+        digest.update(example.allowed.tobytes())
+        digest.update(f"{example.auxiliary} {example.weight}".encode())
+    return digest.hexdigest()
+
+
+def _digest_of_texts(read: Sequence[tuple[PairSource, list[Pair]]]) -> str:
+    """One hash over texts and labels, whatever the tokenizer makes of them."""
+    digest = hashlib.sha256()
+    for source, pairs in read:
+        digest.update(f"{source.auxiliary} {source.weight}\n".encode())
+        for pair in pairs:
+            digest.update(f"{(pair.query, pair.title, pair.grades, pair.label)!r}\n".encode())
+    return digest.hexdigest()
+
+
+def _pairs(source: PairSource, levels: int | None, rejects: Path | None, number: int) -> list[Pair]:
+    listed = rejects / f"rejects-{number}.tsv" if rejects else None
+    pairs = source.read(levels=levels, labelled=True, rejects_path=listed)
+    if not pairs:
+        raise PairFileError(f"{source.file}: no row is left to train on; check labels and exclude")
+    return pairs
+
+
+def _auxiliaries(read: list[tuple[PairSource, list[Pair]]]) -> dict[str, list[str]]:
+    labels: dict[str, set[str]] = {}
+    for source, pairs in read:
+        if source.auxiliary:
+            labels.setdefault(source.auxiliary, set()).update(p.label or "" for p in pairs)
+    return {name: sorted(found) for name, found in labels.items()}
+
+
+def _allowed(pair: Pair, labels: ModelLabels) -> np.ndarray:
+    """1 at each output that the pair's label may mean."""
+    if labels.logits == 1:
+        return np.zeros(1, np.float32)
+    means = labels.grades or [(level,) for level in range(1, labels.logits + 1)]
+    label = set(pair.grades or ())
+    return np.array([not label.isdisjoint(one) for one in means], np.float32)
+
+
+# The order of a fine-tuning run: length-bucketed, packed batches, all from (seed, epoch).
+
+
+@dataclass(frozen=True)
+class BatchLayout:
+    """Rows of one of these lengths (tokens), and the slots a batch has over all processes.
+
+    `title_start` is where titles begin in an offline model.
+    """
+
+    buckets: tuple[int, ...]
+    slots: int
+    pad: int
+    first_position: int
+    title_start: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        family: Family,
+        pad: int,
+        longest: int,
+        slots: int,
+        offline: Offline | None = None,
+    ) -> BatchLayout:
+        """Two row lengths for examples of up to `longest` tokens, positions as the family counts them."""
+        start = None if offline is None else offline.title_start
+        return cls(buckets_for(longest), slots, pad, family.first_position(pad), start)
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """One batch: its row length and the examples of each row, by index."""
+
+    slots: int
+    rows: list[list[int]]
+
+
+def buckets_for(longest: int) -> tuple[int, ...]:
+    """Row lengths for texts of up to `longest` tokens: the half and the whole, multiples of 8."""
+    whole = -(-longest // 8) * 8
+    half = -(-whole // 16) * 8
+    return (half, whole) if half >= 32 else (whole,)
+
+
+def plan_epoch(
+    examples: Sequence[Sized], layout: BatchLayout, seed: int, epoch: int
+) -> list[BatchPlan]:
+    """Every example once: packed within its length bucket, rows shuffled, then batches shuffled."""
+    rng = np.random.default_rng([seed, epoch])
+    order = rng.permutation(len(examples))
+    plans: list[BatchPlan] = []
+    low = 0
+    for slots in layout.buckets:
+        chosen = [int(i) for i in order if low < len(examples[i]) <= slots]
+        rows = best_fit([len(examples[i]) for i in chosen], slots)
+        shuffled = [[chosen[i] for i in rows[r]] for r in rng.permutation(len(rows))]
+        size = max(1, layout.slots // slots)
+        plans += [BatchPlan(slots, shuffled[s : s + size]) for s in range(0, len(rows), size)]
+        low = slots
+    return [plans[i] for i in rng.permutation(len(plans))]
+
+
+def to_tensors(
+    plan: BatchPlan,
+    examples: Sequence[LabelledExample],
+    layout: BatchLayout,
+    *,
+    rank: int = 0,
+    size: int = 1,
+) -> dict[str, torch.Tensor]:
+    """The tensors of one process's share of a batch, in shapes that depend on the row length alone.
+
+    `share` [examples] is each example's weight over the weight of the whole batch, so that losses
+    and gradients of all processes add up to those of one; `slot_share` [rows, slots] hands it out
+    evenly over the example's tokens, 0 at empty slots. `groups` [rows, slots], the side of every
+    token, is there for an offline model.
+    """
+    total = sum(examples[i].weight for row in plan.rows for i in row)
+    rows_each = -(-max(1, layout.slots // plan.slots) // size)
+    own = plan.rows[rank::size]
+    rows = [[examples[i] for i in row] for row in own] + [[]] * (rows_each - len(own))
+    packed = lay_out(
+        rows,
+        plan.slots,
+        pad=layout.pad,
+        first_position=layout.first_position,
+        title_start=layout.title_start,
+    )
+    flat = [example for row in rows for example in row]
+    room = _room(len(flat), rows_each * plan.slots)
+    share = np.array([e.weight / total for e in flat], np.float32)
+    labels = len(examples[0].allowed)
+    arrays = {
+        "input_ids": packed.input_ids,
+        "token_type_ids": packed.token_type_ids,
+        "position_ids": packed.position_ids,
+        "segment": packed.segment,
+        "first_slot": filled(room, packed.first_slot),
+        "allowed": filled(
+            room, np.array([e.allowed for e in flat], np.float32).reshape(-1, labels)
+        ),
+        "auxiliary": filled(room, np.array([e.auxiliary for e in flat]).reshape(-1, 2)),
+        "share": filled(room, share),
+        "slot_share": _slot_share(packed, share, [len(e) for e in flat]),
+        **({} if layout.title_start is None else {"groups": packed.groups}),
+    }
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def _slot_share(packed: PackedRows, share: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
+    slots = np.zeros(packed.segment.size, np.float32)
+    for first, part, length in zip(packed.first_slot, share, lengths, strict=True):
+        slots[first : first + length] = part / length
+    return slots.reshape(packed.segment.shape)
+
+
+def _room(count: int, slots: int) -> int:
+    """Places for examples: a few sizes only, so that few shapes are compiled."""
+    step = max(16, slots // 24)
+    return -(-max(count, 1) // step) * step

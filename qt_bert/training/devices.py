@@ -1,0 +1,224 @@
+"""Compiling, several processes, and bfloat16 weights over float32 masters."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+def compiled(function: Callable[..., Any], wanted: bool = True) -> Callable[..., Any]:
+    """`function` compiled for the shapes it is called with, or itself.
+
+    What was compiled before is let go: a process that trains many models would keep it all.
+    """
+    if not wanted:
+        return function
+    if not any(shutil.which(name) for name in ("g++", "clang++", "c++")):
+        print(
+            "no C++ compiler found: training runs uncompiled, at about two thirds of the speed",
+            file=sys.stderr,
+        )
+        return function
+    import torch
+
+    torch._dynamo.reset()
+    torch._dynamo.config.cache_size_limit = 32
+    return torch.compile(function, dynamic=False)
+
+
+# Several processes (torchrun, accelerate launch): each takes its rows, gradients are summed.
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among `size`; rank 0 alone judges, writes files and shows progress."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+    def sum_gradients(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Add up the gradients of all processes in place (nothing to do for one)."""
+        if self.size == 1:
+            return
+        for parameter in parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            dist.all_reduce(parameter.grad)
+
+    def wait(self) -> None:
+        """Go on when all processes are here."""
+        if self.size > 1:
+            dist.barrier()
+
+    def total(self, value: float) -> float:
+        """The sum of all processes' values."""
+        if self.size == 1:
+            return value
+        shared = torch.tensor([value], dtype=torch.float64)
+        dist.all_reduce(shared)
+        return float(shared)
+
+    def agree(self, judged: tuple[float, float] | None) -> tuple[float | None, float | None]:
+        """Rank 0's two numbers, everywhere; (None, None) where it has none."""
+        if self.size > 1:
+            known = judged is not None
+            shared = torch.tensor([known, *(judged or (0.0, 0.0))], dtype=torch.float64)
+            dist.broadcast(shared, 0)
+            judged = (float(shared[1]), float(shared[2])) if shared[0] else None
+        return judged or (None, None)
+
+
+@contextmanager
+def world() -> Iterator[World]:
+    """The group torchrun started this process in (gloo, CPU), or a world of one."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield World()
+        return
+    dist.init_process_group("gloo")
+    try:
+        yield World(dist.get_rank(), size)
+    finally:
+        dist.destroy_process_group()
+
+
+# bfloat16 weights over float32 masters: the products run in bf16, the updates are summed in
+# float32.
+
+
+class MasterWeights:
+    """Float32 copies of a model's parameters, and the AdamW that updates them.
+
+    With `dtype=torch.float32` the masters are the parameters themselves. Weight decay acts on
+    matrices only (biases and LayerNorms are left out, Devlin et al. 2019, A.2). With `average` > 0
+    an exponential moving average of the masters is kept, decay `average` a step (Polyak & Juditsky
+    1992); `averaged()` puts it into the model.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        dtype: torch.dtype,
+        *,
+        lr: float,
+        weight_decay: float = 0.01,
+        betas: tuple[float, float] = (0.9, 0.98),
+        clip: float = 1.0,
+        average: float = 0.0,
+    ) -> None:
+        named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+        self.names = [n for n, _ in named]
+        self.masters: list[torch.Tensor] = [p.detach().float().clone() for _, p in named]
+        self.shared = dtype == torch.float32
+        model.to(dtype)
+        self.params: list[torch.Tensor] = [dict(model.named_parameters())[n] for n in self.names]
+        if self.shared:
+            self.masters = list(self.params)
+        self.clip = clip
+        self.decay = average
+        self.average = [m.detach().clone() for m in self.masters] if average else self.masters
+        self.lr = lr
+        matrices = [m for m in self.masters if m.ndim > 1]
+        vectors = [m for m in self.masters if m.ndim <= 1]
+        self.optimizer = torch.optim.AdamW(
+            [
+                {"params": matrices, "weight_decay": weight_decay},
+                {"params": vectors, "weight_decay": 0.0},
+            ],
+            lr=lr,
+            betas=betas,
+            eps=1e-6,
+            fused=True,
+        )
+
+    def step(self, factor: float, world: World | None = None) -> float:
+        """Sum over processes, clip, update at rate lr × `factor`. Returns the gradient's norm."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.lr * factor
+        if not self.shared:
+            for master, param in zip(self.masters, self.params, strict=True):
+                master.grad = None if param.grad is None else param.grad.float()
+        if world is not None:
+            world.sum_gradients(self.masters)
+        norm = torch.nn.utils.clip_grad_norm_(self.masters, self.clip)
+        self.optimizer.step()
+        if not self.shared:
+            with torch.no_grad():
+                torch._foreach_copy_(self.params, self.masters)
+        if self.decay:
+            with torch.no_grad():
+                torch._foreach_lerp_(self.average, self.masters, 1 - self.decay)
+        for tensor in (*self.params, *self.masters):
+            tensor.grad = None
+        return float(norm)
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The model holds the averaged weights while the block runs."""
+        if not self.decay:
+            yield
+            return
+        with torch.no_grad():
+            kept = [p.detach().clone() for p in self.params]
+            torch._foreach_copy_(self.params, self.average)
+            try:
+                yield
+            finally:
+                torch._foreach_copy_(self.params, kept)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Masters and both AdamW moments, by parameter name: all that a resume needs."""
+        out: dict[str, torch.Tensor] = {}
+        for name, master in zip(self.names, self.masters, strict=True):
+            out[f"master/{name}"] = master.detach()
+            state = self.optimizer.state.get(master, {})
+            out.update({f"{k}/{name}": v.detach() for k, v in state.items() if torch.is_tensor(v)})
+        if self.decay:
+            averages = zip(self.names, self.average, strict=True)
+            out.update({f"average/{name}": value for name, value in averages})
+        return out
+
+    def load(self, tensors: dict[str, torch.Tensor]) -> None:
+        """Take up the state of `tensors()`, exactly."""
+        with torch.no_grad():
+            for name, master, param in zip(self.names, self.masters, self.params, strict=True):
+                master.copy_(tensors[f"master/{name}"])
+                param.copy_(master)
+                state = {
+                    k: tensors[f"{k}/{name}"].clone()
+                    for k in ("step", "exp_avg", "exp_avg_sq")
+                    if f"{k}/{name}" in tensors
+                }
+                if state:
+                    self.optimizer.state[master] = state
+            if self.decay:
+                for name, value in zip(self.names, self.average, strict=True):
+                    value.copy_(tensors[f"average/{name}"])
+
+    def float32_state(self, model: nn.Module) -> dict[str, torch.Tensor]:
+        """The model's state dict with float32 masters (or their average) in place of bf16 weights."""
+        masters = {id(p): m for p, m in zip(self.params, self.average, strict=True)}
+        out = {}
+        for name, value in model.state_dict(keep_vars=True).items():
+            out[name] = masters.get(id(value), value).detach().float().clone()
+        return out
+
+
+def linear_schedule(step: int, *, warmup: int, total: int) -> float:
+    """Factor of the peak rate at `step` (from 0): linear up over `warmup`, linear down to 0 at `total`."""
+    if step < warmup:
+        return (step + 1) / warmup
+    return max(0.0, (total - step) / max(1, total - warmup))

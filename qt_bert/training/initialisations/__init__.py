@@ -1,1 +1,0 @@
-"""What fine-tuning is worth by where it starts: four starts, tuned alike and judged alike."""

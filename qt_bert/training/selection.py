@@ -1,0 +1,157 @@
+"""What a run is judged on while it trains, and one model from several of one shape."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from qt_bert.data.pairs import Pair
+from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.models.card import ModelLabels, ModelSettings
+from qt_bert.models.checkpoint import Checkpoint, open_checkpoint, save_checkpoint
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.judge import judge_logits
+from qt_bert.stats.metrics import METRICS
+from qt_bert.training.recipes import PairSource
+
+# What a run is judged on while it trains: the pairs, and one metric of the model's logits on them.
+
+
+Judge = Callable[[Any], tuple[float, float] | None]
+"""A classifier → its dev figure and the merit, the number to maximise; None where not defined."""
+
+
+def check_metric(name: str) -> None:
+    """Raise ArgumentError where no metric is called `name`."""
+    if name not in METRICS:
+        raise ArgumentError(f"--stop-on {name!r}: choose from {', '.join(METRICS)}")
+
+
+def sources_and_dev(
+    sources: Sequence[PairSource], dev: PairSource | None, levels: int | None
+) -> tuple[list[PairSource], list[Pair]]:
+    """The sources to train on, and the pairs the run is judged on.
+
+    Without `dev`, these are the labelled pairs of a tenth of the queries, by hash, which no source
+    keeps. Raises PairFileError where there are none.
+    """
+    if dev is not None:
+        return list(sources), dev.read(levels=levels, labelled=True)
+    left = [replace(source, tenth="left out") for source in sources]
+    found = [
+        pair
+        for source in sources
+        if not (source.auxiliary or source.unlabelled)
+        for pair in replace(source, tenth="alone").read(levels=levels, labelled=True)
+    ]
+    if not found:
+        raise PairFileError(
+            "no query falls into the tenth kept back for early stopping; give --dev"
+        )
+    return left, found
+
+
+def judge_of(view: Checkpoint, dev: list[Pair], metric: str) -> Judge:
+    """Judges a model that is otherwise as `view` says by `metric` on `dev`."""
+    texts = [(p.query, p.title) for p in dev]
+
+    def judge(model: Any) -> tuple[float, float] | None:
+        logits = Scorer(replace(view, model=model)).logits(texts)
+        return reading(logits, dev, view.settings.labels, metric)
+
+    return judge
+
+
+def reading(
+    logits: np.ndarray, pairs: list[Pair], labels: ModelLabels, metric: str
+) -> tuple[float, float] | None:
+    """The metric of logits [n, outputs] and its merit; None where it is not defined."""
+    value = METRICS[metric].value(judge_logits(logits, pairs, labels))
+    return None if value is None else (value, merit_of(value, metric))
+
+
+def merit_of(value: float, metric: str) -> float:
+    """The number to maximise: the value, or the less of it, or of its distance to 0, the more."""
+    merit: dict[str, Callable[[float], float]] = {
+        "higher": lambda value: value,
+        "lower": lambda value: -value,
+        "zero": lambda value: -abs(value),
+    }
+    return merit[METRICS[metric].direction](value)
+
+
+def digest_of(dev: Sequence[Pair]) -> str:
+    """One hash for pairs and labels."""
+    judged = "\n".join(f"{p.query}\t{p.title}\t{p.grades}" for p in dev)
+    return hashlib.sha256(judged.encode()).hexdigest()
+
+
+# One model from several of one shape: the mean of their weights (Wortsman et al. 2022, "Model
+# soups").
+
+
+def average_models(folders: Sequence[Path], out: Path, *, overwrite: bool = False) -> Path:
+    """Save the mean of the classifiers in `folders` as a new folder, computed in float32.
+
+    It makes sense for models tuned from one another or from one start. Tokenizer, settings (without
+    calibration) and learning curve are the last one's. Raises ArgumentError where fewer than two are
+    given or they differ in shape, labels, vocabulary or in the block of an offline model;
+    RunFolderError where `out` holds anything.
+    """
+    if len(folders) < 2:
+        raise ArgumentError("an average needs two models or more")
+    opened = [open_checkpoint(folder) for folder in folders]
+    states = [checkpoint.model.state_dict() for checkpoint in opened]
+    last = opened[-1]
+    for checkpoint, state in zip(opened, states, strict=True):
+        _same_shape(last, states[-1], checkpoint, state)
+    mean = {
+        name: torch.stack([state[name].float() for state in states]).mean(0) for name in states[-1]
+    }
+    facts = {"schema": 1, "average_of": {c.name: c.sha256 for c in opened}}
+    texts = {"training.json": json.dumps(facts, ensure_ascii=False, indent=1) + "\n"}
+    log = last.folder / "training_log.jsonl"
+    if log.exists():
+        texts[log.name] = log.read_text(encoding="utf-8")
+    said = last.settings
+    settings = ModelSettings(said.labels, said.max_length, offline=said.offline)
+    return save_checkpoint(
+        out,
+        last.model,
+        last.tokenizer,
+        state=mean,
+        settings=settings,
+        texts=texts,
+        overwrite=overwrite,
+    )
+
+
+def _same_shape(
+    last: Checkpoint,
+    expected: dict[str, torch.Tensor],
+    other: Checkpoint,
+    state: dict[str, torch.Tensor],
+) -> None:
+    shapes = {name: tensor.shape for name, tensor in state.items()}
+    if shapes != {name: tensor.shape for name, tensor in expected.items()}:
+        raise ArgumentError(f"{other.name} and {last.name} differ in shape: no mean is defined")
+    if other.settings.labels != last.settings.labels:
+        raise ArgumentError(f"the outputs of {other.name} and {last.name} mean different things")
+    if other.tokenizer.get_vocab() != last.tokenizer.get_vocab():
+        raise ArgumentError(f"{other.name} and {last.name} have different vocabularies")
+    if other.offline != last.offline:
+        raise ArgumentError(
+            f"{other.name} and {last.name} read pairs in different ways (`offline` in qt_bert.json: "
+            f"{_block_of(other)}, {_block_of(last)}): no mean is defined"
+        )
+
+
+def _block_of(checkpoint: Checkpoint) -> str:
+    return "none" if checkpoint.offline is None else str(checkpoint.offline.describe())

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from qt_bert.data import parquet
+from qt_bert.data.reader import PairReader, read_pairs
+from qt_bert.errors import PairFileError
+
+Write = Callable[[str, str | bytes], Path]
+
+
+def table(path: Path, columns: dict[str, Any]) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def test_rows_are_numbered_over_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_BATCH_ROWS", 2)
+    path = table(tmp_path / "f.parquet", {"query": list("甲乙丙"), "title": list("丁戊己")})
+    read = [(p.query, p.title, p.line, p.id) for p in read_pairs(path)]
+    assert read == [("甲", "丁", 1, "1"), ("乙", "戊", 2, "2"), ("丙", "己", 3, "3")]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.binary_view()],
+    ids=str,
+)
+def test_every_kind_of_text(tmp_path: Path, kind: pa.DataType) -> None:
+    texts = pa.array(["标题"], pa.string()).cast(pa.binary()).cast(kind)
+    (pair,) = read_pairs(table(tmp_path / "f.parquet", {"query": texts, "title": texts}))
+    assert (pair.query, pair.title) == ("标题", "标题")
+
+
+def test_a_dictionary_column_is_text(tmp_path: Path) -> None:
+    texts = pa.array(["甲", "乙", "甲"]).dictionary_encode()
+    pairs = read_pairs(table(tmp_path / "f.parquet", {"query": texts, "title": texts}))
+    assert [pair.query for pair in pairs] == ["甲", "乙", "甲"]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (7, pa.int64(), "7"),
+        (0.1, pa.float32(), "0.1"),
+        (True, pa.bool_(), "true"),
+        (datetime.date(2024, 5, 1), pa.date32(), "2024-05-01"),
+        (None, pa.string(), ""),
+        (float("nan"), pa.float64(), ""),
+        ([1, 2], pa.list_(pa.int64()), "[1, 2]"),
+        (None, pa.null(), ""),
+    ],
+)
+def test_other_columns_become_text(
+    tmp_path: Path, value: object, kind: pa.DataType, text: str
+) -> None:
+    columns = {"query": ["q"], "title": ["t"], "x": pa.array([value], kind)}
+    (pair,) = read_pairs(table(tmp_path / "f.parquet", columns))
+    assert pair.extra == {"x": text}
+
+
+@pytest.mark.parametrize("grade", [3, 3.0])
+def test_grades_may_be_numbers(tmp_path: Path, grade: float) -> None:
+    from qt_bert.data.pairs import GradeMap
+
+    path = table(tmp_path / "f.parquet", {"query": ["q"], "title": ["t"], "grade": [grade]})
+    (pair,) = read_pairs(path, grade_map=GradeMap.identity())
+    assert pair.grades == (3,)
+
+
+def test_null_and_undecodable_texts_are_rejects(tmp_path: Path) -> None:
+    path = table(
+        tmp_path / "f.parquet",
+        {
+            "query": pa.array([b"q", None, b"\xff\xfe", b"q"], pa.binary()),
+            "title": ["t", "t", "t", None],
+        },
+    )
+    reader = PairReader(path)
+    assert [pair.line for pair in reader] == [1]
+    assert reader.reasons == {"missing query": 1, "undecodable bytes": 1, "missing title": 1}
+
+
+def test_a_nested_query_is_refused(tmp_path: Path) -> None:
+    path = table(tmp_path / "f.parquet", {"query": [["q"]], "title": ["t"]})
+    with pytest.raises(PairFileError, match="'query' holds list"):
+        PairReader(path)
+
+
+def test_a_missing_column(tmp_path: Path) -> None:
+    with pytest.raises(PairFileError, match="no column 'title'"):
+        PairReader(table(tmp_path / "f.parquet", {"query": ["q"]}))
+
+
+def test_text_named_parquet(write: Write) -> None:
+    with pytest.raises(PairFileError, match="not a Parquet file"):
+        PairReader(write("f.parquet", "query\ttitle\n"))
+
+
+def test_a_file_cut_short(tmp_path: Path) -> None:
+    path = table(tmp_path / "f.parquet", {"query": ["q"], "title": ["t"]})
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(PairFileError, match="damaged or cut short"):
+        PairReader(path)
+
+
+def test_damaged_pages(tmp_path: Path) -> None:
+    texts = [f"查询{i}" for i in range(500)]
+    path = table(tmp_path / "f.parquet", {"query": texts, "title": texts})
+    content = bytearray(path.read_bytes())
+    content[40:400] = b"\xff" * 360
+    path.write_bytes(bytes(content))
+    with pytest.raises(PairFileError, match="damaged or cut short"):
+        read_pairs(path)
+
+
+def test_a_packed_parquet_file(write: Write) -> None:
+    with pytest.raises(PairFileError, match="unpack"):
+        PairReader(write("f.parquet.gz", b""))

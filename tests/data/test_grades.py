@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+
+from qt_bert.data.pairs import GradeMap, LevelMap
+from qt_bert.errors import ArgumentError
+
+
+def test_parse_reads_grades_ranges_and_unions() -> None:
+    grades = GradeMap.parse("0=1, bad=1+3-4 ,2=2-5")
+    assert grades.sets == {"0": (1,), "bad": (1, 3, 4), "2": (2, 3, 4, 5)}
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"), [("1", (1,)), ("5.0", (5,)), (" 3 ", (3,)), ("2.00", (2,))]
+)
+def test_whole_numbers_may_carry_a_decimal_point(label: str, expected: tuple[int, ...]) -> None:
+    assert GradeMap.identity().grades_of(label) == expected
+
+
+@pytest.mark.parametrize("label", ["0", "6", "01", "1.5", "", "五", "1e0", "+1", "nan"])
+def test_unknown_labels_are_refused_with_the_known_ones(label: str) -> None:
+    with pytest.raises(ValueError, match="none of 1, 2, 3, 4, 5"):
+        GradeMap.identity().grades_of(label)
+
+
+def test_a_label_written_with_a_point_in_the_map_is_found_as_written() -> None:
+    assert GradeMap.parse("1.0=2").grades_of("1.0") == (2,)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("", "label=grades"),
+        ("0", "label=grades"),
+        ("=1", "label=grades"),
+        ("0=", "label=grades"),
+        ("0=1,", "label=grades"),
+        ("0=1,0=2", "stands twice"),
+        ("0=0", "neither a grade"),
+        ("0=6", "neither a grade"),
+        ("0=4-3", "runs backwards"),
+        ("0=1-9", "neither a grade"),
+        ("0=1+", "neither a grade"),
+        ("0=1|3", "neither a grade"),
+    ],
+)
+def test_bad_specifications_are_refused(spec: str, reason: str) -> None:
+    with pytest.raises(ArgumentError, match=reason):
+        GradeMap.parse(spec)
+
+
+def test_a_map_survives_json() -> None:
+    grades = GradeMap.parse("0=1-2,1=3-4,2=5")
+    assert grades.to_json() == {"0": [1, 2], "1": [3, 4], "2": [5]}
+    assert GradeMap.from_json(grades.to_json()) == grades
+
+
+@pytest.mark.parametrize("grades", [[], [0], [6]])
+def test_json_that_holds_no_grades_is_refused(grades: list[int]) -> None:
+    with pytest.raises(ArgumentError, match="'x'"):
+        GradeMap.from_json({"x": grades})
+
+
+def test_a_number_of_levels_means_the_labels_from_zero() -> None:
+    levels = LevelMap.parse("3")
+    assert levels.labels == ("0", "1", "2")
+    assert [levels.grades_of(label) for label in ("0", "1.0", "2")] == [(1,), (2,), (3,)]
+    assert levels.size == 3
+
+
+def test_levels_may_be_named() -> None:
+    assert LevelMap.parse("bad, fair,good").grades_of("good") == (3,)
+
+
+def test_a_label_that_is_no_level_is_refused() -> None:
+    with pytest.raises(ValueError, match="none of 0, 1, 2"):
+        LevelMap.parse("3").grades_of("3")
+
+
+@pytest.mark.parametrize("spec", ["", "0", "1", "a", "a,a", "a,,b"])
+def test_fewer_than_two_different_levels_are_refused(spec: str) -> None:
+    with pytest.raises(ArgumentError, match="--levels"):
+        LevelMap.parse(spec)

@@ -1,0 +1,436 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import lzma
+import os
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qt_bert.data import parquet
+from qt_bert.data.lines import PartChanged
+from qt_bert.data.pairs import Pair, Reject
+from qt_bert.data.parts import FilePart, cut, read_part
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import ArgumentError, PairFileError
+
+Write = Callable[[str, str | bytes], Path]
+
+PLAIN = ReaderOptions(max_rejects=1)
+GRADED = ReaderOptions(grades="0=1-2,1=3,2=5", max_rejects=1)
+SIZES = (1, 2, 3, 7, 1000)
+
+TSV = (
+    "id\tquery\ttitle\tgrade\tfield\n"
+    "a1\t北京 天气\t北京天气预报\t2\t旅游\n"
+    "\tq\tt\t\t\n"
+    "\n"
+    "x\t \tt\t1\tf\n"
+    "x\tq\t\u3000\t1\tf\n"
+    "x\tq\tt\n"
+    "x\tq\tt\t1\tf\tmore\n"
+    "x\ta\0b\tt\t1\tf\n"
+    " \tq\u2028r\t't\"\tbad\tf\n"
+    "\n"
+    "z\tq\tlast\t0\tf"
+)
+CSV = 'query,title,grade\n"a,b",t,1\n"open,x,0\n\na,b\n"say ""hi""",\u3000,2\nq,t,\n,t,\n'
+JSONL = "\n".join(
+    [
+        '{"query": "q", "title": "t", "grade": 2, "m": {"深": [1.50, null, "x"]}, "id": 7}',
+        "",
+        '{"query": "q", "title": "t", "n": 1e3}',
+        '{"query": "q"}',
+        '{"title": "t"}',
+        '{"query": null, "title": "t"}',
+        '{"query": "q", "title": ["t"]}',
+        '["q", "t"]',
+        '{"query": "q", ',
+        '{"query": "\\ud83d", "title": "t"}',
+        '{"query": "a\\u0000b", "title": "t"}',
+        '{"query": "q", "title": "t", "grade": "bad", "m": true}',
+    ]
+)
+UNDECODABLE = b"query\ttitle\n" + "上海\t天气\n".encode() + b"\xff\xff\tt\n" + "广州\tt\n".encode()
+
+FILES: dict[str, tuple[str, bytes, ReaderOptions]] = {
+    "tsv": ("f.tsv", TSV.encode(), GRADED),
+    "crlf": ("f.txt", TSV.replace("\n", "\r\n").encode(), GRADED),
+    "bom": ("f.tsv", TSV.encode("utf-8-sig"), GRADED),
+    "gb18030": ("f.tsv", TSV.encode("gb18030"), GRADED),
+    "gz": ("f.tsv.gz", gzip.compress(TSV.encode(), mtime=0), GRADED),
+    "xz": ("f.tsv.xz", lzma.compress(TSV.encode()), GRADED),
+    "late header": ("f.tsv", b"\n\r\n" + TSV.encode(), PLAIN),
+    "undecodable": ("f.tsv", UNDECODABLE, PLAIN),
+    "csv": ("f.csv", CSV.encode(), GRADED),
+    "no header": (
+        "f.tsv",
+        "\n甲\t乙\t3\nq\tt\n丙\t丁\t5\n甲\t乙\t3\t4".encode(),
+        ReaderOptions(columns="query=2,title=1", no_header=True, max_rejects=1),
+    ),
+    "no header, csv, bom": (
+        "f.csv",
+        "\ufeff甲,乙\n丙,丁\n戊".encode(),
+        ReaderOptions(no_header=True, max_rejects=1),
+    ),
+    "no header, first line no text": (
+        "f.tsv",
+        b"\xff\xff\n" + "甲\t乙\nq\nq\tt\n".encode(),
+        ReaderOptions(no_header=True, max_rejects=1),
+    ),
+    "jsonl": ("f.jsonl", JSONL.encode(), GRADED),
+    "jsonl bom gz": ("f.ndjson.gz", gzip.compress(JSONL.encode("utf-8-sig"), mtime=0), GRADED),
+    "jsonl keys": (
+        "f.jsonl",
+        b'{"q": "a", "title": "b"}\n{"x": 1}\n{"q": "a", "title": "b", "g": 1, "no": 5}\n',
+        ReaderOptions(columns="query=q,grade=g,id=no", max_rejects=1),
+    ),
+    "header alone": ("f.tsv", b"query\ttitle\n", PLAIN),
+    "blank lines alone": ("f.tsv", b"\n\n\n", PLAIN),
+}
+
+
+def whole(path: Path, options: ReaderOptions) -> list[Pair | Reject]:
+    return list(options.open(path).judged())
+
+
+def parts_of(path: Path, options: ReaderOptions, rows: int) -> list[FilePart]:
+    return list(cut(path, options, rows))
+
+
+def joined(parts: list[FilePart], options: ReaderOptions) -> list[Pair | Reject]:
+    return [row for part in parts for row in read_part(part, options)]
+
+
+@pytest.mark.parametrize("rows", SIZES)
+@pytest.mark.parametrize("case", FILES)
+def test_parts_together_are_the_file(write: Write, case: str, rows: int) -> None:
+    name, content, options = FILES[case]
+    path = write(name, content)
+    parts = parts_of(path, options, rows)
+    assert joined(parts, options) == whole(path, options)
+    assert all(part.rows == rows for part in parts[:-1])
+
+
+@pytest.mark.parametrize("case", ["tsv", "jsonl", "no header", "undecodable"])
+def test_parts_give_the_pairs_and_rejects_of_the_reader(write: Write, case: str) -> None:
+    name, content, options = FILES[case]
+    path = write(name, content)
+    listed = path.with_name("rejects.tsv")
+    pairs = list(options.open(path, rejects_path=listed))
+    rejects = [line.split("\t")[:2] for line in listed.read_text("utf-8").splitlines()[1:]]
+    rows = joined(parts_of(path, options, 2), options)
+    assert [row for row in rows if isinstance(row, Pair)] == pairs
+    assert [[str(r.line), r.reason] for r in rows if isinstance(r, Reject)] == rejects
+    assert pairs and rejects
+
+
+@pytest.mark.parametrize("rows", SIZES)
+@pytest.mark.parametrize("group", [1, 4, 1000])
+def test_parquet_parts_together_are_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, group: int
+) -> None:
+    monkeypatch.setattr(parquet, "_BATCH_ROWS", 3)
+    path = parquet_file(tmp_path, group)
+    parts = parts_of(path, GRADED, rows)
+    assert joined(parts, GRADED) == whole(path, GRADED)
+    assert [part.first for part in parts] == list(range(1, 12, rows))
+    assert sum(part.rows for part in parts) == 11
+
+
+def parquet_file(folder: Path, group: int, last: str = "末") -> Path:
+    path = folder / "f.parquet"
+    texts = [f"查询{i}".encode() for i in range(10)]
+    columns: dict[str, Any] = {
+        "query": pa.array([None, b"\xff\xfe", b"", *texts[:7], last.encode()], pa.binary()),
+        "title": ["t", "t", "t", None, "\0", *texts[:6]],
+        "grade": [0, 1, 2, 3, None] * 2 + [2],
+        "x": [0.5, None, float("nan")] * 3 + [1.0, 2.0],
+        "kind": pa.array(["甲", "乙"] * 5 + ["丙"]).dictionary_encode(),
+        "more": [[i] for i in range(11)],
+    }
+    columns["title"] = pa.array(
+        [v.encode() if isinstance(v, str) else v for v in columns["title"]], pa.binary()
+    )
+    pq.write_table(pa.table(columns), path, row_group_size=group)
+    return path
+
+
+LINE = st.sampled_from(
+    [b"q\tt", b"\xe5\x8c\x97\tt", b"\xff\tt", b"", b"\r", b"q", b"\tt", b"a\tb\tc", b"q\r\tt\r"]
+)
+
+
+@given(lines=st.lists(LINE, max_size=12), end=st.booleans(), rows=st.integers(1, 13))
+def test_any_lines_in_parts_of_any_size(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], end: bool, rows: int
+) -> None:
+    path = tmp_path_factory.mktemp("parts") / "f.tsv"
+    path.write_bytes(b"\n".join([b"query\ttitle", *lines]) + (b"\n" if end else b""))
+    parts = parts_of(path, PLAIN, rows)
+    assert joined(parts, PLAIN) == whole(path, PLAIN)
+    assert b"query\ttitle\n" + b"".join(
+        path.read_bytes()[part.offset : part.offset + part.length] for part in parts
+    ) == path.read_bytes() + (b"" if lines or end else b"\n")
+
+
+def test_what_a_part_says(write: Write) -> None:
+    path = write("日志 1.tsv", "query\ttitle\r\n甲\t乙\r\n\r\nq\tt")
+    first, second = parts_of(path, PLAIN, 2)
+    content = "甲\t乙\r\n\r\n".encode()
+    digest = hashlib.sha256(content).hexdigest()
+    assert first == FilePart(str(path), 2, 2, 13, 10 + 1, digest, "utf-8", "query\ttitle")
+    assert (second.first, second.rows, second.offset, second.length) == (4, 1, 24, 3)
+
+
+def test_a_header_is_in_no_part_and_a_first_row_is(write: Write) -> None:
+    path = write("f.csv", "a,b,c\nd,e,f\n")
+    (part,) = parts_of(path, replace(PLAIN, no_header=True), 9)
+    assert (part.first, part.rows, part.header) == (1, 2, ",,")
+
+
+@pytest.mark.parametrize("case", ["tsv", "gz", "gb18030", "no header", "jsonl"])
+def test_any_part_is_read_alone(write: Write, case: str) -> None:
+    name, content, options = FILES[case]
+    path = write(name, content)
+    parts = parts_of(path, options, 3)
+    backwards = [list(read_part(part, options)) for part in reversed(parts)]
+    assert [row for rows in reversed(backwards) for row in rows] == whole(path, options)
+
+
+def test_many_rejects_in_a_part_are_no_error(write: Write) -> None:
+    options = ReaderOptions(max_rejects=0)
+    path = write("f.tsv", "query\ttitle\nq\tt\n" + "bad\n" * 30)
+    assert len(joined(parts_of(path, options, 10), options)) == 31
+
+
+def change(path: Path, old: bytes, new: bytes) -> None:
+    """Rewrite some bytes of a file, packed or not."""
+    pack, unpack = {
+        ".gz": (gzip.compress, gzip.decompress),
+        ".xz": (lzma.compress, lzma.decompress),
+    }.get(path.suffix, (bytes, bytes))
+    content = unpack(path.read_bytes())
+    assert content.count(old) == 1
+    path.write_bytes(pack(content.replace(old, new)))
+
+
+@pytest.mark.parametrize("new", [b"q3\tX3", b"q3\tt33", b"q3"])
+@pytest.mark.parametrize("name", ["f.tsv", "f.tsv.gz", "f.tsv.xz"])
+def test_a_rewritten_part_is_refused_and_those_before_it_are_not(
+    write: Write, name: str, new: bytes
+) -> None:
+    pack = {".gz": gzip.compress, ".xz": lzma.compress}.get(Path(name).suffix, bytes)
+    body = "".join(f"q{i}\tt{i}\n" for i in range(6))
+    path = write(name, pack(f"query\ttitle\n{body}".encode()))
+    parts = parts_of(path, PLAIN, 2)
+    change(path, b"q3\tt3", new)
+    assert len(list(read_part(parts[0], PLAIN))) == 2
+    rows = read_part(parts[1], PLAIN)
+    with pytest.raises(PartChanged, match=r"f\.tsv.*: changed since it was scanned \(lines 4 to 5"):
+        next(rows)
+
+
+def test_a_file_that_was_cut_shorter_is_refused(write: Write) -> None:
+    path = write("f.tsv", "query\ttitle\nq\tt\nq\tt\n")
+    first, second = parts_of(path, PLAIN, 1)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert len(list(read_part(first, PLAIN))) == 1
+    with pytest.raises(PartChanged, match="lines 3 to 3"):
+        list(read_part(second, PLAIN))
+
+
+def test_a_log_that_grew_is_read_as_it_was(write: Write) -> None:
+    path = write("f.tsv", "query\ttitle\nq\tt")
+    (part,) = parts_of(path, PLAIN, 5)
+    path.write_bytes(path.read_bytes() + b"itle\nq\tt2\n")
+    (pair,) = read_part(part, PLAIN)
+    assert isinstance(pair, Pair) and pair.title == "t"
+
+
+def test_a_header_that_moves_does_not_move_the_columns(write: Write) -> None:
+    path = write("f.tsv", "query\ttitle\nq\tt\n")
+    (part,) = parts_of(path, PLAIN, 5)
+    change(path, b"query\ttitle", b"title\tquery")
+    (pair,) = read_part(part, PLAIN)
+    assert isinstance(pair, Pair) and (pair.query, pair.title) == ("q", "t")
+
+
+@pytest.mark.parametrize("group", [4, 1000])
+def test_a_rewritten_parquet_file_is_refused(tmp_path: Path, group: int) -> None:
+    path = parquet_file(tmp_path, group)
+    parts = parts_of(path, GRADED, 3)
+    parquet_file(tmp_path, group, last="其他")
+    with pytest.raises(PartChanged, match="lines 10 to 11"):
+        list(read_part(parts[-1], GRADED))
+
+
+def test_a_damaged_row_group_is_the_fault_of_its_parts_alone(tmp_path: Path) -> None:
+    path = parquet_file(tmp_path, 4)
+    parts = parts_of(path, GRADED, 4)
+    sound = whole(path, GRADED)
+    content = bytearray(path.read_bytes())
+    content[pq.read_metadata(path).row_group(1).column(0).data_page_offset + 3] ^= 255
+    path.write_bytes(bytes(content))
+    for part, rows in ((parts[0], slice(0, 4)), (parts[2], slice(8, 11))):
+        assert list(read_part(part, GRADED)) == sound[rows]
+    with pytest.raises(PartChanged):
+        list(read_part(parts[1], GRADED))
+
+
+def test_a_parquet_file_that_is_rewritten_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = parquet_file(tmp_path, 4)
+    last = parts_of(path, GRADED, 4)[-1]
+    (tmp_path / "other").mkdir()
+    other = parquet_file(tmp_path / "other", 4, last="终").read_bytes()
+    assert len(other) == path.stat().st_size
+    batches = parquet.ParquetFile._batches
+
+    def rewritten(self: Any, stored: Any) -> Any:
+        path.write_bytes(other)  # the same layout, other text: nothing but the hash tells
+        yield from batches(self, stored)
+
+    monkeypatch.setattr(parquet.ParquetFile, "_batches", rewritten)
+    with pytest.raises(PartChanged):
+        list(read_part(last, GRADED))
+
+
+def test_parquet_columns_that_were_renamed_are_refused(tmp_path: Path) -> None:
+    path = parquet_file(tmp_path, 1000)
+    (part,) = parts_of(path, GRADED, 99)
+    table = pq.read_table(path)
+    names = [
+        "title" if n == "query" else "query" if n == "title" else n for n in table.column_names
+    ]
+    pq.write_table(table.rename_columns(names), path, row_group_size=1000)
+    with pytest.raises(PartChanged):
+        list(read_part(part, GRADED))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "reason"),
+    [
+        ("f.tsv", b"", PLAIN, "is empty"),
+        ("f.tsv", b"PK\x03\x04rest", PLAIN, "zip archive"),
+        ("f.tsv", b"a\tb\nq\tt\n", PLAIN, "line 1: no column 'query'"),
+        ("f.tsv", b"query\xff\ttitle\xff\nq\tt\n", PLAIN, "the header is neither"),
+        ("f.tsv", b"q\nq\tt\n", replace(PLAIN, no_header=True), "no column 2 for the title"),
+        ("f.jsonl", b'{"query": "q"}\n{"a": 1}\n', PLAIN, "no object has the key 'title'"),
+        ("f.jsonl", JSONL.encode(), replace(PLAIN, columns="grade=lable"), "the key 'lable'"),
+        ("f.tsv.gz", gzip.compress(TSV.encode() * 999)[:-99], PLAIN, "damaged or cut short"),
+        ("f.tsv.gz", TSV.encode(), PLAIN, "damaged or cut short"),
+        ("f.parquet", b"PAR1", PLAIN, "damaged or cut short"),
+        ("f.doc", b"q", PLAIN, "unknown suffix"),
+    ],
+)
+def test_faults_of_a_file_are_found_in_the_words_of_the_reader(
+    write: Write, name: str, content: bytes, options: ReaderOptions, reason: str
+) -> None:
+    path = write(name, content)
+    with pytest.raises(PairFileError, match=reason) as found:
+        parts_of(path, options, 3)
+    with pytest.raises(PairFileError) as said:
+        list(options.open(path))
+    assert str(found.value) == str(said.value)
+
+
+def test_a_key_may_be_missing_in_the_first_thousands_of_objects(write: Write) -> None:
+    rare = '{"query": "q", "title": "t"}\n' * 9000 + '{"query": "q", "title": "t", "label": 3}'
+    options = ReaderOptions(columns="grade=label")
+    parts = parts_of(write("f.jsonl", rare), options, 5000)
+    assert [part.rows for part in parts] == [5000, 4001]
+    assert isinstance(row := list(read_part(parts[1], options))[-1], Pair) and row.label == "3"
+
+
+def test_a_part_has_rows(write: Write) -> None:
+    with pytest.raises(ArgumentError, match="at least one row"):
+        cut(write("f.tsv", TSV), PLAIN, 0)
+
+
+def test_names_are_safe_and_tell_parts_apart(write: Write) -> None:
+    part = FilePart("s3://b/日 志/../a?x=/y", 7, 1, 0, 5, "00", "utf-8", None)
+    others = [
+        replace(part, file="s3://c/a"),
+        replace(part, first=8),
+        replace(part, sha256="01"),
+        replace(part, header="a"),
+    ]
+    names = {one.name() for one in [part, *others]}
+    assert len(names) == 5
+    assert part.name().startswith("a.l000000007.")
+    hidden = replace(part, file="x/.tsv").name()
+    assert hidden.startswith("part.l") and "/" not in part.name() + hidden
+    assert len(replace(part, file="长" * 200 + ".tsv").name().encode()) < 160
+
+
+def test_a_part_survives_json(write: Write) -> None:
+    for part in parts_of(write("f.tsv", TSV), GRADED, 2):
+        assert FilePart.from_json(json.loads(json.dumps(part.describe()))) == part
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"rows": "2"}, {"first": True}, {"header": 3}, {"file": None}, {"more": 1}]
+)
+def test_a_part_of_other_values_is_refused(wrong: dict[str, Any]) -> None:
+    said = FilePart("f.tsv", 1, 1, 0, 5, "00", "utf-8", None).describe()
+    with pytest.raises(ValueError, match="part"):
+        FilePart.from_json(said | wrong)
+
+
+class InMemory:
+    """A file that is no path."""
+
+    name = "f.tsv.gz"
+
+    def __str__(self) -> str:
+        return "mem://f.tsv.gz"
+
+    def open_input(self) -> IO[bytes]:
+        return BytesIO(gzip.compress(TSV.encode()))
+
+
+def test_what_lies_at_an_address_is_read_like_a_file(write: Write) -> None:
+    parts = list(cut(InMemory(), GRADED, 3))
+    assert {part.file for part in parts} == {"mem://f.tsv.gz"}
+    rows = [row for part in parts for row in read_part(part, GRADED, InMemory())]
+    assert rows == whole(write("f.tsv", TSV), GRADED)
+
+
+@pytest.mark.parametrize("name", ["f.tsv", "f.tsv.gz", "f.parquet"])
+def test_progress_is_told_of_the_stored_bytes(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name == "f.parquet":
+        path = parquet_file(tmp_path, 3)
+    else:
+        body = b"query\ttitle\n" + os.urandom(90_000).hex().encode() * 2
+        path.write_bytes(gzip.compress(body) if name.endswith("gz") else body)
+    told: list[int] = []
+    list(cut(path, PLAIN, 2, told.append))
+    assert 0.9 * path.stat().st_size <= sum(told) <= path.stat().st_size
+
+
+def test_no_more_than_a_part_is_held(write: Write) -> None:
+    def peak(count: int) -> int:
+        path = write(f"{count}.tsv", "query\ttitle\n" + "查询\t标题\n" * count)
+        tracemalloc.start()
+        for _ in cut(path, PLAIN, 500):
+            pass
+        used = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return used
+
+    peak(1000)
+    assert peak(40_000) < peak(2_000) + 50_000

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import importlib
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qt_bert.data import segmenters
+from qt_bert.data.segmenters import check_segmenter, segmenter
+from qt_bert.errors import ArgumentError
+
+Write = Callable[[str, str | bytes], Path]
+TEXT = "我来到北京清华大学abc 12！"
+
+
+@pytest.mark.parametrize("name", ["jieba", "rjieba"])
+def test_precise(name: str) -> None:
+    cut = segmenter(name)
+    assert cut.name == name
+    assert cut.words(TEXT) == ["我", "来到", "北京", "清华大学", "abc", " ", "12", "！"]
+    assert cut.spans(TEXT)[:4] == [(0, 1), (1, 3), (3, 5), (5, 9)]
+
+
+@pytest.mark.parametrize("name", ["jieba-search", "rjieba-search"])
+def test_search_adds_the_words_inside_long_words(name: str) -> None:
+    assert segmenter(name).spans("清华大学") == [(0, 2), (0, 4), (1, 3), (2, 4)]
+
+
+@pytest.mark.parametrize(
+    "text", [TEXT, "永和服装饰品有限公司", "北京大学生前来应聘", "乒乓球拍卖完了", "T恤iphone13"]
+)
+def test_full_gives_what_jieba_gives(text: str) -> None:
+    jieba = importlib.import_module("jieba")
+    assert segmenter("jieba-full").words(text) == [w for w in jieba.cut(text, cut_all=True) if w]
+
+
+@pytest.mark.parametrize("name", ["jieba", "rjieba"])
+@given(text=st.text(st.characters(codec="utf-8"), max_size=30))
+def test_precise_words_join_to_the_text(name: str, text: str) -> None:
+    assert "".join(segmenter(name).words(text)) == text
+
+
+@pytest.mark.parametrize("name", ["jieba", "rjieba"])
+def test_a_user_dictionary_adds_words_to_this_segmenter_alone(write: Write, name: str) -> None:
+    path = write("words.txt", "\ufeff伊朗长大 1000 n\n\n石墨烯 \r\n")
+    assert "伊朗长大" in segmenter(name, userdict=path).words("我在伊朗长大")
+    assert "伊朗长大" not in segmenter(name).words("我在伊朗长大")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("好词\n坏词\t5\n".encode(), "line 2"),
+        ("词 五\n".encode(), "line 1"),
+        ("词 5 n x\n".encode(), "line 1"),
+        ("机器 学习".encode(), "line 1"),
+        ("词语".encode("gb18030"), "not UTF-8"),
+        (b"\n \n", "holds no word"),
+    ],
+)
+def test_bad_user_dictionaries(write: Write, content: bytes, reason: str) -> None:
+    with pytest.raises(ArgumentError, match=reason):
+        segmenter("jieba", userdict=write("words.txt", content))
+
+
+def test_a_missing_user_dictionary(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="cannot be read"):
+        segmenter("jieba", userdict=tmp_path / "none.txt")
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(ArgumentError, match="jieba, jieba-full, jieba-search, rjieba"):
+        segmenter("hanlp")
+
+
+def test_a_missing_rjieba_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    segmenters.tokenizer_of.cache_clear()
+    monkeypatch.setitem(sys.modules, "rjieba", None)
+    with pytest.raises(ArgumentError, match=r"qt-bert\[fast\]"):
+        segmenter("rjieba")
+
+
+def test_the_cache_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    segmenters._private_cache.cache_clear()
+    folder = segmenters._private_cache("jieba-test")
+    assert folder == tmp_path / "qt_bert" / "jieba-test"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_without_a_home_the_cache_is_a_private_temporary_folder(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(write("a-file", "")))
+    segmenters._private_cache.cache_clear()
+    folder = segmenters._private_cache("jieba-test")
+    segmenters._private_cache.cache_clear()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_jieba_comes_up_without_a_word() -> None:
+    code = (
+        "import warnings; warnings.simplefilter('always')\n"
+        "from qt_bert.data.segmenters import segmenter\n"
+        "print(segmenter('jieba').words('北京大学'))\n"
+        "assert warnings.filters[0][0] == 'always'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout.strip(), done.stderr) == ("['北京大学']", "")
+
+
+def test_a_check_loads_no_dictionary(monkeypatch: pytest.MonkeyPatch, write: Write) -> None:
+    def load() -> None:
+        raise AssertionError("jieba was loaded")
+
+    monkeypatch.setattr(segmenters, "load_jieba", load)
+    check_segmenter("jieba-search", userdict=write("words.txt", "伊朗长大 5 n\n"))
+
+
+@pytest.mark.parametrize("name", ["none", "jieba-none", "gold"])
+def test_a_check_refuses_what_the_segmenter_refuses(name: str) -> None:
+    with pytest.raises(ArgumentError):
+        check_segmenter(name)
+
+
+def test_a_check_reads_the_user_dictionary(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="cannot be read"):
+        check_segmenter("jieba", userdict=tmp_path / "none.txt")

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qt_bert.data import shuffles
+from qt_bert.errors import ArgumentError
+
+
+class FixedWords:
+    name = "fixed"
+
+    def __init__(self, *words: str) -> None:
+        self._words = list(words)
+
+    def words(self, text: str) -> list[str]:
+        return self._words
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        raise AssertionError("shuffles ask for words alone")
+
+
+@given(st.text(max_size=12), st.integers(0, 9))
+def test_a_shuffled_text_has_the_same_characters_and_differs(text: str, seed: int) -> None:
+    shuffled = shuffles.shuffle_characters(text, np.random.default_rng(seed))
+    if len(set(text)) < 2:
+        assert shuffled is None
+    else:
+        assert shuffled is not None and shuffled != text
+        assert Counter(shuffled) == Counter(text)
+
+
+def test_all_other_arrangements_are_drawn_alike() -> None:
+    rng = np.random.default_rng(0)
+    drawn = Counter(shuffles.shuffle_characters("甲乙丙", rng) for _ in range(5000))
+    assert set(drawn) == {"甲丙乙", "乙甲丙", "乙丙甲", "丙甲乙", "丙乙甲"}
+    assert all(abs(count - 1000) < 120 for count in drawn.values())
+
+
+def test_the_seed_decides() -> None:
+    draws = [shuffles.shuffle_characters("北京到上海", np.random.default_rng(s)) for s in (1, 1, 2)]
+    assert draws[0] == draws[1] != draws[2]
+
+
+def test_words_stay_whole() -> None:
+    words = FixedWords("北京", "到", "上海")
+    rng = np.random.default_rng(0)
+    drawn = {shuffles.shuffle_words("北京到上海", words, rng) for _ in range(200)}
+    assert drawn == {"北京上海到", "到北京上海", "到上海北京", "上海北京到", "上海到北京"}
+
+
+@pytest.mark.parametrize("words", [(), ("北京",), ("哈", "哈"), ("哈", "哈哈", "哈哈哈")])
+def test_words_whose_order_says_nothing_are_not_eligible(words: tuple[str, ...]) -> None:
+    cut, rng = FixedWords(*words), np.random.default_rng(0)
+    assert shuffles.shuffle_words("".join(words), cut, rng) is None
+
+
+def test_overlapping_words_are_refused() -> None:
+    words, rng = FixedWords("清华", "清华大学"), np.random.default_rng(0)
+    with pytest.raises(ArgumentError, match="overlapping"):
+        shuffles.shuffle_words("清华大学", words, rng)
+
+
+@pytest.mark.parametrize(
+    ("text", "reversed_text"), [("到上海", "海上到"), ("上海上", None), ("", None), ("一", None)]
+)
+def test_reversal(text: str, reversed_text: str | None) -> None:
+    assert shuffles.reverse_characters(text) == reversed_text
+
+
+def test_one_swap_exchanges_different_neighbours() -> None:
+    rng = np.random.default_rng(0)
+    drawn = {shuffles.swap_adjacent_characters("aabc", rng) for _ in range(100)}
+    assert drawn == {"abac", "aacb"}
+
+
+@pytest.mark.parametrize("text", ["", "一", "哈哈哈"])
+def test_a_text_without_a_swap_is_not_eligible(text: str) -> None:
+    assert shuffles.swap_adjacent_characters(text, np.random.default_rng(0)) is None

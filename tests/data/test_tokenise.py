@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from qt_bert.data.tokenise import EncodedPair, PairTokenizer
+from qt_bert.errors import ArgumentError, CheckpointError
+
+PAIRS = [
+    ("北京到上海高铁票价", "北京到上海高铁时刻表查询_百度知道"),
+    ("Café ＡＢＣ", "iPhone１３ 价格😀👨‍👩‍👧 e\u0301te\u0301"),
+    ("a", "b " * 60),
+    ("长" * 9, "短" * 40),
+    ("ﬁne ǅ İstanbul", "№ ㍿ ½ \u200b零宽 \ufeff x"),
+    ("[SEP]", "x [CLS] y </s>"),
+]
+
+
+def bert() -> Any:
+    words = [
+        *"北京到上海高铁票价时刻表查询百度知道长短零宽",
+        *"abcdefghijklmnopqrstuvwxyz",
+        "iphone",
+    ]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words, *(f"##{c}" for c in "abcdefint0123")]
+    backend = Tokenizer(
+        models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]")
+    )
+    backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return _fast(backend, ["input_ids", "token_type_ids"], cls_token="[CLS]", sep_token="[SEP]")
+
+
+def xlm_roberta() -> Any:
+    pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -2.0)]
+    pieces += [(text, -3.0 - i / 10) for i, text in enumerate(["北京", "上海", "高铁", "▁a", "ne"])]
+    pieces += [(c, -6.0) for c in "到票价时刻表查询百度知道长短零宽abcdefghijklmnopqrstuvwxyz"]
+    backend = Tokenizer(models.Unigram(pieces, unk_id=3))
+    backend.normalizer = normalizers.NFKC()
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>",
+        pair="<s> $A </s> </s> $B </s>",
+        special_tokens=[("<s>", 0), ("</s>", 2)],
+    )
+    return _fast(backend, ["input_ids"], cls_token="<s>", sep_token="</s>")
+
+
+def _fast(backend: Tokenizer, names: list[str], **special: str) -> Any:
+    fast: Any = PreTrainedTokenizerFast
+    return fast(tokenizer_object=backend, model_input_names=names, pad_token="[PAD]", **special)
+
+
+FAMILIES = pytest.mark.parametrize("family", [bert, xlm_roberta])
+
+
+def reference(tokenizer: Any, pair: tuple[str, str], max_length: int) -> dict[str, Any]:
+    encoded = tokenizer(
+        *pair,
+        truncation="only_second",
+        max_length=max_length,
+        return_offsets_mapping=True,
+        return_token_type_ids=True,
+    )
+    sides = [-1 if side is None else side for side in encoded.sequence_ids()]
+    return {**encoded, "side": sides}
+
+
+@FAMILIES
+@pytest.mark.parametrize("max_length", [24, 30, 512])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_agrees_with_transformers(family: Any, max_length: int, pair: tuple[str, str]) -> None:
+    (encoded,) = PairTokenizer(family(), max_length).encode([pair])
+    expected = reference(family(), pair, max_length)
+    assert encoded.input_ids == expected["input_ids"]
+    assert encoded.token_type_ids == expected["token_type_ids"]
+    assert encoded.spans == expected["offset_mapping"]
+    assert encoded.side == expected["side"]
+    whole = reference(family(), pair, 10_000)
+    assert encoded.title_truncated == (len(whole["input_ids"]) > max_length)
+    assert not encoded.query_truncated
+
+
+@FAMILIES
+def test_without_offsets_only_the_spans_are_missing(family: Any) -> None:
+    tokenizer = PairTokenizer(family(), 24)
+    for whole, fast in zip(
+        tokenizer.encode(PAIRS), tokenizer.encode(PAIRS, offsets=False), strict=True
+    ):
+        assert (fast.input_ids, fast.token_type_ids) == (whole.input_ids, whole.token_type_ids)
+        assert (fast.side, fast.title_truncated) == (whole.side, whole.title_truncated)
+        assert fast.spans == []
+
+
+def test_spans_name_the_characters_of_the_original_text() -> None:
+    (encoded,) = PairTokenizer(bert(), 64).encode([("Café", "ＡＢ上e\u0301😀")])
+    assert encoded.side == [-1, 0, 0, 0, 0, -1, 1, 1, 1, -1]
+    query = [(0, 1), (1, 2), (2, 3), (3, 4)]
+    title = [(0, 2), (2, 3), (3, 6)]
+    assert encoded.spans == [(0, 0), *query, (0, 0), *title, (0, 0)]
+
+
+@FAMILIES
+def test_the_query_is_cut_last_and_flagged(family: Any) -> None:
+    (encoded,) = PairTokenizer(family(), 8).encode([("长" * 20, "短" * 20)])
+    assert (len(encoded), encoded.query_truncated, encoded.title_truncated) == (8, True, True)
+    assert 1 not in encoded.side
+    assert encoded.side[0] == encoded.side[-1] == -1
+
+
+def test_a_cut_query_keeps_its_start() -> None:
+    (encoded,) = PairTokenizer(bert(), 6).encode([("北京到上海", "短")])
+    assert encoded.spans == [(0, 0), (0, 1), (1, 2), (2, 3), (0, 0), (0, 0)]
+    assert encoded.token_type_ids == [0, 0, 0, 0, 0, 1]
+
+
+def test_a_full_query_leaves_no_room_for_the_title() -> None:
+    (encoded,) = PairTokenizer(bert(), 6).encode([("北京到", "短")])
+    assert (encoded.query_truncated, encoded.title_truncated) == (False, True)
+    assert encoded.side == [-1, 0, 0, 0, -1, -1]
+
+
+@pytest.mark.parametrize(("family", "separators"), [(bert, [2, 4]), (xlm_roberta, [2, 3, 5])])
+def test_special_tokens_have_names(family: Any, separators: list[int]) -> None:
+    (encoded,) = PairTokenizer(family(), 32).encode([("a", "a")])
+    assert (encoded.cls, encoded.separators) == (0, separators)
+
+
+def test_a_spelt_special_token_stays_on_its_side() -> None:
+    (encoded,) = PairTokenizer(bert(), 32).encode([("[SEP] a", "b")])
+    assert encoded.side == [-1, 0, 0, -1, 1, -1]
+    assert encoded.separators == [3, 5]
+
+
+@FAMILIES
+@pytest.mark.parametrize(
+    ("query", "title"),
+    [
+        ("a", "短" * 100_000),
+        ("长" * 100_000, "a"),
+        ("a", "z" * 100_000),
+        ("a", " " * 100_000 + "短"),
+        (" " * 100_000 + "长", "b" * 100_000),
+        ("长", "a " * 50_000),
+    ],
+    ids=["long title", "long query", "long word", "late title", "late query", "many words"],
+)
+def test_a_very_long_text_gives_the_tokens_of_the_whole(
+    family: Any, query: str, title: str
+) -> None:
+    (encoded,) = PairTokenizer(family(), 16).encode([(query, title)])
+    whole = family()(query, title, return_token_type_ids=True)
+    sides = [side for side in whole.sequence_ids() if side is not None]
+    specials = len(whole["input_ids"]) - len(sides)
+    budget = 16 - specials
+    n_query = min(sides.count(0), budget)
+    n_title = min(sides.count(1), budget - n_query)
+    assert [encoded.side.count(0), encoded.side.count(1)] == [n_query, n_title]
+    by_side = [
+        [i for i, s in zip(whole["input_ids"], whole.sequence_ids(), strict=True) if s == side]
+        for side in (0, 1)
+    ]
+    kept = [
+        [i for i, s in zip(encoded.input_ids, encoded.side, strict=True) if s == side]
+        for side in (0, 1)
+    ]
+    assert kept == [by_side[0][:n_query], by_side[1][:n_title]]
+    assert encoded.query_truncated == (sides.count(0) > n_query)
+    assert encoded.title_truncated == (sides.count(1) > n_title)
+
+
+def test_a_title_of_a_megabyte_is_quick() -> None:
+    tokenizer = PairTokenizer(bert(), 64)
+    start = time.process_time()
+    tokenizer.encode([("a", "短" * 1_000_000)] * 5)
+    assert time.process_time() - start < 2
+
+
+def test_threads_with_different_lengths_agree_with_one_thread() -> None:
+    shared = bert()
+    tokenizers = {length: PairTokenizer(shared, length) for length in (12, 20)}
+    pairs = [(f"北京{'到' * (i % 7)}", "上海高铁" * (i % 9 + 1)) for i in range(200)]
+    alone = {length: tokenizer.encode(pairs) for length, tokenizer in tokenizers.items()}
+
+    def encode(job: int) -> tuple[int, list[EncodedPair]]:
+        length = (12, 20)[job % 2]
+        shared("北京", "上海" * 20, truncation="only_second", max_length=9 + job % 5)
+        return length, tokenizers[length].encode(pairs)
+
+    with ThreadPoolExecutor(4) as pool:
+        for length, encoded in pool.map(encode, range(24)):
+            assert encoded == alone[length]
+
+
+def test_the_tokenizer_given_is_left_as_it_is() -> None:
+    given = bert()
+    given.backend_tokenizer.enable_truncation(7)
+    given.backend_tokenizer.enable_padding(length=40)
+    (encoded,) = PairTokenizer(given, 64).encode([("北京到上海", "北京到上海高铁")])
+    assert len(encoded) == 15
+    assert given.backend_tokenizer.truncation["max_length"] == 7
+    assert given.backend_tokenizer.padding["length"] == 40
+
+
+def test_a_bare_tokenizer_serves_too() -> None:
+    encoded = PairTokenizer(bert().backend_tokenizer, 64).encode(PAIRS)
+    assert encoded == PairTokenizer(bert(), 64).encode(PAIRS)
+
+
+def test_no_pairs() -> None:
+    assert PairTokenizer(bert(), 64).encode([]) == []
+
+
+@pytest.mark.parametrize(("family", "least"), [(bert, 5), (xlm_roberta, 6)])
+def test_a_length_without_room_is_refused(family: Any, least: int) -> None:
+    PairTokenizer(family(), least)
+    with pytest.raises(ArgumentError, match=f"{least} at least"):
+        PairTokenizer(family(), least - 1)
+
+
+def test_a_slow_tokenizer_is_refused() -> None:
+    with pytest.raises(CheckpointError, match="not a fast tokenizer"):
+        PairTokenizer(object(), 64)
+
+
+@pytest.mark.parametrize("pair", [("a\ud800", "b"), ("a", "\udc80")])
+def test_a_lone_surrogate_is_refused(pair: tuple[str, str]) -> None:
+    with pytest.raises(ArgumentError, match="lone surrogate"):
+        PairTokenizer(bert(), 64).encode([("a", "b"), pair])

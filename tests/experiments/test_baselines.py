@@ -1,0 +1,271 @@
+"""The table of baselines on tiny models: made whole, gone on with, read back; the rivals' parts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import softmax
+from transformers import AutoModel
+
+from experiments.baselines.rivals import BiLstm, Rival, RivalScorer, Side, aligned, pooled
+from experiments.baselines.run import STARTS, Study, run, spearman
+from experiments.baselines.words import spaced, spaced_source, stacked, word_tokenizer
+from qt_bert.data.tokenise import PairTokenizer
+from qt_bert.errors import ArgumentError
+from qt_bert.models.checkpoint import open_checkpoint, open_tokenizer
+from qt_bert.models.loading import open_for_pretraining
+from qt_bert.probes.split import PairFiles
+from qt_bert.results.baselines import (
+    CHARACTERS,
+    LEXICAL,
+    LSTM,
+    MODELS,
+    NO_PAIRS,
+    RANDOM,
+    WORDS,
+    read_baselines,
+)
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.training.recipes import PairSource, load_recipe
+from qt_bert.training.run_pretrain import NewShape
+
+Build = Callable[..., Path]
+KNOWN = list(
+    "北京到上海高铁票价时刻表查询怎么去除衣服上的油渍沾了洗掉红烧排骨家常做法苹果手机多少钱一斤"
+)
+
+
+def texts(count: int, seed: int, length: int = 10) -> list[str]:
+    """Made texts of known characters, all different."""
+    rng = np.random.default_rng(seed)
+    return [f"{i}{''.join(rng.choice(KNOWN, length))}" for i in range(count)]
+
+
+def graded(path: Path, count: int, seed: int) -> Path:
+    """Pairs of two titles a query: a title shares as many characters with its query as its grade says."""
+    rng, rows = np.random.default_rng(seed), []
+    for query in texts(count, seed):
+        for grade in (int(rng.integers(1, 4)), int(rng.integers(4, 6))):
+            title = query[: 2 * grade] + "".join(rng.choice(KNOWN, 6))
+            rows.append(f"{query}\t{title}\t{grade}\n")
+    path.write_text("query\ttitle\tgrade\n" + "".join(rows), encoding="utf-8")
+    return path
+
+
+TUNING = """
+[job]
+max_length = 48
+stop_on = "spearman"
+[settings]
+max_steps = 3
+slots = 256
+evaluations = 1
+compile = false
+dtype = "float32"
+[dev]
+file = "dev.tsv"
+[[pairs]]
+file = "train.tsv"
+"""
+PRETRAINING = """
+text = ["text.txt"]
+[settings]
+lr = 1e-3
+warmup = 1
+compile = false
+dtype = "float32"
+log_every = 2
+shape = {slots = 256, short = 16, long = 48}
+[[pairs]]
+file = "train.tsv"
+"""
+
+
+@pytest.fixture(scope="module")
+def study(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> Study:
+    folder = tmp_path_factory.mktemp("data")
+    for name, count, seed in (("train", 40, 100), ("dev", 15, 200), ("test", 40, 300)):
+        graded(folder / f"{name}.tsv", count, seed)
+    (folder / "text.txt").write_text("\n".join(texts(400, 400, 24)), encoding="utf-8")
+    for name, text in (("tuning", TUNING), ("pretraining", PRETRAINING)):
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+    return Study(
+        out=tmp_path_factory.mktemp("made") / "table",
+        base=checkpoint_of("bert"),
+        tuning=load_recipe(folder / "tuning.toml", folder),
+        pretraining=load_recipe(folder / "pretraining.toml", folder),
+        files=PairFiles(pairs=folder / "test.tsv"),
+        shape=NewShape(2, 2, 16, 48),
+        first_layers=1,
+        starts=tuple(replace(one, first_steps=3, steps=4) for one in STARTS),
+        rates=(1e-3, 3e-3),
+        trial_steps=2,
+        words=60,
+    )
+
+
+@pytest.fixture(scope="module")
+def made(study: Study) -> Path:
+    run(study, said=lambda line: None)
+    return study.out
+
+
+def test_the_table_is_whole(made: Path, study: Study) -> None:
+    found = read_baselines(made)
+    record = found.record
+    assert [row.name for row in record.rows] == list(MODELS)
+    assert found.probabilities.shape == (len(MODELS), record.pairs.n_pairs, 5)
+    assert np.allclose(found.probabilities.sum(-1), 1, atol=1e-5)
+    tuned = [row for row in record.rows if row.name != LEXICAL]
+    assert {row.steps for row in tuned} == {3} and min(row.pairs_seen for row in tuned) > 0
+    for row in tuned:
+        if row.rate_of is None:
+            reached = {one.rate: one.reached for one in row.tried}
+            assert list(reached) == [1e-3, 3e-3]
+            assert row.rate == max(reached, key=lambda rate: reached[rate] or -1)
+        else:
+            assert row.rate == record.row(row.rate_of).rate and row.tried == ()
+    assert {(one.first_layers, one.first_steps, one.steps) for one in record.pretraining} == {
+        (1, 3, 4)
+    }
+    characters, words, without = record.pretraining
+    assert characters.characters == without.characters > 0
+    assert words.words == 60 and words.tokens < characters.tokens
+    assert without.pair_accuracy is None and not without.pair_objective
+    read = {one.model: one for one in record.boundary}
+    assert set(read) == {CHARACTERS, WORDS, NO_PAIRS, RANDOM} and read[WORDS].head is None
+    one, other = found.boundary[CHARACTERS], found.boundary[RANDOM]
+    assert (one.labels == other.labels).all() and len(one.values) == len(one.queries)
+    first = study.files.pairs.read_text(encoding="utf-8").splitlines()[1].split("\t")
+    stored = (made / "baselines.json").read_text(encoding="utf-8")
+    assert first[0] not in stored and first[1] not in stored
+
+
+def test_the_figure_on_discovery_is_that_of_the_models_outputs(made: Path, study: Study) -> None:
+    scorer = Scorer(open_checkpoint(made / "models" / CHARACTERS))
+    pairs = study.pairs["discovery"]
+    logits = scorer.logits([(p.query, p.title) for p in pairs]).astype(float)
+    wanted = spearman(softmax(logits, axis=-1).astype(np.float32).astype(float), pairs)
+    found = read_baselines(made).record.row(CHARACTERS).discovery
+    assert found == pytest.approx(wanted, abs=1e-5)
+
+
+def test_what_is_lost_is_made_again_alike(made: Path, study: Study, tmp_path: Path) -> None:
+    out = tmp_path / "table"
+    shutil.copytree(made, out)
+    shutil.rmtree(out / "models" / "two-tower")
+    (out / "measured" / "graded-two-tower.npz").unlink()
+    again = run(replace(study, out=out), said=lambda line: None)
+    one = read_baselines(made)
+    assert np.array_equal(one.probabilities, again.probabilities)
+    assert [r.sha256 for r in one.record.rows] == [r.sha256 for r in again.record.rows]
+
+
+def test_a_query_that_is_judged_is_not_trained_on(study: Study, tmp_path: Path) -> None:
+    files = PairFiles(pairs=study.tuning.pairs[0].file)
+    with pytest.raises(ArgumentError, match="are judged too"):
+        run(replace(study, files=files, out=tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_text_s_logits_do_not_depend_on_its_batch(made: Path) -> None:
+    for name in (LSTM, "bert+lstm"):
+        scorer = RivalScorer.open(made / "models" / name, 48)
+        pairs = [
+            ("北京到上海", "高铁票价"),
+            ("红烧排骨", "家常做法怎么去除衣服上的油渍"),
+            ("一", "斤"),
+        ]
+        together = scorer.logits(pairs)
+        alone = np.concatenate([scorer.logits([pair]) for pair in pairs])
+        np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_towers_start_as_the_encoder_of_the_base(checkpoint_of: Build) -> None:
+    base = checkpoint_of("bert")
+    rival = Rival.new("two-tower", base).eval()
+    encoder = AutoModel.from_pretrained(base, attn_implementation="eager").eval()
+    text = Side.of([np.array([2, 7, 8, 3]), np.array([2, 9, 3])], 0)
+    found = rival._first(text)
+    for row, length in ((0, 4), (1, 3)):
+        plain = encoder(text.ids[row : row + 1, :length]).last_hidden_state[0, 0]
+        torch.testing.assert_close(found[row], plain, atol=1e-5, rtol=0)
+
+
+def test_both_directions_are_those_of_torch_on_rows_alone() -> None:
+    torch.manual_seed(0)
+    ours, rows, lengths = BiLstm(3, 4), torch.randn(2, 5, 3), torch.tensor([5, 2])
+    theirs = torch.nn.LSTM(3, 4, batch_first=True, bidirectional=True)
+    for name, value in ours.left_to_right.state_dict().items():
+        theirs.state_dict()[name].copy_(value)
+        theirs.state_dict()[f"{name}_reverse"].copy_(ours.right_to_left.state_dict()[name])
+    found = ours(rows, lengths)
+    for row, length in enumerate(lengths.tolist()):
+        torch.testing.assert_close(found[row, :length], theirs(rows[row : row + 1, :length])[0][0])
+        assert (found[row, length:] == 0).all()
+
+
+def test_alignment_and_pooling_by_hand() -> None:
+    a, b = torch.tensor([[[1.0], [0.0]]]), torch.tensor([[[2.0], [4.0], [9.0]]])
+    real = torch.tensor([[True, True, False]])
+    to_b, to_a = aligned(a, b, torch.ones(1, 2, dtype=torch.bool), real)
+    weight = 1 / (1 + np.exp(2.0))
+    assert to_b[0, 0, 0].item() == pytest.approx(2 * weight + 4 * (1 - weight))
+    assert to_b[0, 1, 0].item() == pytest.approx(3)
+    assert to_a[0, 0, 0].item() == pytest.approx(np.exp(2) / (np.exp(2) + 1))
+    found = pooled(torch.tensor([[[-1.0], [-3.0], [0.0]]]), real)
+    assert found.tolist() == [[-2.0, -1.0]]
+
+
+def test_words_are_tokens_and_rarer_ones_their_characters(checkpoint_of: Build) -> None:
+    like = open_tokenizer(checkpoint_of("bert"))
+    made = word_tokenizer(like, ["北京到上海高铁", "北京到上海票价"], 3)
+    (one,) = PairTokenizer(made, 32).encode([(spaced("北京高铁"), spaced("上海 到"))])
+    assert made.convert_ids_to_tokens(one.input_ids) == [
+        *("[CLS]", "北京", "高", "铁", "[SEP]", "上海", "到", "[SEP]")
+    ]
+    assert one.side == [-1, 0, 0, 0, -1, 1, 1, -1]
+
+
+def test_a_cut_copy_of_a_source_has_its_labels(study: Study, tmp_path: Path) -> None:
+    source = replace(study.tuning.pairs[0], weight=2.0, grades="1=1-2,2=2,3=3,4=4,5=5")
+    copy = spaced_source(source, tmp_path, 1)
+    plain, cut = source.read(labelled=True), copy.read(labelled=True)
+    assert [one.grades for one in plain] == [one.grades for one in cut]
+    assert [one.query for one in plain] == [one.query.replace(" ", "") for one in cut]
+    assert copy.weight == 2.0
+    always = PairSource(tmp_path / "always.tsv", always="4-5")
+    always.file.write_text("query\ttitle\n北京\t上海\n", encoding="utf-8")
+    assert [one.grades for one in spaced_source(always, tmp_path, 2).read()] == [(4, 5)]
+
+
+def test_stacked_layers_are_copies(made: Path, tmp_path: Path) -> None:
+    shallow = made / "pretraining" / f"{CHARACTERS}-1-layers"
+    deep = open_for_pretraining(stacked(shallow, 3, tmp_path / "deep")).state_dict()
+    for name, value in open_for_pretraining(shallow).state_dict().items():
+        for layer in range(3):
+            assert torch.equal(deep[name.replace("layer.0.", f"layer.{layer}.")], value)
+    with pytest.raises(ArgumentError, match="cannot be stacked"):
+        stacked(made / "pretraining" / CHARACTERS, 3, tmp_path / "other")
+
+
+def test_the_probe_reads_it(made: Path, study: Study, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from qt_bert.cli import app, register  # noqa: F401 - declares the commands
+
+    model, out = made / "models" / CHARACTERS, tmp_path / "out"
+    asked = ["probe", "baselines", "--model", str(model), "--pairs", str(study.files.pairs)]
+    asked += ["--baseline-table", str(made), "--out", str(out)]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    stored = json.loads((out / "baselines.json").read_text(encoding="utf-8"))
+    names = {finding["id"] for finding in stored["findings"]}
+    assert {"baselines.over_lstm", "baselines.words_of_bert", "baselines.words_of_lstm"} <= names

@@ -1,0 +1,216 @@
+"""Drawing, folds and fitting of the rules that tell maps apart."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+from experiments.pattern_maps.drawing import draw, draw_sheets, wanted
+from experiments.pattern_maps.fitting import (
+    compare_passes,
+    counted,
+    f1,
+    fit_rules,
+    folds,
+    groups,
+    judge,
+    kappa,
+    macro_f1,
+    places,
+    read_labels,
+    rules_held_out,
+    table_of,
+    teachers,
+    train_classifier,
+)
+from experiments.pattern_maps.run import SEED, card_figures, main
+from qt_bert.data.reader import read_pairs
+from qt_bert.errors import ArgumentError
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head, Shape
+from qt_bert.probes.patterns.classifier import open_classifier
+from qt_bert.probes.patterns.features import features
+from qt_bert.probes.patterns.kinds import KINDS
+from qt_bert.probes.patterns.maps import Maps
+from qt_bert.probes.patterns.stored import read_maps, save_maps
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.shipped import PATTERNS, STUDENT, shipped
+from tests.probes.planted_maps import planted
+
+SHAPES = {"large": Shape(3, 4), "small": Shape(2, 2, frozenset({(1, 0)}))}
+COUNTS = {"large": 14, "small": 5}
+
+
+def test_drawing_is_by_seed_and_balanced() -> None:
+    asked = wanted(SHAPES, COUNTS, 40, seed=1)
+    assert asked == wanted(SHAPES, COUNTS, 40, seed=1) != wanted(SHAPES, COUNTS, 40, seed=2)
+    assert Counter(one.model for one in asked) == COUNTS
+    assert len({one.row for one in asked}) == len(asked)
+    layers = Counter(one.head.layer for one in asked if one.model == "large")
+    assert sorted(layers.values()) == [4, 5, 5]
+    heads = Counter(one.head for one in asked if one.model == "large")
+    assert set(heads.values()) == {1, 2} and len(heads) == 12
+    assert Head(1, 0) not in {one.head for one in asked if one.model == "small"}
+    # An order that says nothing: models lie mixed.
+    assert len({one.model for one in asked[:10]}) == 2
+    with pytest.raises(ArgumentError, match="19 maps need as many pairs"):
+        wanted(SHAPES, COUNTS, 18, seed=1)
+
+
+def test_drawn_maps_are_the_models_own(checkpoint_of: Callable[..., Path], pair_file: Path) -> None:
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    pairs = read_pairs(pair_file)
+    drawn = draw({"tiny": scorer}, {"tiny": 6}, pairs, seed=3)
+    assert [one.id for one in drawn] == [f"M{place}" for place in range(1, 7)]
+    for one in drawn:
+        np.testing.assert_allclose(one.weights.sum(1), 1, atol=1e-5)
+    again = draw({"tiny": scorer}, {"tiny": 6}, pairs, seed=3)
+    np.testing.assert_array_equal(drawn[4].weights, again[4].weights)
+
+
+def test_kappa_and_f1_by_hand() -> None:
+    first, second = np.array([0, 0, 0, 1, 1, 4]), np.array([0, 0, 1, 1, 1, 4])
+    table = table_of(first, second)
+    # Agreed 5/6; by chance (3·2 + 2·3 + 1·1)/36 = 13/36.
+    assert kappa(table) == pytest.approx((5 / 6 - 13 / 36) / (1 - 13 / 36))
+    np.testing.assert_allclose(f1(table), [0.8, 0.8, np.nan, np.nan, 1])
+    assert macro_f1(table, ["vertical", "diagonal", "heterogeneous"]) == pytest.approx(2.6 / 3)
+    assert macro_f1(table, ["vertical", "both"]) == pytest.approx(0.4)
+    assert kappa(table) == pytest.approx(cohen_kappa_score(first, second))
+
+
+def test_no_head_stands_on_both_sides_of_a_fold() -> None:
+    maps = read_maps(shipped(PATTERNS))
+    labels = places(read_labels(shipped(PATTERNS) / "labels.csv", [one.id for one in maps]))
+    kept = teachers(shipped(STUDENT))
+    group = groups(maps, {"student": kept})
+    seen = []
+    for fitted, judged in folds(labels, group, seed=0):
+        heads = [{(maps[row].layer, maps[row].head) for row in side} for side in (fitted, judged)]
+        assert not heads[0] & heads[1]
+        origins = [
+            {
+                kept[Head(maps[row].layer, maps[row].head)]
+                for row in side
+                if maps[row].model == "student"
+            }
+            for side in (fitted, judged)
+        ]
+        assert not origins[0] & heads[1] and not origins[1] & heads[0]
+        seen += judged.tolist()
+    assert sorted(seen) == list(range(len(maps)))
+
+
+def test_the_rules_learn_made_maps() -> None:
+    maps = [planted(kind, seed) for kind in [*KINDS, "whole", "matching"] for seed in range(6)]
+    called = {"whole": "block", "matching": "heterogeneous"}
+    labels = np.array([KINDS.index(called.get(one.id, one.id)) for one in maps])
+    seen = features(Maps.of_drawn(maps)).double().numpy()
+    assert (fit_rules(seen, labels).of_features(seen) == labels).mean() > 0.95
+
+
+def test_judging_counts_kinds_with_maps_enough() -> None:
+    labels = np.array([0] * 12 + [4] * 20 + [2])
+    said = labels.copy()
+    said[:3] = 4
+    group = np.arange(len(labels)) // 3
+    every = np.ones(len(labels), bool)
+    found = judge(said, labels, group, every, seed=0)
+    assert counted(labels) == ("vertical", "heterogeneous")
+    assert found.macro_f1.value == pytest.approx((18 / 21 + 40 / 43) / 2)
+    assert found.macro_f1.low < found.macro_f1.value < found.macro_f1.high
+    assert found.confusion[0] == (9, 0, 0, 0, 3) and found.f1[1] is None
+    assert found.macro_f1_trained == found.macro_f1
+    passes = compare_passes(labels, said, group, every, seed=0)
+    assert passes.agreed == pytest.approx(30 / 33)
+    # Without ten of the maps that were told rightly.
+    trained = every.copy()
+    trained[15:25] = False
+    harder = judge(said, labels, group, trained, seed=0)
+    assert harder.macro_f1 == found.macro_f1
+    assert harder.macro_f1_trained.value == pytest.approx((18 / 21 + 20 / 23) / 2)
+    passes = compare_passes(labels, said, group, trained, seed=0)
+    assert passes.kappa_trained.value < passes.kappa.value
+
+
+def test_the_rules_that_ship_and_their_answers_come_from_the_labels() -> None:
+    """Fitted anew on all maps, and over folds on other heads alone, they say what is stored."""
+    folder = shipped(PATTERNS)
+    maps = read_maps(folder)
+    ids = [one.id for one in maps]
+    record = open_classifier(folder).record
+    seen = features(Maps.of_drawn(maps)).double().numpy()
+    group = groups(maps, {"student": teachers(shipped(STUDENT))})
+    with (folder / "answers.csv").open(encoding="utf-8", newline="") as file:
+        stored = list(csv.DictReader(file))
+    assert [row["group"] for row in stored] == group.astype(str).tolist()
+    for name, column, rules in (
+        ("labels.csv", "rules", record.rules),
+        ("second.csv", "rules_second", record.rules_second),
+    ):
+        labels = places(read_labels(folder / name, ids))
+        assert fit_rules(seen, labels) == rules
+        said = rules_held_out(seen, labels, group, SEED)
+        assert [KINDS[place] for place in said] == [row[column] for row in stored]
+
+
+def test_training_leaves_a_folder_that_the_probe_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = ("vertical", "diagonal", "block", "heterogeneous")
+    maps = [
+        replace(planted(kind, seed), id=f"{kind}-{seed}", layer=seed, head=place)
+        for place, kind in enumerate(kinds)
+        for seed in range(12)
+    ]
+    easy = [
+        replace(planted("whole", seed), id=f"whole-{seed}", model="random", layer=seed, head=9)
+        for seed in range(12)
+    ]
+    save_maps(tmp_path, [*maps, *easy], {})
+    called = {one.id: one.id.partition("-")[0].replace("whole", "block") for one in (*maps, *easy)}
+    rows = "".join(f"{id},{kind},\n" for id, kind in called.items())
+    (tmp_path / "labels.csv").write_text(f"id,label,note\n{rows}", encoding="utf-8")
+    record = train_classifier(tmp_path, tmp_path, seed=0)
+    assert record.chosen == "rules" and record.judged_second is record.rules_second is None
+    opened = open_classifier(tmp_path)
+    assert opened.record == record and opened.errors_second is None
+    assert opened.errors.confusion.sum() == len(maps)
+    assert np.trace(opened.errors.confusion) > 0.9 * len(maps)
+    assert len(opened.answers(Maps.of_drawn(maps))) == 1
+    assert "second" not in card_figures(tmp_path, record)
+    # With a second pass, to which every vertical map is heterogeneous.
+    stricter = rows.replace(",vertical,", ",heterogeneous,")
+    (tmp_path / "second.csv").write_text(f"id,label,note\n{stricter}", encoding="utf-8")
+    record = train_classifier(tmp_path, tmp_path, seed=0)
+    opened = open_classifier(tmp_path)
+    assert opened.errors_second is not None and opened.errors_second.confusion[0].sum() == 0
+    said = opened.answers(Maps.of_drawn(maps[:12]))
+    assert [KINDS[int(one[0])] for one in said] == ["vertical", "heterogeneous"]
+    assert record.passes is not None and record.passes.confusion[0] == (0, 0, 0, 0, 12)
+
+
+def test_labelled_maps_are_not_drawn_over(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["draw", "--folder", str(shipped(PATTERNS))])
+    assert stopped.value.code == 2
+    assert "give a new folder" in capsys.readouterr().err
+
+
+def test_sheets_show_maps_and_nothing_of_where_they_come_from(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    one = planted("vertical")
+    maps = [replace(one, id=f"M{place:02d}", model=f"model-{place}") for place in range(25)]
+    written = draw_sheets(maps, tmp_path)
+    assert [path.name for path in written] == ["sheet-01.png", "sheet-02.png"]
+    first = np.asarray(image.open(written[0]))
+    other = [replace(drawn, model="another", layer=7, head=7, pair="9") for drawn in maps]
+    again = draw_sheets(other, tmp_path / "other")
+    np.testing.assert_array_equal(first, np.asarray(image.open(again[0])))

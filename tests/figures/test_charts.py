@@ -1,0 +1,296 @@
+"""Charts: valid specifications with their numbers in the right places, whose texts are data."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from qt_bert.charts import CLICKED, chart
+from qt_bert.figures import BarSeries, Edge, HeatMap, Mark, Node, Tokens, head_map
+from qt_bert.results.palette import DARK, LIGHT, Palette, shape_of
+from qt_bert.text import Text
+from tests.figures.examples import ALL, BARS, CURVE, GRAPH, HEAT_MAP, HOSTILE, SCATTER
+
+DRAWN = [figure for figure in ALL if not isinstance(figure, Tokens)]
+EMPTY = {
+    "heat_map": {"rows": (), "values": (), "annotations": None, "marked": ()},
+    "bars": {"categories": (), "series": ()},
+    "curve": {"series": ()},
+    "graph": {"nodes": (), "edges": ()},
+    "scatter": {"points": ()},
+}
+
+
+def spec_of(figure, language="zh", palette: Palette = LIGHT, **more):
+    """The specification, checked against the schema of Vega-Lite."""
+    return chart(figure, language, palette, **more).to_dict()
+
+
+def rows_of(spec):
+    return spec["data"]["values"]
+
+
+def parameter(spec, name):
+    (found,) = (one["value"] for one in spec["params"] if one["name"] == name)
+    return found
+
+
+def layers_of(spec, kind):
+    return [layer for layer in spec["layer"] if layer["mark"]["type"] == kind]
+
+
+@pytest.mark.parametrize(("language", "palette"), [("zh", LIGHT), ("en", DARK), ("both", LIGHT)])
+@pytest.mark.parametrize("figure", DRAWN, ids=lambda figure: figure.kind)
+def test_every_kind_is_a_valid_specification(figure, language, palette):
+    spec = spec_of(figure, language, palette)
+    assert spec["config"]["aria"] is False
+    assert palette.muted in json.dumps(spec["config"])
+
+
+@pytest.mark.parametrize("figure", DRAWN, ids=lambda figure: figure.kind)
+def test_an_empty_figure_is_drawn(figure):
+    spec = spec_of(replace(figure, **EMPTY[figure.kind]))
+    assert rows_of(spec) == []
+
+
+def test_a_figure_is_imported_without_the_libraries_that_draw():
+    code = "import qt_bert.figures, qt_bert.charts, qt_bert.token_rows, sys; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert not {"altair", "vl_convert", "torch", "pandas"} & set(loaded.stdout.split())
+
+
+@pytest.mark.parametrize("figure", DRAWN, ids=lambda figure: figure.kind)
+def test_labels_stand_in_no_formula(figure):
+    formulas = [
+        value
+        for part in _parts({k: v for k, v in spec_of(figure).items() if k != "datasets"})
+        for key, value in part.items()
+        if key in ("calculate", "filter", "test", "expr", "labelExpr")
+    ]
+    assert "<img" not in json.dumps(formulas, ensure_ascii=False)
+
+
+def test_a_heat_map_holds_its_cells_numbers_and_labels():
+    spec = spec_of(HEAT_MAP, "en", DARK)
+    cells = rows_of(spec)
+    assert [cell["shown"] for cell in cells] == ["0.50", "—", "−1.00", "0.25", "0.00", "2.00"]
+    assert [(cell["hue"], cell["share"]) for cell in cells] == [
+        ("positive", 0.25),
+        ("missing", 1.0),
+        ("negative", 0.5),
+        ("positive", 0.125),
+        ("positive", 0.0),
+        ("positive", 1.0),
+    ]
+    assert [(cell["row"], cell["column"]) for cell in cells if "marked" in cell] == [(1, 2)]
+    assert cells[-1]["tip"] == "L1 → 京: 2.00 points (9)"
+    assert cells[1]["tip"] == f"L0 → {HOSTILE}: — points (0)"
+    assert parameter(spec, "rows") == ["L0", "L1"]
+    hues = spec["layer"][0]["encoding"]["fill"]["scale"]
+    assert dict(zip(hues["domain"], hues["range"], strict=True))["negative"] == DARK.negative
+    assert spec["title"]["text"] == ["rows: layer · columns: head"]
+
+
+def test_marked_cells_are_outlined():
+    (outline,) = (one for one in layers_of(spec_of(HEAT_MAP), "rect") if "transform" in one)
+    assert outline["transform"] == [{"filter": "datum.marked"}]
+    assert outline["mark"]["stroke"] == LIGHT.ink and outline["mark"]["filled"] is False
+    bare = replace(HEAT_MAP, marked=())
+    assert not any("transform" in one for one in layers_of(spec_of(bare), "rect"))
+
+
+def test_a_click_can_be_told_from_the_one_before_it():
+    spec = spec_of(HEAT_MAP, clicks=3)
+    (click,) = (one for one in spec["params"] if one["name"] == CLICKED)
+    assert click["select"]["fields"] == ["row", "column", "click"]
+    assert {cell["click"] for cell in rows_of(spec)} == {3}
+    assert all(one["name"] != CLICKED for one in spec_of(HEAT_MAP)["params"])
+
+
+def test_a_map_of_many_cells_has_tips_and_no_numbers():
+    spec = spec_of(head_map("many", ((0.5,) * 60,) * 60))
+    assert len(rows_of(spec)) == 3600 and "shown" not in rows_of(spec)[0]
+    assert rows_of(spec)[61]["tip"] == "L1 → H1: 0.50"
+    texts = [one["encoding"]["text"]["field"] for one in layers_of(spec, "text")]
+    assert set(texts) == {"text"}  # those of the legend
+
+
+def test_a_map_of_one_cell():
+    spec = spec_of(head_map("one", ((0.5,),), marked=("L0H0",)))
+    (cell,) = rows_of(spec)
+    assert (cell["share"], cell["ink"], cell["marked"]) == (1.0, "on_heat", True)
+
+
+def test_a_label_wider_than_its_cell_stands_upright():
+    names = ("[CLS]", *"我在伊朗长大", "[SEP]")
+    figure = HeatMap(
+        name="pair",
+        title=Text("", ""),
+        x_label="",
+        y_label="",
+        unit="",
+        columns=names,
+        rows=("a",),
+        values=((0.5,) * len(names),),
+    )
+    spec = spec_of(figure)
+    assert parameter(spec, "widths") == [35, 0, 0, 0, 0, 0, 0, 35]
+    turned = spec["layer"][0]["encoding"]["x"]["axis"]["labelAngle"]["expr"]
+    assert turned == "widths[datum.value] > width / 8 - 1 ? -90 : 0"
+
+
+def test_twelve_heads_fit_beside_another_figure():
+    for digits in (1, 2, 3):
+        figure = head_map("heads", ((-0.123,) * 12,) * 12, digits=digits, scale="diverging")
+        assert chart(figure, "zh").width <= 500
+
+
+def test_bars_carry_values_and_intervals():
+    spec = spec_of(BARS)
+    found = [(r["category"], r["series"], r["x"], r["low"], r["end"]) for r in rows_of(spec)]
+    assert found == [
+        (0, 0, 10.0, None, 10.0),
+        (1, 0, None, None, 0.0),
+        (0, 1, -5.0, None, -5.0),
+        (1, 1, 7.0, 6.0, 8.0),
+    ]
+    assert [r["side"] for r in rows_of(spec)] == ["right", "right", "left", "right"]
+    assert rows_of(spec)[3]["tip"] == "2 · 之后: 7.00 [6.00, 8.00]"
+    assert spec["title"]["text"] == ["概率 (%) · 按档"]
+    low, high = spec["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert low < -5 and high > 10
+    assert len(layers_of(spec, "rule")) == 2  # zero, and the intervals
+
+
+def test_bars_without_intervals_or_values():
+    series = (BarSeries(name="a", values=(None, 0.0)),)
+    spec = spec_of(replace(BARS, series=series))
+    assert len(layers_of(spec, "rule")) == 1
+    assert [row["shown"] for row in rows_of(spec)] == ["—", "0.00"]
+
+
+def test_one_series_that_the_axis_names_needs_no_legend():
+    def legend(name):
+        series = (BarSeries(name=name, values=(1.0, 2.0)),)
+        figure = replace(BARS, y_label="alone", unit="", series=series)
+        return spec_of(figure)["layer"][0]["encoding"]["color"]["legend"]
+
+    assert legend("alone") is None and legend("other")["orient"] == "top"
+
+
+def test_a_long_name_takes_two_lines_and_loses_nothing():
+    words = "without others of their layers (mean)"
+    (lines, _) = parameter(spec_of(replace(BARS, categories=(words, "b"))), "categories")
+    assert len(lines) == 2 and " ".join(lines) == words
+
+
+def test_dashed_series_are_grey_and_differ():
+    line = CURVE.series[0]
+    dashed = [replace(CURVE.series[1], name=name) for name in "ab"]
+    spec = spec_of(replace(CURVE, series=(line, *dashed, line)))
+    (lines,) = layers_of(spec, "line")
+    colours = lines["encoding"]["color"]["scale"]["range"]
+    dashes = lines["encoding"]["strokeDash"]["scale"]["range"]
+    assert colours == [LIGHT.series[0], LIGHT.muted, LIGHT.muted, LIGHT.series[1]]
+    assert dashes[0] == dashes[3] == [1, 0] and dashes[1] != dashes[2]
+
+
+def test_a_curve_holds_its_points_and_bands():
+    spec = spec_of(CURVE, "en")
+    rows = rows_of(spec)
+    assert [(row["series"], row["x"], row["y"], row["low"]) for row in rows] == [
+        (0, 0, 1, 0.5),
+        (0, 2, 3, None),
+        (1, 0, 1, None),
+    ]
+    assert rows[0]["tip"] == "=1+1 0: 1 [0.500, 1.500], n = 9"
+    assert layers_of(spec, "area")[0]["encoding"]["y2"] == {"field": "high"}
+    bare = replace(CURVE, series=CURVE.series[1:])
+    assert not layers_of(spec_of(bare), "area")
+
+
+@pytest.mark.parametrize("figure", [CURVE, SCATTER], ids=lambda figure: figure.kind)
+def test_axes_span_all_there_is(figure):
+    """Given ends: no missing value leaves a scale without an extent."""
+    for layer in spec_of(figure)["layer"]:
+        for axis in ("x", "y"):
+            place = layer["encoding"].get(axis)
+            if place and "scale" in place:
+                low, high = place["scale"]["domain"]
+                values = [row[axis] for row in rows_of(spec_of(figure))]
+                assert low <= min(values) and max(values) <= high and low < high
+
+
+def test_marks_carry_their_series_interval_and_label():
+    spec = spec_of(SCATTER, "en", DARK)
+    rows = rows_of(spec)
+    assert [(row["series"], row["x"], row["y"]) for row in rows] == [
+        (0, 1, 2),
+        (1, 3, -1),
+        (0, 0, 0),
+    ]
+    assert [row.get("label") for row in rows] == [HOSTILE[:16] + "…", None, None]
+    assert (rows[0]["x_low"], rows[0]["x_high"], rows[0]["y_low"]) == (0.5, 1.5, None)
+    assert parameter(spec, "series_names") == ["syntax", HOSTILE]
+    (marks,) = layers_of(spec, "point")
+    assert marks["encoding"]["shape"]["scale"]["range"] == ["circle", "square"]
+    assert marks["encoding"]["color"]["scale"]["range"] == list(DARK.series[:2])
+    assert marks["encoding"]["x"]["axis"]["title"] == "decodable (%)"
+    assert len(layers_of(spec, "rule")) == 2
+
+
+def test_labels_of_marks_cover_no_other_label():
+    def named(*marks: Mark) -> list[dict]:
+        return rows_of(spec_of(replace(SCATTER, points=marks)))
+
+    ends = (Mark(x=0, y=0, series="a"), Mark(x=100, y=100, series="a"))
+    near = (Mark(x=50, y=50, series="a", label="L2H1"), Mark(x=51, y=50, series="a", label="L3H7"))
+    sides = [row["side"] for row in named(*ends, *near)[2:]]
+    assert len(set(sides)) == 2
+    crowd = [Mark(x=0.01 * i, y=0, series="a", label=f"L0H{i + 10}") for i in range(30)]
+    rows = named(*crowd, Mark(x=9, y=9, series="a"), Mark(x=-9, y=-9, series="a"))
+    assert 1 < sum("side" in row for row in rows) < 30
+    assert all(row["tip"].startswith("L0H") for row in rows[:-2])
+
+
+def test_no_two_of_many_series_look_alike():
+    count = len(LIGHT.series)
+    assert len({(LIGHT.series[i % count], shape_of(i)) for i in range(36)}) == 36
+
+
+def test_an_arrow_is_as_wide_as_its_weight():
+    spec = spec_of(GRAPH)
+    (arrow,) = layers_of(spec, "rule")[0]["data"]["values"]
+    assert (arrow["width"], arrow["sign"], arrow["shown"]) == (6.0, "negative", "−0.50")
+    assert arrow["x"] < arrow["x2"] and arrow["y"] > arrow["y2"]
+    assert arrow["tip"] == "L0H1 → L1H0: −0.50"
+
+
+def test_columns_and_rows_without_a_node_take_no_room():
+    nodes = (Node(name="L0H3", column=3, row=11), Node(name="L9H90", column=90, row=2))
+    edges = (Edge(source="L0H3", target="L9H90", weight=-0.25),)
+    far = replace(GRAPH, nodes=nodes, edges=edges)
+    near = replace(
+        far, nodes=(replace(nodes[0], column=0, row=1), replace(nodes[1], column=1, row=0))
+    )
+
+    def places(figure):
+        arrow = layers_of(spec_of(figure), "rule")[0]["data"]["values"]
+        return arrow, [(node["x"], node["y"]) for node in rows_of(spec_of(figure))]
+
+    assert places(far) == places(near)
+
+
+def _parts(value):
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _parts(item)

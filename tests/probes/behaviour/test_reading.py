@@ -1,0 +1,134 @@
+"""Reading cases: what a file may hold, and every row that is none."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from qt_bert.data.splits import half_of
+from qt_bert.errors import PairFileError
+from qt_bert.probes.behaviour.cases import Case, titles_then_others
+from qt_bert.probes.behaviour.reading import COLUMNS, read_cases
+from qt_bert.results.head_sets import PHENOMENA
+from qt_bert.shipped import BEHAVIOURS, shipped
+
+HEADER = "\t".join(COLUMNS)
+GOOD = [
+    "a1\tdirection\tbetter\t苹果多少钱\t苹果的价格\t梨的价格",
+    "a2\tdirection\tbetter\t狗追猫\t狗追猫的故事\t猫追狗的故事",
+    "b1\tsynonym\talike\t红烧排骨\t红烧排骨做法\t红烧排骨怎么做",
+]
+
+
+def write(path: Path, *rows: str, header: str = HEADER) -> Path:
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def fault(path: Path) -> str:
+    with pytest.raises(PairFileError) as error:
+        read_cases(path)
+    return str(error.value)
+
+
+def test_a_file_of_cases(tmp_path: Path) -> None:
+    cases = read_cases(write(tmp_path / "cases.tsv", *GOOD))
+    texts = ("苹果多少钱", "苹果的价格", "梨的价格")
+    assert cases.listed[0] == Case("a1", "direction", "better", *texts, line=2)
+    assert cases.phenomena == {"direction": "better", "synonym": "alike"}
+    halves = [cases.half("discovery"), cases.half("validation")]
+    assert sum(map(len, halves)) == 3
+    assert all(half_of(case.query) == "discovery" for case in halves[0])
+    pairs = titles_then_others(cases.listed)
+    assert [pair.title for pair in pairs[:2]] == ["苹果的价格", "狗追猫的故事"]
+    assert [(pair.id, pair.title) for pair in pairs[3:4]] == [("a1/other", "梨的价格")]
+
+
+def test_the_hash_is_of_the_texts_in_their_order(tmp_path: Path) -> None:
+    one = read_cases(write(tmp_path / "one.tsv", *GOOD))
+    lines = (row.split("\t")[3:] for row in GOOD)
+    spelled = "".join("\0".join(texts) + "\n" for texts in lines)
+    assert one.texts_sha256 == hashlib.sha256(spelled.encode()).hexdigest()
+    renamed = read_cases(write(tmp_path / "two.tsv", *[f"x{row}" for row in GOOD]))
+    assert renamed.texts_sha256 == one.texts_sha256
+    turned = read_cases(write(tmp_path / "three.tsv", *GOOD[::-1]))
+    assert turned.texts_sha256 != one.texts_sha256
+
+
+def test_columns_go_by_their_names_in_csv_too(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    names = "note,other,title,query,relation,phenomenon,id"
+    rows = [
+        '"a, b",梨,苹果的价格,苹果多少钱, better ,price,a1',
+        ",猫追狗,狗追猫,狗追猫呢,better,price,a2",
+    ]
+    cases = read_cases(write(path, *rows, header=names))
+    assert [(case.id, case.title, case.other) for case in cases.listed] == [
+        ("a1", "苹果的价格", "梨"),
+        ("a2", "狗追猫", "猫追狗"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (
+            "c1\tdirection\tworse\tq\tt\to",
+            "line 5: unknown relation 'worse'; it is better or alike",
+        ),
+        ("c1\tdirection\tbetter\tq\t \to", "line 5: title is empty"),
+        ("\tdirection\tbetter\tq\tt\t", "line 5: id and other are empty"),
+        ("a2\tdirection\tbetter\tq\tt\to", "line 5: the id 'a2' stands in line 3 already"),
+        (
+            "c1\tdirection\talike\tq\tt\to",
+            "line 5: 'direction' is 'alike' here and 'better' in line 2",
+        ),
+        ("c1\tdirection\tbetter\tq\tt\tt", "line 5: title and other are the same"),
+        ("c1\tdirection\tbetter\tq\tt", "line 5: 5 fields, but 6 columns"),
+        ("c1\tdirection\tbetter\tq\0\tt\to", "line 5: a NUL character in it"),
+    ],
+)
+def test_each_bad_row_is_told(tmp_path: Path, row: str, reason: str) -> None:
+    path = write(tmp_path / "cases.tsv", *GOOD, row)
+    assert fault(path) == f"{path}: 1 of its rows cannot be read as cases: {reason}"
+
+
+def test_many_bad_rows_are_counted(tmp_path: Path) -> None:
+    said = fault(write(tmp_path / "cases.tsv", *["x"] * 13))
+    assert "13 of its rows" in said and said.endswith("and 3 more") and said.count("line ") == 10
+
+
+def test_bytes_that_are_no_text_are_a_bad_row(tmp_path: Path) -> None:
+    path = write(tmp_path / "cases.tsv", *GOOD)
+    path.write_bytes(path.read_bytes() + b"c1\tdirection\tbetter\t\xff\xfe\tt\to\n")
+    assert "line 5: undecodable bytes" in fault(path)
+
+
+def test_files_that_hold_no_cases(tmp_path: Path) -> None:
+    assert "no case in it" in fault(write(tmp_path / "none.tsv"))
+    said = fault(write(tmp_path / "names.tsv", "1\t2", header="query\ttitle"))
+    assert "line 1: the columns id, phenomenon" in said
+    assert said.endswith("not so id, phenomenon, relation, other")
+    assert "from TSV and CSV" in fault(write(tmp_path / "cases.jsonl"))
+    (tmp_path / "empty.tsv").touch()
+    assert "the file is empty" in fault(tmp_path / "empty.tsv")
+
+
+def test_either_half_needs_a_case(tmp_path: Path) -> None:
+    own = [row for row in GOOD if half_of(row.split("\t")[3]) == "discovery"]
+    assert 0 < len(own) < 3
+    assert "the validation half of the queries has no case" in fault(
+        write(tmp_path / "c.tsv", *own)
+    )
+
+
+def test_the_cases_that_ship() -> None:
+    cases = read_cases(shipped(BEHAVIOURS))
+    assert set(cases.phenomena) == set(PHENOMENA)
+    sizes = [sum(case.phenomenon == name for case in cases.listed) for name in cases.phenomena]
+    assert min(sizes) >= 40
+    for name in cases.phenomena:
+        for half in (cases.half("discovery"), cases.half("validation")):
+            assert sum(case.phenomenon == name for case in half) >= 10

@@ -1,0 +1,217 @@
+"""What contests rest on: points of a label set, few pairs a query, random sets, an early end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from statsmodels.miscmodels.ordinal_model import OrderedModel
+
+from qt_bert.data.pairs import Pair
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.heads import Head, Shape
+from qt_bert.probes import contests
+from qt_bert.probes.contests import (
+    CHUNK,
+    ENOUGH,
+    SETS,
+    LabelProbability,
+    contest,
+    few_a_query,
+    fit_ordinal,
+    random_sets,
+    zeroed,
+)
+from qt_bert.stats.estimate import over_queries
+
+FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
+RNG = np.random.default_rng(3)
+
+
+def pair(number: int, grades: tuple[int, ...], query: str = "q") -> Pair:
+    return Pair(query, f"t{number}", grades, str(number), number, None, {})
+
+
+def test_points_of_five_logits_are_the_share_of_the_label_set() -> None:
+    logits = np.log([[0.1, 0.2, 0.3, 0.3, 0.1], [0.5, 0.1, 0.1, 0.1, 0.2]])
+    pairs = [pair(1, (4,)), pair(2, (1, 2, 3))]
+    probability = LabelProbability(FIVE)
+    assert probability.points(logits, pairs) == pytest.approx([30, 70])
+    both = np.stack([logits, logits[::-1]])  # a variant more
+    assert probability.points(both, pairs) == pytest.approx(np.array([[30, 70], [10, 60]]))
+
+
+def test_points_of_one_logit_go_through_the_ordinal_map() -> None:
+    thresholds = np.array([-2.0, -1.0, 0.5, 2.0])
+    probability = LabelProbability(ModelLabels(1, None), thresholds, 2.0)
+    score = 0.25
+    at_most = [*(1 / (1 + np.exp(-(one - 2 * score))) for one in thresholds), 1.0]
+    shares = np.diff([0, *at_most])
+    found = probability.points(np.full((2, 1), score), [pair(1, (3,)), pair(2, (4, 5))])
+    assert found == pytest.approx([100 * shares[2], 100 * (shares[3] + shares[4])])
+
+
+def graded_by(scores: np.ndarray, thresholds: np.ndarray, slope: float) -> np.ndarray:
+    """Grades 0 to 4 drawn from the ordinal logistic model."""
+    latent = slope * scores + RNG.logistic(size=len(scores))
+    return np.searchsorted(thresholds, latent)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.01])
+def test_the_ordinal_map_is_that_of_statsmodels(scale: float) -> None:
+    scores = scale * RNG.normal(3, 1, 1500)
+    grades = graded_by(scores, np.array([3.0, 4.5, 6.0, 8.0]), 2 / scale)
+    thresholds, slope = fit_ordinal(scores, np.eye(5, dtype=bool)[grades])
+    model = OrderedModel(grades, (scores / scale)[:, None], distr="logit")
+    found = model.fit(method="bfgs", disp=False).params
+    assert slope * scale == pytest.approx(found[0], rel=0.02)
+    assert thresholds == pytest.approx(model.transform_threshold_params(found)[1:-1], rel=0.02)
+
+
+def test_the_ordinal_map_takes_labels_that_mean_several_grades() -> None:
+    scores = RNG.normal(size=1500)
+    thresholds = np.array([-2.0, -1.0, 1.0, 2.0])
+    grades = graded_by(scores, thresholds, 1.5)
+    sets = np.eye(5, dtype=bool)[grades]
+    coarse = grades < 2
+    sets[coarse] = [True, True, False, False, False]  # label 1–2
+    found, slope = fit_ordinal(scores, sets)
+    # Between grades 1 and 2 such labels say nothing; the other thresholds are found.
+    assert found[1:] == pytest.approx(thresholds[1:], abs=0.3)
+    assert slope == pytest.approx(1.5, abs=0.2) and (np.diff(found) > 0).all()
+
+
+def test_scores_that_say_nothing_get_a_map_all_the_same() -> None:
+    thresholds, slope = fit_ordinal(np.full(40, 0.7), np.eye(5, dtype=bool)[np.arange(40) % 5])
+    assert np.isfinite(thresholds).all() and (np.diff(thresholds) > 0).all() and slope > 0
+
+
+def test_at_most_so_many_pairs_of_a_query_in_file_order() -> None:
+    pairs = [pair(number, (1,), query=f"q{number % 3}") for number in range(12)]
+    few = few_a_query(pairs)
+    assert Counter(one.query for one in few) == {"q0": 2, "q1": 2, "q2": 2}
+    assert [one.line for one in few] == sorted(one.line for one in few)
+    backwards = few_a_query(pairs[::-1])
+    assert {one.title for one in backwards} == {one.title for one in few}  # whatever the order
+    assert few_a_query(pairs, most=9) == pairs
+
+
+def sets_of(heads: list[Head], shape: Shape, named: tuple[Head, ...] = ()) -> Any:
+    return random_sets(heads, shape, named=named, ablated=zeroed, name="x", seed=0)
+
+
+def heads_in(variant: Any) -> tuple[Head, ...]:
+    (part,) = variant.parts
+    return tuple(part.heads)
+
+
+def test_random_sets_are_layer_matched_and_outside_every_named_head() -> None:
+    heads, named = [Head(0, 0), Head(1, 3), Head(1, 4)], (Head(0, 1), Head(1, 5))
+    drawn, enumerated = sets_of(heads, Shape(3, 12), named)
+    assert len(drawn) == SETS and not enumerated
+    for variant in drawn:
+        taken = heads_in(variant)
+        assert Counter(one.layer for one in taken) == {0: 1, 1: 2}
+        assert not set(taken) & {*heads, *named}
+    assert len({frozenset(heads_in(one)) for one in drawn}) == SETS
+    assert len({one.name for one in drawn}) == SETS
+
+
+def test_where_fewer_sets_exist_all_of_them_are_taken() -> None:
+    drawn, enumerated = sets_of([Head(0, 0), Head(1, 0)], Shape(2, 5), (Head(0, 1),))
+    assert (len(drawn), enumerated) == (3 * 4, True)
+
+
+def test_a_single_head_is_compared_with_its_own_and_both_neighbouring_layers() -> None:
+    drawn, enumerated = sets_of([Head(2, 1)], Shape(5, 4), (Head(1, 0), Head(2, 3)))
+    assert enumerated
+    found = {heads_in(one) for one in drawn}
+    expected = {
+        (Head(layer, head),)
+        for layer in (1, 2, 3)
+        for head in range(4)
+        if (layer, head) not in {(2, 1), (1, 0), (2, 3)}
+    }
+    assert found == expected
+    assert len(sets_of([Head(0, 0)], Shape(5, 4))[0]) == 7  # the lowest layer has one neighbour
+
+
+def test_a_layer_with_too_few_heads_left_has_no_sets() -> None:
+    assert sets_of([Head(0, 0), Head(0, 1)], Shape(2, 4), (Head(0, 2),)) == ([], True)
+
+
+@dataclass
+class Model:
+    """All that a contest reads of a context's model."""
+
+    shape: Shape
+
+    @property
+    def checkpoint(self) -> Model:
+        return self
+
+
+@dataclass
+class Asked:
+    model: Model
+    seed: int = 0
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The variants that a contest ran, in order; nothing is computed."""
+    names: list[str] = []
+
+    def ablate(context: Any, name: str, variants: list[Any], pairs: list[Pair]) -> str:
+        names.extend(one.name for one in variants)
+        return name
+
+    monkeypatch.setattr(contests, "ablate", ablate)
+    return names
+
+
+def held(ran: list[str], loss: dict[str, float], other: float) -> contests.Contest:
+    """A contest in which variants lose so much; all not named lose `other`."""
+    found, _ = contest(
+        Asked(Model(Shape(4, 12))),  # type: ignore[arg-type]
+        "x",
+        [Head(1, 1), Head(2, 2)],
+        pairs=[pair(number, (1,), f"q{number}") for number in range(3)],
+        statistic=lambda _, name: over_queries([loss.get(name, other)] * 3, ["a", "b", "c"]),
+    )
+    assert found is not None
+    return found
+
+
+def test_a_contest_stops_once_ten_sets_do_as_much(ran: list[str]) -> None:
+    found = held(ran, {"x": 1.0}, other=2.0)
+    assert len(found.sets) == CHUNK >= ENOUGH and not found.enumerated
+    assert len(ran) == 1 + CHUNK
+
+
+def test_a_contest_that_is_won_runs_every_set(ran: list[str]) -> None:
+    found = held(ran, {"x": 5.0}, other=2.0)
+    assert len(found.sets) == SETS and len(ran) == 1 + SETS
+    assert found.beyond.value == pytest.approx(3.0)
+
+
+def test_nine_sets_do_not_stop_it(ran: list[str]) -> None:
+    first = {f"x:matched:k2#{number:02d}": 5.0 for number in range(ENOUGH - 1)}
+    found = held(ran, {"x": 5.0, **first}, other=2.0)
+    assert len(found.sets) == SETS
+
+
+def test_without_a_set_to_compare_with_there_is_no_contest(ran: list[str]) -> None:
+    shape = Shape(2, 2)
+    found, target = contest(
+        Asked(Model(shape)),  # type: ignore[arg-type]
+        "x",
+        [Head(0, 0)],
+        named=shape.all_heads,
+        pairs=[pair(1, (1,))],
+        statistic=lambda _, name: over_queries([1.0], ["a"]),
+    )
+    assert (found, target, ran) == (None, "x", ["x"])

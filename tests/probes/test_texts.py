@@ -1,0 +1,230 @@
+"""The texts of every probe that declares itself in TOML, under every verdict, in both languages.
+
+A probe runs on a tiny model with all that it may read, so that each id of its code needs its text
+and each text its id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qt_bert.data.segmenters import SpanSegmenter
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.registry import probe_named
+from qt_bert.probes.split import PairFiles
+from qt_bert.probes.texts import COMMON, FOLDER, Texts, has_texts, texts_of
+from qt_bert.probes.wording import claims_in_words, measurements_in_words, verdict_text
+from qt_bert.results.head_sets import SETS
+from qt_bert.results.probe import ProbeResult, SourcedClaim
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.stats.verdict import MOST_QUERIES
+from qt_bert.text import Text
+from tests.probes import planted_focus
+from tests.probes.planted_boundary import (
+    ENDS,
+    HAN,
+    plant_word_ends,
+    spans_of,
+    words_of,
+    write_pairs,
+)
+
+PROBES = sorted(path.stem for path in FOLDER.glob("*.toml") if has_texts(path.stem))
+REASONS = {
+    "reproduced": ("decided",),
+    "not reproduced": ("decided",),
+    "inconclusive": ("interval", "p", "rank"),
+    "not testable": (
+        "few_queries",
+        "zero_width",
+        "undefined",
+        "few_sets",
+        "few_seeds",
+        "grades_nothing",
+        "precondition:gap",
+    ),
+}
+FIELD = re.compile(r"\{[a-z][a-z0-9_]*(?::[^{}]+)?\}")
+CONDITIONS = re.compile(r"\{%|\{\{| if any| if there | where there | or none|如果|若有|若无")
+KEYS_OF_FIGURES = {"title", "x_label", "y_label", "unit", "x_unit", "y_unit", "note", "sets"}
+
+
+@pytest.fixture(scope="module")
+def results(
+    tmp_path_factory: pytest.TempPathFactory, checkpoint_of: Callable[..., Path]
+) -> Callable[[str], ProbeResult]:
+    """The result of a probe on a model that shows all it can say, with every input there.
+
+    That is one in which a head knows word ends, one with five heads to choose among twenty, and one in
+    which a chain of two heads carries the match.
+    """
+    folder = tmp_path_factory.mktemp("texts")
+    models = {
+        "boundary": plant_word_ends(folder / "planted", checkpoint_of(), ENDS),
+        "matching": checkpoint_of(layers=4, heads=5, hidden=40),
+        "patch": planted_focus.plant(folder / "chain"),
+    }
+    chain = [(one.query, one.title, one.label) for one in planted_focus.pairs(60, 1)]
+    rows = ["query\ttitle\tgrade", *("\t".join(map(str, one)) for one in chain)]
+    chained = folder / "chained.tsv"
+    chained.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    pairs = write_pairs(folder / "pairs.tsv", queries=60, titles=2)
+    gold = folder / "gold.txt"
+    rng = np.random.default_rng(0)
+    lines = (" ".join(words_of("".join(rng.choice(list(HAN), 12)))) for _ in range(20))
+    gold.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    known: dict[str, ProbeResult] = {}
+
+    def found(name: str) -> ProbeResult:
+        if name not in known:
+            model = models[name]
+            context = Context(
+                label=name,
+                files=PairFiles(pairs=chained if name == "patch" else pairs),
+                work=folder / "work" / name,
+                open_model=lambda: Scorer(open_checkpoint(model)),
+                base=model,
+                gold=gold,
+                heads="L1H0 L2H1" if name == "patch" else None,
+                resamples=50,
+                find=found,
+            )
+            if name != "patch":
+                context.segmenter = SpanSegmenter("jieba", spans_of)
+            known[name] = run_probe(probe_named(name), context)
+        return known[name]
+
+    return found
+
+
+@pytest.fixture(params=PROBES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def result(results: Callable[[str], ProbeResult], name: str) -> ProbeResult:
+    return results(name)
+
+
+def test_there_are_probes_with_texts() -> None:
+    assert "boundary" in PROBES
+
+
+def test_every_id_has_its_text_and_every_text_its_id(name: str, result: ProbeResult) -> None:
+    texts = texts_of(name)
+    ids = {
+        "claims": {one.id.removeprefix(f"{name}.") for one in result.claims},
+        "measurements": {one.id for one in result.measurements},
+        "figures": {one.name for one in result.figures},
+    }
+    assert ids == {kind: set(texts.ids(kind)) for kind in ids}
+    assert set(result.sets) <= set(SETS)
+    for figure in ids["figures"]:
+        assert set(texts.ids(f"figures.{figure}")) <= KEYS_OF_FIGURES
+        assert set(texts.value(f"figures.{figure}.sets", ())) <= set(result.sets)
+
+
+def under_every_verdict(claim: SourcedClaim) -> Iterator[SourcedClaim]:
+    for verdict, reasons in REASONS.items():
+        for reason in reasons:
+            for needs in (None, 1_300, MOST_QUERIES + 1):
+                yield replace(claim, verdict=verdict, reason=reason, needs_queries=needs, p=0.2)  # type: ignore[arg-type]
+
+
+def check(text: Text, what: str) -> None:
+    for said in (text.zh, text.en):
+        assert said and not re.search(r"[{}]|nan|None", said), (what, said)
+
+
+def test_claims_are_worded_under_every_verdict(name: str, result: ProbeResult) -> None:
+    texts = texts_of(name)
+    for claim in result.claims:
+        declared = texts.value(f"claims.{claim.id.removeprefix(f'{name}.')}")
+        assert declared["side"] in ("above", "below") and declared["unit"] in units()
+        assert isinstance(declared["margin"], (int, float))
+        for judged in under_every_verdict(claim):
+            (said,) = claims_in_words(replace(result, claims=(judged,)))
+            check(said.text, claim.id)
+            check(said.conclusion, f"{claim.id} {judged.verdict}")
+            assert said.text.en != claim.id and said.reason.en != judged.reason
+            decided = judged.reason == "decided"
+            assert (said.reason == Text("", "")) == decided
+            assert ("1,300" in said.conclusion.en) == (
+                judged.needs_queries == 1_300 and not decided
+            )
+
+
+def test_the_probes_own_reasons_are_worded(name: str, result: ProbeResult) -> None:
+    for reason in texts_of(name).ids("reasons"):
+        for claim in result.claims:
+            judged = replace(claim, verdict="not testable", reason=reason)
+            (said,) = claims_in_words(replace(result, claims=(judged,)))
+            check(said.reason, reason)
+            assert said.reason.en != reason
+
+
+def test_measurements_are_worded(result: ProbeResult) -> None:
+    for said in measurements_in_words(result):
+        check(said.text, said.id)
+        assert said.text.en != said.id
+        assert isinstance(said.unit, Text) or said.unit in ("", "%", "F1")
+
+
+def test_everything_else_is_filled(name: str, result: ProbeResult) -> None:
+    """Also what this run did not show: reasons why there is nothing to measure."""
+    texts = texts_of(name)
+    facts = {**result.facts, "margin": 2.0, "p": 0.2, "queries": 5}
+    for path, _ in texts.every_text():
+        check(texts.text(path, facts), path)
+    check(result.summary, "summary")
+
+
+@pytest.mark.parametrize("table", [*PROBES, COMMON])
+def test_texts_have_both_languages_plain_fields_and_no_conditions(table: str) -> None:
+    for path, languages in Texts(table).every_text():
+        assert {"zh", "en"} <= set(languages), path
+        for said in (languages["zh"], languages["en"]):
+            assert said.strip() == said and said, path
+            assert not re.search(r"[{}]", FIELD.sub("", said)), path
+            assert not CONDITIONS.search(said), path
+        zh, en = (sorted(set(FIELD.findall(languages[one]))) for one in ("zh", "en"))
+        assert zh == en, path
+
+
+def units() -> set[str]:
+    return set(texts_of(COMMON).ids("units"))
+
+
+def test_units_are_known(name: str) -> None:
+    texts = texts_of(name)
+    for one in texts.ids("measurements"):
+        assert texts.value(f"measurements.{one}.unit", "") in {"", *units()}
+
+
+def test_every_verdict_and_common_reason_has_words() -> None:
+    common = texts_of(COMMON)
+    for verdict, reasons in REASONS.items():
+        check(verdict_text(verdict), verdict)  # type: ignore[arg-type]
+        check(common.text(f"follows.{verdict}"), verdict)
+        for reason in reasons:
+            if reason != "decided":
+                kind = reason.partition(":")[0]
+                check(common.text(f"reasons.{kind}", sample_facts()), reason)
+
+
+def test_no_common_reason_is_left_over() -> None:
+    used = {one.partition(":")[0] for reasons in REASONS.values() for one in reasons}
+    assert set(texts_of(COMMON).ids("reasons")) == used - {"decided"}
+
+
+def sample_facts() -> dict[str, Any]:
+    return {"margin": 2.0, "p": 0.2, "queries": 5}

@@ -1,0 +1,208 @@
+"""Figures on the report's page: well-formed, escaped, and the same bytes each time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from qt_bert.figures import (
+    Bars,
+    BarSeries,
+    Curve,
+    Edge,
+    Figure,
+    Graph,
+    HeatMap,
+    Mark,
+    Node,
+    Point,
+    Scatter,
+    Series,
+    head_map,
+)
+from qt_bert.report.figures import drawn, svg_file
+from qt_bert.results.palette import DARK, LIGHT
+from qt_bert.text import Text
+from tests.figures.examples import ALL, BARS, CURVE, HEAT_MAP, TOKENS
+
+BAD = "</text><script>&\"'\x00\ud800"
+NAMES = {"name": "bad", "title": Text(f"标题{BAD}", f"title{BAD}"), "x_label": BAD, "y_label": BAD}
+LABELS = NAMES | {"unit": BAD}
+NODES = tuple(Node(name=f"{BAD}{i}", column=i, row=0) for i in range(3))
+LINE = Series(
+    name=BAD, points=(Point(x=0, y=1, low=0, high=2, n=3), Point(x=1, y=2, low=1, high=3))
+)
+FIGURES: dict[str, Figure] = {
+    "heat map": HeatMap(
+        **LABELS,
+        columns=(BAD, Text("x" * 300, BAD)),
+        rows=(BAD, "L1"),
+        values=((1.0, None), (-2.0, 0.0)),
+        annotations=((BAD, ""), ("", "")),
+        marked=((0, 0),),
+        scale="diverging",
+    ),
+    "one cell": head_map("one", ((0.0,),)),
+    "no cell": head_map("none", ()),
+    "bars": Bars(
+        **LABELS,
+        categories=(BAD, "b", "c"),
+        series=(
+            BarSeries(
+                name=BAD, values=(3.0, -2.0, None), intervals=((2.0, 4.0), (-3.0, -1.0), None)
+            ),
+        ),
+    ),
+    "bars of zero": Bars(**LABELS, categories=("a",), series=(BarSeries(name="a", values=(0.0,)),)),
+    "no bars": Bars(**LABELS, categories=(), series=()),
+    "curve": Curve(**LABELS, series=(LINE, replace(LINE, dashed=True))),
+    "one point": Curve(**LABELS, series=(replace(LINE, points=LINE.points[:1]),)),
+    "no curve": Curve(**LABELS, series=()),
+    "graph": Graph(
+        **LABELS,
+        nodes=NODES,
+        edges=(
+            Edge(source=NODES[0].name, target=NODES[1].name, weight=0.5),
+            Edge(source=NODES[1].name, target=NODES[2].name, weight=0.0),
+        ),
+    ),
+    "no graph": Graph(**LABELS, nodes=(), edges=()),
+    "scatter": Scatter(
+        **NAMES,
+        points=(
+            Mark(x=1, y=2, series=BAD, label=BAD, x_low=0.5, x_high=1.5, y_low=1, y_high=3),
+            Mark(x=1, y=2, series="other", label="x" * 200),
+        ),
+    ),
+    "no scatter": Scatter(**NAMES, points=()),
+    "tokens": TOKENS,
+}
+
+
+def picture(figure: Figure) -> ElementTree.Element:
+    return ElementTree.fromstring(f"<div>{drawn(figure)['markup']}</div>")
+
+
+@pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES)
+def test_every_figure_is_well_formed_and_escaped(figure: Figure) -> None:
+    root = picture(figure)
+    shapes = {"svg", "g", "path", "line", "rect", "text", "tspan", "title", "defs", "clipPath"}
+    assert {element.tag for element in root.iter()} <= shapes | {"div", "span", "i"}
+    markup = str(drawn(figure)["markup"])
+    assert "<script" not in markup and not re.search(r"\bNaN|[Ii]nfinity|undefined", markup)
+    assert not re.search(r'(href|src|on\w+|font-family)="|url\(http', markup)
+
+
+@pytest.mark.parametrize("figure", ALL, ids=lambda figure: figure.kind)
+def test_equal_figures_give_equal_bytes_whatever_was_drawn_before(figure: Figure) -> None:
+    first = drawn(figure)
+    for other in reversed(ALL):
+        drawn(other)
+    assert drawn(figure) == first
+
+
+@pytest.mark.parametrize("figure", [f for f in ALL if f is not TOKENS], ids=lambda f: f.kind)
+def test_colours_are_the_pages_own(figure: Figure) -> None:
+    """No colour is fixed, so that light and dark pages both read well."""
+    for element in picture(figure).iter():
+        for name in ("fill", "stroke"):
+            colour = element.get(name, "none")
+            assert colour in ("none", "transparent") or re.fullmatch(r"var\(--[\w-]+\)", colour)
+
+
+def test_what_differs_is_drawn_in_both_languages() -> None:
+    styles = {text.text: text.get("class") for text in picture(HEAT_MAP).iter("text")}
+    assert (styles["分"], styles["points"]) == ("zh", "en")
+    assert (styles["行：层 · 列：头"], styles["rows: layer · columns: head"]) == ("zh", "en")
+    assert styles["L0"] is None
+
+
+def test_two_texts_of_one_width_keep_their_translations() -> None:
+    first, last = Text("甲", "the same"), Text("乙", "the same")
+    root = picture(replace(BARS, categories=(first, last)))
+    words = [(text.text, text.get("class")) for text in root.iter("text")]
+    assert words.count(("the same", "en")) == 2
+    assert ("甲", "zh") in words and ("乙", "zh") in words
+
+
+def test_a_shape_tells_its_numbers() -> None:
+    tips = [title.text for title in picture(HEAT_MAP).iter("title")]
+    assert "L1 → 京: 2.00 分 (9) / L1 → 京: 2.00 points (9)" in tips and len(tips) == 6
+    assert "=1+1 2: 3 " not in tips and len(list(picture(CURVE).iter("title"))) == 3
+
+
+def test_a_cell_is_as_strong_as_its_value() -> None:
+    """A fill of its own colour over the page's surface, more opaque with the value."""
+    figure = head_map("heads", ((0.0, 25.0), (50.0, 200.0)), low=0.0, high=100.0)
+    cells = [path for path in picture(figure).iter("path") if path.find("title") is not None]
+    assert [cell.get("fill-opacity", "1") for cell in cells] == ["0", "0.25", "0.5", "1"]
+    assert {cell.get("fill") for cell in cells} == {"var(--heat)"}
+
+
+def test_a_wide_map_scrolls_and_a_narrow_one_shrinks() -> None:
+    wide, narrow = (drawn(head_map("heads", ((0.0,) * n,))) for n in (60, 4))
+    assert wide["wide"] and not narrow["wide"]
+    width, least = re.findall(r"max-width:(\d+)px;min-width:(\d+)px", wide["markup"])[0]
+    assert width == least
+    width, least = re.findall(r"max-width:(\d+)px;min-width:(\d+)px", narrow["markup"])[0]
+    assert float(least) < float(width)
+
+
+def test_a_picture_is_read_out_by_its_title() -> None:
+    (svg,) = picture(HEAT_MAP).iter("svg")
+    assert (svg.get("role"), svg.get("aria-label")) == ("img", "每个头 / every head")
+
+
+@pytest.mark.parametrize("figure", [f for f in ALL if f is not TOKENS], ids=lambda f: f.kind)
+def test_a_file_needs_no_page(figure: Figure) -> None:
+    data = svg_file(figure, "en")
+    root = ElementTree.fromstring(data)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert float(root.get("width", "0")) > 100 and float(root.get("height", "0")) > 30
+    assert b"var(" not in data and b"<img" not in data and LIGHT.surface.encode() in data
+
+
+def test_a_file_is_in_one_language() -> None:
+    data = svg_file(HEAT_MAP, "zh").decode()
+    assert "行：层" in data and "rows: layer" not in data
+
+
+def test_token_rows_have_no_file() -> None:
+    with pytest.raises(TypeError):
+        svg_file(TOKENS, "zh")
+
+
+def test_the_style_sheet_knows_every_variable() -> None:
+    from importlib import resources
+
+    sheet = resources.files("qt_bert.report").joinpath("templates/style.css").read_text("utf-8")
+    used = set()
+    for figure in (*ALL, *FIGURES.values()):
+        used |= set(re.findall(r"var\((--[\w-]+)\)", drawn(figure)["markup"]))
+    assert used and all(f"{name}: {DARK.surface[0]}" in sheet for name in used)
+
+
+def test_each_bar_stands_beside_its_value() -> None:
+    series = tuple(BarSeries(name=f"s{k}", values=(1.25 + k,)) for k in range(5))
+    figure = Bars(
+        name="many",
+        title=Text("条", "Bars"),
+        x_label="",
+        y_label="",
+        unit="",
+        categories=("c",),
+        series=series,
+    )
+    root = ElementTree.fromstring(svg_file(figure, "en"))
+    named = "{http://www.w3.org/2000/svg}"
+    told = [one.get("d", "") for one in root.iter(f"{named}path") if len(one)]
+    bars = [re.findall(r",([\d.]+)h[\d.]+v([\d.]+)", path)[0] for path in told]
+    texts = [one for one in root.iter(f"{named}text") if (one.text or "").endswith(".25")]
+    assert len(texts) == len(bars) == 5
+    for (top, height), text in zip(bars, texts, strict=True):
+        baseline = float(re.findall(r",([\d.]+)\)", text.get("transform", ""))[0])
+        # What is centred has its baseline 0.3 of 12 pixels lower.
+        assert float(top) + float(height) / 2 == pytest.approx(baseline - 3.6, abs=0.5)

@@ -1,0 +1,85 @@
+"""Numbers and words as report and page show them, and the room that they take."""
+
+from __future__ import annotations
+
+import pytest
+
+from qt_bert.text import (
+    Text,
+    Words,
+    clip,
+    fit,
+    interval,
+    number,
+    paired,
+    printable,
+    unpaired,
+    width_of,
+    wrap,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "expected"),
+    [
+        (0.5236, 3, "0.524"),
+        (-0.0411, 3, "−0.041"),
+        (-0.0001, 3, "0.000"),
+        (12345, 3, "12,345"),
+        (12345.678, 1, "12,345.7"),
+        (None, 3, "—"),
+    ],
+)
+def test_numbers(value: float | None, digits: int, expected: str) -> None:
+    assert number(value, digits) == expected
+
+
+def test_an_interval_needs_both_ends() -> None:
+    assert interval(-0.1, 0.25, 2) == "[−0.10, 0.25]"
+    assert interval(None, 0.25) == ""
+
+
+def test_printable_keeps_line_breaks_and_emoji() -> None:
+    assert printable("a\n\tb😀") == "a\n\tb😀"
+    assert printable("a\x00b\u202ec\ud800") == "a\ufffdb\ufffdc\ufffd"
+
+
+def test_a_clipped_text_tells_its_length() -> None:
+    assert clip("字" * 10, 4) == "字字字字… (10)"
+    assert clip("字" * 4, 4) == "字字字字"
+
+
+def test_chinese_is_about_twice_as_wide_as_latin() -> None:
+    assert width_of("中文", 10) == 20
+    assert width_of(paired("中", "long words"), 10) == width_of("long words", 10)
+
+
+def test_a_label_is_cut_where_it_would_not_fit() -> None:
+    assert fit("中文标签", 100, 10) == "中文标签"
+    assert unpaired(fit(paired("中文标签", "ab"), 30, 10)) == ("中文…", "ab")
+
+
+def test_what_does_not_fit_in_two_lines_is_cut() -> None:
+    assert wrap("字" * 40, width=120, most=2) == ["字" * 10, "字" * 9 + "…"]
+    assert wrap("a word", width=500, most=2) == ["a word"]
+    assert wrap("", width=10, most=2) == []
+    assert wrap("同层随机的头（平均）", width=110, most=2) == ["同层随机的头（平", "均）"]
+
+
+def test_each_language_wraps_by_itself() -> None:
+    lines = wrap(paired("字" * 12, "a word"), width=120)
+    assert [unpaired(line) for line in lines] == [("字" * 10, "a word"), ("字字", "")]
+
+
+def test_a_paired_text_stays_whole_in_a_longer_one() -> None:
+    say = Words("both")
+    title = f"L0 → {say(Text('京', 'capital'))}: 1 {say(Text('分', 'points'))}"
+    assert unpaired(title) == ("L0 → 京: 1 分", "L0 → capital: 1 points")
+    assert paired("%", "%") == "%"
+
+
+def test_a_unit_that_repeats_the_label_is_said_once() -> None:
+    share = Text("比例", "share")
+    assert Words("en").with_unit(share, share) == "share"
+    assert Words("zh").with_unit(share, "%") == "比例 (%)"
+    assert Words("zh").with_unit("", share) == "比例"

@@ -1,0 +1,45 @@
+"""A report on a model that lost heads, a whole layer's among them: every probe runs on what is there."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.planning.prune import save_smaller
+from qt_bert.probes.registry import probes
+from qt_bert.results.kept import KeptLayer
+from tests.probes.planted_matching import pairs_of, write_pairs
+from tests.probes.scored import NOT_OF_HEADS
+
+
+@pytest.mark.parametrize("bare", [1, 2])
+def test_every_probe_knows_the_heads_that_are_there(checkpoint_of, tmp_path, monkeypatch, bare):
+    from qt_bert.cli import main
+
+    teacher = open_checkpoint(checkpoint_of("bert", layers=5, heads=4, hidden=32))
+    kept = tuple(
+        KeptLayer(layer=place + 1, heads=() if place == bare else (1, 3)) for place in range(4)
+    )
+    folder = save_smaller(tmp_path / "small", smaller_checkpoint(teacher, kept))
+    pairs = write_pairs(tmp_path / "pairs.tsv", pairs_of(30))
+    asked = ["report", "--model", folder, "--pairs", pairs, "--out", tmp_path / "run"]
+    monkeypatch.setattr(sys, "argv", ["qt-bert", *map(str, asked)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    names = {f"L{n}H{h}": f"L{n + 1}H{h}" for n in range(4) for h in (1, 3) if n != bare}
+    found = {
+        path.stem: json.loads(path.read_text(encoding="utf-8"))
+        for path in (tmp_path / "run" / "probes").glob("*.json")
+    }
+    assert NOT_OF_HEADS < set(found) == {probe.name for probe in probes() if not probe.needs_base}
+    for probe, result in found.items():
+        scored = {one["head"]: one["teacher"] for one in result["heads"]}
+        # Patching scores heads where the term makes a difference, which weights that learned nothing
+        # need not show.
+        none = probe in NOT_OF_HEADS or (probe == "patch" and not scored)
+        assert scored == ({} if none else names), probe
+        assert {head for heads in result["sets"].values() for head in heads} <= set(names), probe

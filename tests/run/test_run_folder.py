@@ -1,0 +1,143 @@
+"""Which folders a run takes, and which it leaves alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qt_bert.errors import RunFolderError
+from qt_bert.run.folder import RunFolder, RunInputs
+from qt_bert.run.stage import StudyContext
+
+Study = Callable[..., tuple[str, ...]]
+Inputs = Callable[..., RunInputs]
+
+
+def test_a_new_folder_starts_a_run(inputs: Inputs, tmp_path: Path) -> None:
+    RunFolder.open(tmp_path / "a" / "run", inputs())
+    record = json.loads((tmp_path / "a" / "run" / "run.json").read_text(encoding="utf-8"))
+    assert (record["kind"], record["schema"], record["complete"]) == ("study", 1, False)
+    assert record["inputs"]["model"] == {"name": "graded", "sha256": "m1"}
+
+
+def test_a_start_killed_before_its_record_counts_as_empty(inputs: Inputs, tmp_path: Path) -> None:
+    (tmp_path / ".run.json.4711.tmp").write_text("{")
+    assert RunFolder.open(tmp_path, inputs()).record.stages == {}
+
+
+def test_a_run_needs_resume_or_overwrite(study: Study, inputs: Inputs, tmp_path: Path) -> None:
+    study()
+    with pytest.raises(RunFolderError, match=r"a complete run; add --resume .* --overwrite"):
+        RunFolder.open(tmp_path / "run", inputs())
+
+
+def test_an_interrupted_run_is_called_so(inputs: Inputs, tmp_path: Path) -> None:
+    RunFolder.open(tmp_path, inputs())
+    with pytest.raises(RunFolderError, match="an interrupted run"):
+        RunFolder.open(tmp_path, inputs())
+
+
+def test_overwrite_removes_what_the_stages_wrote_and_no_more(
+    study: Study, inputs: Inputs, tmp_path: Path
+) -> None:
+    study()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    RunFolder.open(tmp_path / "run", inputs(), overwrite=True)
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"run.json", "notes.txt"}
+
+
+@pytest.mark.parametrize("flags", [{}, {"resume": True}, {"overwrite": True}])
+@pytest.mark.parametrize("name", ["thesis.docx", "run.json"])
+def test_a_folder_of_something_else_is_refused(
+    inputs: Inputs, tmp_path: Path, flags: dict[str, bool], name: str
+) -> None:
+    (tmp_path / name).write_text('{"schema": 1, "sweep": "single"}', encoding="utf-8")
+    with pytest.raises(RunFolderError, match="choose another folder"):
+        RunFolder.open(tmp_path, inputs(), **flags)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_file_is_no_folder(inputs: Inputs, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(RunFolderError, match="is no folder"):
+        RunFolder.open(tmp_path / "out", inputs())
+
+
+def test_reading_a_missing_run_says_so(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="is no folder"):
+        RunFolder.read(tmp_path / "nowhere")
+
+
+def test_a_record_cannot_reach_outside_its_folder(
+    study: Study, inputs: Inputs, tmp_path: Path
+) -> None:
+    study()
+    outside = tmp_path / "outside.txt"
+    outside.write_text("mine")
+    path = tmp_path / "run" / "run.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    record["stages"]["grades"]["files"] = ["../outside.txt"]
+    path.write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(RunFolderError, match="leads out of the run folder"):
+        RunFolder.open(tmp_path / "run", inputs(), overwrite=True)
+    assert outside.exists()
+
+
+@pytest.fixture
+def swept(study: Study, stages: Any, tmp_path: Path) -> Path:
+    """A run whose stage `heads` left a sweep."""
+
+    def sweep(context: StudyContext) -> None:
+        sweep = context.folder.work("sweeps/heads")
+        sweep.mkdir(parents=True)
+        (sweep / "logits.npy").write_text("1")
+        stages.heads.run(context)
+
+    study(replace(stages.heads, run=sweep, folders=("sweeps/heads",)))
+    (tmp_path / "run" / "sweeps" / "mine").mkdir()
+    return tmp_path / "run"
+
+
+def test_overwrite_removes_the_sweeps_of_its_stages_alone(swept: Path, inputs: Inputs) -> None:
+    assert (swept / "sweeps" / "heads" / "logits.npy").exists()
+    RunFolder.open(swept, inputs(), overwrite=True)
+    assert [path.name for path in (swept / "sweeps").iterdir()] == ["mine"]
+
+
+def test_sweeps_go_with_the_result_they_belong_to(swept: Path, study: Study, stages: Any) -> None:
+    study(stages.grades, stages.heads, k=7)
+    assert [path.name for path in (swept / "sweeps").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    "named", [".", "", "sweeps", "sweeps/.", "tables", "sweeps/../tables", "../x"]
+)
+def test_a_record_cannot_have_another_folder_removed(
+    swept: Path, inputs: Inputs, named: str
+) -> None:
+    (swept / "tables").mkdir()
+    (swept.parent / "x").mkdir()
+    record = json.loads((swept / "run.json").read_text(encoding="utf-8"))
+    record["stages"]["heads"]["folders"] = [named]
+    (swept / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(RunFolderError, match=r"no folder below|leads out of the run folder"):
+        RunFolder.open(swept, inputs(), overwrite=True)
+    assert (swept / "sweeps" / "heads").is_dir() and (swept / "tables").is_dir()
+    assert (swept.parent / "x").is_dir()
+
+
+def test_a_link_to_another_folder_is_not_followed(
+    swept: Path, inputs: Inputs, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (swept / "sweeps" / "heads").rename(swept / "sweeps" / "old")
+    (swept / "sweeps" / "heads").symlink_to(mine)
+    with pytest.raises(RunFolderError, match="leads out of the run folder"):
+        RunFolder.open(swept, inputs(), overwrite=True)
+    assert mine.is_dir()

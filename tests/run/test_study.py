@@ -1,0 +1,160 @@
+"""What is reused, what runs again, and what a kill leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.run.folder import RunFolder, RunInputs
+from qt_bert.run.stage import StudyContext, run_study
+
+Study = Callable[..., tuple[str, ...]]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def test_stages_run_in_order_and_then_never_again(study: Study) -> None:
+    assert study() == ("grades", "heads", "plan")
+    assert study() == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"profile": "full"}, ("grades",)),
+        ({"k": 7}, ("heads", "plan")),
+        ({"model": "m2"}, ("grades", "heads", "plan")),
+        ({"pairs": "p2"}, ("grades", "heads", "plan")),
+        ({"unread": 1}, ()),
+    ],
+)
+def test_a_change_reruns_what_depends_on_it(
+    study: Study, change: dict[str, Any], expected: tuple[str, ...]
+) -> None:
+    study()
+    assert study(**change) == expected
+
+
+def test_changed_sources_rerun_everything(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    study()
+    monkeypatch.setattr("qt_bert.run.folder.source_hash", lambda: "edited")
+    assert study() == ("grades", "heads", "plan")
+
+
+def test_other_versions_rerun_everything(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    study()
+    monkeypatch.setattr("qt_bert.run.folder.installed_versions", lambda: {"torch": "0"})
+    assert study() == ("grades", "heads", "plan")
+
+
+def test_a_result_that_was_removed_is_made_again(study: Study, tmp_path: Path) -> None:
+    study()
+    (tmp_path / "run" / "grades.json").unlink()
+    assert study() == ("grades",)
+
+
+def test_a_kill_between_file_and_mark_reruns_that_stage(
+    study: Study, stages: Any, tmp_path: Path
+) -> None:
+    def write_and_die(context: StudyContext) -> None:
+        stages.heads.run(context)
+        raise Killed
+
+    with pytest.raises(Killed):
+        study(stages.grades, replace(stages.heads, run=write_and_die), stages.plan)
+    record = RunFolder.read(tmp_path / "run").record
+    states = {name: stage.status for name, stage in record.stages.items()}
+    assert states == {"grades": "done", "heads": "running", "plan": "pending"}
+    assert not record.complete
+    assert study() == ("heads", "plan")
+    assert RunFolder.read(tmp_path / "run").record.complete
+
+
+def test_unfinished_work_of_the_same_key_is_kept(study: Study, stages: Any, tmp_path: Path) -> None:
+    def leave_half(context: StudyContext) -> None:
+        context.folder.file("k.partial").write_text("half")
+        raise Killed
+
+    with pytest.raises(Killed):
+        study(replace(stages.heads, run=leave_half))
+    study(stages.heads)
+    assert (tmp_path / "run" / "k.partial").read_text() == "half"
+
+
+def test_a_stale_result_is_gone_before_its_stage_starts(
+    study: Study, stages: Any, tmp_path: Path
+) -> None:
+    def die(context: StudyContext) -> None:
+        raise Killed
+
+    study()
+    with pytest.raises(Killed):
+        study(replace(stages.grades, run=die), stages.heads, stages.plan, model="m2")
+    left = {path.name for path in (tmp_path / "run").iterdir()}
+    assert left == {"run.json"}
+
+
+def test_files_beside_the_stages_results_are_never_touched(study: Study, tmp_path: Path) -> None:
+    study()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    study(model="m2")
+    assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
+
+
+def test_checks_and_seconds_stand_in_the_record(study: Study, stages: Any, tmp_path: Path) -> None:
+    study()
+    record = RunFolder.read(tmp_path / "run").record
+    assert record.guards == {"heads": {"difference": 2e-6}}
+    assert all(stage.seconds is not None for stage in record.stages.values())
+
+
+def test_a_stage_that_writes_nothing_is_not_marked_done(
+    study: Study, stages: Any, tmp_path: Path
+) -> None:
+    idle = replace(stages.grades, run=lambda context: None)
+    with pytest.raises(RunFolderError, match=r"'grades' ended without writing grades\.json"):
+        study(idle)
+    assert RunFolder.read(tmp_path / "run").record.stages["grades"].status == "running"
+
+
+def test_a_stage_must_come_after_what_it_needs(study: Study, stages: Any) -> None:
+    with pytest.raises(ArgumentError, match="'plan' needs 'heads'"):
+        study(replace(stages.plan, order=1), stages.heads)
+
+
+def test_a_missing_argument_is_named(study: Study, stages: Any) -> None:
+    with pytest.raises(ArgumentError, match="'heads' needs the argument 'draws'"):
+        study(replace(stages.heads, arguments=("draws",)))
+
+
+def test_progress_counts_stages(
+    study: Study, stages: Any, inputs: Callable[..., RunInputs], tmp_path: Path
+) -> None:
+    class Counter:
+        notes: list[str]
+
+        def __init__(self) -> None:
+            self.notes = []
+
+        def advance(self, amount: int = 1, note: str = "") -> None:
+            self.notes += [note] * amount
+
+    study(stages.grades)
+    folder = RunFolder.open(tmp_path / "run", inputs(), resume=True)
+    counter = Counter()
+    chosen = (stages.grades, stages.heads, stages.plan)
+    run_study(chosen, StudyContext(folder=folder, model=tmp_path, pairs=tmp_path), counter)
+    assert counter.notes == ["grades (reused)", "heads", "plan"]
+
+
+def test_shared_objects_are_built_once(inputs: Callable[..., RunInputs], tmp_path: Path) -> None:
+    folder = RunFolder.open(tmp_path / "run", inputs())
+    context = StudyContext(folder=folder, model=tmp_path, pairs=tmp_path)
+    assert context.shared("model", list) is context.shared("model", list)

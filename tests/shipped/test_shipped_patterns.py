@@ -1,0 +1,132 @@
+"""The labelled maps, their labels and the classifier agree with each other."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from experiments.pattern_maps.run import card_figures
+from qt_bert.data.reader import read_pairs
+from qt_bert.files import sha256_file
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.patterns.classifier import open_classifier
+from qt_bert.probes.patterns.features import features, on_own_segment
+from qt_bert.probes.patterns.kinds import KINDS
+from qt_bert.probes.patterns.maps import Maps
+from qt_bert.probes.patterns.stored import DrawnMap, read_maps
+from qt_bert.probes.patterns.study import OWN_SEGMENT
+from qt_bert.shipped import DEV, GRADED, PATTERNS, STUDENT, shipped
+
+FOLDER = shipped(PATTERNS)
+
+
+@pytest.fixture(scope="module")
+def maps() -> list[DrawnMap]:
+    return read_maps(FOLDER)
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    with (FOLDER / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_as_many_maps_as_the_card_says_layers_alike_each_of_another_pair(
+    maps: list[DrawnMap],
+) -> None:
+    models = Counter(one.model for one in maps)
+    assert models == {"pretrained": 150, "graded": 150, "student": 150, "random": 30}
+    for model in models:
+        layers = Counter(one.layer for one in maps if one.model == model)
+        assert max(layers.values()) - min(layers.values()) <= 1
+        heads = Counter((one.layer, one.head) for one in maps if one.model == model)
+        assert max(heads.values()) - min(heads.values()) <= 1
+    pairs = {pair.id for pair in read_pairs(shipped(DEV))}
+    drawn = [one.pair for one in maps]
+    assert len(set(drawn)) == len(drawn) and set(drawn) <= pairs
+
+
+def test_every_row_of_every_map_is_a_distribution(maps: list[DrawnMap]) -> None:
+    for one in maps:
+        assert len(one.weights) == len(one.kinds) <= 48 and one.weights.min() >= 0
+        np.testing.assert_allclose(one.weights.sum(1), 1, atol=0.01)
+
+
+def test_they_were_drawn_from_the_models_that_ship() -> None:
+    with safe_open(FOLDER / "maps.safetensors", framework="numpy") as tensors:
+        drawn_from = tensors.metadata()
+    for name, folder in (("graded", GRADED), ("student", STUDENT)):
+        assert drawn_from[name] == open_checkpoint(shipped(folder)).sha256
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "second.csv"])
+def test_every_map_has_one_label(name: str, maps: list[DrawnMap]) -> None:
+    labels = rows(name)
+    assert [one["id"] for one in labels] == [one.id for one in maps]
+    assert {one["label"] for one in labels} <= set(KINDS)
+    assert all(one["note"] in ("", "whole") for one in labels)
+    assert all(one["label"] == "block" for one in labels if one["note"])
+
+
+def test_the_record_counts_what_the_files_hold(maps: list[DrawnMap]) -> None:
+    record = open_classifier(FOLDER).record
+    assert record.maps == len(maps)
+    for name, sha256 in record.files.items():
+        assert sha256_file(FOLDER / name) == sha256, name
+    first, second, said = (rows(name) for name in ("labels.csv", "second.csv", "answers.csv"))
+
+    def table(columns: list[str]) -> list[list[int]]:
+        met = Counter(zip((one["label"] for one in first), columns, strict=True))
+        return [[met[row, column] for column in KINDS] for row in KINDS]
+
+    assert [(one["id"], one["model"]) for one in said] == [(one.id, one.model) for one in maps]
+    for column, labels in (("first", first), ("second", second)):
+        assert [one[column] for one in said] == [one["label"] for one in labels]
+    for name, judged in record.judged.items():
+        assert table([one[name] for one in said]) == [list(row) for row in judged.confusion]
+    assert record.passes is not None
+    assert table([one["label"] for one in second]) == [list(row) for row in record.passes.confusion]
+    kinds = {one["id"]: one["label"] for one in first}
+    assert {kind: kinds[id] for kind, id in record.examples.items()} == {
+        kind: kind for kind in ("vertical", "diagonal", "block", "heterogeneous")
+    }
+    figures = record.judged
+    assert figures[record.chosen].macro_f1.value == max(f.macro_f1.value for f in figures.values())
+
+
+def test_the_rules_are_those_of_the_labels(maps: list[DrawnMap]) -> None:
+    record = open_classifier(FOLDER).record
+    said = record.rules.of_features(features(Maps.of_drawn(maps)).double().numpy())
+    labels = [KINDS.index(one["label"]) for one in rows("labels.csv")]
+    assert np.mean(said == labels) > 0.8
+
+
+def test_blocks_over_everything_are_noted_as_the_labels_do(maps: list[DrawnMap]) -> None:
+    blocks = [
+        (drawn, row["note"] == "whole")
+        for drawn, row in zip(maps, rows("labels.csv"), strict=True)
+        if row["label"] == "block"
+    ]
+    own = on_own_segment(Maps.of_drawn([drawn for drawn, _ in blocks])).numpy()
+    assert np.mean((own < OWN_SEGMENT) == [whole for _, whole in blocks]) > 0.9
+
+
+def test_the_errors_are_those_of_trained_models(maps: list[DrawnMap]) -> None:
+    classifier = open_classifier(FOLDER)
+    trained = sum(one.model != "random" for one in maps)
+    assert classifier.errors.confusion.sum() == trained == 450
+    every = np.array(classifier.judged.confusion)
+    easy = np.zeros((5, 5))
+    easy[KINDS.index("block"), KINDS.index("block")] = 30
+    np.testing.assert_array_equal(every - classifier.errors.confusion, easy)
+    assert classifier.errors_second is not None and classifier.record.judged_second is not None
+    second = np.array(classifier.record.judged_second.confusion)
+    np.testing.assert_array_equal(second - classifier.errors_second.confusion, easy)
+
+
+def test_the_card_holds_the_figures() -> None:
+    card = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert card_figures(FOLDER, open_classifier(FOLDER).record) in card

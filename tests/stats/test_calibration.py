@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.stats.calibration import (
+    Calibration,
+    apply_cutoffs,
+    apply_temperature,
+    fit_cutoffs,
+    fit_level_temperature,
+    fit_temperature,
+)
+
+GENERATOR = np.random.default_rng(0)
+LOGITS = GENERATOR.normal(size=(4_000, 5)) * 2
+SAMPLED = [
+    (int(GENERATOR.choice(5, p=row)) + 1,) for row in apply_temperature(LOGITS, temperature=1.0)
+]
+
+
+def test_softmax_is_that_of_scaled_logits() -> None:
+    found = apply_temperature([[0.0, np.log(9.0)], [1e4, 0.0]], temperature=2.0)
+    np.testing.assert_allclose(found, [[0.25, 0.75], [1.0, 0.0]])
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 3.0])
+def test_the_temperature_undoes_a_scaling_of_the_logits(factor: float) -> None:
+    assert fit_temperature(LOGITS * factor, SAMPLED) == pytest.approx(factor, rel=0.08)
+
+
+def test_the_temperature_is_fitted_on_coarse_labels_too() -> None:
+    coarse = {1: (1, 2), 2: (1, 2), 3: (3,), 4: (4, 5), 5: (4, 5)}
+    labels = [coarse[label[0]] for label in SAMPLED]
+    assert fit_temperature(LOGITS * 2, labels) == pytest.approx(2, rel=0.12)
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels", "message"),
+    [
+        ([[0.0] * 4], [(1,)], r"shape \(1, 4\)"),
+        ([[0.0] * 5], [(1,), (2,)], "2 labels"),
+        ([[np.nan] * 5], [(1,)], "not numbers"),
+        (np.empty((0, 5)), [], "no graded pair"),
+    ],
+)
+def test_logits_that_do_not_fit_are_refused(logits: Any, labels: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        fit_temperature(logits, labels)
+
+
+def test_a_label_that_no_logit_means_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="no logit stands for the label of pair 1"):
+        fit_temperature([[0.0, 1.0]] * 2, [(1,), (5,)], model_grades=[(1, 2), (3, 4)])
+
+
+def test_levels_are_fitted_like_exact_grades() -> None:
+    truth = [label[0] - 1 for label in SAMPLED]
+    found = fit_level_temperature(LOGITS * 2, truth)
+    assert found == pytest.approx(fit_temperature(LOGITS * 2, SAMPLED))
+
+
+def test_more_than_five_levels_have_a_temperature() -> None:
+    logits = np.log([[0.4, *[0.1] * 6]] * 10)
+    # Right four times in ten at odds of 0.4: the temperature is 1.
+    truth = [0, 0, 0, 0, 1, 2, 3, 4, 5, 6]
+    assert fit_level_temperature(logits, truth) == pytest.approx(1, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("logits", "truth", "message"),
+    [
+        ([[0.0] * 7], [7], "no logit stands for the label of pair 0"),
+        ([[0.0] * 7], [0, 1], "2 labels"),
+        (np.empty((0, 7)), [], "no graded pair"),
+    ],
+)
+def test_levels_that_do_not_fit_are_refused(logits: Any, truth: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        fit_level_temperature(logits, truth)
+
+
+def test_a_grade_is_the_number_of_cutoffs_below() -> None:
+    assert apply_cutoffs([1.0, 1.5, 1.6, 4.9], [1.5, 2.5, 3.5, 4.5]).tolist() == [0, 0, 1, 4]
+
+
+def test_cutoffs_find_a_shifted_scale() -> None:
+    truth = np.repeat(np.arange(5), 40)
+    expected = 2.0 + 0.3 * truth + np.tile(np.linspace(-0.1, 0.1, 40), 5)
+    cutoffs = fit_cutoffs(expected, truth)
+    assert list(cutoffs) == sorted(cutoffs)
+    assert apply_cutoffs(expected, cutoffs).tolist() == truth.tolist()
+
+
+def test_three_level_cutoffs_are_the_best_of_all() -> None:
+    generator = np.random.default_rng(2)
+    truth = generator.integers(0, 3, 30)
+    expected = 1 + 0.6 * truth + generator.normal(size=30) * 0.5
+
+    def kappa(cutoffs: tuple[float, ...]) -> float:
+        levels = apply_cutoffs(expected, cutoffs)
+        return float(cohen_kappa_score(truth, levels, weights="quadratic"))
+
+    values = np.sort(expected)
+    middles = (values[1:] + values[:-1]) / 2
+    best = max(kappa(pair) for pair in combinations(middles.tolist(), 2))
+    found = kappa(fit_cutoffs(expected, truth, n_levels=3))
+    assert found >= kappa((1.5, 2.5))
+    assert found == pytest.approx(best, abs=0.02)
+
+
+def test_one_pair_keeps_the_halves() -> None:
+    assert fit_cutoffs([3.2], [2]) == (1.5, 2.5, 3.5, 4.5)
+
+
+@pytest.mark.parametrize(
+    ("expected", "truth"), [([], []), ([1.0, 2.0], [0]), ([np.nan], [0]), ([1.0], [5])]
+)
+def test_cutoffs_of_data_that_do_not_fit_are_refused(
+    expected: list[float], truth: list[int]
+) -> None:
+    with pytest.raises(ArgumentError):
+        fit_cutoffs(expected, truth)
+
+
+def test_a_calibration_comes_back_from_json() -> None:
+    calibration = Calibration(1.25, (1.4, 2.5, 3.5, 4.6))
+    assert Calibration.from_json(calibration.to_json()) == calibration
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {},
+        {"temperature": 1.0},
+        {"temperature": "warm", "cutoffs": [1.5]},
+        {"temperature": 0.0, "cutoffs": [1.5]},
+        {"temperature": 1.0, "cutoffs": [2.5, 1.5]},
+        {"temperature": 1.0, "cutoffs": None},
+        {"temperature": float("nan"), "cutoffs": [1.5]},
+    ],
+)
+def test_a_stored_calibration_that_cannot_be_used_is_refused(stored: dict[str, Any]) -> None:
+    with pytest.raises(CheckpointError, match="run qt-bert calibrate again"):
+        Calibration.from_json(stored)

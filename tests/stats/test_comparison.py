@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from qt_bert.errors import ArgumentError
+from qt_bert.stats.comparison import compare, side_by_side, swap_p_values
+from qt_bert.stats.judgements import Judgements, judge_grades, judge_scores, known
+from qt_bert.stats.metrics import METRICS
+
+N = 200
+GRADES = np.random.default_rng(0).integers(1, 6, N)
+LABELS = [(int(grade),) for grade in GRADES]
+QUERIES = [f"查询{row // 5}" for row in range(N)]
+
+
+def model(noise: float, seed: int) -> Judgements:
+    """A model whose logits are the label's closeness plus noise."""
+    generator = np.random.default_rng(seed)
+    logits = -np.abs(np.arange(1, 6) - GRADES[:, None]) + noise * generator.normal(size=(N, 5))
+    powers = np.exp(logits)
+    return judge_grades(powers / powers.sum(axis=1, keepdims=True), LABELS, QUERIES)
+
+
+@pytest.fixture(scope="module")
+def good() -> Judgements:
+    return model(1.0, 1)
+
+
+@pytest.fixture(scope="module")
+def poor() -> Judgements:
+    return model(3.0, 2)
+
+
+def test_a_model_does_not_differ_from_itself(good: Judgements) -> None:
+    for one in compare(good, good, resamples=50, draws=50).metrics.values():
+        assert (one.difference, one.ci_low, one.ci_high, one.p) == (0, 0, 0, 1)
+
+
+def test_a_better_model_is_told_by_every_metric(good: Judgements, poor: Judgements) -> None:
+    found = compare(poor, good, resamples=500, draws=999)
+    for name in ("accuracy", "qwk", "spearman", "auc", "pairwise_accuracy", "ndcg_at_3"):
+        one = found.metrics[name]
+        assert one.ci_low is not None and one.ci_low > 0, name
+        assert one.p == 1 / 1000, name
+    mae = found.metrics["mae"]
+    assert mae.ci_high is not None and mae.ci_high < 0
+
+
+def test_the_difference_is_b_minus_a(good: Judgements, poor: Judgements) -> None:
+    found = compare(poor, good, metrics=["accuracy"], resamples=20, draws=20)
+    assert set(found.metrics) == {"accuracy"}
+    one = found.metrics["accuracy"]
+    assert (one.value_a, one.value_b) == tuple(METRICS["accuracy"].value(m) for m in (poor, good))
+    assert one.difference == METRICS["accuracy"].value(good) - one.value_a  # type: ignore[operator]
+
+
+def test_models_of_equal_quality_have_p_values_spread_over_0_to_1() -> None:
+    draws = [
+        compare(
+            model(1.5, 2 * s), model(1.5, 2 * s + 1), metrics=["spearman"], resamples=0, draws=99
+        )
+        for s in range(5, 45)
+    ]
+    p = [one.metrics["spearman"].p or 0.0 for one in draws]
+    assert 0.3 < np.mean(p) < 0.7
+    assert min(p) >= 1 / 100
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_weights_pick_one_of_the_two_models(good: Judgements, poor: Judgements, name: str) -> None:
+    pooled, q = side_by_side(good, poor), good.n_queries
+    weights = np.stack([np.repeat([1.0, 0.0], q), np.repeat([0.0, 1.0], q)])
+    metric = METRICS[name]
+    found = (metric.of_ranks or metric.estimator)(pooled)(weights)
+    assert found.tolist() == pytest.approx([metric.value(good), metric.value(poor)])
+
+
+def test_a_swap_exchanges_the_predictions_of_whole_queries(
+    good: Judgements, poor: Judgements
+) -> None:
+    swapped = np.random.default_rng(3).integers(2, size=good.n_queries)
+    other = swapped[good.query_index] == 1
+    predicted = np.where(other, known(poor.predicted), known(good.predicted))
+    mixed = good.with_predicted(predicted)
+    weights = np.concatenate([1 - swapped, swapped]).astype(np.float64)[None]
+    found = METRICS["qwk"].estimator(side_by_side(good, poor))(weights)
+    assert found[0] == pytest.approx(METRICS["qwk"].value(mixed))
+
+
+def test_p_is_the_share_of_swaps_that_differ_as_much() -> None:
+    labels, queries = [(5,), (1,), (4,)], ["甲", "乙", "丙"]
+    right = np.eye(5)[[4, 0, 3]]
+    wrong = np.eye(5)[[0, 4, 0]]
+    found = compare(
+        judge_grades(wrong, labels, queries),
+        judge_grades(right, labels, queries),
+        metrics=["accuracy"],
+        resamples=0,
+        draws=4_000,
+    )
+    assert found.metrics["accuracy"].p == pytest.approx(2 / 8, abs=0.03)
+
+
+def test_many_models_are_tested_with_the_same_swaps(good: Judgements, poor: Judgements) -> None:
+    metrics = [METRICS["accuracy"], METRICS["spearman"]]
+    others = [poor, model(1.1, 5), good]
+    found = swap_p_values(good, others, metrics, draws=200, seed=4)
+    assert found.shape == (3, 2)
+    for other, row in zip(others, found, strict=True):
+        alone = compare(good, other, metrics=["accuracy", "spearman"], draws=200, seed=4)
+        assert row.tolist() == [one.p for one in alone.metrics.values()]
+    assert found[2].tolist() == [1, 1]
+
+
+def test_no_draws_are_no_test(good: Judgements, poor: Judgements) -> None:
+    assert np.isnan(swap_p_values(good, [poor], [METRICS["qwk"]], draws=0)).all()
+    assert compare(good, poor, metrics=["qwk"], resamples=0, draws=0).metrics["qwk"].p is None
+
+
+def test_models_on_other_scales_are_compared_by_order(good: Judgements) -> None:
+    scores = judge_scores(1e6 * good.ranking_score, LABELS, QUERIES)
+    found = compare(good, scores, resamples=50, draws=50)
+    assert found.metrics["spearman"].difference == pytest.approx(0)
+    assert found.metrics["spearman"].p == 1
+    assert "one-logit" in (found.metrics["accuracy"].reason or "")
+
+
+def test_nothing_to_test_is_no_error() -> None:
+    scores = judge_scores([1.0, 2.0], [(1,), (2,)], ["猫", "狗"])
+    found = compare(scores, scores, metrics=["qwk"], resamples=20, draws=20)
+    assert found.metrics["qwk"].p is None
+
+
+def test_classes_of_other_levels_are_not_compared(good: Judgements) -> None:
+    table = known(good.level_probabilities)
+    coarse = np.stack([table[:, :2].sum(axis=1), table[:, 2:].sum(axis=1)], axis=1)
+    other = judge_grades(coarse, LABELS, QUERIES, model_grades=[(1, 2), (3, 4, 5)])
+    found = compare(good, other, resamples=20, draws=20)
+    assert found.metrics["qwk"].value_a is None
+    assert "different levels" in (found.metrics["qwk"].reason or "")
+    assert found.metrics["spearman"].value_b is not None
+
+
+def test_an_undefined_metric_has_a_reason() -> None:
+    judged = judge_grades(np.eye(5)[[4, 0]], [(5,), (1,)], ["猫", "猫"])
+    one = compare(judged, judged, resamples=20, draws=20).metrics["pnr"]
+    assert (one.value_a, one.difference, one.p) == (None, None, None)
+    assert one.reason == METRICS["pnr"].undefined
+
+
+def test_the_pairs_that_differ_most_come_first(good: Judgements) -> None:
+    score = good.ranking_score.copy()
+    score[[7, 11]] += [2.0, -3.0]
+    found = compare(good, replace(good, ranking_score=score), resamples=0, draws=0)
+    assert found.most_different[:2] == [11, 7]
+    assert len(found.most_different) == 20
+
+
+def test_json_is_one_object(good: Judgements, poor: Judgements) -> None:
+    found = compare(good, poor, metrics=["qwk", "auc"], resamples=20, draws=20)
+    stored = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert set(stored) == {"qwk", "auc", "most_different", "settings"}
+    assert set(stored["qwk"]) >= {"value_a", "value_b", "difference", "ci_low", "ci_high", "p"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"), [(slice(0, 10), "200 and 10 pairs"), (slice(None, None, -1), "pair 0")]
+)
+def test_other_pairs_are_refused(good: Judgements, rows: slice, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        compare(good, good.subset(np.arange(N)[rows]))
+
+
+def test_an_unknown_metric_is_named(good: Judgements) -> None:
+    with pytest.raises(ArgumentError, match="no metric is called 'f2'"):
+        compare(good, good, metrics=["f2"])
+
+
+def test_a_negative_number_of_draws_is_refused(good: Judgements) -> None:
+    with pytest.raises(ArgumentError, match="draws is -1"):
+        compare(good, good, draws=-1, resamples=0)
+
+
+def test_random_judgements_of_other_labels_are_refused(
+    good: Judgements, random_judgements: Callable[..., Judgements]
+) -> None:
+    with pytest.raises(ArgumentError, match="another query or label"):
+        compare(good, random_judgements(0, n=N))

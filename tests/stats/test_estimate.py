@@ -1,0 +1,218 @@
+"""Estimates against values computed by hand, by scipy and by brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import bootstrap, spearmanr
+
+from qt_bert.errors import ArgumentError
+from qt_bert.stats.estimate import (
+    Estimate,
+    from_leave_one_out,
+    jackknife,
+    over_queries,
+    paired,
+    pooled,
+    query_draws,
+    studentised_interval,
+)
+
+
+def titles(n_queries: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Two numbers and the query of each of 1 to 4 titles a query, queries mixed."""
+    rng = np.random.default_rng(seed)
+    index = rng.permutation(np.repeat(np.arange(n_queries), rng.integers(1, 5, n_queries)))
+    x = rng.normal(1, 2, len(index)) + index % 3
+    return x, np.abs(x) + rng.random(len(index)), [f"q{i}" for i in index]
+
+
+def without(queries: list[str], one: str) -> np.ndarray:
+    return np.array([query != one for query in queries])
+
+
+def test_mean_within_a_query_first_then_over_the_queries_that_say_something() -> None:
+    nan = float("nan")
+    found = over_queries([1, 2, 6, nan, 4, nan], ["a", "b", "b", "b", "c", "d"])
+    assert found.queries == ("a", "b", "c")
+    assert found.values.tolist() == [1, 4, 4]
+    assert found.value == 3
+    assert found.n_queries == 3
+    assert found.leave_one_out.tolist() == [4, 2.5, 2.5]
+
+
+def test_nothing_said_is_undefined() -> None:
+    for found in (
+        over_queries([float("nan")], ["a"]),
+        over_queries([], []),
+        pooled([0], [0], ["a"]),
+        jackknife(lambda places: 1.0, []),
+    ):
+        assert np.isnan(found.value)
+        assert found.n_queries == 0
+        assert found.interval() is None
+        assert np.isnan(found.samples(3)).all()
+
+
+def test_pooled_is_the_ratio_of_sums_and_its_pseudo_values_leave_a_query_out() -> None:
+    x, y, queries = titles(12)
+    found = pooled(x, y, queries)
+    assert found.value == pytest.approx(x.sum() / y.sum())
+    left = [x[keep].sum() / y[keep].sum() for keep in (without(queries, q) for q in found.queries)]
+    np.testing.assert_allclose(found.leave_one_out, left)
+    np.testing.assert_allclose(found.values, 12 * found.value - 11 * np.array(left))
+    assert found.centred.mean() == pytest.approx(found.value)
+
+
+def test_queries_without_counts_say_nothing_to_a_pooled_share() -> None:
+    found = pooled([1, 0, 2], [2, 0, 2], ["a", "b", "c"])
+    assert found.queries == ("a", "c")
+    assert found.value == 0.75
+    assert found.leave_one_out.tolist() == [1, 0.5]
+
+
+def test_a_quotient_of_means_is_judged_like_the_ratio_of_their_sums() -> None:
+    x, y, queries = titles(15)
+    quotient = over_queries(x, queries) / over_queries(y, queries)
+    mean_x, mean_y = over_queries(x, queries), over_queries(y, queries)
+    ratio = pooled(mean_x.values, mean_y.values, mean_x.queries)
+    assert quotient.value == pytest.approx(ratio.value)
+    np.testing.assert_allclose(quotient.values, ratio.values)
+    np.testing.assert_allclose(quotient.interval(), ratio.interval())
+    assert quotient.kind == "statistic"
+
+
+def test_jackknife_of_spearman_leaves_whole_queries_out() -> None:
+    x, y, queries = titles(10)
+
+    def rho(places: np.ndarray) -> float:
+        return float(spearmanr(x[places], y[places]).statistic)
+
+    found = jackknife(rho, queries, correlation=True)
+    assert found.value == pytest.approx(spearmanr(x, y).statistic)
+    brute = []
+    for query in found.queries:
+        keep = without(queries, query)
+        brute.append(spearmanr(x[keep], y[keep]).statistic)
+    np.testing.assert_allclose(found.leave_one_out, brute)
+    z = from_leave_one_out(np.arctanh(found.value), np.arctanh(brute), found.queries)
+    np.testing.assert_allclose(found.interval(), np.tanh(z.interval()))
+    values, margin = found.judged(0.1)
+    assert margin == pytest.approx(np.arctanh(0.1))
+    np.testing.assert_allclose(values, z.centred)
+    assert (found - found).kind == "statistic"
+
+
+def test_jackknife_of_a_mean_is_the_mean() -> None:
+    x = np.array([1.0, 4.0, 4.0, 9.0])
+    found = jackknife(lambda places: float(x[places].mean()), list("abcd"))
+    np.testing.assert_allclose(found.values, x)
+
+
+def test_sums_differences_and_multiples_keep_the_pairing() -> None:
+    x, y, queries = titles(30)
+    a, b = over_queries(x, queries), over_queries(y, queries)
+    direct = over_queries(x - y, queries)
+    assert (a - b).value == pytest.approx(direct.value)
+    np.testing.assert_allclose((a - b).interval(), direct.interval())
+    np.testing.assert_allclose((a + b).values, over_queries(x + y, queries).values)
+    np.testing.assert_allclose((100 * a).interval(), 100 * np.array(a.interval()))
+    np.testing.assert_allclose((-a).values, -a.values)
+    np.testing.assert_allclose((1 - a / 2).values, 1 - a.values / 2)
+    np.testing.assert_allclose((np.float64(3) * a).values, 3 * a.values)
+    assert sum([a, b]).value == pytest.approx(a.value + b.value)
+    assert (a - b).kind == "mean"
+    assert (a - a / b).kind == "statistic"
+
+
+def test_estimates_over_different_queries_are_not_mixed() -> None:
+    a, b = over_queries([1, 2, 3], list("abc")), over_queries([5, 7, 8], list("bdc"))
+    with pytest.raises(ArgumentError, match=r"different queries \(3 and 3, 2 of them in one alone"):
+        a - b
+    first, second = paired(a, b)
+    assert first.queries == second.queries == ("b", "c")
+    assert (first.value, second.value) == (2.5, 6.5)
+    with pytest.raises(ArgumentError, match="another order"):
+        a + over_queries([1, 2, 3], list("acb"))
+    with pytest.raises(ArgumentError, match="only means"):
+        paired(a, a / a)
+
+
+def test_an_undefined_quotient_has_no_interval() -> None:
+    a = over_queries([1, 2, 3], list("abc"))
+    for below in ([0, 0, 0], [1, 1, 0], [-1, 0, 1]):
+        quotient = a / over_queries(below, list("abc"))
+        assert (quotient.interval() is None) == (below != [1, 1, 0])
+    one_left_out = a / over_queries([1, 0, 0], list("abc"))
+    assert one_left_out.value == 6
+    assert one_left_out.interval() is None
+
+
+def test_the_interval_is_bootstrap_t_by_brute_force() -> None:
+    values = np.random.default_rng(3).exponential(2.0, 25)
+    mean, error = values.mean(), values.std(ddof=1) / 5
+    t = []
+    for counts in np.concatenate(list(query_draws(25, 400, seed=8))):
+        drawn = np.repeat(values, counts.astype(int))
+        t.append((drawn.mean() - mean) / max(drawn.std(ddof=1) / 5, 0.2 * error))
+    low, high = np.quantile(t, [0.025, 0.975])
+    symmetric = np.quantile(np.abs(t), 0.95)
+    expected = mean - max(high, symmetric) * error, mean + max(-low, symmetric) * error
+    found = over_queries(values, range(25)).interval(resamples=400, seed=8)
+    np.testing.assert_allclose(found, expected)
+
+
+def test_the_interval_agrees_with_scipy_on_many_even_queries() -> None:
+    values = np.random.default_rng(0).normal(5, 3, 400)
+    ends = over_queries(values, range(400)).interval(resamples=20_000)
+    scipy = bootstrap((values,), np.mean, n_resamples=20_000, method="BCa", random_state=1)
+    np.testing.assert_allclose(ends, scipy.confidence_interval, atol=0.03)
+
+
+def test_one_query_with_an_effect_among_many_reaches_six_times_its_mean() -> None:
+    values = np.zeros(72)
+    values[5] = -72
+    low, high = over_queries(values, range(72)).interval()
+    assert low == pytest.approx(-6)
+    assert high > 0
+
+
+def test_intervals_of_nothing_and_of_no_width() -> None:
+    assert over_queries([3], ["a"]).interval() is None
+    assert over_queries([0.1] * 30, range(30)).interval() == pytest.approx((0.1, 0.1))
+    low, high = over_queries([0.1 + 1e-17 * i for i in range(30)], range(30)).interval()
+    assert low == high
+    assert from_leave_one_out(1.0, [1.0, 0.9, 0.8], "abc", correlation=True).interval() is None
+
+
+def test_columns_are_judged_as_each_alone() -> None:
+    values = np.random.default_rng(1).normal(size=(40, 3))
+    low, high = studentised_interval(values, 300, 5)
+    for column in range(3):
+        alone = over_queries(values[:, column], range(40)).interval(300, 5)
+        np.testing.assert_allclose(alone, (low[column], high[column]))
+
+
+def test_draws_are_the_seeds_alone_and_resamples_are_means_of_drawn_queries() -> None:
+    found = over_queries(np.random.default_rng(0).normal(size=50), range(50))
+    assert found.interval(seed=1) == found.interval(seed=1) != found.interval(seed=2)
+    counts = np.concatenate(list(query_draws(50, 20, seed=1)))
+    assert (counts.sum(axis=1) == 50).all()
+    np.testing.assert_allclose(found.samples(20, seed=1), counts @ found.values / 50)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: over_queries([1, 2], ["a"]), r"shape \(2,\), but 1 items"),
+        (lambda: over_queries([1, float("inf")], list("ab")), "item 1 is infinite"),
+        (lambda: pooled([1], [-1], ["a"]), "a count is -1"),
+        (lambda: over_queries([1], ["a"]) / 0, "the number 0"),
+        (lambda: over_queries([1, 2], list("ab")).interval(0), "resamples is 0"),
+        (lambda: Estimate(1.0, np.ones(2), ("a",)), "one each"),
+        (lambda: from_leave_one_out(1.2, [1, 1], "ab", correlation=True), "must lie in"),
+    ],
+)
+def test_bad_input_is_told(make, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        make()

@@ -1,0 +1,254 @@
+"""Verdicts at the margin, contests, and what would decide an open claim."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, nbinom
+
+from qt_bert.errors import ArgumentError
+from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries
+from qt_bert.stats.tests import rank_p, sign_flip_p
+from qt_bert.stats.verdict import (
+    judge_contest,
+    not_testable,
+    queries_needed,
+    share_interval,
+    with_q,
+)
+
+HOW = {"unit": "points"}
+
+
+def spread(mean: float, n: int = 40, sd: float = 1.0, seed: int = 0) -> Estimate:
+    """An estimate of exactly this mean and standard deviation."""
+    z = np.random.default_rng(seed).normal(size=n)
+    return over_queries(mean + sd * (z - z.mean()) / z.std(ddof=1), range(n))
+
+
+def test_a_claim_has_the_fields_of_the_file() -> None:
+    claim = spread(3).claim("matching.five", side="above", margin=2, **HOW)
+    assert list(asdict(claim)) == [
+        "id",
+        "verdict",
+        "reason",
+        "value",
+        "ci_low",
+        "ci_high",
+        "p",
+        "q",
+        "side",
+        "margin",
+        "n_queries",
+        "needs_queries",
+        "unit",
+    ]
+    assert (claim.id, claim.n_queries, claim.unit, claim.q) == ("matching.five", 40, "points", None)
+    assert claim.value == pytest.approx(3)
+    assert (claim.ci_low, claim.ci_high) == spread(3).interval()
+    assert claim.p == sign_flip_p(spread(3).values, 2)
+
+
+@pytest.mark.parametrize(
+    ("mean", "side", "margin", "verdict"),
+    [
+        (3.0, "above", 2.0, "reproduced"),
+        (1.0, "above", 2.0, "not reproduced"),
+        (2.1, "above", 2.0, "inconclusive"),
+        (0.0, "above", -0.5, "reproduced"),
+        (-3.0, "below", -2.0, "reproduced"),
+        (-1.0, "below", -2.0, "not reproduced"),
+        (3.0, "below", 2.0, "not reproduced"),
+    ],
+)
+def test_a_difference_is_judged_on_both_sides_of_one_margin(mean, side, margin, verdict) -> None:
+    claim = spread(mean).claim("x", side=side, margin=margin, **HOW)
+    assert claim.verdict == verdict
+    assert claim.reason == ("decided" if verdict != "inconclusive" else "interval")
+
+
+def test_an_interval_beyond_the_margin_is_not_enough_without_p() -> None:
+    five = over_queries([1.0] * 5 + [0.0] * 19, range(24))
+    claim = five.claim("x", side="above", margin=0, **HOW)
+    assert claim.ci_low > 0
+    assert claim.p > 0.05
+    assert (claim.verdict, claim.reason) == ("inconclusive", "p")
+
+
+def test_a_correlation_is_judged_as_fishers_z() -> None:
+    left = 0.5 + 0.02 * np.random.default_rng(0).normal(size=30)
+    rho = from_leave_one_out(0.5, left, range(30), correlation=True)
+    claim = rho.claim("x", side="above", margin=-0.9, unit="rho")
+    values, edge = rho.judged(-0.9)
+    assert claim.p == sign_flip_p(values, edge)
+    assert -1 < claim.ci_low < 0.5 < claim.ci_high < 1
+
+
+@pytest.mark.parametrize(
+    ("estimate", "reason"),
+    [
+        (spread(3, n=19), "few_queries"),
+        (over_queries([], []), "few_queries"),
+        (over_queries([1.0] * 50, range(50)), "zero_width"),
+        (from_leave_one_out(1.0, [np.nan] + [1.0] * 29, range(30)), "undefined"),
+    ],
+)
+def test_what_cannot_be_judged_has_no_p_and_says_why(estimate, reason) -> None:
+    for claim in (
+        estimate.claim("x", side="above", margin=0, **HOW),
+        judge_contest(estimate, [0 * estimate] * 19, id="x", side="above", margin=0, **HOW),
+    ):
+        assert (claim.verdict, claim.reason, claim.p) == ("not testable", reason, None)
+        assert claim.needs_queries is None
+
+
+def test_a_callers_reason_keeps_the_value() -> None:
+    claim = not_testable(
+        "patch.restores", "precondition:gap", side="above", margin=0.1, unit="share"
+    )
+    assert (claim.value, claim.ci_low, claim.n_queries) == (None, None, 0)
+    known = not_testable("x", "few_seeds", side="above", margin=0, unit="rho", estimate=spread(1))
+    assert (known.verdict, known.reason, known.p) == ("not testable", "few_seeds", None)
+    assert (known.value, known.ci_low) == (pytest.approx(1), spread(1).interval()[0])
+
+
+def contest(target: float, means, margin: float = 0, side="above", **more):
+    """A target and sets that each lie beside it by a constant, but for a little of their own."""
+    sets = [spread(mean, seed=0) + 0.01 * spread(0, seed=i + 1) for i, mean in enumerate(means)]
+    return judge_contest(spread(target), sets, id="c", side=side, margin=margin, **HOW, **more)
+
+
+def test_a_target_ahead_of_all_sets_is_reproduced() -> None:
+    claim = contest(5, [0.0] * 99, margin=2)
+    assert (claim.verdict, claim.p) == ("reproduced", 0.01)
+    assert claim.value == pytest.approx(5)
+    assert claim.ci_low > 4.9
+    below = contest(-5, [0.0] * 99, margin=-2, side="below")
+    assert (below.verdict, below.p) == ("reproduced", 0.01)
+    assert contest(5, [0.0] * 19, margin=2, enumerated=True).p == 0.05
+    assert contest(5, [0.0] * 19, margin=2, enumerated=True).verdict == "reproduced"
+
+
+def test_four_sets_ahead_are_the_most_of_99() -> None:
+    assert contest(5, [6.0] * 4 + [0.0] * 95).p == 0.05
+    five = contest(5, [6.0] * 5 + [0.0] * 94)
+    assert (five.verdict, five.reason, five.p) == ("inconclusive", "rank", 0.06)
+    assert five.needs_queries is None
+
+
+def test_a_set_that_does_exactly_as_much_counts() -> None:
+    target = spread(5)
+    claim = judge_contest(
+        target, [target] + [spread(0, seed=1)] * 98, id="c", side="above", margin=0, **HOW
+    )
+    assert claim.p == 0.02
+
+
+def test_a_contest_short_of_its_margin_is_not_reproduced_whatever_its_rank() -> None:
+    claim = contest(1, [0.0] * 99, margin=2)
+    assert (claim.verdict, claim.p) == ("not reproduced", 0.01)
+
+
+def test_a_contest_counts_to_the_tenth_set_that_does_as_much() -> None:
+    means = [6.0, 0.0] * 10
+    claim = contest(5, means[:19], margin=-9)
+    assert (claim.verdict, claim.p) == ("not reproduced", 10 / 19)
+    longer = contest(5, [*means, *[6.0] * 79], margin=-9)
+    assert longer.p == claim.p
+    assert contest(5, [6.0] * 10, margin=-9).p == 1
+    assert contest(5, [6.0] * 10, margin=-9, enumerated=True).reason == "few_sets"
+    listed = contest(5, [6.0] * 15 + [0.0] * 14, margin=-9, enumerated=True)
+    assert listed.p == 16 / 30
+
+
+def test_few_sets_are_no_contest() -> None:
+    for claim in (contest(5, [0.0] * 18), contest(5, [])):
+        assert (claim.verdict, claim.reason, claim.p) == ("not testable", "few_sets", None)
+    assert contest(5, [0.0] * 18).value == pytest.approx(5)
+
+
+def test_a_common_share_that_noise_could_make_stays_open() -> None:
+    q = range(20)
+    noise = np.random.default_rng(0).normal(0, 5, (20, 100))
+    sets = [over_queries(column - column.mean() + 0.02 * i, q) for i, column in enumerate(noise.T)]
+    claim = judge_contest(sets[70], sets[:70] + sets[71:], id="c", side="above", margin=-50, **HOW)
+    assert claim.p > 0.1
+    assert (claim.verdict, claim.reason) == ("inconclusive", "rank")
+
+
+def test_the_mean_of_drawn_sets_has_an_error_that_enumerated_ones_lack() -> None:
+    means = list(np.linspace(-1, 1, 25))
+    drawn, listed = contest(5, means), contest(5, means, enumerated=True)
+    reach = 2.0639 * np.std(means, ddof=1) / 5
+    assert listed.ci_high - listed.value < 0.01
+    assert drawn.ci_high - drawn.value == pytest.approx(reach, rel=1e-3)
+    assert drawn.value - drawn.ci_low == pytest.approx(reach, rel=1e-3)
+
+
+def test_sets_over_other_queries_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="different queries"):
+        judge_contest(spread(1), [spread(0, n=41)] * 19, id="c", side="above", margin=0, **HOW)
+
+
+@pytest.mark.parametrize(("hits", "sets"), [(0, 99), (5, 99), (10, 31), (19, 19)])
+def test_the_interval_of_a_share_is_clopper_and_pearsons(hits, sets) -> None:
+    exact = binomtest(hits, sets).proportion_ci(0.95, method="exact")
+    assert share_interval(hits, sets) == pytest.approx((exact.low, exact.high))
+
+
+def test_its_low_end_is_exact_for_a_contest_that_ended_at_ten() -> None:
+    low, high = share_interval(10, 60)
+    assert nbinom.cdf(50, 10, low) == pytest.approx(0.025)
+    assert nbinom.sf(49, 10, high) < 0.025
+    assert rank_p(9, 99) == 0.1
+
+
+def test_queries_needed_by_hand() -> None:
+    assert queries_needed(100, 2.0, 2.0) == 204
+    assert queries_needed(72, 3.0, 1.0) == 1322
+    assert queries_needed(100, 7.0, 1.0) == 9996
+    assert queries_needed(100, 7.1, 1.0) == queries_needed(5, 1, 0) == 10_001
+    assert queries_needed(5, 1, 1e-320) == 10_001
+    assert queries_needed(100, 0.0, 1.0) == 0
+
+
+def test_an_open_claim_says_how_many_queries_would_decide_it() -> None:
+    above = spread(2.1).claim("x", side="above", margin=2, **HOW)
+    assert above.needs_queries == queries_needed(40, above.value - above.ci_low, above.value - 2)
+    short = spread(1.9).claim("x", side="above", margin=2, **HOW)
+    assert short.needs_queries == queries_needed(40, short.ci_high - short.value, 2 - short.value)
+    assert above.needs_queries > 40 < short.needs_queries
+    assert spread(9).claim("x", side="above", margin=2, **HOW).needs_queries is None
+
+
+def test_q_stands_over_the_claims_that_have_a_p() -> None:
+    claims = [
+        spread(2.5).claim("a", side="above", margin=2, **HOW),
+        spread(3, n=10).claim("b", side="above", margin=2, **HOW),
+        spread(2.2).claim("c", side="above", margin=2, **HOW),
+    ]
+    a, b, c = with_q(claims)
+    assert b.q is None
+    assert a.q == pytest.approx(min(2 * claims[0].p, claims[2].p))
+    assert c.q == pytest.approx(claims[2].p)
+    assert [one.verdict for one in (a, b, c)] == [one.verdict for one in claims]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: spread(1).claim("x", side="over", margin=0, **HOW), "must be 'above' or 'below'"),
+        (
+            lambda: spread(1).claim("x", side="above", margin=float("nan"), **HOW),
+            "must be a number",
+        ),
+        (lambda: queries_needed(10, -1, 1), "0 or more"),
+        (lambda: share_interval(3, 2), "3 of 2"),
+        (lambda: share_interval(0, 0), "0 of 0"),
+    ],
+)
+def test_bad_input_is_told(make, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        make()
