@@ -14,8 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
 from scipy.stats import rankdata
@@ -30,8 +32,11 @@ from qt_bert.data.pairs import Pair
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Contest, Context
 from qt_bert.probes.split import reference
-from qt_bert.stats.arrays import BoolArray, FloatArray
+from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
 from qt_bert.stats.estimate import Estimate, jackknife, over_queries
+
+if TYPE_CHECKING:
+    from qt_bert.models.card import ModelLabels
 
 POINTS = 100.0
 SETS = 99
@@ -75,14 +80,14 @@ class LabelProbability:
     P(grade ≤ g) = σ(θ_g − slope · score); None where the logits are grades.
     """
 
-    labels: object
+    labels: ModelLabels
     thresholds: FloatArray | None = None
     slope: float = 0.0
 
     def points(self, logits: FloatArray, pairs: Sequence[Pair]) -> FloatArray:
         """Points of each pair's label set: logits [..., pairs, outputs] → [..., pairs]."""
         if self.thresholds is None:
-            meant = meant_logits(list(pairs), self.labels)  # type: ignore[arg-type]
+            meant = meant_logits(list(pairs), self.labels)
             shares = softmax(np.asarray(logits, np.float64), axis=-1)
             return np.asarray((shares * meant).sum(-1) * POINTS)
         shares = _grade_shares(np.asarray(logits, np.float64)[..., 0], self.thresholds, self.slope)
@@ -139,20 +144,31 @@ def _grade_sets(pairs: Sequence[Pair]) -> BoolArray:
 def rho(context: Context) -> Estimate:
     """Spearman's ρ of the model's score and the mean grade of the label, over all validation pairs."""
     pairs = context.validation
-    labels = context.model.checkpoint.settings.labels
-    logits = np.asarray(
-        context.model.logits([(pair.query, pair.title) for pair in pairs]), np.float64
+    logits = context.model.logits([(pair.query, pair.title) for pair in pairs])
+    scores, grades = _scores(context.model.checkpoint.settings.labels, logits), _mean_grades(pairs)
+    return jackknife(
+        lambda rows: _spearman(scores[rows], grades[rows]),
+        [pair.query for pair in pairs],
+        correlation=True,
     )
-    scores = logits[:, 0] if labels.logits == 1 else softmax(logits, -1) @ np.array(labels.values)
-    grades = np.array([np.mean(pair.grades or [np.nan]) for pair in pairs])
 
-    def spearman(rows: np.ndarray) -> float:
-        one, other = rankdata(scores[rows]), rankdata(grades[rows])
-        if np.ptp(one) == 0 or np.ptp(other) == 0:
-            return math.nan
-        return float(np.corrcoef(one, other)[0, 1])
 
-    return jackknife(spearman, [pair.query for pair in pairs], correlation=True)
+def _scores(labels: ModelLabels, logits: npt.ArrayLike) -> FloatArray:
+    """What pairs are ranked by: logits [pairs, outputs] → the one logit, or the expected grade."""
+    found = np.asarray(logits, np.float64)
+    return found[:, 0] if labels.logits == 1 else softmax(found, -1) @ np.array(labels.values)
+
+
+def _mean_grades(pairs: Sequence[Pair]) -> FloatArray:
+    return np.array([np.mean(pair.grades or [np.nan]) for pair in pairs])
+
+
+def _spearman(one: FloatArray, other: FloatArray) -> float:
+    """NaN where either does not vary."""
+    first, second = rankdata(one), rankdata(other)
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return math.nan
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 def grades_nothing(context: Context) -> bool:
@@ -189,11 +205,23 @@ class Ablated:
         """Points of the label set lost under a variant."""
         return over_queries(self.points("none") - self.points(name), self.queries)
 
+    def rho_change(self, *names: str) -> Estimate:
+        """Spearman's ρ under the variants `names`, mean over them, less the clean model's."""
+        labels, grades = self.probability.labels, _mean_grades(self.pairs)
+        clean = _scores(labels, self.logits("none"))
+        ablated = [_scores(labels, self.logits(name)) for name in names]
+
+        def change(rows: IntArray) -> float:
+            left = [_spearman(scores[rows], grades[rows]) for scores in ablated]
+            return float(np.mean(left)) - _spearman(clean[rows], grades[rows])
+
+        return jackknife(change, self.queries)
+
     def accuracy(self, name: str) -> Estimate | None:
         """Points of accuracy under a variant; None for a one-logit model."""
         if self.probability.thresholds is not None:
             return None
-        meant = meant_logits(self.pairs, self.probability.labels)  # type: ignore[arg-type]
+        meant = meant_logits(self.pairs, self.probability.labels)
         right = meant[np.arange(len(self.pairs)), self.logits(name).argmax(1)]
         return over_queries(right * POINTS, self.queries)
 
