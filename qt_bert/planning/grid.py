@@ -13,7 +13,7 @@ from qt_bert.ablation.interventions import Intervention
 from qt_bert.data.pairs import Pair
 from qt_bert.models.heads import Head
 from qt_bert.models.pruned import Units
-from qt_bert.planning.choice import ROUNDS, HeadPath, LayerPath, choose_heads, choose_layers
+from qt_bert.planning.choice import HeadPath, LayerPath, choose_heads, choose_layers
 from qt_bert.planning.honest import Prediction
 from qt_bert.planning.prune import kept_by, names_of_removal, removal_of
 from qt_bert.planning.runs import MetricChange, Removal, losses_of
@@ -46,13 +46,14 @@ def heads_path(
     gone: tuple[int, ...] = (),
     work: Path | None = None,
 ) -> HeadPath:
-    """`out` heads in three rounds, the layers `gone` left out already.
+    """`out` heads in the rounds of the task's effort, the layers `gone` left out already.
 
     With all layers there, the first round is `task.singles`, measured once.
     """
     pool = (task.form.layers - len(gone)) * task.teacher.heads
     first = None if gone else task.singles
-    runs = _runs(pool, out, ROUNDS) - (0 if first is None else 1 + pool)
+    rounds = task.effort.rounds
+    runs = _runs(pool, out, rounds) - (0 if first is None else 1 + pool)
     with progress(runs * len(pairs), "choosing heads", "runs") as shown:
         return choose_heads(
             task.scorer,
@@ -60,6 +61,7 @@ def heads_path(
             out,
             mask=task.mask,
             skipped=gone,
+            rounds=rounds,
             first=first,
             work=_below(work, "heads", out, *gone),
             shown=shown,

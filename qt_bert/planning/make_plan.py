@@ -53,7 +53,9 @@ from qt_bert.planning.runs import MetricChange, Removal, changes
 from qt_bert.planning.shapes import Form
 from qt_bert.planning.task import Functions, PlanTask, Sample
 from qt_bert.planning.timing import SpeedTable
-from qt_bert.progress import Progress, progress
+from qt_bert.probes.base import judged
+from qt_bert.probes.contests import LEAST_RHO
+from qt_bert.progress import progress
 from qt_bert.results.kept import TeacherRef
 from qt_bert.results.plan import (
     TESTED,
@@ -68,7 +70,12 @@ from qt_bert.results.plan import (
     RivalRow,
     layer_map,
 )
-from qt_bert.scoring.bulk import Scorer
+from qt_bert.results.probe import SourcedClaim
+from qt_bert.scoring.judge import ranking_scores
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.correlation import change_of_rho, rho
+from qt_bert.stats.estimate import Estimate
+from qt_bert.stats.judgements import known, set_means
 from qt_bert.text import Text, counted
 
 # What each budget is expected to change on queries that took no part in choosing.
@@ -195,41 +202,78 @@ def _name_of(pairs: Sequence[Pair]) -> str:
 # The one plan, tested without searching: the pruned model beside the whole one on other pairs.
 
 
-def plan_tests(task: PlanTask, chosen: Chosen) -> tuple[PlanTest, ...]:
-    """The chosen plan on validation and on each held-out file, its weights really removed."""
+LEAST_GONE = 0.2
+"""Share of the heads that a plan takes out, or its claim says nothing."""
+
+
+def plan_tests(task: PlanTask, chosen: Chosen) -> tuple[tuple[PlanTest, ...], SourcedClaim]:
+    """The chosen plan on validation and on each held-out file, its weights really removed; its claim."""
     smaller = task.pruned(chosen.kept, chosen.units)
     samples = [task.validation, *task.held_out]
-    total = 2 * sum(len(one.pairs) for one in samples)
-    with progress(total, "testing the plan", "pairs") as shown:
-        return tuple(
-            PlanTest(
-                role="validation" if sample is task.validation else "held out",
-                pairs=sample.ref,
-                coarse=sample.coarse,
-                measured=dict(_measured(task, smaller, sample, shown)),
-            )
+    with progress(2 * sum(len(one.pairs) for one in samples), "testing the plan", "pairs") as shown:
+        logits = [
+            np.stack([one.fresh().logits(sample.texts, shown) for one in (task.scorer, smaller)])
             for sample in samples
+        ]
+    tests = tuple(
+        PlanTest(
+            role="validation" if sample is task.validation else "held out",
+            pairs=sample.ref,
+            coarse=sample.coarse,
+            measured=dict(_measured(task, sample, both)),
         )
-
-
-def _measured(
-    task: PlanTask, smaller: Scorer, sample: Sample, shown: Progress
-) -> Iterator[tuple[str, Measured]]:
-    """Each metric that is defined on these pairs, and its paired change."""
-    both = [one.fresh().logits(sample.texts, shown) for one in (task.scorer, smaller)]
-    labels = task.scorer.checkpoint.settings.labels
-    effects = Effects(
-        np.stack(both), sample.pairs, labels, resamples=task.resamples, draws=0, seed=task.seed
+        for sample, both in zip(samples, logits, strict=True)
     )
+    return tests, judged(
+        "plan", "kept", _loses_nothing(task, chosen, logits[0]), task.resamples, task.seed
+    )
+
+
+def _measured(task: PlanTask, sample: Sample, both: FloatArray) -> Iterator[tuple[str, Measured]]:
+    """Each metric that is defined on these pairs, and its paired change.
+
+    `both` [2, pairs, outputs] are logits of the whole and of the smaller model.
+    """
+    labels = task.scorer.checkpoint.settings.labels
+    effects = Effects(both, sample.pairs, labels, resamples=task.resamples, draws=0, seed=task.seed)
     for metric in task.metrics:
         base, value = effects.base(metric), effects.value(1, metric)
         if base is None or value is None:
             continue
-        low, high = effects.interval(effects.resampled(1, metric)) or (None, None)
+        if metric == TESTED:
+            low, high = _of_rho(task, sample, both).interval(task.resamples, task.seed) or (
+                None,
+                None,
+            )
+        else:
+            low, high = effects.interval(effects.resampled(1, metric)) or (None, None)
         yield (
             metric,
             Measured(base=base, value=value, change=value - base, ci_low=low, ci_high=high),
         )
+
+
+def _of_rho(task: PlanTask, sample: Sample, both: FloatArray) -> Estimate:
+    """The change of ρ from the whole model to the smaller one."""
+    whole, smaller = ranking_scores(both, task.scorer.checkpoint.settings.labels)
+    return change_of_rho([smaller], whole, *_labelled(sample))
+
+
+def _loses_nothing(task: PlanTask, chosen: Chosen, both: FloatArray) -> Estimate | str:
+    """What the claim `plan.kept` is judged by, or the reason why it cannot be."""
+    if len(lost_heads(chosen.removal, task.teacher)) < LEAST_GONE * task.form.heads:
+        return "precondition:share"
+    whole = ranking_scores(both[0], task.scorer.checkpoint.settings.labels)
+    interval = rho(whole, *_labelled(task.validation)).interval(task.resamples, task.seed)
+    if interval is None or not interval[0] > LEAST_RHO:
+        return "grades_nothing"
+    return _of_rho(task, task.validation, both)
+
+
+def _labelled(sample: Sample) -> tuple[FloatArray, list[str]]:
+    """The mean grade and the query of each pair."""
+    grades = set_means([known(pair.grades) for pair in sample.pairs])
+    return grades, [pair.query for pair in sample.pairs]
 
 
 def harm_of(task: PlanTask) -> Harm:
@@ -465,7 +509,7 @@ def make_plan(task: PlanTask) -> Plan:
     """
     speeds = SpeedTable(task)
     forms = forms_asked(task, speeds)
-    offline = offline_plan(task)
+    offline = None if task.effort.offline is None else offline_plan(task)
     chosen = choose(task, forms, task.discovery.pairs, task.work)
     grid = choose_grid(task)
     return Plan(
@@ -488,6 +532,7 @@ def _evidence(
     found = compared.measure(task)
     rows = grid_rows(task, grid, speeds, awaited.grid, found)
     rivals = compared.rows(rows, found)
+    tests, claim = plan_tests(task, chosen)
     return PlanEvidence(
         profile=task.effort.profile,
         dtype=task.scorer.checkpoint.dtype,
@@ -504,7 +549,8 @@ def _evidence(
         layers=layer_effects(grid),
         grid=rows,
         rivals=rivals,
-        tests=plan_tests(task, chosen),
+        tests=tests,
+        claim=claim,
         functions=task.functions.source,
         at_risk=at_risk(task.functions, compared.lost, found),
         rule=rule_of_thumb(task.teacher, chosen.removal, compared.rule, found)

@@ -23,7 +23,7 @@ from qt_bert.models.card import Offline
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.planning.grid import as_measured
 from qt_bert.planning.runs import Changes, changes_of, logits
-from qt_bert.planning.task import PlanTask, Sample
+from qt_bert.planning.task import OfflineEffort, PlanTask, Sample
 from qt_bert.planning.timing import in_time, in_turns, ratio
 from qt_bert.progress import Progress, progress
 from qt_bert.results.plan import (
@@ -111,6 +111,7 @@ class OfflineTask:
     """The rows to fill: `counts` are the numbers of layers, ascending."""
 
     task: PlanTask
+    effort: OfflineEffort
     layout: Layout
     counts: tuple[int, ...]
 
@@ -153,7 +154,7 @@ class OfflineTask:
 
     def _smaller(self, sample: Sample) -> Sample:
         one_logit = self.task.scorer.checkpoint.settings.labels.logits == 1
-        limit = self.task.effort.offline.pairs
+        limit = self.effort.pairs
         return sample.smaller(limit, whole_queries=one_logit, seed=self.task.seed)
 
 
@@ -323,7 +324,7 @@ def speedups(job: OfflineTask) -> Speedups | None:
 
 
 def _key(job: OfflineTask) -> str:
-    return repr((job.layout.offline, job.counts, job.task.effort.offline.queries))
+    return repr((job.layout.offline, job.counts, job.effort.queries))
 
 
 def _measure(job: OfflineTask) -> Speedups | None:
@@ -364,7 +365,7 @@ def _queries(job: OfflineTask) -> list[str]:
     before = before_titles(job.task.scorer.tokenizer, queries)
     start = job.layout.offline.title_start
     fitting = [query for query, tokens in zip(queries, before, strict=True) if tokens <= start]
-    chosen = _spread(fitting, 1 + job.task.effort.offline.queries)
+    chosen = _spread(fitting, 1 + job.effort.queries)
     return [chosen[i] for i in np.random.default_rng(job.task.seed).permutation(len(chosen))]
 
 
@@ -545,11 +546,12 @@ def _job(task: PlanTask) -> OfflineTask | NoRows:
     """What is to be done, or why there is nothing."""
     if task.scorer.checkpoint.offline is not None:
         return "offline"
-    counts = counts_of(task.form.layers, task.effort.offline.rows)
+    effort = task.effort.offline or OfflineEffort()
+    counts = counts_of(task.form.layers, effort.rows)
     if not counts:
         return "one layer"
     layout = layout_of(task.scorer.tokenizer, task.whole_discovery)
-    return "no room" if layout is None else OfflineTask(task, layout, counts)
+    return "no room" if layout is None else OfflineTask(task, effort, layout, counts)
 
 
 def _filled(job: OfflineTask) -> OfflinePlan:

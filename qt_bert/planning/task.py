@@ -53,37 +53,39 @@ class Effort:
     """What a plan takes.
 
     `choosing` and `measuring` are pairs of discovery, and of validation for the grid (None: all; the
-    plan itself is tested on all). `heads` are the shares of the heads that the grid keeps; of layers
-    it keeps at least the share `layers`, in at most `counts` steps. `draws` is for each random rival.
-    Latency is timed on `alone` pairs, throughput on `bulk`. `offline`: of the layers that read titles
-    before the query comes.
+    plan itself is tested on all). Heads go in so many `rounds`. `heads` are the shares of the heads
+    that the grid keeps; of layers it keeps at least the share `layers`, in at most `counts` steps (0:
+    no budgets of layers). `draws` is for each random rival. Latency is timed on `alone` pairs,
+    throughput on `bulk`. `offline`: of the layers that read titles before the query comes, None where
+    nothing is said of them.
     """
 
     profile: Literal["quick", "full"]
     choosing: int | None
     measuring: int | None
+    rounds: int = 3
     heads: tuple[float, ...] = _ALL_SHARES
     layers: float = 0.0
     counts: int = 11
     draws: int = 3
     alone: int = 32
     bulk: int = 128
-    offline: OfflineEffort = OfflineEffort()
+    offline: OfflineEffort | None = OfflineEffort()
 
 
 IN_REPORT = Effort(
     profile="quick",
-    choosing=32,
-    measuring=56,
+    choosing=None,
+    measuring=160,
+    rounds=1,
     heads=_ALL_SHARES[:4],
-    layers=0.67,
-    counts=3,
+    counts=0,
     draws=2,
     alone=8,
     bulk=16,
-    offline=OfflineEffort(rows=3, pairs=80, queries=3),
+    offline=None,
 )
-"""A stage of a quick report: about a minute for the model that ships, on two cores."""
+"""A stage of a quick report: heads alone, in one round over all of discovery."""
 
 QUICK = Effort(profile="quick", choosing=128, measuring=256, offline=OfflineEffort(pairs=600))
 """`qt-bert plan`: some minutes."""

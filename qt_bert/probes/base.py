@@ -344,7 +344,8 @@ def _stored(probe: Probe, found: Result, context: Context) -> ProbeResult:
         _measurement(name, value, texts, context) for name, value in found.measurements.items()
     ]
     claims = [
-        _claim(probe.name, name, value, texts, context) for name, value in found.claims.items()
+        judged(probe.name, name, value, context.resamples, context.seed)
+        for name, value in found.claims.items()
     ]
     facts = {
         **{one.id: one.value for one in measurements},
@@ -370,28 +371,38 @@ def _stored(probe: Probe, found: Result, context: Context) -> ProbeResult:
     )
 
 
-def _claim(
-    probe: str, name: str, value: Estimate | Contest | str, texts: Texts, context: Context
+def judged(
+    owner: str, name: str, value: Estimate | Contest | str, resamples: int, seed: int
 ) -> SourcedClaim:
+    """The claim `owner.name` by the side and margin that `owner.toml` declares.
+
+    `value` is what was measured, or the id of the reason why the claim cannot be judged. Raises
+    ArgumentError for a claim that is not declared.
+    """
+    texts = texts_of(owner)
     declared = texts.value(f"claims.{name}")
     if declared is None:
-        raise ArgumentError(f"{probe}.toml declares no claim {name!r}")
+        raise ArgumentError(f"{owner}.toml declares no claim {name!r}")
     given: dict[str, Any] = {
-        "id": f"{probe}.{name}",
+        "id": f"{owner}.{name}",
         "side": declared["side"],
         "margin": float(declared["margin"]),
         "unit": declared["unit"],
     }
-    given |= (
-        {} if isinstance(value, str) else {"resamples": context.resamples, "seed": context.seed}
-    )
     if isinstance(value, str):
-        judged = not_testable(reason=value, **given)
+        claim = not_testable(reason=value, **given)
     elif isinstance(value, Contest):
-        judged = judge_contest(value.target, value.sets, enumerated=value.enumerated, **given)
+        claim = judge_contest(
+            value.target,
+            value.sets,
+            enumerated=value.enumerated,
+            resamples=resamples,
+            seed=seed,
+            **given,
+        )
     else:
-        judged = judge_difference(value, **given)
-    return SourcedClaim(**vars(judged), source=source_of(texts, f"claims.{name}"))
+        claim = judge_difference(value, resamples=resamples, seed=seed, **given)
+    return SourcedClaim(**vars(claim), source=source_of(texts, f"claims.{name}"))
 
 
 def source_of(texts: Texts, path: str) -> Source:

@@ -17,10 +17,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
-from scipy.stats import rankdata
 
 from qt_bert.ablation.effects import meant_logits
 from qt_bert.ablation.families import layer_matched
@@ -32,8 +30,12 @@ from qt_bert.data.pairs import Pair
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Contest, Context
 from qt_bert.probes.split import reference
-from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
-from qt_bert.stats.estimate import Estimate, jackknife, over_queries
+from qt_bert.scoring.judge import ranking_scores
+from qt_bert.stats import correlation
+from qt_bert.stats.arrays import BoolArray, FloatArray
+from qt_bert.stats.correlation import change_of_rho
+from qt_bert.stats.estimate import Estimate, over_queries
+from qt_bert.stats.judgements import known, set_means
 
 if TYPE_CHECKING:
     from qt_bert.models.card import ModelLabels
@@ -145,30 +147,10 @@ def rho(context: Context) -> Estimate:
     """Spearman's ρ of the model's score and the mean grade of the label, over all validation pairs."""
     pairs = context.validation
     logits = context.model.logits([(pair.query, pair.title) for pair in pairs])
-    scores, grades = _scores(context.model.checkpoint.settings.labels, logits), _mean_grades(pairs)
-    return jackknife(
-        lambda rows: _spearman(scores[rows], grades[rows]),
-        [pair.query for pair in pairs],
-        correlation=True,
+    scores = ranking_scores(logits, context.model.checkpoint.settings.labels)
+    return correlation.rho(
+        scores, set_means([known(pair.grades) for pair in pairs]), [pair.query for pair in pairs]
     )
-
-
-def _scores(labels: ModelLabels, logits: npt.ArrayLike) -> FloatArray:
-    """What pairs are ranked by: logits [pairs, outputs] → the one logit, or the expected grade."""
-    found = np.asarray(logits, np.float64)
-    return found[:, 0] if labels.logits == 1 else softmax(found, -1) @ np.array(labels.values)
-
-
-def _mean_grades(pairs: Sequence[Pair]) -> FloatArray:
-    return np.array([np.mean(pair.grades or [np.nan]) for pair in pairs])
-
-
-def _spearman(one: FloatArray, other: FloatArray) -> float:
-    """NaN where either does not vary."""
-    first, second = rankdata(one), rankdata(other)
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
-        return math.nan
-    return float(np.corrcoef(first, second)[0, 1])
 
 
 def grades_nothing(context: Context) -> bool:
@@ -207,15 +189,12 @@ class Ablated:
 
     def rho_change(self, *names: str) -> Estimate:
         """Spearman's ρ under the variants `names`, mean over them, less the clean model's."""
-        labels, grades = self.probability.labels, _mean_grades(self.pairs)
-        clean = _scores(labels, self.logits("none"))
-        ablated = [_scores(labels, self.logits(name)) for name in names]
-
-        def change(rows: IntArray) -> float:
-            left = [_spearman(scores[rows], grades[rows]) for scores in ablated]
-            return float(np.mean(left)) - _spearman(clean[rows], grades[rows])
-
-        return jackknife(change, self.queries)
+        labels, grades = (
+            self.probability.labels,
+            set_means([known(pair.grades) for pair in self.pairs]),
+        )
+        clean, *ablated = (ranking_scores(self.logits(name), labels) for name in ("none", *names))
+        return change_of_rho(ablated, clean, grades, self.queries)
 
     def accuracy(self, name: str) -> Estimate | None:
         """Points of accuracy under a variant; None for a one-logit model."""

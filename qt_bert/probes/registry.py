@@ -16,7 +16,7 @@ from pathlib import Path
 from qt_bert import probes as _room
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.base import Context, Probe, Result
-from qt_bert.probes.texts import FOLDER, Texts, has_texts, texts_of
+from qt_bert.probes.texts import FOLDER, Texts, texts_of
 
 
 @cache
@@ -25,7 +25,8 @@ def probes() -> tuple[Probe, ...]:
 
     Raises ArgumentError where a probe is named otherwise than its file.
     """
-    found = [_declared(path.stem) for path in sorted(FOLDER.glob("*.toml")) if has_texts(path.stem)]
+    declared = (path.stem for path in sorted(FOLDER.glob("*.toml")))
+    found = [_declared(name) for name in declared if texts_of(name).value("order") is not None]
     for info in pkgutil.iter_modules(_room.__path__):
         module = f"{_room.__name__}.{info.name}" + (".probe" if info.ispkg else "")
         if not _holds_probe(module):

@@ -120,7 +120,7 @@ def texts_of(name: str) -> Texts:
 
 
 def has_texts(name: str) -> bool:
-    """Whether `name` is a probe that declares itself in TOML."""
+    """Whether there is a `NAME.toml`: of a probe, or, without an `order`, of the plan's claim."""
     return name != COMMON and (FOLDER / f"{name}.toml").is_file()
 
 

@@ -22,13 +22,14 @@ NOTHING = Text("", "")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimInWords:
-    """A claim with its words: what it says, its verdict, what follows, and its unit.
+    """A claim with its words: what it says, the same in a line, its verdict, what follows, its unit.
 
     `reason` says why a claim is not decided and how many queries would decide it; empty else.
     """
 
     claim: SourcedClaim
     text: Text
+    short: Text
     verdict: Text
     follows: Text
     reason: Text
@@ -69,10 +70,20 @@ def claims_in_words(result: ProbeResult | HeadTable) -> tuple[ClaimInWords, ...]
     return tuple(_claim(one, result.probe, result.facts) for one in result.claims)
 
 
+def plan_claim_in_words(claim: SourcedClaim) -> ClaimInWords:
+    """The claim of a plan, whose words stand in `plan.toml`."""
+    return _claim(claim, "plan", {})
+
+
 def measurements_in_words(result: ProbeResult) -> tuple[MeasurementInWords, ...]:
     """What one probe measured, in its order; findings of a probe without a TOML among it."""
     measured = (_measurement(one, result.probe, result.facts) for one in result.measurements)
     return (*measured, *map(_finding, result.findings))
+
+
+def question_of(probe: str) -> Text | None:
+    """What the probe asks; None of one that is not known here."""
+    return _filled(_texts(probe), "question", {})
 
 
 def verdict_text(verdict: Verdict) -> Text:
@@ -85,9 +96,11 @@ def _claim(claim: SourcedClaim, probe: str, facts: Mapping[str, Any]) -> ClaimIn
     common, own = texts_of(COMMON), _texts(probe)
     key = claim.verdict.replace(" ", "_")
     follows = _filled(own, f"claims.{name}.{key}", facts)
+    text = _filled(own, f"claims.{name}", facts) or Text(claim.id, claim.id)
     return ClaimInWords(
         claim=claim,
-        text=_filled(own, f"claims.{name}", facts) or Text(claim.id, claim.id),
+        text=text,
+        short=_filled(own, f"claims.{name}.short", facts) or text,
         verdict=verdict_text(claim.verdict),
         follows=follows or common.text(f"follows.{claim.verdict}"),
         reason=_reason(claim, own, facts),

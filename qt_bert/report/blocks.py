@@ -35,7 +35,15 @@ class Badge:
     tone: Literal["good", "bad", "open"]
 
 
-Cell = str | int | float | None | Text | Interval | Badge
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A text that leads to the section `anchor`."""
+
+    text: Text
+    anchor: str
+
+
+Cell = str | int | float | None | Text | Interval | Badge | Link
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,31 +156,23 @@ class Examples:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """One thing that was found: the claim, its verdict and value, what follows, and where it stands.
+class Listing:
+    """Headings, each with a few sentences behind it."""
 
-    `section` is the anchor of the section that tells more.
-    """
-
-    claim: Text
-    badge: Badge | None
-    value: Interval
-    follows: Text | None
-    section: str
-    heading: Text
+    kind: ClassVar[str] = "listing"
+    rows: tuple[tuple[Text, tuple[Text, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statements:
-    """What was found, in a few sentences."""
+class Folded:
+    """Blocks behind a title, until it is opened."""
 
-    kind: ClassVar[str] = "statements"
+    kind: ClassVar[str] = "folded"
     title: Text
-    statements: tuple[Statement, ...]
-    note: Text | None = None
+    blocks: tuple[Block, ...]
 
 
-Block = Table | Prose | FigureBlock | Cards | Examples | Statements
+Block = Table | Prose | FigureBlock | Cards | Examples | Listing | Folded
 
 
 # The shape of a section.

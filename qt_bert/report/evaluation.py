@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TypeVar
 
-from qt_bert.figures import Curve, Point, Series
 from qt_bert.report.blocks import (
     Block,
     Card,
@@ -19,6 +18,7 @@ from qt_bert.report.blocks import (
     Prose,
     Table,
 )
+from qt_bert.report.words import say
 from qt_bert.results.evaluation import (
     EvaluationResult,
     Grade,
@@ -30,7 +30,7 @@ from qt_bert.results.evaluation import (
     reliability_curve,
 )
 from qt_bert.run.folder import RunFolder, RunRecord
-from qt_bert.text import MISSING, Label, Text, clip, counted, joined, number, shortest
+from qt_bert.text import MISSING, Label, Text, clip, counted, interval, joined, number, shortest
 
 
 def read_evaluation(folder: RunFolder) -> EvaluationResult | None:
@@ -131,7 +131,7 @@ def base(metric: MetricValue) -> Text:
 # Single pairs: some to see what the model does, and those it graded worst.
 
 
-_SHOWN, _TERMS_SHOWN = 12, 4
+_SHOWN, _TERMS_SHOWN = 6, 4
 _SIDES = {"query": Text("查询", "query"), "title": Text("标题", "title")}
 _GRADED = (
     Column("predicted_grade", Text("预测", "predicted")),
@@ -157,9 +157,9 @@ def examples(evaluation: EvaluationResult) -> tuple[Block, ...]:
 
 def _bars(n: int) -> Text:
     return Text(
-        f"{n} 个样例：每条横杠是模型给该等级的概率（%）；框住的等级是人工标注，期望等级为 Σ 等级 × 概率。",
+        f"{n} 个样例：每条横杠是模型给该等级的概率（%）；框住的等级是标注，期望等级为 Σ 等级 × 概率。",
         f"{counted(n, 'example')}: each bar is the model's probability for a grade (%); the outlined "
-        "grade is the human label, the expected grade is Σ grade × probability.",
+        "grade is the label, the expected grade is Σ grade × probability.",
     )
 
 
@@ -259,6 +259,7 @@ def worst_errors(evaluation: EvaluationResult) -> tuple[Block, ...]:
                 )
                 for pair in evaluation.errors
             ),
+            folded=True,
         ),
     )
 
@@ -314,42 +315,6 @@ def _facts(evaluation: EvaluationResult, record: RunRecord) -> Table:
         columns=(Column("what", Text("项目", "item")), Column("value", Text("值", "value"))),
         rows=tuple(facts),
         folded=True,
-    )
-
-
-# How the model came to be: losses and quality over the steps of training.
-
-
-def learning_curves(evaluation: EvaluationResult) -> tuple[Block, ...]:
-    """Losses in one figure, everything else that was logged in another, over the step."""
-    rows = [row for row in evaluation.learning_curve or () if row.get("step") is not None]
-    names = list(dict.fromkeys(name for row in rows for name in row if name != "step"))
-    losses = [_series(rows, name) for name in names if "loss" in name]
-    others = [_series(rows, name) for name in names if "loss" not in name]
-    figures = [
-        _figure("learning_loss", Text("训练曲线：损失", "Learning curve: loss"), losses, "nat"),
-        _figure("learning_quality", Text("训练曲线：质量", "Learning curve: quality"), others, ""),
-    ]
-    return tuple(FigureBlock(figure=figure) for figure in figures if figure.series)
-
-
-def _series(rows: list[dict[str, float | None]], name: str) -> Series:
-    points = [
-        Point(x=step, y=value)
-        for row in rows
-        if (step := row["step"]) is not None and (value := row.get(name)) is not None
-    ]
-    return Series(name=name, points=tuple(points))
-
-
-def _figure(name: str, title: Text, series: list[Series], unit: Label) -> Curve:
-    return Curve(
-        name=name,
-        title=title,
-        x_label=Text("训练步", "training step"),
-        y_label=Text("值", "value"),
-        unit=unit,
-        series=tuple(line for line in series if line.points),
     )
 
 
@@ -448,6 +413,7 @@ def metrics(evaluation: EvaluationResult) -> Table:
         rows=tuple(_row(evaluation, *entry) for entry in grouped_metrics(evaluation)),
         note=note,
         grouped=True,
+        folded=True,
     )
 
 
@@ -543,51 +509,24 @@ def _table(
     )
 
 
-# The grades at a glance: four numbers that stay in view, and one line.
-
-
-_SHARES = {
-    "accuracy": Text("判对", "right"),
-    "within_one": Text("至多差一档", "at most one level off"),
-    "pairwise_accuracy": Text("同一查询下两个标题排对", "pairs of titles in the right order"),
-}
-_FIGURES = ("qwk", "spearman", "ndcg_at_5")
+# The grades at a glance: four numbers that stay in view.
 
 
 def summary_cards(evaluation: EvaluationResult) -> tuple[Card, ...]:
-    """The headline metrics that have a value."""
+    """The headline metrics that have a value, with what they are without grade 1."""
     return tuple(
-        Card(title=title, value=as_interval(metric), base=base(metric))
+        Card(
+            title=title,
+            value=as_interval(evaluation.metrics[name]),
+            base=_harder(evaluation.without_grade_1.get(name)) or base(evaluation.metrics[name]),
+        )
         for name, title in headlines(with_value(evaluation)).items()
-        for metric in (evaluation.metrics[name],)
     )
 
 
-def in_one_line(evaluation: EvaluationResult) -> Text:
-    """Who graded what how well, in one sentence."""
-    model, pairs = evaluation.model, evaluation.pairs
-    shown = list(_shown_metrics(evaluation))
-    zh = "，".join(one.zh for one in shown)
-    en = ", ".join(one.en for one in shown)
-    return Text(
-        f"{model.name}（{model.layers} 层 × {model.heads} 头，{shortest(model.parameters / 1e6)} 百万参数）"
-        f"在 {pairs.name} 的 {pairs.n_pairs:,} 对、{pairs.n_queries:,} 个查询上：{zh}。",
-        f"{model.name} ({model.layers} layers × {model.heads} heads, "
-        f"{shortest(model.parameters / 1e6)} million parameters) on the {pairs.n_pairs:,} pairs of "
-        f"{pairs.n_queries:,} queries of {pairs.name}: {en}.",
-    )
-
-
-def _shown_metrics(evaluation: EvaluationResult) -> Iterator[Text]:
-    for name, words in _SHARES.items():
-        if (value := _value(evaluation, name)) is not None:
-            yield Text(f"{words.zh} {value:.1%}", f"{words.en} {value:.1%}")
-    for name in _FIGURES:
-        if (value := _value(evaluation, name)) is not None:
-            title = HEADLINES[name]
-            yield Text(f"{title.zh} {number(value)}", f"{title.en} {number(value)}")
-
-
-def _value(evaluation: EvaluationResult, name: str) -> float | None:
-    metric = evaluation.metrics.get(name)
-    return None if metric is None else metric.value
+def _harder(metric: MetricValue | None) -> Text | None:
+    """The same without titles of another subject, which are easy to tell."""
+    if metric is None or metric.value is None:
+        return None
+    ends = interval(metric.ci_low, metric.ci_high)
+    return say("without_grade_1", value=number(metric.value), interval=ends)

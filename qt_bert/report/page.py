@@ -9,7 +9,7 @@ from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qt_bert.report.blocks import Badge, Card, Cell, Drawn, Interval, Table
+from qt_bert.report.blocks import Badge, Card, Cell, Drawn, Interval, Link, Table
 from qt_bert.report.figures import drawn
 from qt_bert.run.folder import RunRecord
 from qt_bert.text import MISSING, Text, clip, interval, number, printable, signed
@@ -130,13 +130,15 @@ def _groups(table: Table) -> list[tuple[Cell, list[tuple[Cell, ...]]]]:
 
 
 def _shape(cell: Cell) -> str:
-    """How the page draws a cell: `text`, `words` (bilingual), `interval`, `badge`, `number`, `missing`."""
+    """How the page draws a cell: `text`, `words` (bilingual), `interval`, `badge`, `link`, `number`, `missing`."""
     if cell is None:
         return "missing"
     if isinstance(cell, Badge):
         return "badge"
     if isinstance(cell, Interval):
         return "interval"
+    if isinstance(cell, Link):
+        return "link"
     if isinstance(cell, Text):
         return "words"
     return "text" if isinstance(cell, str) else "number"

@@ -486,6 +486,14 @@ def _rows(test: PlanTest) -> Iterator[tuple[Cell, ...]]:
 # The section of a plan, from its file.
 
 
+def read_plan(folder: RunFolder) -> Plan | None:
+    """The plan of a run, or None where it has none, or has it not yet."""
+    stage, path = folder.record.stages.get("plan"), folder.file("plan/plan.json")
+    if stage is None or stage.status != "done" or not path.is_file():
+        return None
+    return Plan.read(path)
+
+
 def plan_blocks(plan: Plan) -> tuple[Block, ...]:
     """The answer, its tests, the grid with its curves, heads, risks, layers, titles, what all rests on."""
     evidence = plan.evidence

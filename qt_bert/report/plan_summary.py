@@ -147,6 +147,12 @@ def answer(plan: Plan, evidence: PlanEvidence) -> tuple[Block, ...]:
     )
 
 
+def in_one_sentence(plan: Plan) -> Iterator[Text]:
+    """What the plan recommends, and its price; nothing where it was made by hand."""
+    if plan.evidence is not None:
+        yield joined((_saves(plan, plan.evidence), *_costs(plan.evidence)))
+
+
 def _saves(plan: Plan, evidence: PlanEvidence) -> Text:
     stays, asked = what_stays(plan), plan.budget.asked
     share = f"{100 * evidence.size.share:.0f}"

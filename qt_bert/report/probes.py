@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -13,7 +12,6 @@ from qt_bert.probes.wording import (
     MeasurementInWords,
     claims_in_words,
     measurements_in_words,
-    verdict_text,
 )
 from qt_bert.report.blocks import (
     Badge,
@@ -21,10 +19,9 @@ from qt_bert.report.blocks import (
     Cell,
     Column,
     FigureBlock,
+    Folded,
     Interval,
     Prose,
-    Statement,
-    Statements,
     Table,
 )
 from qt_bert.results.head_sets import set_words
@@ -101,54 +98,6 @@ def source_place(source: Source) -> str:
     """The article and the section, by its number or its heading."""
     mark = " §" if source.section[:1].isdigit() else ": "
     return f"{source.article.replace('_', ' ')}{mark}{source.section}"
-
-
-def tally(claims: Sequence[ClaimInWords]) -> Text:
-    """How many claims came out how."""
-    counts = Counter(one.claim.verdict for one in claims)
-    words = {verdict: verdict_text(verdict) for verdict in TONES}
-    zh = [f"{word.zh} {counts[verdict]}" for verdict, word in words.items()]
-    en = [f"{counts[verdict]} {word.en}" for verdict, word in words.items()]
-    noun = "claim" if len(claims) == 1 else "claims"
-    return Text(
-        f"共 {len(claims)} 条说法：{'，'.join(zh)}。",
-        f"{len(claims)} {noun}: {', '.join(en)}.",
-    )
-
-
-# What the probes found: every claim of the report, with its verdict.
-
-
-_NOTE = Text(
-    "说法来自文献；成立：这个模型上也如此，不成立：并非如此。方括号内为 95% 置信区间。"
-    "界限、p 和 q 见“结论一览”。",
-    "The claims come from the literature. Reproduced: this model bears one out; not reproduced: it "
-    "does not. Brackets hold 95 % intervals; margins, p and q stand under “Findings”.",
-)
-
-
-def headlines(results: Sequence[ProbeResult]) -> tuple[Block, ...]:
-    """The claims of all probes, and how many came out how."""
-    said = [(result, claim) for result in results for claim in claims_in_words(result)]
-    if not said:
-        return ()
-    listed = Statements(
-        title=Text("发现了什么", "What was found"),
-        statements=tuple(_statement(*one) for one in said),
-        note=_NOTE,
-    )
-    return (listed, Prose(body=tally([claim for _, claim in said])))
-
-
-def _statement(result: ProbeResult, said: ClaimInWords) -> Statement:
-    return Statement(
-        claim=said.text,
-        badge=badge(said),
-        value=measured(said),
-        follows=said.conclusion,
-        section=anchor_of(result),
-        heading=title_of(result),
-    )
 
 
 # How stable the named sets are, in tables.
@@ -319,6 +268,11 @@ def _cell(quantity: Quantity, scores: dict[str, float | None]) -> Cell:
 # The section of one probe.
 
 
+_DETAILS = Text(
+    "全部测量、选出的头、每个头的分数、设置",
+    "All measurements, heads chosen, every head's scores, settings",
+)
+
 _SOURCE = Column("source", Text("来源", "source"))
 _THERE = Column("there", Text("原文数值", "article's figure"), optional=True)
 _VALUE = Column("value", Text("本次结果 [95% 区间]", "measured [95 % interval]"))
@@ -344,18 +298,20 @@ _MEASUREMENTS = (
 )
 
 
-def probe_blocks(result: ProbeResult) -> tuple[Block, ...]:
-    """Summary, claims, figures, sample, measurements, named sets; the heads' scores, settings."""
+def probe_blocks(result: ProbeResult, question: Text | None = None) -> tuple[Block, ...]:
+    """Question, summary and sample; claims, figures; folded: measurements, heads, settings."""
     figures = [replace(one, name=_unique(result.probe, one.name)) for one in result.figures]
-    return (
-        Prose(body=result.summary),
-        *_claims(result),
-        *(FigureBlock(figure=figure) for figure in figures),
-        Prose(title=Text("样本", "Sample"), body=_sample(result)),
+    details = (
         *_measurements(result),
         *_set_blocks(result),
         *_head_blocks(result),
         _settings(result),
+    )
+    return (
+        Prose(title=question, body=joined([result.summary, _sample(result)])),
+        *_claims(result),
+        *(FigureBlock(figure=figure) for figure in figures),
+        Folded(title=_DETAILS, blocks=details),
     )
 
 

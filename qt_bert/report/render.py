@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from qt_bert.codec import encode
 from qt_bert.files import atomic_write, read_json, write_json
-from qt_bert.report.blocks import Badge, Card, Cell, Column, Drawn, Interval, Table
+from qt_bert.report.blocks import (
+    Badge,
+    Block,
+    Card,
+    Cell,
+    Column,
+    Drawn,
+    Folded,
+    Interval,
+    Link,
+    Table,
+)
 from qt_bert.report.page import page
 from qt_bert.report.probes import read_probes
 from qt_bert.report.sections import sections
@@ -51,6 +62,9 @@ def _expand(column: Column, cells: tuple[Cell, ...]) -> Iterator[tuple[str, list
     elif any(isinstance(cell, Badge) for cell in cells):
         words = tuple(cell.text if isinstance(cell, Badge) else cell for cell in cells)
         yield from _expand(column, words)
+    elif any(isinstance(cell, Link) for cell in cells):
+        texts = tuple(cell.text if isinstance(cell, Link) else cell for cell in cells)
+        yield from _expand(column, texts)
     elif any(isinstance(cell, Text) for cell in cells):
         for language in ("zh", "en"):
             shown = [getattr(cell, language) if isinstance(cell, Text) else cell for cell in cells]
@@ -80,7 +94,7 @@ def render(path: Path) -> Path:
         cards += section.cards(folder)
     _remove_tables(folder)
     write_json(folder.file("report.json"), _as_data(folder, cards, drawn))
-    for table in (block for part in drawn for block in part.blocks if isinstance(block, Table)):
+    for table in _tables(block for part in drawn for block in part.blocks):
         write_csv(table, folder.file(f"tables/{table.name}.csv"))
     report = folder.file("report.html")
     with atomic_write(report) as temporary:
@@ -88,12 +102,23 @@ def render(path: Path) -> Path:
     return report
 
 
+def _tables(blocks: Iterable[Block]) -> Iterator[Table]:
+    """The tables among these blocks, those in folded ones too."""
+    for block in blocks:
+        if isinstance(block, Folded):
+            yield from _tables(block.blocks)
+        elif isinstance(block, Table):
+            yield block
+
+
 def _remove_tables(folder: RunFolder) -> None:
     """Remove the tables of the last drawing: one whose section is gone must not stay behind."""
     old = folder.file("report.json")
     try:
         sections = read_json(old)["sections"] if old.exists() else []
-        names = [b["name"] for part in sections for b in part["blocks"] if b["kind"] == "table"]
+        listed = [b for part in sections for b in part["blocks"]]
+        listed += [b for one in listed if one["kind"] == "folded" for b in one["blocks"]]
+        names = [b["name"] for b in listed if b["kind"] == "table"]
     except (ValueError, KeyError, TypeError):  # no report of this program; nothing is known of it
         return
     for name in names:

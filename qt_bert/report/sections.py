@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from qt_bert.probes.wording import ClaimInWords, claims_in_words
-from qt_bert.report.blocks import Block, Card, Cell, Column, Prose, Section, Table
+from qt_bert.probes.wording import question_of
+from qt_bert.report.answer import ANSWER
+from qt_bert.report.blocks import Block, Card, Column, Folded, Prose, Section, Table
 from qt_bert.report.comparison import (
-    beside,
     both_behaviours,
     both_findings,
     headline_bars,
@@ -24,9 +24,7 @@ from qt_bert.report.evaluation import (
     confusion,
     confusion_counts,
     examples,
-    in_one_line,
     judged,
-    learning_curves,
     metrics,
     per_grade,
     read_evaluation,
@@ -36,20 +34,14 @@ from qt_bert.report.evaluation import (
     summary_cards,
     worst_errors,
 )
-from qt_bert.report.plan import TITLE, plan_blocks
+from qt_bert.report.plan import TITLE, plan_blocks, read_plan
 from qt_bert.report.probes import (
     anchor_of,
     atlas,
-    badge,
-    headlines,
-    measured,
     probe_blocks,
     read_probes,
-    source_value,
-    tally,
     title_of,
 )
-from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder
 from qt_bert.text import Text, plain
@@ -111,7 +103,6 @@ def _build_evaluation(folder: RunFolder) -> Sequence[Block] | None:
         *per_grade(evaluation),
         *slices(evaluation),
         *worst_errors(evaluation),
-        *learning_curves(evaluation),
     )
 
 
@@ -129,76 +120,12 @@ EVALUATION = Section(
 )
 
 
-# What was claimed, what was found, and what follows.
-
-
-_COLUMNS = (
-    Column("probe", Text("探针", "probe")),
-    Column("claim", Text("说法", "claim")),
-    Column("verdict", Text("判定", "verdict")),
-    Column("value", Text("本次结果 [95% 区间]", "measured [95 % interval]")),
-    Column("margin", Text("界限", "margin")),
-    Column("source", Text("原文数值", "article's figure"), optional=True),
-    Column("conclusion", Text("可以得出", "what follows"), whole=True),
-    Column("p", "p", digits=4, least=True),
-    Column("q", "q", digits=4, least=True),
-)
-_NOTE = Text(
-    "头在一部分查询上选出，说法在另一部分查询上检验。“成立”要求 95% 区间整个越过事先定下的界限且相对界限的 p < 0.05；"
-    "“不成立”要求区间整个落在同一界限的另一侧；其余为“未定”。与随机头组比较的说法看名次：随机组中做到同样程度的不超过 5%。"
-    "判定依据各自的 p；q 按 Benjamini–Hochberg 法在本报告的全部说法上计算，仅供对照。原文的数值仅供对照，不要求一致。",
-    "Heads are chosen on one part of the queries, claims tested on the other. “Reproduced” asks "
-    "that the 95 % interval lie wholly beyond a margin fixed beforehand, with p < 0.05 against the "
-    "margin; “not reproduced” that it lie wholly on the margin's other side; all else is "
-    "inconclusive. Where heads are compared with random sets, at most 5 % of these may do as much. "
-    "Verdicts rest on each claim's own p; q is by Benjamini and Hochberg over all claims of this "
-    "report and stands beside it. The article's figure is shown, and need not be met.",
-)
-
-
-def _build_findings(folder: RunFolder) -> Sequence[Block] | None:
-    claims = [
-        (title_of(result), said)
-        for result in read_probes(folder)
-        for said in claims_in_words(result)
-    ]
-    if not claims:
-        return None
-    table = Table(
-        name="findings",
-        title=Text("说法、结果与判定", "Claims, results, verdicts"),
-        columns=_COLUMNS,
-        rows=tuple(_row(title, said) for title, said in claims),
-        note=_NOTE,
-        grouped=True,
-    )
-    return (Prose(body=tally([said for _, said in claims])), table)
-
-
-def _row(title: Text, said: ClaimInWords) -> tuple[Cell, ...]:
-    return (
-        title,
-        said.text,
-        badge(said),
-        measured(said),
-        said.margin,
-        source_value(said.claim.source),
-        said.conclusion,
-        said.claim.p,
-        said.claim.q,
-    )
-
-
-FINDINGS = Section(
-    name="findings", order=5, title=Text("结论一览", "Findings"), build=_build_findings
-)
-
-
 def _build_model_card(folder: RunFolder) -> Sequence[Block] | None:
     evaluation = read_evaluation(folder)
     if evaluation is None or not evaluation.card:
         return None
-    return (Prose(body=evaluation.card, preformatted=True),)
+    card = Prose(body=evaluation.card, preformatted=True)
+    return (Folded(title=Text("全文", "The whole card"), blocks=(card,)),)
 
 
 MODEL_CARD = Section(
@@ -207,11 +134,8 @@ MODEL_CARD = Section(
 
 
 def _build_plan(folder: RunFolder) -> Sequence[Block] | None:
-    stage = folder.record.stages.get("plan")
-    path = folder.file("plan/plan.json")
-    if stage is None or stage.status != "done" or not path.is_file():
-        return None
-    return plan_blocks(Plan.read(path))
+    plan = read_plan(folder)
+    return None if plan is None else plan_blocks(plan)
 
 
 PLAN = Section(name="plan", order=60, title=TITLE, build=_build_plan)
@@ -227,7 +151,7 @@ def probe_sections(folder: RunFolder) -> tuple[Section, ...]:
 
 def _probe_section(result: ProbeResult, place: int) -> Section:
     def build(folder: RunFolder) -> Sequence[Block]:
-        return probe_blocks(result)
+        return probe_blocks(result, question_of(result.probe))
 
     return Section(
         name=anchor_of(result),
@@ -292,21 +216,7 @@ def _facts(facts: Iterable[tuple[str, str, Any]]) -> Table:
 RUN = Section(name="run", order=950, title=Text("本次运行", "This run"), build=_build_run)
 
 
-def _build_summary(folder: RunFolder) -> Sequence[Block] | None:
-    evaluation, comparison = read_evaluation(folder), read_comparison(folder)
-    blocks: list[Block] = []
-    if evaluation is not None:
-        blocks.append(Prose(body=in_one_line(evaluation)))
-    if comparison is not None:
-        blocks.append(Prose(body=beside(comparison)))
-    blocks += headlines(read_probes(folder))
-    return blocks or None
-
-
-SUMMARY = Section(name="summary", order=0, title=Text("摘要", "Summary"), build=_build_summary)
-
-
-SECTIONS = (SUMMARY, EVALUATION, COMPARISON, FINDINGS, ATLAS, PLAN, MODEL_CARD, RUN)
+SECTIONS = (ANSWER, EVALUATION, COMPARISON, ATLAS, PLAN, MODEL_CARD, RUN)
 
 
 def sections(folder: RunFolder) -> tuple[Section, ...]:

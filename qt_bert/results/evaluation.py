@@ -152,6 +152,7 @@ class EvaluationResult:
     """Everything measured on one file of pairs.
 
     `confusion[true level][predicted level]` counts pairs; `slices[column][value][metric]`;
+    `without_grade_1` is by metric, of the pairs whose label is not grade 1 alone;
     `learning_curve` has one mapping (`step`, `train_loss`, `dev_qwk`, …) a measurement.
     """
 
@@ -165,6 +166,7 @@ class EvaluationResult:
     per_grade: tuple[GradeScores, ...] | None = None
     pnr_counts: PairCounts | None = None
     reliability: tuple[ReliabilityBin, ...] | None = None
+    without_grade_1: dict[str, MetricValue] = field(default_factory=dict)
     slices: dict[str, dict[str, dict[str, MetricValue]]] = field(default_factory=dict)
     errors: tuple[GradedPair, ...] = ()
     examples: tuple[GradedPair, ...] = ()

@@ -12,7 +12,7 @@ from qt_bert.figures import Figure
 from qt_bert.files import write_json
 from qt_bert.results.evaluation import JudgedModel, JudgedPairs, MetricDifference
 from qt_bert.results.kept import KeptLayer, TeacherRef
-from qt_bert.results.probe import PairsRef
+from qt_bert.results.probe import PairsRef, SourcedClaim
 from qt_bert.text import Text
 
 # What a plan rests on: what its budgets are expected to cost, and what was measured.
@@ -220,7 +220,8 @@ class PlanEvidence:
     Everything is chosen on `discovery`. The plan is tested on all of `validation`; the grid, rivals,
     functions and the article's rule are measured on the pairs of it that `sampled` counts.
     `functions` says where the heads' functions come from. `effects` is what leaving out each head
-    alone adds to the loss on discovery, `cost` what choosing the heads took, in sweeps over all single heads.
+    alone adds to the loss on discovery, `cost` what choosing the heads took, in sweeps over all single
+    heads. `claim` is `plan.kept`, judged on validation.
     """
 
     profile: Literal["quick", "full"]
@@ -239,6 +240,7 @@ class PlanEvidence:
     grid: tuple[GridRow, ...] = ()
     rivals: tuple[RivalRow, ...] = ()
     tests: tuple[PlanTest, ...] = ()
+    claim: SourcedClaim | None = None
     functions: Literal["run", "heads.json", "none"] = "none"
     at_risk: tuple[AtRisk, ...] = ()
     rule: Rule | None = None

@@ -55,7 +55,9 @@ def job_of(task_of: TaskOf) -> JobOf:
         task = task_of(*arguments, **options)
         layout = layout_of(task.scorer.tokenizer, task.whole_discovery)
         assert layout is not None
-        return OfflineTask(task, layout, counts_of(task.form.layers, task.effort.offline.rows))
+        return OfflineTask(
+            task, task.effort.offline, layout, counts_of(task.form.layers, task.effort.offline.rows)
+        )
 
     return build
 

@@ -1,0 +1,185 @@
+"""The first screen: what model on what pairs, the twelve claims, what may go, what to look at next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from qt_bert.files import sha256_file
+from qt_bert.probes.wording import ClaimInWords, claims_in_words, plan_claim_in_words
+from qt_bert.report.blocks import (
+    Block,
+    Cell,
+    Column,
+    Link,
+    Listing,
+    Prose,
+    Section,
+    Table,
+)
+from qt_bert.report.evaluation import headlines, read_evaluation, with_value
+from qt_bert.report.plan import read_plan
+from qt_bert.report.plan_summary import in_one_sentence
+from qt_bert.report.probes import anchor_of, badge, measured, read_probes, source_value
+from qt_bert.report.words import say
+from qt_bert.results.evaluation import EvaluationResult, MetricValue
+from qt_bert.results.plan import Plan
+from qt_bert.results.probe import ProbeResult, set_label
+from qt_bert.run.folder import RunFolder
+from qt_bert.shipped import TEST, shipped, ships
+from qt_bert.stats.verdict import MOST_QUERIES
+from qt_bert.text import Text, interval, number, shortest
+
+LEAST_PAIRS = 30
+"""A slice of fewer pairs is never called the weakest."""
+MOST_HEADS = 6
+SHOWN_SETS = ("matching", "boundary_named", "boundary", "order", "order_named", "reader")
+
+
+def _build(folder: RunFolder) -> Sequence[Block] | None:
+    evaluation, probes, plan = read_evaluation(folder), read_probes(folder), read_plan(folder)
+    shipped_pairs = ships(TEST) and folder.record.inputs.pairs.sha256 == sha256_file(shipped(TEST))
+    blocks = [
+        *(() if evaluation is None else (_subject(evaluation, shipped_pairs),)),
+        *_claims(probes, plan, shipped_pairs),
+        *_lines(evaluation, probes, plan),
+    ]
+    return blocks or None
+
+
+ANSWER = Section(name="answer", order=0, title=say("answer"), build=_build)
+
+
+def _subject(evaluation: EvaluationResult, shipped_pairs: bool) -> Prose:
+    model, pairs = evaluation.model, evaluation.pairs
+    return Prose(
+        body=say(
+            "subject",
+            model=model.name,
+            layers=model.layers,
+            heads=model.heads,
+            millions=shortest(model.parameters / 1e6),
+            pairs=pairs.name,
+            n=pairs.n_pairs,
+            queries=pairs.n_queries,
+            labels=say("labels_shipped" if shipped_pairs else "labels_own"),
+        )
+    )
+
+
+# The twelve claims.
+
+
+def _claims(
+    probes: Sequence[ProbeResult], plan: Plan | None, shipped_pairs: bool
+) -> Iterator[Table]:
+    said = [(anchor_of(result), claim) for result in probes for claim in claims_in_words(result)]
+    if plan is not None and plan.evidence is not None and plan.evidence.claim is not None:
+        said.append(("plan", plan_claim_in_words(plan.evidence.claim)))
+    if not said:
+        return
+    counts = Counter(one.claim.verdict for _, one in said)
+    tally = say(
+        "tally",
+        total=len(said),
+        reproduced=counts["reproduced"],
+        not_reproduced=counts["not reproduced"],
+        inconclusive=counts["inconclusive"],
+        not_testable=counts["not testable"],
+    )
+    standing = say("exploratory") if shipped_pairs else Text("", "")
+    yield Table(
+        name="claims",
+        title=say("claims"),
+        columns=(
+            Column("claim", say("claim"), whole=True),
+            Column("verdict", say("verdict")),
+            Column("value", say("value")),
+            Column("source", say("source_value")),
+        ),
+        rows=tuple(_row(anchor, one) for anchor, one in said),
+        note=say("claims_note", tally=tally, standing=standing),
+    )
+
+
+def _row(anchor: str, said: ClaimInWords) -> tuple[Cell, ...]:
+    return (
+        Link(said.short, anchor),
+        badge(said),
+        measured(said),
+        source_value(said.claim.source),
+    )
+
+
+# What the heads do, what may go, what to look at next: a line each.
+
+
+def _lines(
+    evaluation: EvaluationResult | None, probes: Sequence[ProbeResult], plan: Plan | None
+) -> Iterator[Listing]:
+    listed = [
+        (say("heads"), tuple(_heads(probes))),
+        (say("plan"), () if plan is None else tuple(in_one_sentence(plan))),
+        (say("next"), tuple(_next(evaluation, probes, plan))),
+    ]
+    rows = tuple((title, lines) for title, lines in listed if lines)
+    if rows:
+        yield Listing(rows=rows)
+
+
+def _heads(probes: Sequence[ProbeResult]) -> Iterator[Text]:
+    for result in probes:
+        for name in SHOWN_SETS:
+            heads = result.sets.get(name, ())
+            if not heads:
+                continue
+            shown = Text(*(2 * (" ".join(heads[:MOST_HEADS]),)))
+            if len(heads) > MOST_HEADS:
+                shown = say("heads_more", heads=shown, n=len(heads))
+            yield say("heads_of", name=set_label(name, result.stability), heads=shown)
+
+
+def _next(
+    evaluation: EvaluationResult | None, probes: Sequence[ProbeResult], plan: Plan | None
+) -> Iterator[Text]:
+    if evaluation is not None:
+        yield _weakest(evaluation) or say("next_worst")
+    undecided = [
+        (claim.claim.needs_queries, claim)
+        for result in probes
+        for claim in claims_in_words(result)
+        if claim.claim.needs_queries is not None and claim.claim.needs_queries <= MOST_QUERIES
+    ]
+    if undecided:
+        needs, claim = min(undecided, key=lambda one: one[0])
+        yield say("next_queries", needs=f"{needs:,}", claim=claim.short)
+    if plan is not None:
+        yield say("next_plan")
+
+
+def _weakest(evaluation: EvaluationResult) -> Text | None:
+    """The slice with the lowest accuracy, or where there is none ρ, of those large enough."""
+    for metric in ("accuracy", "spearman"):
+        found = [
+            (one.value, column, value, one)
+            for column, values in evaluation.slices.items()
+            for value, metrics in values.items()
+            if (one := metrics.get(metric)) is not None
+            and one.value is not None
+            and (one.n or 0) >= LEAST_PAIRS
+        ]
+        if found:
+            _, column, value, one = min(found, key=lambda each: each[:3])
+            return say(
+                "next_slice",
+                column=column,
+                value=value,
+                metric=headlines(with_value(evaluation)).get(metric, Text(metric, metric)),
+                measured=_in_words(one),
+                n=one.n,
+            )
+    return None
+
+
+def _in_words(metric: MetricValue) -> str:
+    return f"{number(metric.value)} {interval(metric.ci_low, metric.ci_high)}".rstrip()

@@ -1,0 +1,34 @@
+"""The words of the report: `words.toml`, each text in Chinese and in English."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from qt_bert.text import Text
+
+
+def say(name: str, /, **facts: Any) -> Text:
+    """The text `name`, its fields in braces filled from `facts`; a fact may be a `Text` itself.
+
+    Raises KeyError where there is no such text, or a field has no fact.
+    """
+    found = _texts()[name]
+    return Text(*(_filled(found[one], facts, one) for one in ("zh", "en")))
+
+
+def _filled(template: str, facts: dict[str, Any], language: str) -> str:
+    plain = {
+        name: getattr(value, language) if isinstance(value, Text) else value
+        for name, value in facts.items()
+    }
+    return template.format(**plain)
+
+
+@cache
+def _texts() -> dict[str, dict[str, str]]:
+    path = Path(__file__).with_name("words.toml")
+    found: dict[str, dict[str, str]] = tomllib.loads(path.read_text(encoding="utf-8"))
+    return found
