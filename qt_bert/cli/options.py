@@ -24,6 +24,12 @@ Grades = Annotated[
 MaxRejects = Annotated[
     float, typer.Option(help="Share of rows that may be rejects before the command stops.")
 ]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Take about so many pairs of each file that is judged on, in whole queries."
+    ),
+]
 Model = Annotated[
     str | None,
     typer.Option(help="Model folder (or hub name). [default: the graded checkpoint that ships]"),

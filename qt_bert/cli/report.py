@@ -30,6 +30,7 @@ def report(
     no_header: options.NoHeader = False,
     grades: options.Grades = None,
     max_rejects: options.MaxRejects = 0.01,
+    limit: options.Limit = None,
     dtype: options.Dtype = "float32",
     max_length: options.MaxLength = None,
     model_grades: options.ModelGrades = None,
@@ -61,12 +62,22 @@ def report(
     full: options.Full = False,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples of queries.")] = 2000,
     seed: options.Seed = 0,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Run these parts alone, beside the evaluation: matching,patch,plan. --resume adds others."
+        ),
+    ] = None,
     save_heads: Annotated[
         Path | None,
         typer.Option(
             help="Also write the heads' named sets and scores to this small file; as heads.json in "
             "the model's folder the inspection page reads it."
         ),
+    ] = None,
+    save_results: Annotated[
+        Path | None,
+        typer.Option(help="Also write what was found to results.md and results.zh-CN.md there."),
     ] = None,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
@@ -83,7 +94,7 @@ def report(
         second=second,
         compared=compare,
         compared_grades=model_grades_b,
-        reader=ReaderOptions(columns, no_header, grades, max_rejects),
+        reader=ReaderOptions(columns, no_header, grades, max_rejects, limit),
         further=Further(
             treebanks=treebank,
             texts=texts,
@@ -108,25 +119,32 @@ def report(
     from qt_bert.progress import progress
     from qt_bert.report.render import render
     from qt_bert.run.folder import RunFolder
-    from qt_bert.run.stage import StudyContext, run_study
+    from qt_bert.run.stage import StudyContext, forecast, run_study, select
     from qt_bert.run.stages import stages
 
     run = RunFolder.open(out, gathered.inputs, resume=resume, overwrite=overwrite)
     context = StudyContext(
         folder=run, model=gathered.model, pairs=gathered.pairs, files=gathered.files
     )
-    chosen = [stage for stage in stages() if stage.applies(gathered.inputs)]
+    chosen = select(stages(), gathered.inputs, None if only is None else only.split(","))
     try:
-        with opening.resumable(), progress(len(chosen), "report", "stages") as shown:
-            ran = run_study(chosen, context, shown)
-    except QtBertError:
-        opening.say(f"a stage failed; what is done so far: {render(out).resolve()}")
+        with opening.resumable():
+            ahead = forecast(chosen, context)
+            opening.say(ahead.text)
+            with progress(ahead.runs or None, "report", "runs") as shown:
+                ran = run_study(chosen, context, shown, ahead.share)
+    except (QtBertError, typer.Exit):
+        opening.say(f"what is done so far: {render(out).resolve()}")
         raise
     page = render(out)
     if save_heads is not None:
         from qt_bert.run.alone import save_heads as write_heads
 
         write_heads(run, save_heads)
+    if save_results is not None:
+        from qt_bert.report.markdown import save_results as write_results
+
+        write_results(RunFolder.read(out), save_results)
     opening.say("nothing changed since the last run" if not ran else f"ran: {', '.join(ran)}")
     typer.echo(f"report: {page.resolve()}")
 
@@ -158,6 +176,7 @@ def probe(
     no_header: options.NoHeader = False,
     grades: options.Grades = None,
     max_rejects: options.MaxRejects = 0.01,
+    limit: options.Limit = None,
     dtype: options.Dtype = "float32",
     max_length: options.MaxLength = None,
     model_grades: options.ModelGrades = None,
@@ -175,6 +194,9 @@ def probe(
     seed: options.Seed = 0,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
+    html: Annotated[
+        bool, typer.Option("--html", help="Also draw NAME.html beside NAME.json.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Ask one question about the model's heads; heads are chosen on one half of the queries, claims tested on the other."""
@@ -191,7 +213,7 @@ def probe(
         pairs=pairs,
         base=base,
         second=second,
-        reader=ReaderOptions(columns, no_header, grades, max_rejects),
+        reader=ReaderOptions(columns, no_header, grades, max_rejects, limit),
         further=Further(
             treebanks=treebank,
             texts=texts,
@@ -232,6 +254,10 @@ def probe(
     if rejected := found.settings.get("rejected"):
         opening.say(f"{rejected:,} rows rejected; `qt-bert check --rejects` lists them")
     opening.say(f"result: {out / chosen.name}.json")
+    if html:
+        from qt_bert.report.render import render_probe
+
+        opening.say(f"page: {render_probe(found, gathered.inputs, out).resolve()}")
     typer.echo(json.dumps(found.to_json(), ensure_ascii=False) if as_json else _as_text(found))
 
 

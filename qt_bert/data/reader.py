@@ -298,12 +298,16 @@ def _is_same(rejects_path: Path, path: Location) -> bool:
 
 @dataclass(frozen=True)
 class ReaderOptions:
-    """What `--columns`, `--no-header`, `--grades` and `--max-rejects` say, as they were written."""
+    """What `--columns`, `--no-header`, `--grades` and `--max-rejects` say, as they were written.
+
+    `limit`: a command that works on graded pairs takes about so many of the file, in whole queries.
+    """
 
     columns: str | None = None
     no_header: bool = False
     grades: str | None = None
     max_rejects: float = 0.01
+    limit: int | None = None
 
     def open(
         self,

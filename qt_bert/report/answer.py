@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from qt_bert.files import sha256_file
 from qt_bert.probes.wording import ClaimInWords, claims_in_words, plan_claim_in_words
 from qt_bert.report.blocks import (
     Block,
-    Cell,
     Column,
     Link,
     Listing,
@@ -25,6 +25,7 @@ from qt_bert.report.words import say
 from qt_bert.results.evaluation import EvaluationResult, MetricValue
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ProbeResult, set_label
+from qt_bert.run.alone import read_plan_claim
 from qt_bert.run.folder import RunFolder
 from qt_bert.shipped import TEST, shipped, ships
 from qt_bert.stats.verdict import MOST_QUERIES
@@ -41,7 +42,7 @@ def _build(folder: RunFolder) -> Sequence[Block] | None:
     shipped_pairs = ships(TEST) and folder.record.inputs.pairs.sha256 == sha256_file(shipped(TEST))
     blocks = [
         *(() if evaluation is None else (_subject(evaluation, shipped_pairs),)),
-        *_claims(probes, plan, shipped_pairs),
+        *_claims(folder, shipped_pairs),
         *_lines(evaluation, probes, plan),
     ]
     return blocks or None
@@ -70,18 +71,32 @@ def _subject(evaluation: EvaluationResult, shipped_pairs: bool) -> Prose:
 # The twelve claims.
 
 
-def _claims(
-    probes: Sequence[ProbeResult], plan: Plan | None, shipped_pairs: bool
-) -> Iterator[Table]:
-    said = [(anchor_of(result), claim) for result in probes for claim in claims_in_words(result)]
-    if plan is not None and plan.evidence is not None and plan.evidence.claim is not None:
-        said.append(("plan", plan_claim_in_words(plan.evidence.claim)))
-    if not said:
+class ClaimOf(NamedTuple):
+    """A claim in words, and the section that tells more of it."""
+
+    said: ClaimInWords
+    anchor: str
+
+
+def all_claims(folder: RunFolder) -> list[ClaimOf]:
+    """The claims of the run's probes and of its plan, in the order of the report; one family."""
+    said = [
+        ClaimOf(claim, anchor_of(result))
+        for result in read_probes(folder)
+        for claim in claims_in_words(result)
+    ]
+    kept = read_plan_claim(folder)
+    return said if kept is None else [*said, ClaimOf(plan_claim_in_words(kept), "plan")]
+
+
+def _claims(folder: RunFolder, shipped_pairs: bool) -> Iterator[Table]:
+    listed = all_claims(folder)
+    if not listed:
         return
-    counts = Counter(one.claim.verdict for _, one in said)
+    counts = Counter(one.said.claim.verdict for one in listed)
     tally = say(
         "tally",
-        total=len(said),
+        total=len(listed),
         reproduced=counts["reproduced"],
         not_reproduced=counts["not reproduced"],
         inconclusive=counts["inconclusive"],
@@ -97,17 +112,16 @@ def _claims(
             Column("value", say("value")),
             Column("source", say("source_value")),
         ),
-        rows=tuple(_row(anchor, one) for anchor, one in said),
+        rows=tuple(
+            (
+                Link(said.short, anchor),
+                badge(said),
+                measured(said),
+                source_value(said.claim.source),
+            )
+            for said, anchor in listed
+        ),
         note=say("claims_note", tally=tally, standing=standing),
-    )
-
-
-def _row(anchor: str, said: ClaimInWords) -> tuple[Cell, ...]:
-    return (
-        Link(said.short, anchor),
-        badge(said),
-        measured(said),
-        source_value(said.claim.source),
     )
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from qt_bert.codec import encode
 from qt_bert.files import atomic_write, read_json, write_json
+from qt_bert.probes.wording import question_of
+from qt_bert.report.answer import all_claims
 from qt_bert.report.blocks import (
     Badge,
     Block,
@@ -21,9 +23,11 @@ from qt_bert.report.blocks import (
     Table,
 )
 from qt_bert.report.page import page
-from qt_bert.report.probes import read_probes
-from qt_bert.report.sections import sections
-from qt_bert.run.folder import RunFolder
+from qt_bert.report.probes import probe_blocks
+from qt_bert.report.sections import probe_section, sections
+from qt_bert.results.probe import ProbeResult
+from qt_bert.run.folder import RunFolder, RunInputs, RunRecord
+from qt_bert.sources import installed_versions, source_hash
 from qt_bert.text import Text, csv_bytes
 
 # Tables as CSV files that a spreadsheet opens, with nothing in them that it would run.
@@ -130,7 +134,7 @@ def _as_data(folder: RunFolder, cards: list[Card], drawn: list[Drawn]) -> dict[s
         "schema": _SCHEMA,
         "run": encode(folder.record),
         "summary": encode(cards),
-        "claims": encode([claim for result in read_probes(folder) for claim in result.claims]),
+        "claims": encode([one.said.claim for one in all_claims(folder)]),
         "sections": [
             {
                 "name": part.section.name,
@@ -140,3 +144,15 @@ def _as_data(folder: RunFolder, cards: list[Card], drawn: list[Drawn]) -> dict[s
             for part in drawn
         ],
     }
+
+
+def render_probe(result: ProbeResult, inputs: RunInputs, out: Path) -> Path:
+    """Draw `NAME.html` of one probe's result in the folder `out`; return its path."""
+    record = RunRecord(
+        versions=installed_versions(), source=source_hash(), inputs=inputs, complete=True
+    )
+    drawn = Drawn(probe_section(result, 0), probe_blocks(result, question_of(result.probe)))
+    target = out / f"{result.probe}.html"
+    with atomic_write(target) as temporary:
+        temporary.write_text(page(record, (), [drawn]), encoding="utf-8")
+    return target

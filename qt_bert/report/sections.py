@@ -146,10 +146,12 @@ _AFTER_EVALUATION = 100
 
 def probe_sections(folder: RunFolder) -> tuple[Section, ...]:
     """A section for each result that is there."""
-    return tuple(_probe_section(result, place) for place, result in enumerate(read_probes(folder)))
+    return tuple(probe_section(result, place) for place, result in enumerate(read_probes(folder)))
 
 
-def _probe_section(result: ProbeResult, place: int) -> Section:
+def probe_section(result: ProbeResult, place: int) -> Section:
+    """The section of one result, the `place`th of them."""
+
     def build(folder: RunFolder) -> Sequence[Block]:
         return probe_blocks(result, question_of(result.probe))
 

@@ -13,7 +13,7 @@ from qt_bert.probes.base import Probe, run_probe
 from qt_bert.probes.registry import probe_named
 from qt_bert.results.heads import heads_file
 from qt_bert.results.plan import Plan
-from qt_bert.results.probe import ProbeResult
+from qt_bert.results.probe import ProbeResult, SourcedClaim
 from qt_bert.run.folder import ProbeFiles, RunFolder, RunInputs, RunRecord, remove_tree
 from qt_bert.run.stage import StudyContext, run_study, stage_key
 from qt_bert.run.stages import ASKED, PlanRequest, plan_stage, probe_context, probe_stage, sweeps_of
@@ -27,16 +27,31 @@ def read_probes(folder: RunFolder, where: str = "probes") -> tuple[ProbeResult, 
     """The results of the run's finished probes, in the order of the report.
 
     `where` is their folder in the run's: the probes of a model that is compared lie in one of their own.
-    q is set anew over the claims of all of them, which are one family; verdicts rest on p and stay.
+    q is set anew over all claims of the run, which are one family; verdicts rest on p and stay.
     Raises RunFolderError for a damaged result.
     """
+    return _family(folder, where)[0]
+
+
+def read_plan_claim(folder: RunFolder) -> SourcedClaim | None:
+    """The claim of the run's plan, with q over all claims of the run; None where there is none."""
+    return _family(folder, "probes")[1]
+
+
+def _family(folder: RunFolder, where: str) -> tuple[tuple[ProbeResult, ...], SourcedClaim | None]:
     results = sorted(
         map(_read, _files(folder, where)), key=lambda result: (result.order, result.probe)
     )
-    claims = iter(with_q([claim for result in results for claim in result.claims]))
-    return tuple(
-        replace(result, claims=tuple(next(claims) for _ in result.claims)) for result in results
+    planned = [Plan.read(path) for path in _files(folder, "plan") if path.name == "plan.json"]
+    of_plan = [one.evidence.claim for one in planned if one.evidence and one.evidence.claim]
+    if where != "probes":
+        of_plan = []
+    claims = with_q([*(claim for result in results for claim in result.claims), *of_plan])
+    each = iter(claims)
+    found = tuple(
+        replace(result, claims=tuple(next(each) for _ in result.claims)) for result in results
     )
+    return found, next(each, None)
 
 
 def _files(folder: RunFolder, where: str) -> Iterator[Path]:

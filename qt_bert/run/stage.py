@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -14,6 +14,7 @@ from qt_bert.codec import encode
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
+from qt_bert.probes.split import PairFiles
 from qt_bert.progress import Progress, silent
 from qt_bert.results.kept import KeptFile
 from qt_bert.results.probe import ModelRef, PairsRef
@@ -222,18 +223,109 @@ def run_inputs(
     )
 
 
+# Which stages a run has, and how long they will take.
+
+
+def select(
+    stages: Iterable[Stage], inputs: RunInputs, only: Sequence[str] | None = None
+) -> list[Stage]:
+    """The stages of a run: those that apply, or `only` some with what they need.
+
+    `only` names probes or other stages; the evaluation belongs to every run. The plan then knows what
+    the chosen probes found. Raises ArgumentError for a name that is no stage of this run.
+    """
+    applying = {stage.name: stage for stage in stages if stage.applies(inputs)}
+    if only is None:
+        return list(applying.values())
+    short = {name.removeprefix("probe:"): name for name in applying}
+    if strange := [name for name in only if name not in short]:
+        raise ArgumentError(f"--only {strange[0]!r}: this run has {', '.join(short)}")
+    chosen = ["evaluation"] if "evaluation" in applying else []
+    for name in only:
+        chosen += [*(applying[short[name]].needs if name != "plan" else ()), short[name]]
+    found = [stage for name, stage in applying.items() if name in chosen]
+    return [
+        replace(stage, needs=tuple(name for name in stage.needs if name in chosen))
+        for stage in found
+    ]
+
+
+REFERENCE_RATE = 420.0
+"""Pairs a second of the model that ships on one thread, where `quick_seconds` were measured."""
+REFERENCE_PAIRS = 800
+TIMED = 64
+"""Pairs that a forecast times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a run will do: `runs` counts pairs through the model, or what takes as long; `share` is that
+    of its pairs in those of what ships."""
+
+    runs: int
+    text: str
+    share: float = 1.0
+
+
+def forecast(stages: Sequence[Stage], context: StudyContext) -> Forecast:
+    """Time a few pairs, and say what will run and about how long.
+
+    A stage takes the time that it took on what ships, by the rate of this model here and the share of
+    its pairs. `--full` takes several times as long; what it takes on a model of one's own is not known.
+    Raises ArgumentError or PairFileError as opening the model and reading the pairs do.
+    """
+    keys = _keys(sorted(stages, key=lambda stage: stage.order), context.folder)
+    ahead = [one for one in stages if not context.folder.is_done(one.name, keys[one.name])]
+    if not ahead:
+        return Forecast(0, "nothing to run: all of it is done")
+    scorer = scorer_of(context)
+    files = PairFiles(
+        pairs=context.pairs, reader=reader_options(context), discovery=context.files.discovery
+    )
+    split = context.shared("split", lambda: files.read(scorer.checkpoint.settings.labels))
+    pairs = [(pair.query, pair.title) for pair in split.validation[:TIMED]]
+    scorer.fresh().logits(pairs[:8])  # the first batch allocates
+    start = time.perf_counter()
+    scorer.fresh().logits(pairs)
+    rate = len(pairs) / (time.perf_counter() - start)
+    share = min(1.0, len(split.validation) / REFERENCE_PAIRS)
+    runs = sum(runs_of(stage, share) for stage in ahead)
+    names = ", ".join(stage.name.removeprefix("probe:") for stage in ahead)
+    minutes = max(1, round(runs / rate / 60))
+    time_left = (
+        "--full takes several times the quick profile"
+        if context.argument("profile") == "full"
+        else f"about {minutes} min here"
+    )
+    return Forecast(
+        runs,
+        f"{len(ahead)} stages on {len(split.validation):,} pairs ({len(split.discovery):,} to choose "
+        f"on), {rate:,.0f} pairs/s: {time_left}\n{names}",
+        share,
+    )
+
+
+def runs_of(stage: Stage, share: float = 1.0) -> int:
+    """How many pairs through the model take as long as this stage does on `share` of what ships."""
+    return max(1, round(stage.quick_seconds * REFERENCE_RATE * share))
+
+
 # Running the stages of a study, each only where its result is not there yet.
 
 
 def run_study(
-    stages: Iterable[Stage], context: StudyContext, progress: Progress = silent
+    stages: Iterable[Stage],
+    context: StudyContext,
+    progress: Progress = silent,
+    share: float = 1.0,
 ) -> tuple[str, ...]:
     """Bring every stage's files up to date; return the names of the stages that had to run.
 
     Stages that do not apply to the run's inputs are left out.
     A stage is reused when model, pairs, segmenter, its arguments, the package's sources and the
     stages that it needs are unchanged and its files are there. An exception in a stage leaves the
-    folder as one that resumes there. `progress` counts stages.
+    folder as one that resumes there. `progress` counts runs, as `runs_of` has
+    them of this `share` of the pairs.
 
     Raises ArgumentError when a stage needs one that does not come before it.
     """
@@ -245,11 +337,10 @@ def run_study(
     ran = []
     for stage in ordered:
         if folder.is_done(stage.name, keys[stage.name]):
-            progress.advance(1, f"{stage.name} (reused)")
             continue
         _run_stage(stage, keys[stage.name], context)
         ran.append(stage.name)
-        progress.advance(1, stage.name)
+        progress.advance(runs_of(stage, share), stage.name)
     folder.complete()
     return tuple(ran)
 

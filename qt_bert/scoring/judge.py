@@ -12,6 +12,7 @@ import numpy as np
 
 from qt_bert.data.pairs import GradeMap, LabelScheme, LevelMap, Pair
 from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.splits import sample_queries
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.models.card import ModelLabels
 from qt_bert.progress import progress
@@ -135,7 +136,8 @@ def graded_pairs(
 ) -> tuple[list[Pair], int]:
     """The pairs of `path` with their labels read as this model can be judged by, and the rejects.
 
-    Reading ends after `most` pairs, where it is given.
+    Reading ends after `most` pairs, where it is given. Under `options.limit` about so many are drawn,
+    in whole queries.
     """
     reader = options.open(
         path,
@@ -145,7 +147,7 @@ def graded_pairs(
     )
     try:
         with closing(iter(reader)) as rows:
-            return list(islice(rows, most)), reader.rejected
+            pairs = list(islice(rows, most))
     except PairFileError as error:
         if options.grades is None and (reader.reasons.get("bad grade") or 0) > 0:
             raise PairFileError(
@@ -153,6 +155,9 @@ def graded_pairs(
                 "--grades, such as --grades '0=1-2,1=3-4,2=5'"
             ) from error
         raise
+    if options.limit is not None:
+        pairs = sample_queries(pairs, options.limit)
+    return pairs, reader.rejected
 
 
 def judge_logits(

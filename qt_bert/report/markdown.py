@@ -1,0 +1,108 @@
+"""What a run found as Markdown, in one language: `results.md` and `results.zh-CN.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from qt_bert.files import atomic_write
+from qt_bert.probes.wording import MeasurementInWords, measurements_in_words
+from qt_bert.report.answer import ClaimOf, all_claims
+from qt_bert.report.blocks import Interval
+from qt_bert.report.evaluation import as_interval, grouped_metrics, read_evaluation
+from qt_bert.report.plan import read_plan
+from qt_bert.report.plan_summary import in_one_sentence
+from qt_bert.report.probes import measured, read_probes, source_place, source_value, title_of
+from qt_bert.report.words import say
+from qt_bert.run.folder import RunFolder
+from qt_bert.text import Label, in_language, interval, number
+
+Say = Callable[[Label], str]
+FILES = {"en": "results.md", "zh": "results.zh-CN.md"}
+
+
+def save_results(folder: RunFolder, out: Path) -> tuple[Path, ...]:
+    """Write what the run found into the folder `out`, a file a language; return their paths."""
+    out.mkdir(parents=True, exist_ok=True)
+    for language, name in FILES.items():
+        with atomic_write(out / name) as temporary:
+            temporary.write_text("\n".join(_lines(folder, language)) + "\n", encoding="utf-8")
+    return tuple(out / name for name in FILES.values())
+
+
+def _lines(folder: RunFolder, language: str) -> Iterator[str]:
+    inputs, evaluation, plan = folder.record.inputs, read_evaluation(folder), read_plan(folder)
+
+    def said(label: Label) -> str:
+        return in_language(label, language).replace("|", "\\|")
+
+    def words(name: str, **facts: object) -> str:
+        return said(say(name, **facts))
+
+    yield f"# {words('results', model=inputs.model.name, pairs=inputs.pairs.name)}"
+    yield from ("", words("results_made", profile=str(inputs.arguments.get("profile", "quick"))))
+    yield from ("", words("exploratory"))
+    claims = all_claims(folder)
+    if claims:
+        yield from ("", f"## {words('claims')}", "")
+        heads = ("claim", "verdict", "value", "source_value", "margin", "queries_needed")
+        yield from _table([words(name) for name in heads])
+        yield from (_row(_claim(one, said)) for one in claims)
+    if plan is not None:
+        yield from ("", f"## {words('plan')}", "")
+        yield from map(said, in_one_sentence(plan))
+    if evaluation is not None:
+        yield from ("", f"## {words('quality')}", "")
+        yield from _table([words(name) for name in ("metric", "value", "without_1")])
+        for _, name, metric in grouped_metrics(evaluation):
+            harder = evaluation.without_grade_1.get(name)
+            yield _row(
+                (name, _shown(as_interval(metric)), _shown(as_interval(harder)) if harder else "")
+            )
+    for result in read_probes(folder):
+        yield from ("", f"## {said(title_of(result))} (`{result.probe}`)", "", said(result.summary))
+        if rows := measurements_in_words(result):
+            yield ""
+            heads = ("measurement", "value", "source_value", "place")
+            yield from _table([words(name) for name in heads])
+            yield from (_row(_measurement(row, said)) for row in rows)
+
+
+def _claim(one: ClaimOf, said: Say) -> tuple[str, ...]:
+    claim = one.said.claim
+    needs = claim.needs_queries
+    return (
+        said(one.said.short),
+        said(one.said.verdict),
+        _shown(measured(one.said)),
+        _label(source_value(claim.source), said),
+        one.said.margin,
+        "" if needs is None else f"{needs:,}",
+    )
+
+
+def _measurement(row: MeasurementInWords, said: Say) -> tuple[str, ...]:
+    return (
+        said(row.text),
+        f"{_shown(measured(row))} {said(row.unit)}".rstrip(),
+        _label(source_value(row.source), said),
+        source_place(row.source),
+    )
+
+
+def _label(label: Label | None, said: Say) -> str:
+    return "" if label is None else said(label)
+
+
+def _shown(value: Interval) -> str:
+    digits = 3 if value.digits is None else value.digits
+    return f"{number(value.value, digits)} {interval(value.low, value.high, digits)}".rstrip()
+
+
+def _table(heads: Sequence[str]) -> Iterator[str]:
+    yield _row(heads)
+    yield _row(["---"] * len(heads))
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
