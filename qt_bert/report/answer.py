@@ -17,6 +17,7 @@ from qt_bert.report.blocks import (
     Section,
     Table,
 )
+from qt_bert.report.comparison import beside, read_comparison
 from qt_bert.report.evaluation import headlines, read_evaluation, with_value
 from qt_bert.report.plan import read_plan
 from qt_bert.report.plan_summary import in_one_sentence
@@ -38,11 +39,12 @@ SHOWN_SETS = ("matching", "boundary_named", "boundary", "order", "order_named", 
 
 
 def _build(folder: RunFolder) -> Sequence[Block] | None:
-    evaluation, probes, plan = read_evaluation(folder), read_probes(folder), read_plan(folder)
-    shipped_pairs = ships(TEST) and folder.record.inputs.pairs.sha256 == sha256_file(shipped(TEST))
+    evaluation, compared = read_evaluation(folder), read_comparison(folder)
+    probes, plan = read_probes(folder), read_plan(folder)
     blocks = [
-        *(() if evaluation is None else (_subject(evaluation, shipped_pairs),)),
-        *_claims(folder, shipped_pairs),
+        *(() if evaluation is None else (_subject(evaluation, judged_on_shipped(folder)),)),
+        *(() if compared is None else (Prose(body=beside(compared)),)),
+        *_claims(folder),
         *_lines(evaluation, probes, plan),
     ]
     return blocks or None
@@ -68,6 +70,16 @@ def _subject(evaluation: EvaluationResult, shipped_pairs: bool) -> Prose:
     )
 
 
+def judged_on_shipped(folder: RunFolder) -> bool:
+    """Whether the run's pairs are the test split that ships."""
+    return ships(TEST) and folder.record.inputs.pairs.sha256 == sha256_file(shipped(TEST))
+
+
+def standing(folder: RunFolder) -> Text:
+    """What the verdicts are worth on the split that ships; nothing elsewhere."""
+    return say("exploratory") if judged_on_shipped(folder) else Text("", "")
+
+
 # The twelve claims.
 
 
@@ -89,7 +101,7 @@ def all_claims(folder: RunFolder) -> list[ClaimOf]:
     return said if kept is None else [*said, ClaimOf(plan_claim_in_words(kept), "plan")]
 
 
-def _claims(folder: RunFolder, shipped_pairs: bool) -> Iterator[Table]:
+def _claims(folder: RunFolder) -> Iterator[Table]:
     listed = all_claims(folder)
     if not listed:
         return
@@ -102,7 +114,6 @@ def _claims(folder: RunFolder, shipped_pairs: bool) -> Iterator[Table]:
         inconclusive=counts["inconclusive"],
         not_testable=counts["not testable"],
     )
-    standing = say("exploratory") if shipped_pairs else Text("", "")
     yield Table(
         name="claims",
         title=say("claims"),
@@ -121,7 +132,7 @@ def _claims(folder: RunFolder, shipped_pairs: bool) -> Iterator[Table]:
             )
             for said, anchor in listed
         ),
-        note=say("claims_note", tally=tally, standing=standing),
+        note=say("claims_note", tally=tally, standing=standing(folder)),
     )
 
 

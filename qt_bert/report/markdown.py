@@ -7,7 +7,7 @@ from pathlib import Path
 
 from qt_bert.files import atomic_write
 from qt_bert.probes.wording import MeasurementInWords, measurements_in_words
-from qt_bert.report.answer import ClaimOf, all_claims
+from qt_bert.report.answer import ClaimOf, all_claims, standing
 from qt_bert.report.blocks import Interval
 from qt_bert.report.evaluation import as_interval, grouped_metrics, read_evaluation
 from qt_bert.report.plan import read_plan
@@ -41,7 +41,8 @@ def _lines(folder: RunFolder, language: str) -> Iterator[str]:
 
     yield f"# {words('results', model=inputs.model.name, pairs=inputs.pairs.name)}"
     yield from ("", words("results_made", profile=str(inputs.arguments.get("profile", "quick"))))
-    yield from ("", words("exploratory"))
+    if worth := said(standing(folder)):
+        yield from ("", worth)
     claims = all_claims(folder)
     if claims:
         yield from ("", f"## {words('claims')}", "")
@@ -61,11 +62,11 @@ def _lines(folder: RunFolder, language: str) -> Iterator[str]:
             )
     for result in read_probes(folder):
         yield from ("", f"## {said(title_of(result))} (`{result.probe}`)", "", said(result.summary))
-        if rows := measurements_in_words(result):
+        if found := measurements_in_words(result):
             yield ""
-            heads = ("measurement", "value", "source_value", "place")
-            yield from _table([words(name) for name in heads])
-            yield from (_row(_measurement(row, said)) for row in rows)
+            columns = ("measurement", "value", "source_value", "place")
+            yield from _table([words(name) for name in columns])
+            yield from (_row(_measurement(row, said)) for row in found)
 
 
 def _claim(one: ClaimOf, said: Say) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from qt_bert.codec import encode
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.files import sha256_file
 from qt_bert.probes.split import PairFiles
 from qt_bert.progress import Progress, silent
@@ -272,17 +272,23 @@ def forecast(stages: Sequence[Stage], context: StudyContext) -> Forecast:
 
     A stage takes the time that it took on what ships, by the rate of this model here and the share of
     its pairs. `--full` takes several times as long; what it takes on a model of one's own is not known.
-    Raises ArgumentError or PairFileError as opening the model and reading the pairs do.
+    Raises CheckpointError as opening the model does.
     """
     keys = _keys(sorted(stages, key=lambda stage: stage.order), context.folder)
     ahead = [one for one in stages if not context.folder.is_done(one.name, keys[one.name])]
     if not ahead:
         return Forecast(0, "nothing to run: all of it is done")
+    names = ", ".join(stage.name.removeprefix("probe:") for stage in ahead)
     scorer = scorer_of(context)
     files = PairFiles(
         pairs=context.pairs, reader=reader_options(context), discovery=context.files.discovery
     )
-    split = context.shared("split", lambda: files.read(scorer.checkpoint.settings.labels))
+    try:
+        split = context.shared("split", lambda: files.read(scorer.checkpoint.settings.labels))
+    except (
+        PairFileError
+    ):  # the evaluation may still be made; the stage that halves the file says why
+        return Forecast(sum(map(runs_of, ahead)), f"{len(ahead)} stages: {names}")
     pairs = [(pair.query, pair.title) for pair in split.validation[:TIMED]]
     scorer.fresh().logits(pairs[:8])  # the first batch allocates
     start = time.perf_counter()
@@ -290,9 +296,8 @@ def forecast(stages: Sequence[Stage], context: StudyContext) -> Forecast:
     rate = len(pairs) / (time.perf_counter() - start)
     share = min(1.0, len(split.validation) / REFERENCE_PAIRS)
     runs = sum(runs_of(stage, share) for stage in ahead)
-    names = ", ".join(stage.name.removeprefix("probe:") for stage in ahead)
     minutes = max(1, round(runs / rate / 60))
-    time_left = (
+    long = (
         "--full takes several times the quick profile"
         if context.argument("profile") == "full"
         else f"about {minutes} min here"
@@ -300,7 +305,7 @@ def forecast(stages: Sequence[Stage], context: StudyContext) -> Forecast:
     return Forecast(
         runs,
         f"{len(ahead)} stages on {len(split.validation):,} pairs ({len(split.discovery):,} to choose "
-        f"on), {rate:,.0f} pairs/s: {time_left}\n{names}",
+        f"on), {rate:,.0f} pairs/s: {long}\n{names}",
         share,
     )
 

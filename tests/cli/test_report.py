@@ -76,7 +76,7 @@ def test_two_models_are_probed_and_the_firsts_heads_saved(run, checkpoint_of, pa
     sections = {
         one["name"] for one in json.loads((out / "report.json").read_text("utf-8"))["sections"]
     }
-    assert {"summary", "findings", "comparison", "atlas"} <= sections
+    assert {"answer", "comparison", "atlas"} <= sections
     assert f"B: {other.name}" in (out / "report.html").read_text(encoding="utf-8")
     stored = HeadsFile.read(heads)
     assert stored.model.sha256 == weights_sha256(model)

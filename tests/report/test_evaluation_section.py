@@ -157,13 +157,6 @@ def test_a_coarse_label_makes_no_prediction_wrong(
     assert '<b class="wrong">' not in page and '<b class="right">' not in page
 
 
-def test_learning_curves_part_losses_from_quality(run: Path) -> None:
-    drawn = figures(build(run))
-    assert [line.name for line in drawn["learning_loss"].series] == ["train_loss", "dev_loss"]
-    assert [line.name for line in drawn["learning_quality"].series] == ["dev_qwk"]
-    assert len(drawn["learning_quality"].series[0].points) == 19
-
-
 def test_summary_leaves_out_what_was_not_measured(
     evaluation: dict[str, Any], build_run: BuildRun
 ) -> None:

@@ -108,8 +108,8 @@ def test_identifiers_are_unique(page: Page) -> None:
     assert len(names) == len(set(names))
 
 
-def test_twelve_examples_are_shown(page: Page) -> None:
-    assert sum(tag == "article" for tag, _ in page.tags) == 12
+def test_six_examples_are_shown(page: Page) -> None:
+    assert sum(tag == "article" for tag, _ in page.tags) == 6
 
 
 def test_the_page_is_small_and_quick(run: Path) -> None:
@@ -135,7 +135,7 @@ def test_data_and_tables_hold_what_the_page_shows(run: Path) -> None:
     render(run)
     data = json.loads((run / "report.json").read_text(encoding="utf-8"))
     assert [section["name"] for section in data["sections"]] == [
-        "summary",
+        "answer",
         "evaluation",
         "model_card",
         "run",
@@ -226,6 +226,6 @@ def test_english_is_reachable_without_a_script(page: Page) -> None:
     assert switches == labels == {"language-zh", "language-en"}
 
 
-def test_contents_stand_after_the_summary(page: Page) -> None:
-    places = [page.source.index(mark) for mark in ('id="summary"', "<nav", 'id="evaluation"')]
+def test_contents_stand_after_the_answer(page: Page) -> None:
+    places = [page.source.index(mark) for mark in ('id="answer"', "<nav", 'id="evaluation"')]
     assert places == sorted(places)

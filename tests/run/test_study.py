@@ -11,7 +11,7 @@ import pytest
 
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.run.folder import RunFolder, RunInputs
-from qt_bert.run.stage import StudyContext, run_study
+from qt_bert.run.stage import Stage, StudyContext, run_study, runs_of, select
 
 Study = Callable[..., tuple[str, ...]]
 
@@ -134,27 +134,55 @@ def test_a_missing_argument_is_named(study: Study, stages: Any) -> None:
         study(replace(stages.heads, arguments=("draws",)))
 
 
-def test_progress_counts_stages(
+def test_progress_counts_the_runs_of_stages_that_ran(
     study: Study, stages: Any, inputs: Callable[..., RunInputs], tmp_path: Path
 ) -> None:
     class Counter:
-        notes: list[str]
+        notes: list[tuple[str, int]]
 
         def __init__(self) -> None:
             self.notes = []
 
         def advance(self, amount: int = 1, note: str = "") -> None:
-            self.notes += [note] * amount
+            self.notes.append((note, amount))
 
     study(stages.grades)
     folder = RunFolder.open(tmp_path / "run", inputs(), resume=True)
     counter = Counter()
     chosen = (stages.grades, stages.heads, stages.plan)
     run_study(chosen, StudyContext(folder=folder, model=tmp_path, pairs=tmp_path), counter)
-    assert counter.notes == ["grades (reused)", "heads", "plan"]
+    assert counter.notes == [(one.name, runs_of(one)) for one in (stages.heads, stages.plan)]
 
 
 def test_shared_objects_are_built_once(inputs: Callable[..., RunInputs], tmp_path: Path) -> None:
     folder = RunFolder.open(tmp_path / "run", inputs())
     context = StudyContext(folder=folder, model=tmp_path, pairs=tmp_path)
     assert context.shared("model", list) is context.shared("model", list)
+
+
+def test_some_stages_alone_bring_what_they_need(inputs: Callable[..., RunInputs]) -> None:
+    def stage(name: str, *needs: str) -> Stage:
+        return Stage(
+            name=name, order=1, run=lambda context: None, outputs=(), needs=needs, quick_seconds=1
+        )
+
+    there = [
+        stage("evaluation"),
+        stage("probe:matching"),
+        stage("probe:order"),
+        stage("probe:patch", "probe:matching"),
+        stage("plan", "probe:matching", "probe:order", "probe:patch"),
+    ]
+
+    def chosen(*only: str) -> dict[str, tuple[str, ...]]:
+        return {one.name: one.needs for one in select(there, inputs(), only)}
+
+    assert list(chosen("patch")) == ["evaluation", "probe:matching", "probe:patch"]
+    assert chosen("order", "plan") == {
+        "evaluation": (),
+        "probe:order": (),
+        "plan": ("probe:order",),
+    }
+    with pytest.raises(ArgumentError, match="matching, order, patch, plan"):
+        chosen("patches")
+    assert len(select(there, inputs())) == 5

@@ -191,7 +191,7 @@ def test_the_page_shows_both(run_of_two: Path, hostile: tuple[str, str]) -> None
     data = json.loads((run_of_two / "report.json").read_text(encoding="utf-8"))
     sections = {one["name"]: one["blocks"] for one in data["sections"]}
     assert {"comparison", "probe-redundancy"} <= set(sections)
-    beside = sections["summary"][1]["body"]["en"]
+    beside = sections["answer"][1]["body"]["en"]
     assert "Accuracy −0.090 [−0.110, −0.070] (p = 0.0001)" in beside
     figures = [one["figure"] for one in sections["comparison"] if one["kind"] == "figure"]
     assert [one["name"] for one in figures] == ["comparison_headlines"]

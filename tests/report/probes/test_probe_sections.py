@@ -35,13 +35,12 @@ def table(run: Path, name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(handle))
 
 
-def test_findings_come_first_and_probes_follow_the_evaluation(
+def test_the_answer_comes_first_and_probes_follow_the_evaluation(
     run_of: Run, result_of: Result
 ) -> None:
     run = run_of(result_of("order", 30), result_of("redundancy", 10))
     assert list(sections(run)) == [
-        "summary",
-        "findings",
+        "answer",
         "evaluation",
         "probe-redundancy",
         "probe-order",
@@ -53,8 +52,10 @@ def test_findings_come_first_and_probes_follow_the_evaluation(
     assert re.findall(r'<a href="#([^"]+)"', contents) == list(sections(run))[1:]
 
 
-def test_a_run_without_probes_has_no_findings(run_of: Run) -> None:
-    assert list(sections(run_of())) == ["summary", "evaluation", "model_card", "run"]
+def test_a_run_without_probes_has_no_claims(run_of: Run) -> None:
+    found = sections(run_of())
+    assert list(found) == ["answer", "evaluation", "model_card", "run"]
+    assert "table" not in [block["kind"] for block in found["answer"]["blocks"]]
 
 
 def test_sets_say_how_much_of_them_comes_back(run_of: Run, result_of: Result) -> None:
@@ -67,8 +68,8 @@ def test_sets_say_how_much_of_them_comes_back(run_of: Run, result_of: Result) ->
     assert "不稳定" in page and "parted at random" in page
 
 
-def test_the_findings_table_says_what_a_reader_may_conclude(run_of: Run, result_of: Result) -> None:
-    rows = table(run_of(result_of("boundary", 10)), "findings")
+def test_the_claims_say_what_a_reader_may_conclude(run_of: Run, result_of: Result) -> None:
+    rows = table(run_of(result_of("boundary", 10)), "boundary_claims")
     assert [row["verdict_en"] for row in rows] == [
         "reproduced",
         "not reproduced",
@@ -81,7 +82,7 @@ def test_the_findings_table_says_what_a_reader_may_conclude(run_of: Run, result_
     assert (
         "1,300 queries" in rows[2]["conclusion_en"] and "1,300 个查询" in rows[2]["conclusion_zh"]
     )
-    assert [row["source"] for row in rows] == ["70 %", "70 %", "2.3", "70 %"]
+    assert [row["there"] for row in rows] == ["70 %", "70 %", "2.3", "70 %"]
     assert (rows[0]["value"], rows[0]["value_ci_low"], rows[0]["value_unit_zh"]) == (
         "11.0",
         "7.5",
@@ -90,21 +91,12 @@ def test_the_findings_table_says_what_a_reader_may_conclude(run_of: Run, result_
     assert rows[0]["margin"] == "> 2"
 
 
-def test_the_tally_counts_all_four_verdicts(run_of: Run, result_of: Result) -> None:
-    run = run_of(result_of("redundancy", 10))
-    body = sections(run)["findings"]["blocks"][0]["body"]
-    assert body["en"] == (
-        "4 claims: 1 reproduced, 1 not reproduced, 1 inconclusive, 1 not testable here."
-    )
-    assert body["zh"] == "共 4 条说法：成立 1，不成立 1，未定 1，此处无法检验 1。"
-
-
 def test_q_is_over_the_claims_of_all_probes_and_moves_no_verdict(
     run_of: Run, result_of: Result
 ) -> None:
     first = result_of("order", 30, claims=(claim("order.x", p=0.04, q=0.04),))
     run = run_of(first, result_of("other", 40, claims=(claim("other.x", p=0.9, q=0.9),)))
-    assert [row["verdict_en"] for row in table(run, "findings")] == ["reproduced"] * 2
+    assert [row["verdict_en"] for row in table(run, "claims")] == ["reproduced"] * 2
     assert table(run, "order_claims")[0]["q"] == "0.08"
     stored = json.loads((run / "report.json").read_text(encoding="utf-8"))["claims"]
     assert [(one["id"], one["q"]) for one in stored] == [("order.x", 0.08), ("other.x", 0.9)]
@@ -112,9 +104,8 @@ def test_q_is_over_the_claims_of_all_probes_and_moves_no_verdict(
 
 def test_a_claim_that_is_not_decided_says_why(run_of: Run, result_of: Result) -> None:
     rows = table(run_of(result_of("boundary", 10)), "boundary_claims")
-    assert [row["why_en"] for row in rows[:2]] == ["", ""]
-    assert "needs 1,300 queries" in rows[2]["why_en"]
-    assert "fewer than 19 random sets" in rows[3]["why_en"]
+    assert "needs 1,300 queries" in rows[2]["conclusion_en"]
+    assert "fewer than 19 random sets" in rows[3]["conclusion_en"]
     assert rows[0]["source"] == "heads of query title bert §2.2"
 
 
@@ -137,19 +128,16 @@ def test_a_section_holds_claims_figures_sample_heads_and_settings(
     section = sections(run)["probe-redundancy"]
     assert section["title"] == {"zh": "冗余 <b>", "en": "Redundancy <b>"}
     kinds = [block["kind"] for block in section["blocks"]]
-    assert kinds == [
-        "text",
-        "table",
-        "figure",
-        "figure",
-        "text",
-        "table",
-        "table",
-        "table",
-        "table",
+    assert kinds == ["text", "table", "figure", "figure", "folded"]
+    details = section["blocks"][4]["blocks"]
+    assert [block["name"].removeprefix("redundancy_") for block in details] == [
+        "measurements",
+        "sets",
+        "heads",
+        "settings",
     ]
-    sample = section["blocks"][4]["body"]["en"]
-    assert sample == "Validation: 800 pairs of test.tsv, 160 queries. It can show 2.1 points."
+    lead = section["blocks"][0]["body"]["en"]
+    assert "Validation: 800 pairs of test.tsv, 160 queries. It can show 2.1 points." in lead
     page = (run / "report.html").read_text(encoding="utf-8")
     assert page.count('id="figure-redundancy_heads"') == 1
     assert "冗余 &lt;b&gt;" in page and "冗余 <b>" not in page
@@ -175,7 +163,6 @@ def test_figures_of_one_name_keep_apart(run_of: Run, result_of: Result) -> None:
 def test_a_result_without_a_title_is_called_by_its_name(run_of: Run, result_of: Result) -> None:
     run = run_of(result_of("redundancy", 10, title=None, claims=(), heads=(), sets={}))
     assert sections(run)["probe-redundancy"]["title"]["zh"] == "redundancy"
-    assert "findings" not in sections(run)
 
 
 def test_results_that_no_stage_of_the_run_made_are_left_out(run_of: Run, result_of: Result) -> None:
