@@ -143,7 +143,7 @@ def _lines(
     evaluation: EvaluationResult | None, probes: Sequence[ProbeResult], plan: Plan | None
 ) -> Iterator[Listing]:
     listed = [
-        (say("heads"), tuple(_heads(probes))),
+        (say("heads"), tuple(_in_a_row(_heads(probes)))),
         (say("plan"), () if plan is None else tuple(in_one_sentence(plan))),
         (say("next"), tuple(_next(evaluation, probes, plan))),
     ]
@@ -162,6 +162,13 @@ def _heads(probes: Sequence[ProbeResult]) -> Iterator[Text]:
             if len(heads) > MOST_HEADS:
                 shown = say("heads_more", heads=shown, n=len(heads))
             yield say("heads_of", name=set_label(name, result.stability), heads=shown)
+
+
+def _in_a_row(said: Iterator[Text]) -> Iterator[Text]:
+    """All of them as one line."""
+    listed = list(said)
+    if listed:
+        yield Text("；".join(one.zh for one in listed), "; ".join(one.en for one in listed))
 
 
 def _next(

@@ -15,7 +15,6 @@ from qt_bert.report.blocks import (
     FigureBlock,
     Interval,
     Moved,
-    Prose,
     Table,
 )
 from qt_bert.report.words import say
@@ -30,7 +29,7 @@ from qt_bert.results.evaluation import (
     reliability_curve,
 )
 from qt_bert.run.folder import RunFolder, RunRecord
-from qt_bert.text import MISSING, Label, Text, clip, counted, interval, joined, number, shortest
+from qt_bert.text import MISSING, Label, Text, clip, counted, interval, joined, number
 
 
 def read_evaluation(folder: RunFolder) -> EvaluationResult | None:
@@ -131,7 +130,7 @@ def base(metric: MetricValue) -> Text:
 # Single pairs: some to see what the model does, and those it graded worst.
 
 
-_SHOWN, _TERMS_SHOWN = 6, 4
+_SHOWN, _TERMS_SHOWN, _WORST = 6, 4, 10
 _SIDES = {"query": Text("查询", "query"), "title": Text("标题", "title")}
 _GRADED = (
     Column("predicted_grade", Text("预测", "predicted")),
@@ -257,9 +256,8 @@ def worst_errors(evaluation: EvaluationResult) -> tuple[Block, ...]:
                         else (pair.score,)
                     ),
                 )
-                for pair in evaluation.errors
+                for pair in evaluation.errors[:_WORST]
             ),
-            folded=True,
         ),
     )
 
@@ -273,25 +271,8 @@ def _shown(grade: Grade | None) -> str:
 # What was judged: model, pairs and the run's profile.
 
 
-def judged(evaluation: EvaluationResult, record: RunRecord) -> tuple[Block, ...]:
-    """One sentence on model and pairs, and a table of their sizes and hashes to open."""
-    model, pairs = evaluation.model, evaluation.pairs
-    shape = (f"{model.layers}", f"{model.heads}", shortest(model.parameters / 1e6))
-    lead = Text(
-        f"模型 {model.name}（{shape[0]} 层 × {shape[1]} 头，{shape[2]} 百万参数）"
-        f"为 {pairs.name} 的 {pairs.n_pairs:,} 个查询–标题对（{pairs.n_queries:,} 个查询）打分，"
-        "与标注比较。",
-        f"The model {model.name} ({shape[0]} layers × {shape[1]} heads, {shape[2]} million "
-        f"parameters) grades the {pairs.n_pairs:,} query–title pairs ({pairs.n_queries:,} queries) "
-        f"of {pairs.name}; its grades are set against the labels.",
-    )
-    return (
-        Prose(title=Text("评的是什么", "What was judged"), body=lead),
-        _facts(evaluation, record),
-    )
-
-
-def _facts(evaluation: EvaluationResult, record: RunRecord) -> Table:
+def judged(evaluation: EvaluationResult, record: RunRecord) -> Table:
+    """Sizes and hashes, to open."""
     model, pairs = evaluation.model, evaluation.pairs
     shape = f"{model.layers} × {model.heads} × {model.hidden}"
     facts: list[tuple[Text, Cell]] = [
@@ -411,7 +392,7 @@ def metrics(evaluation: EvaluationResult) -> Table:
             Column("meaning", Text("含义", "meaning")),
         ),
         rows=tuple(_row(evaluation, *entry) for entry in grouped_metrics(evaluation)),
-        note=note,
+        note=joined([note, _resolution(evaluation)]),
         grouped=True,
         folded=True,
     )
@@ -445,25 +426,12 @@ def _meaning(described: MetricDescription | None, metric: MetricValue) -> Text |
     return Text(f"{title.zh}：{described.zh}", f"{title.en}: {described.en}")
 
 
-def resolution(evaluation: EvaluationResult) -> tuple[Block, ...]:
+def _resolution(evaluation: EvaluationResult) -> Text:
     """How small a difference this sample can show, after the interval of accuracy."""
     metric = evaluation.metrics.get("accuracy")
     if metric is None or metric.ci_low is None or metric.ci_high is None:
-        return ()
-    half = 50 * (metric.ci_high - metric.ci_low)
-    pairs, queries = evaluation.pairs.n_pairs, evaluation.pairs.n_queries
-    return (
-        Prose(
-            body=Text(
-                f"样本量：{pairs:,} 对、{queries:,} 个查询。"
-                f"准确率区间的半宽为 {half:.1f} 个百分点：与某个目标值相差更小时，这份数据分不出；"
-                "两个模型在同样的对上相比，另看成对差别的区间。",
-                f"Sample: {pairs:,} pairs, {queries:,} queries. The interval of accuracy is "
-                f"± {half:.1f} points: these data cannot tell it from a target nearer than that. Two "
-                "models on the same pairs are compared by the interval of their paired difference.",
-            )
-        ),
-    )
+        return Text("", "")
+    return say("resolution", half=50 * (metric.ci_high - metric.ci_low))
 
 
 # The same metrics on parts of the file.
@@ -506,6 +474,7 @@ def _table(
             for value, metrics in parts.items()
         ),
         note=Text("方括号内为 95% 置信区间。", "Brackets hold 95 % intervals."),
+        folded=True,
     )
 
 

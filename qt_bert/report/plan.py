@@ -209,6 +209,7 @@ def at_risk(evidence: PlanEvidence) -> tuple[Block, ...]:
                 f"{source.en} ρ's change is measured on {where.en} with only the lost heads of the "
                 "set left out.",
             ),
+            folded=True,
         ),
     )
 
@@ -258,6 +259,7 @@ def rule_of_thumb(plan: Plan, evidence: PlanEvidence) -> tuple[Block, ...]:
                 f"heads kept in each layer; measured on {where.en} at the same size, without training. "
                 f"{ahead.en}.",
             ),
+            folded=True,
         ),
     )
 
@@ -348,6 +350,7 @@ def layer_map(plan: Plan) -> tuple[Block, ...]:
                 "When distilling, each layer starts as this layer of the teacher and imitates the "
                 "output of the one just before the teacher's next layer that stays; the last imitates the last.",
             ),
+            folded=True,
         ),
     )
 
@@ -512,8 +515,8 @@ def plan_blocks(plan: Plan) -> tuple[Block, ...]:
         *rule_of_thumb(plan, evidence),
         *layer_map(plan),
         *layer_effects(evidence.layers),
-        *offline(plan.offline),
         *harm(evidence),
+        *offline(plan.offline),
         _sample(plan, evidence),
     )
 

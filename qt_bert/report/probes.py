@@ -159,6 +159,10 @@ _INTRO = Text(
 )
 
 
+_MOST_HEADS = 12
+"""Heads of a set in the atlas; all of them stand in the probe's section."""
+
+
 def atlas(results: Sequence[ProbeResult], suffix: str = "", whose: str = "") -> tuple[Block, ...]:
     """The named sets, a map of each quantity, and every head of the sets with what it does.
 
@@ -190,7 +194,7 @@ def _sets(tables: Sequence[HeadTable], suffix: str, whose: str) -> tuple[Block, 
             set_words(name).name,
             set_words(name).does,
             len(heads),
-            " ".join(heads),
+            " ".join(heads[:_MOST_HEADS]) + (" …" if len(heads) > _MOST_HEADS else ""),
             stability_badge(table.stability.get(name)),
         )
         for table in tables

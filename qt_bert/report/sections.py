@@ -29,7 +29,6 @@ from qt_bert.report.evaluation import (
     per_grade,
     read_evaluation,
     reliability,
-    resolution,
     slices,
     summary_cards,
     worst_errors,
@@ -93,16 +92,15 @@ def _build_evaluation(folder: RunFolder) -> Sequence[Block] | None:
     if evaluation is None:
         return None
     return (
-        *judged(evaluation, folder.record),
+        judged(evaluation, folder.record),
         *examples(evaluation),
-        metrics(evaluation),
-        *resolution(evaluation),
         *confusion(evaluation),
         *reliability(evaluation),
-        *confusion_counts(evaluation),
-        *per_grade(evaluation),
-        *slices(evaluation),
         *worst_errors(evaluation),
+        metrics(evaluation),
+        *slices(evaluation),
+        *per_grade(evaluation),
+        *confusion_counts(evaluation),
     )
 
 
