@@ -141,7 +141,7 @@ def test_the_card_of_a_study_comes_first(
     text = shown(at).replace("\\", "")
     assert "It tells most." in text and "350 cases of cases.tsv" in text
     stored = at.main.dataframe[0].value
-    assert list(stored["phenomenon"]) == ["direction swapped", "fruit"]
+    assert list(stored["phenomenon"]) == ["direction swapped", "negation or opposite"]
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,7 @@ def test_the_claim_under_known_truths(
     (known,), (guessed,) = knowing.claims, guessing.claims
     by_characters = measured(knowing)["ranked_higher_by_characters"].value
     assert known.verdict == "reproduced" and guessed.verdict == "not reproduced"
+    assert by_characters is not None
     assert known.value == pytest.approx(100 * (1 - by_characters))
     assert (known.n_queries, known.margin) == (368, 2.0)
     assert measured(knowing)["ranked_higher"].value == 1
