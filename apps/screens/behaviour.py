@@ -121,7 +121,7 @@ def _made_here(here: Here, found: Card) -> None:
     cases, both = shipped_cases(), found.both
     queries = len(set(both.whole.queries))
     digest = cases.texts_sha256[:12]
-    said = words.rests_on(len(both.whole), queries, both.band.said, digest)
+    said = words.rests_on(len(both.whole), queries, both.band, digest)
     st.caption(escaped(here.text(said)))
     for figure in score_bars(found):
         draw(figure)

@@ -21,9 +21,9 @@ from qt_bert.inspection.views.behaviour import (
     case_tokens,
     judge_few,
 )
+from qt_bert.inspection.views.own_cases import Case, Relation
 from qt_bert.inspection.views.phrases import score_name, titles_cut
 from qt_bert.inspection.views.shared import cases_command
-from qt_bert.probes.behaviour.cases import Case, Relation
 from qt_bert.text import Text, number, signed
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _judged(here: Here, case: Case) -> None:
             difference, outcome, scores = told
             metric(here.text(words.difference(name)), difference, about=here.text(words.DELTA))
             st.caption(escaped(f"{outcome} · {score} {scores}"))
-    st.caption(escaped(here.text(words.band(found.band.said))))
+    st.caption(escaped(here.text(words.band(found.band))))
     if found.truncated:
         st.caption(here.text(titles_cut(found.truncated, here.model.longest)))
     draw(case_tokens(found, 0, here.model.labels, "own_titles"))

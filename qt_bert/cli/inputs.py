@@ -40,7 +40,7 @@ class Further:
 
         Raises ArgumentError or PairFileError for what cannot be meant or is not there.
         """
-        from qt_bert.probes.behaviour.reading import read_cases
+        from qt_bert.probes.behaviour_cases import read_cases
         from qt_bert.probes.split import HeldOutFile
         from qt_bert.run.folder import RECORDS
 

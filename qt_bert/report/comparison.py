@@ -65,7 +65,7 @@ def both_behaviours(
 ) -> Iterator[Block]:
     """The scores by phenomenon that both have, of the same cases."""
     a, b = (_of(results) for results in (first, second))
-    if a is None or b is None or a.pairs.sha256 != b.pairs.sha256:
+    if a is None or b is None or a.settings.get("cases") != b.settings.get("cases"):
         return
     others = {figure.name: figure for figure in b.figures}
     for figure in a.figures:

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from qt_bert.inspection.cache import Kept
 from qt_bert.inspection.views import behaviour
 from qt_bert.models.folder import HEADS, weights_sha256
-from qt_bert.probes.behaviour.reading import COLUMNS, read_cases
+from qt_bert.probes.behaviour_cases import COLUMNS, read_cases
 from qt_bert.results.heads import heads_file
 from qt_bert.results.probe import ModelRef
 from tests.apps.conftest import shown
@@ -139,9 +139,9 @@ def test_the_card_of_a_study_comes_first(
     at = app("behaviour", **PAIR, lang="en")
     assert not at.exception
     text = shown(at).replace("\\", "")
-    assert "It tells most." in text and "350 of validation" in text
+    assert "It tells most." in text and "350 cases of cases.tsv" in text
     stored = at.main.dataframe[0].value
-    assert list(stored["phenomenon"]) == ["direction swapped", "fruit"]
+    assert list(stored["phenomenon"]) == ["direction swapped", "negation or opposite"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The behaviour card end to end: any model, one logit, few cases, heads chosen and tested."""
+"""Behaviours: scores by hand, the band, the claim under known truths, heads chosen, odd models."""
 
 from __future__ import annotations
 
@@ -7,23 +7,165 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from qt_bert.data.splits import half_of
-from qt_bert.errors import PairFileError
-from qt_bert.figures import Bars, Curve, HeatMap
+from qt_bert.data.pairs import Pair
+from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.figures import HeatMap
+from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.heads import Head
 from qt_bert.planning.prune import save_smaller
+from qt_bert.probes import behaviour
 from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.behaviour.reading import COLUMNS
+from qt_bert.probes.behaviour import Band, Judged, fixed_band, measured_band, ranked_pairs
+from qt_bert.probes.behaviour_cases import ALIKE, BETTER, COLUMNS, Case, read_cases
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
-from qt_bert.results.head_sets import set_words
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.probe import ProbeResult
+from qt_bert.results.probe import Measurement, ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import read_outputs
-from tests.probes.judged import outcome
+from qt_bert.shipped import BEHAVIOURS, shipped
+
+Build = Callable[..., Context]
+SHIPPED = read_cases(shipped(BEHAVIOURS))
+CASES = tuple(
+    Case(f"{name}-{n}", name, relation, f"{name}{n}", "t", "o")
+    for name, relation in (("negation", BETTER), ("synonym", ALIKE))
+    for n in range(4)
+)
+DELTAS = [0.3, 0.25, -0.2, -0.75, 0.25, -0.5, 0.5, 0.0]
+
+
+# Cases judged by scores.
+
+
+def judged(band: float = 0.25) -> Judged:
+    return Judged(CASES, np.add(DELTAS, 2.0), np.full(8, 2.0), band)
+
+
+def test_right_undecided_and_wrong_by_hand() -> None:
+    assert judged().outcomes.tolist() == [1, 0, 0, -1, 1, -1, -1, 1]
+    assert judged(0.0).outcomes.tolist() == [1, 1, -1, -1, -1, -1, -1, 1]
+    assert judged(1.0).outcomes.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_scores_of_phenomena_by_hand() -> None:
+    found = judged(0.2).by_phenomenon()
+    assert list(found) == ["negation", "synonym"]
+    assert found["negation"].score.value == 0.25  # two right, one undecided, one wrong
+    assert found["synonym"].score.value == -0.5
+    assert found["synonym"].score.n_queries == 4
+
+
+def test_a_query_of_many_cases_counts_once() -> None:
+    cases = tuple(Case(f"{n}", "a", BETTER, f"q{n % 3 == 0}", "t", "o") for n in range(4))
+    assert Judged(cases, np.array([1.0, 0, 0, 1]), np.full(4, 0.5), 0.1).score.value == 0
+
+
+def test_a_tie_is_a_half() -> None:
+    assert behaviour.higher(np.array([0.1, 0.0, -3.0])).tolist() == [1, 0.5, 0]
+
+
+def test_overlap_of_characters_by_hand() -> None:
+    assert behaviour.character_overlap("PDF转 word", "把pdf打开") == pytest.approx(3 / 7)
+    assert behaviour.character_overlap(" ", "甲") == 0
+
+
+def test_shared_characters_tell_no_direction() -> None:
+    own = [case for case in SHIPPED.listed if case.phenomenon == "direction"]
+    overlap = behaviour.character_overlap
+    told = [overlap(one.query, one.title) - overlap(one.query, one.other) for one in own]
+    assert not any(told)
+
+
+def test_towards_what_a_case_asks_for() -> None:
+    before, after = np.array([[0.5, 0.5, -0.5]]), np.array([[0.2, 0.2, 0.2], [1.0, -1.0, -0.5]])
+    moved = behaviour.towards(before, after, np.array([True, False, False]))
+    np.testing.assert_allclose(moved, [[-0.3, 0.3, 0.3], [0.5, -0.5, 0.0]])
+
+
+def test_bad_scores_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="scores of the others have shape"):
+        Judged(CASES, np.zeros(8), np.zeros(7), 0.25)
+    with pytest.raises(ArgumentError, match="one finite number"):
+        Judged(CASES, np.full(8, np.nan), np.zeros(8), 0.25)
+    with pytest.raises(ArgumentError, match="0 or more"):
+        Judged(CASES, np.zeros(8), np.zeros(8), -1.0)
+
+
+# The band.
+
+
+def test_a_band_is_a_share_of_the_scale_or_measured() -> None:
+    assert fixed_band(ModelLabels(3, ((1, 2), (3,), (4, 5)))) == Band(0.25, "grade")
+    assert fixed_band(ModelLabels(3, None)) == Band(0.125, "level")
+    assert fixed_band(ModelLabels(1, None)) is None
+
+
+def test_gaps_lie_between_neighbours_of_one_query() -> None:
+    scores = np.array([3.0, 10.0, 1.0, 1.5, 10.25, 7.0])  # gaps .5 and 1.5 of a, .25 of b
+    found = measured_band(scores, ["a", "b", "a", "a", "b", "c"], "dev.tsv")
+    assert found == Band(0.5, "score", "dev.tsv", 3)
+
+
+def test_queries_of_one_title_rank_nothing() -> None:
+    texts = [("a", "1"), ("b", "1"), ("a", "2"), ("a", "1"), ("b", "1")]
+    pairs = [Pair(query, title, None, "", 1, None, {}) for query, title in texts]
+    assert [(one.query, one.title) for one in ranked_pairs(pairs)] == [("a", "1"), ("a", "2")]
+
+
+# Heads that carry a phenomenon.
+
+HEADS = [Head(layer, head) for layer in range(2) for head in range(4)]
+CARRIER, STEADIER = 5, 2
+
+
+def by_head(planted: dict[str, dict[int, float]], noise: float = 0.02) -> dict[str, np.ndarray]:
+    """Changes of thirty queries [30, 2, 4]: noise, and what is planted at some heads."""
+    rng = np.random.default_rng(0)
+    changes = {name: rng.normal(0, noise, (30, 8)) for name in planted}
+    for name, heads in planted.items():
+        for head, change in heads.items():
+            changes[name][:, head] += change
+    return {name: one.reshape(30, 2, 4) for name, one in changes.items()}
+
+
+def sets_of(changes: dict[str, np.ndarray]) -> dict[str, list[Head]]:
+    return behaviour.named_heads(changes, 0.05, seed=0)[0]
+
+
+def test_planted_heads_are_named_by_their_sign() -> None:
+    changes = by_head({"negation": {CARRIER: -0.8}, "synonym": {STEADIER: 0.4}})
+    sets, stable = behaviour.named_heads(changes, 0.05, seed=0)
+    assert sets == {"carries_negation": [HEADS[CARRIER]], "hinders_synonym": [HEADS[STEADIER]]}
+    found = stable["carries_negation"]
+    assert found is not None and (found.overlap, found.halves, found.n_queries) == (1, 1, 30)
+
+
+def test_at_most_five_the_strongest_first() -> None:
+    changes = by_head({"negation": {row: -0.1 * (row + 1) for row in range(8)}})
+    assert sets_of(changes) == {"carries_negation": [HEADS[row] for row in (7, 6, 5, 4, 3)]}
+
+
+def test_a_change_that_is_sure_but_too_small_names_no_head() -> None:
+    changes = by_head({"negation": {CARRIER: -0.045, STEADIER: -0.055}}, noise=0.001)
+    assert sets_of(changes) == {"carries_negation": [HEADS[STEADIER]]}
+
+
+def test_nothing_planted_nothing_named() -> None:
+    assert sets_of(by_head({"negation": {}, "synonym": {}}, noise=0.3)) == {}
+
+
+def test_changes_are_averaged_within_queries() -> None:
+    cases = [Case(f"{n}", "negation", BETTER, f"q{n % 2}", "t", "o") for n in range(4)]
+    moved = np.array([[1.0, 10, 3, 30], [0.0, 0, 0, 1]])
+    assert behaviour.changes_by_query(moved, cases)["negation"].tolist() == [[2, 0], [20, 0.5]]
+
+
+# The probe.
 
 
 @pytest.fixture
@@ -43,7 +185,7 @@ def cases(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def context(tmp_path: Path, pair_file: Path, cases: Path) -> Callable[..., Context]:
+def context(tmp_path: Path, pair_file: Path, cases: Path) -> Build:
     def build(model: Path, **changes: Any) -> Context:
         facts: dict[str, Any] = {
             "label": "behaviour",
@@ -62,6 +204,10 @@ def run(context: Context) -> ProbeResult:
     return run_probe(probe_named("behaviour"), context)
 
 
+def measured(result: ProbeResult) -> dict[str, Measurement]:
+    return {one.id: one for one in result.measurements}
+
+
 @pytest.mark.parametrize(
     ("family", "options"),
     [
@@ -72,122 +218,105 @@ def run(context: Context) -> ProbeResult:
     ],
 )
 def test_any_model_goes_through(
-    context: Callable[..., Context],
-    checkpoint_of: Callable[..., Path],
-    family: str,
-    options: dict[str, int],
+    context: Build, checkpoint_of: Callable[..., Path], family: str, options: dict[str, int]
 ) -> None:
     result = run(context(checkpoint_of(family, **options)))
-    primary = {one.id for one in result.findings if one.primary}
-    assert primary == {"behaviour.direction", "behaviour.pear"}
-    figures = {one.name: one for one in result.figures}
-    assert {"scores_better", "scores_alike", "mean_difference", "outcomes", "carried"} <= set(
-        figures
-    )
-    layers = figures["carried"]
-    assert isinstance(layers, HeatMap)
-    assert layers.rows == tuple(f"L{n}" for n in range(options.get("layers", 2)))
-    assert layers.note is not None and "A quick run maps layers" in layers.note.en
+    shared = {"ranked_higher", "ranked_higher_by_characters"}
+    assert set(measured(result)) == shared | {"direction", "filler"}
+    assert {one.name for one in result.figures} == {"scores_better", "scores_alike"}
+    assert [len(one.categories) for one in result.figures] == [3, 1]  # type: ignore[union-attr]
+    (claim,) = result.claims
+    assert (claim.verdict, claim.reason) == ("not testable", "precondition:cases")
     assert result.sets == {} and result.heads == ()
-    assert result.settings["cases"]["in_all"] == 34
-    assert result.pairs.name == "cases.tsv"
-    assert result.settings["band"]["value"] == {5: 0.25, 3: 0.125}.get(
-        options.get("labels", 5), result.settings["band"]["value"]
-    )
-    least = result.settings["heads_left_out"]["least_change"]
-    assert least == pytest.approx(result.settings["band"]["value"] / 5)
+    band = result.settings["band"]["value"]
+    assert band == {5: 0.25, 3: 0.125}.get(options.get("labels", 5), band)
     json.dumps(result.to_json(), allow_nan=False)
 
 
-def test_scores_are_those_of_the_model(
-    context: Callable[..., Context], checkpoint_of: Callable[..., Path]
-) -> None:
-    """The card's mean difference is that of plain expected grades."""
+def test_scores_are_those_of_the_model(context: Build, checkpoint_of: Callable[..., Path]) -> None:
     made = context(checkpoint_of())
     result = run(made)
-    listed = [line.split("\t") for line in made.cases.read_text().splitlines()[1:]]  # type: ignore[union-attr]
-    own = [c for c in listed if c[1] == "direction" and half_of(c[3]) == "validation"]
+    own = [one for one in read_cases(made.cases).listed if one.phenomenon == "direction"]  # type: ignore[arg-type]
     labels = made.model.checkpoint.settings.labels
     title, other = (
-        read_outputs(made.model.logits([(c[3], c[n]) for c in own]), labels).ranking_score
-        for n in (4, 5)
+        read_outputs(made.model.logits(texts), labels).ranking_score
+        for texts in ([(c.query, c.title) for c in own], [(c.query, c.other) for c in own])
     )
-    bars = next(one for one in result.figures if one.name == "mean_difference")
-    assert isinstance(bars, Bars)
-    place = [name.en for name in bars.categories].index("direction swapped")  # type: ignore[union-attr]
-    assert bars.series[0].values[place] == pytest.approx(float((title - other).mean()), abs=1e-5)
-    curve = next(one for one in result.figures if one.name == "bands")
-    assert isinstance(curve, Curve)
-    assert [point.x for point in curve.series[0].points][-1] == 1.0
-    validation = result.settings["phenomena"]["direction"][0]
-    assert (validation["half"], validation["cases"]) == ("validation", len(own))
-    assert validation["score_q"] is None and validation["mean_difference_q"] is not None
-    alike = result.settings["phenomena"]["filler"][0]
-    assert alike["score_q"] == alike["score_p"]  # the one phenomenon of its relation
-    (score,) = (one for one in result.findings if one.id == "behaviour.direction")
-    assert score.value == (validation["right"] - validation["wrong"]) / len(own)
+    wanted = np.mean((title - other > 0.25).astype(float) - (title - other < -0.25))
+    found = measured(result)["direction"]
+    assert found.value == pytest.approx(wanted) and found.n_queries == 16
 
 
-def test_a_phenomenon_of_one_query_has_no_interval(
-    context: Callable[..., Context], checkpoint_of: Callable[..., Path]
+def scored_by(
+    score: Callable[[Case, bool], float], monkeypatch: pytest.MonkeyPatch, context: Context
+) -> ProbeResult:
+    """The probe on the cases that ship, in place of a model's the scores of titles and others."""
+    scores = [score(case, first) for first in (True, False) for case in SHIPPED.listed]
+    monkeypatch.setattr(behaviour, "scores_of", lambda *_: np.array(scores))
+    return run(context)
+
+
+def test_the_claim_under_known_truths(
+    context: Build, checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = run(context(checkpoint_of()))
-    found = result.settings["phenomena"]
-    for name, half in (("fruit", "discovery"), ("pear", "validation")):
-        assert [(one["half"], one["score_interval"]) for one in found[name]] == [(half, None)]
-    (pear,) = (one for one in result.findings if one.id == "behaviour.pear")
-    assert pear.primary and outcome(pear) == "inconclusive" and pear.ci_low is None
-    assert "behaviour.fruit" not in {one.id for one in result.findings}
+    made = context(checkpoint_of(), cases=None)
+    rng = np.random.default_rng(0)
+    knowing = scored_by(lambda case, first: float(first), monkeypatch, made)
+    guessing = scored_by(lambda case, first: rng.normal(), monkeypatch, made)
+    (known,), (guessed,) = knowing.claims, guessing.claims
+    by_characters = measured(knowing)["ranked_higher_by_characters"].value
+    assert known.verdict == "reproduced" and guessed.verdict == "not reproduced"
+    assert by_characters is not None
+    assert known.value == pytest.approx(100 * (1 - by_characters))
+    assert (known.n_queries, known.margin) == (368, 2.0)
+    assert measured(knowing)["ranked_higher"].value == 1
 
 
-def test_chosen_heads_meet_others_of_their_layers(
-    context: Callable[..., Context],
-    checkpoint_of: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
+def test_counting_characters_is_not_beyond_counting_characters(
+    context: Build, checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qt_bert.probes.behaviour.carried.FALSE_DISCOVERY_RATE", 1.1)
-    monkeypatch.setattr("qt_bert.probes.behaviour.carried.LEAST_OF_BAND", 0.0)
-    monkeypatch.setattr("qt_bert.probes.behaviour.carried.MOST", 1)
+    def overlap(case: Case, first: bool) -> float:
+        return behaviour.character_overlap(case.query, case.title if first else case.other)
+
+    result = scored_by(overlap, monkeypatch, context(checkpoint_of(), cases=None))
+    (claim,) = result.claims
+    assert (claim.value, claim.reason) == (0, "zero_width")
+
+
+def test_a_random_model_does_not_tell(context: Build, checkpoint_of: Callable[..., Path]) -> None:
+    (claim,) = run(context(checkpoint_of(), cases=None)).claims
+    assert claim.verdict in ("not reproduced", "inconclusive")
+
+
+def test_under_full_heads_are_chosen_and_shown(
+    context: Build, checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(behaviour, "LEAST_OF_BAND", 0.0)
+    monkeypatch.setattr(behaviour, "MOST_ROWS", 5)
     result = run(context(checkpoint_of(heads=4), full=True))
     assert len(result.heads) == 8
-    assert all({"direction", "filler"} <= set(one.scores) for one in result.heads)
-    assert result.sets and all(len(heads) == 1 for heads in result.sets.values())
-    tested = [one for one in result.findings if one.id.split(".")[1] in result.sets]
-    assert len(tested) == len(result.sets)
-    for one in tested:
-        assert not one.primary and one.p in (0.25, 0.5, 0.75, 1.0)  # three others of its layer
-        assert one.side == ("below" if one.id.startswith("behaviour.carries") else "above")
-    assert all(count == 3 for count in result.settings["heads_left_out"]["draws"].values())
+    assert all(set(one.scores) == {"fruit", "direction", "filler"} for one in result.heads)
     assert set(result.stability) == set(result.sets)
     assert {"discovery", "validation"} <= set(result.settings["guards"])
-    drawn = next(one for one in result.figures if one.name == "chosen_heads")
+    drawn = next(one for one in result.figures if one.name == "carried")
     assert isinstance(drawn, HeatMap)
-    assert set(drawn.rows) == {head for heads in result.sets.values() for head in heads}
-    assert drawn.note is not None and "of validation, " in drawn.note.en
-    shaky = {name for name, one in result.stability.items() if one.verdict == "not stable"}
-    assert ("Not stable: " in drawn.note.en) == bool(shaky)
-    assert "heads that" in set_words(next(iter(result.sets))).name.en
+    assert len(drawn.rows) == 5 and len(drawn.columns) == 3
+    known = [[value is not None for value in row] for row in drawn.values]
+    assert known == [[False, True, True]] * 5  # there is no fruit on validation
 
 
 def test_a_pruned_model_is_asked_of_the_heads_it_has(
-    context: Callable[..., Context],
-    checkpoint_of: Callable[..., Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    context: Build, checkpoint_of: Callable[..., Path], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("qt_bert.probes.behaviour.carried.FALSE_DISCOVERY_RATE", 1.1)
-    monkeypatch.setattr("qt_bert.probes.behaviour.carried.LEAST_OF_BAND", 0.0)
     kept = tuple(KeptLayer(layer=number, heads=(0, 2, 3)) for number in range(2))
     small = smaller_checkpoint(open_checkpoint(checkpoint_of(heads=4)), kept)
     result = run(context(save_smaller(tmp_path / "small", small), full=True))
     there = [f"L{layer}H{head}" for layer in (0, 1) for head in (0, 2, 3)]
     assert [one.head for one in result.heads] == there
-    assert result.sets and {head for heads in result.sets.values() for head in heads} <= set(there)
-    assert set(result.stability) == set(result.sets)
 
 
 def test_one_logit_takes_the_band_from_its_own_rankings(
-    context: Callable[..., Context], checkpoint_of: Callable[..., Path], tmp_path: Path
+    context: Build, checkpoint_of: Callable[..., Path], tmp_path: Path
 ) -> None:
     model = checkpoint_of("bert", labels=1)
     lone = tmp_path / "lone.tsv"
@@ -201,17 +330,29 @@ def test_one_logit_takes_the_band_from_its_own_rankings(
     made = context(model, band_from=own)
     logits = sorted(float(one) for one in made.model.logits([("苹果", t) for t in titles])[:, 0])
     band = run(made).settings["band"]
-    half = (logits[2] - logits[0]) / 2
-    assert (band["value"], band["gaps"]) == (pytest.approx(half, abs=1e-6), 2)
-    graded = run(context(checkpoint_of(), band_from=own, work=tmp_path / "graded"))
-    assert graded.settings["band"]["band_from"] == "not used: it has grades"
+    assert band["value"] == pytest.approx((logits[2] - logits[0]) / 2, abs=1e-6)
+    assert (band["gaps"], band["source"]) == (2, "own.tsv")
 
 
-def test_one_logit_without_rankings_says_so(
-    context: Callable[..., Context], checkpoint_of: Callable[..., Path], tmp_path: Path
+def test_one_logit_without_rankings_has_no_phenomena(
+    context: Build, checkpoint_of: Callable[..., Path], tmp_path: Path
 ) -> None:
     pairs = tmp_path / "single.tsv"
     rows = "".join(f"苹果{n}\t苹果手机\t{1 + n % 5}\n" for n in range(12))
     pairs.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
-    result = run(context(checkpoint_of("bert", labels=1), files=PairFiles(pairs=pairs)))
-    assert result.findings == () and "--band-from" in result.summary.en
+    made = context(checkpoint_of("bert", labels=1), files=PairFiles(pairs=pairs), cases=None)
+    result = run(made)
+    assert set(measured(result)) == {"ranked_higher", "ranked_higher_by_characters"}
+    assert result.figures == () and "--band-from" in result.summary.en
+    assert result.claims[0].n_queries == 368
+
+
+def test_a_file_of_one_relation(
+    context: Build, checkpoint_of: Callable[..., Path], cases: Path
+) -> None:
+    rows = [row for row in cases.read_text(encoding="utf-8").splitlines() if "better" not in row]
+    cases.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    result = run(context(checkpoint_of()))
+    assert measured(result)["ranked_higher"].value is None
+    assert [one.name for one in result.figures] == ["scores_alike"]
+    assert result.facts["hardest"] is None and "–" in result.summary.en

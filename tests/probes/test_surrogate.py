@@ -1,7 +1,9 @@
-"""What matching heads compute: planted truths through the claims, odd models, odd texts."""
+"""What matching heads compute: terms, soft counts and fits by hand, planted truths, odd models."""
 
 from __future__ import annotations
 
+import gzip
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,29 +11,209 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from sklearn.linear_model import LinearRegression
 
+from qt_bert.ablation.engine import View
 from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.figures import Bars
+from qt_bert.models.batches import to_batch
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.models.heads import Shape
 from qt_bert.planning.prune import save_smaller
+from qt_bert.probes import surrogate
 from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import HeldOutFile, PairFiles, Split
-from qt_bert.probes.surrogate import study as study_module
-from qt_bert.probes.surrogate.probe import PROBE
-from qt_bert.probes.surrogate.study import Measured
+from qt_bert.probes.surrogate import Measured, SoftCounts, Term, agreement, pearson, predictions
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.probe import Finding, ProbeResult
+from qt_bert.results.probe import HeadScores, Measurement, ProbeResult
+from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray
 from tests.probes import planted_shift
-from tests.probes.judged import outcome
 from tests.probes.matching_found import matching_found
 from tests.probes.planted_shift import opened
 
 Build = Callable[..., Path]
 PAIRS = planted_shift.pairs()
 BEST = ("L1H2", "L0H1")
+
+
+# Terms and their weights.
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    found, start = [], 0
+    for word in text.split(" "):
+        found.append((start, start + len(word)))
+        start += len(word) + 1
+    return found
+
+
+BY_SPACES = SpanSegmenter("spaces", _spans)
+
+
+def cut(text: str) -> list[Term]:
+    return surrogate.terms_of(text, BY_SPACES)
+
+
+def test_terms_have_no_punctuation_and_no_case() -> None:
+    assert cut("Ab ， 的 ab") == [Term("ab", (0, 2)), Term("的", (5, 6)), Term("ab", (7, 9))]
+
+
+def test_bm25_by_hand() -> None:
+    idf = {"a": 1.5, "b": 0.5, "z": 2.0}
+    query, title = cut("a b z a"), cut("a a b c")
+    # Twice the mean length of 2: k1 (1 − b + b · 2) = 1.2 · 1.75 = 2.1.
+    want = 2 * 1.5 * 2 * 2.2 / (2 + 2.1) + 0.5 * 1 * 2.2 / (1 + 2.1)
+    assert surrogate.bm25(query, title, idf, 2.0) == pytest.approx(want)
+    assert surrogate.bm25(query, cut("x y"), idf, 2.0) == 0
+    assert surrogate.bm25(query, [], idf, 0.0) == 0
+
+
+def test_word_overlap_by_hand() -> None:
+    assert surrogate.word_overlap(cut("a b z a"), cut("a a b c")) == pytest.approx(2 / 3)
+    assert surrogate.word_overlap(cut("， ！"), cut("a")) == 0
+
+
+def counting(tmp_path: Path, corpus: Path | None) -> Context:
+    pairs = [Pair("a b", "a c", (1,), "1", 1, "1", {}), Pair("a b", "b", (2,), "2", 2, "2", {})]
+    made = Context(
+        label="surrogate",
+        files=PairFiles(pairs=tmp_path / "none"),
+        work=tmp_path,
+        open_model=lambda: pytest.fail("no model is needed to count words"),
+        corpus=corpus,
+    )
+    made.__dict__["_split"] = Split(pairs, pairs, 0)
+    made.__dict__["segmenter"] = BY_SPACES
+    return made
+
+
+def test_without_a_corpus_the_distinct_texts_of_discovery_are_counted(tmp_path: Path) -> None:
+    found = surrogate.idf_of(counting(tmp_path, None), {"a", "z"})
+    assert found == {  # "a b" is one text of three
+        "a": pytest.approx(math.log(1 + 1.5 / 2.5)),
+        "z": pytest.approx(math.log(1 + 3.5 / 0.5)),
+    }
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_corpus_may_be_packed(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"corpus.txt{suffix}"
+    with (gzip.open if suffix else open)(path, "wb") as file:
+        file.write(b"a b\n\nb c\nb\n" + b"a \xff\xfe\n")
+    found = surrogate.idf_of(counting(tmp_path, path), {"a", "b"})
+    # Three texts: no empty line, and none that is no text.
+    assert found["a"] == pytest.approx(math.log(1 + 2.5 / 1.5))
+    assert found["b"] == pytest.approx(math.log(1 + 0.5 / 3.5)) and found["b"] > 0
+
+
+def test_what_is_no_corpus_is_refused(tmp_path: Path) -> None:
+    blank = tmp_path / "blank.txt"
+    blank.write_bytes(b"\n\r\n\xff\xfe\xff\n")
+    with pytest.raises(PairFileError, match="blank.txt: no text in it"):
+        surrogate.idf_of(counting(tmp_path, blank), {"a"})
+    with pytest.raises(PairFileError, match="cannot be read"):
+        surrogate.idf_of(counting(tmp_path, tmp_path / "none.txt"), {"a"})
+
+
+# Soft counts.
+
+TEXTS = [("上海高铁", "高铁票"), ("去油", "衣服去油渍")]
+WEIGHED = [[((0, 2), 2.0), ((2, 4), 0.5)], [((0, 2), 3.0), ((1, 2), 1.0)]]
+
+
+@pytest.fixture(scope="module")
+def scorer(checkpoint_of: Build) -> Scorer:
+    return Scorer(open_checkpoint(checkpoint_of(layers=2)))
+
+
+def test_a_token_weighs_what_its_terms_do(scorer: Scorer) -> None:
+    one, other = scorer.tokenizer.encode(TEXTS)
+    weights = surrogate.token_weights
+    assert weights(one, WEIGHED[0]).tolist() == [0, 2, 2, 0.5, 0.5, 0, 0, 0, 0, 0]
+    assert weights(other, WEIGHED[1]).tolist() == [0, 3, 4, 0, 0, 0, 0, 0, 0, 0]
+
+
+def test_soft_counts_of_made_attention_by_hand(scorer: Scorer) -> None:
+    batch = to_batch(np.arange(2), scorer.tokenizer.encode(TEXTS), pad=0)
+    maps = torch.rand(2, 3, *batch.input_ids.shape[1:] * 2, generator=torch.Generator())
+    got = SoftCounts(WEIGHED)(View(maps, batch, 0)).numpy()
+    assert got.shape == (2, 3, 2)
+    titles = {0: (6, 7, 8), 1: (4, 5, 6, 7, 8)}
+    weights = {0: {1: 2.0, 2: 2.0, 3: 0.5, 4: 0.5}, 1: {1: 3.0, 2: 4.0}}
+    for pair in (0, 1):
+        for head in range(3):
+            one = maps[pair, head].numpy()
+            asked = weights[pair].items()
+            from_title = sum(w * one[j, i] for i, w in asked for j in titles[pair])
+            to_title = sum(w * one[i, j] for i, w in asked for j in titles[pair])
+            np.testing.assert_allclose(got[pair, head], [from_title, to_title], rtol=1e-5)
+
+
+def test_one_pass_gives_every_layer_and_the_logits(scorer: Scorer) -> None:
+    """All the attention of a row is 1: to the title, to the query and to the marks together."""
+    every = [[((0, len(query)), 1.0)] for query, _ in TEXTS]
+    soft, logits = surrogate.soft_counts(scorer, TEXTS, every)
+    np.testing.assert_allclose(logits, scorer.logits(TEXTS), atol=1e-5)
+    assert soft.shape == (2, 2, 2, 2) and (soft > 0).all()
+    assert (soft[..., 1] < [[[4]], [[2]]]).all()  # at most 1 of each of the query's tokens
+
+
+def test_a_head_is_read_as_matching_scored_it() -> None:
+    shape = Shape(2, 2)
+    found = matching_found(shape, ("L1H0",))("matching")
+    assert surrogate.directions_of(found, shape).tolist() == [[0, 0], [1, 0]]
+    bare = [HeadScores(head="L0H1", scores={"score": None, "query_to_title": None})]
+    bared = replace(found, heads=tuple(bare))
+    assert surrogate.directions_of(bared, shape).tolist() == [[0, 0], [0, 0]]
+
+
+# Fits.
+
+RNG = np.random.default_rng(0)
+KNOWN, NEW = RNG.normal(size=(60, 3)), RNG.normal(size=(40, 3))
+QUERIES = [f"q{row // 2}" for row in range(40)]
+
+
+def linear(features: np.ndarray) -> np.ndarray:
+    return np.asarray(2 + features @ [1.0, -2.0, 0.5])
+
+
+def test_fits_and_r_are_those_of_a_library() -> None:
+    target = linear(KNOWN) + RNG.normal(size=60)
+    others = linear(NEW) + RNG.normal(size=40)
+    said = predictions(KNOWN, target, NEW)
+    np.testing.assert_allclose(said, LinearRegression().fit(KNOWN, target).predict(NEW))
+    found = agreement(said[None], others, QUERIES)
+    assert found.value == pytest.approx(np.corrcoef(said, others)[0, 1])
+    without = np.corrcoef(said[2:], others[2:])[0, 1]
+    assert found.leave_one_out[0] == pytest.approx(without) and found.n_queries == 20
+    both = agreement(np.stack([said, -said]), others, QUERIES)
+    assert both.value == pytest.approx(0)
+
+
+def test_a_linear_truth_is_found_whole() -> None:
+    said = predictions(KNOWN, linear(KNOWN), NEW)
+    assert agreement(said[None], linear(NEW), QUERIES).value == pytest.approx(1)
+
+
+def test_what_does_not_vary() -> None:
+    constant = predictions(np.ones((60, 1)) * 0.3, linear(KNOWN), np.ones((40, 1)) * 0.3)
+    found = agreement(constant[None], linear(NEW), QUERIES)
+    assert found.value == 0 and (found.values == 0).all()
+    assert math.isnan(agreement(NEW[:, 0][None], np.full(40, 2.5), QUERIES).value)
+    features = RNG.normal(size=(2, 3, 40))
+    features[1, 2] = 0.25
+    of_each = pearson(features, linear(NEW), (features**2).sum(-1))
+    assert np.isnan(of_each[1, 2]) and np.isfinite(of_each).sum() == 5
+
+
+# The probe.
 
 
 @pytest.fixture
@@ -56,57 +238,56 @@ def context(tmp_path: Path, pair_file: Path) -> Callable[..., Context]:
     return build
 
 
-def by_id(result: ProbeResult) -> dict[str, Finding]:
-    return {finding.id: finding for finding in result.findings}
+def run(context: Context) -> ProbeResult:
+    return run_probe(probe_named("surrogate"), context)
 
 
-def measuring(grade: Callable[[FloatArray, np.random.Generator], FloatArray]) -> Any:
-    """In place of a pass: features at random, and a grade made of them."""
-
-    def measured(name: str, pairs: list[Pair], *_: Any) -> Measured:
-        rng = np.random.default_rng(len(name))
-        soft = rng.normal(size=(len(pairs), 2, 8))
-        return Measured(name, pairs, grade(soft, rng), soft, rng.normal(size=(len(pairs), 2)))
-
-    return measured
+def by_id(result: ProbeResult) -> dict[str, Measurement]:
+    return {one.id: one for one in result.measurements}
 
 
-def many(count: int = 300) -> list[Pair]:
-    return [Pair(f"北京{i}", f"上海{i}", (1,), str(i), i + 1, "1", {}) for i in range(count)]
+def planted(
+    monkeypatch: pytest.MonkeyPatch,
+    grade: Callable[[FloatArray, np.random.Generator], FloatArray],
+    count: int = 150,
+) -> None:
+    """In place of passes over the pairs: features at random, and a grade made of them."""
+
+    def measured(*_: Any) -> list[Measured]:
+        rng, halves = np.random.default_rng(0), []
+        for half in range(2):
+            pairs = [Pair(f"{half}:{i}", "上海", (1,), "", i, "1", {}) for i in range(count)]
+            soft = rng.normal(size=(count, 2, 8))
+            lexical = rng.normal(size=(count, 2))
+            halves.append(Measured(pairs, grade(soft, rng), soft, lexical))
+        return halves
+
+    monkeypatch.setattr(surrogate, "_measured", measured)
 
 
 def test_a_grade_made_of_the_heads_is_fitted(
     checkpoint_of: Build, context: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def grade(soft: FloatArray, rng: np.random.Generator) -> FloatArray:
-        return np.asarray(3 + soft[:, 1, 2] - 0.5 * soft[:, 0, 1])
-
-    monkeypatch.setattr(study_module, "_measured", measuring(grade))
-    result = run_probe(PROBE, context(checkpoint_of(heads=8), many()))
+    planted(monkeypatch, lambda soft, rng: 3 + soft[:, 1, 2] - 0.5 * soft[:, 0, 1])
+    result = run(context(checkpoint_of(heads=8)))
     found = by_id(result)
     assert found["surrogate_r"].value == pytest.approx(1)
-    assert found["surrogate_r2"].value == pytest.approx(1)
-    assert outcome(found["surrogate_beyond_bm25"]) == "reproduced"
-    heads = found["surrogate_beyond_heads"]
-    assert heads.value is not None and heads.value > 0.8
-    assert heads.p == pytest.approx(1 / (1 + 49))  # seven others in either layer: 49 sets
-    assert outcome(heads) == "reproduced"
-    assert "heads not named" not in result.summary.en
+    for id in ("surrogate_beyond_bm25", "surrogate_beyond_heads"):
+        assert (found[id].ci_low or 0) > 0.5
+    assert result.facts["sets"] == 49  # seven others in either layer
     best = max(result.heads, key=lambda one: one.scores["r"] or 0)
-    assert best.head == "L1H2" and best.selected
+    assert best.head == "L1H2" and result.claims == ()
 
 
 def test_a_random_grade_is_not(
     checkpoint_of: Build, context: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def grade(soft: FloatArray, rng: np.random.Generator) -> FloatArray:
-        return rng.normal(size=len(soft))
-
-    monkeypatch.setattr(study_module, "_measured", measuring(grade))
-    found = by_id(run_probe(PROBE, context(checkpoint_of(heads=8), many())))
-    assert abs(found["surrogate_r"].value) < 0.2
-    for name in ("surrogate_beyond_bm25", "surrogate_beyond_heads"):
-        assert outcome(found[name]) != "reproduced"
+    planted(monkeypatch, lambda soft, rng: rng.normal(size=len(soft)))
+    found = by_id(run(context(checkpoint_of(heads=8))))
+    assert abs(found["surrogate_r"].value or 0) < 0.25
+    for id in ("surrogate_beyond_bm25", "surrogate_beyond_heads"):
+        low, high = found[id].ci_low, found[id].ci_high
+        assert low is not None and high is not None and low < 0 < high
 
 
 @pytest.mark.parametrize(
@@ -127,18 +308,14 @@ def test_any_model(
 ) -> None:
     model = checkpoint_of(family, **options)
     best = BEST if options["heads"] > 1 else ("L0H0",)
-    made = context(model, find=matching_found(open_checkpoint(model).shape, best))
-    result = run_probe(PROBE, made)
+    result = run(context(model, find=matching_found(open_checkpoint(model).shape, best)))
     found = by_id(result)
-    gain = found["surrogate_r"].value - found["surrogate_bm25"].value
+    gain = (found["surrogate_r"].value or 0) - (found["surrogate_bm25"].value or 0)
     assert found["surrogate_beyond_bm25"].value == pytest.approx(gain)
-    assert ("surrogate_matched" in found) == (options["heads"] > 1)
-    if options["heads"] == 1:
-        assert found["surrogate_beyond_heads"].value is None
-    assert result.settings["directions"] == dict.fromkeys(sorted(best), "query_to_title")
-    assert ("score" in found["surrogate_r"].claim.en) == (options.get("labels") == 1)
-    assert "heads not named" in result.summary.en
-    assert all("heads not named" in one.note.en for one in result.figures)
+    assert (found["surrogate_matched"].value is not None) == (options["heads"] > 1)
+    assert result.settings["directions"] == dict.fromkeys(best, "query_to_title")
+    assert result.facts["target"] == ("score" if options.get("labels") == 1 else "grade")
+    assert result.facts["status"] == "not_named"
     assert len(result.heads) == len(open_checkpoint(model).shape.all_heads)
     result.write(tmp_path / "surrogate.json")
     assert ProbeResult.read(tmp_path / "surrogate.json").summary == result.summary
@@ -156,45 +333,41 @@ def test_other_files_and_a_corpus(
         heads="L0H0 L1H3",
         full=True,
     )
-    result = run_probe(PROBE, made)
-    assert {"surrogate_r_held_out_1", "surrogate_bm25_held_out_1"} <= by_id(result).keys()
-    assert result.settings["idf"]["from"] == "corpus.txt"
-    assert result.settings["idf"]["texts"] == 2
-    asked = {"heads": ["L0H0", "L1H3"], "named": True, "source": "option"}
-    assert result.settings["asked"] == asked
-    assert len(result.figures[0].series) == 3
-    twice = [pair_file.name, f"{pair_file.name} (2)"]
-    assert list(result.settings["tested_on"]) == ["validation", *twice]
-    corpus.write_bytes(b"")
-    with pytest.raises(PairFileError, match="empty"):
-        run_probe(PROBE, made)
+    result = run(made)
+    drawn = next(one for one in result.figures if one.name == "surrogate_r")
+    assert isinstance(drawn, Bars)
+    validation, first, second = drawn.series
+    assert (first.name, second.name) == (pair_file.name, f"{pair_file.name} (2)")
+    assert first.values == second.values != validation.values
+    assert (result.facts["heads"], result.facts["status"]) == ("L0H0, L1H3", "option")
+    assert result.settings["corpus"] is not None
 
 
 def test_texts_in_which_no_head_was_scored(
     checkpoint_of: Build, context: Callable[..., Context]
 ) -> None:
     found = matching_found(Shape(2, 2), scored=False)
-    result = run_probe(PROBE, context(checkpoint_of(), find=found))
-    assert not any(one.primary for one in result.findings)
-    assert {"surrogate_bm25", "surrogate_overlap"} == by_id(result).keys()
-    assert "no matching heads" in result.summary.en
+    result = run(context(checkpoint_of(), find=found))
+    known = {id for id, one in by_id(result).items() if one.n_queries}
+    assert known == {"surrogate_bm25", "surrogate_overlap"}
     assert len(result.heads) == 4 and result.settings["asked"] is None
 
 
-def test_absent_heads_stay_absent(
+def test_controls_are_outside_every_named_head_and_absent_heads_stay_absent(
     checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
 ) -> None:
     kept = tuple(KeptLayer(layer=number, heads=(0, 2, 3)) for number in range(2))
     small = smaller_checkpoint(open_checkpoint(checkpoint_of(heads=4)), kept)
     made = context(save_smaller(tmp_path / "small", small), find=None)
     shape = made.model.checkpoint.shape
-    made.find = matching_found(shape, ("L1H2",), ("L1H2",))
-    result = run_probe(PROBE, made)
-    there = [f"L{layer}H{head}" for layer in (0, 1) for head in (0, 2, 3)]
-    assert [one.head for one in result.heads] == there
-    assert result.settings["layer_matched_draws"] == 2
+    for named, sets in ((("L1H2",), 5), (("L1H2", "L0H0"), 4)):
+        made.find = matching_found(shape, ("L1H2",), named)
+        result = run(made)
+        there = [f"L{layer}H{head}" for layer in (0, 1) for head in (0, 2, 3)]
+        assert [one.head for one in result.heads] == there
+        assert result.facts["sets"] == sets
 
 
 def test_a_head_that_is_not_there(checkpoint_of: Build, context: Callable[..., Context]) -> None:
     with pytest.raises(ArgumentError, match="no head L7H0"):
-        run_probe(PROBE, context(checkpoint_of(), heads="L7H0"))
+        run(context(checkpoint_of(), heads="L7H0"))

@@ -84,7 +84,7 @@ def matching(**changes: Any) -> ProbeResult:
 
 
 def behaviour(**changes: Any) -> ProbeResult:
-    """Scores of two phenomena, one of a file of one's own; what else it measures; and a figure."""
+    """Scores of two phenomena; what else it measures; and a figure."""
     told = {
         "value": 0.5,
         "ci_low": 0.25,
@@ -100,9 +100,8 @@ def behaviour(**changes: Any) -> ProbeResult:
         "summary": Text("大多分得清。", "It tells most."),
         "findings": (
             finding("behaviour.direction", **told),
-            finding("behaviour.fruit", value=-0.25, ci_low=None, ci_high=None),
-            finding("behaviour.ranked_higher.discovery"),
-            finding("behaviour.carries_direction"),
+            finding("behaviour.negation", value=-0.25, ci_low=None, ci_high=None),
+            finding("behaviour.ranked_higher"),
         ),
         "heads": (),
         "sets": {"carries_direction": ("L0H1",)},

@@ -60,7 +60,7 @@ def test_of_behaviour_the_measurements_stay() -> None:
     (table,) = heads_file([behaviour()], VERSIONS).probes
     assert [(one.id, one.value) for one in table.measurements][:2] == [
         ("direction", 0.5),
-        ("fruit", -0.25),
+        ("negation", -0.25),
     ]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cache, partial
 
 import numpy as np
@@ -20,21 +22,31 @@ from qt_bert.inspection.views.evaluation import SCORING, SCORING_WITHOUT
 from qt_bert.inspection.views.phrases import AFTER, BEFORE, score_name, score_unit
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.heads import Head
-from qt_bert.probes.behaviour.bands import Band, fixed_band, measured_band, ranked
-from qt_bert.probes.behaviour.cases import ALIKE, BETTER, Case, Cases, Relation, titles_then_others
-from qt_bert.probes.behaviour.estimates import Mean, mean
-from qt_bert.probes.behaviour.misses import runs
-from qt_bert.probes.behaviour.reading import read_cases
-from qt_bert.probes.behaviour.scores import RIGHT, UNDECIDED, WRONG, Judged, judge_cases
-from qt_bert.probes.behaviour.tallies import Tally, tallies
-from qt_bert.probes.behaviour.words import ALIKE_NAME, BETTER_NAME, CASE_SCORE
-from qt_bert.probes.behaviour.words import PHENOMENON as WORDS_PHENOMENON
+from qt_bert.probes.behaviour import (
+    RIGHT,
+    UNDECIDED,
+    WRONG,
+    Band,
+    Judged,
+    fixed_band,
+    measured_band,
+    ranked_pairs,
+)
+from qt_bert.probes.behaviour_cases import (
+    ALIKE,
+    BETTER,
+    Case,
+    Cases,
+    Relation,
+    read_cases,
+    titles_then_others,
+)
 from qt_bert.progress import Progress, silent
-from qt_bert.results.head_sets import phenomenon_name
-from qt_bert.results.heads import HeadTable
+from qt_bert.results.head_sets import PHENOMENA, phenomenon_name
 from qt_bert.results.probe import Measurement
 from qt_bert.shipped import BEHAVIOURS, DEV, shipped
 from qt_bert.stats.arrays import FloatArray, IntArray
+from qt_bert.stats.estimate import Estimate
 from qt_bert.text import Text, interval, number
 
 # What the page on behaviours says.
@@ -50,7 +62,12 @@ INTRO = Text(
     "score higher; alike: the change should not move the score. Differences within the band count "
     "as none. With heads left out on the left, see which behaviours change.",
 )
-RELATIONS: dict[Relation, Text] = {BETTER: BETTER_NAME, ALIKE: ALIKE_NAME}
+RELATIONS: dict[Relation, Text] = {
+    BETTER: Text("应当更好", "better"),
+    ALIKE: Text("应当相同", "alike"),
+}
+CASE_SCORE = Text("得分（判对减判错，除以案例数）", "score: (right − wrong) / cases")
+UNITS = {"grade": Text("档", "grade"), "level": Text("级", "level"), "score": Text("分", "score")}
 WAYS = (BEFORE, AFTER)
 OUTCOMES: dict[int, Text] = {
     RIGHT: Text("对", "right"),
@@ -150,17 +167,31 @@ def difference(way: Text) -> Text:
     return Text(f"差，{way.zh}", f"difference, {way.en}")
 
 
-def band(said: Text) -> Text:
+def band_said(band: Band) -> Text:
+    """The band in a few words."""
+    unit = UNITS[band.unit]
+    if band.gaps is None:
+        return Text(f"{band.value:g} {unit.zh}", f"{band.value:g} {unit.en}")
+    return Text(
+        f"{band.value:.3g} {unit.zh}（模型自己的排序里，相邻标题分差的中位数，{band.source}）",
+        f"{band.value:.3g} {unit.en} (the median gap between neighbours in the model's own ranking, "
+        f"{band.source})",
+    )
+
+
+def band(found: Band) -> Text:
     """How large a difference counts as none."""
+    said = band_said(found)
     return Text(f"容差：{said.zh}", f"Band: {said.en}")
 
 
-def rests_on(cases: int, queries: int, band: Text, digest: str) -> Text:
+def rests_on(cases: int, queries: int, band: Band, digest: str) -> Text:
     """What the figures rest on, and how sure they are."""
+    said = band_said(band)
     return Text(
-        f"全部 {cases:,} 个案例、{queries:,} 条查询，容差 {band.zh}，案例文本的 SHA-256 以 {digest} 开头。"
+        f"全部 {cases:,} 个案例、{queries:,} 条查询，容差 {said.zh}，案例文本的 SHA-256 以 {digest} 开头。"
         "线段是按查询重抽的 95% 区间；这里不做检验。",
-        f"All {cases:,} cases of {queries:,} queries, band {band.en}; SHA-256 of their texts begins "
+        f"All {cases:,} cases of {queries:,} queries, band {said.en}; SHA-256 of their texts begins "
         f"with {digest}. Whiskers: 95 % intervals over queries; nothing is tested here.",
     )
 
@@ -297,7 +328,7 @@ def _parted(inspected: Inspected, logits: np.ndarray, truncated: int) -> Scores:
 
 
 def _measured(inspected: Inspected) -> Band:
-    pairs = sample_queries(ranked(shipped_rows("dev")), BAND_PAIRS)
+    pairs = sample_queries(ranked_pairs(shipped_rows("dev")), BAND_PAIRS)
     logits = inspected.run([(pair.query, pair.title) for pair in pairs], [NONE]).logits[0]
     scores = inspected.outputs(logits).ranking_score
     return measured_band(scores, [pair.query for pair in pairs], shipped(DEV).name)
@@ -329,9 +360,9 @@ class Both:
 class Line:
     """One phenomenon: of the whole model, without the heads, and how its score changes, paired."""
 
-    whole: Tally
-    without: Tally | None = None
-    change: Mean | None = None
+    whole: Judged
+    without: Judged | None = None
+    change: Estimate | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -344,6 +375,7 @@ class Card:
     both: Both
     lines: dict[str, Line]
     complete: bool
+    seed: int = 0
 
     @property
     def weakest(self) -> str:
@@ -352,13 +384,9 @@ class Card:
 
     def of(self, phenomenon: str) -> Both:
         """The cases of one phenomenon."""
-        both = self.both
-        without = both.without and both.without.of_phenomenon(phenomenon)
+        line, both = self.lines[phenomenon], self.both
         return Both(
-            band=both.band,
-            whole=both.whole.of_phenomenon(phenomenon),
-            without=without,
-            truncated=both.truncated,
+            band=both.band, whole=line.whole, without=line.without, truncated=both.truncated
         )
 
 
@@ -390,7 +418,9 @@ _kept_cards = Kept()
 
 def _both(band: Band, cases: Sequence[Case], scores: Sequence[Scores | None]) -> Both:
     judged = [
-        judge_cases(one.titles, one.others, cases, band.value) for one in scores if one is not None
+        Judged(tuple(cases), one.titles, one.others, band.value)
+        for one in scores
+        if one is not None
     ]
     assert scores[0] is not None
     return Both(
@@ -405,24 +435,16 @@ def _card(
     inspected: Inspected, cases: Cases, scores: Sequence[Scores | None], masked: bool, seed: int
 ) -> Card:
     both = _both(band_here(inspected), cases.listed, scores)
-    before = tallies(both.whole, resamples=RESAMPLES, seed=seed, swaps=0)
+    before = both.whole.by_phenomenon()
     if both.without is None:
         lines = {name: Line(whole=one) for name, one in before.items()}
-        return Card(both=both, lines=lines, complete=not masked)
-    after = tallies(both.without, resamples=RESAMPLES, seed=seed, swaps=0)
+        return Card(both=both, lines=lines, complete=not masked, seed=seed)
+    after = both.without.by_phenomenon()
     lines = {
-        name: Line(whole=one, without=after[name], change=_change(both, name, seed))
+        name: Line(whole=one, without=after[name], change=after[name].score - one.score)
         for name, one in before.items()
     }
-    return Card(both=both, lines=lines, complete=True)
-
-
-def _change(both: Both, phenomenon: str, seed: int) -> Mean:
-    """How much higher the score is without the heads, over the same cases."""
-    assert both.without is not None
-    before, after = (one.of_phenomenon(phenomenon) for one in (both.whole, both.without))
-    moved = (after.outcomes - before.outcomes).astype(np.float64)
-    return mean(moved, before.queries, resamples=RESAMPLES, seed=seed, swaps=0)
+    return Card(both=both, lines=lines, complete=True, seed=seed)
 
 
 # The behaviour card as rows of tables: by phenomenon, and case by case.
@@ -436,7 +458,7 @@ SIGNED = ("score", "delta", "without", "change", "delta_without")
 
 def line_rows(card: Card) -> list[Row]:
     """A row for each phenomenon, by the keys of `LINE_COLUMNS`."""
-    return [_line(one) for one in card.lines.values()]
+    return [_line(name, one, card.seed) for name, one in card.lines.items()]
 
 
 def case_rows(both: Both, order: Iterable[int]) -> list[Row]:
@@ -444,29 +466,29 @@ def case_rows(both: Both, order: Iterable[int]) -> list[Row]:
     return [_case(both, int(place)) for place in order]
 
 
-def shown_interval(found: Mean | None) -> str | None:
-    """`[−0.10, 0.42]`; None where there is none."""
-    if found is None or found.interval is None:
-        return None
-    return interval(*found.interval, DIGITS)
-
-
-def _line(line: Line) -> Row:
-    one = line.whole
+def _line(name: str, line: Line, seed: int) -> Row:
+    whole, change = line.whole, line.change
+    relation, counts = whole.cases[0].relation, Counter(whole.outcomes.tolist())
     return {
-        "phenomenon": phenomenon_name(one.phenomenon),
-        "relation": RELATIONS[one.relation],
-        "n": one.n,
-        "right": one.right,
-        "undecided": one.undecided if one.relation == BETTER else None,
-        "wrong": one.wrong,
-        "score": one.score.value,
-        "interval": shown_interval(one.score),
-        "delta": one.delta.value,
+        "phenomenon": phenomenon_name(name),
+        "relation": RELATIONS[relation],
+        "n": len(whole),
+        "right": counts[RIGHT],
+        "undecided": counts[UNDECIDED] if relation == BETTER else None,
+        "wrong": counts[WRONG],
+        "score": whole.score.value,
+        "interval": _shown_interval(whole.score, seed),
+        "delta": float(whole.deltas.mean()),
         "without": None if line.without is None else line.without.score.value,
-        "change": None if line.change is None else line.change.value,
-        "change_interval": shown_interval(line.change),
+        "change": None if change is None else change.value,
+        "change_interval": None if change is None else _shown_interval(change, seed),
     }
+
+
+def _shown_interval(found: Estimate, seed: int) -> str | None:
+    """`[−0.10, 0.42]`; None where there is none."""
+    ends = found.interval(RESAMPLES, seed)
+    return None if ends is None else interval(*ends, DIGITS)
 
 
 def _case(both: Both, place: int) -> Row:
@@ -511,26 +533,18 @@ def stored_card(studied: Studied | None) -> StoredCard | None:
     table = None if studied is None else studied.table(PROBE)
     if studied is None or table is None:
         return None
-    scores = _scores(table)
+    scores = [one for one in table.measurements if one.id in PHENOMENA]
     figures = (studied.figures or {}).get(PROBE, ())
+    cases, file = (table.pairs.n_pairs or 0) // 2, table.facts.get("file", table.pairs.name)
     return StoredCard(
         said=table.summary,
         origin=Text(
-            f"{studied.origin.zh}；案例 {table.pairs.name}，验证集 {_cases(table):,} 个",
-            f"{studied.origin.en}; cases of {table.pairs.name}, {_cases(table):,} of validation",
+            f"{studied.origin.zh}；{file} 的 {cases:,} 个案例",
+            f"{studied.origin.en}; {cases:,} cases of {file}",
         ),
         figures=figures or ((_bars(scores),) if scores else ()),
         rows=tuple(_row(one) for one in scores),
     )
-
-
-def _scores(table: HeadTable) -> list[Measurement]:
-    """Those of phenomena: no rankings by half (`ranked_higher.…`), no sets of heads left out."""
-    return [one for one in table.measurements if "." not in one.id and one.id not in table.sets]
-
-
-def _cases(table: HeadTable) -> int:
-    return (table.pairs.n_pairs or 0) // 2
 
 
 def _row(one: Measurement) -> Row:
@@ -545,7 +559,7 @@ def _bars(scores: Sequence[Measurement]) -> Bars:
     return Bars(
         name="behaviour_stored",
         title=Text("每种现象的得分", "Score by phenomenon"),
-        x_label=WORDS_PHENOMENON,
+        x_label=PHENOMENON,
         y_label=CASE_SCORE,
         unit="",
         categories=tuple(phenomenon_name(one.id) for one in scores),
@@ -569,7 +583,10 @@ def _ends(one: Measurement) -> tuple[float, float] | None:
 def score_bars(card: Card) -> Iterator[Bars]:
     """Scores by phenomenon, a figure for each relation that there is, as the report draws them."""
     for relation, name in RELATIONS.items():
-        lines = [one for one in card.lines.values() if one.whole.relation == relation]
+        names = [
+            one for one, line in card.lines.items() if line.whole.cases[0].relation == relation
+        ]
+        lines = [card.lines[one] for one in names]
         if not lines:
             continue
         ways = [[one.whole for one in lines], [one.without for one in lines if one.without]]
@@ -578,22 +595,25 @@ def score_bars(card: Card) -> Iterator[Bars]:
             title=Text(
                 f"{name.zh}：每种现象的得分", f"{name.en.capitalize()}: score by phenomenon"
             ),
-            x_label=WORDS_PHENOMENON,
+            x_label=PHENOMENON,
             y_label=CASE_SCORE,
             unit="",
-            categories=tuple(phenomenon_name(one.whole.phenomenon) for one in lines),
+            categories=tuple(map(phenomenon_name, names)),
             series=tuple(
-                _series(way, found) for way, found in zip(WAYS, ways, strict=True) if found
+                _series(way, found, card.seed)
+                for way, found in zip(WAYS, ways, strict=True)
+                if found
             ),
-            note=_right_where(relation == BETTER, card.both.band.said),
+            note=_right_where(relation == BETTER, band_said(card.both.band)),
         )
 
 
-def _series(way: Text, found: list[Tally]) -> BarSeries:
+def _series(way: Text, found: list[Judged], seed: int) -> BarSeries:
+    scores = [one.score for one in found]
     return BarSeries(
         name=way,
-        values=tuple(one.score.value for one in found),
-        intervals=tuple(one.score.interval for one in found),
+        values=tuple(one.value for one in scores),
+        intervals=tuple(one.interval(RESAMPLES, seed) for one in scores),
     )
 
 
@@ -643,3 +663,20 @@ def _with_scores(name: Text, values: list[float]) -> Text:
     """`first title: 3.41 → 2.90`, the second without the heads left out."""
     shown = " → ".join(number(value, DIGITS) for value in values)
     return Text(f"{name.zh}：{shown}", f"{name.en}: {shown}")
+
+
+Run = tuple[str, bool]
+"""A run of characters, and whether it stands in one of the two texts alone."""
+
+
+def runs(one: str, other: str) -> tuple[list[Run], list[Run]]:
+    """Both texts cut where they begin and cease to differ."""
+    first: list[Run] = []
+    second: list[Run] = []
+    matched = SequenceMatcher(None, one, other, autojunk=False)
+    for kind, start, end, from_, to in matched.get_opcodes():
+        if end > start:
+            first.append((one[start:end], kind != "equal"))
+        if to > from_:
+            second.append((other[from_:to], kind != "equal"))
+    return first, second

@@ -10,8 +10,7 @@ from qt_bert.data.splits import half_of
 from qt_bert.inspection.inputs import RefusedInput, clean_texts
 from qt_bert.inspection.views import behaviour as words
 from qt_bert.inspection.views.ranking import default_titles
-from qt_bert.probes.behaviour.cases import Case, Relation
-from qt_bert.probes.behaviour.reading import COLUMNS
+from qt_bert.probes.behaviour_cases import COLUMNS, Case, Relation
 
 __all__ = [
     "FILE",

@@ -17,8 +17,7 @@ from qt_bert.inspection.views.own_cases import (
     own_case,
     tsv_of,
 )
-from qt_bert.probes.behaviour.cases import Case
-from qt_bert.probes.behaviour.reading import read_cases
+from qt_bert.probes.behaviour_cases import Case, read_cases
 
 
 def case(query: str = "狗追猫", other: str = "猫追狗") -> Case:

@@ -43,10 +43,13 @@ def test_no_study_has_no_card(inspected: Inspected) -> None:
 def test_the_file_beside_the_weights_gives_the_scores_of_phenomena() -> None:
     found = stored_card(studied(behaviour(), run=False))
     assert found is not None and found.said.en == "It tells most."
-    assert found.origin.en == "its origin; cases of cases.tsv, 350 of validation"
+    assert found.origin.en == "its origin; 350 cases of cases.tsv"
     (bars,) = found.figures
     assert isinstance(bars, Bars) and bars.series[0].values == (0.5, -0.25)
-    assert [in_language(one, "en") for one in bars.categories] == ["direction swapped", "fruit"]
+    assert [in_language(one, "en") for one in bars.categories] == [
+        "direction swapped",
+        "negation or opposite",
+    ]
     assert bars.series[0].intervals == ((0.25, 0.75), None)
     first, second = found.rows
     assert (first["interval"], first["score"]) == ("[0.25, 0.75]", 0.5)

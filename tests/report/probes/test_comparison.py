@@ -146,7 +146,7 @@ def test_behaviour_scores_stand_bar_beside_bar(compared: dict[str, Any], result_
     assert isinstance(figure, Bars) and figure.name == "comparison_scores_better"
     assert [one.values for one in figure.series] == [(0.5, 0.1), (0.2, -0.3)]
     assert [str(one.name)[:2] for one in figure.series] == ["A:", "B:"]
-    others = replace(second, pairs=replace(second.pairs, sha256="other cases"))
+    others = replace(second, settings={**second.settings, "cases": {"file": "others.tsv"}})
     assert list(both_behaviours(comparison, (first,), (others,))) == []
     fewer = replace(second, figures=(scores(0.2),))
     assert list(both_behaviours(comparison, (first,), (fewer,))) == []

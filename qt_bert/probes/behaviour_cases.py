@@ -1,18 +1,24 @@
-"""Reading a file of behaviour cases: TSV or CSV with a header, each row a case or an error."""
+"""Behaviour cases: a query, two titles and how the second stands to the first, read from TSV or CSV."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import cast, get_args
+from typing import Literal, cast, get_args
 
 from qt_bert.data.formats import format_of, split_csv, split_tsv
 from qt_bert.data.lines import TextSource
-from qt_bert.data.pairs import Reject
-from qt_bert.data.splits import Half
+from qt_bert.data.pairs import Pair, Reject
+from qt_bert.data.splits import Half, half_of
 from qt_bert.errors import PairFileError
-from qt_bert.probes.behaviour.cases import Case, Cases, Relation
+
+Relation = Literal["better", "alike"]
+"""`better`: the title serves the query clearly better than the other; `alike`: equally well."""
+BETTER: Relation = "better"
+ALIKE: Relation = "alike"
 
 COLUMNS = ("id", "phenomenon", "relation", "query", "title", "other")
 SHOWN = 10
@@ -20,6 +26,56 @@ SHOWN = 10
 
 _SPLIT = {"tsv": split_tsv, "csv": split_csv}
 _HALVES: tuple[Half, ...] = get_args(Half)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case; of `alike` ones `title` is the unchanged text and `other` the changed one.
+
+    `line` is its place in the file, 0 where there is none.
+    """
+
+    id: str
+    phenomenon: str
+    relation: Relation
+    query: str
+    title: str
+    other: str
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The cases of one file, in its order."""
+
+    path: Path
+    listed: tuple[Case, ...]
+
+    @cached_property
+    def phenomena(self) -> dict[str, Relation]:
+        """Each phenomenon with its relation, in the order in which they first come."""
+        return {case.phenomenon: case.relation for case in self.listed}
+
+    @cached_property
+    def texts_sha256(self) -> str:
+        """SHA-256 over query and titles of every case, in their order."""
+        digest = hashlib.sha256()
+        for case in self.listed:
+            digest.update(f"{case.query}\0{case.title}\0{case.other}\n".encode())
+        return digest.hexdigest()
+
+    def half(self, name: Half) -> tuple[Case, ...]:
+        """The cases whose query belongs to that half."""
+        return tuple(case for case in self.listed if half_of(case.query) == name)
+
+
+def titles_then_others(cases: Sequence[Case]) -> list[Pair]:
+    """The pairs of all titles, then those of all others [2 cases], without labels."""
+    titles = [Pair(one.query, one.title, None, one.id, one.line, None, {}) for one in cases]
+    others = [
+        Pair(one.query, one.other, None, f"{one.id}/other", one.line, None, {}) for one in cases
+    ]
+    return titles + others
 
 
 def read_cases(path: Path) -> Cases:
@@ -31,7 +87,11 @@ def read_cases(path: Path) -> Cases:
     rows = _Rows()
     found = Cases(path, tuple(rows.read(path)))
     if rows.faults:
-        raise PairFileError(_told(path, rows.faults))
+        listed = "; ".join(f"line {line}: {reason}" for line, reason in rows.faults[:SHOWN])
+        more = f"; and {len(rows.faults) - SHOWN} more" if len(rows.faults) > SHOWN else ""
+        raise PairFileError(
+            f"{path}: {len(rows.faults)} of its rows cannot be read as cases: {listed}{more}"
+        )
     if not found.listed:
         raise PairFileError(f"{path}: no case in it; a row has {', '.join(COLUMNS)}")
     for half in _HALVES:
@@ -41,12 +101,6 @@ def read_cases(path: Path) -> Cases:
                 "add cases of more queries"
             )
     return found
-
-
-def _told(path: Path, faults: Sequence[tuple[int, str]]) -> str:
-    listed = "; ".join(f"line {line}: {reason}" for line, reason in faults[:SHOWN])
-    more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
-    return f"{path}: {len(faults)} of its rows cannot be read as cases: {listed}{more}"
 
 
 @dataclass

@@ -9,8 +9,7 @@ import pytest
 
 from qt_bert.data.splits import half_of
 from qt_bert.errors import PairFileError
-from qt_bert.probes.behaviour.cases import Case, titles_then_others
-from qt_bert.probes.behaviour.reading import COLUMNS, read_cases
+from qt_bert.probes.behaviour_cases import COLUMNS, Case, read_cases, titles_then_others
 from qt_bert.results.head_sets import PHENOMENA
 from qt_bert.shipped import BEHAVIOURS, shipped
 
