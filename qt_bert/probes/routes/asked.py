@@ -10,7 +10,7 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.errors import ArgumentError
 from qt_bert.models.heads import Head, checked_heads, spell
 from qt_bert.probes.base import Context
-from qt_bert.probes.focus.sample import partly_matched
+from qt_bert.probes.focus import partly_matched
 from qt_bert.probes.naming import FunctionHeads, function_heads
 from qt_bert.probes.streams import for_model
 from qt_bert.results.probe import is_unstable
@@ -88,7 +88,7 @@ def _checked(receivers: Sequence[Head], context: Context) -> tuple[Head, ...]:
 def _pairs(context: Context) -> list[Pair]:
     """Partly matched pairs of validation, as `focus` takes them; under --full all."""
     looked_at = for_model(context.validation, QUICK_LOOKED_AT, context)
-    found = partly_matched(looked_at, context.model, context.segmenter).pairs
+    found = partly_matched(looked_at, context.model, context.segmenter)[0]
     if context.full or not found:
         return found
     return spread_over_queries(found, QUICK_PAIRS, context.seed)

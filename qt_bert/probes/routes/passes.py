@@ -16,7 +16,7 @@ from qt_bert.ablation.patches import ENTRIES, Entry, Hold, Path, path_name
 from qt_bert.data.pairs import Pair
 from qt_bert.models.heads import Head
 from qt_bert.probes.base import Context
-from qt_bert.probes.focus.cls_row import FOCUS, Places, measure
+from qt_bert.probes.focus import FOCUS, Places, row_quantities
 from qt_bert.probes.streams import stream
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import BoolArray, FloatArray
@@ -100,7 +100,7 @@ def _focus_row(layer: int, places: Places) -> Reduction:
     """The focus of every head's [CLS] row [B, heads]."""
 
     def compute(view: View) -> torch.Tensor:
-        return measure(view.values[:, :, 0].float(), places.masks(view.batch))[..., FOCUS]
+        return row_quantities(view.values[:, :, 0].float(), places.masks(view.batch))[..., FOCUS]
 
     return Reduction(_FOCUS, "attention", (layer,), compute, first_row=True)
 
