@@ -38,8 +38,9 @@ from tests.probes.planted_boundary import (
 )
 
 PROBES = sorted(path.stem for path in FOLDER.glob("*.toml") if has_texts(path.stem))
-CHAINED = ("focus", "patch")
+CHAINED = ("focus", "patch", "routes")
 """Probes asked about the chain of two heads, on its pairs."""
+HEADS = {"patch": "L1H0 L2H1", "routes": planted_focus.MATCHER}
 REASONS = {
     "reproduced": ("decided",),
     "not reproduced": ("decided",),
@@ -73,6 +74,7 @@ def results(
         "boundary": plant_word_ends(folder / "planted", checkpoint_of(), ENDS),
         "matching": checkpoint_of(layers=4, heads=5, hidden=40),
         "focus": planted_focus.plant(folder / "reader", heads=8),
+        "routes": folder / "reader",
         "patch": planted_focus.plant(folder / "chain"),
     }
     chain = [(one.query, one.title, one.label) for one in planted_focus.pairs(60, 1)]
@@ -96,7 +98,7 @@ def results(
                 open_model=lambda: Scorer(open_checkpoint(model)),
                 base=model,
                 gold=gold,
-                heads="L1H0 L2H1" if name == "patch" else None,
+                heads=HEADS.get(name),
                 resamples=50,
                 find=found,
             )
