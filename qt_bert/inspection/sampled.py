@@ -36,8 +36,7 @@ from qt_bert.probes.boundary import (
     weights_of,
 )
 from qt_bert.probes.display import known
-from qt_bert.probes.focus.cls_row import NAME, QUANTITIES, Places, cls_row
-from qt_bert.probes.focus.study import layer_of
+from qt_bert.probes.focus import CLS_ROW, QUANTITIES, Places, cls_row, layer_of
 from qt_bert.probes.matching_cells import DIRECTIONS, DRAWS
 from qt_bert.probes.matching_scores import K as MATCHING
 from qt_bert.probes.matching_scores import score_heads
@@ -266,7 +265,7 @@ def focus(sample: Sample, sets: Mapping[str, Iterable[Head]]) -> HeadTable:
     texts = _texts(pairs)
     rows = cls_row(range(sample.shape.layers), Places(texts, one.segmenter))
     with sample.parts.part("focus", len(pairs)) as shown:
-        found = stream(sample.scorer, texts, [rows], shown=shown)[NAME][0]
+        found = stream(sample.scorer, texts, [rows], shown=shown)[CLS_ROW][0]
     mean = means(by_query(found, [pair.query for pair in pairs]))
     columns = {name: mean[..., place] for place, name in enumerate(QUANTITIES)}
     return sample.table("focus", pairs, columns, sets)

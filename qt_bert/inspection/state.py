@@ -17,7 +17,7 @@ from qt_bert.inspection.inputs import (
     typed_heads,
 )
 from qt_bert.models.heads import Head, Shape, spell
-from qt_bert.probes.focus.study import layer_of
+from qt_bert.probes.focus import layer_of
 from qt_bert.text import Text
 
 if TYPE_CHECKING:

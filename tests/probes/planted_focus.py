@@ -40,7 +40,6 @@ WORDS = [
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 TOKENS = (*SPECIAL, *sorted(set("".join(WORDS))))
 LAYERS, HEADS, WIDTH = 4, 4, 48
-SIZE = HEADS * WIDTH
 TEXT_A, MARK, READ = len(TOKENS), len(TOKENS) + 2, len(TOKENS) + 4
 MATCHER, READER = "L0H2", "L2H1"
 MATCHES, READS = 2, 1
@@ -48,15 +47,15 @@ SURE = 20 * WIDTH**0.5
 """A score that far above the others takes all of the softmax."""
 
 
-def plant(out: Path) -> Path:
-    """Save the model with its tokenizer. Returns `out`."""
+def plant(out: Path, heads: int = HEADS) -> Path:
+    """Save the model of so many heads a layer with its tokenizer. Returns `out`."""
     write_tokenizer(out)
     config = BertConfig(
         vocab_size=len(TOKENS),
-        hidden_size=SIZE,
+        hidden_size=heads * WIDTH,
         num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        intermediate_size=SIZE,
+        num_attention_heads=heads,
+        intermediate_size=heads * WIDTH,
         max_position_embeddings=64,
         num_labels=5,
     )
@@ -100,9 +99,9 @@ def pairs(count: int, seed: int) -> list[Pair]:
     return found
 
 
-def _norms(model: torch.nn.Module) -> None:
+def _norms(model: BertForSequenceClassification) -> None:
     """Undo the normalisation of a vector with two ones and zeros else."""
-    mean = 2 / SIZE
+    mean = 2 / model.config.hidden_size
     for module in model.modules():
         if isinstance(module, torch.nn.LayerNorm):
             module.weight.fill_((mean - mean**2) ** 0.5)

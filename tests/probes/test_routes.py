@@ -1,4 +1,4 @@
-"""Routes to the grade: planted wiring, any model, what cannot be asked."""
+"""Routes to the grade: planted wiring, sums against one pair at a time, any model, what cannot be asked."""
 
 from __future__ import annotations
 
@@ -7,37 +7,49 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
+from qt_bert.ablation.engine import masked_forward, sweep
+from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.patches import ENTRIES, Detour, Inflow
+from qt_bert.ablation.patches import Path as Route
 from qt_bert.data.pairs import Pair
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import EquivalenceError
+from qt_bert.figures import Graph
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
+from qt_bert.probes import routes
 from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.focus import layer_matched_sets
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.routes import study as study_module
-from qt_bert.probes.routes.asked import Asked, asked
+from qt_bert.probes.routes import Routes, check_paths, run_routes, share, told_from_0
 from qt_bert.probes.split import PairFiles
-from qt_bert.results.probe import Finding, ModelRef, PairsRef, ProbeResult, Stability
+from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.stats.estimate import over_queries
 from qt_bert.text import Text
 from tests.conftest import PAIRS
-from tests.wired import DIRECT, READER, RELAYED, wired_checkpoint, wired_pairs
+from tests.wired import DIRECT, MIDDLE, READER, RELAYED, wired_checkpoint, wired_pairs
 
 
-def left(probe: str, **sets: Sequence[str]) -> ProbeResult:
+def left(probe: str, *, read: bool = True, **sets: Sequence[str]) -> ProbeResult:
     """What another probe left, as far as routes reads it."""
     return ProbeResult(
         probe=probe,
         model=ModelRef(name="m", sha256=""),
         pairs=PairsRef(name="p", sha256=""),
         settings={},
+        facts={"read": read},
         summary=Text("", ""),
         sets={name: tuple(heads) for name, heads in sets.items()},
     )
 
 
 READS = left("focus", reader=(str(READER),))
+UNREAD = left("focus", read=False, reader=(str(READER),))
 BOTH = f"{DIRECT} {RELAYED}"
 
 
@@ -57,7 +69,7 @@ def context(tmp_path: Path) -> Callable[..., Context]:
     """A context around a model and pairs, both halves the same, and what other probes left."""
 
     def build(
-        model: Path, pairs: Path, found: Mapping[str, ProbeResult], **changes: Any
+        model: Path, pairs: Path, found: Mapping[str, ProbeResult] = {}, **changes: Any
     ) -> Context:
         facts: dict[str, Any] = {
             "label": "routes",
@@ -84,126 +96,84 @@ def on_wired(
     return build
 
 
-def finding(result: ProbeResult, id: str) -> Finding:
-    return next(one for one in result.findings if one.id == id)
+def values(result: ProbeResult) -> dict[str, float | None]:
+    return {one.id: one.value for one in result.measurements}
+
+
+def weights(result: ProbeResult, name: str) -> dict[tuple[str, str], float]:
+    drawn = next(one for one in result.figures if one.name == name)
+    assert isinstance(drawn, Graph)
+    return {(edge.source, edge.target): edge.weight for edge in drawn.edges}
+
+
+# The probe.
 
 
 def test_the_head_that_is_read_directly(on_wired: Callable[..., Context]) -> None:
     result = run_probe(probe_named("routes"), on_wired(str(DIRECT)))
-    claim = finding(result, "direct_share")
-    assert claim.primary and claim.margin == 0 and claim.side == "above"
-    assert claim.value is not None and claim.value >= 0.95
-    assert claim.p == pytest.approx(1 / 4)  # three others of its layer, one of them relayed
-    assert finding(result, "focus_share_k").value == pytest.approx(claim.value, abs=0.02)
-    assert finding(result, "grade_share_qk").value >= 0.95
-    assert abs(finding(result, "grade_share_v").value) <= 0.01
-    assert [one.id for one in result.findings if one.primary] == ["direct_share"]
-    assert f"({DIRECT}) to {READER}" in result.summary.en and "not named" not in result.summary.en
-    graph = next(one for one in result.figures if one.name == "routes_focus")
-    weights = {(edge.source, edge.target): edge.weight for edge in graph.edges}
-    assert weights["M", "L2H0.k"] == weights["L2H0.k", "L2H0 [CLS]"] >= 0.95
-    assert "M: the matching heads together (L0H1)" in graph.note.en
-    assert result.heads == () and result.sets == {}
-    assert "least p 0.250" in result.settings["resolution"]["en"]
-    assert "A surplus under " in result.settings["resolution"]["en"]
-
-
-def test_quick_asks_of_the_controls_what_the_claim_needs(
-    on_wired: Callable[..., Context],
-) -> None:
-    result = run_probe(probe_named("routes"), on_wired(str(DIRECT)))
-    assert all(one.id != "controls_own_share" for one in result.findings)
-    drawn = next(one for one in result.figures if one.name == "shares_focus")
-    of_set, of_controls = drawn.series
-    assert None not in of_set.values
-    assert [value is None for value in of_controls.values] == [True, True, False]
+    found = values(result)
+    assert found["focus_share_qk"] >= 0.95
+    assert found["focus_share_k"] == pytest.approx(found["focus_share_qk"], abs=0.02)
+    assert abs(found["focus_share_q"]) < 1e-5
+    assert found["direct_share"] == pytest.approx(
+        found["focus_share_qk"] - found["control_share_qk"], abs=1e-9
+    )
+    assert found["direct_share"] >= 0.95
+    assert found["grade_share_qk"] >= 0.95 and abs(found["grade_share_v"]) <= 0.01
+    assert result.settings["layer_matched_sets"] == 3 and result.claims == ()
+    drawn = weights(result, "routes_focus")
+    assert drawn["L0H1", "L2H0.k"] == pytest.approx(drawn["L2H0.k", "L2H0 [CLS]"], abs=1e-6)
+    assert drawn["L2H0.k", "L2H0 [CLS]"] == pytest.approx(found["focus_share_k"])
 
 
 def test_the_head_that_is_relayed(on_wired: Callable[..., Context]) -> None:
-    result = run_probe(probe_named("routes"), on_wired(str(RELAYED)))
-    assert abs(finding(result, "focus_share_qk").value) <= 0.05
-    assert abs(finding(result, "grade_share_qk").value) <= 0.05
-    assert finding(result, "direct_share").value < -0.2  # one of three controls is read directly
+    found = values(run_probe(probe_named("routes"), on_wired(str(RELAYED))))
+    assert abs(found["focus_share_qk"]) <= 0.05 and abs(found["grade_share_qk"]) <= 0.05
+    assert found["direct_share"] < -0.2  # one of three controls is read directly
 
 
-def test_a_full_run_asks_every_head(
+def test_both_heads_have_their_own_arrows(
     on_wired: Callable[..., Context], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(study_module, "FULL_DRAWS", 3)
+    monkeypatch.setattr(routes, "FULL_DRAWS", 3)
     result = run_probe(probe_named("routes"), on_wired(BOTH, full=True))
-    scores = {one.head: one.scores for one in result.heads}
-    assert scores[str(DIRECT)]["focus_share_k"] >= 0.95
-    assert abs(scores[str(RELAYED)]["grade_share_qk"]) <= 0.05
-    assert all(one.selected for one in result.heads)
-    ids = {one.id for one in result.findings}
-    assert {"focus_share_feed_forward", "focus_share_mean", "controls_own_share"} <= ids
-    # No feed-forward block adds anything here: holding them changes nothing.
-    held, free = (finding(result, f"focus_share_{one}").value for one in ("feed_forward", "qk"))
-    assert held == pytest.approx(free, abs=1e-5)
-    figures = {one.name: one for one in result.figures}
-    assert figures["receivers_grade"].rows == ("L2H0", "L2H1", "L2H2", "L2H3")
-    assert figures["senders_focus"].categories[:2] == (str(DIRECT), str(RELAYED))
-    graph = figures["routes_grade"]
+    assert result.settings["layer_matched_sets"] == 1  # two heads of four are left
+    drawn = weights(result, "routes_grade")
+    doors = {f"L2H0.{entry}" for entry in "qkv"}
+    assert set(drawn) == {
+        (source, target) for target in doors for source in (str(DIRECT), str(RELAYED))
+    } | {(door, "E[g]") for door in doors}
+    assert drawn["L0H1", "L2H0.k"] > 0.1 and abs(drawn["L0H2", "L2H0.k"]) <= 0.05
+    graph = next(one for one in result.figures if one.name == "routes_grade")
+    assert isinstance(graph, Graph)
     assert len({(one.column, one.row) for one in graph.nodes}) == len(graph.nodes) == 6
-    edges = {(one.source, one.target) for one in graph.edges}
-    assert {("L0H1", "L2H0.k"), ("L0H2", "L2H0.v"), ("L2H0.q", "E[g]")} <= edges
     result.write(tmp_path / "routes.json")
     assert ProbeResult.read(tmp_path / "routes.json").figures == result.figures
 
 
-def test_heads_that_passed_no_bar_are_called_so(on_wired: Callable[..., Context]) -> None:
-    best = left("matching", matching=(str(DIRECT), str(RELAYED)), named=())
-    result = run_probe(probe_named("routes"), on_wired(None, best))
-    assert result.settings["senders"]["named"] is False
-    assert "heads not named" in result.summary.en and "未被命名的头" in result.summary.zh
-    assert result.figures
-    assert all(one.note.en.startswith("Heads not named. ") for one in result.figures)
-    assert all(one.note.zh.startswith("未被命名的头。") for one in result.figures)
+def test_heads_that_matching_names_are_in_no_control(on_wired: Callable[..., Context]) -> None:
+    matching = left("matching", matching=(str(DIRECT),), named=(str(DIRECT), str(RELAYED)))
+    result = run_probe(probe_named("routes"), on_wired(None, matching))
+    assert result.settings["layer_matched_sets"] == 2
+    assert result.settings["senders"]["heads"] == [str(DIRECT)]
+    assert values(result)["control_share_qk"] == pytest.approx(0, abs=0.02)
 
 
-def test_a_reader_that_is_not_stable_is_called_so(on_wired: Callable[..., Context]) -> None:
-    found = Stability(
-        overlap=0.44,
-        low=0.0,
-        high=1.0,
-        halves=0.04,
-        chance_mean=0.1,
-        chance_95=1.0,
-        k=1,
-        n_queries=40,
-        resamples=100,
-        verdict="not stable",
-    )
-    shaky = replace(READS, stability={"reader": found})
-    result = run_probe(probe_named("routes"), on_wired(str(DIRECT), shaky))
-    assert "the reader is not stable" in result.summary.en and "阅读头不稳定" in result.summary.zh
-    assert result.figures
-    assert all(one.note.en.startswith("The reader is not stable") for one in result.figures)
-    result = run_probe(probe_named("routes"), on_wired(str(DIRECT)))
-    assert "not stable" not in result.summary.en
+def test_an_unread_reader_is_measured_under_full_alone_and_not_drawn(
+    on_wired: Callable[..., Context],
+) -> None:
+    quick = run_probe(probe_named("routes"), on_wired(BOTH, UNREAD))
+    assert (quick.measurements, quick.figures, quick.settings.get("guards")) == ((), (), None)
+    full = run_probe(probe_named("routes"), on_wired(BOTH, UNREAD, full=True))
+    assert full.figures == () and 0.1 < values(full)["focus_share_qk"] < 0.9
 
 
-def test_any_upper_head_can_be_asked(on_wired: Callable[..., Context]) -> None:
-    found = asked(on_wired(BOTH), [Head(1, 3)])
-    assert isinstance(found, Asked) and found.reader == Head(1, 3)
-    with pytest.raises(ArgumentError, match="name heads of one layer"):
-        asked(on_wired(BOTH), [Head(1, 3), Head(2, 0)])
-    with pytest.raises(ArgumentError, match="there is no head L9H0"):
-        asked(on_wired(BOTH), [Head(9, 0)])
-
-
-@pytest.mark.parametrize(
-    ("heads", "reader", "said"),
-    [
-        (BOTH, (), "`focus` chose no reader"),
-        ("L2H1", ("L2H0",), "none of the matching heads (L2H1) lies below L2H0"),
-    ],
-)
+@pytest.mark.parametrize(("heads", "reader"), [(BOTH, ()), ("L2H1", ("L2H0",))])
 def test_what_cannot_be_asked_is_said(
-    on_wired: Callable[..., Context], heads: str, reader: tuple[str, ...], said: str
+    on_wired: Callable[..., Context], heads: str, reader: tuple[str, ...]
 ) -> None:
     result = run_probe(probe_named("routes"), on_wired(heads, left("focus", reader=reader)))
-    assert said in result.summary.en and result.findings == () and result.figures == ()
+    assert (result.measurements, result.figures) == ((), ()) and result.summary.en
 
 
 def test_texts_that_share_nothing(
@@ -212,7 +182,7 @@ def test_texts_that_share_nothing(
     path = tmp_path / "pairs.tsv"
     path.write_text("query\ttitle\tgrade\n北京\t苹果\t1\n上海\t电影\t2\n", encoding="utf-8")
     result = run_probe(probe_named("routes"), context(wired, path, {"focus": READS}, heads=BOTH))
-    assert "no pair has characters that match" in result.summary.en
+    assert (result.measurements, result.figures) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -233,7 +203,7 @@ def test_any_model_goes_through(
     options: dict[str, int],
     full: bool,
 ) -> None:
-    monkeypatch.setattr(study_module, "FULL_DRAWS", 2)
+    monkeypatch.setattr(routes, "FULL_DRAWS", 2)
     labels = options.get("labels", 5)
     highest = {1: 1, 3: 2}.get(labels, 5)
     texts = [*PAIRS[:6], ("苹果多少钱一斤", "苹果手机多少钱", 2), ("abc 去油", "abc 洗油", 1)]
@@ -246,8 +216,152 @@ def test_any_model_goes_through(
     model = checkpoint_of(family, **options)
     made = context(model, path, {"focus": reader}, heads="L0H0", full=full)
     result = run_probe(probe_named("routes"), made)
-    assert finding(result, "direct_share").primary
+    assert values(result)["focus_change"] is not None
+    assert (values(result)["direct_share"] is None) or options.get("heads", 2) > 1
     figures = result.settings["guards"]["paths"]
     assert figures["every_reader"] <= figures["bound"]
     result.write(tmp_path / "routes.json")
     assert ProbeResult.read(tmp_path / "routes.json").summary == result.summary
+
+
+# Runs.
+
+
+def test_the_wiring_comes_back(wired: Path, context: Callable[..., Context]) -> None:
+    """What is read directly enters the key; what is relayed does not; nothing enters the query."""
+    made = context(wired, wired)
+    found = run_routes(made, wired_pairs(12), [DIRECT, RELAYED], [], READER)
+    one = run_routes(made, wired_pairs(12), [RELAYED], [], READER)
+    middle = run_routes(made, wired_pairs(12), [MIDDLE], [], READER)
+    for outcome in routes.OUTCOMES:
+        assert abs(found.whole(outcome).value) > 0.02
+        for entry in ("k", "qk"):
+            assert 0.1 < (found.direct(outcome, entry) / found.whole(outcome)).value < 0.9
+            assert abs((one.direct(outcome, entry) / one.whole(outcome)).value) <= 0.05
+        direct = found.direct(outcome, "k", str(DIRECT)).value
+        assert direct == pytest.approx(found.direct(outcome, "k").value, rel=0.05)
+        assert found.direct(outcome, "q").value == pytest.approx(0, abs=1e-6)
+        assert abs((found.direct(outcome, "v") / found.whole(outcome)).value) < 0.01
+    assert (middle.direct("focus", "k") / middle.whole("focus")).value >= 0.95
+
+
+def test_every_reader_with_nothing_held_is_ablation(
+    wired: Path, context: Callable[..., Context]
+) -> None:
+    scorer, out = context(wired, wired).model, HeadMask((DIRECT, RELAYED))
+    texts = [(pair.query, pair.title) for pair in wired_pairs(12)]
+    variants = [
+        NONE,
+        Variant("out", (out,)),
+        Variant("every reader", (Inflow(Detour(out, READER.layer, "nothing")),)),
+        Variant("held", (Inflow(Detour(out, READER.layer)),)),
+    ]
+    batches = scorer.batches(texts, 256)
+    found = np.concatenate([one.logits for one in sweep(scorer.encoder, batches, variants)], 1)
+    np.testing.assert_allclose(found[2], found[1], atol=1e-5)
+    assert np.abs(found[1] - found[0]).max() > 0.5
+    assert np.abs(found[3] - found[1]).max() > 0.1  # the relayed mark is held where it is copied
+
+
+def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
+    checkpoint_of: Callable[..., Path],
+    context: Callable[..., Context],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Against one pair and one variant at a time; groups of variants change nothing."""
+    model = checkpoint_of(layers=4, heads=2, labels=3)
+    made = context(model, model)
+    texts = [("苹果多", "苹果少"), ("狗追猫", "猫追狗吃"), ("苹果多", "苹果手机")]
+    pairs = [Pair(q, t, (1,), str(n), n, "1", {}) for n, (q, t) in enumerate(texts)]
+    senders, reader = [Head(0, 1), Head(1, 0)], Head(2, 1)
+    shape = made.model.checkpoint.shape
+    sets = layer_matched_sets(shape, senders, [], 9, 0)
+    monkeypatch.setattr(routes, "AT_ONCE", 3)
+    found = run_routes(made, pairs, senders, sets, reader)
+    levels = torch.arange(3.0)
+
+    def score(*parts: object) -> np.ndarray:
+        forward, batches = masked_forward(made.model.encoder, *parts), made.model.batches
+        scored = [forward(batch).softmax(-1) @ levels for batch in batches(texts, 1)]
+        rows = [batch.rows for batch in batches(texts, 1)]
+        return torch.cat(scored).numpy()[np.argsort(np.concatenate(rows))]
+
+    def of_queries(*parts: object) -> float:
+        moved = score(*parts) - score()
+        return float(((moved[0] + moved[2]) / 2 + moved[1]) / 2)
+
+    mask = HeadMask(tuple(senders))
+    assert found.whole("grade").value == pytest.approx(of_queries(mask), abs=1e-5)
+    for entry in ENTRIES:
+        want = of_queries(Route(mask, reader, entry))
+        assert found.direct("grade", entry).value == pytest.approx(want, abs=1e-5)
+    (control,) = sets
+    want = of_queries(Route(HeadMask(control.heads), reader, "qk"))
+    assert found.direct("grade", "qk", control.name).value == pytest.approx(want, abs=1e-5)
+    assert found.direct("focus", "v").value == pytest.approx(0, abs=1e-6)
+
+
+def test_the_check_keeps_its_figures_and_stops(
+    wired: Path, context: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, out = context(wired, wired), HeadMask((DIRECT, RELAYED))
+    check_paths(made, out, READER, wired_pairs(8))
+    figures = made.guards["paths"]
+    assert figures["every_reader"] <= figures["bound"]
+    assert {f"path:matching>L2H0.{entry}" for entry in ENTRIES} <= set(figures["variants"])
+    monkeypatch.setattr(routes, "distance", lambda one, other: 0.5)
+    with pytest.raises(EquivalenceError, match="layer 2 reads differs from ablating .* by 0.5"):
+        check_paths(made, out, READER, wired_pairs(8))
+
+
+# Shares.
+
+
+def test_a_share_is_a_ratio_of_sums_and_none_of_nothing(
+    wired: Path, context: Callable[..., Context]
+) -> None:
+    """One pair that hardly moves does not own it, as it would own a mean of ratios."""
+    made = context(wired, wired)
+    whole = over_queries([-1.0, -2.0, -3.0, -0.001], "abcd")
+    part = over_queries([-0.5, -1.5, -1.0, -1.0], "abcd")
+    found = share(made, part, whole - 2)
+    assert found is not None and found.value == pytest.approx((-1.0) / (-6.001 / 4 - 2))
+    even = over_queries([1.0, -1.0] * 10, tuple(range(20)))
+    assert not told_from_0(made, even) and share(made, even, even) is None
+    assert not told_from_0(made, over_queries([1.0], "a"))  # one query has no interval
+
+
+def test_controls_are_in_units_of_the_set(wired: Path, context: Callable[..., Context]) -> None:
+    """Two sets, one of which sends more than the target: 0.6 less the mean of 0.1 and 0.9."""
+    senders, names = (DIRECT,), ["one", "other"]
+    rng = np.random.default_rng(0)
+    whole = -1 + rng.normal(0, 0.1, 30)
+    sent = {"matching": 0.6, "one": 0.1, "other": 0.9}
+    rows = {"matching": whole}
+    for entry in ENTRIES:
+        rows[f"path:matching>{READER}.{entry}"] = 0.6 * whole
+    for name in names:
+        rows[f"path:{name}>{READER}.qk"] = sent[name] * whole
+    moved = np.stack([np.stack(list(rows.values()))] * 2)
+    made = Routes(
+        senders=senders,
+        reader=READER,
+        sets=names,
+        moved=moved,
+        place={name: row for row, name in enumerate(rows)},
+        queries=list(map(str, range(30))),
+    )
+    found = routes._measurements(context(wired, wired), made)
+    assert {name: round(one.value, 6) for name, one in found.items() if one is not None} == {
+        "focus_change": round(float(whole.mean()), 6),
+        "direct_share": 0.1,
+        "focus_share_qk": 0.6,
+        "control_share_qk": 0.5,
+        "focus_share_q": 0.6,
+        "focus_share_k": 0.6,
+        "grade_change": round(float(whole.mean()), 6),
+        "grade_share_qk": 0.6,
+        "grade_share_v": 0.6,
+    }
+    bare = routes._measurements(context(wired, wired), replace(made, sets=[]))
+    assert bare["direct_share"] is None and bare["control_share_qk"] is None

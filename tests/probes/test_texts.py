@@ -38,6 +38,9 @@ from tests.probes.planted_boundary import (
 )
 
 PROBES = sorted(path.stem for path in FOLDER.glob("*.toml") if has_texts(path.stem))
+CHAINED = ("focus", "patch", "routes")
+"""Probes asked about the chain of two heads, on its pairs."""
+HEADS = {"patch": "L1H0 L2H1", "routes": planted_focus.MATCHER}
 REASONS = {
     "reproduced": ("decided",),
     "not reproduced": ("decided",),
@@ -63,13 +66,15 @@ def results(
 ) -> Callable[[str], ProbeResult]:
     """The result of a probe on a model that shows all it can say, with every input there.
 
-    That is one in which a head knows word ends, one with five heads to choose among twenty, and one in
-    which a chain of two heads carries the match.
+    That is one in which a head knows word ends, one with five heads to choose among twenty, and two in
+    which a chain of two heads carries the match; of many heads where a single one has to stand out.
     """
     folder = tmp_path_factory.mktemp("texts")
     models = {
         "boundary": plant_word_ends(folder / "planted", checkpoint_of(), ENDS),
         "matching": checkpoint_of(layers=4, heads=5, hidden=40),
+        "focus": planted_focus.plant(folder / "reader", heads=8),
+        "routes": folder / "reader",
         "patch": planted_focus.plant(folder / "chain"),
     }
     chain = [(one.query, one.title, one.label) for one in planted_focus.pairs(60, 1)]
@@ -88,16 +93,16 @@ def results(
             model = models[name]
             context = Context(
                 label=name,
-                files=PairFiles(pairs=chained if name == "patch" else pairs),
+                files=PairFiles(pairs=chained if name in CHAINED else pairs),
                 work=folder / "work" / name,
                 open_model=lambda: Scorer(open_checkpoint(model)),
                 base=model,
                 gold=gold,
-                heads="L1H0 L2H1" if name == "patch" else None,
+                heads=HEADS.get(name),
                 resamples=50,
                 find=found,
             )
-            if name != "patch":
+            if name not in CHAINED:
                 context.segmenter = SpanSegmenter("jieba", spans_of)
             known[name] = run_probe(probe_named(name), context)
         return known[name]

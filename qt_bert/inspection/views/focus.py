@@ -11,7 +11,7 @@ import torch
 from qt_bert.ablation.engine import Reduction, View
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.data.tokenise import EncodedPair
-from qt_bert.figures import Bars, BarSeries, HeatMap, Tokens
+from qt_bert.figures import Bars, BarSeries, HeatMap, Token, TokenLine, Tokens
 from qt_bert.inspection.cache import Kept
 from qt_bert.inspection.inspected import Inspected, ReadPair
 from qt_bert.inspection.state import State
@@ -30,9 +30,7 @@ from qt_bert.inspection.views.phrases import (
 from qt_bert.inspection.views.shared import MEASURED, PERCENT, derived, random_heads
 from qt_bert.models.heads import Head, spell
 from qt_bert.probes.display import ATTENTION, HEAD, cells, known
-from qt_bert.probes.focus.case_tokens import change_tokens, row_tokens
-from qt_bert.probes.focus.cls_row import measure
-from qt_bert.probes.focus.terms import MATCHED, Kind, kinds_of
+from qt_bert.probes.focus import MATCHED, Kind, kinds_of, row_quantities
 from qt_bert.scoring.judge import Outputs
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.text import Label, Text, in_language, number, signed
@@ -147,7 +145,7 @@ def _measured(weights: np.ndarray, kinds: np.ndarray) -> np.ndarray:
     """MEASURED of rows [variants, layers, heads, tokens]: [variants, layers, heads, MEASURED]."""
     masks = torch.from_numpy(np.eye(len(Kind), dtype=np.float32)[kinds])[None]
     flat = torch.from_numpy(weights).flatten(0, 2)[None]
-    return derived(measure(flat, masks)[0].unflatten(0, weights.shape[:3]).numpy())
+    return derived(row_quantities(flat, masks)[0].unflatten(0, weights.shape[:3]).numpy())
 
 
 _kept = Kept(most_bytes=KEPT_BYTES)
@@ -242,7 +240,19 @@ def cls_tokens(rows: ClsRows, head: Head) -> Tokens:
     title = Text(
         f"{head} 的 [CLS] 看每个字多少", f"How much the [CLS] of {head} looks at each token"
     )
-    return row_tokens("cls_tokens", title, rows.tokens, rows.matched, _lines(rows, head))
+    return Tokens(
+        name="cls_tokens",
+        title=title,
+        unit=ATTENTION,
+        lines=tuple(
+            TokenLine(
+                name=_with_share(way, weights, rows.matched), tokens=_token_line(rows, weights)
+            )
+            for way, weights in _lines(rows, head)
+        ),
+        low=0.0,
+        note=Text("粗框：两文本共有的词", "Outlined: terms that stand in both texts"),
+    )
 
 
 def cls_change(rows: ClsRows, head: Head) -> Tokens | None:
@@ -254,7 +264,13 @@ def cls_change(rows: ClsRows, head: Head) -> Tokens | None:
         f"What the [CLS] of {head} looks at more (above 0) and less without the chosen heads",
     )
     change = (rows.after - rows.before)[head].astype(np.float64)
-    return change_tokens("cls_change", title, rows.tokens, rows.matched, (CHANGE, change))
+    return Tokens(
+        name="cls_change",
+        title=title,
+        unit=ATTENTION,
+        lines=(TokenLine(name=CHANGE, tokens=_token_line(rows, change)),),
+        scale="diverging",
+    )
 
 
 def cls_bars(rows: ClsRows, head: Head) -> Bars:
@@ -331,6 +347,21 @@ def grade_bars(grades: Grades) -> Bars | None:
 def _lines(rows: ClsRows, head: Head) -> list[tuple[Text, FloatArray]]:
     ways = ((BEFORE, rows.before), (AFTER, rows.after), (RANDOM, rows.control))
     return [(way, found[head].astype(np.float64)) for way, found in ways if found is not None]
+
+
+def _with_share(way: Text, weights: FloatArray, matched: Sequence[bool]) -> Text:
+    share = float(weights[list(matched)].sum())
+    return Text(
+        f"{way.zh}：共有的词占全部注意力的 {share:.0%}",
+        f"{way.en}: {share:.0%} of all attention on shared terms",
+    )
+
+
+def _token_line(rows: ClsRows, values: FloatArray) -> tuple[Token, ...]:
+    return tuple(
+        Token(text=text, value=float(value), marked=bool(one))
+        for text, value, one in zip(rows.tokens, values, rows.matched, strict=True)
+    )
 
 
 def _grade_series(name: Text, outputs: Outputs) -> BarSeries:

@@ -15,7 +15,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.models.heads import Head, spell
-from qt_bert.probes.focus.cls_row import QUANTITIES
+from qt_bert.probes.focus import QUANTITIES
 from qt_bert.shipped import GRADED, shipped
 from qt_bert.text import Label, Text
 

@@ -8,7 +8,6 @@ from qt_bert.ablation.effects import Effects
 from qt_bert.data.pairs import Pair
 from qt_bert.models.card import ModelLabels
 from qt_bert.probes.claims import POINT, POINTS
-from qt_bert.probes.routes.words import grade_name
 from qt_bert.probes.shift.measures import MEASURES, OWN_ORDER, Measure
 from qt_bert.results.quantities import metric_name
 from qt_bert.stats.multiplicity import NO_EFFECT_ACCURACY
@@ -28,8 +27,11 @@ def measure(metric: str, labels: ModelLabels) -> Measure:
     if metric == ORDER and labels.logits == 1:
         return OWN_ORDER
     if metric == EXPECTED:
-        one = grade_name(labels)
-        return Measure(Text(f"平均{one.zh}", f"mean {one.en}"), "", 1.0)
+        if labels.logits == 1:
+            return Measure(Text("平均分数", "mean score"), "", 1.0)
+        if labels.grades is None:
+            return Measure(Text("平均期望档次", "mean expected level"), "", 1.0)
+        return Measure(Text("平均期望等级", "mean expected grade"), "", 1.0)
     if metric == "pairwise_accuracy":
         return Measure(metric_name(metric), POINTS, POINT)
     return MEASURES[metric]

@@ -1,0 +1,314 @@
+"""How much of what the matching heads do reaches the reader directly? (`heads_of_query_title_bert`, 2.4.3)
+
+Path patching (Wang et al. 2022; Goldowsky-Dill et al. 2023) over z. The sender, the matching heads below
+the reader that `focus` chose, gives zeros; every other head up to that layer gives what it gives the
+clean model, and what arrives enters one projection of the reader: query, key, value, or query and key.
+A share is the direct change over that with the heads ablated and nothing held. Shares are ratios of
+sums over queries, and all of the one whole change of the set: a random set's own is often near 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from qt_bert.ablation.checks import (
+    BATCH_TOKENS,
+    check_equivalence,
+    distance,
+    eight_of,
+    in_float32,
+)
+from qt_bert.ablation.engine import Reduction, View, sweep
+from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.patches import Detour, Entry, Inflow, Path, path_name
+from qt_bert.data.pairs import Pair
+from qt_bert.data.splits import spread_over_queries
+from qt_bert.errors import EquivalenceError
+from qt_bert.figures import Edge, Graph, Node, graph
+from qt_bert.models.batches import batches_of
+from qt_bert.models.heads import Head
+from qt_bert.probes.base import Context, Result
+from qt_bert.probes.focus import (
+    FOCUS,
+    Places,
+    layer_matched_sets,
+    partly_matched,
+    row_quantities,
+)
+from qt_bert.probes.naming import FunctionHeads, function_heads
+from qt_bert.probes.streams import for_model, stream
+from qt_bert.scoring.judge import ranking_scores
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.estimate import Estimate, over_queries
+
+QUICK_LOOKED_AT = 200
+QUICK_PAIRS = 48
+"""Pairs of a quick run, of those of validation that match in part."""
+QUICK_DRAWS, FULL_DRAWS = 20, 99
+AT_ONCE = 64
+"""Variants of one pass: what arrives from each sender is kept while its batch is at work."""
+SET = "matching"
+
+Outcome = Literal["focus", "grade"]
+OUTCOMES: tuple[Outcome, ...] = ("focus", "grade")
+"""The focus of the reader's [CLS] row, as `focus` has it; the expected grade, level, or one logit."""
+DOORS: dict[Outcome, tuple[Entry, ...]] = {"focus": ("q", "k"), "grade": ("q", "k", "v")}
+"""The single projections that can move an outcome: attention does not depend on the value."""
+
+
+def measure(context: Context) -> Result:
+    """Run the matching heads' routes into the reader, and those of layer-matched sets."""
+    found = context.found("focus")
+    chosen = [Head.parse(name) for name in found.sets.get("reader", ())]
+    if not chosen:
+        return Result(nothing="no_reader")
+    reader, everywhere = chosen[0], function_heads(context, "matching")
+    if everywhere is None:
+        return Result(nothing="no_heads")
+    senders = everywhere.below(reader.layer)
+    facts = {
+        "reader": str(reader),
+        "number": len(senders.heads),
+        "heads": ", ".join(map(str, senders.heads)),
+        "status": _status(senders),
+        "outcome": _outcome_name(context),
+    }
+    if not senders.heads:
+        everyone = ", ".join(map(str, everywhere.heads))
+        return Result(nothing="none_below", facts={**facts, "heads": everyone})
+    read = found.facts.get("read") is True
+    if not read and not context.full:
+        return Result(nothing="unmeasured", facts=facts)
+    pairs = _pairs(context)
+    if not pairs:
+        return Result(nothing="no_pairs", facts=facts)
+
+    named: list[Head] = []
+    if senders.source == "probe":
+        matching = context.found("matching")
+        named = [Head.parse(name) for name in matching.sets.get("named", ())]
+    draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
+    shape = context.model.checkpoint.shape
+    sets = layer_matched_sets(shape, senders.heads, named, draws, context.seed)
+    check_paths(context, HeadMask(senders.heads), reader, pairs)
+    routes = run_routes(context, pairs, senders.heads, sets, reader)
+    figures = [routes_graph(context, routes, one) for one in OUTCOMES] if read else []
+    return Result(
+        measurements=_measurements(context, routes),
+        figures=[one for one in figures if one is not None],
+        facts={**facts, "pairs": len(pairs), "sets": len(sets)},
+        settings={
+            "reader": str(reader),
+            "senders": senders.describe(),
+            "layer_matched_sets": len(sets),
+            "pairs": len(pairs),
+        },
+        pairs=pairs,
+        nothing=None if read else "unread",
+    )
+
+
+def _status(senders: FunctionHeads) -> str:
+    """In a word where the heads come from; an id of the texts."""
+    if senders.source == "option":
+        return "given"
+    if not senders.named:
+        return "not_named"
+    return "unstable" if senders.unstable else "named"
+
+
+def _outcome_name(context: Context) -> str:
+    """What the second outcome is; an id of the texts."""
+    labels = context.model.checkpoint.settings.labels
+    if labels.logits == 1:
+        return "score"
+    return "expected_level" if labels.grades is None else "expected_grade"
+
+
+def _pairs(context: Context) -> list[Pair]:
+    """Pairs of validation that match in part, as `focus` takes them; under --full all."""
+    looked_at = for_model(context.validation, QUICK_LOOKED_AT, context)
+    found, _ = partly_matched(looked_at, context.model, context.segmenter)
+    if context.full or not found:
+        return found
+    return spread_over_queries(found, QUICK_PAIRS, context.seed)
+
+
+# Runs: heads ablated with nothing held, and on each direct route into the reader.
+
+
+@dataclass(frozen=True, eq=False)
+class Routes:
+    """What every variant changes of both outcomes.
+
+    `moved` [outcomes, variants, pairs] is variant − clean, NaN for a pair of which any variant leaves
+    the outcome undefined; `place` is a variant's row by its name, `sets` are names of random sets.
+    """
+
+    senders: tuple[Head, ...]
+    reader: Head
+    sets: list[str]
+    moved: FloatArray
+    place: dict[str, int]
+    queries: list[str]
+
+    def whole(self, outcome: Outcome) -> Estimate:
+        """What ablating the set changes with nothing held, mean over queries."""
+        return self._change(outcome, SET)
+
+    def direct(self, outcome: Outcome, entry: Entry, sender: str = SET) -> Estimate:
+        """What of a sender reaches the reader by one entry with all other heads held."""
+        return self._change(outcome, path_name(sender, self.reader, entry))
+
+    def _change(self, outcome: Outcome, name: str) -> Estimate:
+        rows = self.moved[OUTCOMES.index(outcome)]
+        return over_queries(rows[self.place[name]], self.queries)
+
+
+def run_routes(
+    context: Context,
+    pairs: Sequence[Pair],
+    senders: Sequence[Head],
+    sets: Sequence[Variant],
+    reader: Head,
+) -> Routes:
+    """The set ablated and on every route, each of its heads by q, k and v, `sets` by q and k together."""
+    scorer = context.model
+    variants = paths(SET, HeadMask(tuple(senders)), reader, ("q", "k", "v", "qk"))
+    variants.insert(0, Variant(SET, (HeadMask(tuple(senders)),), "total"))
+    for head in senders:
+        variants += paths(str(head), HeadMask((head,)), reader, ("q", "k", "v"))
+    for one in sets:
+        variants += paths(one.name, HeadMask(one.heads), reader, ("qk",))
+    texts = [(pair.query, pair.title) for pair in pairs]
+    places = Places(texts, context.segmenter)
+
+    def compute(view: View) -> torch.Tensor:
+        return row_quantities(view.values[:, :, 0].float(), places.masks(view.batch))[..., FOCUS]
+
+    row = Reduction("focus", "attention", (reader.layer,), compute, first_row=True)
+    groups = [variants[start : start + AT_ONCE] for start in range(0, len(variants), AT_ONCE)]
+    parts = []
+    with context.progress((len(variants) + len(groups)) * len(pairs), "runs") as shown:
+        for group in groups:
+            found = stream(scorer, texts, [row], [NONE, *group], shown=shown)
+            focus = found["focus"][:, :, 0, reader.head].astype(np.float64)
+            grades = ranking_scores(found["logits"], scorer.checkpoint.settings.labels)
+            both = np.stack([focus, grades])
+            parts.append(both[:, 1:] - both[:, :1])
+    moved = np.concatenate(parts, axis=1)
+    undefined = ~np.isfinite(moved).all(axis=1, keepdims=True)  # a pair is compared whole, or not
+    return Routes(
+        senders=tuple(senders),
+        reader=reader,
+        sets=[one.name for one in sets],
+        moved=np.where(undefined, np.nan, moved),
+        place={one.name: row for row, one in enumerate(variants)},
+        queries=[pair.query for pair in pairs],
+    )
+
+
+def paths(name: str, sender: HeadMask, reader: Head, entries: Sequence[Entry]) -> list[Variant]:
+    """The sender's direct routes into the reader, a variant each."""
+    return [
+        Variant(path_name(name, reader, entry), (Path(sender, reader, entry, "z"),), "path")
+        for entry in entries
+    ]
+
+
+def check_paths(context: Context, sender: HeadMask, reader: Head, pairs: Sequence[Pair]) -> None:
+    """The equivalence check: paths against hooks on the Hugging Face model, and an identity.
+
+    All readers of the layer patched with nothing held are the heads ablated. Raises EquivalenceError.
+    """
+    scorer, texts = context.model, [(pair.query, pair.title) for pair in pairs]
+    checkpoint, encoder = in_float32(scorer.checkpoint, scorer.encoder)
+    encoded = eight_of(scorer.tokenizer.encode(texts, offsets=False))
+    variants = paths(SET, sender, reader, ("q", "k", "v", "qk"))
+    figures = check_equivalence(checkpoint, encoder, variants, encoded, seed=context.seed)
+    same = [
+        Variant("ablated", (sender,)),
+        Variant("every reader", (Inflow(Detour(sender, reader.layer, "nothing")),)),
+    ]
+    device = checkpoint.model.device
+    batches = batches_of(encoded, BATCH_TOKENS, pad=checkpoint.pad, device=device)
+    found = np.concatenate([one.logits for one in sweep(encoder, batches, same)], axis=1)
+    off = distance(found[1], found[0])
+    context.guards["paths"] = {**figures, "every_reader": off}
+    if not off <= figures["bound"]:
+        raise EquivalenceError(
+            f"with nothing held, what all of layer {reader.layer} reads differs from ablating the "
+            f"heads by {off:.2g}, more than {figures['bound']:.2g}; no share of this run could be "
+            "trusted"
+        )
+
+
+# Shares of the whole change.
+
+
+def share(context: Context, part: Estimate, whole: Estimate) -> Estimate | None:
+    """Σ direct / Σ whole; None where the interval of the whole holds 0."""
+    return part / whole if told_from_0(context, whole) else None
+
+
+def told_from_0(context: Context, whole: Estimate) -> bool:
+    """Whether the 95 % interval leaves 0 out: elsewhere a share means nothing."""
+    ends = whole.interval(context.resamples, context.seed)
+    return ends is not None and not ends[0] <= 0 <= ends[1]
+
+
+def _measurements(context: Context, routes: Routes) -> dict[str, Estimate | float | None]:
+    focus, grade = (routes.whole(outcome) for outcome in OUTCOMES)
+    own = routes.direct("focus", "qk")
+    control = None
+    if routes.sets:
+        drawn = [routes.direct("focus", "qk", name) for name in routes.sets]
+        control = (1 / len(drawn)) * sum(drawn[1:], start=drawn[0])
+    return {
+        "focus_change": focus,
+        "direct_share": None if control is None else share(context, own - control, focus),
+        "focus_share_qk": share(context, own, focus),
+        "control_share_qk": None if control is None else share(context, control, focus),
+        "focus_share_q": share(context, routes.direct("focus", "q"), focus),
+        "focus_share_k": share(context, routes.direct("focus", "k"), focus),
+        "grade_change": grade,
+        "grade_share_qk": share(context, routes.direct("grade", "qk"), grade),
+        "grade_share_v": share(context, routes.direct("grade", "v"), grade),
+    }
+
+
+def routes_graph(context: Context, routes: Routes, outcome: Outcome) -> Graph | None:
+    """Who sends what by which entry, in shares of the set's change; None where that may be 0."""
+    whole, reader = routes.whole(outcome), routes.reader
+    if not told_from_0(context, whole):
+        return None
+    labels = context.model.checkpoint.settings.labels
+    top = f"{reader} [CLS]" if outcome == "focus" else "score" if labels.logits == 1 else "E[g]"
+    doors = {entry: f"{reader}.{entry}" for entry in DOORS[outcome]}
+    width = max(len(routes.senders), len(doors))
+    layers = sorted({head.layer for head in routes.senders}, reverse=True)
+    nodes = [Node(name=top, column=_spread(1, width)[0], row=0, marked=True)]
+    for door, column in zip(doors.values(), _spread(len(doors), width), strict=True):
+        nodes.append(Node(name=door, column=column, row=1))
+    for head, column in zip(routes.senders, _spread(len(routes.senders), width), strict=True):
+        nodes.append(Node(name=str(head), column=column, row=2 + layers.index(head.layer)))
+    edges = [
+        Edge(source=source, target=target, weight=(part / whole).value)
+        for entry, door in doors.items()
+        for source, target, part in (
+            *((str(h), door, routes.direct(outcome, entry, str(h))) for h in routes.senders),
+            (door, top, routes.direct(outcome, entry)),
+        )
+    ]
+    return graph(f"routes_{outcome}", nodes, edges)
+
+
+def _spread(count: int, width: int) -> list[int]:
+    """So many different columns, evenly over `width`."""
+    return [int((2 * place + 1) * width / (2 * count)) for place in range(count)]

@@ -1,1 +1,0 @@
-"""Routes: what reaches a reading head from the matching heads directly, and what through others."""
