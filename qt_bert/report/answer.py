@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from qt_bert.files import sha256_file
 from qt_bert.probes.wording import ClaimInWords, claims_in_words, plan_claim_in_words
@@ -144,6 +144,7 @@ def _lines(
 ) -> Iterator[Listing]:
     listed = [
         (say("heads"), tuple(_in_a_row(_heads(probes)))),
+        (say("breaks"), tuple(_breaks(evaluation, probes))),
         (say("plan"), () if plan is None else tuple(in_one_sentence(plan))),
         (say("next"), tuple(_next(evaluation, probes, plan))),
     ]
@@ -171,11 +172,30 @@ def _in_a_row(said: Iterator[Text]) -> Iterator[Text]:
         yield Text("；".join(one.zh for one in listed), "; ".join(one.en for one in listed))
 
 
+def _breaks(evaluation: EvaluationResult | None, probes: Sequence[ProbeResult]) -> Iterator[Text]:
+    for result in probes:
+        if result.facts.get("hardest") and result.facts.get("most_moved"):
+            yield say(
+                "hardest",
+                phenomenon=_text(result.facts["hardest"]),
+                score=result.facts["hardest_score"],
+                moved=_text(result.facts["most_moved"]),
+            )
+    weakest = None if evaluation is None else _weakest(evaluation)
+    if weakest is not None:
+        yield weakest
+
+
+def _text(stored: Any) -> Text:
+    """A fact that is a text, as JSON holds it."""
+    return stored if isinstance(stored, Text) else Text(stored["zh"], stored["en"])
+
+
 def _next(
     evaluation: EvaluationResult | None, probes: Sequence[ProbeResult], plan: Plan | None
 ) -> Iterator[Text]:
-    if evaluation is not None:
-        yield _weakest(evaluation) or say("next_worst")
+    if evaluation is not None and evaluation.errors:
+        yield say("next_worst")
     undecided = [
         (claim.claim.needs_queries, claim)
         for result in probes

@@ -20,7 +20,7 @@ from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
-from qt_bert.probes.texts import COMMON, FOLDER, Texts, has_texts, texts_of
+from qt_bert.probes.texts import COMMON, FOLDER, Texts, texts_of
 from qt_bert.probes.wording import claims_in_words, measurements_in_words, verdict_text
 from qt_bert.results.head_sets import SETS
 from qt_bert.results.probe import ProbeResult, SourcedClaim
@@ -37,10 +37,14 @@ from tests.probes.planted_boundary import (
     write_pairs,
 )
 
-PROBES = sorted(path.stem for path in FOLDER.glob("*.toml") if has_texts(path.stem))
+PROBES = sorted(
+    path.stem for path in FOLDER.glob("*.toml") if texts_of(path.stem).value("order") is not None
+)
 CHAINED = ("focus", "patch", "routes")
 """Probes asked about the chain of two heads, on its pairs."""
 HEADS = {"patch": "L1H0 L2H1", "routes": planted_focus.MATCHER}
+FULL = ("behaviour",)
+"""Probes that show all they have under `--full` alone."""
 REASONS = {
     "reproduced": ("decided",),
     "not reproduced": ("decided",),
@@ -73,6 +77,8 @@ def results(
     models = {
         "boundary": plant_word_ends(folder / "planted", checkpoint_of(), ENDS),
         "matching": checkpoint_of(layers=4, heads=5, hidden=40),
+        "surrogate": checkpoint_of(layers=4, heads=5, hidden=40),
+        "behaviour": checkpoint_of(),
         "focus": planted_focus.plant(folder / "reader", heads=8),
         "routes": folder / "reader",
         "patch": planted_focus.plant(folder / "chain"),
@@ -99,6 +105,7 @@ def results(
                 base=model,
                 gold=gold,
                 heads=HEADS.get(name),
+                full=name in FULL,
                 resamples=50,
                 find=found,
             )
@@ -193,7 +200,7 @@ def test_everything_else_is_filled(name: str, result: ProbeResult) -> None:
     check(result.summary, "summary")
 
 
-@pytest.mark.parametrize("table", [*PROBES, COMMON])
+@pytest.mark.parametrize("table", [*PROBES, "plan", COMMON])
 def test_texts_have_both_languages_plain_fields_and_no_conditions(table: str) -> None:
     for path, languages in Texts(table).every_text():
         assert {"zh", "en"} <= set(languages), path

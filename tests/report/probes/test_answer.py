@@ -61,7 +61,7 @@ def test_the_weakest_slice_of_enough_pairs_is_named(
         "tags": {"few": accuracy(0.1, 29), "weak": accuracy(0.4, 30), "strong": accuracy(0.9, 300)}
     }
     *_, lines = _blocks(run_of(result_of("boundary", 10)))
-    [(_, following)] = [row for row in lines.rows if row[0].en == "What to look at next"]
+    [(_, following)] = [row for row in lines.rows if row[0].en == "What breaks it"]
     assert "tags = weak" in following[0].en and "0.400" in following[0].en
 
 
