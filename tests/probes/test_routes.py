@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.ablation.engine import masked_forward, sweep
-from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.ablation.engine import masked_forward
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.ablation.patches import ENTRIES, Detour, Inflow
+from qt_bert.ablation.patches import ENTRIES
 from qt_bert.ablation.patches import Path as Route
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import EquivalenceError
@@ -243,24 +242,6 @@ def test_the_wiring_comes_back(wired: Path, context: Callable[..., Context]) -> 
         assert found.direct(outcome, "q").value == pytest.approx(0, abs=1e-6)
         assert abs((found.direct(outcome, "v") / found.whole(outcome)).value) < 0.01
     assert (middle.direct("focus", "k") / middle.whole("focus")).value >= 0.95
-
-
-def test_every_reader_with_nothing_held_is_ablation(
-    wired: Path, context: Callable[..., Context]
-) -> None:
-    scorer, out = context(wired, wired).model, HeadMask((DIRECT, RELAYED))
-    texts = [(pair.query, pair.title) for pair in wired_pairs(12)]
-    variants = [
-        NONE,
-        Variant("out", (out,)),
-        Variant("every reader", (Inflow(Detour(out, READER.layer, "nothing")),)),
-        Variant("held", (Inflow(Detour(out, READER.layer)),)),
-    ]
-    batches = scorer.batches(texts, 256)
-    found = np.concatenate([one.logits for one in sweep(scorer.encoder, batches, variants)], 1)
-    np.testing.assert_allclose(found[2], found[1], atol=1e-5)
-    assert np.abs(found[1] - found[0]).max() > 0.5
-    assert np.abs(found[3] - found[1]).max() > 0.1  # the relayed mark is held where it is copied
 
 
 def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
