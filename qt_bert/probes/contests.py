@@ -47,6 +47,8 @@ CHUNK = 33
 """Sets that are run before a contest asks whether it may stop."""
 ENOUGH = 10
 """So many sets that do as much as the target end a contest."""
+CONTEST_PAIRS = 1
+"""Pairs of each query in a quick contest: intervals count queries, and 99 sets are run on each pair."""
 PAIRS_A_QUERY = 2
 LEAST_RHO = 0.1
 """A claim that rests on labels needs the interval of Spearman's ρ above this."""

@@ -23,7 +23,7 @@ from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Contest, Context, Result
 from qt_bert.probes.base_model import OtherSeed, other_seed
 from qt_bert.probes.contests import (
-    PAIRS_A_QUERY,
+    CONTEST_PAIRS,
     Ablated,
     ablate,
     contest,
@@ -178,7 +178,7 @@ def measure(context: Context) -> Result:
     if best is None:
         nothing = dict.fromkeys(CLAIMS, "nothing_shared")
         return Result(nothing="nothing_shared", claims=nothing, facts=facts, **common)
-    pairs = few_a_query(context.validation, context.choose(PAIRS_A_QUERY, len(context.validation)))
+    pairs = few_a_query(context.validation, context.choose(CONTEST_PAIRS, len(context.validation)))
     rest, costliest = _rest(context, chosen.five)
     run = ablate(context, "parts", _parts(chosen, rest, context.seed), pairs)
     losses = _losses(chosen, rest, run)

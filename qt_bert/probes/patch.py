@@ -31,7 +31,7 @@ from qt_bert.figures import Figure, bars, head_map
 from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context, Result
-from qt_bert.probes.contests import against, few_a_query, random_sets
+from qt_bert.probes.contests import CONTEST_PAIRS, PAIRS_A_QUERY, against, few_a_query, random_sets
 from qt_bert.probes.naming import FunctionHeads, function_heads
 from qt_bert.probes.shared import head_table
 from qt_bert.probes.streams import gathered, is_content_word, is_marker, shared_terms
@@ -321,7 +321,8 @@ def measure(context: Context) -> Result:
     asked = function_heads(context, "matching")
     if asked is None:
         return Result(nothing="no_heads", claims={"restores": "no_heads"}, settings=missing)
-    pairs = _those_of(few_a_query([one.pair for one in eligible]), eligible)
+    most = context.choose(CONTEST_PAIRS, PAIRS_A_QUERY)
+    pairs = _those_of(few_a_query([one.pair for one in eligible], most), eligible)
     queries = [one.pair.query for one in pairs]
     shape = context.model.checkpoint.shape
     sets, enumerated = random_sets(
