@@ -35,7 +35,7 @@ from qt_bert.text import Text, interval, number, shortest
 LEAST_PAIRS = 30
 """A slice of fewer pairs is never called the weakest."""
 MOST_HEADS = 6
-SHOWN_SETS = ("matching", "boundary_named", "boundary", "order", "order_named", "reader")
+SHOWN_SETS = ("matching", "boundary", "order", "reader")
 
 
 def _build(folder: RunFolder) -> Sequence[Block] | None:

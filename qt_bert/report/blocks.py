@@ -67,7 +67,7 @@ class Table:
     """Rows of cells, also written as `tables/NAME.csv`.
 
     `grouped` draws the first column as a heading over the rows that share it; `folded` hides the
-    table behind its title until it is opened.
+    table behind its title until it is opened. Of a long table the page may show the first `shown` rows.
     """
 
     kind: ClassVar[str] = "table"
@@ -78,6 +78,7 @@ class Table:
     note: Text | None = None
     grouped: bool = False
     folded: bool = False
+    shown: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

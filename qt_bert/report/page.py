@@ -107,7 +107,7 @@ _EMPTY = (None, "", Text("", ""))
 
 
 def _without_empty(table: Table) -> Table:
-    """The table without its optional columns in which no cell says anything."""
+    """What the page shows of a table: no optional column in which no cell says anything."""
     said = [
         not column.optional or any(cell not in _EMPTY for cell in cells)
         for column, cells in zip(table.columns, zip(*table.rows, strict=True), strict=False)
@@ -115,7 +115,7 @@ def _without_empty(table: Table) -> Table:
     return replace(
         table,
         columns=tuple(compress(table.columns, said)) if table.rows else table.columns,
-        rows=tuple(tuple(compress(row, said)) for row in table.rows),
+        rows=tuple(tuple(compress(row, said)) for row in table.rows[: table.shown]),
     )
 
 

@@ -461,9 +461,10 @@ def _head_blocks(result: ProbeResult) -> tuple[Block, ...]:
                     *((one.teacher,) if taught else ()),
                     *map(one.scores.get, scores),
                 )
-                for one in result.heads
+                for one in sorted(result.heads, key=lambda one: not one.selected)
             ),
             folded=True,
+            shown=max(_MOST_HEADS, sum(one.selected for one in result.heads)),
         ),
     )
 
