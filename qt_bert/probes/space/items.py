@@ -11,7 +11,7 @@ import numpy as np
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Tagger
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair, PairTokenizer
-from qt_bert.probes.layers.examples import Places
+from qt_bert.probes.layers_reading import Places
 from qt_bert.probes.streams import is_punctuation
 from qt_bert.stats.arrays import IntArray
 

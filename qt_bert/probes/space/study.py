@@ -13,7 +13,7 @@ from qt_bert.data.segmenters import jieba_tagger
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.base import Context
-from qt_bert.probes.layers.vectors import vectors
+from qt_bert.probes.layers_reading import vectors
 from qt_bert.probes.space.items import Items, items_of
 from qt_bert.probes.space.planes import Plane, pca, tsne
 from qt_bert.probes.space.scores import Score, score
