@@ -52,7 +52,7 @@ from qt_bert.probes.shared import estimate_bars, partition
 from qt_bert.probes.streams import characters_of, shared_terms
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio
-from qt_bert.stats.estimate import Estimate, from_leave_one_out, pooled
+from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries
 from qt_bert.text import Text
 
 SURFACE = (POSITION, LENGTH)
@@ -436,13 +436,14 @@ def higher(
     )
 
     def mean(group: Sequence[Estimate]) -> Estimate:
-        total: Estimate | float = 0.0
+        """Over all queries; each estimate keeps its squared error, whatever their number."""
+        n, left = len(queries), np.zeros(len(queries))
         for one in group:
-            left = dict(zip(one.queries, one.leave_one_out, strict=True))
-            without = [left.get(query, one.value) for query in queries]
-            total = from_leave_one_out(one.value, without, queries) + total
-        assert isinstance(total, Estimate)
-        return (1 / len(group)) * total
+            scale = math.sqrt((1 - 1 / one.n_queries) / (1 - 1 / n)) if n > 1 else 1.0
+            moved = dict(zip(one.queries, one.value - one.leave_one_out, strict=True))
+            left -= scale * np.array([moved.get(query, 0.0) for query in queries]) / len(group)
+        value = float(np.mean([one.value for one in group]))
+        return from_leave_one_out(value, value + left, queries)
 
     return mean(known[1]) - mean(known[0])
 
@@ -452,7 +453,7 @@ def position_falls(one: Decoded) -> Estimate:
     last = one.own.good.shape[1] - 1
     late = min(LATE, math.ceil(last / 3))
     errors = one.own.good[:, late // 2] - one.own.good[:, late:].mean(axis=1)
-    return pooled(errors, one.own.total[:, 0], one.task.check.places.names)
+    return _of_spread(errors, one)
 
 
 def length_untrained(base: Decoded, random: Sequence[Decoded]) -> Estimate:
@@ -461,8 +462,14 @@ def length_untrained(base: Decoded, random: Sequence[Decoded]) -> Estimate:
     Its interval is over the queries scored; the pairs fitted and the random weights stay as they are.
     """
     errors = [one.own.good[:, 1:].mean(axis=1) for one in (base, *random)]
-    names = base.task.check.places.names
-    return pooled(errors[0] - np.mean(errors[1:], axis=0), base.own.total[:, 0], names)
+    return _of_spread(errors[0] - np.mean(errors[1:], axis=0), base)
+
+
+def _of_spread(errors: FloatArray, one: Decoded) -> Estimate:
+    """Σ errors / Σ squared distances from the mean, over queries; `errors` [groups] are squared."""
+    there = np.unique(one.task.check.places.group)
+    names = [one.task.check.places.names[group] for group in there]
+    return over_queries(errors[there], names) / over_queries(one.own.total[there, 0], names)
 
 
 # The probe.
@@ -506,9 +513,7 @@ def measure(context: Context) -> Result:
         if (position := found.get(POSITION.name)) is not None:
             measured[f"position_falls{suffix}"] = position_falls(position)
         if (grade := found.get(GRADE_CLS.name)) is not None:
-            sums = grade.own.good[:, -1], grade.own.total[:, -1]
-            read = 1 - pooled(*sums, grade.task.check.places.names)
-            measured[f"grade_read_cls{suffix}"] = read
+            measured[f"grade_read_cls{suffix}"] = 1 - _of_spread(grade.own.good[:, -1], grade)
     first = next(iter(models))
     return Result(
         measurements=measured,
