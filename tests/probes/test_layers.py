@@ -1,8 +1,7 @@
-"""What layers hold: recombined texts, the whole probe on every kind of model, and what it refuses."""
+"""What layers hold: texts and labels by hand, gains by hand, the whole probe on every kind of model."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,37 +11,58 @@ import pytest
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.figures import Bars, Curve, HeatMap
+from qt_bert.data.segmenters import jieba_tagger, segmenter
+from qt_bert.data.splits import half_of
+from qt_bert.data.tokenise import PairTokenizer
+from qt_bert.figures import Bars, HeatMap
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.layers import mix, samples
-from qt_bert.probes.layers import study as study_module
-from qt_bert.probes.layers.claims import findings
-from qt_bert.probes.layers.probe import PROBE
-from qt_bert.probes.layers.result import result
-from qt_bert.probes.layers.samples import natural, recombine, recombined
+from qt_bert.probes.layers import (
+    Half,
+    first_token,
+    gains,
+    grade_task,
+    higher,
+    natural,
+    recombine,
+    recombined,
+    recombined_tasks,
+    token_tasks,
+    treebank_tasks,
+)
+from qt_bert.probes.layers_reading import GRADE, LENGTH, ORDER, Task
+from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles, Split
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.stats.estimate import over_queries
 
 Build = Callable[..., Path]
+PAIRS = (
+    ("苹果手机多少钱", "苹果多少钱一斤"),
+    ("北京到上海", "上海到北京高铁票价"),
+    ("红烧排骨", "家常做法大全"),
+)
 CHARACTERS = (
     "北京到上海高铁票价时刻表查询怎么去除衣服上的油渍沾了洗掉红烧排骨家常做法小哥最近在干嘛"
 )
 WORDS = (
-    "北京",
-    "上海",
-    "高铁",
-    "票价",
-    "查询",
-    "衣服",
-    "油渍",
-    "红烧",
-    "排骨",
-    "小哥",
-    "最近",
-    "做法",
+    *("北京", "上海", "高铁", "票价", "查询", "衣服"),
+    *("油渍", "红烧", "排骨", "小哥", "最近", "做法"),
 )
+SENTENCE = [
+    ("小哥", "NOUN", 2, "nsubj"),
+    ("干", "VERB", 0, "root"),
+    ("红烧", "ADJ", 4, "amod"),
+    ("排骨", "NOUN", 2, "obj"),
+]
+
+
+def by_name(found: Sequence[Task | None]) -> dict[str, Task]:
+    return {task.about.name: task for task in found if task is not None}
+
+
+# Texts.
 
 
 def pairs_of(queries: int, seed: int, grades: Sequence[int] = (1, 2, 3, 4, 5)) -> list[Pair]:
@@ -76,20 +96,16 @@ def context_of(folder: Path, tmp_path: Path, **changes: Any) -> Context:
     return Context(**{**facts, **changes})
 
 
-def ids(result: ProbeResult, primary: bool = True) -> list[str]:
-    return [one.id for one in result.findings if one.primary == primary]
-
-
 def test_recombined_pairs_are_new_and_every_other_title_is_shuffled() -> None:
     pairs = [(one.query, one.title) for one in pairs_of(20, 1)]
     found = recombine(pairs, 60, seed=0)
     titles = {title for _, title in pairs}
     assert len(set(found.texts)) == 60 and not set(found.texts) & set(pairs)
-    for (query, title), shuffled in zip(found.texts, found.shuffled, strict=True):
+    for (query, title), shuffled in zip(found.texts, found.labels, strict=True):
         assert any(query == one for one, _ in pairs)
-        assert (title in titles) != bool(shuffled)
+        assert (title in titles) != (shuffled == "shuffled")
         assert any(sorted(title) == sorted(one) for one in titles)
-    assert found.shuffled.tolist() == [0, 1] * 30
+    assert found.labels == ["kept", "shuffled"] * 30
 
 
 def test_few_texts_give_what_combinations_they_have() -> None:
@@ -120,51 +136,235 @@ def test_nothing_to_fit_on_holds_a_text_of_validation(checkpoint_of: Build, tmp_
     assert {text for pair in check.texts for text in pair} <= known
     assert {query for query, _ in theirs.texts} <= known
     assert any("查询" in query for query, _ in fit.texts)  # further texts are there
-    assert fit.grades[-1] is None and None not in check.grades
+    assert fit.labels[-1] is None and None not in check.labels
+
+
+def test_coarse_labels_are_read_as_their_mean_grade(checkpoint_of: Build, tmp_path: Path) -> None:
+    coarse = [
+        Pair(one.query, one.title, (1, 2) if one.grades == (1,) else (3, 4), one.id, 1, "", {})
+        for one in pairs_of(30, 1)
+    ]
+    fit, _ = natural(context_of(checkpoint_of("bert"), tmp_path, discovery=coarse))
+    assert set(fit.labels) == {1.5, 3.5}
+
+
+# Labels.
 
 
 @pytest.fixture(scope="module")
-def quick(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> ProbeResult:
-    """The model and a base with other weights of the same shape."""
-    folder = tmp_path_factory.mktemp("layers")
+def tokenizer(checkpoint_of: Build) -> PairTokenizer:
+    return open_checkpoint(checkpoint_of("bert", positions=64)).pair_tokenizer(None)
+
+
+def named(task: Task, half: str = "check") -> list[str]:
+    one = getattr(task, half)
+    return [one.classes[label] for label in one.labels]
+
+
+@pytest.fixture(scope="module")
+def tokens(tokenizer: PairTokenizer) -> dict[str, Task]:
+    half = Half(PAIRS, [2.0, 5.0, 1.0])
+    return by_name(token_tasks(half, half, tokenizer, segmenter("jieba"), jieba_tagger()))
+
+
+def test_characters_are_read_at_their_tokens(tokens: dict[str, Task]) -> None:
+    task = tokens["position"]
+    places = task.check.places
+    # [CLS] 7 characters [SEP] 7 characters [SEP], then the next pair.
+    assert task.check.labels[:14].tolist() == [*range(1, 8), *range(9, 16)]
+    assert places.spans[:14, 0, 0].tolist() == [*range(1, 8), *range(9, 16)]
+    assert places.text[:14].tolist() == [0] * 14 and places.text[14] == 1
+    assert all(one.check.places is places for one in tokens.values())
+
+
+def test_word_ends_and_matches_are_those_of_the_words(tokens: dict[str, Task]) -> None:
+    # 苹果 手机 多少 钱 / 苹果 多少 钱 一斤
+    ends = (
+        ["goes on", "ends"] * 3 + ["ends"] + ["goes on", "ends"] * 2 + ["ends", "goes on", "ends"]
+    )
+    assert named(tokens["boundary"])[:14] == ends
+    matched = ["matched"] * 2 + ["alone"] * 2 + ["matched"] * 3 + ["matched"] * 5 + ["alone"] * 2
+    assert named(tokens["matched"])[:14] == matched
+
+
+def test_parts_of_speech_and_names_are_those_of_jieba(tokens: dict[str, Task]) -> None:
+    # The second pair: 北京 到 上海 / 上海 到 北京 高铁 票价
+    assert named(tokens["entity"])[14:19] == ["place"] * 2 + ["no name"] + ["place"] * 2
+    pos = named(tokens["pos"])[14:19]
+    assert pos[0] == pos[1] == pos[3] == pos[4] == "n" != pos[2]
+
+
+def test_kinds_are_characters_alike_in_both_halves(tokens: dict[str, Task]) -> None:
+    task = tokens["boundary"]
+    assert task.fit.kinds is not None and task.check.kinds is not None
+    assert (task.fit.kinds == task.check.kinds).all()
+    assert task.check.kinds[0] == task.check.kinds[7]  # 苹 in query and title
+    assert task.check.kinds[0] != task.check.kinds[1]
+
+
+def test_only_graded_pairs_are_examples_of_the_grade(tokenizer: PairTokenizer) -> None:
+    half = Half(PAIRS * 3, [2.0, None, 1.0] * 3)
+    task = grade_task(half, half, tokenizer)
+    assert task is not None
+    assert task.fit.labels.tolist() == [2.0, 1.0] * 3
+    assert task.fit.places.text.tolist() == [0, 2, 3, 5, 6, 8]
+    assert task.fit.places.texts is half.texts
+
+
+def test_length_counts_tokens_and_order_says_what_was_shuffled(tokenizer: PairTokenizer) -> None:
+    pairs = [(f"{query}{n}", f"{title}{n}") for n in range(4) for query, title in PAIRS]
+    fit, check = recombine(pairs, 12, 0), recombine(pairs, 12, 1)
+    found = by_name(recombined_tasks(fit, check, tokenizer))
+    sizes = [len(one) for one in tokenizer.encode(fit.texts)]
+    assert found["length"].fit.labels.tolist() == sizes
+    assert named(found["order"], "fit") == ["kept", "shuffled"] * 6
+    assert found["length"].fit.places is found["order"].fit.places
+    query, title = found["length"].fit.places.spans[0]
+    assert query.tolist() == [1, 1 + len(fit.texts[0][0])]
+    assert title[1] - title[0] == len(fit.texts[0][1])
+
+
+def test_the_first_token_is_a_property_of_its_own(tokenizer: PairTokenizer) -> None:
+    half = Half(PAIRS * 2, [1.0, 2.0, 3.0] * 2)
+    task = grade_task(half, half, tokenizer)
+    assert task is not None
+    first = first_token(task)
+    assert first.about.name == "grade_cls"
+    assert first.fit.places.spans.tolist() == [[[0, 1], [0, 0]]] * 6
+    assert first.fit.labels is task.fit.labels
+
+
+def conllu(sentences: Sequence[Sequence[tuple[str, str, int, str]]]) -> str:
+    blocks = []
+    for words in sentences:
+        rows = [
+            f"{n}\t{form}\t_\t{upos}\t_\t_\t{head}\t{relation}\t_\t_"
+            for n, (form, upos, head, relation) in enumerate(words, 1)
+        ]
+        blocks.append("\n".join(rows) + "\n")
+    return "\n".join(blocks) + "\n"
+
+
+SENTENCE = [
+    ("小哥", "NOUN", 2, "nsubj"),
+    ("干", "VERB", 0, "root"),
+    ("红烧", "ADJ", 4, "amod"),
+    ("排骨", "NOUN", 2, "obj"),
+]
+
+
+@pytest.fixture
+def treebank(tmp_path: Path) -> Path:
+    """The sentence with another first word each, six in either half."""
+    halves: dict[str, list[str]] = {"discovery": [], "validation": []}
+    for left in "北京到上海高铁票价时刻表查询怎么去除":
+        for right in "衣服上的油渍沾了洗掉":
+            text = f"{left}{right}干红烧排骨"
+            if len(halves[half_of(text)]) < 6:
+                halves[half_of(text)].append(left + right)
+    path = tmp_path / "bank.conllu"
+    every = [(first, *SENTENCE[0][1:]) for half in halves.values() for first in half]
+    path.write_text(conllu([[first, *SENTENCE[1:]] for first in every]), encoding="utf-8")
+    return path
+
+
+def test_words_of_a_treebank_are_read_where_they_stand(
+    treebank: Path, tokenizer: PairTokenizer
+) -> None:
+    found = by_name(treebank_tasks([treebank], tokenizer, 100, 0))
+    upos, arcs = found["upos"], found["dependency"]
+    assert len(upos.fit) == len(upos.check) == 6 * 7
+    assert named(upos)[:7] == ["NOUN"] * 2 + ["VERB"] + ["ADJ"] * 2 + ["NOUN"] * 2
+    # The root has no arc; the dependent word comes first.
+    assert len(arcs.check) == 6 * 3
+    assert named(arcs)[:3] == ["nsubj", "amod", "obj"]
+    assert arcs.check.places.spans[0].tolist() == [[1, 3], [3, 4]]
+    assert arcs.check.places.spans[1].tolist() == [[4, 6], [6, 8]]
+    assert not set(upos.fit.places.texts) & set(upos.check.places.texts)
+
+
+def test_words_that_were_cut_off_are_no_examples(treebank: Path, checkpoint_of: Build) -> None:
+    short = open_checkpoint(checkpoint_of("bert")).pair_tokenizer(9)
+    found = by_name(treebank_tasks([treebank], short, 100, 0))
+    # Six tokens are left for the sentence: 排骨 loses its second character.
+    assert "dependency" not in found or named(found["dependency"])[:2] == ["nsubj", "nsubj"]
+    assert len(found["upos"].check) == 6 * 6
+
+
+def test_a_limit_takes_as_many_sentences_of_either_half(
+    treebank: Path, tokenizer: PairTokenizer
+) -> None:
+    found = by_name(treebank_tasks([treebank], tokenizer, 3, 0))
+    assert len(found["upos"].fit.places.texts) == len(found["upos"].check.places.texts) == 3
+
+
+# Gains and centres.
+
+
+def test_gains_add_up_to_the_best_score_above_the_floor() -> None:
+    scores = np.array([[0.4, 0.6, 0.5, 0.9, 0.8], [0.4, 0.3, 0.2, 0.1, 0.0]])  # floor, r0 to r3
+    assert gains(scores, scores) == pytest.approx(np.array([[0.2, 0.0, 0.3, 0.0], [0.0] * 4]))
+
+
+def test_gains_are_told_by_other_scores_than_those_that_choose() -> None:
+    choosing = np.array([0.4, 0.6, 0.5, 0.7, 0.9])
+    told = np.array([0.4, 0.7, 0.9, 0.6, 0.8])
+    # r0, r2 and r3 are the best so far: .4 → .7 → .6 → .8; r1, best of those that tell, is not asked.
+    assert gains(choosing, told) == pytest.approx([0.3, 0.0, -0.1, 0.2])
+
+
+def test_noise_on_a_flat_curve_gains_nothing_where_others_choose() -> None:
+    rng = np.random.default_rng(0)
+    one, other = 0.8 + 0.02 * rng.standard_normal((2, 4000, 14))
+    one[:, 0] = other[:, 0] = 0.5
+    assert gains(one, one)[:, 1:].sum(axis=1).mean() > 0.03
+    assert gains(one, other)[:, 1:].mean(axis=0) == pytest.approx(0.0, abs=2e-3)
+
+
+def test_groups_of_properties_are_compared_over_the_queries_of_all() -> None:
+    low = over_queries([0.0, 1.0, 2.0, 1.0], list("abcd"))
+    high, other = over_queries([3.0, 4.0, 5.0, 4.0], list("abcd")), over_queries([2.0, 4.0], "ef")
+    found = higher({"length": low, "order": None, "grade": high}, [LENGTH, ORDER], [GRADE])
+    assert found is not None and found.value == pytest.approx(3.0)
+    assert found.values == pytest.approx([3.0] * 4)  # the same queries stay paired
+    apart = higher({"length": low, "grade": other}, [LENGTH], [GRADE])
+    assert apart is not None and apart.value == pytest.approx(2.0) and apart.n_queries == 6
+    # The squared errors of the two means add up: no query says something of both.
+    error = np.var(apart.values, ddof=1) / 6
+    assert error == pytest.approx(np.var(low.values, ddof=1) / 4 + np.var([2, 4], ddof=1) / 2)
+    assert higher({"length": low}, [LENGTH], [GRADE]) is None
+
+
+# The probe.
+
+
+def ids(result: ProbeResult) -> set[str]:
+    return {one.id for one in result.measurements}
+
+
+def test_the_base_and_the_model_are_measured(checkpoint_of: Build, tmp_path: Path) -> None:
     base = checkpoint_of("bert", seed=5)
-    return run_probe(PROBE, context_of(checkpoint_of("bert"), folder, base=base))
-
-
-def test_every_claim_that_can_be_tested_stands_there(quick: ProbeResult) -> None:
-    claims = [one for one in quick.findings if one.primary]
-    assert "position_falls" in ids(quick) and "length_untrained" in ids(quick)
-    assert all(one.ci_low is not None for one in claims)
-    assert all(one.source.article == "what_bert_and_transformer_learn" for one in claims)
-    assert "grade_read" in ids(quick, primary=False)
-    assert {"grade_read_model", "grade_read_cls_model"} <= set(ids(quick, primary=False))
-    assert quick.heads == () and quick.sets == {}
-
-
-def test_scores_selectivity_centres_and_lengths_are_drawn(quick: ProbeResult) -> None:
-    figures = {one.name: one for one in quick.figures}
-    score = figures["score_pretrained"]
-    assert isinstance(score, HeatMap) and score.columns[1:] == ("r0", "r1", "r2")
-    bag = [row[0] for row in score.values]
-    assert sum(value is not None for value in bag) == 3  # length, order and grade
-    assert {"selectivity_pretrained", "score_model", "above_chance_surface_model"} <= set(figures)
-    centres, lengths = figures["centres"], figures["length_without_pretraining"]
+    result = run_probe(
+        probe_named("layers"), context_of(checkpoint_of("bert"), tmp_path, base=base)
+    )
+    found = {one.id: one for one in result.measurements}
+    assert {"position_falls", "length_untrained", "grade_read_cls", "position_falls_model"} <= set(
+        found
+    )
+    assert found["position_falls"].ci_low is not None and found["position_falls"].n_queries == 20
+    assert found["position_falls"].source.article == "what_bert_and_transformer_learn"
+    assert result.claims == () and result.heads == () and result.sets == {}
+    centres, before, after = result.figures
     assert isinstance(centres, Bars) and len(centres.series) == 2
-    assert isinstance(lengths, Curve) and len(lengths.series) == 2
+    assert isinstance(before, HeatMap) and isinstance(after, HeatMap)
+    assert before.columns == ("r0", "r1", "r2") and before.annotations is not None
+    assert "dependency" not in result.settings["examples"]
 
 
-def test_what_it_did_without_is_said(quick: ProbeResult) -> None:
-    for said in ("--treebank", "--texts", "--initialisations"):
-        assert said in quick.summary.zh and said in quick.summary.en
-    assert "dependency" not in quick.settings["examples"]
-    assert quick.settings["untrained"] == 5 and quick.settings["tuned_from_random"] == 0
-
-
-def test_without_a_base_no_claim_is_tested(checkpoint_of: Build, tmp_path: Path) -> None:
-    result = run_probe(PROBE, context_of(checkpoint_of("bert"), tmp_path))
-    assert ids(result) == []
-    assert "position_falls_model" in ids(result, primary=False)
-    assert "--base" in result.summary.zh and "--base" in result.summary.en
+def test_without_a_base_the_model_alone_is_measured(checkpoint_of: Build, tmp_path: Path) -> None:
+    result = run_probe(probe_named("layers"), context_of(checkpoint_of("bert"), tmp_path))
+    assert ids(result) and all(one.endswith("_model") for one in ids(result))
+    assert len(result.figures) == 2
 
 
 @pytest.mark.parametrize(
@@ -175,56 +375,32 @@ def test_models_of_every_kind_are_read(
     family: str, options: dict[str, int], checkpoint_of: Build, tmp_path: Path
 ) -> None:
     folder = checkpoint_of(family, **options)
-    result = run_probe(PROBE, context_of(folder, tmp_path, base=folder))
-    assert {"position_falls", "length_untrained"} <= set(ids(result))
+    result = run_probe(probe_named("layers"), context_of(folder, tmp_path, base=folder))
+    found = {one.id: one.value for one in result.measurements}
+    assert found["position_falls"] == found["position_falls_model"]
+    assert found["length_untrained"] is not None
 
 
-def test_coarse_labels_are_read_as_their_mean_grade(checkpoint_of: Build, tmp_path: Path) -> None:
-    coarse = [
-        Pair(one.query, one.title, (1, 2) if one.grades == (1,) else (3, 4), one.id, 1, "", {})
-        for one in pairs_of(30, 1)
-    ]
-    fit, _ = natural(context_of(checkpoint_of("bert"), tmp_path, discovery=coarse))
-    assert set(fit.grades) == {1.5, 3.5}
-
-
-def test_few_pairs_are_enough_and_of_too_few_it_is_said(
+def test_few_pairs_are_enough_and_of_too_few_nothing_is_read(
     checkpoint_of: Build, tmp_path: Path
 ) -> None:
-    folder = checkpoint_of("bert")
+    folder, probe = checkpoint_of("bert"), probe_named("layers")
     few = {"discovery": pairs_of(5, 1), "validation": pairs_of(5, 2)}
-    result = run_probe(PROBE, context_of(folder, tmp_path, base=folder, **few))
-    assert "position_falls" in ids(result)
+    assert "position_falls_model" in ids(run_probe(probe, context_of(folder, tmp_path, **few)))
     none = {"discovery": pairs_of(2, 1), "validation": pairs_of(5, 2)}
-    nothing = run_probe(PROBE, context_of(folder, tmp_path, **none))
-    assert nothing.findings == () and "Too few pairs: 4 to fit on" in nothing.summary.en
+    nothing = run_probe(probe, context_of(folder, tmp_path, **none))
+    assert nothing.measurements == () and nothing.facts["fitted"] == 4
 
 
-def test_everything_has_a_mix_under_full(
-    checkpoint_of: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_characters_that_the_tokenizer_does_not_know_are_no_traceback(
+    checkpoint_of: Build, tmp_path: Path
 ) -> None:
-    folder = checkpoint_of("bert")
-    context = context_of(folder, tmp_path, base=folder, full=True)
-    for module, name, value in (
-        (samples, "FULL", samples.QUICK._replace(recombined=40, recombined_validation=30)),
-        (study_module, "FULL_DRAWS", 2),
-        (mix, "MOST_EXAMPLES", 60),
-        (mix, "STEPS", 3),
-        (mix, "REFITS", 3),
-    ):
-        monkeypatch.setattr(module, name, value)
-    study = study_module.study(context)
-    assert study.base is not None and study.base.mixes.keys() == study.tasks.keys()
-    found = {one.id: one for one in findings(study, context)}
-    gravity = study.base.mixes
-    surface = np.mean([gravity[name].gravity for name in ("position", "length")])
-    syntax = np.mean([gravity[name].gravity for name in ("boundary", "pos")])
-    assert found["surface_below_syntax"].value == pytest.approx(syntax - surface)
-    assert found["surface_below_syntax"].primary
-    entropies = {name: one.entropy for name, one in gravity.items()}
-    few, many = (entropies["boundary"] + entropies["pos"]) / 2, entropies["matched"]
-    if "grade" in entropies:
-        many = (many + entropies["grade"]) / 2
-    assert found["semantics_spread"].value == pytest.approx(many - few)
-    assert found["semantics_spread"].primary
-    json.dumps(result(study, context).to_json(), allow_nan=False)
+    strange = [Pair(f"αβ{n}", f"γδ{n % 7}", (n % 5 + 1,), str(n), 1, "", {}) for n in range(40)]
+    halves = {"discovery": strange[:20], "validation": [one for one in strange[20:]]}
+    halves["validation"] = [
+        Pair(f"ω{n}", f"ψχ{n}", (n % 5 + 1,), str(n), 1, "", {}) for n in range(20)
+    ]
+    found = ids(
+        run_probe(probe_named("layers"), context_of(checkpoint_of("bert"), tmp_path, **halves))
+    )
+    assert "position_falls_model" not in found and "grade_read_cls_model" in found

@@ -15,7 +15,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.figures import Bars, HeatMap, Scatter
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.base import Context, Probe, run_probe
-from qt_bert.probes.layers.probe import PROBE as LAYERS
+from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles, Split
 from qt_bert.probes.usage import study as study_module
 from qt_bert.probes.usage.probe import PROBE
@@ -144,7 +144,7 @@ def test_the_same_seed_gives_the_same(
     assert found[0]["findings"] == found[1]["findings"]
 
 
-@pytest.mark.parametrize("probe", [PROBE, LAYERS], ids=lambda probe: probe.name)
+@pytest.mark.parametrize("probe", [PROBE, probe_named("layers")], ids=lambda probe: probe.name)
 def test_too_few_pairs_are_said_in_words(
     probe: Probe, checkpoint_of: Build, tmp_path: Path
 ) -> None:

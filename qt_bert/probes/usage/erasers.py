@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qt_bert.ablation.weights import AffineMap
-from qt_bert.probes.layers.ridge import Moments
-from qt_bert.probes.layers.targets import Column
+from qt_bert.probes.layers_reading import Column, Moments
 from qt_bert.probes.usage.leace import covariance, leace, removed_trace
 from qt_bert.probes.usage.subspaces import Space
 

@@ -11,7 +11,7 @@ import torch
 from concept_erasure import LeaceFitter
 
 from qt_bert.ablation.weights import AffineMap
-from qt_bert.probes.layers.ridge import Moments
+from qt_bert.probes.layers_reading import Moments
 from qt_bert.stats.arrays import FloatArray
 
 LEAST_SINGULAR = 1e-6

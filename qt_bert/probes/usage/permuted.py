@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from qt_bert.probes.layers.examples import Examples, Places, Task
-from qt_bert.probes.layers.targets import Column
+from qt_bert.probes.layers_reading import Column, Examples, Places, Task
 from qt_bert.stats.arrays import IntArray
 
 

@@ -8,13 +8,14 @@ from qt_bert.text import Text
 
 
 def _run(context: Context) -> ProbeResult:
-    from qt_bert.probes.layers.samples import too_few
+    from qt_bert.probes.layers import too_few
     from qt_bert.probes.naming import said_only
+    from qt_bert.probes.texts import texts_of
     from qt_bert.probes.usage.result import result
     from qt_bert.probes.usage.study import study
 
     if few := too_few(context):
-        return said_only("usage", few, context)
+        return said_only("usage", texts_of("layers").text("nothing.few", few), context)
     return result(study(context), context)
 
 

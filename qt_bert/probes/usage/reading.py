@@ -8,29 +8,45 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from qt_bert.probes.layers.decode import (
+from qt_bert.probes.layers_reading import (
     HELD_BACK,
+    Column,
     Decoded,
+    Fitted,
     Group,
+    Moments,
+    Ridge,
+    Seen,
+    Sums,
+    Task,
     begun,
+    columns_of,
+    fit,
     majority_sums,
     passes,
     sums_of,
+    vectors,
 )
-from qt_bert.probes.layers.examples import Task
-from qt_bert.probes.layers.ridge import Fitted, Moments, Ridge, fit
-from qt_bert.probes.layers.scores import Sums
-from qt_bert.probes.layers.targets import Column, columns_of, controls
-from qt_bert.probes.layers.vectors import Seen, vectors
 from qt_bert.probes.usage.erasers import Erasers, blocks_of, erasers
 from qt_bert.probes.usage.leace import erased
 from qt_bert.probes.usage.permuted import on_dependents, permuted
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.stats.intervals import percentile_interval
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.intervals import bootstrap_weights, percentile_interval
 
 ROUNDING = 1e-6
 """An R² up to this much above 0 counts as 0."""
+
+
+def resampled(sums: Sums, resamples: int, seed: int) -> FloatArray:
+    """A score under resampled queries or sentences [R, layers]; one alone gives none."""
+    groups = len(sums.good)
+    chunks = [np.empty((0, sums.good.shape[1]))]
+    if groups > 1:
+        drawn = bootstrap_weights(groups, resamples, seed, width=groups)
+        chunks += [sums.score(weights) for weights in drawn]
+    return np.concatenate(chunks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +93,7 @@ class Encoded:
         if not self.task.classes:
             return [bool(score <= ROUNDING) for score in scores]
         guess = self.decoded.majority
-        ends = percentile_interval(guess.resampled(resamples, seed)[:, 0])
+        ends = percentile_interval(resampled(guess, resamples, seed)[:, 0])
         low, high = ends or (guess.score()[0],) * 2
         return [bool(low <= score <= high) for score in scores]
 
@@ -98,7 +114,7 @@ def read(
     """
 
     def columns(task: Task) -> list[Column]:
-        own = columns_of(task, controls(task, draws.probe, seed))
+        own = columns_of(task, draws.probe, seed)
         count = draws.of_eraser(task.about.name)
         return [*own, *permuted(task, count, seed, first=draws.probe)]
 

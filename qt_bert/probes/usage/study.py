@@ -9,11 +9,11 @@ import numpy as np
 
 from qt_bert.data.pairs import Pair
 from qt_bert.probes.base import Context
-from qt_bert.probes.layers.property import GRADE, MATCHED, POS, PROPERTIES
-from qt_bert.probes.layers.tasks import tasks
+from qt_bert.probes.layers import tasks
+from qt_bert.probes.layers_reading import GRADE, MATCHED, POS, PROPERTIES
 from qt_bert.probes.naming import Estimate, mean_of
 from qt_bert.probes.streams import for_model
-from qt_bert.probes.usage.reading import Draws, Encoded, read
+from qt_bert.probes.usage.reading import Draws, Encoded, read, resampled
 from qt_bert.probes.usage.sweeping import Changes, changes, sweep_erased
 from qt_bert.stats.arrays import FloatArray
 
@@ -155,8 +155,8 @@ def _share(one: Encoded, resamples: int, seed: int) -> tuple[FloatArray, FloatAr
         decoded.score, [each.score() for each in decoded.controls], decoded.majority.score()
     )
     samples = share(
-        decoded.own.resampled(resamples, seed),
-        [each.resampled(resamples, seed) for each in decoded.controls],
-        decoded.majority.resampled(resamples, seed),
+        resampled(decoded.own, resamples, seed),
+        [resampled(each, resamples, seed) for each in decoded.controls],
+        resampled(decoded.majority, resamples, seed),
     )
     return value, samples

@@ -7,7 +7,7 @@ import pytest
 import torch
 from concept_erasure import LeaceEraser
 
-from qt_bert.probes.layers.ridge import Moments, fit
+from qt_bert.probes.layers_reading import Moments, fit
 from qt_bert.probes.usage.leace import covariance, erased, leace, removed_trace
 
 SIZE, N = 12, 400

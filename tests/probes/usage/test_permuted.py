@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from qt_bert.probes.layers.examples import Examples, Places, Task
-from qt_bert.probes.layers.property import DEPENDENCY, LENGTH, POS
+from qt_bert.probes.layers_reading import DEPENDENCY, LENGTH, POS, Examples, Places, Task
 from qt_bert.probes.usage.permuted import on_dependents, permuted
 
 TEXTS = tuple((str(number), "t") for number in range(4))

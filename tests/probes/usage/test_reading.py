@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qt_bert.probes.layers.decode import Decoded
-from qt_bert.probes.layers.examples import Examples, Places, Task
-from qt_bert.probes.layers.property import LENGTH, MATCHED
-from qt_bert.probes.layers.scores import Sums
+from qt_bert.probes.layers_reading import LENGTH, MATCHED, Decoded, Examples, Places, Sums, Task
 from qt_bert.probes.usage.reading import Draws, Encoded
 
 GROUPS = 40

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from qt_bert.probes.layers.property import GRADE, POS
+from qt_bert.probes.layers_reading import GRADE, POS
 from qt_bert.probes.naming import Estimate, mean_of
 from qt_bert.probes.usage.claims import margin
 from qt_bert.probes.usage.reading import Draws

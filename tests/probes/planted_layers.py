@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import torch
 
-from qt_bert.probes.layers.examples import Examples, Places, Task
-from qt_bert.probes.layers.property import Property, Unit
-from qt_bert.probes.layers.vectors import Reader, Seen
+from qt_bert.probes.layers_reading import Examples, Places, Property, Reader, Seen, Task, Unit
 from qt_bert.progress import Progress
 
 LAYERS, WIDTH, BATCH = 4, 6, 50

@@ -1,1 +1,0 @@
-"""What vectors hold, read by linear probes: properties, examples, vectors, ridge, controls, scores."""

@@ -1,0 +1,263 @@
+"""Where do words and pairs lie, layer by layer? (`what_bert_and_transformer_learn`, part 2)
+
+Words by part of speech and by the text they stand in, [CLS] by grade: how near those of one class lie to
+each other is their mean silhouette (P. J. Rousseeuw, J. Comput. Appl. Math. 20, 1987), in all dimensions;
+the pictures are principal components.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.spatial.distance import pdist, squareform
+from sklearn.decomposition import PCA
+
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import Tagger, jieba_tagger
+from qt_bert.data.splits import spread_over_queries
+from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
+from qt_bert.figures import Mark, Point, Scatter, curve, scatter
+from qt_bert.probes.base import Context, Result
+from qt_bert.probes.layers_reading import Places, vectors
+from qt_bert.probes.streams import is_punctuation
+from qt_bert.stats.arrays import FloatArray, IntArray
+from qt_bert.stats.estimate import Estimate, over_queries
+
+QUICK_PAIRS = {"discovery": 50, "validation": 80}
+FULL_PAIRS = {"discovery": 200, "validation": 300}
+QUICK_DRAWS, FULL_DRAWS = 49, 199
+WORDS_A_PAIR = 3
+LEAST_ITEMS = 3
+"""Of a class: fewer say nothing of how near they lie to each other."""
+DRAWS_AT_ONCE = 50
+LABELLINGS = ("speech", "side", "grade")
+DRAWN = ("grade", "speech")
+"""The labellings that there are pictures of."""
+PARTS_OF_SPEECH = {
+    "n": "noun",
+    "v": "verb",
+    "a": "adjective",
+    "d": "adverb",
+    "r": "pronoun",
+    "m": "number",
+}
+"""By the first letter of jieba's tag; other words are left out."""
+SIDES = {QUERY: "query", TITLE: "title"}
+
+
+@dataclass(frozen=True)
+class Item:
+    """A word or a [CLS]: the tokens [start, end) of a pair, what it reads as, its class by labelling."""
+
+    pair: int
+    span: tuple[int, int]
+    text: str
+    classes: Mapping[str, str]
+
+
+def items_of(pairs: Sequence[Pair], tokenizer: PairTokenizer, tag: Tagger, seed: int) -> list[Item]:
+    """Up to WORDS_A_PAIR words of each pair, each form once over all, and every pair's [CLS].
+
+    Words are drawn by `seed`; one is drawn only where its tokens are all there and its own.
+    """
+    rng, seen = np.random.default_rng(seed), set[str]()
+    found: list[Item] = []
+    encoded = tokenizer.encode([(pair.query, pair.title) for pair in pairs])
+    for number, (pair, one) in enumerate(zip(pairs, encoded, strict=True)):
+        grade = {} if pair.grades is None else {"grade": "–".join(map(str, sorted(pair.grades)))}
+        found.append(Item(number, (one.cls, one.cls + 1), pair.query, grade))
+        words = list(_words(number, pair, one, tag))
+        drawn = {words[place].text: words[place] for place in rng.permutation(len(words))[::-1]}
+        fresh = [word for word in [*drawn.values()][::-1] if word.text not in seen][:WORDS_A_PAIR]
+        seen.update(word.text for word in fresh)
+        found += fresh
+    return found
+
+
+def _words(number: int, pair: Pair, encoded: EncodedPair, tag: Tagger) -> Iterator[Item]:
+    """The words of a pair with a part of speech that counts, whole and without a neighbour's tokens."""
+    for side, text in ((QUERY, pair.query), (TITLE, pair.title)):
+        # The token in which each character stands, the last where several share it.
+        tokens = {
+            place: token
+            for token, (owner, span) in enumerate(zip(encoded.side, encoded.spans, strict=True))
+            if owner == side
+            for place in range(*span)
+        }
+        for (start, end), of in tag(text):
+            own = [tokens[place] for place in range(start, end) if place in tokens]
+            speech = PARTS_OF_SPEECH.get(of[:1])
+            if speech is None or not own or len(own) < end - start:
+                continue
+            first, last = min(own), max(own)
+            whole = encoded.spans[first][0] >= start and encoded.spans[last][1] <= end
+            if whole and not any(map(is_punctuation, text[start:end])):
+                classes = {"speech": speech, "side": SIDES[side]}
+                yield Item(number, (first, last + 1), text[start:end], classes)
+
+
+def labelled(name: str, items: Sequence[Item]) -> tuple[IntArray, IntArray, list[str]] | None:
+    """Rows of the items that have a class by `name`, their classes by number, and these in order.
+
+    Classes with too few items are left out; None where fewer than two are left.
+    """
+    sizes = Counter(item.classes[name] for item in items if name in item.classes)
+    order = {"speech": list(PARTS_OF_SPEECH.values()), "side": list(SIDES.values())}
+    classes = [one for one in order.get(name, sorted(sizes)) if sizes[one] >= LEAST_ITEMS]
+    if len(classes) < 2:
+        return None
+    rows = np.array([row for row, item in enumerate(items) if item.classes.get(name) in classes])
+    return rows, np.array([classes.index(items[row].classes[name]) for row in rows]), classes
+
+
+def above_chance(
+    values: FloatArray, labels: IntArray, queries: Sequence[str], *, draws: int, seed: int
+) -> tuple[Estimate, Estimate]:
+    """The mean silhouette of `labels` [n] on `values` [n, width], and how far above permuted labels."""
+    distances = squareform(pdist(values))
+    rng = np.random.default_rng(seed)
+    permuted = np.stack([rng.permutation(labels) for _ in range(draws)])
+    chunks = np.array_split(permuted, -(-draws // DRAWS_AT_ONCE))
+    chance = np.concatenate([silhouettes(distances, chunk) for chunk in chunks]).mean(axis=0)
+    own = silhouettes(distances, labels[None])[0]
+    return over_queries(own, queries), over_queries(own - chance, queries)
+
+
+def silhouettes(distances: FloatArray, labels: IntArray) -> FloatArray:
+    """Of each item (b − a) / max(a, b): [n, n] and labels [D, n] → [D, n].
+
+    a is its mean distance to the others of its class, b that to the nearest other class; 0 for the
+    only one of its class, and where all distances are 0.
+    """
+    draws, n = labels.shape
+    of = labels[..., None] == np.arange(labels.max() + 1)  # [D, n, classes]
+    sums = (distances @ of.transpose(1, 0, 2).reshape(n, -1)).reshape(n, draws, -1)
+    sums = sums.transpose(1, 0, 2)
+    sizes = np.broadcast_to(of.sum(axis=1, keepdims=True), sums.shape)
+    means = np.divide(sums, sizes, out=np.full(sums.shape, np.inf), where=sizes > 0)
+    own_size = np.take_along_axis(sizes, labels[..., None], -1)[..., 0]
+    own_sum = np.take_along_axis(sums, labels[..., None], -1)[..., 0]
+    a = own_sum / np.maximum(own_size - 1, 1)
+    b = np.where(of, np.inf, means).min(axis=-1)
+    larger = np.maximum(a, b)
+    alone = (own_size < 2) | (larger == 0)
+    return np.asarray(np.where(alone, 0.0, (b - a) / np.where(larger > 0, larger, 1.0)))
+
+
+def measure(context: Context) -> Result:
+    """Silhouettes of every layer; the layer of the highest on discovery, told on validation."""
+    discovery, _ = _scores("discovery", context.discovery, context)
+    validation, (items, states, pairs) = _scores("validation", context.validation, context)
+    best = {
+        name: int(np.argmax([beyond.value for _, beyond in discovery[name]]))
+        for name in validation
+        if name in discovery
+    }
+    if not best:
+        return Result(nothing="few", pairs=pairs)
+    facts: dict[str, float | None] = {"words": len(items) - len(pairs), "pairs": len(pairs)}
+    drawn = []
+    for name in DRAWN:
+        picture = _picture(name, items, states[best[name]]) if name in best else None
+        if picture is not None:
+            figure, shares = picture
+            drawn.append(figure)
+            facts |= {f"{name}_r": best[name], f"{name}_x": shares[0], f"{name}_y": shares[1]}
+    points = {
+        name: [_point(number, own, context) for number, (own, _) in enumerate(scores)]
+        for name, scores in validation.items()
+    }
+    chance = {
+        f"{name}_permuted": [
+            Point(x=number, y=own.value - beyond.value)
+            for number, (own, beyond) in enumerate(scores)
+        ]
+        for name, scores in validation.items()
+    }
+    return Result(
+        measurements={
+            f"together_{name}": validation[name][best[name]][1] if name in best else None
+            for name in LABELLINGS
+        },
+        figures=[curve("silhouettes", {**points, **chance}, dashed=chance), *drawn],
+        facts={**facts, **{f"r_{name}": best.get(name) for name in LABELLINGS}},
+        settings={"best_r": best, "permutations": context.choose(QUICK_DRAWS, FULL_DRAWS)},
+        pairs=pairs,
+    )
+
+
+Scores = Mapping[str, Sequence[tuple[Estimate, Estimate]]]
+"""By labelling and r the mean silhouette, and how far it lies above chance."""
+
+
+def _scores(
+    half: str, every: Sequence[Pair], context: Context
+) -> tuple[Scores, tuple[list[Item], FloatArray, list[Pair]]]:
+    """The scores of a half, with its items, their vectors [r, n, width] and its pairs."""
+    limit = min(context.choose(QUICK_PAIRS, FULL_PAIRS)[half], len(every))
+    pairs = spread_over_queries(every, limit, context.seed)
+    items = items_of(pairs, context.model.tokenizer, jieba_tagger(context.userdict), context.seed)
+    places = Places(
+        "text",
+        tuple((pair.query, pair.title) for pair in pairs),
+        np.array([item.pair for item in items], np.int64),
+        np.array([[item.span] for item in items], np.int64).reshape(-1, 1, 2),
+        np.arange(len(pairs)),
+    )
+    with context.progress(len(pairs), "pairs") as shown, torch.inference_mode():
+        read = [seen for (seen,) in vectors(context.model, [places], shown=shown)]
+    rows = np.argsort(np.concatenate([seen.rows for seen in read]))
+    states = np.concatenate([seen.values.numpy() for seen in read], axis=1)[:, rows]
+    states = states.astype(np.float64)
+    draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
+    found = {}
+    for name in LABELLINGS:
+        if (one := labelled(name, items)) is not None:
+            own, labels, _ = one
+            queries = [pairs[items[row].pair].query for row in own]
+            found[name] = [
+                above_chance(layer[own], labels, queries, draws=draws, seed=context.seed)
+                for layer in states
+            ]
+    return found, (items, states, pairs)
+
+
+def _point(number: int, score: Estimate, context: Context) -> Point:
+    low, high = score.interval(context.resamples, context.seed) or (None, None)
+    return Point(x=number, y=score.value, low=low, high=high, n=score.n_queries)
+
+
+def _picture(
+    name: str, items: Sequence[Item], layer: FloatArray
+) -> tuple[Scatter, FloatArray] | None:
+    """Items at their first two principal components, and what share of the variance each has.
+
+    Of words two a class are named, those furthest out. None where all vectors are equal.
+    """
+    found = labelled(name, items)
+    if found is None or not np.ptp(layer[found[0]], axis=0).any():
+        return None
+    rows, labels, classes = found
+    fitted = PCA(2, svd_solver="full").fit(layer[rows])
+    at = fitted.transform(layer[rows])
+    away = np.argsort(-np.linalg.norm(at, axis=1), kind="stable")
+    named = {
+        int(place)
+        for number in range(len(classes))
+        for place in away[labels[away] == number][:2]
+        if name == "speech"
+    }
+    marks = [
+        Mark(
+            x=round(float(at[place, 0]), 3),
+            y=round(float(at[place, 1]), 3),
+            series=classes[labels[place]],
+            label=items[rows[place]].text if place in named else None,
+        )
+        for place in np.argsort(labels, kind="stable").tolist()
+    ]
+    return scatter(f"pca_{name}", marks), fitted.explained_variance_ratio_
