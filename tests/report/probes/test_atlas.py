@@ -95,5 +95,8 @@ def test_long_sets_are_shown_whole(run_of: Callable[..., Path], result_of: Resul
     every = " ".join(one.head for one in heads)
     run = run_of(result_of("matching", 20, heads=heads, sets={"matching": tuple(every.split())}))
     assert every in render(run).read_text(encoding="utf-8")
-    with open(run / "tables" / "atlas_sets.csv", encoding="utf-8-sig", newline="") as handle:
+    with open(run / "tables" / "matching_sets.csv", encoding="utf-8-sig", newline="") as handle:
         assert next(csv.DictReader(handle))["heads"] == every
+    with open(run / "tables" / "atlas_sets.csv", encoding="utf-8-sig", newline="") as handle:
+        row = next(csv.DictReader(handle))
+    assert row["n"] == "144" and row["heads"].startswith("L0H0 L0H1 ") and row["heads"].endswith("…")
