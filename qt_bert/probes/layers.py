@@ -107,10 +107,19 @@ def checked(context: Context) -> list[Pair]:
     return spread_over_queries(context.validation, limit, context.seed)
 
 
+def counts(context: Context) -> dict[str, int]:
+    """How many pairs there are to fit and to score on, and how many of each there must be."""
+    return {
+        "fitted": len(_to_fit(context)),
+        "scored": len(checked(context)),
+        "least": LEAST_TEXTS,
+    }
+
+
 def too_few(context: Context) -> dict[str, int] | None:
-    """How many pairs there are to fit and to score on, where these are too few; else None."""
-    found = {"fitted": len(_to_fit(context)), "scored": len(checked(context))}
-    return {**found, "least": LEAST_TEXTS} if min(found.values()) < LEAST_TEXTS else None
+    """`counts` where there are too few pairs, else None."""
+    found = counts(context)
+    return found if min(found["fitted"], found["scored"]) < LEAST_TEXTS else None
 
 
 def natural(context: Context) -> tuple[Half, Half]:
@@ -486,13 +495,14 @@ def measure(context: Context) -> Result:
             measured[f"position_falls{suffix}"] = position_falls(position)
         if (grade := found.get(GRADE_CLS.name)) is not None:
             measured[f"grade_read_cls{suffix}"] = 1 - _of_spread(grade.own.good[:, -1], grade)
-    if untrained is not None:
+    if context.base is not None:
         measured["length_untrained"] = untrained
     first = next(iter(models))
     return Result(
         measurements=measured,
         figures=_figures(models, centres, context),
         facts={
+            **counts(context),
             "which": first,
             "centres": _told(centres[first]),
             "recombined": max((len(one.fit) for one in asked if one.about is LENGTH), default=0),

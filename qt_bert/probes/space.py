@@ -161,6 +161,7 @@ def measure(context: Context) -> Result:
     if not best:
         return Result(nothing="few", pairs=pairs)
     facts: dict[str, float | None] = {"words": len(items) - len(pairs), "pairs": len(pairs)}
+    facts |= {f"{name}_{axis}": None for name in DRAWN for axis in "rxy"}
     drawn = []
     for name in DRAWN:
         picture = _picture(name, items, states[best[name]]) if name in best else None

@@ -71,6 +71,8 @@ def results(
         "boundary": plant_word_ends(folder / "planted", checkpoint_of(), ENDS),
         "matching": checkpoint_of(layers=4, heads=5, hidden=40),
         "patch": planted_focus.plant(folder / "chain"),
+        "layers": checkpoint_of(),
+        "space": checkpoint_of(),
     }
     chain = [(one.query, one.title, one.label) for one in planted_focus.pairs(60, 1)]
     rows = ["query\ttitle\tgrade", *("\t".join(map(str, one)) for one in chain)]
