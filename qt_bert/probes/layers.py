@@ -37,13 +37,13 @@ from qt_bert.probes.layers_reading import (
     POS,
     POSITION,
     PROPERTIES,
-    UPOS,
     Decoded,
     Labelled,
     Places,
     Property,
     Reader,
     Task,
+    Unit,
     decode,
     task_of,
     vectors,
@@ -107,10 +107,19 @@ def checked(context: Context) -> list[Pair]:
     return spread_over_queries(context.validation, limit, context.seed)
 
 
+def counts(context: Context) -> dict[str, int]:
+    """How many pairs there are to fit and to score on, and how many of each there must be."""
+    return {
+        "fitted": len(_to_fit(context)),
+        "scored": len(checked(context)),
+        "least": LEAST_TEXTS,
+    }
+
+
 def too_few(context: Context) -> dict[str, int] | None:
-    """How many pairs there are to fit and to score on, where these are too few; else None."""
-    found = {"fitted": len(_to_fit(context)), "scored": len(checked(context))}
-    return {**found, "least": LEAST_TEXTS} if min(found.values()) < LEAST_TEXTS else None
+    """`counts` where there are too few pairs, else None."""
+    found = counts(context)
+    return found if min(found["fitted"], found["scored"]) < LEAST_TEXTS else None
 
 
 def natural(context: Context) -> tuple[Half, Half]:
@@ -189,8 +198,8 @@ def tasks(context: Context, asked: Collection[Property] = tuple(PROPERTIES.value
     """The tasks of this profile that ask for one of some properties; there must be enough pairs.
 
     Tasks read in one pass share their texts, at one place their places. A property that these texts
-    say nothing of (too few of them, or one label alone) has no task; those of a treebank have none
-    without one. Raises PairFileError for a broken treebank.
+    say nothing of (too few of them, or one label alone) has no task, dependency has none without a
+    treebank. Raises PairFileError for a broken treebank.
     """
     tokenizer = context.model.tokenizer
     fit, check = natural(context)
@@ -198,34 +207,36 @@ def tasks(context: Context, asked: Collection[Property] = tuple(PROPERTIES.value
     found = [*token_tasks(fit, check, tokenizer, *words), grade_task(fit, check, tokenizer)]
     if LENGTH in asked or ORDER in asked:
         found += recombined_tasks(*recombined(context), tokenizer)
-    if context.treebanks and (UPOS in asked or DEPENDENCY in asked):
+    if context.treebanks and DEPENDENCY in asked:
         limit = context.choose(QUICK, FULL).sentences
-        found += treebank_tasks(context.treebanks, tokenizer, limit, context.seed)
+        found.append(treebank_task(context.treebanks, tokenizer, limit, context.seed))
     return [task for task in found if task is not None and task.about in asked]
+
+
+Labels = tuple[float | str, ...]
+Row = tuple[Sequence[tuple[int, int]], Labels, str]
+"""Spans of tokens, their label for each of some properties, and what stands there."""
+
+
+def _labelled(half: Half, ends: int, found: Iterable[Iterable[Row]]) -> list[Labelled]:
+    """The rows of every text, each of `ends` spans, once for each property, at the same places.
+
+    Nothing where there is no row.
+    """
+    rows = [(number, *row) for number, own in enumerate(found) for row in own]
+    spans = np.array([spans for _, spans, _, _ in rows], np.int64).reshape(-1, ends, 2)
+    text = np.array([number for number, *_ in rows], np.int64)
+    unit: Unit = "token" if ends == 1 else "edge"
+    places, kinds = Places(unit, half.texts, text, spans, half.groups()), [row[3] for row in rows]
+    return [Labelled(places, one, kinds) for one in zip(*(row[2] for row in rows), strict=True)]
 
 
 def token_tasks(
     fit: Half, check: Half, tokenizer: PairTokenizer, segmenter: Segmenter, tagger: Tagger
 ) -> list[Task | None]:
     """The properties of characters, all at the same places: tokens of one Chinese character."""
-    read = [_characters(half, tokenizer, segmenter, tagger) for half in (fit, check)]
-    return [
-        task_of(about, *(Labelled(at, labels[number], kinds) for at, labels, kinds in read))
-        for number, about in enumerate((POSITION, BOUNDARY, POS, ENTITY, MATCHED))
-    ]
 
-
-def _characters(
-    half: Half, tokenizer: PairTokenizer, segmenter: Segmenter, tagger: Tagger
-) -> tuple[Places, list[list[float | str]], list[str]]:
-    """The places of characters, the labels of each of the five properties, and the characters."""
-    at_text: list[int] = []
-    tokens: list[int] = []
-    kinds: list[str] = []
-    labels: list[list[float | str]] = [[] for _ in range(5)]
-    for number, (texts, encoded) in enumerate(
-        zip(half.texts, tokenizer.encode(half.texts), strict=True)
-    ):
+    def rows(texts: tuple[str, str], encoded: EncodedPair) -> Iterator[Row]:
         shared = shared_terms(*texts, segmenter).values()
         for side in (QUERY, TITLE):
             ends = {end for _, end in segmenter.spans(texts[side])}
@@ -234,22 +245,23 @@ def _characters(
                 tags[start:end] = [tag] * (end - start)
             matched = {at for one in shared for span in one[side] for at in range(*span)}
             for at in characters_of(encoded, *texts, side):
-                said = (
+                labels = (
                     float(at.token),
                     "ends" if at.place + 1 in ends else "goes on",
                     tags[at.place][:1],
                     NAMES.get(tags[at.place][:2], "no name"),
                     "matched" if at.place in matched else "alone",
                 )
-                for into, label in zip(labels, said, strict=True):
-                    into.append(label)
-                at_text.append(number)
-                tokens.append(at.token)
-                kinds.append(at.text)
-    token = np.array(tokens, np.int64)
-    spans = np.stack([token, token + 1], axis=-1)[:, None]
-    text = np.array(at_text, np.int64)
-    return Places("token", half.texts, text, spans, half.groups()), labels, kinds
+                yield [(at.token, at.token + 1)], labels, at.text
+
+    read = [
+        _labelled(half, 1, map(rows, half.texts, tokenizer.encode(half.texts)))
+        for half in (fit, check)
+    ]
+    if not all(read):  # no single characters in one half
+        return []
+    asked = (POSITION, BOUNDARY, POS, ENTITY, MATCHED)
+    return [task_of(*one) for one in zip(asked, *read, strict=True)]
 
 
 def recombined_tasks(fit: Half, check: Half, tokenizer: PairTokenizer) -> list[Task | None]:
@@ -298,57 +310,31 @@ def _whole(half: Half, tokenizer: PairTokenizer) -> tuple[Places, list[float]]:
     return places, [float(len(one)) for one in encoded]
 
 
-def treebank_tasks(
+def treebank_task(
     files: Sequence[Path], tokenizer: PairTokenizer, limit: int, seed: int
-) -> list[Task | None]:
-    """Parts of speech of characters, and labels of arcs; sentences halved by a hash of their text.
+) -> Task | None:
+    """Labels of arcs, the dependent word first; sentences are halved by a hash of their text.
 
-    A model reads a sentence as a query, the one that follows as its title. Words without a label, and
-    those that the sequence has no room for, are no examples. Raises PairFileError for a file that is
-    no treebank.
+    A model reads a sentence as a query, the one that follows as its title. Words that the sequence
+    has no room for are in no example. Raises PairFileError for a file that is no treebank.
     """
     read = [sentence for file in files for sentence in read_treebank(file).sentences]
-    tags, arcs = [], []
-    for half in halves(list({sentence.text: sentence for sentence in read}.values())):
-        every = list(half)
+    found: list[list[Labelled]] = []
+    for one in halves(list({sentence.text: sentence for sentence in read}.values())):
+        every = list(one)
         order = np.random.default_rng([seed, 6]).permutation(len(every))[:limit]
         chosen = [every[place] for place in sorted(order)]
         following = [*chosen[1:], *chosen[:1]]
         pairs = zip(chosen, following, strict=True)
-        of = Half(tuple((one.text, after.text) for one, after in pairs), ())
-        encoded = tokenizer.encode(of.texts)
-        tags.append(_treebank("token", of, map(_tags, chosen, encoded, of.texts)))
-        arcs.append(_treebank("edge", of, map(_arcs, chosen, encoded)))
-    return [task_of(UPOS, *tags), task_of(DEPENDENCY, *arcs)]
+        half = Half(tuple((sentence.text, after.text) for sentence, after in pairs), ())
+        found.append(_labelled(half, 2, map(_arcs, chosen, tokenizer.encode(half.texts))))
+    if not all(found):
+        return None
+    return task_of(DEPENDENCY, *(one for (one,) in found))
 
 
-Word = tuple[Sequence[tuple[int, int]], str, str]
-"""Spans of tokens, the label, and what stands there."""
-
-
-def _treebank(unit: str, half: Half, found: Iterable[Iterable[Word]]) -> Labelled:
-    rows = [(number, *word) for number, words in enumerate(found) for word in words]
-    ends = 1 if unit == "token" else 2
-    spans = np.array([spans for _, spans, _, _ in rows], np.int64).reshape(-1, ends, 2)
-    text = np.array([number for number, *_ in rows], np.int64)
-    places = Places("token" if ends == 1 else "edge", half.texts, text, spans, half.groups())
-    return Labelled(places, [label for *_, label, _ in rows], [kind for *_, kind in rows])
-
-
-def _tags(sentence: Sentence, encoded: EncodedPair, texts: tuple[str, str]) -> Iterator[Word]:
-    """The part of speech of each character's word."""
-    tags = {
-        place: word.upos
-        for word, span in zip(sentence.words, sentence.spans, strict=True)
-        for place in range(*span)
-    }
-    for at in characters_of(encoded, *texts, QUERY):
-        if (tag := tags.get(at.place)) is not None:
-            yield ((at.token, at.token + 1),), tag, at.text
-
-
-def _arcs(sentence: Sentence, encoded: EncodedPair) -> Iterator[Word]:
-    """The label of each arc whose words are all there, the dependent word first."""
+def _arcs(sentence: Sentence, encoded: EncodedPair) -> Iterator[Row]:
+    """The arcs of a sentence whose words are all there."""
     tokens: list[tuple[int, int] | None] = []
     for start, end in sentence.spans:
         own = [
@@ -358,11 +344,10 @@ def _arcs(sentence: Sentence, encoded: EncodedPair) -> Iterator[Word]:
         ]
         whole = own and encoded.spans[own[-1]][1] >= end
         tokens.append((own[0], own[-1] + 1) if whole else None)
-    for place, word in enumerate(sentence.words):
-        if word.relation is not None and word.head >= 0:
-            dependent, head = tokens[place], tokens[word.head]
-            if dependent is not None and head is not None:
-                yield (dependent, head), word.relation, word.form
+    for word, dependent in zip(sentence.words, tokens, strict=True):
+        head = tokens[word.head] if word.relation is not None and word.head >= 0 else None
+        if dependent is not None and head is not None:
+            yield [dependent, head], (str(word.relation),), word.form
 
 
 # Where a property becomes readable.
@@ -483,21 +468,16 @@ def measure(context: Context) -> Result:
     asked += [first_token(task) for task in asked if task.about is GRADE]
     draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
     models: dict[str, dict[str, Decoded]] = {}
-    measured: dict[str, Estimate | float | None] = {}
+    untrained: Estimate | None = None
     if context.base is not None:
         base = open_base(context.base, context.model.checkpoint)
         models["pretrained"] = _read(_scorer(base, context), asked, draws, context)
         if (length := models["pretrained"].get(LENGTH.name)) is not None:
-            random = [
-                decode(
-                    _reader(_scorer(random_like(base, context.seed + draw), context)),
-                    [length.task],
-                    draws=0,
-                    seed=context.seed,
-                )[LENGTH.name]
-                for draw in range(UNTRAINED)
-            ]
-            measured["length_untrained"] = length_untrained(length, random)
+            random: list[Decoded] = []
+            for draw in range(UNTRAINED):
+                read = _reader(_scorer(random_like(base, context.seed + draw), context))
+                random += decode(read, [length.task], draws=0, seed=context.seed).values()
+            untrained = length_untrained(length, random)
     models["model"] = _read(context.model, asked, draws, context)
     centres = {
         name: {
@@ -506,6 +486,7 @@ def measure(context: Context) -> Result:
         }
         for name, found in models.items()
     }
+    measured: dict[str, Estimate | float | None] = {}
     for name, found in models.items():
         suffix = "" if name == "pretrained" else "_model"
         measured[f"surface_below_syntax{suffix}"] = higher(centres[name], SURFACE, SYNTAX)
@@ -514,11 +495,14 @@ def measure(context: Context) -> Result:
             measured[f"position_falls{suffix}"] = position_falls(position)
         if (grade := found.get(GRADE_CLS.name)) is not None:
             measured[f"grade_read_cls{suffix}"] = 1 - _of_spread(grade.own.good[:, -1], grade)
+    if context.base is not None:
+        measured["length_untrained"] = untrained
     first = next(iter(models))
     return Result(
         measurements=measured,
         figures=_figures(models, centres, context),
         facts={
+            **counts(context),
             "which": first,
             "centres": _told(centres[first]),
             "recombined": max((len(one.fit) for one in asked if one.about is LENGTH), default=0),

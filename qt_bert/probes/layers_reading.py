@@ -65,8 +65,6 @@ BOUNDARY = Property("boundary", "token")
 """Whether a word ends behind the character."""
 POS = Property("pos", "token")
 """The part of speech of the character's word, by jieba's tags."""
-UPOS = Property("upos", "token")
-"""The same by people, of a treebank's words."""
 DEPENDENCY = Property("dependency", "edge")
 """The label of the arc between two words of a treebank."""
 ORDER = Property("order", "text")
@@ -83,7 +81,7 @@ GRADE_CLS = Property("grade_cls", "text", True)
 PROPERTIES: Mapping[str, Property] = {
     one.name: one
     for one in (
-        *(POSITION, LENGTH, BOUNDARY, POS, UPOS, DEPENDENCY),
+        *(POSITION, LENGTH, BOUNDARY, POS, DEPENDENCY),
         *(ORDER, ENTITY, MATCHED, GRADE),
     )
 }

@@ -26,6 +26,7 @@ from qt_bert.probes.layers_reading import Places, vectors
 from qt_bert.probes.streams import is_punctuation
 from qt_bert.stats.arrays import FloatArray, IntArray
 from qt_bert.stats.estimate import Estimate, over_queries
+from qt_bert.text import Label
 
 QUICK_PAIRS = {"discovery": 50, "validation": 80}
 FULL_PAIRS = {"discovery": 200, "validation": 300}
@@ -160,6 +161,7 @@ def measure(context: Context) -> Result:
     if not best:
         return Result(nothing="few", pairs=pairs)
     facts: dict[str, float | None] = {"words": len(items) - len(pairs), "pairs": len(pairs)}
+    facts |= {f"{name}_{axis}": None for name in DRAWN for axis in "rxy"}
     drawn = []
     for name in DRAWN:
         picture = _picture(name, items, states[best[name]]) if name in best else None
@@ -167,23 +169,21 @@ def measure(context: Context) -> Result:
             figure, shares = picture
             drawn.append(figure)
             facts |= {f"{name}_r": best[name], f"{name}_x": shares[0], f"{name}_y": shares[1]}
-    points = {
-        name: [_point(number, own, context) for number, (own, _) in enumerate(scores)]
-        for name, scores in validation.items()
-    }
-    chance = {
-        f"{name}_permuted": [
+    lines: dict[Label, list[Point]] = {}
+    for name, scores in validation.items():
+        lines[name] = [_point(number, own, context) for number, (own, _) in enumerate(scores)]
+    permuted = [f"{name}_permuted" for name in validation]
+    for name, scores in zip(permuted, validation.values(), strict=True):
+        lines[name] = [
             Point(x=number, y=own.value - beyond.value)
             for number, (own, beyond) in enumerate(scores)
         ]
-        for name, scores in validation.items()
-    }
     return Result(
         measurements={
             f"together_{name}": validation[name][best[name]][1] if name in best else None
             for name in LABELLINGS
         },
-        figures=[curve("silhouettes", {**points, **chance}, dashed=chance), *drawn],
+        figures=[curve("silhouettes", lines, dashed=permuted), *drawn],
         facts={**facts, **{f"r_{name}": best.get(name) for name in LABELLINGS}},
         settings={"best_r": best, "permutations": context.choose(QUICK_DRAWS, FULL_DRAWS)},
         pairs=pairs,

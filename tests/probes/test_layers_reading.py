@@ -167,24 +167,6 @@ def test_the_weights_are_those_of_scikit_learn(penalty: float) -> None:
         assert told == pytest.approx(reference.predict(x[layer].double()), abs=2e-3)
 
 
-def test_many_targets_of_one_covariance_are_separate_fits() -> None:
-    x, y = examples()
-    held = np.arange(N) % 5 == 4
-    blocks = {"a": slice(0, 1), "b": slice(1, 3)}
-    together = fit(summed(x[:, ~held], y[~held]), summed(x[:, held], y[held]), blocks)
-    for name, block in blocks.items():
-        own = y[:, block]
-        apart = fit(
-            summed(x[:, ~held], own[~held]),
-            summed(x[:, held], own[held]),
-            {name: slice(0, own.shape[1])},
-        )
-        assert together.penalties[name] == pytest.approx(apart.penalties[name])
-        assert together.ridge.weights[:, :, block].numpy() == pytest.approx(
-            apart.ridge.weights.numpy(), abs=1e-5
-        )
-
-
 def test_the_penalty_is_the_one_that_errs_least_on_what_is_held_back() -> None:
     x, y = examples(targets=1, seed=3)
     y = y + 5 * torch.from_numpy(np.random.default_rng(4).standard_normal((N, 1))).float()

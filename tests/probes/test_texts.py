@@ -82,6 +82,8 @@ def results(
         "focus": planted_focus.plant(folder / "reader", heads=8),
         "routes": folder / "reader",
         "patch": planted_focus.plant(folder / "chain"),
+        "layers": checkpoint_of(),
+        "space": checkpoint_of(),
     }
     chain = [(one.query, one.title, one.label) for one in planted_focus.pairs(60, 1)]
     rows = ["query\ttitle\tgrade", *("\t".join(map(str, one)) for one in chain)]
