@@ -99,4 +99,6 @@ def test_long_sets_are_shown_whole(run_of: Callable[..., Path], result_of: Resul
         assert next(csv.DictReader(handle))["heads"] == every
     with open(run / "tables" / "atlas_sets.csv", encoding="utf-8-sig", newline="") as handle:
         row = next(csv.DictReader(handle))
-    assert row["n"] == "144" and row["heads"].startswith("L0H0 L0H1 ") and row["heads"].endswith("…")
+    assert (
+        row["n"] == "144" and row["heads"].startswith("L0H0 L0H1 ") and row["heads"].endswith("…")
+    )

@@ -1,0 +1,91 @@
+"""Claims that must not be reproduced: on random models, and on models trained on shuffled labels.
+
+`docs/claims.md` lists which claims these make false: all that rest on labels, and all that ask a function
+which such a model cannot have.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from tests.conftest import make_checkpoint
+from tests.record.tiny import ENDINGS, WORDS, Row
+
+QUERIES = 120
+RANDOM, TRAINED = 10, 5
+ALLOWED = 0.05
+"""Share of the claims that may be reproduced by chance."""
+
+
+def rows() -> list[Row]:
+    """Four titles a query, with three, two, one and none of its words: enough queries to judge."""
+    rng, found = random.Random(0), []
+    for number in range(QUERIES):
+        words = rng.sample(WORDS, 6)
+        query = "".join(words[:3]) + ENDINGS[number % len(ENDINGS)] + str(number)
+        for shared in range(4):
+            title = words[:shared] + words[3 : 6 - shared // 2]
+            rng.shuffle(title)
+            found.append((query, "".join(title) + rng.choice(ENDINGS), 1 + shared))
+    return found
+
+
+def trained_on_shuffled(folder: Path, data: list[Row], seed: int) -> Path:
+    """A tiny model fitted for 60 steps to labels in an order that means nothing."""
+    make_checkpoint(folder, layers=4, heads=4, hidden=32, seed=seed)
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    torch.manual_seed(seed)
+    grades = torch.tensor([grade - 1 for *_, grade in data])[torch.randperm(len(data))]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for step in range(60):
+        places = torch.arange(32 * step, 32 * (step + 1)) % len(data)
+        texts = [data[int(place)] for place in places]
+        encoded = tokenizer(
+            [query for query, *_ in texts],
+            [title for _, title, _ in texts],
+            padding=True,
+            truncation=True,
+            max_length=64,
+            return_tensors="pt",
+        )
+        loss = model(**encoded, labels=grades[places]).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_what_must_be_false_is_hardly_ever_reproduced(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    data = rows()
+    pairs = tmp_path / "pairs.tsv"
+    lines = "".join(f"{query}\t{title}\t{grade}\n" for query, title, grade in data)
+    pairs.write_text("query\ttitle\tgrade\n" + lines, encoding="utf-8")
+    models = [
+        make_checkpoint(tmp_path / f"random{seed}", layers=4, heads=4, hidden=32, seed=seed)
+        for seed in range(RANDOM)
+    ]
+    models += [trained_on_shuffled(tmp_path / f"shuffled{n}", data, n) for n in range(TRAINED)]
+    base = make_checkpoint(tmp_path / "base", layers=4, heads=4, hidden=32, seed=99)
+    judged: list[tuple[str, str, str]] = []
+    for model in models:
+        out = tmp_path / f"run_{model.name}"
+        ended = run("report", "--model", model, "--base", base, "--pairs", pairs, "--out", out)
+        assert ended.status == 0, ended.err
+        stored = json.loads((out / "report.json").read_text(encoding="utf-8"))
+        judged += [(model.name, one["id"], one["verdict"]) for one in stored["claims"]]
+    assert len({name for _, name, _ in judged}) >= 6
+    reproduced = [one for one in judged if one[2] == "reproduced"]
+    assert len(reproduced) <= ALLOWED * len(judged), reproduced
