@@ -173,7 +173,7 @@ Texts = Annotated[
 Initialisations = Annotated[
     Path | None,
     typer.Option(
-        help="What experiments/initialisations left, for `shift` and `layers`. [default: what ships, "
+        help="What experiments/initialisations left, for `shift`. [default: what ships, "
         "for the base that ships]"
     ),
 ]
