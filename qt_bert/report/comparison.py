@@ -15,6 +15,7 @@ from qt_bert.probes.wording import (
 from qt_bert.report.blocks import Badge, Block, Cell, Column, FigureBlock, Interval, Prose, Table
 from qt_bert.report.evaluation import headlines, in_groups, with_value
 from qt_bert.report.probes import badge, measured, read_probes, title_of
+from qt_bert.report.words import say
 from qt_bert.results.evaluation import (
     ComparisonResult,
     EvaluationResult,
@@ -53,11 +54,7 @@ def read_compared_probes(folder: RunFolder) -> tuple[ProbeResult, ...]:
 
 
 PROBE, SCORES = "behaviour", "scores_"
-_NOTE = Text(
-    "同样的案例，容差各按各的模型；线段为各自的 95% 区间，这里不检验两个模型之间的差别。",
-    "The same cases, each model by its own band; lines are each model's own 95 % interval. Whether the "
-    "two differ is not tested here.",
-)
+_NOTE = say("same_cases_each_model")
 
 
 def both_behaviours(
@@ -94,11 +91,7 @@ def _alike(one: Bars, other: Bars) -> bool:
 # What the probes found of both models: claims and measurements, each by its id.
 
 
-_FINDINGS_NOTE = Text(
-    "同一条说法，各自在自己的发现集上选头，在同样的验证集上检验。这里不检验两个模型之间的差别。",
-    "The same claim of each model: heads chosen for each on discovery, tested on the same "
-    "validation pairs. Whether the two differ is not tested here.",
-)
+_FINDINGS_NOTE = say("same_claim_each_model")
 
 
 def both_findings(
@@ -124,19 +117,15 @@ def _claims(comparison: ComparisonResult, both: Sequence[tuple[ProbeResult, Prob
     differ = any(row[-1] is not None for row in rows)
     return Table(
         name="comparison_findings",
-        title=Text("结论：两个模型", "Findings of both models"),
+        title=say("findings_both_models"),
         columns=(
-            Column("probe", Text("探针", "probe")),
-            Column("claim", Text("说法", "claim")),
+            Column("probe", say("probe")),
+            Column("claim", say("claim")),
             Column("a", a),
-            Column("verdict_a", Text("A 的判定", "verdict of A")),
+            Column("verdict_a", say("verdict_2")),
             Column("b", b),
-            Column("verdict_b", Text("B 的判定", "verdict of B")),
-            *(
-                (Column("claim_b", Text("B 的说法（不同时）", "B's claim, where it differs")),)
-                if differ
-                else ()
-            ),
+            Column("verdict_b", say("verdict_b")),
+            *((Column("claim_b", say("b_s_claim_where")),) if differ else ()),
         ),
         rows=tuple(rows if differ else (row[:-1] for row in rows)),
         note=_FINDINGS_NOTE,
@@ -176,10 +165,10 @@ def _measurements(
         ]
     return Table(
         name="comparison_measurements",
-        title=Text("测量：两个模型", "Measurements of both models"),
+        title=say("measurements_both_models"),
         columns=(
-            Column("probe", Text("探针", "probe")),
-            Column("measurement", Text("测量（说法中的头属于 A）", "measurement (heads are A's)")),
+            Column("probe", say("probe")),
+            Column("measurement", say("measurement_heads_s")),
             Column("a", a),
             Column("b", b),
         ),
@@ -197,10 +186,10 @@ def _missing_findings(
         return ()
     return (
         Prose(
-            body=Text(
-                f"没有在 B 上运行：{'、'.join(one.zh for one in absent)}（需要 B 微调前的模型，或尚未完成）。",
-                f"Not run on B: {', '.join(one.en for one in absent)} (it needs the model that B "
-                "was before fine-tuning, or is not finished).",
+            body=say(
+                "not_run_b_needs",
+                in_absent="、".join(one.zh for one in absent),
+                in_absent_2=", ".join(one.en for one in absent),
             )
         ),
     )
@@ -210,7 +199,7 @@ def _missing_findings(
 
 
 SIGNIFICANT = 0.05
-_ALIKE = Badge(Text("分不出", "no difference shown"), "open")
+_ALIKE = Badge(say("no_difference_shown"), "open")
 
 
 def models(comparison: ComparisonResult) -> Prose:
@@ -219,19 +208,22 @@ def models(comparison: ComparisonResult) -> Prose:
     a, b = names(comparison)
     zh, en = ([getattr(one, language) for one in described] for language in ("zh", "en"))
     return Prose(
-        body=Text(
-            f"{a}（{zh[0]}）；{b}（{zh[1]}）。两个模型都给同样的 {comparison.n_pairs:,} 对打分。",
-            f"{a} ({en[0]}); {b} ({en[1]}). Both grade the same {comparison.n_pairs:,} pairs.",
+        body=say(
+            "both_grade_same_pairs",
+            a=a,
+            zh=zh[0],
+            b=b,
+            zh_2=zh[1],
+            n_pairs=comparison.n_pairs,
+            en=en[0],
+            en_2=en[1],
         )
     )
 
 
 def _model(model: JudgedModel) -> Text:
     size = shortest(model.parameters / 1e6)
-    return Text(
-        f"{model.layers} 层 × {model.heads} 头，{size} 百万参数",
-        f"{model.layers} layers × {model.heads} heads, {size} million parameters",
-    )
+    return say("layers_heads_million_parameters", layers=model.layers, heads=model.heads, size=size)
 
 
 def metrics_table(comparison: ComparisonResult, evaluation: EvaluationResult) -> Table:
@@ -239,17 +231,17 @@ def metrics_table(comparison: ComparisonResult, evaluation: EvaluationResult) ->
     a, b = names(comparison)
     return Table(
         name="comparison_metrics",
-        title=Text("指标：两个模型", "Metrics of both models"),
+        title=say("metrics_both_models"),
         columns=(
-            Column("group", Text("类别", "group")),
-            Column("metric", Text("指标", "metric")),
+            Column("group", say("group")),
+            Column("metric", say("metric")),
             Column("a", a),
             Column("b", b),
-            Column("difference", Text("B − A [95% 区间]", "B − A [95 % interval]")),
+            Column("difference", say("b_95_interval")),
             Column("p", "p", digits=4, least=True),
-            Column("better", Text("更好的", "better")),
-            Column("n", Text("对数", "pairs")),
-            Column("n_queries", Text("查询数", "queries")),
+            Column("better", say("better")),
+            Column("n", say("pairs")),
+            Column("n_queries", say("queries")),
         ),
         rows=tuple(
             (group, name, *_metric_row(metric, _direction(evaluation, name)))
@@ -314,7 +306,7 @@ def _better(metric: MetricDifference, direction: str | None) -> Badge | None:
     if low <= 0 <= high or p >= SIGNIFICANT:
         return _ALIKE
     b_wins = (metric.difference > 0) == (direction == "higher")
-    return Badge(Text("B", "B"), "good") if b_wins else Badge(Text("A", "A"), "bad")
+    return Badge(say("b"), "good") if b_wins else Badge(say("text"), "bad")
 
 
 def headline_bars(
@@ -326,10 +318,10 @@ def headline_bars(
         return ()
     figure = Bars(
         name="comparison_headlines",
-        title=Text("两个模型的主要指标", "Headline metrics of both models"),
-        x_label=Text("指标", "metric"),
-        y_label=Text("值", "value"),
-        unit=Text("1 为最好", "1 is best"),
+        title=say("headline_metrics_both_models"),
+        x_label=say("metric"),
+        y_label=say("value_2"),
+        unit=say("1_best"),
         categories=tuple(shown.values()),
         series=tuple(
             BarSeries(
@@ -340,11 +332,7 @@ def headline_bars(
             for label, one in zip(names(comparison), (a, b), strict=True)
         ),
         digits=3,
-        note=Text(
-            f"{comparison.n_pairs:,} 对；线段为各自的 95% 区间，差别的区间见表。",
-            f"{comparison.n_pairs:,} pairs; lines are each model's own 95 % interval, those of the "
-            "differences stand in the table.",
-        ),
+        note=say("pairs_lines_each_model", n_pairs=comparison.n_pairs),
     )
     return (FigureBlock(figure=figure),)
 
@@ -364,11 +352,11 @@ def most_different(comparison: ComparisonResult) -> tuple[Block, ...]:
     return (
         Table(
             name="comparison_pairs",
-            title=Text("两个模型差别最大的对", "Pairs on which the two differ most"),
+            title=say("pairs_which_two_differ"),
             columns=(
-                Column("query", Text("查询", "query")),
-                Column("title", Text("标题", "title")),
-                Column("label", Text("标注", "label")),
+                Column("query", say("query")),
+                Column("title", say("title")),
+                Column("label", say("label")),
                 Column("a", a, digits=2),
                 Column("b", b, digits=2),
             ),
@@ -382,11 +370,7 @@ def most_different(comparison: ComparisonResult) -> tuple[Block, ...]:
                 )
                 for pair in comparison.most_different
             ),
-            note=Text(
-                "数值为期望等级，按两者之差挑选；有一个模型只给一个 logit 时，它的数值是分数，按两者名次之差挑选。",
-                "Figures are expected grades, chosen by their difference. Where a model has one logit "
-                "its figures are scores, and pairs are chosen by the difference of their ranks.",
-            ),
+            note=say("figures_expected_grades_chosen"),
         ),
     )
 
@@ -397,10 +381,7 @@ def beside(comparison: ComparisonResult) -> Text:
     found = list(_differences(comparison))
     zh = "；".join(one.zh for one in found) or "没有共同的指标"
     en = "; ".join(one.en for one in found) or "no metric in common"
-    return Text(
-        f"{b} 减 {a}，同样的 {comparison.n_pairs:,} 对：{zh}。",
-        f"{b} less {a}, on the same {comparison.n_pairs:,} pairs: {en}.",
-    )
+    return say("less_same_pairs", b=b, a=a, n_pairs=comparison.n_pairs, zh=zh, en=en)
 
 
 def _differences(comparison: ComparisonResult) -> Iterator[Text]:

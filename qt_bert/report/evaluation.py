@@ -44,13 +44,13 @@ def read_evaluation(folder: RunFolder) -> EvaluationResult | None:
 M = TypeVar("M")
 
 GROUPS: dict[str, tuple[Text, tuple[str, ...]]] = {
-    "class": (Text("分类", "Classes"), ("accuracy", "macro_f1")),
+    "class": (say("classes"), ("accuracy", "macro_f1")),
     "ordinal": (
-        Text("有序等级", "Ordered grades"),
+        say("ordered_grades"),
         ("qwk", "mae", "macro_mae", "within_one", "bias", "far_errors"),
     ),
     "ranking": (
-        Text("排序", "Ranking"),
+        say("ranking"),
         (
             *(f"ndcg_at_{k}" for k in (1, 3, 5, 10)),
             *(f"ndcg_linear_at_{k}" for k in (1, 3, 5, 10)),
@@ -60,17 +60,17 @@ GROUPS: dict[str, tuple[Text, tuple[str, ...]]] = {
             "spearman",
         ),
     ),
-    "calibration": (Text("概率校准", "Calibration"), ("ece", "brier", "nll")),
+    "calibration": (say("calibration"), ("ece", "brier", "nll")),
 }
-_OTHER = Text("其他", "Other")
+_OTHER = say("other")
 
 HEADLINES = {
-    "accuracy": Text("准确率", "Accuracy"),
-    "qwk": Text("QWK（二次加权 κ）", "QWK (weighted κ)"),
-    "spearman": Text("Spearman ρ", "Spearman ρ"),
-    "ndcg_at_5": Text("NDCG@5", "NDCG@5"),
+    "accuracy": say("accuracy"),
+    "qwk": say("qwk_weighted"),
+    "spearman": say("spearman"),
+    "ndcg_at_5": say("ndcg_5"),
 }
-_OF_AN_ORDER = {"pairwise_accuracy": Text("成对准确率", "Pairwise accuracy")}
+_OF_AN_ORDER = {"pairwise_accuracy": say("pairwise_accuracy")}
 
 
 def headlines(known: Container[str]) -> dict[str, Text]:
@@ -116,7 +116,7 @@ def as_interval(metric: MetricValue) -> Interval:
 def base(metric: MetricValue) -> Text:
     """What the value rests on: pairs, and eligible queries where it ranks titles."""
     if metric.value is None and metric.reason:
-        return Text(f"无：{metric.reason}", f"none: {metric.reason}")
+        return say("none", reason=metric.reason)
     zh, en = [], []
     if metric.n is not None:
         zh.append(f"{metric.n:,} 对")
@@ -131,12 +131,12 @@ def base(metric: MetricValue) -> Text:
 
 
 _SHOWN, _TERMS_SHOWN, _WORST = 6, 4, 10
-_SIDES = {"query": Text("查询", "query"), "title": Text("标题", "title")}
+_SIDES = {"query": say("query"), "title": say("title")}
 _GRADED = (
-    Column("predicted_grade", Text("预测", "predicted")),
-    Column("expected_grade", Text("期望等级", "expected grade"), digits=2),
+    Column("predicted_grade", say("predicted")),
+    Column("expected_grade", say("expected_grade"), digits=2),
 )
-_SCORE = Column("score", Text("分数", "score"))
+_SCORE = Column("score", say("score"))
 
 
 def examples(evaluation: EvaluationResult) -> tuple[Block, ...]:
@@ -147,7 +147,7 @@ def examples(evaluation: EvaluationResult) -> tuple[Block, ...]:
     graded = any(pair.score is None for pair in chosen)
     return (
         Examples(
-            title=Text("模型怎样打分", "What the model does"),
+            title=say("what_model_does"),
             note=joined([_bars(len(chosen)) if graded else _scores(len(chosen)), _reasons(chosen)]),
             examples=tuple(_example(pair, evaluation.levels) for pair in chosen),
         ),
@@ -155,18 +155,11 @@ def examples(evaluation: EvaluationResult) -> tuple[Block, ...]:
 
 
 def _bars(n: int) -> Text:
-    return Text(
-        f"{n} 个样例：每条横杠是模型给该等级的概率（%）；框住的等级是标注，期望等级为 Σ 等级 × 概率。",
-        f"{counted(n, 'example')}: each bar is the model's probability for a grade (%); the outlined "
-        "grade is the label, the expected grade is Σ grade × probability.",
-    )
+    return say("each_bar_model_s", n=n, n_example=counted(n, "example"))
 
 
 def _scores(n: int) -> Text:
-    return Text(
-        f"{n} 个样例：模型只给一个分数，没有等级；分数只用来排序。",
-        f"{counted(n, 'example')}: the model gives one score and no grade; scores only rank.",
-    )
+    return say("model_gives_one_score", n=n, n_example=counted(n, "example"))
 
 
 def _reasons(pairs: Sequence[GradedPair]) -> Text:
@@ -223,9 +216,7 @@ def _carried_by(reason: Reason | None) -> Text | None:
         return None
     term = clip(reason.terms[reason.told_by].term, 24)
     heads = "、".join(f"{one.head} {one.share:.0%}" for one in reason.carried_by)
-    return Text(
-        f"换回“{term}”最多的头：{heads}", f"“{term}” restored by {heads.replace('、', ', ')}"
-    )
+    return say("restored", term=term, heads=heads, heads_replace=heads.replace("、", ", "))
 
 
 def worst_errors(evaluation: EvaluationResult) -> tuple[Block, ...]:
@@ -236,12 +227,12 @@ def worst_errors(evaluation: EvaluationResult) -> tuple[Block, ...]:
     return (
         Table(
             name="errors",
-            title=Text("偏差最大的对", "Pairs furthest off"),
+            title=say("pairs_furthest_off"),
             columns=(
                 Column("id", "id"),
-                Column("query", Text("查询", "query")),
-                Column("title", Text("标题", "title")),
-                Column("grade", Text("标注", "label")),
+                Column("query", say("query")),
+                Column("title", say("title")),
+                Column("grade", say("label")),
                 *(_GRADED if graded else (_SCORE,)),
             ),
             rows=tuple(
@@ -276,24 +267,24 @@ def judged(evaluation: EvaluationResult, record: RunRecord) -> Table:
     model, pairs = evaluation.model, evaluation.pairs
     shape = f"{model.layers} × {model.heads} × {model.hidden}"
     facts: list[tuple[Text, Cell]] = [
-        (Text("模型", "Model"), model.name),
-        (Text("层 × 头 × 维度", "Layers × heads × width"), shape),
-        (Text("参数量", "Parameters"), model.parameters),
-        (Text("最大长度（词元）", "Maximum length (tokens)"), model.max_length),
-        (Text("数值类型", "Number type"), model.dtype),
-        (Text("模型权重 SHA-256", "Weights SHA-256"), model.sha256),
-        (Text("数据文件", "File of pairs"), pairs.name),
-        (Text("查询–标题对", "Query–title pairs"), pairs.n_pairs),
-        (Text("不同的查询", "Distinct queries"), pairs.n_queries),
-        (Text("被截断的标题", "Truncated titles"), evaluation.truncated_titles),
-        (Text("数据 SHA-256", "Pairs SHA-256"), pairs.sha256),
+        (say("model"), model.name),
+        (say("layers_heads_width"), shape),
+        (say("parameters"), model.parameters),
+        (say("maximum_length_tokens"), model.max_length),
+        (say("number_type"), model.dtype),
+        (say("weights_sha_256"), model.sha256),
+        (say("file_pairs"), pairs.name),
+        (say("query_title_pairs"), pairs.n_pairs),
+        (say("distinct_queries"), pairs.n_queries),
+        (say("truncated_titles"), evaluation.truncated_titles),
+        (say("pairs_sha_256"), pairs.sha256),
     ]
     if profile := record.inputs.arguments.get("profile"):
-        facts.append((Text("运行档位", "Profile"), str(profile)))
+        facts.append((say("profile"), str(profile)))
     return Table(
         name="judged",
-        title=Text("模型与数据的大小和哈希", "Sizes and hashes of model and pairs"),
-        columns=(Column("what", Text("项目", "item")), Column("value", Text("值", "value"))),
+        title=say("sizes_hashes_model_pairs"),
+        columns=(Column("what", say("item")), Column("value", say("value_2"))),
         rows=tuple(facts),
         folded=True,
     )
@@ -317,9 +308,9 @@ def confusion_counts(evaluation: EvaluationResult) -> tuple[Block, ...]:
         return ()
     table = Table(
         name="confusion",
-        title=Text("混淆矩阵的对数", "Confusion matrix in pairs"),
+        title=say("confusion_matrix_pairs"),
         columns=(
-            Column("true", Text("标注 \\ 预测", "true \\ predicted")),
+            Column("true", say("true_predicted")),
             *(Column(f"predicted_{level}", level) for level in levels),
         ),
         rows=tuple((level, *row) for level, row in zip(levels, counts, strict=True)),
@@ -341,13 +332,13 @@ def per_grade(evaluation: EvaluationResult) -> tuple[Block, ...]:
     return (
         Table(
             name="per_grade",
-            title=Text("各等级", "Level by level"),
+            title=say("level_level"),
             columns=(
-                Column("level", Text("等级", "level")),
-                Column("precision", Text("精确率（0–1）", "precision (0–1)")),
-                Column("recall", Text("召回率（0–1）", "recall (0–1)")),
+                Column("level", say("level")),
+                Column("precision", say("precision_0_1")),
+                Column("recall", say("recall_0_1")),
                 Column("f1", "F1 (0–1)"),
-                Column("support", Text("对数", "pairs")),
+                Column("support", say("pairs")),
             ),
             rows=tuple(
                 (row.level, row.precision, row.recall, row.f1, row.support)
@@ -366,30 +357,28 @@ _DIRECTIONS = {"higher": "↑", "lower": "↓", "zero": "→ 0"}
 def metrics(evaluation: EvaluationResult) -> Table:
     """Every metric with its interval, its base and one sentence on what it means."""
     counts = evaluation.pnr_counts
-    note = Text(
-        "方括号内为 95% 置信区间（按查询自助重采样）；↑ 越大越好，↓ 越小越好，→ 0 越接近 0 越好。",
-        "Brackets hold 95 % intervals (bootstrap over queries); ↑ higher, ↓ lower, → 0 nearer to "
-        "zero is better.",
-    )
+    note = say("brackets_hold_95_intervals")
     if counts is not None:
         numbers = [f"{n:,}" for n in (counts.concordant, counts.discordant, counts.tied)]
-        note = Text(
-            f"{note.zh}PNR 的标题对：一致 {numbers[0]}，相反 {numbers[1]}，同分 {numbers[2]}。",
-            f"{note.en} Title pairs of PNR: {numbers[0]} concordant, {numbers[1]} discordant, "
-            f"{numbers[2]} tied.",
+        note = say(
+            "title_pairs_pnr_concordant",
+            note=note,
+            numbers=numbers[0],
+            numbers_2=numbers[1],
+            numbers_3=numbers[2],
         )
     return Table(
         name="metrics",
-        title=Text("指标", "Metrics"),
+        title=say("metrics"),
         columns=(
-            Column("group", Text("类别", "group")),
-            Column("metric", Text("指标", "metric")),
-            Column("value", Text("值 [95% 区间]", "value [95 % interval]")),
-            Column("better", Text("方向", "better")),
-            Column("n", Text("对数", "pairs")),
-            Column("n_eligible", Text("可评查询", "eligible queries")),
-            Column("n_queries", Text("查询数", "queries")),
-            Column("meaning", Text("含义", "meaning")),
+            Column("group", say("group")),
+            Column("metric", say("metric")),
+            Column("value", say("value_95_interval")),
+            Column("better", say("better_2")),
+            Column("n", say("pairs")),
+            Column("n_eligible", say("eligible_queries")),
+            Column("n_queries", say("queries")),
+            Column("meaning", say("meaning")),
         ),
         rows=tuple(_row(evaluation, *entry) for entry in grouped_metrics(evaluation)),
         note=joined([note, _resolution(evaluation)]),
@@ -417,13 +406,13 @@ def _row(
 
 def _meaning(described: MetricDescription | None, metric: MetricValue) -> Text | None:
     if metric.value is None and metric.reason:
-        return Text(f"无值：{metric.reason}", f"no value: {metric.reason}")
+        return say("no_value", reason=metric.reason)
     if described is None:
         return None
     if described.title is None:
         return Text(described.zh, described.en)
     title = described.title
-    return Text(f"{title.zh}：{described.zh}", f"{title.en}: {described.en}")
+    return say("text_2", title=title, described=described)
 
 
 def _resolution(evaluation: EvaluationResult) -> Text:
@@ -459,10 +448,10 @@ def _table(
     names = list(headlines(valued)) or sorted(present)
     return Table(
         name=f"slice_{number}",  # never the column's name, which is the user's, as a file name
-        title=Text(f"按“{column}”分组", f"By “{column}”"),
+        title=say("text_3", column=column),
         columns=(
             Column("value", column),
-            Column("n", Text("对数", "pairs")),
+            Column("n", say("pairs")),
             *(Column(name, metric_title(evaluation, name)) for name in names),
         ),
         rows=tuple(
@@ -473,7 +462,7 @@ def _table(
             )
             for value, metrics in parts.items()
         ),
-        note=Text("方括号内为 95% 置信区间。", "Brackets hold 95 % intervals."),
+        note=say("brackets_hold_95_intervals_2"),
         folded=True,
     )
 

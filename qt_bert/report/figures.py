@@ -29,7 +29,7 @@ _SVG = "http://www.w3.org/2000/svg"
 _LEFT_OUT = {"class", "role", "font-family", "pointer-events", "version"}
 _NOTHING = {"opacity": "1", "fill-opacity": "1", "transform": "translate(0,0)"}
 _LONG = re.compile(r"\d+\.\d{3,}")
-_INHERITED = {"fill", "font-size", "font-weight", "stroke", "stroke-width", "text-anchor"}
+_INHERITED = ("fill", "font-size", "font-weight", "stroke", "stroke-width", "text-anchor")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _INVISIBLE = "\N{WORD JOINER}"
 
@@ -149,7 +149,7 @@ def _hoist(group: ElementTree.Element) -> None:
             group.remove(child)
     drawn = [child for child in group if child.tag in ("path", "text", "line", "rect")]
     if group.tag == "g" and len(drawn) > 1 and len(drawn) == len(group):
-        for name in _INHERITED & set(drawn[0].attrib):
+        for name in filter(drawn[0].attrib.__contains__, _INHERITED):
             values = {child.get(name) for child in drawn}
             if len(values) == 1 and name not in group.attrib:
                 group.set(name, str(values.pop()))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from qt_bert.report.blocks import Badge, Card, Cell, Drawn, Interval, Link, Table
 from qt_bert.report.figures import drawn
+from qt_bert.report.words import say
 from qt_bert.run.folder import RunRecord
 from qt_bert.text import MISSING, Text, clip, interval, number, printable, signed
 
@@ -18,14 +19,11 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _TEMPLATES = Path(__file__).with_name("templates")
-_HEADING = Text("查询–标题相关性模型报告", "Query–title relevance model report")
-_INCOMPLETE = Text("本次运行尚未完成，缺少：", "This run is not complete; missing:")
-_BESIDE = Text("对照", "beside")
-_CONTENTS = Text("目录", "Contents")
-_FOOTER = Text(
-    "由 qt_bert 生成。同样的数字在 report.json 和 tables/ 中。",
-    "Made by qt_bert. The same numbers stand in report.json and tables/.",
-)
+_HEADING = say("query_title_relevance_model")
+_INCOMPLETE = say("this_run_not_complete")
+_BESIDE = say("beside")
+_CONTENTS = say("contents")
+_FOOTER = say("made_qt_bert_same")
 
 
 def page(

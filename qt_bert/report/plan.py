@@ -31,6 +31,7 @@ from qt_bert.report.plan_summary import (
     ratio,
     which_is_ahead,
 )
+from qt_bert.report.words import say
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import (
@@ -51,8 +52,8 @@ from qt_bert.text import Text, counted, joined, number
 # The grid of budgets: what each is expected to cost, what was measured, and what it saves.
 
 
-_INSIDE = Badge(Text("在区间内", "inside"), "good")
-_OUTSIDE = Badge(Text("在区间外", "outside"), "bad")
+_INSIDE = Badge(say("inside"), "good")
+_OUTSIDE = Badge(say("outside"), "bad")
 
 
 def grid(evidence: PlanEvidence) -> tuple[Block, ...]:
@@ -63,35 +64,24 @@ def grid(evidence: PlanEvidence) -> tuple[Block, ...]:
     return (
         Table(
             name="plan_grid",
-            title=Text("各种预算：质量、速度与大小", "Budgets: quality, speed, size"),
+            title=say("budgets_quality_speed_size"),
             columns=(
-                Column("of", Text("保留", "kept")),
-                Column("kept", Text("留下", "kept")),
-                Column("expected", Text("预计 ρ 变化 [预测区间]", "ρ expected [prediction]")),
-                Column("measured", Text("实测 ρ 变化 [95% 区间]", "ρ measured [95 % interval]")),
-                Column("inside", Text("预计与实测", "as predicted?")),
-                Column("latency", Text("单条延迟（倍）", "latency (×)")),
-                Column("throughput", Text("批量吞吐（倍）", "throughput (×)")),
-                Column("parameters", Text("参数", "parameters")),
+                Column("of", say("kept_3")),
+                Column("kept", say("kept_4")),
+                Column("expected", say("expected_prediction")),
+                Column("measured", say("measured_95_interval")),
+                Column("inside", say("as_predicted")),
+                Column("latency", say("latency")),
+                Column("throughput", say("throughput")),
+                Column("parameters", say("parameters_2")),
                 Column(
                     "megabytes",
-                    Text("内存与磁盘（MB，float16）", "memory, disk (MB, float16)"),
+                    say("memory_disk_mb_float16"),
                     digits=1,
                 ),
             ),
             rows=tuple(map(_row, evidence.grid)),
-            note=Text(
-                f"都是不重新训练的结果；实测取自{where.zh}。“预计”在发现集上得出：在一半查询上选，在另一半上看，"
-                "两次合并，因此不含挑中运气的成分。预测区间（95%）是新的一批查询上会量到的范围，含三份误差：估计"
-                "自身的、新样本的、以及换一批查询会选出另一个计划的。延迟与吞吐是与原模型在同一次运行中交替计时"
-                "之比，方括号内为 95% 区间。",
-                f"All without training; measured on {where.en}. “Expected” is from discovery: chosen on one half of the queries, "
-                "read on the other, both readings together, so that no luck of the draw is in it; a "
-                "change on new queries should lie in the prediction interval 95 times in 100, which holds "
-                "three errors: the estimate's own, the new sample's, and that other queries would have "
-                "chosen another plan. Latency and throughput are "
-                "ratios to the whole model, timed in turns in one run, with 95 % intervals.",
-            ),
+            note=say("all_without_training_measured", where=where),
             grouped=True,
         ),
         *_how_many(evidence.grid),
@@ -102,9 +92,7 @@ def _row(row: GridRow) -> tuple[Cell, ...]:
     inside = row.inside()
     speed = row.speed
     return (
-        Text("部分头", "Some of the heads")
-        if row.of == "heads"
-        else Text("部分层", "Some of the layers"),
+        say("some_heads") if row.of == "heads" else say("some_layers"),
         f"{row.kept} ({100 * row.share:.0f} %)",
         expected(row.expected.get(TESTED)),
         change(row.measured.get(TESTED)),
@@ -128,7 +116,7 @@ def _how_many(rows: Sequence[GridRow]) -> tuple[Block, ...]:
         names = [(_stays(row.of, row.kept), row) for row in outside]
         zh += "；在外面的：" + "、".join(one.zh for one, _ in names)
         en += "; outside: " + ", ".join(one.en for one, _ in names)
-    return (Prose(body=Text(f"{zh}。", f"{en}.")),)
+    return (Prose(body=say("text_5", zh=zh, en=en)),)
 
 
 def rivals(evidence: PlanEvidence) -> tuple[Block, ...]:
@@ -139,23 +127,18 @@ def rivals(evidence: PlanEvidence) -> tuple[Block, ...]:
     return (
         Table(
             name="plan_rivals",
-            title=Text("同样的预算，换一种选法", "The same budgets, chosen in other ways"),
+            title=say("same_budgets_chosen_other"),
             columns=(
-                Column("budget", Text("预算", "budget")),
-                Column("way", Text("怎样选", "way")),
-                Column("change", Text("ρ 的变化 [95% 区间]", "change of ρ [95 % interval]")),
-                Column(
-                    "ahead", Text("本计划高出 [95% 区间]", "this plan ahead by [95 % interval]")
-                ),
+                Column("budget", say("budget")),
+                Column("way", say("way")),
+                Column("change", say("change_95_interval")),
+                Column("ahead", say("this_plan_ahead_95")),
             ),
             rows=tuple(
                 (_stays(one.of, one.kept), one.name, change(one.measured), change(one.ahead))
                 for one in sorted(evidence.rivals, key=lambda one: (one.of, -one.kept))
             ),
-            note=Text(
-                f"在{where.zh}上实测，不重新训练；与本计划的差按查询配对。",
-                f"Measured on {where.en}, without training; differences are paired over queries.",
-            ),
+            note=say("measured_without_training_differences", where=where),
             grouped=True,
             folded=True,
         ),
@@ -164,51 +147,41 @@ def rivals(evidence: PlanEvidence) -> tuple[Block, ...]:
 
 def _stays(of: str, kept: int) -> Text:
     if of == "heads":
-        return Text(f"保留 {kept} 个头", f"{counted(kept, 'head')} kept")
-    return Text(f"保留 {kept} 层", f"{counted(kept, 'layer')} kept")
+        return say("kept_2", kept=kept, kept_head=counted(kept, "head"))
+    return say("kept", kept=kept, kept_layer=counted(kept, "layer"))
 
 
 # Which heads go, what they do, and what is at risk.
 
 
 _SOURCES = {
-    "run": Text("功能取自同一次运行的探针。", "The functions are those of this run's probes."),
-    "heads.json": Text(
-        "功能取自模型旁的 heads.json。", "The functions are those of heads.json beside the model."
-    ),
+    "run": say("functions_those_this_run"),
+    "heads.json": say("functions_those_heads_json"),
 }
-_NOT_STUDIED = Text(
-    "这个模型的头没有研究过，因此不知道去掉的头有什么功能；先运行 `qt-bert report`，再用 --run 指向它的文件夹。",
-    "This model's heads were not studied, so nothing is known of what those that go do; run `qt-bert "
-    "report` first, and give its folder with --run.",
-)
+_NOT_STUDIED = say("this_model_s_heads")
 
 
 def at_risk(evidence: PlanEvidence) -> tuple[Block, ...]:
     """The functions whose heads are lost."""
     if evidence.functions == "none":
-        return (Prose(title=Text("有风险的功能", "What is at risk"), body=_NOT_STUDIED),)
+        return (Prose(title=say("what_at_risk"), body=_NOT_STUDIED),)
     if not evidence.at_risk:
         return ()
     source, where = _SOURCES[evidence.functions], measured_on(evidence)
     return (
         Table(
             name="plan_at_risk",
-            title=Text("有风险的功能", "What is at risk"),
+            title=say("what_at_risk"),
             columns=(
-                Column("set", Text("哪些头", "heads")),
-                Column("does", Text("做什么", "what they do")),
-                Column("lost", Text("去掉", "lost")),
-                Column("of", Text("共有", "of")),
-                Column("change", Text("单去掉这些，ρ 的变化", "ρ without these alone")),
-                Column("which", Text("去掉的头", "which go"), whole=True),
+                Column("set", say("heads_2")),
+                Column("does", say("what_they_do")),
+                Column("lost", say("lost")),
+                Column("of", say("text_6")),
+                Column("change", say("without_these_alone")),
+                Column("which", say("which_go"), whole=True),
             ),
             rows=tuple(map(_risk_row, evidence.at_risk)),
-            note=Text(
-                f"{source.zh}“ρ 的变化”是只去掉这一组里被去掉的头时，在{where.zh}上的实测值。",
-                f"{source.en} ρ's change is measured on {where.en} with only the lost heads of the "
-                "set left out.",
-            ),
+            note=say("s_change_measured_with", source=source, where=where),
             folded=True,
         ),
     )
@@ -233,9 +206,9 @@ def rule_of_thumb(plan: Plan, evidence: PlanEvidence) -> tuple[Block, ...]:
     kept = {one.layer: len(one.heads) for one in plan.kept}
     ours = tuple(kept.get(layer, 0) for layer in range(plan.teacher.layers))
     rows: tuple[tuple[Cell, ...], ...] = (
-        (Text("本计划", "This plan"), change(rule.chosen), *ours),
+        (say("this_plan"), change(rule.chosen), *ours),
         (
-            Text("保留低层（文章）", "Low layers kept (the article)"),
+            say("low_layers_kept_article"),
             change(rule.measured),
             *rule.kept,
         ),
@@ -244,21 +217,14 @@ def rule_of_thumb(plan: Plan, evidence: PlanEvidence) -> tuple[Block, ...]:
     return (
         Table(
             name="plan_rule",
-            title=Text("文章的经验法则会怎样选", "What the article's rule of thumb would keep"),
+            title=say("what_article_s_rule"),
             columns=(
-                Column("way", Text("怎样选", "way")),
-                Column("change", Text("ρ 的变化 [95% 区间]", "change of ρ [95 % interval]")),
+                Column("way", say("way")),
+                Column("change", say("change_95_interval")),
                 *(Column(f"L{layer}", f"L{layer}") for layer in range(len(ours))),
             ),
             rows=rows,
-            note=Text(
-                "文章（2.1）：蒸馏时多保留低层的头。这里取它最强的读法：从最高层去起，同一层内随机。数字是每层保留的"
-                f"头数；在同样大小下，在{where.zh}上实测，不重新训练。{ahead.zh}。",
-                "The article (2.1): when distilling, keep more of the low layers' heads. It is taken at "
-                "its strongest: the highest layers go first, at random within one. The numbers are "
-                f"heads kept in each layer; measured on {where.en} at the same size, without training. "
-                f"{ahead.en}.",
-            ),
+            note=say("article_2_1_when", where=where, ahead=ahead),
             folded=True,
         ),
     )
@@ -270,17 +236,15 @@ def harm(evidence: PlanEvidence) -> tuple[Block, ...]:
     if found is None:
         return ()
     queries = evidence.discovery.n_queries or 0
-    title = Text("有害的头", "Heads that harm")
+    title = say("heads_harm")
     if not found.heads:
         return (
             Prose(
                 title=title,
-                body=Text(
-                    f"在发现集的 {queries:,} 个查询上，没有查出单独去掉后模型显著变好的头（对全部头 q < 0.05）。"
-                    "查询越少，越小的害处越查不出来。",
-                    f"On the {counted(queries, 'query', 'queries')} of discovery no single head was found "
-                    "without which the model does significantly better (q < 0.05 over all heads). The "
-                    "fewer the queries, the larger a harm must be to be seen.",
+                body=say(
+                    "discovery_no_single_head",
+                    queries=queries,
+                    query_queries=counted(queries, "query", "queries"),
                 ),
             ),
         )
@@ -292,24 +256,26 @@ def harm(evidence: PlanEvidence) -> tuple[Block, ...]:
             name="plan_harm",
             title=title,
             columns=(
-                Column("head", Text("头", "head")),
-                Column("discovery", Text("发现集上变好", "gain on discovery"), digits=4),
-                Column("validation", Text("验证集上变好", "gain on validation"), digits=4),
-                Column("confirmed", Text("证实", "confirmed")),
+                Column("head", say("head")),
+                Column("discovery", say("gain_discovery"), digits=4),
+                Column("validation", say("gain_validation"), digits=4),
+                Column("confirmed", say("confirmed")),
             ),
             rows=tuple(
                 (
                     one.head,
                     one.discovery,
                     one.validation,
-                    Text("是", "yes") if one.confirmed else Text("否", "no"),
+                    say("yes") if one.confirmed else say("no"),
                 )
                 for one in found.heads
             ),
-            note=Text(
-                f"按{metric.zh}，在发现集上有 {count} 个候选（对全部头 q < 0.05），验证集上证实：{shown}。",
-                f"By {metric.en}: {counted(count, 'candidate')} on discovery (q < 0.05 over all "
-                f"heads); confirmed on validation: {shown}.",
+            note=say(
+                "discovery_q_0_05",
+                metric=metric,
+                count=count,
+                shown=shown,
+                count_candidate=counted(count, "candidate"),
             ),
             folded=count > 12,
         ),
@@ -325,14 +291,14 @@ def layer_map(plan: Plan) -> tuple[Block, ...]:
     return (
         Table(
             name="plan_layer_map",
-            title=Text("层的对应：学生与老师", "Layer map: student and teacher"),
+            title=say("layer_map_student_teacher"),
             columns=(
-                Column("student", Text("小模型的层", "layer of the student")),
-                Column("starts", Text("取自老师的层", "starts as teacher's")),
-                Column("imitates", Text("蒸馏时模仿其输出", "imitates the output of")),
-                Column("heads", Text("头数", "heads")),
-                Column("which", Text("留下的头", "heads that stay"), whole=True),
-                Column("units", Text("前馈单元", "feed-forward units")),
+                Column("student", say("layer_student")),
+                Column("starts", say("starts_as_teacher_s")),
+                Column("imitates", say("imitates_output")),
+                Column("heads", say("heads_3")),
+                Column("which", say("heads_stay"), whole=True),
+                Column("units", say("feed_forward_units")),
             ),
             rows=tuple(
                 (
@@ -345,11 +311,7 @@ def layer_map(plan: Plan) -> tuple[Block, ...]:
                 )
                 for one in plan.layer_map
             ),
-            note=Text(
-                "蒸馏时，小模型的每一层从老师的这一层开始，模仿老师下一个保留层之前那一层的输出；最后一层模仿最后一层。",
-                "When distilling, each layer starts as this layer of the teacher and imitates the "
-                "output of the one just before the teacher's next layer that stays; the last imitates the last.",
-            ),
+            note=say("when_distilling_each_layer"),
             folded=True,
         ),
     )
@@ -357,8 +319,8 @@ def layer_map(plan: Plan) -> tuple[Block, ...]:
 
 def _heads(kept: KeptLayer, heads: int) -> Text | str:
     if len(kept.heads) == heads:
-        return Text("全部", "all")
-    return " ".join(f"H{head}" for head in kept.heads) or Text("无", "none")
+        return say("all")
+    return " ".join(f"H{head}" for head in kept.heads) or say("none_2")
 
 
 def layer_effects(effects: tuple[LayerEffect, ...]) -> tuple[Block, ...]:
@@ -368,26 +330,19 @@ def layer_effects(effects: tuple[LayerEffect, ...]) -> tuple[Block, ...]:
     return (
         Table(
             name="plan_layer_effects",
-            title=Text("去掉一层的代价", "What leaving out a layer costs"),
+            title=say("what_leaving_out_layer"),
             columns=(
-                Column("layer", Text("层", "layer")),
+                Column("layer", say("layer")),
                 Column(
                     "heads",
-                    Text("只去掉它的头，损失增加", "loss added without its heads"),
+                    say("loss_added_without_heads"),
                     digits=4,
                 ),
-                Column(
-                    "block", Text("去掉整层，损失增加", "loss added without all of it"), digits=4
-                ),
-                Column("turn", Text("第几个去掉", "turn to go")),
+                Column("block", say("loss_added_without_all"), digits=4),
+                Column("turn", say("turn_go")),
             ),
             rows=tuple(map(_layer_row, effects)),
-            note=Text(
-                "在发现集上，每次只去掉一层；整层去掉时，输入原样传到下一层。“第几个去掉”是一层一层地去、每次重新"
-                "测量得到的顺序。",
-                "On discovery, one layer at a time; without all of a layer its input is passed on as it "
-                "is. The turns come from taking out one layer after the other, measured anew each time.",
-            ),
+            note=say("discovery_one_layer_at"),
             folded=True,
         ),
     )
@@ -401,14 +356,11 @@ def _layer_row(one: LayerEffect) -> tuple[Cell, ...]:
 
 
 _ROLES = {
-    "validation": Text("验证集", "validation"),
-    "held out": Text("另备的文件", "held out"),
+    "validation": say("validation"),
+    "held out": say("held_out"),
 }
-_ONE_LOGIT = Text(
-    "这个模型只有一个输出：ρ 是与原模型分数的等级相关，不是与标签的。",
-    "This model has one output: ρ is the rank correlation with the whole model's score, not with labels.",
-)
-_COARSE = Text("（粗标签）", " (coarse labels)")
+_ONE_LOGIT = say("this_model_has_one")
+_COARSE = say("coarse_labels")
 
 
 def tests(evidence: PlanEvidence) -> tuple[Block, ...]:
@@ -418,16 +370,16 @@ def tests(evidence: PlanEvidence) -> tuple[Block, ...]:
     return (
         Table(
             name="plan_tests",
-            title=Text("这一个计划的检验", "The one plan, tested"),
+            title=say("one_plan_tested"),
             columns=(
-                Column("file", Text("文件", "file")),
-                Column("metric", Text("指标", "metric")),
-                Column("whole", Text("原模型", "whole model")),
-                Column("smaller", Text("小模型", "smaller")),
-                Column("change", Text("变化 [95% 区间]", "change [95 % interval]")),
-                Column("verdict", Text("判定", "verdict")),
-                Column("pairs", Text("对数", "pairs")),
-                Column("queries", Text("查询数", "queries")),
+                Column("file", say("file")),
+                Column("metric", say("metric")),
+                Column("whole", say("whole_model")),
+                Column("smaller", say("smaller")),
+                Column("change", say("change_95_interval_2")),
+                Column("verdict", say("verdict")),
+                Column("pairs", say("pairs")),
+                Column("queries", say("queries")),
             ),
             rows=tuple(row for test in evidence.tests for row in _rows(test)),
             note=_note(evidence),
@@ -441,14 +393,7 @@ def _note(evidence: PlanEvidence) -> Text:
     one_logit = any("pairwise_accuracy" in test.measured for test in evidence.tests)
     return joined(
         (
-            Text(
-                "在发现集上选，在这里只检验选定的一个；权重已真正去掉，未重新训练。判定看 Spearman ρ：变化的"
-                f"区间下端高于 −{MARGIN} 为不差于原模型，整个区间低于它为变差。其余指标仅供对照。",
-                "Chosen on discovery; here only the one plan is tested, its weights really removed, "
-                "without training. The verdict is that of Spearman's ρ: no worse where the lower end "
-                f"of the interval lies above −{MARGIN}, worse where all of it lies below. The other "
-                "metrics stand beside it.",
-            ),
+            say("chosen_discovery_here_only", MARGIN=MARGIN),
             *(_reach(test) for test in evidence.tests[:1]),
             *([_ONE_LOGIT] if one_logit else []),
         )
@@ -461,17 +406,12 @@ def _reach(test: PlanTest) -> Text:
     if found is None or found.ci_low is None or found.ci_high is None:
         return Text("", "")
     half = number((found.ci_high - found.ci_low) / 2)
-    return Text(
-        f"在 {test.pairs.name} 上，ρ 的变化要超过约 {half} 才看得出来（区间的半宽）。",
-        f"On {test.pairs.name} a change of ρ must exceed about {half} to be seen (half the interval).",
-    )
+    return say("change_must_exceed_about", name=test.pairs.name, half=half)
 
 
 def _rows(test: PlanTest) -> Iterator[tuple[Cell, ...]]:
     role, coarse = _ROLES[test.role], _COARSE if test.coarse else Text("", "")
-    name = Text(
-        f"{test.pairs.name} · {role.zh}{coarse.zh}", f"{test.pairs.name} · {role.en}{coarse.en}"
-    )
+    name = say("text_4", name=test.pairs.name, role=role, coarse=coarse)
     for metric, one in test.measured.items():
         verdict = test.verdict if metric == TESTED else None
         yield (
@@ -540,7 +480,7 @@ def _sample(plan: Plan, evidence: PlanEvidence) -> Block:
             " This is the quick profile: heads and layers were chosen on a sample, and intervals are "
             "wide; --full takes all pairs."
         )
-    return Prose(title=Text("样本", "Sample"), body=Text(zh, en))
+    return Prose(title=say("sample"), body=Text(zh, en))
 
 
 def _of(pairs: PairsRef, language: str) -> str:
@@ -550,12 +490,9 @@ def _of(pairs: PairsRef, language: str) -> str:
     return f"{count:,} pairs of {pairs.name} ({queries:,} queries)"
 
 
-TITLE = Text("缩小模型的计划", "The plan of a smaller model")
-_HEADING = Text("缩小相关性模型的计划", "Plan of a smaller relevance model")
-_FOOTER = Text(
-    "由 qt_bert 生成。同样的数字在 plan.json 中。",
-    "Made by qt_bert. The same numbers stand in plan.json.",
-)
+TITLE = say("plan_smaller_model")
+_HEADING = say("plan_smaller_relevance_model")
+_FOOTER = say("made_qt_bert_same_2")
 
 
 def render_plan(out: Path) -> Path:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from qt_bert.figures import Curve, Point, Series
 from qt_bert.report.blocks import Badge, Block, Column, FigureBlock, Prose, Table
 from qt_bert.report.plan_summary import change, change_in_words, metric_name, ratio
+from qt_bert.report.words import say
 from qt_bert.results.plan import (
     LEAST_KEPT,
     MOST_LOST,
@@ -28,21 +29,9 @@ KILOBYTE = 1000
 PERCENT = 100
 
 _REASONS: dict[NoRows, Text] = {
-    "offline": Text(
-        "这个模型本身就是离线模型，它的低层已经把查询和标题分开读；这里不再比较层数，请对训练它的原模型做计划。",
-        "This model is an offline one already: its lower layers read query and title apart. Numbers of "
-        "layers are not compared here; plan for the model it was trained from.",
-    ),
-    "one layer": Text(
-        "这个模型只有一层，而至少要有一层同时读查询和标题，所以没有可以先算的层。",
-        "This model has one layer, and one at least must read both texts: there is none to be read "
-        "beforehand.",
-    ),
-    "no room": Text(
-        "查询太长：在模型的最大长度内，多数查询之后没有给标题留下位置，所以标题不能先算。",
-        "The queries are long: behind most of them the model's length leaves no room for a title, so "
-        "titles cannot be read beforehand.",
-    ),
+    "offline": say("this_model_offline_one"),
+    "one layer": say("this_model_has_one_2"),
+    "no room": say("queries_long_behind_most"),
 }
 
 
@@ -69,12 +58,14 @@ def _sentences(found: OfflinePlan) -> Iterator[Text]:
 def _free(found: OfflinePlan, row: OfflineRow | None) -> Text:
     zh, en = _metric(found)
     costs = _changes(row, found)
-    return Text(
-        f"最低 {found.chosen} 层（共 {found.layers} 层）可以在查询到来之前先读标题，不必重新训练：在发现集上，{zh}"
-        f"的下降连区间上端也不到 {MOST_LOST}{costs.zh}。",
-        f"The lowest {found.chosen} of {found.layers} layers can read titles before the query comes, "
-        f"without retraining: on discovery {en} falls by less than {MOST_LOST}, upper end of the "
-        f"interval included{costs.en}.",
+    return say(
+        "lowest_layers_can_read",
+        chosen=found.chosen,
+        layers=found.layers,
+        zh=zh,
+        MOST_LOST=MOST_LOST,
+        costs=costs,
+        en=en,
     )
 
 
@@ -82,12 +73,16 @@ def _not_free(found: OfflinePlan, row: OfflineRow | None) -> Text:
     zh, en = _metric(found)
     tried = ", ".join(str(one.layers) for one in found.rows)
     costs = _changes(row, found)
-    return Text(
-        f"不重新训练就不行：试过的层数（共 {found.layers} 层，试了 {tried.replace(', ', '、')} 层）里，没有一个能在发现集上"
-        f"确认{zh}的下降不到 {MOST_LOST}（看区间上端）。应取最低 {found.retrain} 层，重新训练{costs.zh}。",
-        f"Not free without retraining: of the numbers of layers tried ({tried} of {found.layers}) none "
-        f"is shown to lose less than {MOST_LOST} of {en} on discovery (upper end of the interval). "
-        f"The number to train with is {found.retrain}{costs.en}.",
+    return say(
+        "not_free_without_retraining",
+        layers=found.layers,
+        tried_replace=tried.replace(", ", "、"),
+        zh=zh,
+        MOST_LOST=MOST_LOST,
+        retrain=found.retrain,
+        costs=costs,
+        tried=tried,
+        en=en,
     )
 
 
@@ -107,10 +102,12 @@ def _changes(row: OfflineRow | None, found: OfflinePlan) -> Text:
     both, block = row.both[metric], row.block[metric]
     moved, name = found.positions[metric], metric_name(metric)
     shown, alone = change_in_words(both), (change_in_words(moved), change_in_words(block))
-    return Text(
-        f"；未训练时，{name.zh}在验证集上变化 {shown}（只挪动标题的位置 {alone[0]}，只隔开两段文本 {alone[1]}）",
-        f"; untrained, {name.en} changes by {shown} on validation (moved title positions alone {alone[0]}, "
-        f"the texts apart alone {alone[1]})",
+    return say(
+        "untrained_changes_validation_moved",
+        name=name,
+        shown=shown,
+        alone=alone[0],
+        alone_2=alone[1],
     )
 
 
@@ -120,10 +117,8 @@ def after_training(one: Retrained) -> Text:
     zh = "，".join(f"{name.zh} {shown}" for name, shown in parts)
     en = ", ".join(f"{name.en} {shown}" for name, shown in parts)
     kept = kept_in_words(one.kept) if one.kept is not None else Text("", "")
-    return Text(
-        f"重新训练后（{one.name}，最低 {one.layers} 层隔开文本），与同样训练、但不隔开文本的对照相比：{zh}{kept.zh}。",
-        f"Retrained with {one.layers} such layers ({one.name}), against a control trained alike but for "
-        f"the block: {en}{kept.en}.",
+    return say(
+        "retrained_with_such_layers", name=one.name, layers=one.layers, zh=zh, kept=kept, en=en
     )
 
 
@@ -133,52 +128,37 @@ def kept_in_words(kept: Ratio) -> Text:
     value, shown = number(PERCENT * kept.value, 1), interval(ends[0], ends[1], 1)
     aim = round(PERCENT * LEAST_KEPT)
     zh, en = f"{value}% {shown}".rstrip(), f"{value} % {shown}".rstrip()
-    return Text(
-        f"；保住对照 QWK 的 {zh}（目标 {aim}%）",
-        f"; it keeps {en} of the control's QWK (aim: {aim} %)",
-    )
+    return say("keeps_control_s_qwk", zh=zh, aim=aim, en=en)
 
 
 def _to_train(layers: int) -> Text:
-    return Text(
-        f"训练：`qt-bert train --offline-layers {layers}`；再用同样的命令、不带这个选项，训练一个对照，用 `qt-bert plan "
-        "--offline … --offline-control …` 比较。",
-        f"To train it: `qt-bert train --offline-layers {layers}`; train a control without that option, "
-        "and compare the two with `qt-bert plan --offline … --offline-control …`.",
-    )
+    return say("train_qt_bert_train", layers=layers)
 
 
 def _stored(titles: StoredTitles) -> Text:
     half, eighth = (number(titles.size[kind] / KILOBYTE, 1) for kind in ("float16", "int8"))
     tokens = number(titles.tokens, 1)
-    return Text(
-        f"一条标题平均 {tokens} 个词元，存下的状态占 {half} kB（float16）或 {eighth} kB（int8）。",
-        f"A title of {tokens} tokens on average takes {half} kB as float16 states, {eighth} kB as int8.",
-    )
+    return say("title_tokens_average_takes", tokens=tokens, half=half, eighth=eighth)
 
 
 def _faster(row: OfflineRow, speed: Ratio, titles: int) -> Text:
     shown = f"{number(speed.value, 2)} {interval(speed.low, speed.high, 2)}".rstrip()
-    return Text(
-        f"这样，给 1 个查询的 {titles} 条标题评分，{row.layers} 层离线时的速度是原来的 {shown} 倍。",
-        f"One query over {titles} titles is then scored {shown} times as fast with {row.layers} layers "
-        "offline.",
-    )
+    return say("one_query_over_titles", titles=titles, layers=row.layers, shown=shown)
 
 
 # Titles read before the query comes: a row a number of layers, bytes, and the retrained model.
 
 
-TITLE = Text("查询到来之前先读标题", "Titles read before the query comes")
+TITLE = say("titles_read_before_query")
 WAYS = {
-    "positions": Text("只挪动位置", "moved positions alone"),
-    "block": Text("只隔开文本", "texts apart alone"),
-    "both": Text("两者", "both"),
+    "positions": say("moved_positions_alone"),
+    "block": say("texts_apart_alone"),
+    "both": say("both"),
 }
 """What of an offline model is changed."""
 
-_CHOSEN = Badge(Text("可行", "free"), "good")
-_RETRAIN = Badge(Text("建议训练", "to train with"), "open")
+_CHOSEN = Badge(say("free"), "good")
+_RETRAIN = Badge(say("train_with"), "open")
 
 
 def offline(found: OfflinePlan | None) -> tuple[Block, ...]:
@@ -201,14 +181,12 @@ def _rows(found: OfflinePlan) -> tuple[Block, ...]:
     return (
         Table(
             name="plan_offline",
-            title=Text(
-                "先读标题的层数：质量与速度", "Layers that read titles beforehand: quality, speed"
-            ),
+            title=say("layers_read_titles_beforehand"),
             columns=(
-                Column("layers", Text("最低几层", "lowest layers")),
-                Column("choice", Text("选择", "choice")),
+                Column("layers", say("lowest_layers")),
+                Column("choice", say("choice")),
                 *(_column(found, way, metric) for way, metric in shown),
-                Column("speed", Text("速度（倍）", "speed (×)")),
+                Column("speed", say("speed")),
             ),
             rows=tuple(
                 (
@@ -239,7 +217,7 @@ def _column(found: OfflinePlan, way: str, metric: str) -> Column:
     name = metric_name(metric)
     return Column(
         way if metric == found.metric else f"{way}_{metric}",
-        Text(f"{name.zh}：{WAYS[way].zh}", f"{name.en}: {WAYS[way].en}"),
+        say("text_8", name=name, ways_way=WAYS[way]),
     )
 
 
@@ -286,9 +264,12 @@ def _note(found: OfflinePlan) -> Text:
 
 def _of(pairs: PairsRef | None) -> Text:
     count, queries = (0, 0) if pairs is None else (pairs.n_pairs or 0, pairs.n_queries or 0)
-    return Text(
-        f" {count:,} 对（{queries:,} 个查询）",
-        f"{counted(count, 'pair')} ({counted(queries, 'query', 'queries')})",
+    return say(
+        "text_7",
+        count=count,
+        queries=queries,
+        count_pair=counted(count, "pair"),
+        query_queries=counted(queries, "query", "queries"),
     )
 
 
@@ -302,18 +283,12 @@ def _curve(found: OfflinePlan) -> tuple[Block, ...]:
         FigureBlock(
             figure=Curve(
                 name="plan_offline_curve",
-                title=Text(
-                    "先读标题的层越多，质量变多少",
-                    "Quality by the layers that read titles beforehand",
-                ),
-                x_label=Text("最低几层", "lowest layers"),
-                y_label=Text(f"{name.zh}的变化", f"change of {name.en}"),
+                title=say("quality_layers_read_titles"),
+                x_label=say("lowest_layers"),
+                y_label=say("change", name=name),
                 unit="",
                 series=tuple(_series(found, way, metric) for way in ("both", "block", "positions")),
-                note=Text(
-                    "在验证集上，不重新训练；色带为 95% 区间。",
-                    "On validation, without retraining; bands are 95 % intervals.",
-                ),
+                note=say("validation_without_retraining_bands"),
             )
         ),
     )
@@ -341,18 +316,17 @@ def _titles(found: OfflinePlan) -> tuple[Block, ...]:
     return (
         Table(
             name="plan_offline_titles",
-            title=Text("存下标题的状态要占多少", "What stored title states take"),
+            title=say("what_stored_title_states"),
             columns=(
-                Column("states", Text("数值类型", "number type")),
-                Column("kilobytes", Text("每条标题（kB）", "a title (kB)"), digits=2),
+                Column("states", say("number_type_2")),
+                Column("kilobytes", say("title_kb"), digits=2),
             ),
             rows=tuple((kind, size / KILOBYTE) for kind, size in titles.size.items()),
-            note=Text(
-                f"按发现集里 {titles.titles:,} 条不同的标题，平均 {titles.tokens:.1f} 个词元（含分隔符）；与层数无关；一百万条标题就是同样数目的 GB。int8 "
-                "另存每个词元一个比例；每条标题还有一个键。",
-                f"By the {counted(titles.titles, 'distinct title')} of discovery, {titles.tokens:.1f} tokens "
-                "on average, separators included; the same for any number of layers; a million titles take as many GB. int8 has a scale for "
-                "each token besides, and each title a key.",
+            note=say(
+                "discovery_tokens_average_separators",
+                titles=titles.titles,
+                tokens=titles.tokens,
+                distinct_title=counted(titles.titles, "distinct title"),
             ),
         ),
     )
@@ -367,24 +341,27 @@ def _retrained(found: OfflinePlan) -> tuple[Block, ...]:
     return (
         Table(
             name="plan_offline_retrained",
-            title=Text("重新训练以后", "After retraining"),
+            title=say("after_retraining"),
             columns=(
-                Column("metric", Text("指标", "metric")),
-                Column("control", Text("对照", "control")),
-                Column("offline", Text("离线模型", "offline model")),
-                Column("change", Text("差 [95% 区间]", "difference [95 % interval]")),
+                Column("metric", say("metric")),
+                Column("control", say("control")),
+                Column("offline", say("offline_model")),
+                Column("change", say("difference_95_interval")),
             ),
             rows=tuple(
                 (metric_name(name), measured.base, measured.value, change(measured))
                 for name, measured in one.measured.items()
             ),
-            note=Text(
-                f"{one.name}：最低 {one.layers} 层隔开，标题从第 {one.title_start} 个位置开始，最多 {one.title_tokens} 个词元；"
-                f"对照 {one.control} 用同样的数据、设置和种子训练，不隔开文本。在验证集全部{on.zh}上，按查询配对{kept.zh}。",
-                f"{one.name}: texts apart in the lowest {counted(one.layers, 'layer')}, titles from position "
-                f"{one.title_start}, up to {one.title_tokens} tokens; the control {one.control} was trained on "
-                f"the same data with the same settings and seed, without the block. On all {on.en} of "
-                f"validation, paired over queries{kept.en}.",
+            note=say(
+                "texts_apart_lowest_titles",
+                name=one.name,
+                layers=one.layers,
+                title_start=one.title_start,
+                title_tokens=one.title_tokens,
+                control=one.control,
+                on=on,
+                kept=kept,
+                layers_layer=counted(one.layers, "layer"),
             ),
         ),
     )

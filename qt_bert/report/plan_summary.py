@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qt_bert.report.blocks import Badge, Block, Card, Cards, Interval, Prose
+from qt_bert.report.words import say
 from qt_bert.results.plan import (
     MARGIN,
     TESTED,
@@ -21,38 +22,29 @@ from qt_bert.text import Text, counted, interval, joined, number, signed
 # Numbers and names of a plan in words.
 
 
-RHO = Text("Spearman ρ", "Spearman's ρ")
-TIMES = Text("倍", "×")
+RHO = say("spearman_s")
+TIMES = say("text_9")
 MEGABYTE = 1_000_000
 
 METRICS: dict[str, Text] = {
     "spearman": RHO,
-    "qwk": Text("QWK（二次加权 κ）", "QWK (weighted κ)"),
-    "accuracy": Text("准确率", "accuracy"),
-    "pairwise_accuracy": Text("成对准确率", "pairwise accuracy"),
-    "ndcg_at_3": Text("NDCG@3", "NDCG@3"),
-    "nll": Text("标签的平均负对数概率", "the mean −log p of the label"),
+    "qwk": say("qwk_weighted"),
+    "accuracy": say("accuracy_2"),
+    "pairwise_accuracy": say("pairwise_accuracy_2"),
+    "ndcg_at_3": say("ndcg_3"),
+    "nll": say("mean_log_p_label"),
 }
 
 VERDICTS: dict[Verdict, Badge] = {
-    "non-inferior": Badge(Text("不差于原模型", "no worse"), "good"),
-    "undecided": Badge(Text("未能确定", "undecided"), "open"),
-    "inferior": Badge(Text("变差", "worse"), "bad"),
+    "non-inferior": Badge(say("no_worse"), "good"),
+    "undecided": Badge(say("undecided"), "open"),
+    "inferior": Badge(say("worse"), "bad"),
 }
 
 _MEANINGS: dict[Verdict, Text] = {
-    "non-inferior": Text(
-        f"下降不超过事先定下的界限 {MARGIN}",
-        f"it loses no more than the {MARGIN} fixed beforehand",
-    ),
-    "undecided": Text(
-        f"这份数据不足以确定下降是否超过界限 {MARGIN}",
-        f"these data cannot tell whether it loses more than the {MARGIN} fixed beforehand",
-    ),
-    "inferior": Text(
-        f"下降超过事先定下的界限 {MARGIN}；要用它，先蒸馏",
-        f"it loses more than the {MARGIN} fixed beforehand; distil it before use",
-    ),
+    "non-inferior": say("loses_no_more_than", MARGIN=MARGIN),
+    "undecided": say("these_data_cannot_tell", MARGIN=MARGIN),
+    "inferior": say("loses_more_than_fixed", MARGIN=MARGIN),
 }
 
 
@@ -94,24 +86,24 @@ def which_is_ahead(one: Measured) -> Text:
     """How far the plan is from another way, and whether that tells which is better."""
     shown = change_in_words(one)
     if one.ci_low is not None and one.ci_low > 0:
-        return Text(f"本计划更好，相差 {shown}", f"This plan is ahead by {shown}")
+        return say("this_plan_ahead", shown=shown)
     if one.ci_high is not None and one.ci_high < 0:
-        return Text(f"本计划更差，相差 {shown}", f"This plan is behind: {shown}")
-    return Text(
-        f"本计划减去它为 {shown}，区间含 0，分不出哪个更好",
-        f"This plan less the rule is {shown}: these pairs do not tell which is better",
-    )
+        return say("this_plan_behind", shown=shown)
+    return say("this_plan_less_rule", shown=shown)
 
 
 def measured_on(evidence: PlanEvidence) -> Text:
     """The pairs on which everything but the plan itself was measured."""
     sampled, whole = evidence.sampled, evidence.validation
     if sampled is None or sampled.n_pairs is None or sampled.n_pairs == whole.n_pairs:
-        return Text("验证集", "validation")
+        return say("validation")
     count, queries = sampled.n_pairs, sampled.n_queries or 0
-    return Text(
-        f"验证集中的 {count:,} 对（{queries:,} 个查询）",
-        f"{counted(count, 'pair')} of validation ({counted(queries, 'query', 'queries')})",
+    return say(
+        "validation_2",
+        count=count,
+        queries=queries,
+        count_pair=counted(count, "pair"),
+        query_queries=counted(queries, "query", "queries"),
     )
 
 
@@ -166,17 +158,14 @@ def _saves(plan: Plan, evidence: PlanEvidence) -> Text:
         if plan.budget.kind_of == "latency" and evidence.speed.latency.value > plan.budget.value:
             zh += "（选定后再计时，略超预算）"
             en += " (over the budget when timed again after the choice)"
-    return Text(f"{zh}。", f"{en}.")
+    return say("text_5", zh=zh, en=en)
 
 
 def _costs(evidence: PlanEvidence) -> Iterator[Text]:
     validation = next((one for one in evidence.tests if one.role == "validation"), None)
     found = None if validation is None else validation.measured.get(TESTED)
     if validation is None or found is None:
-        yield Text(
-            "这些数据上没有定义 Spearman ρ，因此没有检验。",
-            "Spearman's ρ is not defined on these pairs, so nothing was tested.",
-        )
+        yield say("spearman_s_not_defined")
         return
     shown, verdict = change_in_words(found), validation.verdict
     awaited = _awaited(evidence.expected.get(TESTED))
@@ -204,16 +193,16 @@ def _cards(evidence: PlanEvidence) -> Iterator[Card]:
     size, whole = evidence.size, evidence.teacher_size
     stored = [f"{one.stored / MEGABYTE:.1f} MB" for one in (size, whole)]
     yield Card(
-        title=Text("参数", "Parameters"),
+        title=say("parameters_3"),
         value=Interval(value=100 * size.share, low=None, high=None, unit="%"),
-        base=Text(f"float16 {stored[0]}，原 {stored[1]}", f"float16 {stored[0]} of {stored[1]}"),
+        base=say("float16", stored=stored[0], stored_2=stored[1]),
         digits=0,
     )
     speed = evidence.speed
     if speed is not None:
         for title, one, timed in (
-            (Text("单条延迟", "Latency, one pair"), speed.latency, speed.pairs),
-            (Text("批量吞吐", "Throughput, bulk"), speed.throughput, speed.bulk_pairs),
+            (say("latency_one_pair"), speed.latency, speed.pairs),
+            (say("throughput_bulk"), speed.throughput, speed.bulk_pairs),
         ):
             shown = ratio(one)
             if shown is not None:
@@ -229,10 +218,8 @@ def _cards(evidence: PlanEvidence) -> Iterator[Card]:
 
 def _timed_on(pairs: int | None) -> Text:
     if pairs is None:
-        return Text("与原模型交替计时", "in turns with the whole model")
-    return Text(
-        f"与原模型交替计时，{pairs} 对", f"in turns with the whole model, {counted(pairs, 'pair')}"
-    )
+        return say("turns_with_whole_model_2")
+    return say("turns_with_whole_model", pairs=pairs, pairs_pair=counted(pairs, "pair"))
 
 
 def _test_card(test: PlanTest) -> Iterator[Card]:
@@ -240,10 +227,12 @@ def _test_card(test: PlanTest) -> Iterator[Card]:
     if shown is None:
         return
     yield Card(
-        title=Text(f"{RHO.zh} 的变化", f"Change of {RHO.en}"),
+        title=say("change_2", RHO=RHO),
         value=shown,
-        base=Text(
-            f"{test.pairs.name}，{test.pairs.n_pairs or 0:,} 对",
-            f"{test.pairs.name}, {counted(test.pairs.n_pairs or 0, 'pair')}",
+        base=say(
+            "text_10",
+            name=test.pairs.name,
+            n_pairs_or=test.pairs.n_pairs or 0,
+            or_pair=counted(test.pairs.n_pairs or 0, "pair"),
         ),
     )

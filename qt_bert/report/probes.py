@@ -24,6 +24,7 @@ from qt_bert.report.blocks import (
     Prose,
     Table,
 )
+from qt_bert.report.words import say
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.heads import HeadTable, atlas_figures, offered, place_of, table_of
 from qt_bert.results.probe import (
@@ -109,24 +110,13 @@ _TONES: dict[StabilityVerdict, Literal["good", "bad", "open"]] = {
     "undecided": "open",
 }
 COLUMNS = (
-    Column("stable", Text("稳定吗", "stable")),
-    Column("overlap", Text("重抽查询后重合", "shared, queries resampled"), digits=2),
-    Column("halves", Text("两半查询之间重合", "shared by two halves"), digits=2),
-    Column("chance_95", Text("随机的 95% 分位", "95 % of chance"), digits=2),
-    Column("elsewhere", Text("别处的重合", "shared elsewhere"), whole=True),
+    Column("stable", say("stable")),
+    Column("overlap", say("shared_queries_resampled"), digits=2),
+    Column("halves", say("shared_two_halves"), digits=2),
+    Column("chance_95", say("95_chance"), digits=2),
+    Column("elsewhere", say("shared_elsewhere"), whole=True),
 )
-NOTE = Text(
-    "稳定性：用同一规则重新打分，选出同样多的头，看与这一组重合的比例。“重抽查询”是在选头的查询上有放回地重抽"
-    "（括号内为中间 95%）；同一批查询选出、又在其上重选，纯噪声也会重合，所以还把查询随机分成两半，各选一次。"
-    "随机：每层取同样多的头。两者有一个不高于随机的 95% 分位，即“不稳定”；随机就能全部选中的（多为一两个头），"
-    "若两者都过半，则无法判断。",
-    "Stability: heads are scored again by the same rule, and as many of the best taken; what is shown "
-    "is the share of the set among them. Queries are resampled from those that the set was chosen on "
-    "(in brackets the middle 95 %). There noise comes back, too, so the queries are also parted at "
-    "random and heads chosen on each half. Chance: as many random heads in each layer. A set is not "
-    "stable where either share is at or below chance's 95th percentile; where chance alone can reach "
-    "the whole set (mostly one or two heads) and both are above a half, it cannot be told.",
-)
+NOTE = say("stability_heads_scored_again")
 
 
 def stability_badge(found: Stability | None) -> Badge | None:
@@ -150,13 +140,7 @@ def stability_cells(found: Stability | None) -> tuple[Cell, ...]:
 # The head atlas: what is known of every head, on one page.
 
 
-_INTRO = Text(
-    "每格一个头（行为层，列为头，都从 0 数起），按一个量着色；粗框是被选出或效应显著的头。"
-    "表里是各组头做什么；它们怎样选出、怎样检验，见各探针一节。",
-    "One cell a head (rows are layers, columns heads, both from 0), coloured by one quantity; "
-    "outlined are the heads that were chosen or whose effect is significant. The table says what "
-    "the heads of each set do; how they were chosen and tested stands in each probe's section.",
-)
+_INTRO = say("one_cell_head_rows")
 
 
 _MOST_HEADS = 12
@@ -184,7 +168,7 @@ def atlas(results: Sequence[ProbeResult], suffix: str = "", whose: str = "") -> 
 
 
 def _of(title: Text, whose: str) -> Text:
-    return Text(f"{title.zh}（{whose}）", f"{title.en} ({whose})") if whose else title
+    return say("text_11", title=title, whose=whose) if whose else title
 
 
 def _sets(tables: Sequence[HeadTable], suffix: str, whose: str) -> tuple[Block, ...]:
@@ -206,14 +190,14 @@ def _sets(tables: Sequence[HeadTable], suffix: str, whose: str) -> tuple[Block, 
     return (
         Table(
             name=f"atlas_sets{suffix}",
-            title=_of(Text("哪些头做什么", "Which heads do what"), whose),
+            title=_of(say("which_heads_do_what"), whose),
             columns=(
-                Column("probe", Text("探针", "probe")),
-                Column("set", Text("哪些头", "heads")),
-                Column("does", Text("做什么", "what they do")),
-                Column("n", Text("头数", "how many")),
-                Column("heads", Text("头", "which"), whole=True),
-                Column("stable", Text("稳定吗", "stable")),
+                Column("probe", say("probe")),
+                Column("set", say("heads_2")),
+                Column("does", say("what_they_do")),
+                Column("n", say("how_many")),
+                Column("heads", say("which"), whole=True),
+                Column("stable", say("stable")),
             ),
             rows=tuple(rows),
             grouped=True,
@@ -235,10 +219,10 @@ def _heads(tables: Sequence[HeadTable], suffix: str, whose: str) -> tuple[Block,
     return (
         Table(
             name=f"atlas_heads{suffix}",
-            title=_of(Text("每个被选出的头", "Every head chosen"), whose),
+            title=_of(say("every_head_chosen"), whose),
             columns=(
-                Column("head", Text("头", "head")),
-                Column("does", Text("做什么", "what it does")),
+                Column("head", say("head")),
+                Column("does", say("what_does")),
                 *(Column(one.name, one.title, digits=one.digits) for one, _ in shown),
             ),
             rows=tuple(
@@ -272,30 +256,27 @@ def _cell(quantity: Quantity, scores: dict[str, float | None]) -> Cell:
 # The section of one probe.
 
 
-_DETAILS = Text(
-    "全部测量、选出的头、每个头的分数、设置",
-    "All measurements, heads chosen, every head's scores, settings",
-)
+_DETAILS = say("all_measurements_heads_chosen")
 
-_SOURCE = Column("source", Text("来源", "source"))
-_THERE = Column("there", Text("原文数值", "article's figure"), optional=True)
-_VALUE = Column("value", Text("本次结果 [95% 区间]", "measured [95 % interval]"))
-_QUERIES = Column("n_queries", Text("查询数", "queries"))
+_SOURCE = Column("source", say("place"))
+_THERE = Column("there", say("article_s_figure"), optional=True)
+_VALUE = Column("value", say("measured_95_interval_2"))
+_QUERIES = Column("n_queries", say("queries"))
 _CLAIMS = (
     _SOURCE,
-    Column("claim", Text("说法", "claim")),
-    Column("verdict", Text("判定", "verdict")),
+    Column("claim", say("claim")),
+    Column("verdict", say("verdict")),
     _VALUE,
     _THERE,
-    Column("conclusion", Text("可以得出", "what follows"), whole=True),
-    Column("margin", Text("界限", "margin")),
+    Column("conclusion", say("what_follows"), whole=True),
+    Column("margin", say("margin")),
     Column("p", "p", digits=4, least=True),
     Column("q", "q", digits=4, least=True),
     _QUERIES,
 )
 _MEASUREMENTS = (
     _SOURCE,
-    Column("measurement", Text("测量", "measurement")),
+    Column("measurement", say("measurement")),
     _VALUE,
     _THERE,
     _QUERIES,
@@ -331,7 +312,7 @@ def _claims(result: ProbeResult) -> tuple[Block, ...]:
     return (
         Table(
             name=f"{result.probe}_claims",
-            title=Text("说法与判定", "Claims and verdicts"),
+            title=say("claims_verdicts"),
             columns=_CLAIMS,
             rows=tuple(map(_claim, claims)),
             grouped=True,
@@ -371,7 +352,7 @@ def _measurements(result: ProbeResult) -> tuple[Block, ...]:
     return (
         Table(
             name=f"{result.probe}_measurements",
-            title=Text("测量（不作判定）", "Measurements (not judged)"),
+            title=say("measurements_not_judged"),
             columns=_MEASUREMENTS,
             rows=tuple(rows),
             grouped=True,
@@ -404,12 +385,12 @@ def _set_blocks(result: ProbeResult) -> tuple[Block, ...]:
     return (
         Table(
             name=f"{result.probe}_sets",
-            title=Text("选出的头", "Heads chosen"),
+            title=say("heads_chosen"),
             columns=(
-                Column("set", Text("集合", "set")),
-                Column("what", Text("哪些头", "heads")),
-                Column("n", Text("头数", "how many")),
-                Column("heads", Text("头", "which"), whole=True),
+                Column("set", say("set")),
+                Column("what", say("heads_2")),
+                Column("n", say("how_many")),
+                Column("heads", say("which"), whole=True),
                 *(COLUMNS if result.stability else ()),
             ),
             rows=tuple(
@@ -442,16 +423,16 @@ def _head_blocks(result: ProbeResult) -> tuple[Block, ...]:
     if not result.heads:
         return ()
     scores = list(dict.fromkeys(name for head in result.heads for name in head.scores))
-    selected = Text("选中", "selected")
+    selected = say("selected")
     taught = any(one.teacher for one in result.heads)
     return (
         Table(
             name=f"{result.probe}_heads",
-            title=Text("每个头的分数", "Scores of every head"),
+            title=say("scores_every_head"),
             columns=(
-                Column("head", Text("头", "head")),
+                Column("head", say("head")),
                 Column("selected", selected),
-                *((Column("teacher", Text("教师中的名字", "in the teacher")),) if taught else ()),
+                *((Column("teacher", say("teacher")),) if taught else ()),
                 *(_score_column(result.probe, name) for name in scores),
             ),
             rows=tuple(
@@ -472,8 +453,8 @@ def _head_blocks(result: ProbeResult) -> tuple[Block, ...]:
 def _settings(result: ProbeResult) -> Table:
     return Table(
         name=f"{result.probe}_settings",
-        title=Text("这一探针的设置", "Settings of this probe"),
-        columns=(Column("name", Text("名称", "name")), Column("value", Text("值", "value"))),
+        title=say("settings_this_probe"),
+        columns=(Column("name", say("name")), Column("value", say("value_2"))),
         rows=tuple((name, plain(value)) for name, value in _flat(result.settings)),
         folded=True,
     )

@@ -41,9 +41,10 @@ from qt_bert.report.probes import (
     read_probes,
     title_of,
 )
+from qt_bert.report.words import say
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder
-from qt_bert.text import Text, plain
+from qt_bert.text import plain
 
 
 def _build_atlas(folder: RunFolder) -> Sequence[Block] | None:
@@ -55,9 +56,7 @@ def _build_atlas(folder: RunFolder) -> Sequence[Block] | None:
     return blocks or None
 
 
-ATLAS = Section(
-    name="atlas", order=50, title=Text("注意力头图谱", "Head atlas"), build=_build_atlas
-)
+ATLAS = Section(name="atlas", order=50, title=say("head_atlas"), build=_build_atlas)
 
 
 def _build_comparison(folder: RunFolder) -> Sequence[Block] | None:
@@ -79,7 +78,7 @@ def _build_comparison(folder: RunFolder) -> Sequence[Block] | None:
 COMPARISON = Section(
     name="comparison",
     order=20,
-    title=Text("两个模型的比较", "Two models compared"),
+    title=say("two_models_compared"),
     build=_build_comparison,
 )
 
@@ -112,7 +111,7 @@ def _cards(folder: RunFolder) -> Sequence[Card]:
 EVALUATION = Section(
     name="evaluation",
     order=10,
-    title=Text("评测", "Evaluation"),
+    title=say("evaluation"),
     build=_build_evaluation,
     cards=_cards,
 )
@@ -123,12 +122,10 @@ def _build_model_card(folder: RunFolder) -> Sequence[Block] | None:
     if evaluation is None or not evaluation.card:
         return None
     card = Prose(body=evaluation.card, preformatted=True)
-    return (Folded(title=Text("全文", "The whole card"), blocks=(card,)),)
+    return (Folded(title=say("whole_card"), blocks=(card,)),)
 
 
-MODEL_CARD = Section(
-    name="model_card", order=900, title=Text("模型卡片", "Model card"), build=_build_model_card
-)
+MODEL_CARD = Section(name="model_card", order=900, title=say("model_card"), build=_build_model_card)
 
 
 def _build_plan(folder: RunFolder) -> Sequence[Block] | None:
@@ -165,9 +162,9 @@ def probe_section(result: ProbeResult, place: int) -> Section:
 
 
 _STATES = {
-    "done": Text("完成", "done"),
-    "running": Text("中断", "interrupted"),
-    "pending": Text("未运行", "not run"),
+    "done": say("done"),
+    "running": say("interrupted"),
+    "pending": say("not_run"),
 }
 
 
@@ -175,11 +172,11 @@ def _build_run(folder: RunFolder) -> Sequence[Block]:
     record = folder.record
     stages = Table(
         name="stages",
-        title=Text("各阶段", "Stages"),
+        title=say("stages"),
         columns=(
-            Column("stage", Text("阶段", "stage")),
-            Column("status", Text("状态", "status")),
-            Column("seconds", Text("用时（秒）", "time (s)"), digits=1),
+            Column("stage", say("stage")),
+            Column("status", say("status")),
+            Column("seconds", say("time_s"), digits=1),
         ),
         rows=tuple((n, _STATES[s.status], s.seconds) for n, s in record.stages.items()),
     )
@@ -195,17 +192,17 @@ def _build_run(folder: RunFolder) -> Sequence[Block]:
 
 def _facts(facts: Iterable[tuple[str, str, Any]]) -> Table:
     groups = {
-        "argument": Text("参数", "Arguments"),
-        "version": Text("版本", "Versions"),
-        "guard": Text("自检", "Equivalence checks"),
+        "argument": say("arguments"),
+        "version": say("versions"),
+        "guard": say("equivalence_checks"),
     }
     return Table(
         name="run",
-        title=Text("参数、版本与自检", "Arguments, versions, equivalence checks"),
+        title=say("arguments_versions_equivalence_checks"),
         columns=(
-            Column("group", Text("类别", "group")),
-            Column("name", Text("名称", "name")),
-            Column("value", Text("值", "value")),
+            Column("group", say("group")),
+            Column("name", say("name")),
+            Column("value", say("value_2")),
         ),
         rows=tuple((groups[group], name, plain(value)) for group, name, value in facts),
         grouped=True,
@@ -213,7 +210,7 @@ def _facts(facts: Iterable[tuple[str, str, Any]]) -> Table:
     )
 
 
-RUN = Section(name="run", order=950, title=Text("本次运行", "This run"), build=_build_run)
+RUN = Section(name="run", order=950, title=say("this_run"), build=_build_run)
 
 
 SECTIONS = (ANSWER, EVALUATION, COMPARISON, ATLAS, PLAN, MODEL_CARD, RUN)

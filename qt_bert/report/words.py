@@ -11,7 +11,8 @@ from qt_bert.text import Text
 
 
 def say(name: str, /, **facts: Any) -> Text:
-    """The text `name`, its fields in braces filled from `facts`; a fact may be a `Text` itself.
+    """The text `name`, its fields in braces filled from `facts`; a fact that has both languages
+    gives its own.
 
     Raises KeyError where there is no such text, or a field has no fact.
     """
@@ -20,10 +21,7 @@ def say(name: str, /, **facts: Any) -> Text:
 
 
 def _filled(template: str, facts: dict[str, Any], language: str) -> str:
-    plain = {
-        name: getattr(value, language) if isinstance(value, Text) else value
-        for name, value in facts.items()
-    }
+    plain = {name: getattr(value, language, value) for name, value in facts.items()}
     return template.format(**plain)
 
 
