@@ -122,7 +122,7 @@ def _claims(comparison: ComparisonResult, both: Sequence[tuple[ProbeResult, Prob
             Column("probe", say("probe")),
             Column("claim", say("claim")),
             Column("a", a),
-            Column("verdict_a", say("verdict_2")),
+            Column("verdict_a", say("verdict_of_a")),
             Column("b", b),
             Column("verdict_b", say("verdict_b")),
             *((Column("claim_b", say("b_s_claim_where")),) if differ else ()),
@@ -306,7 +306,7 @@ def _better(metric: MetricDifference, direction: str | None) -> Badge | None:
     if low <= 0 <= high or p >= SIGNIFICANT:
         return _ALIKE
     b_wins = (metric.difference > 0) == (direction == "higher")
-    return Badge(say("b"), "good") if b_wins else Badge(say("text"), "bad")
+    return Badge(say("b"), "good") if b_wins else Badge(say("model_a"), "bad")
 
 
 def headline_bars(
@@ -320,7 +320,7 @@ def headline_bars(
         name="comparison_headlines",
         title=say("headline_metrics_both_models"),
         x_label=say("metric"),
-        y_label=say("value_2"),
+        y_label=say("value_cell"),
         unit=say("1_best"),
         categories=tuple(shown.values()),
         series=tuple(

@@ -284,7 +284,7 @@ def judged(evaluation: EvaluationResult, record: RunRecord) -> Table:
     return Table(
         name="judged",
         title=say("sizes_hashes_model_pairs"),
-        columns=(Column("what", say("item")), Column("value", say("value_2"))),
+        columns=(Column("what", say("item")), Column("value", say("value_cell"))),
         rows=tuple(facts),
         folded=True,
     )
@@ -374,7 +374,7 @@ def metrics(evaluation: EvaluationResult) -> Table:
             Column("group", say("group")),
             Column("metric", say("metric")),
             Column("value", say("value_95_interval")),
-            Column("better", say("better_2")),
+            Column("better", say("better_direction")),
             Column("n", say("pairs")),
             Column("n_eligible", say("eligible_queries")),
             Column("n_queries", say("queries")),
@@ -412,7 +412,7 @@ def _meaning(described: MetricDescription | None, metric: MetricValue) -> Text |
     if described.title is None:
         return Text(described.zh, described.en)
     title = described.title
-    return say("text_2", title=title, described=described)
+    return say("metric_meaning", title=title, described=described)
 
 
 def _resolution(evaluation: EvaluationResult) -> Text:
@@ -448,7 +448,7 @@ def _table(
     names = list(headlines(valued)) or sorted(present)
     return Table(
         name=f"slice_{number}",  # never the column's name, which is the user's, as a file name
-        title=say("text_3", column=column),
+        title=say("slices_by", column=column),
         columns=(
             Column("value", column),
             Column("n", say("pairs")),
@@ -462,7 +462,7 @@ def _table(
             )
             for value, metrics in parts.items()
         ),
-        note=say("brackets_hold_95_intervals_2"),
+        note=say("brackets_are_intervals"),
         folded=True,
     )
 

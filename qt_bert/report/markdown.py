@@ -54,7 +54,7 @@ def _lines(folder: RunFolder, language: str) -> Iterator[str]:
         yield from map(said, in_one_sentence(plan))
     if evaluation is not None:
         yield from ("", f"## {words('quality')}", "")
-        yield from _table([words(name) for name in ("metric", "value", "without_1")])
+        yield from _table([words(name) for name in ("metric", "value", "without_grade_1_column")])
         for _, name, metric in grouped_metrics(evaluation):
             harder = evaluation.without_grade_1.get(name)
             yield _row(

@@ -66,14 +66,14 @@ def grid(evidence: PlanEvidence) -> tuple[Block, ...]:
             name="plan_grid",
             title=say("budgets_quality_speed_size"),
             columns=(
-                Column("of", say("kept_3")),
-                Column("kept", say("kept_4")),
+                Column("of", say("budget_kept")),
+                Column("kept", say("grid_kept")),
                 Column("expected", say("expected_prediction")),
                 Column("measured", say("measured_95_interval")),
                 Column("inside", say("as_predicted")),
                 Column("latency", say("latency")),
                 Column("throughput", say("throughput")),
-                Column("parameters", say("parameters_2")),
+                Column("parameters", say("grid_parameters")),
                 Column(
                     "megabytes",
                     say("memory_disk_mb_float16"),
@@ -116,7 +116,7 @@ def _how_many(rows: Sequence[GridRow]) -> tuple[Block, ...]:
         names = [(_stays(row.of, row.kept), row) for row in outside]
         zh += "；在外面的：" + "、".join(one.zh for one, _ in names)
         en += "; outside: " + ", ".join(one.en for one, _ in names)
-    return (Prose(body=say("text_5", zh=zh, en=en)),)
+    return (Prose(body=say("sentence", zh=zh, en=en)),)
 
 
 def rivals(evidence: PlanEvidence) -> tuple[Block, ...]:
@@ -147,7 +147,7 @@ def rivals(evidence: PlanEvidence) -> tuple[Block, ...]:
 
 def _stays(of: str, kept: int) -> Text:
     if of == "heads":
-        return say("kept_2", kept=kept, kept_head=counted(kept, "head"))
+        return say("heads_kept", kept=kept, kept_head=counted(kept, "head"))
     return say("kept", kept=kept, kept_layer=counted(kept, "layer"))
 
 
@@ -173,10 +173,10 @@ def at_risk(evidence: PlanEvidence) -> tuple[Block, ...]:
             name="plan_at_risk",
             title=say("what_at_risk"),
             columns=(
-                Column("set", say("heads_2")),
+                Column("set", say("set_of_heads")),
                 Column("does", say("what_they_do")),
                 Column("lost", say("lost")),
-                Column("of", say("text_6")),
+                Column("of", say("out_of")),
                 Column("change", say("without_these_alone")),
                 Column("which", say("which_go"), whole=True),
             ),
@@ -296,7 +296,7 @@ def layer_map(plan: Plan) -> tuple[Block, ...]:
                 Column("student", say("layer_student")),
                 Column("starts", say("starts_as_teacher_s")),
                 Column("imitates", say("imitates_output")),
-                Column("heads", say("heads_3")),
+                Column("heads", say("number_of_heads")),
                 Column("which", say("heads_stay"), whole=True),
                 Column("units", say("feed_forward_units")),
             ),
@@ -320,7 +320,7 @@ def layer_map(plan: Plan) -> tuple[Block, ...]:
 def _heads(kept: KeptLayer, heads: int) -> Text | str:
     if len(kept.heads) == heads:
         return say("all")
-    return " ".join(f"H{head}" for head in kept.heads) or say("none_2")
+    return " ".join(f"H{head}" for head in kept.heads) or say("no_head")
 
 
 def layer_effects(effects: tuple[LayerEffect, ...]) -> tuple[Block, ...]:
@@ -376,7 +376,7 @@ def tests(evidence: PlanEvidence) -> tuple[Block, ...]:
                 Column("metric", say("metric")),
                 Column("whole", say("whole_model")),
                 Column("smaller", say("smaller")),
-                Column("change", say("change_95_interval_2")),
+                Column("change", say("change_interval")),
                 Column("verdict", say("verdict")),
                 Column("pairs", say("pairs")),
                 Column("queries", say("queries")),
@@ -411,7 +411,7 @@ def _reach(test: PlanTest) -> Text:
 
 def _rows(test: PlanTest) -> Iterator[tuple[Cell, ...]]:
     role, coarse = _ROLES[test.role], _COARSE if test.coarse else Text("", "")
-    name = say("text_4", name=test.pairs.name, role=role, coarse=coarse)
+    name = say("tested_on", name=test.pairs.name, role=role, coarse=coarse)
     for metric, one in test.measured.items():
         verdict = test.verdict if metric == TESTED else None
         yield (
@@ -492,7 +492,7 @@ def _of(pairs: PairsRef, language: str) -> str:
 
 TITLE = say("plan_smaller_model")
 _HEADING = say("plan_smaller_relevance_model")
-_FOOTER = say("made_qt_bert_same_2")
+_FOOTER = say("made_with_plan")
 
 
 def render_plan(out: Path) -> Path:

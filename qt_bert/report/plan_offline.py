@@ -30,7 +30,7 @@ PERCENT = 100
 
 _REASONS: dict[NoRows, Text] = {
     "offline": say("this_model_offline_one"),
-    "one layer": say("this_model_has_one_2"),
+    "one layer": say("one_layer_alone"),
     "no room": say("queries_long_behind_most"),
 }
 
@@ -217,7 +217,7 @@ def _column(found: OfflinePlan, way: str, metric: str) -> Column:
     name = metric_name(metric)
     return Column(
         way if metric == found.metric else f"{way}_{metric}",
-        say("text_8", name=name, ways_way=WAYS[way]),
+        say("ways_of", name=name, ways_way=WAYS[way]),
     )
 
 
@@ -318,7 +318,7 @@ def _titles(found: OfflinePlan) -> tuple[Block, ...]:
             name="plan_offline_titles",
             title=say("what_stored_title_states"),
             columns=(
-                Column("states", say("number_type_2")),
+                Column("states", say("states_type")),
                 Column("kilobytes", say("title_kb"), digits=2),
             ),
             rows=tuple((kind, size / KILOBYTE) for kind, size in titles.size.items()),

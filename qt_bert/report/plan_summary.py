@@ -23,15 +23,15 @@ from qt_bert.text import Text, counted, interval, joined, number, signed
 
 
 RHO = say("spearman_s")
-TIMES = say("text_9")
+TIMES = say("times")
 MEGABYTE = 1_000_000
 
 METRICS: dict[str, Text] = {
     "spearman": RHO,
     "qwk": say("qwk_weighted"),
-    "accuracy": say("accuracy_2"),
-    "pairwise_accuracy": say("pairwise_accuracy_2"),
-    "ndcg_at_3": say("ndcg_3"),
+    "accuracy": say("accuracy_metric"),
+    "pairwise_accuracy": say("pairwise_metric"),
+    "ndcg_at_3": say("ndcg_at_3"),
     "nll": say("mean_log_p_label"),
 }
 
@@ -158,7 +158,7 @@ def _saves(plan: Plan, evidence: PlanEvidence) -> Text:
         if plan.budget.kind_of == "latency" and evidence.speed.latency.value > plan.budget.value:
             zh += "（选定后再计时，略超预算）"
             en += " (over the budget when timed again after the choice)"
-    return say("text_5", zh=zh, en=en)
+    return say("sentence", zh=zh, en=en)
 
 
 def _costs(evidence: PlanEvidence) -> Iterator[Text]:
@@ -193,7 +193,7 @@ def _cards(evidence: PlanEvidence) -> Iterator[Card]:
     size, whole = evidence.size, evidence.teacher_size
     stored = [f"{one.stored / MEGABYTE:.1f} MB" for one in (size, whole)]
     yield Card(
-        title=say("parameters_3"),
+        title=say("parameters_card"),
         value=Interval(value=100 * size.share, low=None, high=None, unit="%"),
         base=say("float16", stored=stored[0], stored_2=stored[1]),
         digits=0,
@@ -218,7 +218,7 @@ def _cards(evidence: PlanEvidence) -> Iterator[Card]:
 
 def _timed_on(pairs: int | None) -> Text:
     if pairs is None:
-        return say("turns_with_whole_model_2")
+        return say("timed_in_turns")
     return say("turns_with_whole_model", pairs=pairs, pairs_pair=counted(pairs, "pair"))
 
 
@@ -227,7 +227,7 @@ def _test_card(test: PlanTest) -> Iterator[Card]:
     if shown is None:
         return
     yield Card(
-        title=say("change_2", RHO=RHO),
+        title=say("change_of_rho", RHO=RHO),
         value=shown,
         base=say(
             "text_10",

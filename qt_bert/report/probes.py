@@ -168,7 +168,7 @@ def atlas(results: Sequence[ProbeResult], suffix: str = "", whose: str = "") -> 
 
 
 def _of(title: Text, whose: str) -> Text:
-    return say("text_11", title=title, whose=whose) if whose else title
+    return say("title_of_model", title=title, whose=whose) if whose else title
 
 
 def _sets(tables: Sequence[HeadTable], suffix: str, whose: str) -> tuple[Block, ...]:
@@ -193,7 +193,7 @@ def _sets(tables: Sequence[HeadTable], suffix: str, whose: str) -> tuple[Block, 
             title=_of(say("which_heads_do_what"), whose),
             columns=(
                 Column("probe", say("probe")),
-                Column("set", say("heads_2")),
+                Column("set", say("set_of_heads")),
                 Column("does", say("what_they_do")),
                 Column("n", say("how_many")),
                 Column("heads", say("which"), whole=True),
@@ -260,7 +260,7 @@ _DETAILS = say("all_measurements_heads_chosen")
 
 _SOURCE = Column("source", say("place"))
 _THERE = Column("there", say("article_s_figure"), optional=True)
-_VALUE = Column("value", say("measured_95_interval_2"))
+_VALUE = Column("value", say("measured_interval"))
 _QUERIES = Column("n_queries", say("queries"))
 _CLAIMS = (
     _SOURCE,
@@ -388,7 +388,7 @@ def _set_blocks(result: ProbeResult) -> tuple[Block, ...]:
             title=say("heads_chosen"),
             columns=(
                 Column("set", say("set")),
-                Column("what", say("heads_2")),
+                Column("what", say("set_of_heads")),
                 Column("n", say("how_many")),
                 Column("heads", say("which"), whole=True),
                 *(COLUMNS if result.stability else ()),
@@ -454,7 +454,7 @@ def _settings(result: ProbeResult) -> Table:
     return Table(
         name=f"{result.probe}_settings",
         title=say("settings_this_probe"),
-        columns=(Column("name", say("name")), Column("value", say("value_2"))),
+        columns=(Column("name", say("name")), Column("value", say("value_cell"))),
         rows=tuple((name, plain(value)) for name, value in _flat(result.settings)),
         folded=True,
     )

@@ -202,7 +202,7 @@ def _facts(facts: Iterable[tuple[str, str, Any]]) -> Table:
         columns=(
             Column("group", say("group")),
             Column("name", say("name")),
-            Column("value", say("value_2")),
+            Column("value", say("value_cell")),
         ),
         rows=tuple((groups[group], name, plain(value)) for group, name, value in facts),
         grouped=True,

@@ -1,0 +1,25 @@
+"""The words of the report: each text in both languages, each used, each name known."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from qt_bert import report
+
+FOLDER = Path(report.__file__).parent
+WORDS = tomllib.loads((FOLDER / "words.toml").read_text(encoding="utf-8"))
+CODE = "\n".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py"))
+
+
+def test_every_text_has_both_languages() -> None:
+    for name, said in WORDS.items():
+        assert set(said) == {"zh", "en"} and all(said.values()), name
+
+
+def test_every_name_is_known_and_every_text_used() -> None:
+    named = set(re.findall(r'(?:say|words)\(\s*"(\w+)"', CODE))
+    listed = {name for name in WORDS if f'"{name}"' in CODE}
+    assert named <= set(WORDS), named - set(WORDS)
+    assert listed == set(WORDS), set(WORDS) - listed
