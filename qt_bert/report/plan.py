@@ -271,7 +271,7 @@ def harm(evidence: PlanEvidence) -> tuple[Block, ...]:
                 for one in found.heads
             ),
             note=say(
-                "discovery_q_0_05",
+                "harmful_candidates",
                 metric=metric,
                 count=count,
                 shown=shown,

@@ -265,7 +265,7 @@ def _note(found: OfflinePlan) -> Text:
 def _of(pairs: PairsRef | None) -> Text:
     count, queries = (0, 0) if pairs is None else (pairs.n_pairs or 0, pairs.n_queries or 0)
     return say(
-        "text_7",
+        "pairs_of_queries",
         count=count,
         queries=queries,
         count_pair=counted(count, "pair"),

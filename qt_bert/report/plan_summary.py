@@ -99,7 +99,7 @@ def measured_on(evidence: PlanEvidence) -> Text:
         return say("validation")
     count, queries = sampled.n_pairs, sampled.n_queries or 0
     return say(
-        "validation_2",
+        "part_of_validation",
         count=count,
         queries=queries,
         count_pair=counted(count, "pair"),
@@ -230,7 +230,7 @@ def _test_card(test: PlanTest) -> Iterator[Card]:
         title=say("change_of_rho", RHO=RHO),
         value=shown,
         base=say(
-            "text_10",
+            "file_and_pairs",
             name=test.pairs.name,
             n_pairs_or=test.pairs.n_pairs or 0,
             or_pair=counted(test.pairs.n_pairs or 0, "pair"),
