@@ -79,6 +79,7 @@ def results(
         "matching": checkpoint_of(layers=4, heads=5, hidden=40),
         "surrogate": checkpoint_of(layers=4, heads=5, hidden=40),
         "behaviour": checkpoint_of(),
+        "ladder": checkpoint_of(layers=4, heads=5, hidden=40),
         "focus": planted_focus.plant(folder / "reader", heads=8),
         "routes": folder / "reader",
         "patch": planted_focus.plant(folder / "chain"),

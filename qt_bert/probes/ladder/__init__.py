@@ -1,1 +1,0 @@
-"""Parts of the probe `ladder`: which layers must see both texts."""
