@@ -168,18 +168,11 @@ SETS: dict[str, SetWords] = {
         Text("微调后选出的匹配头（有偏）", "matching heads chosen after fine-tuning (biased)"),
         _MATCHES,
     ),
-    "harmful_candidates": SetWords(
-        Text("疑似有害的头", "candidates for harm"),
+    "critical": SetWords(
+        Text("单独就要紧的头", "heads that matter alone"),
         Text(
-            "在发现集上，单独去掉后判得更准，尚未证实。",
-            "On discovery the model grades better without one of them; not confirmed.",
-        ),
-    ),
-    "harmful": SetWords(
-        Text("证实有害的头", "heads confirmed to harm"),
-        Text(
-            "在发现集和验证集上，单独去掉后都判得更准。",
-            "On discovery and validation the model grades better without one of them.",
+            "单独去掉一个，标签概率就至少损失 2 个百分点。",
+            "Without one of them at least 2 points of the label's probability are lost.",
         ),
     ),
     "relations": SetWords(

@@ -13,7 +13,9 @@ from qt_bert.stats.estimate import Estimate, jackknife
 
 
 def spearman(one: FloatArray, other: FloatArray) -> float:
-    """ρ of two series [items], ties at their mean rank; NaN where either does not vary."""
+    """ρ of two series [items], ties at their mean rank; NaN where either does not vary, or is empty."""
+    if not len(one):
+        return math.nan
     first, second = rankdata(one), rankdata(other)
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return math.nan

@@ -79,6 +79,7 @@ def results(
         "matching": checkpoint_of(layers=4, heads=5, hidden=40),
         "surrogate": checkpoint_of(layers=4, heads=5, hidden=40),
         "behaviour": checkpoint_of(),
+        "redundancy": checkpoint_of(layers=4, heads=5, hidden=40),
         "ladder": checkpoint_of(layers=4, heads=5, hidden=40),
         "focus": planted_focus.plant(folder / "reader", heads=8),
         "routes": folder / "reader",
@@ -191,7 +192,7 @@ def test_measurements_are_worded(result: ProbeResult) -> None:
     for said in measurements_in_words(result):
         check(said.text, said.id)
         assert said.text.en != said.id
-        assert isinstance(said.unit, Text) or said.unit in ("", "%", "F1")
+        assert isinstance(said.unit, Text) or said.unit in ("", "%", "F1", "ρ")
 
 
 def test_everything_else_is_filled(name: str, result: ProbeResult) -> None:

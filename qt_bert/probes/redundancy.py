@@ -1,0 +1,202 @@
+"""How redundant are the heads? (`heads_of_query_title_bert`, 2.1; Michel, Levy and Neubig 2019)
+
+Heads are ablated (`zero`): random shares of all, one half of the layers, a layer, one head. The claims take
+all validation pairs: a random fifth of the heads, and either half of the layers. Curve, layers and single
+heads rest on a pair of each query in quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import log_softmax
+
+from qt_bert.ablation.families import layers, random_sets, random_shares, single
+from qt_bert.ablation.importance import importance_on
+from qt_bert.ablation.interventions import Variant
+from qt_bert.figures import Curve, Point, bars, curve, head_map
+from qt_bert.models.heads import Head, Shape
+from qt_bert.probes.base import Context, Result
+from qt_bert.probes.contests import (
+    CONTEST_PAIRS,
+    Ablated,
+    ablate,
+    few_a_query,
+    grades_nothing,
+    zeroed,
+)
+from qt_bert.probes.shared import head_table
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.correlation import spearman
+from qt_bert.stats.estimate import Estimate
+from qt_bert.stats.tests import q_values, sign_flip_p
+
+SHARE, DRAWS = 0.2, 20
+"""The claim's share of the heads, and how often it is drawn."""
+CURVE, CURVE_DRAWS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0), 5
+"""Shares of the curve, and draws of each in quick."""
+LEAST_LOSS, SIGNIFICANT = 2.0, 0.05
+"""Points that a head's absence must cost, and q over all heads, for it to count as critical alone."""
+
+
+def measure(context: Context) -> Result:
+    """Ablate random shares, halves, layers and single heads; judge a fifth of the heads and the halves."""
+    shape = context.model.checkpoint.shape
+    number = max(1, round(SHARE * len(shape.all_heads)))
+    fifth = random_sets(shape, zeroed, number, DRAWS, context.seed)
+    halves = _halves(shape)
+    whole = ablate(context, "claims", [*fifth, *halves], context.validation)
+    half_losses = {one.name: whole.loss(one.name) for one in halves}
+    change = whole.rho_change(*(one.name for one in fifth))
+
+    pairs = few_a_query(context.validation, context.choose(CONTEST_PAIRS, len(context.validation)))
+    shares = random_shares(shape, zeroed, context.choose(CURVE_DRAWS, DRAWS), context.seed, CURVE)
+    run = ablate(context, "heads", [*single(shape, zeroed), *layers(shape, zeroed), *shares], pairs)
+    alone = {head: run.loss(str(head)) for head in shape.all_heads}
+    losses = shape.spread([one.value for one in alone.values()])
+    p = sign_flip_p(np.stack([one.values for one in alone.values()], axis=1), seed=context.seed)
+    q = np.array([np.nan if one is None else one for one in q_values(list(p))])
+    with context.progress(len(pairs), "pairs") as shown:
+        importance = importance_on(context.model, pairs, shown).raw
+    critical = _critical(alone, q)
+    of_layers = {one.name: run.loss(one.name) for one in layers(shape, zeroed)}
+    costliest = max(alone, key=lambda head: alone[head].value)
+    return Result(
+        claims=_claims(context, change, half_losses),
+        measurements={
+            "rho_without_fifth": change,
+            "fifth": _mean([whole.loss(one.name) for one in fifth]),
+            **{"low_half": None, "high_half": None, **half_losses},
+            "costliest": alone[costliest],
+            "within_a_point": float(np.mean(np.abs(losses[np.isfinite(losses)]) < 1)),
+            "importance": spearman(
+                np.array([losses[head] for head in shape.all_heads]),
+                np.array([importance[head] for head in shape.all_heads]),
+            ),
+        },
+        heads=head_table(shape, _columns(run, shape, alone, p, q, importance, context)),
+        sets={"critical": critical},
+        selected="critical",
+        figures=[
+            _curve(run, shares, len(shape.all_heads), context),
+            head_map("heads", losses, marked=map(str, critical), digits=1, scale="diverging"),
+            bars(
+                "layers",
+                list(of_layers),
+                {
+                    "layer_loss": (
+                        [one.value for one in of_layers.values()],
+                        [
+                            one.interval(context.resamples, context.seed)
+                            for one in of_layers.values()
+                        ],
+                    )
+                },
+                digits=1,
+            ),
+        ],
+        facts={
+            "number": number,
+            "draws": DRAWS,
+            "heads": len(shape.all_heads),
+            "half": shape.layers // 2,
+            "head": str(costliest),
+            "alone": len(critical),
+            "pairs": len(pairs),
+            "whole": len(context.validation),
+        },
+        pairs=context.validation,
+    )
+
+
+def _halves(shape: Shape) -> list[Variant]:
+    """All heads of the low and of the high half of the layers; none of a model of one layer."""
+    half = shape.layers // 2
+    if not half:
+        return []
+    low = [head for head in shape.all_heads if head.layer < half]
+    high = [head for head in shape.all_heads if head.layer >= half]
+    return [
+        Variant(name, (zeroed(heads),), "halves")
+        for name, heads in (("low_half", low), ("high_half", high))
+        if heads
+    ]
+
+
+def _claims(
+    context: Context, change: Estimate, halves: dict[str, Estimate]
+) -> dict[str, Estimate | str]:
+    if grades_nothing(context):
+        return dict.fromkeys(("random", "halves"), "grades_nothing")
+    difference: Estimate | str = "one_layer"
+    if len(halves) == 2:
+        difference = halves["low_half"] - halves["high_half"]
+    return {"random": change, "halves": difference}
+
+
+def _mean(found: Sequence[Estimate]) -> Estimate:
+    """The mean over draws of one share, over the same queries."""
+    total = found[0]
+    for one in found[1:]:
+        total = total + one
+    return (1 / len(found)) * total
+
+
+def _critical(alone: dict[Head, Estimate], q: FloatArray) -> list[Head]:
+    """Heads whose absence alone costs, the costliest first."""
+    found = [
+        head
+        for (head, loss), own in zip(alone.items(), q, strict=True)
+        if loss.value >= LEAST_LOSS and own < SIGNIFICANT
+    ]
+    return sorted(found, key=lambda head: -alone[head].value)
+
+
+def _columns(
+    run: Ablated,
+    shape: Shape,
+    alone: dict[Head, Estimate],
+    p: FloatArray,
+    q: FloatArray,
+    importance: FloatArray,
+    context: Context,
+) -> dict[str, FloatArray]:
+    """Scores by name [layers, heads]; changes are shares of the label's probability, below 0 worse."""
+    none = (np.nan, np.nan)
+    ends = [one.interval(context.resamples, context.seed) or none for one in alone.values()]
+    columns = {
+        "change": shape.spread([-one.value / 100 for one in alone.values()]),
+        "ci_low": shape.spread([-high / 100 for _, high in ends]),
+        "ci_high": shape.spread([-low / 100 for low, _ in ends]),
+        "p": shape.spread(list(p)),
+        "q": shape.spread(list(q)),
+        "importance": importance,
+    }
+    if run.probability.thresholds is None:
+        clean = log_softmax(run.logits("none"), axis=-1)
+        columns["kl"] = shape.spread(
+            [
+                float(
+                    (np.exp(clean) * (clean - log_softmax(run.logits(str(head)), -1)))
+                    .sum(-1)
+                    .mean()
+                )
+                for head in alone
+            ]
+        )
+    return columns
+
+
+def _curve(run: Ablated, shares: Sequence[Variant], heads: int, context: Context) -> Curve:
+    """Points lost against the share of the heads that goes, mean over draws."""
+    points = [Point(x=0, y=0)]
+    steps = dict.fromkeys(one.name.partition("#")[0] for one in shares)
+    for step in steps:
+        mean = _mean([run.loss(one.name) for one in shares if one.name.partition("#")[0] == step])
+        low, high = mean.interval(context.resamples, context.seed) or (None, None)
+        share = float(step.partition(":")[2].rstrip("%"))
+        points.append(Point(x=share, y=mean.value, low=low, high=high))
+    assert all(one.x < other.x for one, other in pairwise(points)), f"shares of {heads} heads"
+    return curve("effects", {"loss": points})
