@@ -41,9 +41,8 @@ from qt_bert.probes.matching_cells import DIRECTIONS, DRAWS
 from qt_bert.probes.matching_scores import K as MATCHING
 from qt_bert.probes.matching_scores import score_heads
 from qt_bert.probes.naming import LEAST_WEIGHT, by_query, means, ranked
-from qt_bert.probes.order.maps import OFFSETS
-from qt_bert.probes.order.masks import K as ORDER
-from qt_bert.probes.order.scores import order_scores
+from qt_bert.probes.order import OFFSETS, order_scores
+from qt_bert.probes.order import K as ORDER
 from qt_bert.probes.registry import probes
 from qt_bert.probes.shift.compare import WEIGHTS, compare
 from qt_bert.probes.streams import gathered, stream

@@ -6,10 +6,13 @@ import math
 import random
 from pathlib import Path
 
+import numpy as np
 import torch
 from transformers import AutoTokenizer, BertForSequenceClassification
 
 from qt_bert.data.pairs import GradeSet, Pair
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.judge import ranking_scores
 from tests.conftest import CHARACTERS
 
 SHAPE = {"layers": 2, "heads": 4, "hidden": 64}
@@ -92,3 +95,16 @@ def _look_back(attention: torch.nn.Module, width: int) -> None:
 def _frequencies(width: int) -> list[float]:
     """As many waves as a head has room for cosines and sines."""
     return [2 * math.pi * number / 48 for number in range(1, width // 2 + 1)]
+
+
+def graded_by(scorer: Scorer, queries: int = 40) -> list[Pair]:
+    """Three titles of each query, graded as the model ranks them: 5, 4 and 1."""
+    texts = pairs(3 * queries, seed=1)
+    found = []
+    for number in range(queries):
+        query, titles = texts[number].query, [one.title for one in texts[number::queries]]
+        logits = scorer.logits([(query, title) for title in titles])
+        grades = ranking_scores(logits, scorer.checkpoint.settings.labels)
+        for place, grade in zip(np.argsort(-grades), (5, 4, 1), strict=True):
+            found.append(pair(query, titles[place], (grade,)))
+    return found

@@ -1,9 +1,7 @@
-"""Word order: a planted head, random models, the whole probe on every kind of model."""
+"""Word order: maps, scores and S/R by hand, a planted head, the claim on known logits, odd models."""
 
 from __future__ import annotations
 
-import random
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,24 +9,184 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qt_bert.data.pairs import GradeSet, Pair
-from qt_bert.data.reader import ReaderOptions
+from qt_bert.ablation.folder import SweepFolder
+from qt_bert.ablation.interventions import Variant
+from qt_bert.data.pairs import GRADES, GradeSet, Pair
+from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
+from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
-from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.order import study as study_module
-from qt_bert.probes.order.masks import Draws
-from qt_bert.probes.order.probe import PROBE
-from qt_bert.probes.order.scores import order_scores
+from qt_bert.probes import contests, order
+from qt_bert.probes.base import Contest, Context, run_probe
+from qt_bert.probes.naming import stability
+from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles, Split
-from qt_bert.results.probe import ProbeResult
+from qt_bert.probes.texts import texts_of
+from qt_bert.results.probe import ProbeResult, SourcedClaim
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.stats.verdict import judge_contest
 from tests.probes import planted_order
 from tests.probes.another_seed import tuned_again
+from tests.probes.planted_order import pair
 from tests.probes.planted_shift import untrained
-from tests.probes.shown import check_shown
 
 Build = Callable[..., Path]
+FIVE = ModelLabels(5, tuple((grade,) for grade in GRADES))
+ONE = ModelLabels(1, None)
+PLANTED = Head(0, planted_order.HEAD)
+
+
+# Maps.
+
+
+def shift(length: int, offset: int) -> np.ndarray:
+    """A map whose rows look `offset` away; rows at the edge look nowhere."""
+    return np.eye(length, k=offset)[None]
+
+
+def test_an_even_map_has_lift_1_and_a_fixed_offset_all_of_it() -> None:
+    even = order.offset_sums(np.full((1, 6, 6), 1 / 6), [[1, 2, 3, 4]])[0]
+    assert even[:-1, 0] == pytest.approx(even[:-1, 1])
+    assert even[-1] == pytest.approx([4 * 3 / 6, 4])  # four rows, three others, 1/6 each
+    back = order.offset_sums(shift(6, -1), [[1, 2, 3, 4]])[0]
+    # Offset −1: three rows have a character before, weight 1 each; others' mean is 1/3 each.
+    assert back[2] == pytest.approx([3, 1])
+    assert back[3] == pytest.approx([0, 2 / 3])  # offset +1: rows 1, 2, 3, of which 1 sees no other
+    assert back[0] == pytest.approx([0, 1 / 3])
+
+
+def test_offsets_count_tokens_and_two_characters_say_nothing() -> None:
+    sums = order.offset_sums(shift(8, -1), [[1, 2, 4, 5], [6, 7]])[0]
+    assert sums[2] == pytest.approx([2, 2 / 3])  # 4 does not follow 2
+    assert sums[-1, 1] == 4
+
+
+def test_the_identity_index_parts_characters_from_places() -> None:
+    rng = np.random.default_rng(0)
+    before = rng.random((1, 7, 7))
+    moved = np.array([3, 0, 4, 1, 2])
+    places = np.arange(1, 6)
+    tokens = order.Aligned(places, places, places[moved])
+    follows = before.copy()
+    follows[:, 1:6, 1:6] = before[:, places[moved]][:, :, places[moved]]
+    off = ~np.eye(5, dtype=bool)
+    r = np.corrcoef(follows[0, 1:6, 1:6][off], before[0, 1:6, 1:6][off])[0, 1]
+    assert order.identity_index(before, follows, tokens) == pytest.approx([1 - r])
+    assert order.identity_index(before, before, tokens) == pytest.approx([r - 1])
+    even = np.full((1, 7, 7), 1 / 7)
+    assert np.isnan(order.identity_index(even, even, tokens)).all()
+    few = order.Aligned(places[:3], places[:3], places[:3])
+    assert np.isnan(order.identity_index(before, before, few)).all()
+
+
+def test_only_tokens_of_one_character_on_both_sides_are_compared() -> None:
+    sides = [SPECIAL, QUERY, SPECIAL, TITLE, TITLE, TITLE, SPECIAL]
+    one = EncodedPair([0] * 7, [0] * 7, sides, [(0, 0)] * 7, False, False)
+    # Before: 猫 · ab · 狗 as tokens 3, 4, 5; after: 狗 · 猫 · … with `ab` torn apart.
+    before, after = {3: 0, 5: 3}, {3: 0, 4: 1, 5: 2}
+    tokens = order.align(one, one, before, after, np.array([3, 0, 1, 2]))
+    assert [one.tolist() for one in tokens] == [[3, 4], [3, 4], [5, 3]]
+
+
+def test_moved_characters_say_where_they_came_from() -> None:
+    rng = np.random.default_rng(1)
+    for text in ("京东小哥", "aab", "狗猫狗"):
+        moved = order.move_characters(text, rng)
+        assert moved is not None and moved.text != text
+        assert "".join(text[at] for at in moved.came_from) == moved.text
+    assert order.move_characters("哈哈哈", rng) is None
+
+
+# Scores.
+
+
+def scores_of(sums: np.ndarray, identities: np.ndarray) -> order.OrderScores:
+    """Scores of one layer from [queries, heads] at the first offset, others evenly at 1."""
+    both = np.ones((*sums.shape, len(order.OFFSETS) + 1, 2))
+    both[..., 0, 0] = sums
+    return order.OrderScores(both[:, None], identities[:, None], len(sums), 0, 1.0)
+
+
+def test_a_set_of_order_heads_comes_back_by_the_rule_that_chose_it() -> None:
+    queries = 20
+    sums = np.tile([9.0, 8.0, 5.0, 3.0], (queries, 1))
+    identities = np.tile([-0.5, 0.5, -0.5, -0.5], (queries, 1))
+    found = scores_of(sums, identities)
+    assert found.best(2) == [Head(0, 0), Head(0, 2)]  # L0H1 follows characters
+    assert found.score[0].tolist() == [9, 8, 5, 3]
+    back = stability(found.rule, found.best(2), queries)
+    assert back is not None and (back.overlap, back.chance_mean) == (1.0, pytest.approx(2 / 3))
+    identities[::2, 0] = 0.6  # now some resamples find that L0H0 follows characters
+    loose = stability(scores_of(sums, identities).rule, [Head(0, 0), Head(0, 2)], queries)
+    assert loose is not None and 0.5 < loose.overlap < 1
+
+
+def test_the_lift_is_a_ratio_of_sums_over_queries() -> None:
+    found = scores_of(np.array([[1.0], [5.0]]), np.full((2, 1), -1.0))
+    found.sums[1, 0, 0, 0, 1] = 3.0
+    assert found.lift[0, 0, 0] == pytest.approx(6 / 4)
+    assert found.named_rule(np.array([2.0, 1.0]))[0, 0] == pytest.approx((2 + 5) / (2 + 3))
+
+
+def test_heads_are_named_by_lift_and_by_weight() -> None:
+    sums = np.tile([9.0, 8.0, 1.9], (20, 1)) + np.linspace(0, 0.05, 20)[:, None]
+    found = scores_of(sums, np.full((20, 3), 0.5))
+    assert found.named().heads() == [Head(0, 0), Head(0, 1)]
+    found.sums[:, 0, 1, -1, 0] = 0.01
+    assert scores_of(sums, np.full((20, 3), 0.5)).weight.min() == 1.0
+    light = order.OrderScores(found.sums, found.identities, 20, 0, 1.0)
+    assert light.named().heads() == [Head(0, 0)]
+
+
+# S and R.
+
+
+@pytest.mark.parametrize(
+    ("sets", "labels", "expected"),
+    [
+        ([(1,), (3,), (4,), (5,)], FIVE, (((4,), (5,)), ((1,),))),
+        ([(1, 2), (3, 4), (5,)], FIVE, (((5,),), ((1, 2),))),
+        ([(4,), (5,)], FIVE, (((4,), (5,)), ())),
+        ([(1,), (2,), (3,)], ModelLabels(3, None), (((3,),), ((1,),))),
+        ([(1,), (5,)], ONE, (((5,),), ((1,),))),
+    ],
+)
+def test_the_labels_of_good_and_poor_titles(
+    sets: list[GradeSet], labels: ModelLabels, expected: tuple[tuple[GradeSet, ...], ...]
+) -> None:
+    assert order.good_and_poor([pair("q", "t", one) for one in sets], labels) == expected
+
+
+def test_s_and_r_by_hand() -> None:
+    pairs = [pair("甲", "ab", (5,)), pair("乙", "cd", (4,)), pair("乙", "ef", (5,))]
+    pairs += [pair("乙", "gg", (4,)), pair("丙", "hi", (5,)), pair("丁", "j", (1,))]
+    pairs += [pair("甲", "k", (1,)), pair("乙", "l", (1,)), pair("乙", "m", (3,))]
+    texts = order.Texts.of(pairs, FIVE, most=2, seed=0)
+    # 丙 has no poor title, 丁 no good one; gg has no other order.
+    assert texts.queries == ["甲", "甲", "乙", "乙", "乙", "乙", "甲", "乙"]
+    assert texts.part == ["good", "shuffled"] * 3 + ["poor"] * 2
+    assert [one.title for one in texts.pairs] == ["ab", "ba", "cd", "dc", "ef", "fe", "k", "l"]
+    assert {(one.grades, one.label) for one in texts.pairs} == {(None, None)}
+    grades = np.array([5, 4, 4, 2, 3, 3, 1, 2], float)
+    assert texts.cost(grades).values == pytest.approx([1, 1])
+    assert texts.reach(grades).values == pytest.approx([4, 1.5])
+    share = texts.share(grades)
+    assert share.value == pytest.approx(2 / 5.5)  # of sums, not the mean of 1/4 and 1/1.5
+    assert share.leave_one_out == pytest.approx([1 / 1.5, 1 / 4])
+    assert len(order.Texts.of(pairs, FIVE, most=1, seed=0).pairs) == 6
+    assert order.Texts.of(pairs[:5], FIVE, most=2, seed=0).pairs == []
+
+
+def test_training_on_shuffled_titles_is_known_from_the_card(tmp_path: Path) -> None:
+    assert order.trained_on_shuffled(tmp_path) == "unknown"
+    card = tmp_path / "README.md"
+    card.write_text("No rule of `shuffled_words` | `shuffled_words` |", encoding="utf-8")
+    assert order.trained_on_shuffled(tmp_path) == "unknown"
+    card.write_text("| rule | grades |\n| `shuffled_words` | 1-2 |\n", encoding="utf-8")
+    assert order.trained_on_shuffled(tmp_path) == "yes"
+
+
+# The probe on a model in which one head attends to the previous token.
 
 
 @pytest.fixture(scope="module")
@@ -37,24 +195,20 @@ def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> P
     return planted_order.plant(checkpoint_of(**planted_order.SHAPE), out)
 
 
-def test_the_planted_head_is_the_only_one_named(planted: Path) -> None:
-    found = order_scores(Scorer(open_checkpoint(planted)), planted_order.pairs(), seed=0)
-    head = Head(0, planted_order.HEAD)
-    assert found.named().heads() == [head] == found.best(1)
-    assert found.score[head] > 5 and found.identity[head] < -0.9
-    assert found.offset[head] == 2  # the previous token
-    assert found.coverage == 1.0 and found.compared == 30
-    others = np.delete(found.score.ravel(), planted_order.HEAD)
-    assert np.abs(others - 1).max() < 0.01
+@pytest.fixture(scope="module")
+def graded(planted: Path) -> list[Pair]:
+    """Pairs of which the planted model grades the good ones above the poor ones."""
+    return planted_order.graded_by(Scorer(open_checkpoint(planted)))
 
 
 def context_of(folder: Path, pairs: Sequence[Pair], tmp_path: Path, **changes: Any) -> Context:
+    tmp_path.mkdir(exist_ok=True)
     path = tmp_path / "pairs.tsv"
     path.write_text("query\ttitle\tgrade\n", encoding="utf-8")
     middle = len(pairs) // 2
     facts: dict[str, Any] = {
         "label": "order",
-        "files": PairFiles(pairs=path, reader=ReaderOptions()),
+        "files": PairFiles(pairs=path),
         "work": tmp_path / "sweeps",
         "open_model": lambda: Scorer(open_checkpoint(folder)),
         "read_pairs": lambda labels: Split(list(pairs[:middle]), list(pairs[middle:]), 0),
@@ -63,93 +217,173 @@ def context_of(folder: Path, pairs: Sequence[Pair], tmp_path: Path, **changes: A
     return Context(**(facts | changes))
 
 
-def run(context: Context, monkeypatch: pytest.MonkeyPatch) -> ProbeResult:
-    small = Draws(matched=4, free=3, curve=2, curve_free=2)
-    monkeypatch.setattr(study_module, "QUICK_DRAWS", small)
-    monkeypatch.setattr(study_module, "FULL_DRAWS", small)
-    return run_probe(PROBE, context)
+def run(context: Context) -> ProbeResult:
+    return run_probe(probe_named("order"), context)
 
 
-def test_the_probe_names_the_planted_head(
-    planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def claim(result: ProbeResult) -> SourcedClaim:
+    (found,) = result.claims
+    assert found.id == "order.needed"
+    return found
+
+
+def measured(result: ProbeResult) -> dict[str, float | None]:
+    return {one.id: one.value for one in result.measurements}
+
+
+def test_the_planted_head_is_the_only_one_named(planted: Path) -> None:
+    found = order.order_scores(Scorer(open_checkpoint(planted)), planted_order.pairs(), seed=0)
+    assert found.named().heads() == [PLANTED] == found.best(1)
+    assert found.score[PLANTED] > 5 and found.identity[PLANTED] < -0.9
+    assert order.OFFSETS[found.offset[PLANTED]] == -1
+    assert (found.coverage, found.pairs, found.ineligible) == (1.0, 30, 0)
+    others = np.delete(found.score.ravel(), planted_order.HEAD)
+    assert np.abs(others - 1).max() < 0.01
+
+
+def test_the_probe_ablates_the_planted_head(
+    planted: Path, graded: list[Pair], tmp_path: Path
 ) -> None:
-    context = context_of(planted, planted_order.pairs(), tmp_path)
-    found = run(context, monkeypatch)
-    assert found.sets["order_named"] == (f"L0H{planted_order.HEAD}",)
-    assert f"L0H{planted_order.HEAD}" in found.sets["order"]
+    found = run(context_of(planted, graded, tmp_path))
+    assert found.sets["order_named"] == (str(PLANTED),)
+    assert found.sets["order"][0] == str(PLANTED)
     assert found.stability["order_named"].overlap == 1.0
     assert found.stability["order_named"].sources[0].source.en == "validation"
-    assert set(found.stability) == {name for name, heads in found.sets.items() if heads}
-    assert found.settings["guards"]["shuffled_titles"]["unmasked"] < 1e-4
-    assert found.settings["trained_on_shuffled_titles"] == "unknown"
-    assert found.settings["queries"] == found.pairs.n_queries == found.findings[0].n_queries
+    assert found.settings["guards"]["order_heads"]["unmasked"] < 1e-4
+    assert found.settings["texts"] == dict.fromkeys(order.PARTS, 20)
+    # Three unnamed heads of its layer and four of the next: too few for a rank, whatever they do.
+    judged = claim(found)
+    assert judged.n_queries == 20
+    assert judged.verdict != "reproduced" and (judged.p is None or judged.p >= 1 / 8)
+    values = measured(found)
+    clean, reach = values["order_sensitivity"], values["order_reach"]
+    assert values["order_ratio_plain"] == pytest.approx(clean / reach)
+    without = (clean + values["order_sensitivity_change"]) / (reach + values["order_reach_change"])
+    assert values["order_ratio_change"] == pytest.approx(without - clean / reach)
     path = tmp_path / "order.json"
     found.write(path)
     assert ProbeResult.read(path) == found
-    assert found == run(context_of(planted, planted_order.pairs(), tmp_path), monkeypatch)
-    shutil.rmtree(tmp_path / "sweeps")
-    assert found == run(context_of(planted, planted_order.pairs(), tmp_path), monkeypatch)
+    assert found == run(context_of(planted, graded, tmp_path))  # from the kept sweeps
+    few = run(context_of(planted, graded[:60], tmp_path / "few", work=tmp_path / "other"))
+    assert (claim(few).reason, measured(few)["order_ratio_matched"]) == ("few_queries", None)
+    assert measured(few)["order_ratio_plain"] is not None
+
+
+def known_logits(cost: Callable[[Sequence[Head]], float]) -> Callable[..., contests.Ablated]:
+    """An ablation of which the logit of a good title is 4, of a shuffled one 4 − cost, of a poor one 1."""
+
+    def ablate(
+        context: Context, name: str, variants: Sequence[Variant], pairs: Sequence[Pair]
+    ) -> contests.Ablated:
+        listed = list(pairs)
+        rows = {"none": cost([]), **{one.name: cost(one.heads) for one in variants}}
+        noise = 0.1 * np.random.default_rng(0).standard_normal((len(rows), len(listed), 1))
+
+        class Folder:
+            logits = noise + [[[_logit(p, own)] for p in listed] for own in rows.values()]
+            row = staticmethod(list(rows).index)
+
+        folder: Any = Folder
+        found: SweepFolder = folder
+        return contests.Ablated(found, listed, contests.LabelProbability(ONE, np.zeros(4), 1.0))
+
+    return ablate
+
+
+def _logit(one: Pair, cost: float) -> float:
+    return {"g": 4.0, "s": 4.0 - cost, "p": 1.0}[one.title]
 
 
 @pytest.mark.parametrize(
-    ("options", "sets"),
-    [
-        ({"labels": 1}, [(1,), (4,), (5,)]),
-        ({"labels": 3}, [(1,), (2,), (3,)]),
-        ({}, [(1, 2), (3, 4), (5,)]),
-        ({"family": "xlm-roberta"}, [(1,), (3,), (5,)]),
-        ({"family": "electra", "layers": 4, "heads": 4}, [(2,), (3,)]),
-    ],
+    ("needed", "verdict"), [({Head(0, 0), Head(1, 1)}, "reproduced"), (set(), "not reproduced")]
 )
-def test_every_kind_of_model_and_label(
-    options: dict[str, Any],
-    sets: list[GradeSet],
+def test_the_claim_on_known_logits(
+    needed: set[Head],
+    verdict: str,
     checkpoint_of: Build,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rng = random.Random(0)
+    """Shuffling costs 2 of 3; each needed head that is ablated takes 0.9 of it, any other 0.01."""
+
+    def cost(heads: Sequence[Head]) -> float:
+        return 2.0 - sum(0.9 if head in needed else 0.01 for head in heads)
+
+    ablate = known_logits(cost)
+    for module in (order, contests):
+        monkeypatch.setattr(module, "ablate", ablate)
+    monkeypatch.setattr(order, "grades_nothing", lambda context: False)
+    queries = [str(number) for number in range(30)]
+    texts = order.Texts(
+        [pair(query, title) for query in queries for title in "gsp"], list(order.PARTS) * 30
+    )
+    folder = checkpoint_of(labels=1, layers=2, heads=12, hidden=48)
+    context = context_of(folder, [pair(query, "京东") for query in queries], tmp_path)
+    heads = [Head(0, 0), Head(1, 1)]
+    contest = order._needed(context, texts, heads, {*heads, Head(0, 1)}, True)
+    assert isinstance(contest, Contest) and len(contest.sets) == (99 if needed else 66)
+    # S/R is (2 − what is taken away) / 3.
+    assert contest.target.value == pytest.approx((1.8 if needed else 0.02) / 3, abs=0.03)
+    declared = texts_of("order").value("claims.needed")
+    judged = judge_contest(
+        contest.target,
+        contest.sets,
+        id="order.needed",
+        side=declared["side"],
+        margin=declared["margin"],
+        unit=declared["unit"],
+    )
+    assert (judged.verdict, judged.reason) == (verdict, "decided")
+    assert order._needed(context, texts, heads, set(), False) == "precondition:reach"
+    few = order.Texts(texts.pairs[:30], texts.part[:30])
+    assert order._needed(context, few, heads, set(), True) == "few_queries"
+    assert order._needed(context, texts, [], set(), True) == "no_heads"
+
+
+# Any model, any pairs.
+
+
+@pytest.mark.parametrize(
+    ("options", "sets", "unit"),
+    [
+        ({"labels": 1}, [(1,), (4,), (5,)], "units of the score"),
+        ({"labels": 3}, [(1,), (2,), (3,)], "levels"),
+        ({"layers": 4, "heads": 4}, [(1, 2), (3, 4), (5,)], "grades"),
+        ({"family": "xlm-roberta"}, [(1,), (3,), (5,)], "grades"),
+        ({"family": "electra", "layers": 1, "heads": 1}, [(2,), (3,)], ""),
+    ],
+)
+def test_no_random_model_of_any_kind_needs_order_heads(
+    options: dict[str, Any], sets: list[GradeSet], unit: str, checkpoint_of: Build, tmp_path: Path
+) -> None:
     pairs = [
-        Pair(one.query, one.title, sets[n // 2 % len(sets)], str(n), n + 1, None, {})
-        for n, one in enumerate(planted_order.pairs(24))
+        pair(one.query, title, grades)
+        for one in planted_order.pairs(60)
+        for title, grades in zip((one.title, one.title[::-1], one.query), sets, strict=False)
     ]
-    rng.shuffle(pairs)
-    found = run(context_of(checkpoint_of(**options), pairs, tmp_path), monkeypatch)
+    found = run(context_of(checkpoint_of(**options), pairs, tmp_path))
     found.write(tmp_path / "order.json")
-    claims = [one for one in found.findings if one.primary]
-    assert [one.id for one in claims] == ["order_ratio", "order_shuffled_grade"]
-    names = {figure.name for figure in found.figures}
-    assert ("order_title_grades" in names) == (options.get("labels") != 1)
-    check_shown(found)
-    if sets == [(2,), (3,)]:  # no high grade: nothing to be sensitive with
-        assert [one.value for one in claims] == [None, None]
-        assert all("no pair of a high grade" in one.claim.en for one in claims)  # type: ignore[union-attr]
+    judged = claim(found)
+    assert judged.verdict == "not testable"
+    if unit:
+        assert judged.reason in ("no_heads", "precondition:reach", "grades_nothing", "few_sets")
+        assert measured(found)["order_sensitivity"] is not None and unit in found.summary.en
+        assert [one.name for one in found.figures] == ["scores", "grades"]
+    else:  # no title is good
+        assert judged.reason == "no_ends" and found.measurements == ()
 
 
 @pytest.mark.parametrize("texts", [("a", "b"), ("iphone 15", "buy an iphone"), ("哈", "哈哈哈")])
 def test_texts_with_nothing_to_shuffle_or_no_characters(
-    texts: tuple[str, str],
-    checkpoint_of: Build,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    texts: tuple[str, str], checkpoint_of: Build, tmp_path: Path
 ) -> None:
-    pairs = [
-        planted_order.pair(texts[0] + "c" * n, texts[1], (1 if n % 3 else 5,)) for n in range(12)
-    ]
-    found = run(context_of(checkpoint_of(), pairs, tmp_path), monkeypatch)
+    pairs = [pair(texts[0] + "c" * n, texts[1], (1 if n % 3 else 5,)) for n in range(12)]
+    found = run(context_of(checkpoint_of(), pairs, tmp_path))
     found.write(tmp_path / "order.json")
+    assert (claim(found).reason, found.measurements) == ("no_ends", ())
     if len(texts[1]) == 1:
         assert found.settings["scored"]["validation"]["ineligible"] == 6
         assert found.sets["order"] == ()
-
-
-def test_full_adds_the_other_mode_and_the_loud_control(
-    checkpoint_of: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = checkpoint_of(layers=4, heads=4)
-    context = context_of(folder, planted_order.pairs(), tmp_path, full=True)
-    found = run(context, monkeypatch)
-    assert {"order_mean", "order_loud"} <= {one.id for one in found.findings}
 
 
 @pytest.mark.slow
@@ -158,17 +392,18 @@ def test_random_models_have_no_order_heads(checkpoint_of: Build, tmp_path: Path)
     named = 0
     for seed in range(20):
         folder = untrained(base, tmp_path / str(seed), seed)
-        scores = order_scores(Scorer(open_checkpoint(folder)), pairs, seed=seed)
+        scores = order.order_scores(Scorer(open_checkpoint(folder)), pairs, seed=seed)
         named += bool(scores.named().heads())
     assert named <= 2
 
 
 def test_another_seed_is_asked_for_the_same_heads(
-    planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    planted: Path, graded: list[Pair], tmp_path: Path
 ) -> None:
     second = tuned_again(planted, tmp_path / "second")
-    context = context_of(planted, planted_order.pairs(), tmp_path, second=second)
-    sources = run(context, monkeypatch).stability["order_named"].sources
+    sources = (
+        run(context_of(planted, graded, tmp_path, second=second)).stability["order_named"].sources
+    )
     assert [(one.source.en, one.overlap) for one in sources] == [
         ("validation", 1.0),
         ("another seed (second)", 1.0),

@@ -27,7 +27,7 @@ from qt_bert.results.probe import ProbeResult, SourcedClaim
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.verdict import MOST_QUERIES
 from qt_bert.text import Text
-from tests.probes import planted_focus
+from tests.probes import planted_focus, planted_order
 from tests.probes.planted_boundary import (
     ENDS,
     HAN,
@@ -71,7 +71,8 @@ def results(
     """The result of a probe on a model that shows all it can say, with every input there.
 
     That is one in which a head knows word ends, one with five heads to choose among twenty, and two in
-    which a chain of two heads carries the match; of many heads where a single one has to stand out.
+    which a chain of two heads carries the match; of many heads where a single one has to stand out,
+    and one in which a head goes by places.
     """
     folder = tmp_path_factory.mktemp("texts")
     models = {
@@ -86,11 +87,15 @@ def results(
         "patch": planted_focus.plant(folder / "chain"),
         "layers": checkpoint_of(),
         "space": checkpoint_of(),
+        "order": planted_order.plant(checkpoint_of(**planted_order.SHAPE), folder / "order"),
     }
-    chain = [(one.query, one.title, one.label) for one in planted_focus.pairs(60, 1)]
-    rows = ["query\ttitle\tgrade", *("\t".join(map(str, one)) for one in chain)]
-    chained = folder / "chained.tsv"
-    chained.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    graded = planted_order.graded_by(Scorer(open_checkpoint(models["order"])), queries=60)
+    chain = planted_focus.pairs(60, 1)
+    own = {**dict.fromkeys(CHAINED, chain), "order": graded}
+    for probe, listed in own.items():
+        rows = [f"{one.query}\t{one.title}\t{(one.grades or (0,))[0]}" for one in listed]
+        text = "\n".join(["query\ttitle\tgrade", *rows])
+        (folder / f"{probe}.tsv").write_text(text + "\n", encoding="utf-8")
     pairs = write_pairs(folder / "pairs.tsv", queries=60, titles=2)
     gold = folder / "gold.txt"
     rng = np.random.default_rng(0)
@@ -103,7 +108,7 @@ def results(
             model = models[name]
             context = Context(
                 label=name,
-                files=PairFiles(pairs=chained if name in CHAINED else pairs),
+                files=PairFiles(pairs=folder / f"{name}.tsv" if name in own else pairs),
                 work=folder / "work" / name,
                 open_model=lambda: Scorer(open_checkpoint(model)),
                 base=model,
@@ -113,7 +118,7 @@ def results(
                 resamples=50,
                 find=found,
             )
-            if name not in CHAINED:
+            if name not in own:
                 context.segmenter = SpanSegmenter("jieba", spans_of)
             known[name] = run_probe(probe_named(name), context)
         return known[name]

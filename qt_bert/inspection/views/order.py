@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,6 +11,13 @@ import numpy as np
 
 from qt_bert.ablation.families import DRAWS
 from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.data.segmenters import Segmenter
+from qt_bert.data.shuffles import (
+    reverse_characters,
+    shuffle_characters,
+    shuffle_words,
+    swap_adjacent_characters,
+)
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import Bars, BarSeries, HeatMap, Token, TokenLine, Tokens
 from qt_bert.inspection.cache import Kept
@@ -21,13 +28,16 @@ from qt_bert.inspection.views.shared import mask_of, random_heads
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.heads import Head, spell
 from qt_bert.probes.display import cells
-from qt_bert.probes.order.figures import AS_IT_WAS, grade_bars, shares
-from qt_bert.probes.order.grades import expected_grades
-from qt_bert.probes.order.study import CASE_QUERY, CASE_SHUFFLED, CASE_TITLE
-from qt_bert.probes.order.texts import KINDS, SIDES, disturbances
-from qt_bert.probes.order.training import Trained, trained_on_shuffled
+from qt_bert.probes.order import (
+    CASE_QUERY,
+    CASE_SHUFFLED,
+    CASE_TITLE,
+    Trained,
+    trained_on_shuffled,
+)
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.probe import Stability, set_label
+from qt_bert.scoring.judge import ranking_scores, read_outputs
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.text import Text, number, signed
 
@@ -73,8 +83,29 @@ def head_sets(
 
 
 Side = Literal["title", "query"]
+SIDES: Mapping[str, Text] = {"title": Text("标题", "title"), "query": Text("查询", "query")}
+KINDS: Mapping[str, Text] = {
+    "characters": Text("打乱字", "characters shuffled"),
+    "words": Text("打乱词", "words shuffled"),
+    "reversal": Text("倒写", "reversed"),
+    "swap": Text("换一对邻字", "two neighbours swapped"),
+}
 TYPED = "typed"
 """Beside `KINDS`: the order that the visitor typed."""
+
+Disturb = Callable[[str, np.random.Generator], str | None]
+"""A text in another order; None for a text that has no other."""
+
+
+def disturbances(words: Segmenter) -> dict[str, Disturb]:
+    """How each of `KINDS` is drawn."""
+    return {
+        "characters": shuffle_characters,
+        "words": lambda text, rng: shuffle_words(text, words, rng),
+        "reversal": lambda text, rng: reverse_characters(text),
+        "swap": swap_adjacent_characters,
+    }
+
 
 CASE = (CASE_QUERY, CASE_TITLE, CASE_SHUFFLED)
 """The article's pair and its own shuffled title (2.3)."""
@@ -308,8 +339,8 @@ def _random(
     if not variants:
         return None
     logits = inspected.run([pair.before, pair.after], variants).logits
-    grades = expected_grades(logits, inspected.labels)
-    before, after = (shares(logits[:, at], inspected.labels) for at in (0, 1))
+    grades = ranking_scores(logits, inspected.labels)
+    before, after = (_shares(logits[:, at], inspected.labels) for at in (0, 1))
     return Way(
         name=Text(
             f"随机头（各层与{like.name.zh}同数）",
@@ -323,6 +354,15 @@ def _random(
         shares_before=_ranges(before),
         shares_after=_ranges(after),
     )
+
+
+def _shares(logits: np.ndarray, labels: ModelLabels) -> FloatArray:
+    """Probabilities of logits [n, K], or the scores [n, 1] of a one-logit model."""
+    outputs = read_outputs(logits, labels)
+    found = (
+        outputs.ranking_score[:, None] if outputs.probabilities is None else outputs.probabilities
+    )
+    return np.asarray(found, np.float64)
 
 
 def _ranges(values: FloatArray) -> tuple[Range, ...]:
@@ -362,7 +402,7 @@ def _spread(
     texts = list(dict.fromkeys([drawn[0].before, *after]))
     mask = mask_of(inspected, mode)
     masks = [Variant(str(n), (mask(one.heads),)) for n, one in enumerate(sets)]
-    grades = expected_grades(inspected.run(texts, [NONE, *masks]).logits, inspected.labels)
+    grades = ranking_scores(inspected.run(texts, [NONE, *masks]).logits, inspected.labels)
     rows = [texts.index(one) for one in after]
     return Spread(
         names=(Text("不去掉头", "no heads out"), *(one.name for one in sets)),
@@ -456,7 +496,8 @@ def notes(found: Order) -> Iterator[Text]:
 # The pictures and the table of what another order of the words does to a grade.
 
 
-SHUFFLED = Text("乱序", "reordered")
+AS_IT_WAS, SHUFFLED = Text("原样", "as it was"), Text("乱序", "reordered")
+PROBABILITY, SCORE = Text("概率", "probability"), Text("分数", "score")
 
 
 def distributions(found: Order) -> Bars:
@@ -478,12 +519,16 @@ def distributions(found: Order) -> Bars:
             )
         )
     draws = max((way.draws for way in found.ways if way.random), default=0)
-    return grade_bars(
-        "order_grades",
-        Text("原样与乱序", "As it was, and reordered"),
-        found.labels,
-        series,
-        Text(
+    several = found.labels.logits > 1
+    return Bars(
+        name="order_grades",
+        title=Text("原样与乱序", "As it was, and reordered"),
+        x_label=Text("模型的档位", "model's grade"),
+        y_label=PROBABILITY if several else SCORE,
+        unit="",
+        categories=tuple(found.labels.names) if several else (SCORE,),
+        series=tuple(series),
+        note=Text(
             f"随机头：至多 {draws} 组的平均，线为最小到最大"
             if draws
             else "一对，一次乱序；没有区间",

@@ -10,7 +10,7 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context
 from qt_bert.probes.base_model import open_base
-from qt_bert.probes.order.scores import order_scores
+from qt_bert.probes.order import order_scores
 from qt_bert.probes.relations.aligned import aligned_links
 from qt_bert.probes.relations.heads import Scores, scores_of
 from qt_bert.probes.relations.leaving_out import LeftOut, leave_out

@@ -1,0 +1,689 @@
+"""Which heads follow word order, and does the grade depend on them? (`heads_of_query_title_bert`, 2.3)
+
+The article ablates seven heads suspected of order and does not say how they were found: a shuffled title,
+graded 2, is graded 3 without them, and still 2 without seven random heads. Here heads are scored on texts of
+which the characters were shuffled, so that no word explains a neighbour: *lift* is the attention to the
+character at one offset over that to another character, and the *identity index* tells whether a map moved
+with its characters (above 0) or stayed with their places (below 0). Order heads are those of the largest
+lift, at least 2, whose maps follow places. They are ablated on validation, where S is what shuffling costs a
+good title and R the way from good to poor titles, both in expected grades.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from qt_bert.ablation import families
+from qt_bert.ablation.engine import Reduction, View, batch_tokens, sweep
+from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.data.pairs import GradeSet, Pair
+from qt_bert.data.shuffles import shuffle_characters
+from qt_bert.data.splits import spread_over_queries
+from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, length_batches
+from qt_bert.errors import CheckpointError
+from qt_bert.figures import head_map
+from qt_bert.models.batches import Batch, to_batch
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.heads import Head
+from qt_bert.probes.base import Contest, Context, Result
+from qt_bert.probes.base_model import OtherSeed, described, other_seed
+from qt_bert.probes.contests import (
+    Ablated,
+    ablate,
+    contest,
+    few_a_query,
+    grades_nothing,
+    zeroed,
+)
+from qt_bert.probes.naming import (
+    LEAST_WEIGHT,
+    VALIDATION,
+    Elsewhere,
+    Named,
+    Rule,
+    by_mean,
+    by_query,
+    means,
+    name_heads,
+    one_sided_p,
+    ranked,
+    stability,
+)
+from qt_bert.probes.shared import estimate_bars, head_table
+from qt_bert.probes.streams import characters_of, coverage
+from qt_bert.progress import Progress, silent
+from qt_bert.results.probe import Stability
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.judge import ranking_scores
+from qt_bert.stats import verdict
+from qt_bert.stats.arrays import FloatArray, IntArray, ratio
+from qt_bert.stats.estimate import Estimate, over_queries
+from qt_bert.stats.judgements import index_queries
+
+K = 7
+"""As many heads as the article ablated."""
+LEAST_LIFT = 2.0
+"""A head is named where a neighbour gets at least so many times what another character gets."""
+OFFSETS = (-3, -2, -1, 1, 2, 3)
+"""How far away the tokens stand whose weight is compared."""
+FEWEST_CHARACTERS = 3
+"""Of two characters each is all that the other can look at, whatever a head does."""
+FEWEST_ALIGNED = 4
+NO_VARIATION = 1e-6
+"""A map that varies by less, as a share of its largest weight, is constant up to rounding."""
+FREE_SETS = 20
+"""Sets of as many heads drawn anywhere that the article's case is graded without."""
+QUICK_SCORED = 80
+QUICK_TITLES = 1
+"""Good titles, and poor ones, of each query in a quick run."""
+HIGH, LOW = 4, 1
+PARTS = GOOD, SHUFFLED, POOR = "good", "shuffled", "poor"
+
+CASE_QUERY, CASE_TITLE, CASE_SHUFFLED = "京东小哥", "京东小哥最近在干嘛", "近东嘛最都在干哥小京"
+"""The article's case with its own shuffled title."""
+CASE = [
+    Pair(CASE_QUERY, title, None, f"article-{name}", 0, None, {})
+    for name, title in (("straight", CASE_TITLE), ("shuffled", CASE_SHUFFLED))
+]
+
+
+# Attention maps: what one pair's maps say of order.
+
+
+class Moved(NamedTuple):
+    """A shuffled text, and where each of its characters stood before."""
+
+    text: str
+    came_from: IntArray
+
+
+def move_characters(text: str, rng: np.random.Generator) -> Moved | None:
+    """Another arrangement of the characters, and the way of each; None for a text that has no other."""
+    if len(set(text)) < 2:
+        return None
+    while True:
+        came_from = rng.permutation(len(text))
+        drawn = "".join(text[at] for at in came_from)
+        if drawn != text:
+            return Moved(drawn, came_from)
+
+
+def offset_sums(attention: FloatArray, texts: Sequence[Sequence[int]]) -> FloatArray:
+    """Sums over rows i of the characters of `texts` [heads, offsets + 1, 2].
+
+    `attention` [heads, L, L]; a text is the tokens of its characters. At an offset d: the weight
+    from i to i + d, and the mean weight from i to the other characters of its text, over the rows
+    that have an i + d. In the last place: the weight from i to all other characters, and the number
+    of rows.
+    """
+    sums = np.zeros((len(attention), len(OFFSETS) + 1, 2))
+    for tokens in texts:
+        if len(tokens) < FEWEST_CHARACTERS:
+            continue
+        places = {token: place for place, token in enumerate(tokens)}
+        block = attention[:, tokens][:, :, tokens]
+        others = block.sum(axis=2) - np.diagonal(block, axis1=1, axis2=2)
+        for number, offset in enumerate(OFFSETS):
+            rows = [place for token, place in places.items() if token + offset in places]
+            columns = [places[tokens[row] + offset] for row in rows]
+            sums[:, number, 0] += block[:, rows, columns].sum(axis=1)
+            sums[:, number, 1] += others[:, rows].sum(axis=1) / (len(tokens) - 1)
+        sums[:, -1, 0] += others.sum(axis=1)
+        sums[:, -1, 1] += len(tokens)
+    return sums
+
+
+class Aligned(NamedTuple):
+    """Title tokens of a shuffled pair, and for each two of the original pair.
+
+    `after` are the tokens; `same_place` stand where they stand, `same_character` hold what they hold.
+    """
+
+    after: IntArray
+    same_place: IntArray
+    same_character: IntArray
+
+
+def align(
+    before: EncodedPair,
+    after: EncodedPair,
+    characters_before: Mapping[int, int],
+    characters_after: Mapping[int, int],
+    came_from: IntArray,
+) -> Aligned:
+    """The title's tokens that stand for one character in both pairs.
+
+    `characters_…`: token → place of its character in the title, as `came_from` counts them.
+    """
+    tokens_before = {place: token for token, place in characters_before.items()}
+    titles = [[t for t, side in enumerate(one.side) if side == TITLE] for one in (before, after)]
+    found = [
+        (token, same_place, tokens_before[came_from[characters_after[token]]])
+        for same_place, token in zip(*titles, strict=False)
+        if token in characters_after and came_from[characters_after[token]] in tokens_before
+    ]
+    return Aligned(*np.array(found, np.int64).reshape(-1, 3).T)
+
+
+def identity_index(before: FloatArray, after: FloatArray, tokens: Aligned) -> FloatArray:
+    """corr(A′, πA) − corr(A′, A) for every head [heads], off the diagonal.
+
+    A′ is the shuffled title's map, A the original's, πA the original's moved as the characters
+    were. NaN where too few tokens stand for one character, or a map is constant.
+    """
+    if len(tokens.after) < FEWEST_ALIGNED:
+        return np.full(len(before), np.nan)
+    new = _off_diagonal(after, tokens.after)
+    moved = _off_diagonal(before, tokens.same_character)
+    return _correlation(new, moved) - _correlation(new, _off_diagonal(before, tokens.same_place))
+
+
+def _off_diagonal(attention: FloatArray, tokens: IntArray) -> FloatArray:
+    block = attention[:, tokens][:, :, tokens]
+    return np.asarray(block[:, ~np.eye(len(tokens), dtype=bool)])
+
+
+def _correlation(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Pearson's of each row [rows, n]; NaN where one of both is constant."""
+    centred = []
+    for values in (one, other):
+        difference = values - values.mean(axis=1, keepdims=True)
+        varies = np.abs(difference).max(axis=1) > NO_VARIATION * np.abs(values).max(axis=1)
+        centred.append(difference * varies[:, None])
+    norms = np.linalg.norm(centred[0], axis=1) * np.linalg.norm(centred[1], axis=1)
+    return ratio((centred[0] * centred[1]).sum(axis=1), norms)
+
+
+# Scores of every head over a sample, by query.
+
+
+@dataclass(frozen=True, eq=False)
+class OrderScores:
+    """Scores of every head over a sample.
+
+    `sums` [queries, layers, heads, offsets + 1, 2] are those of `offset_sums` over the pairs of each
+    query, `identities` [queries, layers, heads] the identity index, NaN where a query has none.
+    `ineligible` pairs have a title of which every order is the same; `coverage` is the share of
+    Chinese characters that are tokens of their own in the texts as they were.
+    """
+
+    sums: FloatArray
+    identities: FloatArray
+    pairs: int
+    ineligible: int
+    coverage: float
+
+    @property
+    def n_queries(self) -> int:
+        """How many queries the pairs have."""
+        return len(self.sums)
+
+    @cached_property
+    def lift(self) -> FloatArray:
+        """Weight to a neighbour over that to another character [layers, heads, offsets].
+
+        A ratio of sums over all rows; NaN where there are none.
+        """
+        return self._lift(np.ones(self.n_queries))
+
+    @cached_property
+    def identity(self) -> FloatArray:
+        """Mean identity index over the queries [layers, heads]; below 0 a map follows places."""
+        return means(self.identities)
+
+    @cached_property
+    def weight(self) -> FloatArray:
+        """The attention a character gives the others of its text [layers, heads]."""
+        total = self.sums[..., -1, :].sum(axis=0)
+        return np.nan_to_num(ratio(total[..., 0], total[..., 1]))
+
+    @cached_property
+    def score(self) -> FloatArray:
+        """The largest lift [layers, heads]; NaN where there is none."""
+        return _largest(self.lift)
+
+    @cached_property
+    def offset(self) -> IntArray:
+        """The place in `OFFSETS` of the largest lift [layers, heads]."""
+        return np.where(np.isnan(self.lift), -np.inf, self.lift).argmax(axis=-1)
+
+    def named(self) -> Named:
+        """Heads whose lift is at least 2, and above 1 by a test over queries, heads and offsets."""
+        per_query = ratio(self.sums[..., :-1, 0], self.sums[..., :-1, 1])
+        p = one_sided_p(per_query - 1.0)
+        return name_heads(self.score, p, self.weight, least=LEAST_LIFT, choice=self.offset)
+
+    def best(self, k: int) -> list[Head]:
+        """The k best heads whose maps follow places; fewer where there are fewer."""
+        score = _of_places(self.score, self.identity)
+        return [head for head in ranked(score) if score[head] > 0][:k]
+
+    @property
+    def rule(self) -> Rule:
+        """The rule of `best`, for any weights of the queries."""
+        identity = by_mean(self.identities)
+        return lambda weights: _of_places(_largest(self._lift(weights)), identity(weights))
+
+    @property
+    def named_rule(self) -> Rule:
+        """The lift alone, of heads with enough weight."""
+        heavy = self.weight >= LEAST_WEIGHT
+        return lambda weights: np.where(heavy, _largest(self._lift(weights)), np.nan)
+
+    def _lift(self, weights: FloatArray) -> FloatArray:
+        """`lift` where each query counts as often as `weights` [queries] or [R, queries] say."""
+        total = np.tensordot(weights, self.sums[..., :-1, :], 1)
+        return ratio(total[..., 0], total[..., 1])
+
+
+def _largest(lift: FloatArray) -> FloatArray:
+    """Over the offsets, NaN where none is known."""
+    return np.asarray(np.fmax.reduce(lift, axis=-1))
+
+
+def _of_places(score: FloatArray, identity: FloatArray) -> FloatArray:
+    """Scores of the heads with an identity index below 0 and a lift; NaN elsewhere."""
+    return np.where((identity < 0) & (score > 0), score, np.nan)
+
+
+class ShuffledPair(NamedTuple):
+    """A pair, and where the characters of its texts went; None for a query without another order."""
+
+    pair: Pair
+    title: Moved
+    query: Moved | None
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """As it was, and shuffled."""
+        query = self.query.text if self.query else self.pair.query
+        return [(self.pair.query, self.pair.title), (query, self.title.text)]
+
+
+def order_scores(
+    scorer: Scorer,
+    pairs: Sequence[Pair],
+    *,
+    seed: int,
+    tokens: int | None = None,
+    shown: Progress = silent,
+) -> OrderScores:
+    """Look at every pair as it is and with the characters of both texts shuffled, once.
+
+    `tokens` bounds a batch, where it must be smaller than usual; `shown` counts texts.
+    """
+    rng = np.random.default_rng(seed)
+    drawn = [(p, move_characters(p.title, rng), move_characters(p.query, rng)) for p in pairs]
+    shuffled = [ShuffledPair(pair, title, query) for pair, title, query in drawn if title]
+    texts = [text for one in shuffled for text in one.texts]
+    encoded = scorer.fresh().tokenizer.encode(texts) if texts else []
+    numbers = _look(scorer, shuffled, encoded, tokens or batch_tokens(), shown)
+    sums, identity = np.split(numbers, [-1], axis=-1)
+    sums, identity = sums.reshape(*numbers.shape[:3], len(OFFSETS) + 1, 2), identity[..., 0]
+    queries = [one.pair.query for one in shuffled]
+    index, n_queries = index_queries(queries)
+    by_queries = np.zeros((n_queries, *sums.shape[1:]))
+    np.add.at(by_queries, index, sums)
+    seen = sum(
+        len(characters_of(one, *texts[2 * number], side))
+        for number, one in enumerate(encoded[::2])
+        for side in (QUERY, TITLE)
+    )
+    return OrderScores(
+        sums=by_queries,
+        identities=by_query(identity, queries),
+        pairs=len(shuffled),
+        ineligible=len(pairs) - len(shuffled),
+        coverage=coverage([text for both in texts[::2] for text in both], seen),
+    )
+
+
+def _look(
+    scorer: Scorer,
+    shuffled: Sequence[ShuffledPair],
+    encoded: list[EncodedPair],
+    budget: int,
+    shown: Progress,
+) -> FloatArray:
+    """`offset_sums` and the identity index of every pair [pairs, layers, heads, numbers]."""
+    layers = tuple(range(scorer.checkpoint.layers))
+    width = 2 * (len(OFFSETS) + 1) + 1
+    found = np.full((len(shuffled), len(layers), scorer.checkpoint.heads, width), np.nan)
+    tokens = [
+        _tokens(one, *encoded[2 * number : 2 * number + 2]) for number, one in enumerate(shuffled)
+    ]
+
+    def compute(view: View) -> torch.Tensor:
+        """[B, heads, numbers]; the rows of the original pairs, each before its shuffled form, hold 0."""
+        maps = view.values.float().cpu().numpy()
+        numbers = np.zeros((len(maps), maps.shape[1], width), np.float32)
+        for row in range(0, len(maps), 2):
+            before, after = maps[row], maps[row + 1]
+            texts, title = tokens[view.batch.rows[row] // 2]
+            numbers[row + 1, :, :-1] = offset_sums(after, texts).reshape(len(after), -1)
+            numbers[row + 1, :, -1] = identity_index(before, after, title)
+        return torch.from_numpy(numbers)
+
+    reduction = Reduction("order", "attention", layers, compute)
+    batches = _together(encoded, budget, scorer.pad)
+    for swept in sweep(scorer.encoder, batches, [NONE], [reduction], shown=shown):
+        found[swept.rows[::2] // 2] = swept.reduced["order"][0, 1::2]
+    return found
+
+
+def _together(encoded: list[EncodedPair], budget: int, pad: int) -> Iterator[Batch]:
+    """Batches in which each pair's original stands right before its shuffled form."""
+    lengths = [max(map(len, encoded[at : at + 2])) for at in range(0, len(encoded), 2)]
+    if not lengths:
+        return
+    for numbers in length_batches(lengths, max(1, budget // 2)):
+        rows = np.stack([2 * numbers, 2 * numbers + 1], axis=1).ravel()
+        yield to_batch(rows, [encoded[row] for row in rows], pad=pad)
+
+
+def _tokens(
+    one: ShuffledPair, before: EncodedPair, after: EncodedPair
+) -> tuple[list[list[int]], Aligned]:
+    """The tokens of a pair's characters: by shuffled text, and of the title before and after."""
+
+    def places(encoded: EncodedPair, texts: tuple[str, str], side: int) -> dict[int, int]:
+        """Token → place of the one character it stands for, of any script."""
+        return {
+            found.token: found.place for found in characters_of(encoded, *texts, side, han=False)
+        }
+
+    original, shuffled = one.texts
+    title = places(after, shuffled, TITLE)
+    texts = [list(title), *([list(places(after, shuffled, QUERY))] if one.query else [])]
+    as_it_was = places(before, original, TITLE)
+    return texts, align(before, after, as_it_was, title, one.title.came_from)
+
+
+# Sensitivity to order: what shuffling costs a good title, as a share of the way to poor ones.
+
+
+def good_and_poor(
+    pairs: Sequence[Pair], labels: ModelLabels
+) -> tuple[tuple[GradeSet, ...], tuple[GradeSet, ...]]:
+    """The labels of `pairs` that mean grades 4 or 5 alone, and those that mean grade 1 alone.
+
+    Where none means grade 1 alone, the lowest label is the poor one; of levels that are no grades,
+    the model's highest and lowest are meant.
+    """
+    found = sorted(
+        {pair.grades for pair in pairs if pair.grades}, key=lambda one: (np.mean(one), one)
+    )
+    if labels.grades is None and labels.logits > 1:
+        highest, lowest = (tuple(s for s in found if s == (n,)) for n in (labels.logits, 1))
+        return highest, lowest
+    good = tuple(one for one in found if min(one) >= HIGH)
+    poor = tuple(one for one in found if max(one) <= LOW)
+    return good, poor or tuple(one for one in found[:1] if one not in good)
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Good titles as they are and shuffled, and poor titles, of the queries that have all three.
+
+    `pairs` stand without a label, which a shuffled title no longer has; `part` [pairs] says what each
+    is: GOOD, SHUFFLED or POOR.
+    """
+
+    pairs: list[Pair]
+    part: list[str]
+
+    @classmethod
+    def of(cls, pairs: Sequence[Pair], labels: ModelLabels, *, most: int, seed: int) -> Texts:
+        """At most `most` good and as many poor titles of each query; each good one shuffled once."""
+        good_labels, poor_labels = good_and_poor(pairs, labels)
+        movable = [p for p in pairs if p.grades in good_labels and len(set(p.title)) > 1]
+        good = few_a_query(movable, most)
+        poor = few_a_query([pair for pair in pairs if pair.grades in poor_labels], most)
+        both = {pair.query for pair in good} & {pair.query for pair in poor}
+        rng = np.random.default_rng(seed)
+        rows: list[tuple[Pair, str, str]] = []
+        for pair in good:
+            if pair.query in both and (title := shuffle_characters(pair.title, rng)) is not None:
+                rows += [(pair, pair.title, GOOD), (pair, title, SHUFFLED)]
+        rows += [(pair, pair.title, POOR) for pair in poor if pair.query in both]
+        return cls(
+            [replace(pair, title=title, grades=None, label=None) for pair, title, _ in rows],
+            [part for _, _, part in rows],
+        )
+
+    @cached_property
+    def queries(self) -> list[str]:
+        """The query of each pair."""
+        return [pair.query for pair in self.pairs]
+
+    def mean(self, grades: FloatArray, part: str) -> Estimate:
+        """Mean expected grade of one part, of `grades` [pairs]: over queries, a query's averaged."""
+        return over_queries(np.where(np.array(self.part) == part, grades, np.nan), self.queries)
+
+    def cost(self, grades: FloatArray) -> Estimate:
+        """S: the grade of good titles less that of their shuffled forms."""
+        return self.mean(grades, GOOD) - self.mean(grades, SHUFFLED)
+
+    def reach(self, grades: FloatArray) -> Estimate:
+        """R: the grade of good titles less that of poor ones."""
+        return self.mean(grades, GOOD) - self.mean(grades, POOR)
+
+    def share(self, grades: FloatArray) -> Estimate:
+        """S/R, a ratio of sums over queries."""
+        return self.cost(grades) / self.reach(grades)
+
+
+def expected(run: Ablated, name: str) -> FloatArray:
+    """Expected grades (or levels; the score of a one-logit model) under a variant [pairs]."""
+    return ranking_scores(run.logits(name), run.probability.labels)
+
+
+# What a checkpoint's folder says of its training.
+
+
+CARD = "README.md"
+RULE = re.compile(r"^\| `shuffled_\w+` \|", re.MULTILINE)
+"""A card's table row of a rule that makes shuffled titles (`experiments/make_pairs`)."""
+
+Trained = Literal["yes", "unknown"]
+
+
+def trained_on_shuffled(folder: Path) -> Trained:
+    """`yes` where a table of the model card counts pairs of shuffled titles.
+
+    A card without one says nothing: a file of made pairs may hold them all the same. Raises
+    CheckpointError for a card that cannot be read.
+    """
+    card = folder / CARD
+    try:
+        text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+    except OSError as error:
+        raise CheckpointError(f"{card}: cannot be read ({error})") from error
+    return "yes" if RULE.search(text) else "unknown"
+
+
+# The probe.
+
+
+def measure(context: Context) -> Result:
+    """Score heads on both halves; ablate the order heads on validation, beside free and matched sets."""
+    found, again = (scored(context.model, context, half) for half in ("discovery", "validation"))
+    second = other_seed(context, lambda other: scored(other, context, "discovery"))
+    best, named = found.best(K), found.named().heads()
+    heads = [head for head in best if head in named]
+    checkpoint = context.model.checkpoint
+    labels, trained = checkpoint.settings.labels, trained_on_shuffled(checkpoint.folder)
+    most = context.choose(QUICK_TITLES, len(context.validation))
+    texts = Texts.of(context.validation, labels, most=most, seed=context.seed)
+    scores = head_map("scores", again.score, marked=map(str, named), digits=1)
+    answer = Result(
+        heads=head_table(checkpoint.shape, _columns(found, again)),
+        sets={"order": best, "order_named": named},
+        selected="order",
+        stability=_stability(context, found, again, second),
+        figures=[scores],
+        facts={
+            "heads": ", ".join(map(str, heads)),
+            "number": len(heads),
+            "named": len(named),
+            "named_by_places": sum(bool(found.identity[head] < 0) for head in named),
+            "all_heads": len(checkpoint.shape.all_heads),
+            "trained": f"trained_{trained}",
+            "grade_unit": _grade_unit(labels),
+        },
+        settings={
+            "k": K,
+            "scored": {"discovery": _sample(found), "validation": _sample(again)},
+            "texts": {part: texts.part.count(part) for part in PARTS},
+            "free_sets": FREE_SETS,
+            "trained_on_shuffled_titles": trained,
+            "second_seed": described(second),
+        },
+    )
+    if not texts.pairs:
+        return replace(answer, nothing="no_ends", claims={"needed": "no_ends"})
+
+    # S and R, clean and with the order heads ablated; the article's case beside random heads, too.
+    read = [*texts.pairs, *CASE]
+    if heads:
+        run = ablate(context, "order_heads", [Variant("order", (zeroed(heads),), "target")], read)
+        values = {name: expected(run, name) for name in ("none", "order")}
+    else:
+        logits = context.model.logits([(pair.query, pair.title) for pair in read])
+        values = {"none": ranking_scores(logits, labels)}
+    grades = {name: one[: -len(CASE)] for name, one in values.items()}
+    case = {name: one[-len(CASE) :] for name, one in values.items()}
+    reach = texts.reach(grades["none"])
+    interval = reach.interval(context.resamples, context.seed)
+    parted = interval is not None and interval[0] > 0
+    measurements: dict[str, Estimate | float | None] = {
+        "order_sensitivity": texts.cost(grades["none"]),
+        "order_reach": reach,
+    }
+    facts = {
+        **answer.facts,
+        "queries": reach.n_queries,
+        "case_clean": float(case["none"][0]),
+        "case_shuffled": float(case["none"][1]),
+    }
+    if heads:
+        sets = families.random_sets(checkpoint.shape, zeroed, len(heads), FREE_SETS, context.seed)
+        free = ablate(context, "case", sets, CASE)
+        random = float(np.mean([expected(free, one.name)[1] for one in sets]))
+        facts |= {"case_ablated": float(case["order"][1]), "case_free": random}
+        measurements |= {
+            "order_shuffled_grade": texts.mean(grades["order"], SHUFFLED)
+            - texts.mean(grades["none"], SHUFFLED),
+            "order_sensitivity_change": texts.cost(grades["order"]) - texts.cost(grades["none"]),
+            "order_reach_change": texts.reach(grades["order"]) - reach,
+            "order_case": float(case["order"][1]) - random,
+        }
+    needed = _needed(context, texts, heads, {*best, *named}, parted)
+    if parted:
+        measurements["order_ratio_plain"] = plain = texts.share(grades["none"])
+        if heads:
+            measurements["order_ratio_change"] = texts.share(grades["order"]) - plain
+            measurements["order_ratio_matched"] = (
+                needed.beyond - needed.target if isinstance(needed, Contest) else None
+            )
+    drawn = {name: [texts.mean(values, part) for part in PARTS] for name, values in grades.items()}
+    return replace(
+        answer,
+        claims={"needed": needed},
+        nothing="no_heads" if not heads else None if parted else "no_reach",
+        measurements=measurements,
+        figures=[scores, estimate_bars(context, "grades", PARTS, drawn)],
+        facts=facts,
+        pairs=texts.pairs,
+    )
+
+
+def _needed(
+    context: Context, texts: Texts, heads: list[Head], named: set[Head], parted: bool
+) -> Contest | str:
+    """The contest on the fall of S/R, or why there is none: none is run that cannot be judged."""
+    if not heads:
+        return "no_heads"
+    if len({*texts.queries}) < verdict.LEAST_QUERIES:
+        return "few_queries"
+    if not parted:
+        return "precondition:reach"
+    if grades_nothing(context):
+        return "grades_nothing"
+
+    def fall(run: Ablated, name: str) -> Estimate:
+        return texts.share(expected(run, "none")) - texts.share(expected(run, name))
+
+    found, _ = contest(context, "needed", heads, named=named, pairs=texts.pairs, statistic=fall)
+    return found or "few_sets"
+
+
+def scored(
+    scorer: Scorer, context: Context, half: Literal["discovery", "validation"]
+) -> OrderScores:
+    """The scores of a model's heads on a half: in quick on a sample of its pairs."""
+    pairs: list[Pair] = getattr(context, half)
+    pairs = spread_over_queries(pairs, context.choose(QUICK_SCORED, len(pairs)), context.seed)
+    with context.progress(2 * len(pairs), "texts") as shown:
+        return order_scores(scorer, pairs, seed=context.seed, shown=shown)
+
+
+def _columns(found: OrderScores, again: OrderScores) -> dict[str, FloatArray]:
+    """Scores on validation; p and q are those that heads are named by, on discovery."""
+    named = found.named()
+    offsets = np.array(OFFSETS, np.float64)[again.offset]
+    return {
+        "score": again.score,
+        "offset": np.where(np.isfinite(again.score), offsets, np.nan),
+        "identity": again.identity,
+        "weight": again.weight,
+        "discovery_score": found.score,
+        "discovery_identity": found.identity,
+        "p": named.p,
+        "q": named.q,
+    }
+
+
+def _sample(scores: OrderScores) -> dict[str, float]:
+    return {
+        "pairs": scores.pairs,
+        "queries": scores.n_queries,
+        "ineligible": scores.ineligible,
+        "coverage": round(scores.coverage, 4),
+    }
+
+
+def _stability(
+    context: Context,
+    found: OrderScores,
+    again: OrderScores,
+    second: OtherSeed[OrderScores] | None,
+) -> dict[str, Stability | None]:
+    """Of both sets, by the rule that chose each, on validation and on a model of another seed."""
+    others = [(VALIDATION, again), *([(second.name, second.scores)] if second else [])]
+
+    def of(heads: Sequence[Head], rule: Callable[[OrderScores], Rule]) -> Stability | None:
+        elsewhere = [Elsewhere(name, rule(one), one.n_queries) for name, one in others]
+        return stability(
+            rule(found), heads, found.n_queries, elsewhere=elsewhere, seed=context.seed
+        )
+
+    return {
+        "order": of(found.best(K), lambda scores: scores.rule),
+        "order_named": of(found.named().heads(), lambda scores: scores.named_rule),
+    }
+
+
+def _grade_unit(labels: ModelLabels) -> str:
+    """What the score counts in: grades, levels where outputs are none, or one logit's own unit."""
+    if labels.logits == 1:
+        return "score"
+    return "levels" if labels.grades is None else "grades"
