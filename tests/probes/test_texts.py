@@ -27,7 +27,7 @@ from qt_bert.results.probe import ProbeResult, SourcedClaim
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.verdict import MOST_QUERIES
 from qt_bert.text import Text
-from tests.probes import planted_focus
+from tests.probes import planted_focus, planted_relations
 from tests.probes.planted_boundary import (
     ENDS,
     HAN,
@@ -71,6 +71,7 @@ def results(
         "boundary": plant_word_ends(folder / "planted", checkpoint_of(), ENDS),
         "matching": checkpoint_of(layers=4, heads=5, hidden=40),
         "patch": planted_focus.plant(folder / "chain"),
+        "relations": planted_relations.plant_links(folder / "links"),
     }
     chain = [(one.query, one.title, one.label) for one in planted_focus.pairs(60, 1)]
     rows = ["query\ttitle\tgrade", *("\t".join(map(str, one)) for one in chain)]
@@ -81,6 +82,7 @@ def results(
     rng = np.random.default_rng(0)
     lines = (" ".join(words_of("".join(rng.choice(list(HAN), 12)))) for _ in range(20))
     gold.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    treebank = planted_relations.write_treebank(folder / "bank.conllu", 240)
     known: dict[str, ProbeResult] = {}
 
     def found(name: str) -> ProbeResult:
@@ -93,6 +95,7 @@ def results(
                 open_model=lambda: Scorer(open_checkpoint(model)),
                 base=model,
                 gold=gold,
+                treebanks=(treebank,),
                 heads="L1H0 L2H1" if name == "patch" else None,
                 resamples=50,
                 find=found,
