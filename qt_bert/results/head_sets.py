@@ -190,13 +190,6 @@ SETS: dict[str, SetWords] = {
             "Two words in some dependency relation get more of their attention than unlinked ones.",
         ),
     ),
-    "relations_in_order": SetWords(
-        Text("看关系的语序头", "order heads that look along links"),
-        Text(
-            "看关系，又偏重某个固定距离的邻字：可能只是看位置。",
-            "They look along links and prefer a neighbour at one offset: it may be the place alone.",
-        ),
-    ),
     **{
         f"{kind}_{where}": _looks_at(name, tagged)
         for kind, name in _KINDS.items()

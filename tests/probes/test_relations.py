@@ -1,4 +1,4 @@
-"""The probe of links as a whole: planted arcs, what it does without, odd models."""
+"""The probe of links: planted arcs, what it does without, odd models; its parts by hand."""
 
 from __future__ import annotations
 
@@ -6,25 +6,60 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from qt_bert.ablation.engine import Reduction, sweep
+from qt_bert.ablation.interventions import NONE
+from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
+from qt_bert.data.segmenters import SpanSegmenter
+from qt_bert.data.treebank import Sentence, Word
 from qt_bert.errors import PairFileError
 from qt_bert.figures import HeatMap
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.heads import Head
 from qt_bert.planning.prune import save_smaller
+from qt_bert.probes import relations_links
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.matching_cells import Aligned
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.relations import aligned, study
+from qt_bert.probes.relations import (
+    ARCS,
+    BEST,
+    HEADS,
+    LEFT,
+    OFFSET,
+    RIGHT,
+    WORDS,
+    Pointer,
+    attach,
+    attached,
+    excess_of,
+    named_heads,
+    pointers_of,
+    word_pairs,
+)
+from qt_bert.probes.relations_links import (
+    ALIGNED,
+    UNLINKED,
+    Link,
+    Links,
+    SpanAttention,
+    aligned_links,
+    enough,
+    links_of,
+    read_sentences,
+    sentence_links,
+    sentences_of,
+    span_attention,
+)
 from qt_bert.probes.split import PairFiles
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.probe import Finding, ProbeResult
+from qt_bert.results.probe import Measurement, ProbeResult
 from qt_bert.scoring.bulk import Scorer
-from tests.probes.judged import outcome
 from tests.probes.planted_matching import pairs_of, write_pairs
 from tests.probes.planted_relations import PLANTED, plant_links, write_treebank
-from tests.probes.shown import check_shown
 
 Run = Callable[..., ProbeResult]
 
@@ -40,7 +75,7 @@ def treebank(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(pair_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(pair_file: Path, tmp_path: Path) -> Run:
     """Run the probe on a model folder; any field of the context by keyword."""
 
     def call(model: Path, **changes: Any) -> ProbeResult:
@@ -51,10 +86,8 @@ def run(pair_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run
             "open_model": lambda: Scorer(open_checkpoint(model)),
             "resamples": 100,
         }
-        context = Context(**(facts | changes))
-        return run_probe(probe_named("relations"), context)
+        return run_probe(probe_named("relations"), Context(**(facts | changes)))
 
-    monkeypatch.setattr(study, "QUICK_DRAWS", 199)
     return call
 
 
@@ -62,85 +95,80 @@ def run(pair_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run
 def aligned_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Forty pairs whose first character of the query is said to mean the title's last one."""
     made = pairs_of(40)
-    monkeypatch.setattr(
-        aligned,
-        "alignments",
-        lambda: {(q, t): (Aligned(0, 1, len(t) - 1, len(t)),) for q, t, _ in made},
-    )
+    known = {(q, t): (Aligned(0, 1, len(t) - 1, len(t)),) for q, t, _ in made}
+    monkeypatch.setattr(relations_links, "alignments", lambda: known)
     return write_pairs(tmp_path / "aligned.tsv", made)
 
 
-def _by_id(result: ProbeResult) -> dict[str, Finding]:
-    return {one.id: one for one in result.findings}
+def by_id(result: ProbeResult) -> dict[str, Measurement]:
+    return {one.id: one for one in result.measurements}
 
 
 def test_planted_arcs_are_found_and_chance_ones_are_not(
     run: Run, planted: Path, treebank: Path
 ) -> None:
     result = run(planted, treebanks=(treebank,), base=planted)
-    assert result.sets["relations_words"] == (str(PLANTED),)
-    relations = result.settings["relations"]
-    assert relations["obj"]["named"] and relations["obj"]["head"] == str(PLANTED)
-    assert not relations["nmod"]["named"]
-    assert relations["obj"]["times"]["validation"] > 3
-    found = _by_id(result)
-    assert outcome(found["relations_words"]) == "reproduced"
+    assert result.sets == {"relations": (str(PLANTED),), "relations_words": (str(PLANTED),)}
+    assert [one.head for one in result.heads if one.selected] == [str(PLANTED)]
+    scores = next(one.scores for one in result.heads if one.head == str(PLANTED))
+    assert scores["times_obj"] > 3 and scores["q_obj"] < 0.05 < scores["q_nmod"]
+    found = by_id(result)
+    words = found["relations_words"]
+    assert words.ci_low is not None and words.ci_low > 0
     # The chain has all words right but two of seven; the heads hardly more than the partners.
-    tree = found["relations_tree_right"]
-    assert outcome(tree) == "reproduced" and tree.value is not None and -72 < tree.value < -40
-    assert "relations_left_out" in found and found["relations_obj"].primary is False
-    assert result.settings["looked_at"] == "base" and PLANTED.layer == 1
-    selected = [one.head for one in result.heads if one.selected]
-    assert selected == [str(PLANTED)]
-    names = [figure.name for figure in result.figures]
-    assert len(names) == len(set(names)) and "relations_tree" in names
-    check_shown(result)
+    assert -72 < found["relations_tree_right"].value < -40
+    # Of the arcs obj is told by its head, and both by their usual offset one time in six.
+    assert found["relations_arcs_best_head"].value > 2 * found["relations_arcs_offset"].value
+    assert found["relations_left_out"].n_queries > 0
+    assert result.facts["looked_at"] == "base" and result.facts["costliest"] == str(PLANTED)
+    assert {one.name for one in result.figures} == {
+        "relations_best",
+        "relations_heads",
+        "relations_tree",
+    }
 
 
 def test_without_a_treebank_only_aligned_spans(
     run: Run, planted: Path, aligned_pairs: Path
 ) -> None:
     result = run(planted, files=PairFiles(pairs=aligned_pairs))
-    assert set(_by_id(result)) <= {"relations_aligned", "relations_left_out"}
-    assert "relations_aligned" in _by_id(result)
-    assert "--treebank" in result.summary.en and "--base" in result.summary.en
-    assert result.settings["words"] is None
+    found = by_id(result)
+    assert set(found) == {"relations_aligned", "aligned_linked", "relations_left_out"}
+    assert found["relations_aligned"].value is not None
+    assert result.facts["treebank"] == "no_treebank" and result.facts["looked_at"] == "model"
 
 
 def test_under_full_everything_is_taken(
-    run: Run, planted: Path, treebank: Path, aligned_pairs: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, planted: Path, treebank: Path, aligned_pairs: Path
 ) -> None:
-    monkeypatch.setattr(study, "FULL_DRAWS", 99)
     pairs = PairFiles(pairs=aligned_pairs)
     result = run(planted, treebanks=(treebank, treebank), files=pairs, full=True)
-    sizes = result.settings["words"]
-    assert sizes["discovery"]["texts"] + sizes["validation"]["texts"] in (120, 121)
-    assert result.settings["exchanges"] == 99 and result.settings["relations"]["obj"]["named"]
-    assert {"relations_words", "relations_aligned"} <= set(_by_id(result))
+    assert result.sets["relations_words"] == (str(PLANTED),)
+    assert by_id(result)["relations_words"].n_queries > 100  # sentences of a half of 240
+    assert by_id(result)["relations_aligned"].value is not None
 
 
-def test_with_neither_it_says_so(run: Run, checkpoint_of: Callable[..., Path]) -> None:
+def test_with_neither_there_is_nothing_to_measure(
+    run: Run, checkpoint_of: Callable[..., Path]
+) -> None:
     result = run(checkpoint_of())
-    assert result.findings == () and result.figures == () and result.sets["relations"] == ()
-    assert result.settings["order_heads"] is None and result.stability == {}
-    assert "no aligned spans" in result.summary.en and "树库" in result.summary.zh
+    assert result.measurements == () and result.figures == () and result.heads == ()
+    assert result.sets["relations"] == () and result.stability == {}
 
 
 @pytest.mark.parametrize(
     ("family", "labels", "grades"),
     [("xlm-roberta", 1, None), ("electra", 5, "0=1-3,1=4-5"), ("bert", 1, None)],
 )
-def test_other_families_one_logit_and_coarse_labels(
+def test_other_families_one_logit_and_coarse_labels_name_next_to_no_head(
     run: Run,
     checkpoint_of: Callable[..., Path],
     treebank: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     family: str,
     labels: int,
     grades: str | None,
 ) -> None:
-    monkeypatch.setattr(study, "QUICK_SENTENCES", 90)
     rows = "".join(f"{q}\t{t}\t{int(g > 3)}\n" for q, t, g in pairs_of(24))
     path = tmp_path / "coarse.tsv"
     path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
@@ -151,9 +179,8 @@ def test_other_families_one_logit_and_coarse_labels(
         treebanks=(treebank,),
         files=PairFiles(pairs=path, reader=ReaderOptions(grades=grades)),
     )
-    assert set(result.settings["relations"]) == {"obj", "nmod"}
-    assert result.settings["words"]["validation"]["linked"] > 50
-    assert _by_id(result)["relations_words"].value is not None
+    assert result.facts["relations"] == 2 and len(result.sets["relations"]) <= 1
+    assert by_id(result)["relations_words"].value is not None
 
 
 def test_heads_and_layers_that_were_pruned_take_no_part(
@@ -164,7 +191,7 @@ def test_heads_and_layers_that_were_pruned_take_no_part(
     folder = save_smaller(tmp_path / "small", smaller_checkpoint(teacher, kept))
     result = run(folder, treebanks=(treebank,))
     assert [one.head for one in result.heads] == ["L0H1", "L0H3", "L2H0"]
-    (drawn,) = (one for one in result.figures if one.name == "relations_obj")
+    (drawn,) = (one for one in result.figures if one.name == "relations_heads")
     assert isinstance(drawn, HeatMap) and drawn.values[1] == (None,) * 4
 
 
@@ -173,13 +200,203 @@ def test_few_sentences_ask_about_nothing(
 ) -> None:
     few = write_treebank(tmp_path / "few.conllu", 12)
     result = run(checkpoint_of(), treebanks=(few,))
-    assert result.findings == () and "50" in result.summary.en
+    assert result.measurements == () and result.facts["treebank"] == "few_links"
 
 
-def test_a_broken_treebank_is_an_error_with_its_line(
+def test_a_broken_treebank_and_an_empty_half_are_errors(
     run: Run, checkpoint_of: Callable[..., Path], tmp_path: Path
 ) -> None:
     path = tmp_path / "broken.conllu"
     path.write_text("1\t走\n", encoding="utf-8")
     with pytest.raises(PairFileError, match="line 1: 2 columns"):
         run(checkpoint_of(), treebanks=(path,))
+    path.write_text("1\t走\t_\tVERB\t_\t_\t0\troot\t_\t_\n", encoding="utf-8")
+    with pytest.raises(PairFileError, match="half of the sentences is empty"):
+        sentences_of([path])
+
+
+# Links by hand
+
+
+def _link(relation: str, stratum: tuple[int, ...]) -> Link:
+    return Link(0, 0, (1, 2), (3, 4), relation, stratum)
+
+
+def test_strata_without_an_unlinked_pair_are_left_out_and_many_are_drawn() -> None:
+    found = [_link("obj", (0, 2)), _link("obj", (0, 3)), _link("?", (0, 3))]
+    found += [_link(UNLINKED, (0, 3)) for _ in range(9)] + [_link(UNLINKED, (0, 4))]
+    links = links_of([("a", "b")], 1, found, relations=["obj"], most=2, seed=0)
+    assert links.counts == {"obj": 1}
+    assert len(links) == 3 and links.of("obj").tolist() == [0, 1, 2]
+
+
+def _sentence(heads: list[int], labels: list[str] | None = None, form: str = "") -> Sentence:
+    forms = form or "天地玄黄宇宙洪荒日月"[: len(heads)]
+    names = labels or ["dep"] * len(heads)
+    return Sentence("x", tuple(map(Word, forms, ["NOUN"] * len(heads), heads, names)))
+
+
+def test_words_of_a_distance_and_length_are_compared(checkpoint_of: Callable[..., Path]) -> None:
+    tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
+    one = _sentence([2, 0, -1, 0, 2], ["obj", "dep", "root", "obj", "nsubj"])
+    other = _sentence([-1, 0, 1], form="北京北")
+    read = read_sentences(tokenizer, [one, other], None, 0)
+    assert len(read) == 2
+    assert enough([read, read], least=1) == ("obj", "nsubj")
+    assert enough([read, read], least=2) == ("obj",)
+    # Distance 4 has but one pair of words: a link that nothing can be compared with.
+    far = _sentence([4, 0, 1, 2, -1], ["nsubj", "dep", "dep", "dep", "root"])
+    assert enough([read_sentences(tokenizer, [far], None, 0)], least=1) == ()
+    links = sentence_links(read, ["obj", "nsubj"], most=9, seed=0)
+    # Distance 2: 0-2 obj, 2-4 nsubj, 1-3 free; distance 3: 0-3 obj (3 depends on 0), 1-4 free.
+    assert links.counts == {"obj": 2, "nsubj": 1} and len(links) == 5
+    side = read.where[read.sentences.index(one)][1]
+    begin = 1 if side == 0 else 1 + 3 + 1
+    first = {tuple(row) for row in np.hstack([links.first, links.second])[links.linked].tolist()}
+    spans = [(begin + place, begin + place + 1) for place in range(5)]
+    assert first == {spans[0] + spans[2], spans[4] + spans[2], spans[3] + spans[0]}
+
+
+def test_sentences_that_do_not_fit_and_punctuation_take_no_part(
+    checkpoint_of: Callable[..., Path],
+) -> None:
+    tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
+    long = _sentence([-1, *[0] * 69], form="北京" * 35)
+    short = _sentence([-1, 0, 0, 0], form="我，在家")
+    read = read_sentences(tokenizer, [long, short], None, 0)
+    assert [one.text for one in read.sentences] == ["我，在家"]
+    assert [word is None for word in read.words[0]] == [False, True, False, False]
+    alone = read_sentences(tokenizer, [short], None, 0)
+    assert len(alone) == 1 and alone.pairs == [("我，在家", "我，在家")]
+
+
+def test_aligned_spans_beside_spans_as_long(
+    checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, title = "北京小哥手机", "上海假期苹果"
+    # The third begins inside a word, and would be compared with spans that do not.
+    known = {(query, title): (Aligned(0, 2, 0, 2), Aligned(2, 4, 2, 4), Aligned(3, 5, 4, 6))}
+    monkeypatch.setattr(relations_links, "alignments", lambda: known)
+    pairs = [
+        Pair(query, title, None, "1", 1, None, {}),
+        Pair("北京", "上海", None, "2", 2, None, {}),
+    ]
+    words = SpanSegmenter("twos", lambda text: [(at, at + 2) for at in range(0, len(text), 2)])
+    tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
+    links = aligned_links(tokenizer, pairs, words, most=9, seed=0)
+    assert links.pairs == [(query, title)] and links.counts == {ALIGNED: 2}
+    assert len(links) == 3 * 3 - 2  # every span with every span but those that meet the third
+    found = np.hstack([links.first, links.second])[links.linked].tolist()
+    assert found == [[1, 3, 8, 10], [3, 5, 10, 12]]
+
+
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
+def test_the_largest_weight_between_two_spans(
+    checkpoint_of: Callable[..., Path], family: str
+) -> None:
+    scorer = Scorer(open_checkpoint(checkpoint_of(family)))
+    texts = [("北京小哥", "上海"), ("苹果手机多少钱", "上海假期电影")]
+    pair = np.array([0, 0, 1, 1])
+    first = np.array([(1, 3), (2, 3), (1, 2), (2, 5)])
+    second = np.array([(3, 5), (5, 6), (4, 7), (3, 4)])
+    heads = [Head(1, 0), Head(0, 1)]
+    seen = span_attention(scorer, texts, (pair, first, second), heads)
+    (batch,) = scorer.fresh().batches(texts, 1000)
+    whole = Reduction("maps", "attention", (0, 1), lambda view: view.values)
+    (swept,) = sweep(scorer.encoder, [batch], [NONE], [whole])
+    maps = swept.reduced["maps"][0]
+    for number in range(4):
+        row = batch.rows.tolist().index(pair[number])
+        looking, looked_at = slice(*first[number]), slice(*second[number])
+        for column, head in enumerate(heads):
+            one = maps[row, head.layer, head.head]
+            up, down = one[looking, looked_at].max(), one[looked_at, looking].max()
+            assert seen.up[number, column] == pytest.approx(up, abs=1e-6)
+            assert seen.down[number, column] == pytest.approx(down, abs=1e-6)
+            assert seen.either[number, column] == pytest.approx(max(up, down), abs=1e-6)
+    assert ((seen.on_text > 0) & (seen.on_text < 1)).all()
+
+
+# Heads by hand
+
+
+def _made(units: int, planted: int, seed: int = 0) -> tuple[Links, SpanAttention]:
+    """A link and two unlinked pairs a unit; head `planted` gives links 0.3 more."""
+    rng = np.random.default_rng(seed)
+    found = [
+        Link(unit, unit, (1, 2), (3, 4), relation, (unit,))
+        for unit in range(units)
+        for relation in ("obj", UNLINKED, UNLINKED)
+    ]
+    links = links_of([("a", "b")] * units, units, found, relations=["obj"], most=2, seed=0)
+    up = rng.uniform(0, 0.3, (len(links), 6)).astype(np.float32)
+    if planted >= 0:
+        up[links.linked, planted] += 0.3
+    heads = [Head(0, number) for number in range(6)]
+    return links, SpanAttention(heads, up, up / 2, np.ones(6))
+
+
+def test_a_planted_head_is_named_and_its_excess_is_that_by_hand() -> None:
+    links, seen = _made(60, planted=4)
+    one = excess_of(links, seen, "obj")
+    named, q = named_heads({"obj": one}, seen.on_text, seen.heads)
+    assert named == {"obj": Head(0, 4)} and (np.delete(q["obj"], 4) > 0.05).all()
+    # Every unit is one stratum with a link and two unlinked pairs.
+    values = seen.either.astype(float)
+    by_hand = values[links.linked].mean(0) - values[~links.linked].mean(0)
+    np.testing.assert_allclose(one.value, by_hand, atol=1e-6)
+    np.testing.assert_allclose(one.sums.sum(0) / one.counts.sum(), by_hand, atol=1e-6)
+    assert one.counts.sum() == 60 and one.upward[4] > 0
+
+
+def test_without_a_planted_head_none_is_named() -> None:
+    links, seen = _made(60, planted=-1)
+    one = excess_of(links, seen, "obj")
+    assert named_heads({"obj": one}, seen.on_text, seen.heads)[0] == {}
+
+
+# The tree by hand
+
+
+def test_five_words_attached_by_hand() -> None:
+    points = np.zeros((5, 5))
+    for word, head in enumerate([1, 2, 4, 2, 3]):
+        points[word, head] = 1.0
+    points[1, 1] = 9.0  # a word is not its own head
+    assert attach(points).tolist() == [1, 2, 4, 2, 3]
+
+
+def test_the_tree_of_a_sentence_beside_its_chains(checkpoint_of: Callable[..., Path]) -> None:
+    tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
+    labels = ["obj", "nmod", "root", "obj", "nmod"]
+    read = read_sentences(tokenizer, [_sentence([1, 2, -1, 2, 2], labels)], None, 0)
+    pairs = [(a, b) for a in range(5) for b in range(a + 1, 5)]
+    assert len(word_pairs(read)[0]) == len(pairs)
+    up = np.zeros((len(pairs), 2), np.float32)
+    down = np.zeros_like(up)
+    # Head 0 looks from words to heads: 0 → 1, 3 → 2. Head 1 from a head to its dependents: 2 → 1, 4.
+    up[pairs.index((0, 1)), 0] = down[pairs.index((2, 3)), 0] = 0.5
+    down[pairs.index((1, 2)), 1] = up[pairs.index((2, 4)), 1] = 0.1
+    heads = [Head(0, 0), Head(1, 1)]
+    pointers = {"obj": Pointer(heads[0], True, 0.5, 1), "nmod": Pointer(heads[1], False, 0.1, -2)}
+    found = attached(read, SpanAttention(heads, up, down, np.ones(2)), pointers)
+    counted = {name: one.tolist() for name, one in found.items()}
+    assert counted == {
+        WORDS: [4],
+        HEADS: [4],
+        RIGHT: [1],
+        LEFT: [2],
+        ARCS: [4],
+        BEST: [4],
+        OFFSET: [2],
+    }
+
+
+def test_the_usual_offset_is_that_of_most_arcs(checkpoint_of: Callable[..., Path]) -> None:
+    tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
+    labels = ["obj", "obj", "root", "obj", "obj"]
+    read = read_sentences(tokenizer, [_sentence([1, 2, -1, 2, 2], labels)], None, 0)
+    links, seen = _made(8, planted=3)
+    pointers = pointers_of({"obj": excess_of(links, seen, "obj")}, seen.heads, read)
+    assert pointers["obj"].head == Head(0, 3) and pointers["obj"].upward
+    assert pointers["obj"].offset == 1  # of +1, +1, −1 and −2

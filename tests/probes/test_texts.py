@@ -27,7 +27,7 @@ from qt_bert.results.probe import ProbeResult, SourcedClaim
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.verdict import MOST_QUERIES
 from qt_bert.text import Text
-from tests.probes import planted_focus, planted_order
+from tests.probes import planted_focus, planted_order, planted_relations
 from tests.probes.planted_boundary import (
     ENDS,
     HAN,
@@ -88,6 +88,7 @@ def results(
         "layers": checkpoint_of(),
         "space": checkpoint_of(),
         "order": planted_order.plant(checkpoint_of(**planted_order.SHAPE), folder / "order"),
+        "relations": planted_relations.plant_links(folder / "links"),
     }
     graded = planted_order.graded_by(Scorer(open_checkpoint(models["order"])), queries=60)
     chain = planted_focus.pairs(60, 1)
@@ -101,6 +102,7 @@ def results(
     rng = np.random.default_rng(0)
     lines = (" ".join(words_of("".join(rng.choice(list(HAN), 12)))) for _ in range(20))
     gold.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    treebank = planted_relations.write_treebank(folder / "bank.conllu", 240)
     known: dict[str, ProbeResult] = {}
 
     def found(name: str) -> ProbeResult:
@@ -115,6 +117,7 @@ def results(
                 gold=gold,
                 heads=HEADS.get(name),
                 full=name in FULL,
+                treebanks=(treebank,),
                 resamples=50,
                 find=found,
             )
