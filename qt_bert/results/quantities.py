@@ -88,7 +88,9 @@ QUANTITIES: tuple[Quantity, ...] = (
         name="effect",
         probe="redundancy",
         score="change",
-        title=Text("单独去掉这个头，指标的变化", "Change of the metric without this head"),
+        title=Text(
+            "单独去掉这个头，标签概率的变化", "Change of the label's probability without this head"
+        ),
         unit=POINTS,
         means=Text(
             "去掉后减去去掉前；低于 0 是变差，说明模型用到它。",
@@ -101,7 +103,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         test="q",
         low=-10.0,
         high=10.0,
-        beside={"discovery_change": Text("发现集上的变化（份额）", "change on discovery (share)")},
+        beside={},
     ),
     Quantity(
         name="kl",

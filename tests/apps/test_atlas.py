@@ -62,7 +62,7 @@ def test_every_colour_draws(studied: Path, app: Visit) -> None:
 
 def test_it_speaks_english(studied: Path, app: Visit) -> None:
     at = app("atlas", lang="en", layer="0", head="1")
-    assert colours(at)[0] == "Change of the metric without this head"
+    assert colours(at)[0] == "Change of the label's probability without this head"
     assert "They look at their own character" in shown(at) and not at.error
 
 
