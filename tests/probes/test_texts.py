@@ -71,6 +71,7 @@ def results(
         "boundary": plant_word_ends(folder / "planted", checkpoint_of(), ENDS),
         "matching": checkpoint_of(layers=4, heads=5, hidden=40),
         "patch": planted_focus.plant(folder / "chain"),
+        "features": checkpoint_of(layers=3, heads=4, hidden=32),
         "relations": planted_relations.plant_links(folder / "links"),
     }
     chain = [(one.query, one.title, one.label) for one in planted_focus.pairs(60, 1)]
