@@ -10,8 +10,7 @@ from transformers import AutoTokenizer, BertForSequenceClassification
 from qt_bert.data.segmenters import Tagged
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
-from qt_bert.probes.features.kinds import by_tags
-from qt_bert.probes.features.texts import Read
+from qt_bert.probes.features import Read, by_tags
 from qt_bert.scoring.bulk import Scorer
 
 SHAPE = {"layers": 3, "heads": 4, "hidden": 64}

@@ -1,4 +1,4 @@
-"""What heads look at, as a probe: what was planted, a base, a treebank, odd models and inputs."""
+"""What heads look at: what was planted, a base, a treebank, odd models and inputs; numbers by hand."""
 
 from __future__ import annotations
 
@@ -6,20 +6,50 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import jieba_tagger
+from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
+from qt_bert.data.treebank import Sentence, Word
 from qt_bert.errors import CheckpointError, PairFileError
 from qt_bert.figures import Bars, HeatMap
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.heads import Head, Shape
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.features.probe import PROBE
+from qt_bert.probes.features import (
+    KINDS,
+    MEASURES,
+    Labelled,
+    Looking,
+    added,
+    by_people,
+    by_tags,
+    empty_heads,
+    look,
+    named,
+    of_tokens,
+    place_of,
+    rival_of,
+    trends,
+)
+from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles, Split
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.probe import Finding, ProbeResult
-from tests.probes.judged import outcome
-from tests.probes.planted_kinds import LAST_SEP, SEP_HEAD, SHAPE, opened, plant, plant_kinds
+from qt_bert.results.probe import Measurement, ProbeResult
+from tests.probes.planted_kinds import (
+    LAST_SEP,
+    NOUN_HEAD,
+    SEP_HEAD,
+    SHAPE,
+    opened,
+    plant,
+    plant_kinds,
+    read,
+    tag_dogs,
+)
 
 Build = Callable[..., Path]
 WORDS = ("北京", "上海", "高铁", "票价", "手机", "苹果", "电影", "假期", "排骨", "衣服")
@@ -67,37 +97,50 @@ def made_pairs() -> list[Pair]:
     ]
 
 
-def by_id(result: ProbeResult) -> dict[str, Finding]:
-    return {finding.id: finding for finding in result.findings}
+def by_id(result: ProbeResult) -> dict[str, Measurement]:
+    return {one.id: one for one in result.measurements}
+
+
+def run(context: Context) -> ProbeResult:
+    return run_probe(probe_named("features"), context)
+
+
+def value(measurement: Measurement) -> float:
+    assert measurement.value is not None
+    return measurement.value
+
+
+def low(measurement: Measurement) -> float:
+    assert measurement.ci_low is not None
+    return measurement.ci_low
 
 
 def test_the_probe_tells_what_was_planted(
     planted: Path, even: Path, context: Callable[..., Context]
 ) -> None:
-    result = run_probe(PROBE, context(planted, made_pairs(), base=even))
+    result = run(context(planted, made_pairs(), base=even))
     found = by_id(result)
-    assert outcome(found["sep_late"]) == "reproduced"  # two of the last layer's heads look at [SEP]
-    assert outcome(found["cls_early"]) == "reproduced"  # and so give [CLS] nothing
-    assert outcome(found["cls_looks_at_sep"]) == "reproduced"
+    assert (
+        low(found["sep_late"]) > low(found["sep_late_peak"]) > 0
+    )  # two of the last layer's heads look at [SEP]
+    assert low(found["cls_early"]) > 0  # and so give [CLS] nothing
+    assert low(found["cls_looks_at_sep"]) > 0
     assert found["heads_over_half"].value == pytest.approx(100 * 2 / 12)
-    assert outcome(found["heads_over_half"]) == "not reproduced"
     assert set(result.sets["over_half"]) == {str(SEP_HEAD), str(LAST_SEP)}
-    assert outcome(found["added_is_little_pairs"]) == "reproduced"
-    assert not found["sep_late_before"].primary
-    assert found["sep_late_before"].value == pytest.approx(0, abs=1e-3)
-    assert result.settings["treebank"]["en"].startswith("No treebank")
-    assert not [name for name in found if "treebank" in name]
-    shares = next(f for f in result.figures if f.name == "shares_pairs")
-    assert isinstance(shares, Bars) and len(shares.series) == 3
+    # Nouns lose what [SEP] gains in two heads of twelve; 狗 and 猫 are in no text.
+    assert value(found["added_peak_pairs"]) < 0
+    assert "added_peak_treebank" not in found
+    (kinds,) = (one for one in result.figures if one.name == "kinds_pairs")
+    assert isinstance(kinds, Bars) and len(kinds.series) == 2
 
 
 def test_without_a_base_nothing_is_said_of_tuning(
     planted: Path, context: Callable[..., Context]
 ) -> None:
-    result = run_probe(PROBE, context(planted, made_pairs()))
-    assert not [one for one in by_id(result) if "added" in one or "before" in one]
-    assert "--base" in result.summary.en
-    assert not [figure for figure in result.figures if figure.name.startswith("change")]
+    result = run(context(planted, made_pairs()))
+    assert by_id(result)["added_peak_pairs"].value is None
+    (kinds,) = (one for one in result.figures if one.name == "kinds_pairs")
+    assert isinstance(kinds, Bars) and len(kinds.series) == 1
 
 
 def treebank(path: Path, sentences: int) -> Path:
@@ -119,19 +162,12 @@ def test_a_treebank_adds_subjects_and_objects(
     planted: Path, even: Path, context: Callable[..., Context], tmp_path: Path
 ) -> None:
     path = treebank(tmp_path / "made.conllu", 60)
-    result = run_probe(PROBE, context(planted, made_pairs(), base=even, treebanks=(path,)))
-    assert by_id(result)["added_is_little_treebank"].primary
-    assert result.settings["treebank"] == ["made.conllu"]
-    lift = next(f for f in result.figures if f.name == "lift_treebank")
-    assert isinstance(lift, HeatMap)
-    assert {"主语", "宾语"} <= {getattr(c, "zh", c) for c in lift.columns}
-    stored = ProbeResult.read(_written(result, tmp_path))
-    assert stored.sets == result.sets
-
-
-def _written(result: ProbeResult, folder: Path) -> Path:
-    result.write(folder / "features.json")
-    return folder / "features.json"
+    result = run(context(planted, made_pairs(), base=even, treebanks=(path,)))
+    assert by_id(result)["added_peak_treebank"].value is not None
+    (kinds,) = (one for one in result.figures if one.name == "kinds_treebank")
+    assert isinstance(kinds, Bars)
+    assert {"主语", "宾语"} <= {getattr(one, "zh", one) for one in kinds.categories}
+    assert {"subject_treebank", "object_treebank"} <= result.sets.keys()
 
 
 def test_too_small_a_treebank_is_refused(
@@ -139,14 +175,14 @@ def test_too_small_a_treebank_is_refused(
 ) -> None:
     path = treebank(tmp_path / "small.conllu", 2)
     with pytest.raises(PairFileError, match=r"small\.conllu.*larger treebank"):
-        run_probe(PROBE, context(planted, made_pairs(), treebanks=(path,)))
+        run(context(planted, made_pairs(), treebanks=(path,)))
 
 
 def test_a_base_of_another_shape_is_refused(
     planted: Path, checkpoint_of: Build, context: Callable[..., Context]
 ) -> None:
     with pytest.raises(CheckpointError, match="--base"):
-        run_probe(PROBE, context(planted, made_pairs(), base=checkpoint_of(layers=1)))
+        run(context(planted, made_pairs(), base=checkpoint_of(layers=1)))
 
 
 def pruned(checkpoint_of: Build, out: Path, *kept: tuple[int, ...]) -> tuple[Path, Path]:
@@ -160,27 +196,20 @@ def test_pruned_heads_take_no_part(
     checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
 ) -> None:
     folder, whole = pruned(checkpoint_of, tmp_path / "small", (1, 3), (), (0,))
-    result = run_probe(PROBE, context(folder, made_pairs(), base=whole))
+    result = run(context(folder, made_pairs(), base=whole))
     assert [one.head for one in result.heads] == ["L0H1", "L0H3", "L2H0"]
     (drawn,) = (one for one in result.figures if one.name == "heads_sep")
     assert isinstance(drawn, HeatMap) and drawn.values[1] == (None,) * 4
-    (layers,) = (one for one in result.figures if one.name == "lift_pairs")
-    assert isinstance(layers, HeatMap) and set(layers.values[1]) == {None}
-    (change,) = (one for one in result.figures if one.name == "change_pairs")
-    assert isinstance(change, HeatMap) and set(change.values[1]) == {None}
-    # The lowest layer reads the same embeddings; above, what was pruned makes a difference too.
-    assert change.values[0] == pytest.approx((0,) * len(change.columns), abs=0.02)
 
 
 def test_of_a_last_layer_without_heads_nothing_is_said(
     checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
 ) -> None:
     folder, _ = pruned(checkpoint_of, tmp_path / "small", (1, 3), (0,), ())
-    result = run_probe(PROBE, context(folder, made_pairs()))
-    assert by_id(result).keys() & {"sep_late", "cls_early", "cls_looks_at_sep"} == set()
-    assert "cls_row" not in {figure.name for figure in result.figures}
-    assert "nan" not in result.summary.en + result.summary.zh
-    assert ProbeResult.read(_written(result, tmp_path)).summary == result.summary
+    found = by_id(run(context(folder, made_pairs())))
+    for name in ("sep_late", "sep_late_peak", "cls_early", "cls_looks_at_sep"):
+        assert found[name].value is None
+    assert found["sep_attention"].value is not None
 
 
 @pytest.mark.parametrize(
@@ -194,8 +223,173 @@ def test_any_model_any_file(
     labels: int,
     layers: int,
 ) -> None:
-    result = run_probe(PROBE, context(checkpoint_of(family, labels=labels, layers=layers)))
+    result = run(context(checkpoint_of(family, labels=labels, layers=layers)))
     found = by_id(result)
-    assert ("sep_late" in found) == (layers > 1)
-    assert {"heads_over_half", "cls_looks_at_sep"} <= found.keys()
-    assert ProbeResult.read(_written(result, tmp_path)).summary == result.summary
+    assert (found["sep_late"].value is not None) == (layers > 1)
+    assert found["cls_looks_at_sep"].value is not None
+    result.write(tmp_path / "features.json")
+    assert ProbeResult.read(tmp_path / "features.json").summary == result.summary
+
+
+# By hand
+
+
+def columns(labelled: Labelled, kind: str) -> list[float]:
+    return labelled.kinds[:, place_of(kind)].tolist()
+
+
+def test_kinds_of_characters_by_jiebas_tags() -> None:
+    text = "我不想去北京，35"
+    found = by_tags(text, jieba_tagger())
+    assert columns(found, "pronoun") == [1, 0, 0, 0, 0, 0, 0, 0, 0]
+    assert columns(found, "negation") == [0, 1, 1, 0, 0, 0, 0, 0, 0]
+    assert columns(found, "noun") == [0, 0, 0, 0, 1, 1, 0, 0, 0]
+    assert columns(found, "punctuation") == [0, 0, 0, 0, 0, 0, 1, 0, 0]
+    assert columns(found, "number") == [0, 0, 0, 0, 0, 0, 0, 1, 1]
+    assert columns(found, "tuned") == [0, 1, 1, 0, 1, 1, 0, 0, 0]
+    assert columns(found, "subject") == [0] * 9
+    assert (found.kinds.max(axis=1) == 1).all()  # every character is of some kind
+
+
+def test_kinds_of_a_treebanks_words() -> None:
+    words = (
+        Word("狗", "NOUN", 1, "nsubj:pass"),
+        Word("没有", "VERB", -1, "root"),
+        Word("猫", "PROPN", 1, "obj"),
+        Word("。", "PUNCT", 1, "punct"),
+    )
+    found = by_people(Sentence("s", words))
+    assert columns(found, "subject") == [1, 0, 0, 0, 0]
+    assert columns(found, "object") == [0, 0, 0, 1, 0]
+    assert columns(found, "negation") == [0, 1, 1, 0, 0]
+    assert columns(found, "noun") == [1, 0, 0, 1, 0]
+    assert columns(found, "tuned") == [1, 1, 1, 1, 0]
+
+
+def test_without_parts_of_speech_what_needs_them_is_not_known() -> None:
+    words = (Word("狗", None, 1, "nsubj"), Word("叫", None, -1, None))
+    found = by_people(Sentence("s", words))
+    assert columns(found, "subject") == [1, 0]
+    assert columns(found, "tuned") == columns(found, "other") == columns(found, "noun") == [0, 0]
+
+
+def test_a_token_of_several_words_is_of_each_by_its_characters() -> None:
+    query = Labelled("abcd", np.zeros((4, len(KINDS))))
+    query.kinds[:1, place_of("noun")] = 1
+    # [CLS] abcd [SEP] 狗 [SEP]
+    encoded = EncodedPair(
+        [0, 1, 2, 3, 2],
+        [0, 0, 0, 1, 1],
+        [SPECIAL, QUERY, SPECIAL, TITLE, SPECIAL],
+        [(0, 0), (0, 4), (0, 0), (0, 1), (0, 0)],
+        False,
+        False,
+    )
+    found = of_tokens(encoded, query, by_tags("狗", tag_dogs))
+    assert found[:, place_of("noun")].tolist() == [0, 0.25, 0, 1, 0]
+    assert found[:, place_of("cls")].tolist() == [1, 0, 0, 0, 0]
+    assert found[:, place_of("sep")].tolist() == [0, 0, 1, 0, 1]
+
+
+def test_planted_attention_has_its_lift_by_hand(planted: Path) -> None:
+    # [CLS] 狗 追 猫 [SEP] 猫 [SEP]: three of seven tokens are nouns, two are [SEP].
+    found = look(opened(planted), None, [read("狗追猫", "猫")])
+    assert found.rate("noun")[0] == pytest.approx(3 / 7)
+    assert found.rate("sep")[0] == pytest.approx(2 / 7)
+    nouns, seps = found.lift("noun"), found.lift("sep")
+    assert nouns[NOUN_HEAD] == pytest.approx(7 / 3, abs=1e-4)
+    assert seps[NOUN_HEAD] == pytest.approx(0, abs=1e-4)
+    assert seps[SEP_HEAD] == pytest.approx(7 / 2, abs=1e-4)
+    assert nouns[0, 0] == pytest.approx(1, abs=1e-5)  # attends evenly
+    assert found.of("noun", "peak")[0, 0, 1] == pytest.approx(1 / 3, abs=1e-4)
+    assert found.of("sep", "cls_peak")[0, 2, 2] == pytest.approx(1 / 2, abs=1e-4)
+    # One of four heads looks at the nouns alone, the others give every token a seventh.
+    assert found.mean("noun", slice(0, 1)).value == pytest.approx((1 / 3 + 3 / 7) / 4, abs=1e-4)
+
+
+def test_a_kind_that_is_not_there_is_left_out(planted: Path) -> None:
+    found = look(opened(planted), None, [read("狗追猫", "猫"), read("追追", "追")])
+    assert np.isnan(found.of("noun")[1]).all() and np.isnan(found.rate("noun")[1])
+    assert found.lift("noun")[NOUN_HEAD] == pytest.approx(7 / 3, abs=1e-4)
+    assert found.mean("noun").n_queries == 1
+    assert not found.has("number") and found.has("verb")
+
+
+def test_padding_takes_no_part(planted: Path) -> None:
+    alone = look(opened(planted), None, [read("狗追猫", "猫")])
+    reads = [read("狗追猫", "猫"), read("狗追猫狗追猫狗追", "猫追狗猫追狗")]
+    together = look(opened(planted), None, reads)
+    np.testing.assert_allclose(together.after[0], alone.after[0], atol=1e-5)
+
+
+def test_exactly_the_planted_heads_are_named(planted: Path) -> None:
+    reads = [
+        read(f"{c}狗追{c}{c}", f"猫{d}{d}{d}")
+        for c, d in zip("铁票价时刻表", "查询怎么去除", strict=True)
+    ]
+    found = look(opened(planted), None, reads)
+    heads = named(found, ("noun", "verb", "number"))
+    assert heads["noun"].heads() == [NOUN_HEAD]
+    assert heads["verb"].heads() == []
+    assert "number" not in heads  # not in these texts
+
+
+def looking(after: np.ndarray, before: np.ndarray | None = None) -> Looking:
+    """One layer a row, one head; attention to [CLS], [SEP], punctuation and `tuned` by hand."""
+
+    def spread(shares: np.ndarray) -> np.ndarray:
+        found = np.full((*shares.shape[:3], len(KINDS), len(MEASURES)), np.nan)
+        for place, kind in enumerate(("cls", "sep", "punctuation", "tuned")):
+            found[..., place_of(kind), :] = shares[..., place, None]
+        return found
+
+    rates = np.full((len(after), len(KINDS)), 0.25)
+    queries = [str(i) for i in range(len(after))]
+    return Looking(queries, rates, spread(after), None if before is None else spread(before))
+
+
+def test_heads_over_half_by_hand() -> None:
+    shares = np.zeros((4, 2, 1, 4))
+    shares[:, 0, 0, :3] = 0.3, 0.2, 0.1
+    shares[:, 1, 0, :3] = 0.1, 0.2, 0.1
+    assert empty_heads(looking(shares), Shape(2, 1)) == [Head(0, 0)]
+
+
+def test_what_tuning_adds_is_the_net_change_beside_what_specials_get() -> None:
+    before, after = np.full((3, 2, 1, 4), 0.25), np.full((3, 2, 1, 4), 0.25)
+    assert added(looking(after), "peak") is None
+    after[:, 0, 0, 3], after[:, 1, 0, 3] = 0.45, 0.05  # heads that only trade attention
+    found = added(looking(after, before), "peak")
+    assert found is not None and found.value == pytest.approx(0, abs=1e-9)
+    after[..., 3] = 0.35  # a tenth more, where [CLS] and [SEP] get a half together
+    found = added(looking(after, before), "share")
+    assert found is not None and found.value == pytest.approx(20)
+
+
+def test_trends_from_the_first_third_of_the_layers_to_the_last_by_hand() -> None:
+    shares = np.zeros((3, 6, 1, 4))
+    shares[:, :2, 0, 0], shares[:, 2:4, 0, 0], shares[:, 4:, 0, 1] = 0.3, 9.0, 0.2
+    found = trends(looking(shares))
+    assert found["cls_early"] is not None and found["cls_early"].value == pytest.approx(30)
+    assert found["sep_late"] is not None and found["sep_late"].value == pytest.approx(20)
+    assert set(trends(looking(shares[:, :1])).values()) == {None}
+
+
+def test_the_rival_is_the_kind_that_leads_besides_sep(planted: Path) -> None:
+    found = look(opened(planted), None, [read("狗追猫", "猫")])
+    # The last layer looks at all but [SEP] alike; the first kind stands.
+    assert rival_of(found, found) == "cls"
+
+
+def test_a_rare_kind_is_no_rival_of() -> None:
+    shares = np.zeros((20, 1, 1, 4))
+    shares[..., 0] = 0.2
+    seen = looking(shares)
+    seen.after[:1, ..., place_of("pronoun"), :] = 0.9
+    seen.base_rate[1:, place_of("pronoun")] = np.nan
+    assert rival_of(seen, seen) == "cls"
+    seen.base_rate[:, place_of("pronoun")] = 0.1
+    assert rival_of(seen, seen) == "pronoun"
+    other = looking(shares)
+    other.base_rate[:, place_of("pronoun")] = np.nan  # and validation has none
+    assert rival_of(seen, other) == "cls"

@@ -88,6 +88,7 @@ def results(
         "layers": checkpoint_of(),
         "space": checkpoint_of(),
         "order": planted_order.plant(checkpoint_of(**planted_order.SHAPE), folder / "order"),
+        "features": checkpoint_of(layers=3, heads=4, hidden=32),
         "relations": planted_relations.plant_links(folder / "links"),
     }
     graded = planted_order.graded_by(Scorer(open_checkpoint(models["order"])), queries=60)
