@@ -39,7 +39,7 @@ def test_every_probe_knows_the_heads_that_are_there(checkpoint_of, tmp_path, mon
     for probe, result in found.items():
         scored = {one["head"]: one["teacher"] for one in result["heads"]}
         # Patching scores heads where the term makes a difference, which weights that learned nothing
-        # need not show.
-        none = probe in NOT_OF_HEADS or (probe == "patch" and not scored)
+        # need not show; relations scores them where spans of one meaning are known, and here none are.
+        none = probe in NOT_OF_HEADS | {"relations"} or (probe == "patch" and not scored)
         assert scored == ({} if none else names), probe
         assert {head for heads in result["sets"].values() for head in heads} <= set(names), probe
