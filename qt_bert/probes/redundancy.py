@@ -8,7 +8,6 @@ heads rest on a pair of each query in quick.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 from scipy.special import log_softmax
@@ -80,7 +79,7 @@ def measure(context: Context) -> Result:
         sets={"critical": critical},
         selected="critical",
         figures=[
-            _curve(run, shares, len(shape.all_heads), context),
+            _curve(run, shares, context),
             head_map("heads", losses, marked=map(str, critical), digits=1, scale="diverging"),
             bars(
                 "layers",
@@ -189,7 +188,7 @@ def _columns(
     return columns
 
 
-def _curve(run: Ablated, shares: Sequence[Variant], heads: int, context: Context) -> Curve:
+def _curve(run: Ablated, shares: Sequence[Variant], context: Context) -> Curve:
     """Points lost against the share of the heads that goes, mean over draws."""
     points = [Point(x=0, y=0)]
     steps = dict.fromkeys(one.name.partition("#")[0] for one in shares)
@@ -198,5 +197,4 @@ def _curve(run: Ablated, shares: Sequence[Variant], heads: int, context: Context
         low, high = mean.interval(context.resamples, context.seed) or (None, None)
         share = float(step.partition(":")[2].rstrip("%"))
         points.append(Point(x=share, y=mean.value, low=low, high=high))
-    assert all(one.x < other.x for one, other in pairwise(points)), f"shares of {heads} heads"
     return curve("effects", {"loss": points})
