@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from qt_bert.ablation.effects import Effects
-from qt_bert.ablation.families import MaskOf
+from qt_bert.ablation.families import MaskOf, single
 from qt_bert.ablation.families import layers as without_heads
 from qt_bert.ablation.importance import importance_on
 from qt_bert.ablation.interventions import NONE, Variant
@@ -21,6 +21,7 @@ from qt_bert.models.card import layers_apart
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.heads import Head, checked_heads
 from qt_bert.planning.runs import Losses, losses, parts_of
+from qt_bert.probes.redundancy import SINGLES
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.metrics import METRICS
@@ -116,9 +117,11 @@ def single_losses(
     shown: Progress = silent,
 ) -> Losses:
     """The losses with each head alone left out: the first round of every choice on these pairs."""
-    variants = [
-        _without([head], skipped, mask, str(head)) for head in _pool(scorer, among, skipped)
-    ]
+    if not skipped and among is None:
+        variants = single(scorer.checkpoint.shape, mask)
+        return losses(scorer, pairs, variants, work=work, name=SINGLES, shown=shown)
+    pool = _pool(scorer, among, skipped)
+    variants = [_without([head], skipped, mask, str(head)) for head in pool]
     if skipped:
         variants.append(_without([], skipped, mask, _GONE))
     return losses(scorer, pairs, variants, work=work, name="heads-0", shown=shown)

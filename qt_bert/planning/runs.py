@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 class Losses:
     """The loss of every variant of a sweep on every pair.
 
-    `names` [V] are the variants', `none` first; `values` [V, P]: −log Σ p over the pair's label, in
-    nats. A model of one logit has no such p: there it is the squared change of its score against
-    the whole model's. `logits` [V, P, K] are what they were read from.
+    `names` [V] are the variants', `none` first; `values` [V, P]: the probability that the model does
+    not give the pair's label, 1 − Σ p over it. Its logarithm would reward heads whose absence only
+    makes the model less sure. A model of one logit has no such p: there it is the squared change of
+    its score against the whole model's. `logits` [V, P, K] are what they were read from.
     """
 
     pairs: tuple[Pair, ...]
@@ -91,7 +92,7 @@ def losses_of(
         if outputs.log_label is None:
             values[variant] = np.square(outputs.score - whole.score)
         else:
-            values[variant] = -outputs.log_label
+            values[variant] = 1 - np.exp(outputs.log_label)
     return Losses(tuple(pairs), tuple(names), values, logits)
 
 

@@ -217,7 +217,8 @@ class PlanTask:
 
     Everything is chosen on `discovery`, which may be a sample of `all_discovery`; `validation` and
     `held_out` give figures alone. `functions` are what the heads do. `work` is a folder for what is
-    to survive a kill. `replacement`: what stands in for a head that goes. `retrained`: an offline
+    to survive a kill; `singles_work` is where the sweep over every head alone lies, where a probe
+    has made it. `replacement`: what stands in for a head that goes. `retrained`: an offline
     model and its control.
     """
 
@@ -226,6 +227,7 @@ class PlanTask:
     discovery: Sample
     validation: Sample
     work: Path
+    singles_work: Path | None = None
     all_discovery: Sample | None = None
     held_out: Sequence[Sample] = ()
     retrained: RetrainedPair | None = None
@@ -259,7 +261,11 @@ class PlanTask:
         runs = (1 + self.form.heads) * len(self.discovery.pairs)
         with progress(runs, "single heads", "runs") as shown:
             return single_losses(
-                self.scorer, self.discovery.pairs, mask=self.mask, work=self.work, shown=shown
+                self.scorer,
+                self.discovery.pairs,
+                mask=self.mask,
+                work=self.singles_work or self.work,
+                shown=shown,
             )
 
     @cached_property

@@ -224,7 +224,6 @@ def ablate(
         context.work / name,
         pairs_ref=reference(context.files.pairs, listed),
         resamples=None,
-        seed=context.seed,
         resume=True,
         label=f"{context.label}: {name}",
     )

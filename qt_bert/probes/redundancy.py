@@ -1,8 +1,8 @@
 """How redundant are the heads? (`heads_of_query_title_bert`, 2.1; Michel, Levy and Neubig 2019)
 
 Heads are ablated (`zero`): random shares of all, one half of the layers, a layer, one head. The claims take
-all validation pairs: a random fifth of the heads, and either half of the layers. Curve, layers and single
-heads rest on a pair of each query in quick.
+all validation pairs: a random fifth of the heads, and either half of the layers. Curve and layers rest on a
+pair of each query in quick. Single heads are chosen from, by the plan too, so they take all discovery pairs.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from qt_bert.stats.correlation import spearman
 from qt_bert.stats.estimate import Estimate
 from qt_bert.stats.tests import q_values, sign_flip_p
 
+SINGLES = "singles"
+"""The folder of the sweep over every head alone, which a plan in the same run reads on."""
 SHARE, DRAWS = 0.2, 20
 """The claim's share of the heads, and how often it is drawn."""
 CURVE, CURVE_DRAWS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0), 5
@@ -52,13 +54,15 @@ def measure(context: Context) -> Result:
 
     pairs = few_a_query(context.validation, context.choose(CONTEST_PAIRS, len(context.validation)))
     shares = random_shares(shape, zeroed, context.choose(CURVE_DRAWS, DRAWS), context.seed, CURVE)
-    run = ablate(context, "heads", [*single(shape, zeroed), *layers(shape, zeroed), *shares], pairs)
-    alone = {head: run.loss(str(head)) for head in shape.all_heads}
+    run = ablate(context, "shares", [*layers(shape, zeroed), *shares], pairs)
+
+    singles = ablate(context, SINGLES, single(shape, zeroed), context.discovery)
+    alone = {head: singles.loss(str(head)) for head in shape.all_heads}
     losses = shape.spread([one.value for one in alone.values()])
     p = sign_flip_p(np.stack([one.values for one in alone.values()], axis=1), seed=context.seed)
     q = np.array([np.nan if one is None else one for one in q_values(list(p))])
-    with context.progress(len(pairs), "pairs") as shown:
-        importance = importance_on(context.model, pairs, shown).raw
+    with context.progress(len(singles.pairs), "pairs") as shown:
+        importance = importance_on(context.model, singles.pairs, shown).raw
     critical = _critical(alone, q)
     of_layers = {one.name: run.loss(one.name) for one in layers(shape, zeroed)}
     costliest = max(alone, key=lambda head: alone[head].value)
@@ -75,7 +79,7 @@ def measure(context: Context) -> Result:
                 np.array([importance[head] for head in shape.all_heads]),
             ),
         },
-        heads=head_table(shape, _columns(run, shape, alone, p, q, importance, context)),
+        heads=head_table(shape, _columns(singles, shape, alone, p, q, importance, context)),
         sets={"critical": critical},
         selected="critical",
         figures=[
@@ -105,6 +109,7 @@ def measure(context: Context) -> Result:
             "alone": len(critical),
             "pairs": len(pairs),
             "whole": len(context.validation),
+            "chosen": len(context.discovery),
         },
         pairs=context.validation,
     )

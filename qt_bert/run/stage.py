@@ -294,7 +294,7 @@ def forecast(stages: Sequence[Stage], context: StudyContext) -> Forecast:
     start = time.perf_counter()
     scorer.fresh().logits(pairs)
     rate = len(pairs) / (time.perf_counter() - start)
-    share = min(1.0, len(split.validation) / REFERENCE_PAIRS)
+    share = len(split.validation) / REFERENCE_PAIRS
     runs = sum(runs_of(stage, share) for stage in ahead)
     minutes = max(1, round(runs / rate / 60))
     long = (

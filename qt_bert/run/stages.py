@@ -407,10 +407,18 @@ def _task(asked: PlanRequest, quick: Effort, context: StudyContext) -> PlanTask:
         retrained=RetrainedPair(*asked.retrained) if asked.retrained else None,
         functions=functions_of(context.model, scorer.checkpoint.sha256, asked.run),
         work=context.folder.work(_WORK),
+        singles_work=_of_probes(asked, choosing, context),
         effort=effort,
         resamples=context.argument("resamples"),
         seed=seed,
     )
+
+
+def _of_probes(asked: PlanRequest, choosing: int | None, context: StudyContext) -> Path | None:
+    """Where `redundancy` of this very run leaves every head out on the same pairs, in the same way."""
+    if asked.run != context.folder.path or choosing is not None or asked.replacement != "zero":
+        return None
+    return context.folder.work(sweeps_of(probe_named("redundancy")))
 
 
 def _fewer(one: int | None, other: int | None) -> int | None:

@@ -15,9 +15,10 @@ from qt_bert.ablation.families import random_sets
 from qt_bert.data.pairs import Pair
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head, Shape
+from qt_bert.planning.choice import single_losses
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.contests import ablate, zeroed
-from qt_bert.probes.redundancy import DRAWS, SHARE, _critical
+from qt_bert.probes.redundancy import DRAWS, SHARE, SINGLES, _critical
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles, Split
 from qt_bert.results.probe import ProbeResult
@@ -98,6 +99,20 @@ def test_values_are_those_of_the_logits(context: Build, checkpoint_of: Callable[
     ]
     assert measured["fifth"] == pytest.approx(np.mean(lost), abs=1e-4)
     assert low.n_queries == 24
+
+
+def test_a_plan_reads_on_the_sweep_over_single_heads(
+    context: Build, checkpoint_of: Callable[..., Path]
+) -> None:
+    pairs = numbered(24)
+    given = context(checkpoint_of(layers=2, heads=2), pairs)
+    asked(given)
+    swept = given.work / SINGLES / "logits.npy"
+    before = swept.stat().st_mtime_ns
+    found = single_losses(given.model, pairs, mask=zeroed, work=given.work)
+    assert swept.stat().st_mtime_ns == before
+    np.testing.assert_array_equal(found.logits, np.load(swept))
+    assert [path.name for path in given.work.iterdir() if path.name.startswith("heads")] == []
 
 
 def test_critical_heads_cost_enough_and_stand_out() -> None:

@@ -45,9 +45,9 @@ def scorer_of(checkpoint_of: Callable[..., Path]) -> Callable[..., Scorer]:
 
 
 def loss_by_hand(logits: np.ndarray, pairs: list[Pair]) -> float:
-    """The mean of −log Σ p over each pair's label, by softmax and sums."""
+    """The mean of 1 − Σ p over each pair's label, by softmax and sums."""
     found = []
     for row, one in zip(logits.astype(np.float64), pairs, strict=True):
         p = np.exp(row) / np.exp(row).sum()
-        found.append(-np.log(sum(p[grade - 1] for grade in one.grades or ())))
+        found.append(1 - sum(p[grade - 1] for grade in one.grades or ()))
     return float(np.mean(found))
