@@ -178,6 +178,15 @@ def test_no_heads_no_measurement_of_heads(
     assert measured(probed(tmp_path / "table"))["matching_of_pairs"].value is None
 
 
+def test_labels_that_do_not_vary_leave_nothing_to_compare(
+    probed: Callable[..., ProbeResult], tmp_path: Path
+) -> None:
+    pairs = [replace(one, grades=(3,)) for one in PAIRS]
+    result = probed(planted.write(tmp_path / "table", pairs), pairs)
+    told = {name for name, one in measured(result).items() if one.value is not None}
+    assert told == {"matching_of_pairs"}
+
+
 def test_without_a_table_nothing_is_measured(probed: Callable[..., ProbeResult]) -> None:
     result = probed(None)
     assert result.measurements == () and result.figures == ()
