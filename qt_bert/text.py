@@ -123,6 +123,15 @@ def in_language(label: Label, language: str) -> str:
     return label.zh if language == "zh" else label.en
 
 
+def listed(labels: Iterable[Label], zh: str = "、", en: str = ", ") -> Text:
+    """Labels one after the other, with a mark between them that each language has its own of."""
+    said = list(labels)
+    return Text(
+        zh.join(in_language(one, "zh") for one in said),
+        en.join(in_language(one, "en") for one in said),
+    )
+
+
 FONT, SMALL, TIGHT = 13, 12, 10.5
 """Pixels of ordinary text, of labels and legends, and of numbers in narrow cells."""
 

@@ -17,6 +17,7 @@ from qt_bert.models.card import ModelLabels, ModelSettings, stored_block
 from qt_bert.models.checkpoint import DTYPES, Checkpoint, open_tokenizer
 from qt_bert.models.loading import open_for_tuning
 from qt_bert.probes.base import Context
+from qt_bert.probes.texts import COMMON, texts_of
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.text import Text
 
@@ -124,12 +125,6 @@ def _seeded(seed: int) -> Iterator[None]:
 
 T = TypeVar("T")
 
-NO_SECOND = {
-    "zh": "没有给出另一个种子微调的模型（--second），所以不知道换个种子是否还选出这些头。",
-    "en": "No model tuned with a second seed was given (--second), so whether another seed names "
-    "these heads is not known.",
-}
-
 
 @dataclass(frozen=True, eq=False)
 class OtherSeed(Generic[T]):
@@ -141,8 +136,7 @@ class OtherSeed(Generic[T]):
     @property
     def name(self) -> Text:
         """What it is called beside a set."""
-        name = self.checkpoint.name
-        return Text(f"另一个种子（{name}）", f"another seed ({name})")
+        return texts_of(COMMON).text("second_seed.named", {"name": self.checkpoint.name})
 
 
 def other_seed(context: Context, score: Callable[[Scorer], T]) -> OtherSeed[T] | None:
@@ -160,5 +154,6 @@ def other_seed(context: Context, score: Callable[[Scorer], T]) -> OtherSeed[T] |
 def described(second: OtherSeed[T] | None) -> dict[str, str]:
     """Name and hash for a result's settings, or why there is none, in both languages."""
     if second is None:
-        return NO_SECOND
+        none = texts_of(COMMON).text("second_seed.none")
+        return {"zh": none.zh, "en": none.en}
     return {"name": second.checkpoint.name, "sha256": second.checkpoint.sha256}

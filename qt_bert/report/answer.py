@@ -30,7 +30,7 @@ from qt_bert.run.alone import read_plan_claim
 from qt_bert.run.folder import RunFolder
 from qt_bert.shipped import TEST, shipped, ships
 from qt_bert.stats.verdict import MOST_QUERIES
-from qt_bert.text import Text, interval, number, shortest
+from qt_bert.text import Text, interval, listed, number, shortest
 
 LEAST_PAIRS = 30
 """A slice of fewer pairs is never called the weakest."""
@@ -167,9 +167,9 @@ def _heads(probes: Sequence[ProbeResult]) -> Iterator[Text]:
 
 def _in_a_row(said: Iterator[Text]) -> Iterator[Text]:
     """All of them as one line."""
-    listed = list(said)
-    if listed:
-        yield Text("；".join(one.zh for one in listed), "; ".join(one.en for one in listed))
+    found = list(said)
+    if found:
+        yield listed(found, "；", "; ")
 
 
 def _breaks(evaluation: EvaluationResult | None, probes: Sequence[ProbeResult]) -> Iterator[Text]:

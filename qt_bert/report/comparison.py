@@ -25,7 +25,7 @@ from qt_bert.results.evaluation import (
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder
 from qt_bert.run.stages import COMPARED, COMPARISON, EVALUATION
-from qt_bert.text import Text, clip, interval, number, shortest
+from qt_bert.text import Text, clip, interval, joined, listed, number, shortest
 
 
 def names(comparison: ComparisonResult) -> tuple[str, str]:
@@ -204,19 +204,15 @@ _ALIKE = Badge(say("no_difference_shown"), "open")
 
 def models(comparison: ComparisonResult) -> Prose:
     """Who A and B are."""
-    described = [_model(one) for one in (comparison.a, comparison.b)]
     a, b = names(comparison)
-    zh, en = ([getattr(one, language) for one in described] for language in ("zh", "en"))
     return Prose(
         body=say(
             "both_grade_same_pairs",
             a=a,
-            zh=zh[0],
+            size_a=_model(comparison.a),
             b=b,
-            zh_2=zh[1],
+            size_b=_model(comparison.b),
             n_pairs=comparison.n_pairs,
-            en=en[0],
-            en_2=en[1],
         )
     )
 
@@ -255,19 +251,11 @@ def metrics_table(comparison: ComparisonResult, evaluation: EvaluationResult) ->
 def _how(comparison: ComparisonResult) -> Text:
     """How intervals and p were made, and why some metrics have no value."""
     resamples, draws = (comparison.settings.get(name, 0) for name in ("resamples", "draws"))
-    zh = (
-        f"区间：对查询自助重采样，两个模型用同样的样本（{resamples:,} 次）。p：逐查询随机交换两个模型的"
-        f"预测（{draws:,} 次），每个指标单独计算，未作多重校正。"
+    missing = (
+        say("without_a_value", names=listed(names_of), reason=reason)
+        for reason, names_of in _missing_metrics(comparison).items()
     )
-    en = (
-        f"Intervals: bootstrap over queries, the same resamples for both models ({resamples:,}). "
-        f"p: the two models' predictions swapped query by query ({draws:,} draws), each metric for "
-        "itself, not corrected for their number."
-    )
-    for reason, names_of in _missing_metrics(comparison).items():
-        zh += f"无值：{'、'.join(names_of)}（{reason}）。"
-        en += f" Without a value: {', '.join(names_of)} ({reason})."
-    return Text(zh, en)
+    return joined([say("how_compared", resamples=resamples, draws=draws), *missing])
 
 
 def _missing_metrics(comparison: ComparisonResult) -> dict[str, list[str]]:
@@ -378,10 +366,9 @@ def most_different(comparison: ComparisonResult) -> tuple[Block, ...]:
 def beside(comparison: ComparisonResult) -> Text:
     """B less A by the headline metrics, each with its interval and p."""
     a, b = names(comparison)
-    found = list(_differences(comparison))
-    zh = "；".join(one.zh for one in found) or "没有共同的指标"
-    en = "; ".join(one.en for one in found) or "no metric in common"
-    return say("less_same_pairs", b=b, a=a, n_pairs=comparison.n_pairs, zh=zh, en=en)
+    found = list(_differences(comparison)) or [say("no_metric_in_common")]
+    differences = listed(found, "；", "; ")
+    return say("less_same_pairs", b=b, a=a, n_pairs=comparison.n_pairs, differences=differences)
 
 
 def _differences(comparison: ComparisonResult) -> Iterator[Text]:
@@ -391,4 +378,4 @@ def _differences(comparison: ComparisonResult) -> Iterator[Text]:
         shown = f"{metric.difference:+.3f}".replace("-", "\N{MINUS SIGN}")
         ends = f"{shown} {interval(metric.ci_low, metric.ci_high)}".rstrip()
         p = "" if metric.p is None else f" (p = {number(metric.p, 4)})"
-        yield Text(f"{title.zh} {ends}{p}", f"{title.en} {ends}{p}")
+        yield say("name_and_value", name=title, value=f"{ends}{p}")

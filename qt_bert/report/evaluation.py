@@ -29,7 +29,7 @@ from qt_bert.results.evaluation import (
     reliability_curve,
 )
 from qt_bert.run.folder import RunFolder, RunRecord
-from qt_bert.text import MISSING, Label, Text, clip, counted, interval, joined, number
+from qt_bert.text import MISSING, Label, Text, clip, counted, interval, joined, listed, number
 
 
 def read_evaluation(folder: RunFolder) -> EvaluationResult | None:
@@ -117,14 +117,12 @@ def base(metric: MetricValue) -> Text:
     """What the value rests on: pairs, and eligible queries where it ranks titles."""
     if metric.value is None and metric.reason:
         return say("none", reason=metric.reason)
-    zh, en = [], []
+    said = []
     if metric.n is not None:
-        zh.append(f"{metric.n:,} 对")
-        en.append(f"{metric.n:,} pairs")
+        said.append(say("pairs_judged", n=metric.n))
     if metric.n_eligible is not None and metric.n_queries is not None:
-        zh.append(f"{metric.n_eligible:,}/{metric.n_queries:,} 个查询可评")
-        en.append(f"{metric.n_eligible:,}/{metric.n_queries:,} queries eligible")
-    return Text(" · ".join(zh), " · ".join(en))
+        said.append(say("queries_eligible", n=metric.n_eligible, queries=metric.n_queries))
+    return listed(said, " · ", " · ")
 
 
 # Single pairs: some to see what the model does, and those it graded worst.
@@ -168,18 +166,9 @@ def _reasons(pairs: Sequence[GradedPair]) -> Text:
     if not told:
         return Text("", "")
     filler, n = told[0].filler, sum(bool(one.carried_by) for one in told)
-    zh = f"词的变化：把这个词的每个词元换成 {filler}，长度不变；只列最大的 {_TERMS_SHOWN} 个。"
-    en = (
-        f"Change by a term: {filler} stands for each of its tokens, so that the length stays; the "
-        f"largest {_TERMS_SHOWN} are shown."
-    )
-    if n:
-        zh += f"其中 {n} 例还逐个把头的输出换回原样，列出换回最多的头（各头的份额不能相加）。"
-        en += (
-            f" For {counted(n, 'example')} heads were put back one at a time as they are in the whole "
-            "pair; those that restore most are named (shares do not add up)."
-        )
-    return Text(zh, en)
+    terms = say("change_by_term", filler=filler, shown=_TERMS_SHOWN)
+    heads = [say("heads_put_back", n=n, n_example=counted(n, "example"))] if n else []
+    return joined([terms, *heads])
 
 
 def _example(pair: GradedPair, levels: tuple[str, ...]) -> Example:

@@ -47,7 +47,7 @@ from qt_bert.results.plan import (
 from qt_bert.results.probe import PairsRef, label_of
 from qt_bert.run.alone import PAGE
 from qt_bert.run.folder import RunFolder
-from qt_bert.text import Text, counted, joined, number
+from qt_bert.text import Text, counted, joined, listed, number
 
 # The grid of budgets: what each is expected to cost, what was measured, and what it saves.
 
@@ -110,13 +110,12 @@ def _how_many(rows: Sequence[GridRow]) -> tuple[Block, ...]:
         return ()
     outside = [row for row in known if not row.inside()]
     inside = len(known) - len(outside)
-    zh = f"{len(known)} 个预算中有 {inside} 个的实测值落在预测区间内"
-    en = f"{inside} of {counted(len(known), 'budget')} came out inside the prediction interval"
+    budgets = counted(len(known), "budget")
+    said = [say("budgets_inside", known=len(known), inside=inside, known_budget=budgets)]
     if outside:
-        names = [(_stays(row.of, row.kept), row) for row in outside]
-        zh += "；在外面的：" + "、".join(one.zh for one, _ in names)
-        en += "; outside: " + ", ".join(one.en for one, _ in names)
-    return (Prose(body=say("sentence", zh=zh, en=en)),)
+        names = listed(_stays(row.of, row.kept) for row in outside)
+        said.append(say("budgets_outside", names=names))
+    return (Prose(body=say("sentence", said=listed(said, "；", "; "))),)
 
 
 def rivals(evidence: PlanEvidence) -> tuple[Block, ...]:
@@ -462,32 +461,19 @@ def plan_blocks(plan: Plan) -> tuple[Block, ...]:
 
 
 def _sample(plan: Plan, evidence: PlanEvidence) -> Block:
-    quick = evidence.profile == "quick"
-    stands = Text(
-        "零" if plan.replacement == "zero" else "平均上下文",
-        "nothing" if plan.replacement == "zero" else "its mean head output",
-    )
-    zh = f"在 {_of(evidence.discovery, 'zh')}上选，在 {_of(evidence.validation, 'zh')}上检验；"
-    zh += f"去掉的头换成{stands.zh}。"
-    en = f"Chosen on {_of(evidence.discovery, 'en')}, tested on {_of(evidence.validation, 'en')}; "
-    en += f"{stands.en} stands in for a head that goes."
+    stands = "nothing_stands_in" if plan.replacement == "zero" else "mean_stands_in"
+    on = {"discovery": _of(evidence.discovery), "validation": _of(evidence.validation)}
+    said = [say("chosen_and_tested_on", **on, stands=say(stands))]
     if evidence.cost is not None:
-        zh += f"选头用了 {evidence.cost:.1f} 次“逐个去掉每个头”的工作量。"
-        en += f" Choosing the heads took {evidence.cost:.1f} times leaving out every single head."
-    if quick:
-        zh += "这是快速档：选头和选层只用了一部分样本，区间较宽；--full 用全部数据。"
-        en += (
-            " This is the quick profile: heads and layers were chosen on a sample, and intervals are "
-            "wide; --full takes all pairs."
-        )
-    return Prose(title=say("sample"), body=Text(zh, en))
+        said.append(say("choosing_cost", cost=evidence.cost))
+    if evidence.profile == "quick":
+        said.append(say("quick_plan"))
+    return Prose(title=say("sample"), body=joined(said))
 
 
-def _of(pairs: PairsRef, language: str) -> str:
+def _of(pairs: PairsRef) -> Text:
     count, queries = pairs.n_pairs or 0, pairs.n_queries or 0
-    if language == "zh":
-        return f"{pairs.name} 的 {count:,} 对（{queries:,} 个查询）"
-    return f"{count:,} pairs of {pairs.name} ({queries:,} queries)"
+    return say("pairs_of_file", name=pairs.name, count=count, queries=queries)
 
 
 TITLE = say("plan_smaller_model")

@@ -20,7 +20,7 @@ from qt_bert.results.plan import (
     StoredTitles,
 )
 from qt_bert.results.probe import PairsRef
-from qt_bert.text import Text, counted, interval, joined, number
+from qt_bert.text import Text, counted, interval, joined, listed, number
 
 # Which layers may read titles before the query comes, said in a few sentences.
 
@@ -56,42 +56,31 @@ def _sentences(found: OfflinePlan) -> Iterator[Text]:
 
 
 def _free(found: OfflinePlan, row: OfflineRow | None) -> Text:
-    zh, en = _metric(found)
-    costs = _changes(row, found)
     return say(
         "lowest_layers_can_read",
         chosen=found.chosen,
         layers=found.layers,
-        zh=zh,
+        metric=_metric(found),
         MOST_LOST=MOST_LOST,
-        costs=costs,
-        en=en,
+        costs=_changes(row, found),
     )
 
 
 def _not_free(found: OfflinePlan, row: OfflineRow | None) -> Text:
-    zh, en = _metric(found)
-    tried = ", ".join(str(one.layers) for one in found.rows)
-    costs = _changes(row, found)
     return say(
         "not_free_without_retraining",
         layers=found.layers,
-        tried_replace=tried.replace(", ", "、"),
-        zh=zh,
+        tried=listed(str(one.layers) for one in found.rows),
+        metric=_metric(found),
         MOST_LOST=MOST_LOST,
         retrain=found.retrain,
-        costs=costs,
-        tried=tried,
-        en=en,
+        costs=_changes(row, found),
     )
 
 
-def _metric(found: OfflinePlan) -> tuple[str, str]:
-    """The deciding metric's name in both languages."""
-    if found.metric is None:
-        return "质量", "quality"
-    name = metric_name(found.metric)
-    return name.zh, name.en
+def _metric(found: OfflinePlan) -> Text:
+    """The deciding metric's name."""
+    return say("quality_measured") if found.metric is None else metric_name(found.metric)
 
 
 def _changes(row: OfflineRow | None, found: OfflinePlan) -> Text:
@@ -113,12 +102,17 @@ def _changes(row: OfflineRow | None, found: OfflinePlan) -> Text:
 
 def after_training(one: Retrained) -> Text:
     """What the retrained offline model keeps of its control."""
-    parts = [(metric_name(name), change_in_words(found)) for name, found in one.measured.items()]
-    zh = "，".join(f"{name.zh} {shown}" for name, shown in parts)
-    en = ", ".join(f"{name.en} {shown}" for name, shown in parts)
+    changes = (
+        say("name_and_value", name=metric_name(name), value=change_in_words(found))
+        for name, found in one.measured.items()
+    )
     kept = kept_in_words(one.kept) if one.kept is not None else Text("", "")
     return say(
-        "retrained_with_such_layers", name=one.name, layers=one.layers, zh=zh, kept=kept, en=en
+        "retrained_with_such_layers",
+        name=one.name,
+        layers=one.layers,
+        changes=listed(changes, "，", ", "),
+        kept=kept,
     )
 
 
@@ -127,8 +121,8 @@ def kept_in_words(kept: Ratio) -> Text:
     ends = [None if end is None else PERCENT * end for end in (kept.low, kept.high)]
     value, shown = number(PERCENT * kept.value, 1), interval(ends[0], ends[1], 1)
     aim = round(PERCENT * LEAST_KEPT)
-    zh, en = f"{value}% {shown}".rstrip(), f"{value} % {shown}".rstrip()
-    return say("keeps_control_s_qwk", zh=zh, aim=aim, en=en)
+    ends_said = f" {shown}" if shown else ""
+    return say("keeps_control_s_qwk", value=value, ends=ends_said, aim=aim)
 
 
 def _to_train(layers: int) -> Text:
@@ -228,38 +222,29 @@ def _badge(found: OfflinePlan, row: OfflineRow) -> Badge | None:
 
 
 def _note(found: OfflinePlan) -> Text:
-    start, room = found.title_start, found.title_tokens
-    on, chosen_on = _of(found.validation), _of(found.discovery)
-    long = f"{100 * found.long_queries:.1f}"
-    timed = found.timed
-    zh = (
-        f"都不重新训练，是在验证集的{on.zh}上的变化和 95% 区间。“隔开”：这些层里，标题看不到查询和 [CLS]，查询也看不到"
-        f"标题。“挪动”：标题从第 {start} 个位置开始（发现集上 95% 的查询到此为止；{long}% 的对更长，标题跟在后面），"
-        f"最多 {room} 个词元；它与层数无关，所以各行相同。层数在发现集的{chosen_on.zh}上选：下降连区间上端也不到 {MOST_LOST} "
-        "的最大层数，没有就取一半的层去重新训练。"
-    )
-    en = (
-        f"All without retraining: changes on {on.en} of validation, with 95 % intervals. Apart: in these "
-        "layers the title sees neither query nor [CLS], and the query not the title. Moved: titles begin "
-        f"at position {start}, where 95 % of the queries of discovery have ended (behind the query in the "
-        f"{long} % of pairs where it is longer), and have up to {room} tokens; that is the same for any "
-        f"number of layers. The number is chosen on {chosen_on.en} of discovery: the largest that loses "
-        f"less than {MOST_LOST}, upper end of the interval included; where there is none, half of the layers "
-        "are to be retrained."
-    )
-    if timed is not None:
-        zh += (
-            f"速度：1 个查询 × {timed.titles} 条标题，从文本到输出，与原模型在同一次运行中交替计时（{timed.queries} 个查询，"
-            f"原模型 {timed.whole_ms:.0f} 毫秒）；低层只读一遍查询，标题的状态（{timed.states}）是事先存好的。它与权重无关，"
-            "训练前后一样。"
+    said = [
+        say(
+            "offline_measured_on",
+            validation=_of(found.validation),
+            discovery=_of(found.discovery),
+            start=found.title_start,
+            room=found.title_tokens,
+            long=f"{100 * found.long_queries:.1f}",
+            MOST_LOST=MOST_LOST,
         )
-        en += (
-            f" Speed: one query × {timed.titles} titles, texts to logits, in turns with the model as it is, "
-            f"in one run ({counted(timed.queries, 'query', 'queries')}; the model takes {timed.whole_ms:.0f} "
-            f"ms); the low layers read the query once, the titles' states ({timed.states}) are read. It does "
-            "not depend on the weights: it is the same before and after training."
+    ]
+    if (timed := found.timed) is not None:
+        said.append(
+            say(
+                "offline_timed",
+                titles=timed.titles,
+                states=timed.states,
+                queries=timed.queries,
+                query_queries=counted(timed.queries, "query", "queries"),
+                whole_ms=timed.whole_ms,
+            )
         )
-    return Text(zh, en)
+    return joined(said)
 
 
 def _of(pairs: PairsRef | None) -> Text:

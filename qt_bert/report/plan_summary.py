@@ -17,7 +17,7 @@ from qt_bert.results.plan import (
     Ratio,
     Verdict,
 )
-from qt_bert.text import Text, counted, interval, joined, number, signed
+from qt_bert.text import Text, counted, interval, joined, listed, number, signed
 
 # Numbers and names of a plan in words.
 
@@ -112,20 +112,18 @@ def what_stays(plan: Plan) -> Text:
     teacher = plan.teacher
     heads = sum(len(one.heads) for one in plan.kept)
     there = len(plan.kept) * teacher.heads
-    zh, en = [], []
+    stays = []
     if len(plan.kept) < teacher.layers:
-        zh.append(f" {teacher.layers} 层中的 {len(plan.kept)} 层")
-        en.append(f"{len(plan.kept)} of {teacher.layers} layers")
+        stays.append(say("layers_stay", kept=len(plan.kept), layers=teacher.layers))
     if heads < there:
         of_those = len(plan.kept) < teacher.layers
-        zh.append(f"{'其中' if of_those else ''} {there} 个头中的 {heads} 个")
-        en.append(f"{heads} of {'their ' if of_those else ''}{there} heads")
+        name = "heads_of_those_stay" if of_those else "heads_of_all_stay"
+        stays.append(say(name, kept=heads, heads=there))
     units = {one.units for one in plan.kept} - {None, teacher.units}
     if units:
         shown = "/".join(f"{one:,}" for one in sorted(filter(None, units)))
-        zh.append(f"每层前馈 {teacher.units:,} 个单元中的 {shown} 个")
-        en.append(f"{shown} of {teacher.units:,} feed-forward units a layer")
-    return Text("、".join(zh), ", ".join(en))
+        stays.append(say("units_stay", kept=shown, units=teacher.units))
+    return listed(stays)
 
 
 # The answer in two sentences, and its figures.
@@ -146,19 +144,15 @@ def in_one_sentence(plan: Plan) -> Iterator[Text]:
 
 
 def _saves(plan: Plan, evidence: PlanEvidence) -> Text:
-    stays, asked = what_stays(plan), plan.budget.asked
     share = f"{100 * evidence.size.share:.0f}"
-    zh = f"按预算 {asked}，保留{stays.zh}：参数为原来的 {share}%"
-    en = f"Under {asked} the plan keeps {stays.en}: {share} % of the parameters"
+    said = [say("plan_keeps", asked=plan.budget.asked, stays=what_stays(plan), share=share)]
     if evidence.speed is not None:
         latency = number(evidence.speed.latency.value, 2)
         rate = number(evidence.speed.throughput.value, 2)
-        zh += f"，单条延迟为 {latency} 倍，批量吞吐为 {rate} 倍"
-        en += f", {latency} times the latency for one pair, {rate} times the pairs a second in bulk"
+        said.append(say("plan_speed", latency=latency, rate=rate))
         if plan.budget.kind_of == "latency" and evidence.speed.latency.value > plan.budget.value:
-            zh += "（选定后再计时，略超预算）"
-            en += " (over the budget when timed again after the choice)"
-    return say("sentence", zh=zh, en=en)
+            said.append(say("plan_over_budget"))
+    return say("sentence", said=listed(said, "", ""))
 
 
 def _costs(evidence: PlanEvidence) -> Iterator[Text]:
@@ -169,13 +163,10 @@ def _costs(evidence: PlanEvidence) -> Iterator[Text]:
         return
     shown, verdict = change_in_words(found), validation.verdict
     awaited = _awaited(evidence.expected.get(TESTED))
-    follows = Text("", "") if verdict is None else meaning(verdict)
-    yield Text(
-        f"不重新训练，{RHO.zh} 在验证集上变化 {shown}{awaited.zh}"
-        + (f"：{follows.zh}。" if verdict else "。"),
-        f"Without training, {RHO.en} changes by {shown} on validation{awaited.en}"
-        + (f": {follows.en}." if verdict else "."),
-    )
+    cost = say("plan_costs", rho=RHO, shown=shown, awaited=awaited)
+    if verdict is not None:
+        cost = say("plan_costs_judged", cost=cost, follows=meaning(verdict))
+    yield say("sentence", said=cost)
 
 
 def _awaited(one: Expected | None) -> Text:
@@ -183,10 +174,8 @@ def _awaited(one: Expected | None) -> Text:
     if one is None:
         return Text("", "")
     value, ends = signed(one.value), interval(one.pi_low, one.pi_high)
-    return Text(
-        f"（事先预计 {value}，预测区间 {ends}）" if ends else f"（事先预计 {value}）",
-        f" (expected: {value}, prediction interval {ends})" if ends else f" (expected: {value})",
-    )
+    name = "expected_within" if ends else "expected_at"
+    return say(name, value=value, ends=ends)
 
 
 def _cards(evidence: PlanEvidence) -> Iterator[Card]:

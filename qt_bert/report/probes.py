@@ -364,18 +364,22 @@ def _measurements(result: ProbeResult) -> tuple[Block, ...]:
 def _sample(result: ProbeResult) -> Text:
     pairs, queries = result.pairs.n_pairs, result.pairs.n_queries
     name = result.pairs.name
-    zh, en = f"验证：{name}。", f"Validation: {name}."
+    said = [say("validation_file", name=name)]
     if pairs is not None and queries is not None:
-        zh = f"验证：{name} 的 {pairs:,} 对、{queries:,} 个查询。"
-        en = (
-            f"Validation: {counted(pairs, 'pair')} of {name}, "
-            f"{counted(queries, 'query', 'queries')}."
-        )
+        said = [
+            say(
+                "validation_pairs",
+                name=name,
+                pairs=pairs,
+                queries=queries,
+                n_pair=counted(pairs, "pair"),
+                n_query=counted(queries, "query", "queries"),
+            )
+        ]
     resolution = result.settings.get("resolution")
     if isinstance(resolution, Mapping):
-        zh += str(resolution.get("zh", ""))
-        en = f"{en} {resolution.get('en', '')}".rstrip()
-    return Text(zh, en)
+        said.append(Text(*(str(resolution.get(one, "")).rstrip() for one in ("zh", "en"))))
+    return joined(said)
 
 
 def _set_blocks(result: ProbeResult) -> tuple[Block, ...]:

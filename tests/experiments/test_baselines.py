@@ -267,5 +267,5 @@ def test_the_probe_reads_it(made: Path, study: Study, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
     stored = json.loads((out / "baselines.json").read_text(encoding="utf-8"))
-    names = {finding["id"] for finding in stored["findings"]}
-    assert {"baselines.over_lstm", "baselines.words_of_bert", "baselines.words_of_lstm"} <= names
+    names = {one["id"] for one in stored["measurements"]}
+    assert {"over_lstm", "words_of_bert", "words_of_lstm"} <= names

@@ -1,4 +1,4 @@
-"""The table of baselines as a probe: planted differences, AUC and ratios by hand, tables of other pairs."""
+"""The table of baselines as a probe: planted differences, values by hand, tables of other pairs."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.figures import Bars
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.baselines.heads import BoundaryHead, MatchingHead
-from qt_bert.probes.baselines.table import Table
+from qt_bert.probes.baselines import better_lstm, coverage, matching_of_pairs
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles, Split
 from qt_bert.results.baselines import (
+    CHARACTERS,
+    LEXICAL,
+    LSTM,
     LSTM_WORDS,
+    MODELS,
     NO_PAIRS,
-    BoundaryOutputs,
     MatchingOutputs,
     read_baselines,
 )
-from qt_bert.results.probe import Finding, ProbeResult
+from qt_bert.results.probe import Measurement, ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_baselines as planted
-from tests.probes.judged import outcome
 
 PAIRS = planted.pairs_of()
 
 
 @pytest.fixture
-def probed(
-    checkpoint_of: Callable[..., Path], tmp_path: Path
-) -> Callable[[Path | None], ProbeResult]:
+def probed(checkpoint_of: Callable[..., Path], tmp_path: Path) -> Callable[..., ProbeResult]:
     """Run the probe on the planted pairs with a table's folder."""
     file = tmp_path / "test.tsv"
     file.write_text("query\ttitle\tgrade\n", encoding="utf-8")
@@ -57,67 +57,139 @@ def probed(
     return run
 
 
-def finding(result: ProbeResult, name: str) -> Finding:
-    return next(one for one in result.findings if one.id == f"baselines.{name}")
+def measured(result: ProbeResult) -> dict[str, Measurement]:
+    return {one.id: one for one in result.measurements}
 
 
-def test_what_was_planted_is_found(probed: Callable[..., ProbeResult], tmp_path: Path) -> None:
+def sign(one: Measurement) -> int:
+    """The side of 0 on which the interval lies; 0 where it holds 0."""
+    assert one.ci_low is not None and one.ci_high is not None
+    return int(one.ci_low > 0) - int(one.ci_high < 0)
+
+
+def test_planted_differences_are_found(probed: Callable[..., ProbeResult], tmp_path: Path) -> None:
     result = probed(planted.write(tmp_path / "table", PAIRS))
-    claims = {one.id.removeprefix("baselines."): one for one in result.findings if one.primary}
-    assert set(claims) == {
-        "over_lstm",
-        "over_two_tower",
-        "bert_lstm_below",
-        "words_of_bert",
-        "words_of_lstm",
-        "boundary_without_pairs",
-        "matching_of_pairs",
+    found = measured(result)
+    assert {name: sign(one) for name, one in found.items() if one.n_queries} == {
+        "over_lstm": 1,
+        "short_over_lstm": 1,
+        "lstm_over_lexical": 1,
+        "over_two_tower": 1,
+        "bert_lstm_below": -1,
+        "words_of_bert": 0,
+        "words_of_lstm": 1,
+        "matching_of_pairs": 1,
+        "coverage_of_the_best": 0,
     }
-    assert {outcome(one) for one in claims.values()} == {"reproduced"}
-    assert claims["bert_lstm_below"].value is not None and claims["bert_lstm_below"].value < 0
-    assert claims["words_of_bert"].margin == 0.02
+    assert found["over_lstm"].n_queries == 120 and not result.claims
     assert result.settings["lstm"] == LSTM_WORDS  # the better of the two on discovery
-    drawn = {figure.name for figure in result.figures}
-    assert drawn == {"spearman", "metrics", "speed", "boundary", "matching"}
+    (figure,) = result.figures
+    assert isinstance(figure, Bars) and len(figure.categories) == len(MODELS)
 
 
-def test_what_is_not_there_is_not_found(probed: Callable[..., ProbeResult], tmp_path: Path) -> None:
+def test_equal_models_do_not_differ(probed: Callable[..., ProbeResult], tmp_path: Path) -> None:
     whole = planted.table(PAIRS)
     alike = np.tile(whole.of(LSTM_WORDS), (len(whole.probabilities), 1, 1))
     replace(whole, probabilities=alike).write(tmp_path / "table")
-    result = probed(tmp_path / "table")
-    for name in ("over_lstm", "over_two_tower", "bert_lstm_below", "words_of_lstm"):
-        one = finding(result, name)
-        assert one.value == 0 and one.p == 1 and outcome(one) == "not reproduced"
-    assert outcome(finding(result, "words_of_bert")) == "reproduced"
+    found = measured(probed(tmp_path / "table"))
+    for name in ("over_lstm", "over_two_tower", "bert_lstm_below", "words_of_bert"):
+        assert found[name].value == 0
 
 
 def test_a_worse_cross_encoder_is_seen(probed: Callable[..., ProbeResult], tmp_path: Path) -> None:
     noise = planted.NOISE | {"cross-encoder": 4.0, "words": 4.0}
     folder = planted.write(tmp_path / "table", PAIRS, noise=noise, words_like_characters=False)
-    result = probed(folder)
-    for name in ("over_lstm", "over_two_tower", "bert_lstm_below", "words_of_bert"):
-        assert outcome(finding(result, name)) == "not reproduced"
+    found = measured(probed(folder))
+    signs = [sign(found[name]) for name in ("over_lstm", "bert_lstm_below", "words_of_bert")]
+    assert signs == [-1, 1, -1]
 
 
-def test_differences_are_those_of_spearmans_rho(
+def test_differences_are_those_of_scipys_rho(
     probed: Callable[..., ProbeResult], tmp_path: Path
 ) -> None:
-    from scipy.stats import spearmanr
-
-    folder = planted.write(tmp_path / "table", PAIRS)
-    stored, grades = read_baselines(folder), [pair.grades[0] for pair in PAIRS if pair.grades]
+    """Also where a label means two grades: their mean is the label."""
+    pairs = [replace(one, grades=(2, 3)) if one.grades == (2,) else one for one in PAIRS]
+    whole = planted.table(PAIRS)
+    labels = whole.labels.copy()
+    labels[labels[:, 1], 2] = True
+    replace(whole, labels=labels).write(tmp_path / "table")
+    grades = [np.mean(pair.grades or (0,)) for pair in pairs]
 
     def rho(name: str) -> float:
-        return float(spearmanr(stored.of(name) @ np.arange(1, 6), grades).statistic)
+        expected = whole.of(name).astype(np.float32).astype(float) @ np.arange(1, 6)
+        return float(spearmanr(expected, grades).statistic)
 
-    value = finding(probed(folder), "over_two_tower").value
-    assert value == pytest.approx(rho("cross-encoder") - rho("two-tower"), abs=1e-6)
+    found = measured(probed(tmp_path / "table", pairs))
+    for name, one, other in (
+        ("over_two_tower", "cross-encoder", "two-tower"),
+        ("lstm_over_lexical", LSTM_WORDS, LEXICAL),
+    ):
+        assert found[name].value == pytest.approx(rho(one) - rho(other), abs=1e-6)
 
 
-def test_without_a_table_it_says_so(probed: Callable[..., ProbeResult]) -> None:
+def test_coverage_counts_distinct_characters() -> None:
+    texts = [("北京 北京", "京城"), ("abc", "cab"), (" ", "京"), ("高铁", "")]
+    pairs = [Pair(query, title, None, None, 2, "", {}) for query, title in texts]
+    np.testing.assert_equal(coverage(pairs), [0.5, 1.0, np.nan, 0.0])
+
+
+def test_coverage_of_the_best_titles(probed: Callable[..., ProbeResult], tmp_path: Path) -> None:
+    """Titles of grade 5 hold one of two characters, those of grades 2 to 4 both."""
+    title = {1: "z", 2: "ab", 3: "ba", 4: "ab", 5: "a"}
+    pairs = [
+        replace(one, query="ab" + "\t" * number, title=title[(one.grades or (0,))[0]])
+        for number, one in enumerate(planted.pairs_of(titles=1))
+    ]
+    pairs += [replace(one, title=title[4], grades=(4,)) for one in pairs if one.grades == (5,)]
+    one = measured(probed(planted.write(tmp_path / "table", pairs), pairs))["coverage_of_the_best"]
+    assert one.value == -0.5 and one.n_queries == sum(pair.grades == (5,) for pair in pairs)
+
+
+def test_the_lift_by_hand() -> None:
+    with_pairs = MatchingOutputs(
+        np.array([[0.8, 0.5], [0.4, 0.5]]),
+        np.array([[0.2, 0.5], [0.2, 0.5]]),
+        np.array([[2.0, 10.0], [2.0, 10.0]]),
+    )
+    without = replace(with_pairs, original=with_pairs.replaced)
+    whole = replace(planted.table(PAIRS), matching={CHARACTERS: with_pairs, NO_PAIRS: without})
+    found = matching_of_pairs(whole)
+    # own 1.2 / 4 over other 1.0 / 20, beside 0.4 / 4 over the same: log 3. One query alone: 4, or 2.
+    assert found is not None and np.exp(found.value) == pytest.approx(3.0, rel=1e-3)
+    np.testing.assert_allclose(np.exp(found.leave_one_out), [2.0, 4.0], rtol=1e-3)
+
+
+def test_the_better_lstm_is_chosen_on_discovery() -> None:
+    record = planted.table(PAIRS).record
+
+    def chosen(characters: float | None, words: float | None) -> str:
+        reached = {LSTM: characters, LSTM_WORDS: words}
+        rows = (replace(row, discovery=reached.get(row.name)) for row in record.rows)
+        return better_lstm(replace(record, rows=tuple(rows)))
+
+    assert chosen(0.2, 0.3) == LSTM_WORDS
+    assert chosen(0.2, 0.1) == chosen(-0.2, None) == LSTM
+
+
+def test_no_heads_no_measurement_of_heads(
+    probed: Callable[..., ProbeResult], tmp_path: Path
+) -> None:
+    replace(planted.table(PAIRS), boundary={}, matching={}).write(tmp_path / "table")
+    assert measured(probed(tmp_path / "table"))["matching_of_pairs"].value is None
+
+
+def test_labels_that_do_not_vary_leave_nothing_to_compare(
+    probed: Callable[..., ProbeResult], tmp_path: Path
+) -> None:
+    pairs = [replace(one, grades=(3,)) for one in PAIRS]
+    result = probed(planted.write(tmp_path / "table", pairs), pairs)
+    told = {name for name, one in measured(result).items() if one.value is not None}
+    assert told == {"matching_of_pairs"}
+
+
+def test_without_a_table_nothing_is_measured(probed: Callable[..., ProbeResult]) -> None:
     result = probed(None)
-    assert result.findings == () and result.figures == ()
+    assert result.measurements == () and result.figures == ()
     assert "--baseline-table" in result.summary.zh and "--baseline-table" in result.summary.en
 
 
@@ -125,16 +197,14 @@ def test_a_model_of_one_logit_has_the_same_table(
     probed: Callable[..., ProbeResult], tmp_path: Path
 ) -> None:
     folder = planted.write(tmp_path / "table", PAIRS)
-    assert probed(folder, labels=1).findings == probed(folder).findings
+    assert probed(folder, labels=1).measurements == probed(folder).measurements
 
 
 def test_a_table_of_other_pairs_is_refused(
     probed: Callable[..., ProbeResult], tmp_path: Path
 ) -> None:
     folder = planted.write(tmp_path / "table", PAIRS)
-    with pytest.raises(
-        ArgumentError, match="measured on the 480 pairs of test.tsv, not on these 476"
-    ):
+    with pytest.raises(ArgumentError, match="the 480 pairs of test.tsv, not on these 476"):
         probed(folder, PAIRS[4:])
 
 
@@ -162,58 +232,3 @@ def test_damaged_tables_are_refused(tmp_path: Path) -> None:
     replace(whole, probabilities=whole.probabilities[:, 1:]).write(folder)
     with pytest.raises(RunFolderError, match="do not fit"):
         read_baselines(folder)
-
-
-def test_no_heads_no_claims_of_heads(probed: Callable[..., ProbeResult], tmp_path: Path) -> None:
-    whole = planted.table(PAIRS)
-    replace(whole, boundary={}, matching={}).write(tmp_path / "table")
-    result = probed(tmp_path / "table")
-    assert not any("pairs" in one.id for one in result.findings)
-    assert {figure.name for figure in result.figures} == {"spearman", "metrics", "speed"}
-
-
-def test_auc_by_hand_with_ties_and_weights() -> None:
-    values = np.array([3.0, 1.0, 1.0, 0.0], np.float32)
-    labels, queries = np.array([True, True, False, False]), np.array([0, 0, 1, 1])
-    head = BoundaryHead(BoundaryOutputs(values, labels, queries), 50, 0)
-    assert head.value == pytest.approx((1 + 1 + 0.5 + 1) / 4)
-    # A query drawn twice counts twice on both sides of a comparison; of one query alone there is none.
-    weighted = head._of(np.array([[2.0, 1.0], [2.0, 0.0]]))
-    assert weighted[0] == pytest.approx(3.5 / 4) and np.isnan(weighted[1])
-
-
-def test_auc_is_that_of_scikit_learn() -> None:
-    from sklearn.metrics import roc_auc_score
-
-    outputs = planted.boundary(1.0)
-    assert BoundaryHead(outputs, 10, 0).value == pytest.approx(
-        roc_auc_score(outputs.labels, outputs.values)
-    )
-
-
-def test_the_matching_ratio_by_hand() -> None:
-    outputs = MatchingOutputs(
-        np.array([[0.8, 0.5], [0.4, 0.5]]),
-        np.array([[0.2, 0.5], [0.2, 0.5]]),
-        np.array([[2.0, 10.0], [2.0, 10.0]]),
-    )
-    head = MatchingHead(outputs, 50, 0)
-    # own 1.2 / 4 over other 1.0 / 20, beside 0.4 / 4 over the same
-    assert head.value == pytest.approx(3.0, rel=1e-3)
-    assert head.logs.shape == (50,) and head.n_queries == 2
-
-
-def test_chosen_lstm_without_a_figure_on_discovery() -> None:
-    whole = planted.table(PAIRS)
-    rows = tuple(
-        replace(row, discovery=None) if row.name == LSTM_WORDS else row for row in whole.record.rows
-    )
-    without = replace(whole, record=replace(whole.record, rows=rows))
-    assert Table(without, 10, 0).lstm == LSTM_WORDS  # -3 lies below what is not known
-    assert NO_PAIRS in Table(without, 10, 0).names
-
-
-def test_everything_is_json(probed: Callable[..., Any], tmp_path: Path) -> None:
-    result = probed(planted.write(tmp_path / "table", PAIRS))
-    result.write(tmp_path / "baselines.json")
-    assert ProbeResult.read(tmp_path / "baselines.json") == result

@@ -27,7 +27,7 @@ from qt_bert.results.probe import ProbeResult, SourcedClaim
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.verdict import MOST_QUERIES
 from qt_bert.text import Text
-from tests.probes import planted_focus, planted_order, planted_relations
+from tests.probes import planted_baselines, planted_focus, planted_order, planted_relations
 from tests.probes.planted_boundary import (
     ENDS,
     HAN,
@@ -90,14 +90,22 @@ def results(
         "order": planted_order.plant(checkpoint_of(**planted_order.SHAPE), folder / "order"),
         "features": checkpoint_of(layers=3, heads=4, hidden=32),
         "relations": planted_relations.plant_links(folder / "links"),
+        "baselines": checkpoint_of(),
     }
     graded = planted_order.graded_by(Scorer(open_checkpoint(models["order"])), queries=60)
     chain = planted_focus.pairs(60, 1)
-    own = {**dict.fromkeys(CHAINED, chain), "order": graded}
+    own = {
+        **dict.fromkeys(CHAINED, chain),
+        "order": graded,
+        "baselines": planted_baselines.pairs_of(60),
+    }
     for probe, listed in own.items():
         rows = [f"{one.query}\t{one.title}\t{(one.grades or (0,))[0]}" for one in listed]
         text = "\n".join(["query\ttitle\tgrade", *rows])
         (folder / f"{probe}.tsv").write_text(text + "\n", encoding="utf-8")
+    labels = open_checkpoint(models["baselines"]).settings.labels
+    half = PairFiles(pairs=folder / "baselines.tsv").read(labels).validation
+    table = planted_baselines.write(folder / "table", half)
     pairs = write_pairs(folder / "pairs.tsv", queries=60, titles=2)
     gold = folder / "gold.txt"
     rng = np.random.default_rng(0)
@@ -119,6 +127,7 @@ def results(
                 heads=HEADS.get(name),
                 full=name in FULL,
                 treebanks=(treebank,),
+                baseline_table=table,
                 resamples=50,
                 find=found,
             )

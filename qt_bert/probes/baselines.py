@@ -1,0 +1,173 @@
+"""Is the cross-encoder better than what it replaced? (`heads_of_query_title_bert`, 1, 2.2 and 2.4)
+
+No model runs here: the table that `experiments/baselines` left holds what nine models, trained on the
+same pairs, said of every validation pair. Each was trained once, so that a difference holds the chance
+of the pairs and not that of another training run: there are measurements, and no verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from qt_bert.data.pairs import GRADES, Pair
+from qt_bert.errors import ArgumentError
+from qt_bert.figures import bars
+from qt_bert.probes.base import Context, Result
+from qt_bert.probes.matching_cells import OTHER, OWN
+from qt_bert.probes.matching_scores import FLOOR
+from qt_bert.results.baselines import (
+    BERT_LSTM,
+    CHARACTERS,
+    CROSS_ENCODER,
+    LEXICAL,
+    LSTM,
+    LSTM_WORDS,
+    NO_PAIRS,
+    TWO_TOWER,
+    WORDS,
+    Baselines,
+    BaselinesRecord,
+    MatchingOutputs,
+    digest_of,
+    labels_of,
+    read_baselines,
+)
+from qt_bert.stats.arrays import BoolArray, FloatArray
+from qt_bert.stats.correlation import rho
+from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries, paired
+
+
+def measure(context: Context) -> Result:
+    """ρ of every model and the differences that the article speaks of, on validation.
+
+    Raises ArgumentError for a table of other pairs or labels, RunFolderError for a damaged one.
+    """
+    stored = table(context)
+    if stored is None:
+        return Result(nothing="no_table")
+    record, queries = stored.record, stored.queries.tolist()
+    # A label that may mean several grades stands for their mean, as everywhere in `stats`.
+    grades = stored.labels @ np.array(GRADES) / stored.labels.sum(axis=1)
+    found = {
+        row.name: rho(stored.of(row.name) @ np.array(GRADES, float), grades, queries)
+        for row in record.rows
+    }
+    lstm = better_lstm(record)
+    covered = coverage(context.validation)
+    best, middle = (
+        over_queries(covered[rows], stored.queries[rows].tolist())
+        for rows in (_labelled(stored.labels, {5}), _labelled(stored.labels, {2, 3, 4}))
+    )
+    best_paired, middle_paired = paired(best, middle)
+    others = [row.name for row in record.rows if row.architecture != CROSS_ENCODER]
+    second = max(others, key=lambda name: np.nan_to_num(found[name].value, nan=-1.0))
+    return Result(
+        measurements={
+            "over_lstm": found[CROSS_ENCODER] - found[lstm],
+            "short_over_lstm": found[CHARACTERS] - found[lstm],
+            "lstm_over_lexical": found[lstm] - found[LEXICAL],
+            "over_two_tower": found[CROSS_ENCODER] - found[TWO_TOWER],
+            "bert_lstm_below": found[BERT_LSTM] - found[CROSS_ENCODER],
+            "words_of_bert": found[WORDS] - found[CHARACTERS],
+            "words_of_lstm": found[LSTM_WORDS] - found[LSTM],
+            "coverage_of_the_best": best_paired - middle_paired,
+            "matching_of_pairs": matching_of_pairs(stored),
+        },
+        figures=[
+            bars(
+                "spearman",
+                list(found),
+                {
+                    "rho": (
+                        [one.value for one in found.values()],
+                        [one.interval(context.resamples, context.seed) for one in found.values()],
+                    )
+                },
+                digits=3,
+            )
+        ],
+        facts={
+            "lstm": lstm,
+            "second": second,
+            "of_second": found[second].value,
+            "of_cross_encoder": found[CROSS_ENCODER].value,
+            "covered_at_5": best.value,
+            "covered_at_2_to_4": middle.value,
+        },
+        settings={"recipe": record.recipe, "lstm": lstm},
+    )
+
+
+def table(context: Context) -> Baselines | None:
+    """The table of the run's validation pairs; None where none was given.
+
+    Raises ArgumentError for one of other pairs or labels, RunFolderError for a damaged one.
+    """
+    folder, pairs = context.baseline_table, context.validation
+    if folder is None:
+        return None
+    stored = read_baselines(folder)
+    if digest_of((pair.query, pair.title) for pair in pairs) != stored.record.digest:
+        measured = stored.record.pairs
+        raise ArgumentError(
+            f"--baseline-table {folder}: measured on the {measured.n_pairs} pairs of "
+            f"{measured.name}, not on these {len(pairs)}; make one with experiments/baselines"
+        )
+    # A model of other levels reads other labels from the same file: the table's count then.
+    of_five = context.model.checkpoint.settings.labels.grades == tuple((one,) for one in GRADES)
+    if of_five and not np.array_equal(labels_of(pair.grades for pair in pairs), stored.labels):
+        raise ArgumentError(
+            f"--baseline-table {folder}: the pairs have other labels by now; make it anew with "
+            "experiments/baselines"
+        )
+    return stored
+
+
+def better_lstm(record: BaselinesRecord) -> str:
+    """Of the two LSTM matchers the one with the higher ρ on discovery."""
+    known = {name: record.row(name).discovery for name in (LSTM, LSTM_WORDS)}
+    return max(known, key=lambda name: -1.0 if (of := known[name]) is None else of)
+
+
+def coverage(pairs: Sequence[Pair]) -> FloatArray:
+    """The share of a query's distinct characters that its title holds [pairs]; NaN without any."""
+    shares = []
+    for pair in pairs:
+        asked = {one for one in pair.query if not one.isspace()}
+        shares.append(len(asked & set(pair.title)) / len(asked) if asked else np.nan)
+    return np.array(shares)
+
+
+def _labelled(labels: BoolArray, grades: set[int]) -> BoolArray:
+    """The pairs whose label means one of `grades` and no other [pairs]."""
+    within = np.array([grade in grades for grade in GRADES])
+    return np.asarray(labels[:, within].any(axis=1) & ~labels[:, ~within].any(axis=1))
+
+
+def matching_of_pairs(stored: Baselines) -> Estimate | None:
+    """What the pair objective adds to the score of the best matching head, before fine-tuning.
+
+    The score is the logarithm of the lift of `probes.matching_scores`; of two models that were
+    pretrained on the same texts, one without the pair objective. None where either has no head.
+    """
+    heads = [stored.matching.get(name) for name in (CHARACTERS, NO_PAIRS)]
+    if heads[0] is None or heads[1] is None:
+        return None
+    (value, left), (value_without, left_without) = map(_log_lift, (heads[0], heads[1]))
+    return from_leave_one_out(value - value_without, left - left_without, range(len(left)))
+
+
+def _log_lift(head: MatchingOutputs) -> tuple[float, FloatArray]:
+    """The logarithm of a head's lift over all queries, and without each of them [queries]."""
+    totals = []
+    for sums in (head.original, head.replaced, head.counts):
+        total = sums.sum(axis=0)
+        totals.append(np.vstack([total, total - sums]))
+    original, replaced, counts = totals
+    lift = np.zeros(len(counts))
+    for sign, sums in ((1, original), (-1, replaced)):
+        means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0) + FLOOR
+        lift += sign * (np.log(means[:, OWN]) - np.log(means[:, OTHER]))
+    return float(lift[0]), lift[1:]

@@ -1,1 +1,0 @@
-"""The table of baselines, read from its record and judged anew."""
