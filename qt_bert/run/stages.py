@@ -577,7 +577,9 @@ _PLAN_AFTER_PROBES = 5_000
 
 
 def _of_run(context: StudyContext) -> None:
-    asked = PlanRequest(budget=BUDGET, run=context.folder.path)
+    # Of a plan alone no probe has run: what the heads do is then known from the model's folder.
+    probed = any(context.folder.file("probes").glob("*.json"))
+    asked = PlanRequest(budget=BUDGET, run=context.folder.path if probed else None)
     _stage(asked).run(context)
 
 

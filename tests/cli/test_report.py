@@ -116,3 +116,15 @@ def test_models_of_one_score_are_reported(run, checkpoint_of, pair_file, tmp_pat
         "Spearman ρ",
         "NDCG@5",
     ]
+
+
+def test_a_plan_alone_reads_no_probe(run, checkpoint_of, pair_file, tmp_path):
+    out = tmp_path / "report"
+    model = checkpoint_of(layers=2, heads=2)
+    arguments = ["report", "--model", model, "--pairs", pair_file, "--out", out]
+    ended = run(*arguments, "--only", "plan", "--resamples", 100)
+    assert ended.status == 0, ended.err
+    stages = json.loads((out / "run.json").read_text(encoding="utf-8"))["stages"]
+    assert set(stages) == {"evaluation", "plan"}
+    evidence = json.loads((out / "plan" / "plan.json").read_text(encoding="utf-8"))["evidence"]
+    assert evidence["functions"] == "none" and not evidence["at_risk"]
