@@ -284,7 +284,7 @@ def head_rivals(
     `gradient`: the least gradient importance first (one pass over `pairs`, in float32, which `shown`
     counts). `random`: drawn. `low_layers`: the low layers are kept, so the highest layer's heads go
     first, drawn within a layer. With `chosen`: `single`, by its single effects alone (the heads that
-    it measured), and `matched`, as long as its order: drawn so that every budget takes as many heads
+    it measured; not where it went by these itself, in one round), and `matched`, as long as its order: drawn so that every budget takes as many heads
     of each layer as it does.
 
     Raises ArgumentError for no draw, a negative seed, or pairs that cannot be judged.
@@ -303,7 +303,8 @@ def head_rivals(
     }
     if chosen is not None:
         effects = chosen.effects
-        orders["single"] = [tuple(sorted(effects, key=lambda head: effects[head]))]
+        if any(chosen.rounds):
+            orders["single"] = [tuple(sorted(effects, key=lambda head: effects[head]))]
         orders["matched"] = [
             _matched(chosen.order, _shuffled(heads, seed, draw, "matched")) for draw in range(draws)
         ]

@@ -179,6 +179,7 @@ def _build_run(folder: RunFolder) -> Sequence[Block]:
             Column("seconds", say("time_s"), digits=1),
         ),
         rows=tuple((n, _STATES[s.status], s.seconds) for n, s in record.stages.items()),
+        folded=True,
     )
     facts = [
         *(("argument", name, value) for name, value in record.inputs.arguments.items()),

@@ -53,9 +53,11 @@ def test_matched_takes_as_many_of_each_layer_at_every_budget(scorer_of) -> None:
 
 def test_single_effects_are_summed(scorer_of) -> None:
     effects = {Head(0, 0): 0.2, Head(0, 1): -0.1, Head(1, 0): 0.0}
-    chosen = HeadPath((Head(0, 1),), (0,), effects, 1.0)
+    chosen = HeadPath((Head(0, 1), Head(1, 0)), (0, 1), effects, 1.0)
     found = head_rivals(scorer_of(), graded(6), draws=1, seed=0, chosen=chosen)
     assert found["single"] == [(Head(0, 1), Head(1, 0), Head(0, 0))]
+    once = HeadPath((Head(0, 1), Head(1, 0)), (0, 0), effects, 1.0)
+    assert "single" not in head_rivals(scorer_of(), graded(6), draws=1, seed=0, chosen=once)
 
 
 def test_importance_in_float32_whatever_the_dtype(scorer_of) -> None:
