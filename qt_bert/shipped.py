@@ -14,7 +14,6 @@ PRETRAINED = "checkpoints/pretrained"
 STUDENT = "checkpoints/student"
 TRAIN, DEV, TEST = ("pairs/train.tsv", "pairs/dev.tsv", "pairs/test.tsv")
 CASES = "cases.tsv"
-INITIALISATIONS = "initialisations"
 BASELINES = "baselines"
 PATTERNS = "patterns"
 BEHAVIOURS = "behaviours/cases.tsv"

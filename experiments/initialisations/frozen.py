@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from experiments.initialisations.job import LABELS, HeadSettings, Outputs, StudyJob
+from experiments.initialisations.record import SPLITS, Try
 from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.models.checkpoint import open_tokenizer
 from qt_bert.progress import progress
-from qt_bert.results.initialisations import SPLITS, Try
 from qt_bert.training.batches import (
     BatchLayout,
     LabelledExample,

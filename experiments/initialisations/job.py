@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from experiments.initialisations.record import SPLITS, Try
 from qt_bert.codec import encode, read_result
 from qt_bert.data.pairs import GRADES, Pair
 from qt_bert.errors import PairFileError
 from qt_bert.files import atomic_write, write_json
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.folder import weights_sha256
-from qt_bert.results.initialisations import SPLITS, Try
 from qt_bert.training.finetune import TuneSettings
 from qt_bert.training.recipes import PairSource
 

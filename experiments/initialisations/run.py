@@ -27,14 +27,7 @@ from transformers import AutoModelForSequenceClassification
 
 from experiments.initialisations.frozen import FrozenArms
 from experiments.initialisations.job import LABELS, Outputs, RunFiles, StudyJob, read_splits
-from qt_bert.data.pairs import GRADES, Pair
-from qt_bert.errors import ArgumentError, CheckpointError, QtBertError, RunFolderError
-from qt_bert.files import is_vacant, read_json, sha256_file, write_json
-from qt_bert.models.card import MAX_LENGTH, ModelSettings
-from qt_bert.models.checkpoint import open_checkpoint, open_tokenizer, save_checkpoint
-from qt_bert.models.folder import verify_folder, weight_shapes, weights_sha256
-from qt_bert.models.loading import load_config, positions_of, without_dropout
-from qt_bert.results.initialisations import (
+from experiments.initialisations.record import (
     ARMS,
     SPLITS,
     Arm,
@@ -45,6 +38,13 @@ from qt_bert.results.initialisations import (
     Try,
     read_initialisations,
 )
+from qt_bert.data.pairs import GRADES, Pair
+from qt_bert.errors import ArgumentError, CheckpointError, QtBertError, RunFolderError
+from qt_bert.files import is_vacant, read_json, sha256_file, write_json
+from qt_bert.models.card import MAX_LENGTH, ModelSettings
+from qt_bert.models.checkpoint import open_checkpoint, open_tokenizer, save_checkpoint
+from qt_bert.models.folder import verify_folder, weight_shapes, weights_sha256
+from qt_bert.models.loading import load_config, positions_of, without_dropout
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import DEV, PRETRAINED, TEST, TRAIN, shipped
 from qt_bert.stats.judgements import index_queries

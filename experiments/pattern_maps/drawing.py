@@ -17,7 +17,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.patterns.kinds import CLS, QUERY, SEP, TITLE
 from qt_bert.probes.patterns.stored import DrawnMap, kinds_of
-from qt_bert.probes.shift.compare import maps_of
+from qt_bert.probes.shift_maps import maps_of
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import IntArray
 

@@ -28,34 +28,28 @@ class Further:
     held_out: Sequence[Path] | None = None
     held_out_columns: Sequence[str] | None = None
     held_out_grades: Sequence[str] | None = None
-    initialisations: Path | None = None
     baseline_table: Path | None = None
     heads: str | None = None
     cases: Path | None = None
     band_from: Path | None = None
     corpus: Path | None = None
 
-    def files(self, pairs: Path, base: Path | None, max_rejects: float) -> dict[str, Any]:
-        """The fields of `ProbeFiles`, what ships filled in where it belongs to `pairs` and `base`.
+    def files(self, pairs: Path, max_rejects: float) -> dict[str, Any]:
+        """The fields of `ProbeFiles`, what ships filled in where it belongs to `pairs`.
 
         Raises ArgumentError or PairFileError for what cannot be meant or is not there.
         """
         from qt_bert.probes.behaviour_cases import read_cases
         from qt_bert.probes.split import HeldOutFile
-        from qt_bert.run.folder import RECORDS
+        from qt_bert.run.folder import BASELINES
 
         treebanks = tuple(self.treebanks or ())
         for path in treebanks:
             if not path.is_file():
                 raise ArgumentError(f"--treebank {path}: there is no such file")
-        records = {
-            "initialisations": self.initialisations or opening.initialisations_of(base),
-            "baseline_table": self.baseline_table or opening.baseline_table_of(pairs),
-        }
-        for name, folder in records.items():
-            if folder is not None and not (folder / RECORDS[name]).is_file():
-                option = name.replace("_", "-")
-                raise ArgumentError(f"--{option} {folder}: no {RECORDS[name]} in that folder")
+        table = self.baseline_table or opening.baseline_table_of(pairs)
+        if table is not None and not (table / BASELINES).is_file():
+            raise ArgumentError(f"--baseline-table {table}: no {BASELINES} in that folder")
         for option in ("cases", "band_from", "corpus"):
             path = getattr(self, option)
             if path is not None and not path.is_file():
@@ -73,7 +67,7 @@ class Further:
             "cases": self.cases or opening.cases_that_ship(),
             "band_from": self.band_from,
             "corpus": self.corpus,
-            **records,
+            "baseline_table": table,
         }
 
 
@@ -166,7 +160,7 @@ def gather(
         gold=gold,
         reference=reference,
         compared=resolve_folder(compared) if compared is not None else None,
-        **({} if further is None else further.files(path, tuned_from, reader.max_rejects)),
+        **({} if further is None else further.files(path, reader.max_rejects)),
     )
     given = {
         "reader": asdict(reader),

@@ -20,7 +20,6 @@ from qt_bert.shipped import (
     BEHAVIOURS,
     DEV,
     GRADED,
-    INITIALISATIONS,
     PRETRAINED,
     TEST,
     TRAIN,
@@ -228,12 +227,6 @@ def texts_of(pairs: Path) -> Path | None:
 def cases_that_ship() -> Path | None:
     """The behaviour cases."""
     return shipped(BEHAVIOURS) if ships(BEHAVIOURS) else None
-
-
-def initialisations_of(base: Path | None) -> Path | None:
-    """The study of initialisations that ships with the pretrained model."""
-    there = base is not None and _ships(base, PRETRAINED) and ships(INITIALISATIONS)
-    return shipped(INITIALISATIONS) if there else None
 
 
 def baseline_table_of(pairs: Path) -> Path | None:

@@ -170,13 +170,6 @@ Texts = Annotated[
         "train split that ships, with the test split that ships]"
     ),
 ]
-Initialisations = Annotated[
-    Path | None,
-    typer.Option(
-        help="What experiments/initialisations left, for `shift`. [default: what ships, "
-        "for the base that ships]"
-    ),
-]
 BaselineTable = Annotated[
     Path | None,
     typer.Option(

@@ -44,7 +44,7 @@ from qt_bert.probes.naming import LEAST_WEIGHT, by_query, means, ranked
 from qt_bert.probes.order import OFFSETS, order_scores
 from qt_bert.probes.order import K as ORDER
 from qt_bert.probes.registry import probes
-from qt_bert.probes.shift.compare import WEIGHTS, compare
+from qt_bert.probes.shift_maps import WEIGHTS, compare
 from qt_bert.probes.streams import gathered, stream
 from qt_bert.progress import Progress, silent
 from qt_bert.results.heads import HeadTable, rounded

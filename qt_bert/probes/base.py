@@ -58,7 +58,6 @@ Input = Literal[
     "treebanks",
     "texts",
     "held_out_files",
-    "initialisations",
     "baseline_table",
     "heads",
     "cases",
@@ -78,8 +77,8 @@ class Context:
     before fine-tuning, for probes that need it. `second` (a model tuned from it with another seed),
     `gold` (a segmented file), `reference` (pairs for mean head outputs), `treebanks` (CoNLL-U
     files), `texts` (pairs of other queries, for labels that need no grader) and `held_out_files`
-    (graded pairs for figures alone) are there where the user gave them; `initialisations` and
-    `baseline_table` are the folders of what the experiments of these names measured. `heads` are
+    (graded pairs for figures alone) are there where the user gave them; `baseline_table` is
+    the folder of what the experiment of that name measured. `heads` are
     those to take for the matching ones; `cases` (queries with two titles each), `band_from` (pairs
     that a one-logit model's band is measured on) and `corpus` (texts to count words in) are files.
     `find` gives the result of another probe that this one needs. `work` is a folder of the probe's
@@ -104,7 +103,6 @@ class Context:
     treebanks: tuple[Path, ...] = ()
     texts: Path | None = None
     held_out_files: tuple[HeldOutFile, ...] = ()
-    initialisations: Path | None = None
     baseline_table: Path | None = None
     heads: str | None = None
     cases: Path | None = None

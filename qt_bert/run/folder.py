@@ -19,8 +19,8 @@ from qt_bert.sources import installed_versions, source_hash
 
 
 _MODELS = ("base", "second", "compared")
-RECORDS = {"initialisations": "initialisations.json", "baseline_table": "baselines.json"}
-"""Folders that a study left, and the file in each that says what it measured."""
+BASELINES = "baselines.json"
+"""The file that says what a folder `baseline_table` measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class ProbeFiles:
     further words for the segmenter. `gold`: a segmented file. `reference`: pairs for mean head
     outputs. `compared`: the folder of a model to set beside this one. `treebanks`: CoNLL-U files.
     `texts`: pairs of other queries. `held_out_files`: graded pairs for figures alone.
-    `initialisations` and `baseline_table`: the folders of the two studies of that name. `heads`:
+    `baseline_table`: the folder of that study. `heads`:
     those to take for the matching ones, as text. `cases`: queries with two titles each.
     `band_from`: pairs to measure a band on. `corpus`: texts to count words in.
     """
@@ -47,7 +47,6 @@ class ProbeFiles:
     treebanks: tuple[Path, ...] = ()
     texts: Path | None = None
     held_out_files: tuple[HeldOutFile, ...] = ()
-    initialisations: Path | None = None
     baseline_table: Path | None = None
     heads: str | None = None
     cases: Path | None = None
@@ -77,7 +76,7 @@ def _described(name: str, given: Any) -> Any:
 def _sha256(name: str, path: Path) -> str:
     if name in _MODELS:
         return _model(path)
-    return sha256_file(path / RECORDS[name] if name in RECORDS else path)
+    return sha256_file(path / BASELINES if name == "baseline_table" else path)
 
 
 def _model(folder: Path) -> str:

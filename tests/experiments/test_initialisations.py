@@ -13,11 +13,11 @@ import pytest
 from transformers import AutoModel, AutoTokenizer
 
 from experiments.initialisations.job import HeadSettings, StudyJob
+from experiments.initialisations.record import ARMS, OUTPUTS, RECORD, Arm, Initialisations, Try
 from experiments.initialisations.run import Study, run_initialisations
 from qt_bert.errors import CheckpointError, PairFileError, RunFolderError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.folder import weights_sha256
-from qt_bert.results.initialisations import ARMS, OUTPUTS, RECORD, Arm, Initialisations, Try
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.training.finetune import TuneSettings
 from qt_bert.training.recipes import PairSource

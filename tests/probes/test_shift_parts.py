@@ -12,8 +12,7 @@ from scipy.spatial.distance import cosine, jensenshannon
 
 from qt_bert.data.segmenters import segmenter
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.probes.shift.terms import links
-from qt_bert.probes.shift.words import matched_conclusions
+from qt_bert.probes.shift_maps import links
 from qt_bert.probes.streams import Shared, shared_terms
 from tests.probes.planted_shift import compared, opened, pairs
 
@@ -81,11 +80,3 @@ def test_measures_agree_with_libraries_on_the_reference_maps(
                 np.mean([jensenshannon(p, q, base=2) for p, q in zip(one, other, strict=True)]),
             ]
             np.testing.assert_allclose(found.likeness[row, layer, head], want, atol=1e-4)
-
-
-@pytest.mark.parametrize("rose", [[], ["L0H1"]])
-def test_a_conclusion_counts_the_heads_that_rose(rose: list[str]) -> None:
-    said = matched_conclusions(rose, 5)
-    for text in said.values():
-        assert f"{len(rose)} of the 5 rose" in text.en and f"有 {len(rose)} 个升高" in text.zh
-        assert ("L0H1" in text.en) == bool(rose)

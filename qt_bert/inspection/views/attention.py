@@ -21,10 +21,6 @@ from qt_bert.inspection.views.phrases import AFTER, BEFORE, CHANGE, cut_notes, l
 from qt_bert.inspection.views.shared import PERCENT
 from qt_bert.models.heads import Head
 from qt_bert.probes.display import known, token_map
-from qt_bert.probes.shift.case import Case
-from qt_bert.probes.shift.case_maps import case_maps
-from qt_bert.probes.shift.words import AFTER as TUNED
-from qt_bert.probes.shift.words import BEFORE as UNTUNED
 from qt_bert.stats.arrays import BoolArray, FloatArray
 from qt_bert.text import Text
 
@@ -306,8 +302,6 @@ def tuning(
     if base.encode(state.query, state.title).input_ids != excerpt.encoded.input_ids:
         return Maps(head, (*notes, _OTHER_TOKENS), (), ())
     before, after = (head_maps(model, plain)[0] for model in (base, inspected))
-    case = Case(head, excerpt.tokens, before, after)
-    about = Text(str(head), str(head))
     return Maps(
         head,
         notes,
@@ -315,7 +309,34 @@ def tuning(
             AttentionShare(UNTUNED, excerpt.given(before)),
             AttentionShare(TUNED, excerpt.given(after)),
         ),
-        tuple(case_maps(case, about, excerpt.rows, excerpt.columns)) if excerpt.drawn else (),
+        _tuned(head, before, after, excerpt) if excerpt.drawn else (),
+    )
+
+
+UNTUNED, TUNED = Text("微调前", "before"), Text("微调后", "after")
+_STRENGTHENED = Text("微调后增强", "strengthened")
+_WEAKENED = Text("微调后减弱", "weakened")
+_GREW = Text(
+    "增强 = max(微调后 − 微调前, 0)。原文的式子写作“微调前 − 微调后 > 0”，符号反了。",
+    "Strengthened = max(after − before, 0). The article prints “before − after > 0”, with the sign "
+    "reversed.",
+)
+_SHRANK = Text("减弱 = max(微调前 − 微调后, 0)。", "Weakened = max(before − after, 0).")
+
+
+def _tuned(
+    head: Head, before: FloatArray, after: FloatArray, excerpt: Excerpt
+) -> tuple[HeatMap, ...]:
+    """Both maps in one range of colours, and in another what grew and what shrank (2.4.1)."""
+    one, other = excerpt.cut(before), excerpt.cut(after)
+    grew, shrank = np.maximum(other - one, 0), np.maximum(one - other, 0)
+    whole = float(np.maximum(one, other).max(initial=0.0))
+    changed = float(np.maximum(grew, shrank).max(initial=0.0))
+    return (
+        _map(head, "before", UNTUNED, one, excerpt, whole),
+        _map(head, "after", TUNED, other, excerpt, whole),
+        replace(_map(head, "strengthened", _STRENGTHENED, grew, excerpt, changed), note=_GREW),
+        replace(_map(head, "weakened", _WEAKENED, shrank, excerpt, changed), note=_SHRANK),
     )
 
 

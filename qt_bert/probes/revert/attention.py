@@ -14,7 +14,7 @@ from qt_bert.models.batches import Batch
 from qt_bert.models.forward import Encoder
 from qt_bert.probes.naming import by_query
 from qt_bert.probes.revert.cells import QUANTITIES, Cells, Words
-from qt_bert.probes.shift.compare import OfBoth, of_both
+from qt_bert.probes.shift_maps import OfBoth, of_both
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray

@@ -12,7 +12,7 @@ from qt_bert.data.segmenters import Segmenter
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.models.batches import Batch
 from qt_bert.probes.matching_scores import sink_free
-from qt_bert.probes.shift.terms import links, tokens_within
+from qt_bert.probes.shift_maps import links, tokens_within
 from qt_bert.probes.streams import Shared, shared_terms
 from qt_bert.stats.arrays import BoolArray
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qt_bert.results.initialisations import (
+from experiments.initialisations.record import (
     ARMS,
     SPLITS,
     FileRef,

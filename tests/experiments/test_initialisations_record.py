@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments.initialisations.record import ARMS, OUTPUTS, RECORD, SPLITS, read_initialisations
 from qt_bert.errors import RunFolderError
-from qt_bert.results.initialisations import ARMS, OUTPUTS, RECORD, SPLITS, read_initialisations
-from tests.results.made_initialisations import made, written
+from tests.experiments.made_initialisations import made, written
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

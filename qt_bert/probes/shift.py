@@ -1,0 +1,233 @@
+"""What does fine-tuning change? (`heads_of_query_title_bert`, 2.4.1; `dark_secrets_of_bert`)
+
+The same pairs under the model and under its base. The article shows one matching head that fine-tuning
+turns towards matched terms and away from [SEP] and the token itself. Here heads are named as matching on
+the *base*, so that the choice cannot make the rise, and their attention is compared on other queries.
+Kovaleva et al. (2019) compare whole maps by their cosine: the last two layers change most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from qt_bert.data.pairs import Pair
+from qt_bert.data.splits import spread_over_queries
+from qt_bert.errors import ArgumentError
+from qt_bert.figures import Bars, HeatMap, head_map
+from qt_bert.models.heads import Head, Shape
+from qt_bert.probes.base import Context, Result
+from qt_bert.probes.base_model import open_base, open_second
+from qt_bert.probes.contests import PAIRS_A_QUERY, few_a_query
+from qt_bert.probes.matching_scores import scores_by, stable_matching
+from qt_bert.probes.naming import (
+    VALIDATION,
+    Elsewhere,
+    Named,
+    by_mean,
+    means,
+    name_heads,
+    one_sided_p,
+    stability,
+)
+from qt_bert.probes.shared import estimate_bars, head_table
+from qt_bert.probes.shift_maps import LIKENESS, WEIGHTS, Comparison, compare
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.estimate import Estimate, over_queries
+
+QUICK_DISCOVERY = 60
+POINTS = 100.0
+"""Weights and their changes are told in hundredths of a token's attention."""
+LEAST_CHANGE = 0.05
+"""A head is named as strengthened only if its weight on matched terms rose by so much."""
+LAST_LAYERS = 2
+
+
+def measure(context: Context) -> Result:
+    """Compare both models' attention; judge the rise on matched terms in the heads named on the base.
+
+    Raises ArgumentError without a base, CheckpointError for one that the model cannot come from.
+    """
+    if context.base is None:
+        raise ArgumentError("the model before fine-tuning is needed; give its folder with --base")
+    checkpoint = context.model.checkpoint
+    base = _opened(context, open_base(context.base, checkpoint))
+    second = None if context.second is None else open_second(context.second, checkpoint)
+    scores = scores_by(base, context)
+    matching = scores.named()
+    most = context.choose(QUICK_DISCOVERY, len(context.discovery))
+    discovery = _compare(context, base, spread_over_queries(context.discovery, most, context.seed))
+    pairs = few_a_query(context.validation, context.choose(PAIRS_A_QUERY, len(context.validation)))
+    seen = _compare(context, base, pairs)
+    beside = None if second is None else _compare(context, _opened(context, second), pairs)
+    shape = checkpoint.shape
+    named = strengthened(discovery)
+    rise = _of(seen, "matched", matching)
+    cosine = means(seen.alike("cosine"))
+    most_changed = min(shape.all_heads, key=lambda head: float(cosine[head]))
+    facts = {
+        "named": len(matching),
+        "rose": sum(bool(means(seen.change("matched"))[head] > 0) for head in matching),
+        "strengthened": len(named.heads()),
+        "head": str(most_changed),
+        "head_cosine": float(cosine[most_changed]),
+        "least": POINTS * LEAST_CHANGE,
+        "pairs": len(pairs),
+    }
+    return Result(
+        claims={"matched": rise if matching else "unnamed"},
+        measurements={
+            "matched_before": _weight(seen, "before", "matched", matching),
+            "matched_after": _weight(seen, "after", "matched", matching),
+            "beyond_others": _beyond_others(seen, matching, shape),
+            "itself": _of(seen, "self", matching),
+            "separators": _of(seen, "sep", matching),
+            "all_cls": _of(seen, "cls", shape.all_heads),
+            "all_separators": _of(seen, "sep", shape.all_heads),
+            "strengthened_again": _of(seen, "matched", named.heads()),
+            "last_layers": _last_layers(seen, shape),
+            **_second_seed(seen, beside),
+        },
+        heads=head_table(shape, _columns(seen, beside, named, scores.score)),
+        sets={"matching_before": matching, "strengthened": named.heads()},
+        selected="matching_before",
+        stability={
+            "matching_before": stable_matching(scores, matching, seed=context.seed),
+            "strengthened": _stability(context, discovery, seen, named, shape),
+        },
+        figures=_figures(context, seen, matching, named),
+        facts=facts,
+        settings={
+            "base": {"name": base.checkpoint.name, "sha256": base.checkpoint.sha256},
+            "second": None if second is None else {"name": second.name, "sha256": second.sha256},
+            "scored": asdict(scores.sample),
+            "pairs_with_a_matched_term": seen.pairs_with_terms,
+        },
+        pairs=pairs,
+    )
+
+
+def _opened(context: Context, checkpoint) -> Scorer:
+    return Scorer(checkpoint, max_length=context.model.tokenizer.max_length)
+
+
+def _compare(context: Context, base: Scorer, pairs: Sequence[Pair]) -> Comparison:
+    with context.progress(len(pairs), "pairs") as shown:
+        return compare(base.encoder, context.model, pairs, context.segmenter, shown=shown)
+
+
+def strengthened(comparison: Comparison) -> Named:
+    """Heads whose weight on matched terms rose: by how much, how surely, in texts they look at."""
+    rise = comparison.change("matched")
+    to_texts = 1 - comparison.weight("after", "sep") - comparison.weight("after", "cls")
+    return name_heads(means(rise), one_sided_p(rise), means(to_texts), least=LEAST_CHANGE)
+
+
+# Estimates over queries, in points of attention.
+
+
+def _points(per_query: FloatArray) -> Estimate:
+    """The mean over the queries that say something, of shares [queries]."""
+    return over_queries(POINTS * per_query, range(len(per_query)))
+
+
+def of_heads(per_query: FloatArray, heads: Sequence[Head]) -> FloatArray:
+    """The mean over `heads` of [queries, layers, heads]: [queries]; NaN without heads."""
+    if not heads:
+        return np.full(len(per_query), np.nan)
+    return np.asarray(np.mean([per_query[:, head.layer, head.head] for head in heads], axis=0))
+
+
+def _weight(seen: Comparison, when: str, name: str, heads: Sequence[Head]) -> Estimate | None:
+    return _points(of_heads(seen.weight(when, name), heads)) if heads else None
+
+
+def _of(seen: Comparison, name: str, heads: Sequence[Head]) -> Estimate | None:
+    """How much more of `name` the heads look at after fine-tuning; None without heads."""
+    return _points(of_heads(seen.change(name), heads)) if heads else None
+
+
+def _beyond_others(seen: Comparison, heads: Sequence[Head], shape: Shape) -> Estimate | None:
+    """Their rise on matched terms less that of the other heads of each one's layer."""
+    rise = seen.change("matched")
+    gaps = []
+    for head in heads:
+        others = [one for one in shape.all_heads if one.layer == head.layer and one not in heads]
+        if others:
+            gaps.append(rise[:, head.layer, head.head] - of_heads(rise, others))
+    return _points(np.mean(gaps, axis=0)) if gaps else None
+
+
+def _last_layers(seen: Comparison, shape: Shape) -> Estimate | None:
+    """Mean cosine of the last two layers less that of the others; None for two layers or fewer."""
+    cosine = seen.alike("cosine")
+    layers = [
+        of_heads(cosine, [head for head in shape.all_heads if head.layer == layer])
+        for layer in range(shape.layers)
+        if any(head.layer == layer for head in shape.all_heads)
+    ]
+    if len(layers) <= LAST_LAYERS:
+        return None
+    gap = np.mean(layers[-LAST_LAYERS:], axis=0) - np.mean(layers[:-LAST_LAYERS], axis=0)
+    return over_queries(gap, range(len(gap)))
+
+
+def _second_seed(seen: Comparison, beside: Comparison | None) -> dict[str, Estimate]:
+    """Mean cosine before and after, and that of two seeds, where a second model was given."""
+    found = {"cosine": seen} if beside is None else {"cosine": seen, "cosine_second_seed": beside}
+    return {
+        name: over_queries(one.alike("cosine").mean(axis=(1, 2)), range(len(one.alike("cosine"))))
+        for name, one in found.items()
+    }
+
+
+# Heads: their scores, how stable the sets are, and the figures.
+
+
+def _columns(
+    seen: Comparison, beside: Comparison | None, named: Named, score: FloatArray
+) -> Mapping[str, FloatArray]:
+    columns = {"score_before": score}
+    for weight in WEIGHTS:
+        for when in ("before", "after"):
+            columns[f"{weight}_{when}"] = means(seen.weight(when, weight))
+    columns |= {name: means(seen.alike(name)) for name in LIKENESS}
+    if beside is not None:
+        columns |= {f"{name}_second_seed": means(beside.alike(name)) for name in LIKENESS}
+    return columns | {"strengthened_q": named.q}
+
+
+def _stability(
+    context: Context, discovery: Comparison, seen: Comparison, named: Named, shape: Shape
+):
+    rise, again = (one.change("matched") for one in (discovery, seen))
+    return stability(
+        by_mean(rise),
+        named.heads(),
+        len(rise),
+        pool=shape.all_heads,
+        elsewhere=[Elsewhere(VALIDATION, by_mean(again), len(again))],
+        seed=context.seed,
+    )
+
+
+def _figures(
+    context: Context, seen: Comparison, matching: Sequence[Head], named: Named
+) -> list[Bars | HeatMap]:
+    rise = head_map(
+        "change_matched",
+        POINTS * means(seen.change("matched")),
+        marked=map(str, named.heads()),
+        scale="diverging",
+        digits=1,
+    )
+    if not matching:
+        return [rise]
+    weights = {
+        when: [_points(of_heads(seen.weight(when, name), matching)) for name in WEIGHTS]
+        for when in ("before", "after")
+    }
+    return [estimate_bars(context, "weights_matching", WEIGHTS, weights, digits=1), rise]

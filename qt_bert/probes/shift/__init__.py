@@ -1,1 +1,0 @@
-"""What fine-tuning changes, in parts: matched terms, two models side by side, claims, pictures."""

@@ -1,0 +1,243 @@
+"""The attention of two models on the same tokens, head by head: weights on kinds of tokens, likeness."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from qt_bert.ablation.engine import Reduction, View, batch_tokens, sweep
+from qt_bert.ablation.interventions import NONE
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import Segmenter, Span
+from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
+from qt_bert.errors import ArgumentError
+from qt_bert.models.batches import CLS, Batch
+from qt_bert.models.forward import Encoder
+from qt_bert.probes.naming import by_query
+from qt_bert.probes.streams import Shared, is_marker, shared_terms
+from qt_bert.progress import Progress, silent
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.stats.arrays import BoolArray, FloatArray
+
+WEIGHTS = ("matched", "self", "sep", "cls")
+"""What a token gives to its own term in the other text, to itself, to [SEP], to [CLS]."""
+
+LIKENESS = ("cosine", "cosine_texts", "js_distance")
+"""Of two maps: cosine over all tokens, over the texts' columns alone; mean Jensen–Shannon distance."""
+
+OfBoth = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""From the maps of one layer before and after [B, heads, L, L] to numbers [B, heads, n]."""
+
+
+# Which tokens of a batch are what, and what is measured of its maps.
+
+
+def links(encoded: EncodedPair, terms: Iterable[Shared]) -> BoolArray:
+    """[tokens, tokens]: whether two tokens lie within the same term, one in each text.
+
+    A token that reaches over a term's edge belongs to none. The pair must have been encoded with
+    offsets.
+    """
+    linked = np.zeros((len(encoded), len(encoded)), np.bool_)
+    for term in terms:
+        rows = [token for span in term.query for token in tokens_within(encoded, QUERY, span)]
+        columns = [token for span in term.title for token in tokens_within(encoded, TITLE, span)]
+        linked[np.ix_(rows, columns)] = True
+    return linked | linked.T
+
+
+def tokens_within(encoded: EncodedPair, side: int, span: Span) -> list[int]:
+    """The tokens of one side that lie within `span` of its text; the pair must have its offsets."""
+    return [
+        token
+        for token, (owner, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True))
+        if owner == side and span[0] <= start < end <= span[1] and not is_marker(encoded, token)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Which tokens of a batch are what, 0 or 1.
+
+    `links` [B, 1, L, L] joins the tokens of a matched term; `real`, `text` (tokens of query and
+    title), `sep` and `cls` are [B, 1, L].
+    """
+
+    links: torch.Tensor
+    real: torch.Tensor
+    text: torch.Tensor
+    sep: torch.Tensor
+    cls: torch.Tensor
+
+    @classmethod
+    def of(cls, batch: Batch, linked: Sequence[BoolArray]) -> Places:
+        """Those of `batch`; `linked` holds a matrix [tokens, tokens] for each of its pairs."""
+        size, length = batch.input_ids.shape
+        links = np.zeros((size, 1, length, length), np.float32)
+        text = np.zeros((size, 1, length), np.float32)
+        for row, (encoded, one) in enumerate(zip(batch.encoded, linked, strict=True)):
+            links[row, 0, : len(one), : len(one)] = one
+            text[row, 0, : len(encoded)] = np.array(encoded.side) != SPECIAL
+        texts = torch.from_numpy(text)
+        real = batch.real[:, None].float()
+        first = (batch.groups == CLS)[:, None].float()
+        return cls(torch.from_numpy(links), real, texts, real - texts - first, first)
+
+    def of_both(self, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        """Weights before, weights after and likeness of two models' maps [B, heads, 4 + 4 + 3]."""
+        parts = self.weights(before), self.weights(after), self.likeness(before, after)
+        return torch.cat(parts, dim=-1)
+
+    def weights(self, maps: torch.Tensor) -> torch.Tensor:
+        """Mean weights that the texts' tokens give [B, heads, 4], in the order of `WEIGHTS`.
+
+        That is to the same term in the other text (over tokens of matched terms; NaN where there
+        are none), to themselves, to all separators, to the classification token.
+        """
+        matched = (maps * self.links).sum(-1)
+        own = maps.diagonal(dim1=-2, dim2=-1)
+        to_sep, to_cls = ((maps * kind[..., None, :]).sum(-1) for kind in (self.sep, self.cls))
+        rows = self.links.amax(-1)
+        means = [_mean(matched, rows)]
+        means += [_mean(given, self.text) for given in (own, to_sep, to_cls)]
+        return torch.stack(means, dim=-1)
+
+    def likeness(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        """Of two models' maps [B, heads, 3], in the order of `LIKENESS`; padding does not count."""
+        rows = self.real[..., None]
+        whole = rows * self.real[..., None, :]
+        texts = rows * self.text[..., None, :]
+        distance = _mean(_js_distance(one, other), self.real)
+        return torch.stack([_cosine(one, other, whole), _cosine(one, other, texts), distance], -1)
+
+
+def _mean(values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """The mean of [B, heads, L] over the `rows` [B, 1, L] that are 1; NaN where none is."""
+    return (values * rows).sum(-1) / rows.sum(-1)
+
+
+def _cosine(one: torch.Tensor, other: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
+    """The cosine of two maps flattened over `cells` [B, 1, L, L]: [B, heads]."""
+    flat = [(maps * cells).flatten(-2) for maps in (one, other)]
+    return torch.cosine_similarity(flat[0], flat[1], dim=-1)
+
+
+def _js_distance(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """√ of the Jensen–Shannon divergence, base 2, of each row's two distributions [B, heads, L]."""
+    mixture, *alone = (torch.special.entr(maps).sum(-1) for maps in ((one + other) / 2, one, other))
+    divergence = mixture - (alone[0] + alone[1]) / 2
+    return (divergence.clamp(min=0) / math.log(2)).sqrt()
+
+
+# Both models on the same batches.
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Two models on the same pairs, per pair, layer and head.
+
+    `before` and `after` [pairs, layers, heads, WEIGHTS] are mean weights over the texts' tokens
+    (`matched`: over tokens of matched terms, NaN for a pair without one); `likeness` [pairs, layers,
+    heads, LIKENESS]. `pairs_with_terms` counts the pairs with a word in common.
+    """
+
+    pairs: Sequence[Pair]
+    pairs_with_terms: int
+    before: FloatArray
+    after: FloatArray
+    likeness: FloatArray
+
+    def weight(self, when: str, name: str) -> FloatArray:
+        """One of WEIGHTS `before` or `after`, as means of each query [queries, layers, heads]."""
+        return self._by_query(getattr(self, when)[..., WEIGHTS.index(name)])
+
+    def change(self, name: str) -> FloatArray:
+        """One of WEIGHTS, after less before, as means of each query [queries, layers, heads]."""
+        return self.weight("after", name) - self.weight("before", name)
+
+    def alike(self, name: str) -> FloatArray:
+        """One of LIKENESS, as means of each query [queries, layers, heads]."""
+        return self._by_query(self.likeness[..., LIKENESS.index(name)])
+
+    @property
+    def pairs_with_tokens(self) -> int:
+        """How many pairs have a word in common that has tokens of its own in both texts."""
+        return int(np.isfinite(self.after[:, 0, 0, 0]).sum())
+
+    def _by_query(self, values: FloatArray) -> FloatArray:
+        return by_query(values, [pair.query for pair in self.pairs])
+
+
+def compare(
+    base: Encoder,
+    scorer: Scorer,
+    pairs: Sequence[Pair],
+    segmenter: Segmenter,
+    *,
+    shown: Progress = silent,
+) -> Comparison:
+    """Run both models on the same batches; the maps of one batch at a time are held.
+
+    `scorer` is the later model, whose tokens both read. `shown` counts pairs.
+    """
+    texts = [(pair.query, pair.title) for pair in pairs]
+    terms = [shared_terms(*text, segmenter) for text in texts]
+
+    def measure(batch: Batch) -> OfBoth:
+        linked = [
+            links(encoded, terms[row].values())
+            for row, encoded in zip(batch.rows, batch.encoded, strict=True)
+        ]
+        return Places.of(batch, linked).of_both
+
+    found = of_both(base, scorer, texts, measure, shown=shown)
+    before, after, likeness = np.split(found, [len(WEIGHTS), 2 * len(WEIGHTS)], axis=-1)
+    return Comparison(pairs, sum(map(bool, terms)), before, after, likeness)
+
+
+def of_both(
+    base: Encoder,
+    scorer: Scorer,
+    texts: Sequence[tuple[str, str]],
+    measure: Callable[[Batch], OfBoth],
+    *,
+    shown: Progress = silent,
+) -> FloatArray:
+    """Numbers [pairs, layers, heads, n] made of the attention of two models on the same tokens.
+
+    `scorer` is the later model, whose tokens both read; `measure` says what to make of the maps of a
+    batch. The maps of one batch at a time are held. `shown` counts pairs. Raises ArgumentError for no texts.
+    """
+    if not texts:
+        raise ArgumentError("no pairs to look at: the sample is empty")
+    found = []
+    rows = []
+    for batch in scorer.fresh().batches(texts, batch_tokens(), offsets=True):
+        found.append(_measured(base, scorer.encoder, batch, measure(batch)))
+        rows.append(batch.rows)
+        shown.advance(len(batch))
+    return np.concatenate(found)[np.argsort(np.concatenate(rows))]
+
+
+def maps_of(encoder: Encoder, batch: Batch) -> torch.Tensor:
+    """The attention of every head on one batch [B, layers, heads, L, L], in float32."""
+    layers = tuple(range(len(encoder.layers)))
+    whole = Reduction("maps", "attention", layers, lambda view: view.values)
+    (swept,) = sweep(encoder, [batch], [NONE], [whole])
+    return torch.from_numpy(swept.reduced["maps"][0])
+
+
+def _measured(base: Encoder, encoder: Encoder, batch: Batch, measure: OfBoth) -> FloatArray:
+    """The numbers of one batch [B, layers, heads, n]."""
+    earlier = maps_of(base, batch)
+
+    def both(view: View) -> torch.Tensor:
+        return measure(earlier[:, view.layer], view.values.float())
+
+    layers = tuple(range(len(encoder.layers)))
+    (swept,) = sweep(encoder, [batch], [NONE], [Reduction("both", "attention", layers, both)])
+    return np.asarray(swept.reduced["both"][0], np.float64)
