@@ -130,7 +130,6 @@ def gather(
     second: str | None = None,
     userdict: Path | None = None,
     gold: Path | None = None,
-    reference: Path | None = None,
     compared: str | None = None,
     compared_grades: str | None = None,
     further: Further | None = None,
@@ -158,7 +157,6 @@ def gather(
         second=resolve_folder(second) if second is not None else None,
         userdict=userdict,
         gold=gold,
-        reference=reference,
         compared=resolve_folder(compared) if compared is not None else None,
         **({} if further is None else further.files(path, reader.max_rejects)),
     )

@@ -182,10 +182,6 @@ def probe(
         Path | None, typer.Option(help="Further words for the segmenter, one a line.")
     ] = None,
     gold: Annotated[Path | None, typer.Option(help="Segmented texts to compare with.")] = None,
-    reference: Annotated[
-        Path | None,
-        typer.Option(help="Pairs for mean head outputs. [default: the discovery pairs]"),
-    ] = None,
     full: options.Full = False,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples of queries.")] = 2000,
     seed: options.Seed = 0,
@@ -232,7 +228,6 @@ def probe(
         seed=seed,
         userdict=userdict,
         gold=gold,
-        reference=reference,
     )
     from qt_bert.run.alone import run_alone
 

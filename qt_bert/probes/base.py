@@ -54,7 +54,6 @@ Input = Literal[
     "base",
     "second",
     "gold",
-    "reference",
     "treebanks",
     "texts",
     "held_out_files",
@@ -75,7 +74,7 @@ class Context:
 
     `open_model` opens the checkpoint; `read_pairs`, by default, reads `files`. `base` is the model
     before fine-tuning, for probes that need it. `second` (a model tuned from it with another seed),
-    `gold` (a segmented file), `reference` (pairs for mean head outputs), `treebanks` (CoNLL-U
+    `gold` (a segmented file), `treebanks` (CoNLL-U
     files), `texts` (pairs of other queries, for labels that need no grader) and `held_out_files`
     (graded pairs for figures alone) are there where the user gave them; `baseline_table` is
     the folder of what the experiment of that name measured. `heads` are
@@ -99,7 +98,6 @@ class Context:
     segmenter_name: str = "jieba"
     userdict: Path | None = None
     gold: Path | None = None
-    reference: Path | None = None
     treebanks: tuple[Path, ...] = ()
     texts: Path | None = None
     held_out_files: tuple[HeldOutFile, ...] = ()
@@ -128,26 +126,13 @@ class Context:
 
     @property
     def discovery(self) -> list[Pair]:
-        """Graded pairs for whatever is chosen: heads, k, thresholds, mean head outputs."""
+        """Graded pairs for whatever is chosen: heads, k, thresholds."""
         return self._split.discovery
 
     @property
     def validation(self) -> list[Pair]:
         """Graded pairs, of other queries, for the figures."""
         return self._split.validation
-
-    @cached_property
-    def reference_pairs(self) -> list[Pair]:
-        """The pairs that mean head outputs are taken from: `--reference`, or all discovery pairs.
-
-        Raises PairFileError for a file without a pair.
-        """
-        if self.reference is None:
-            return self.discovery
-        pairs = list(self.files.reader.open(self.reference))
-        if not pairs:
-            raise PairFileError(f"{self.reference}: no pair in it to take mean head outputs from")
-        return pairs
 
     @cached_property
     def further_texts(self) -> list[tuple[str, str]]:

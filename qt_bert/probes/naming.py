@@ -473,6 +473,15 @@ class FunctionHeads:
         """As settings hold it."""
         return {"heads": list(names_of(self.heads)), "named": self.named, "source": self.source}
 
+    @property
+    def status(self) -> Literal["given", "not_named", "unstable", "named"]:
+        """In a word where the heads come from; an id of the probes' texts."""
+        if self.source == "option":
+            return "given"
+        if not self.named:
+            return "not_named"
+        return "unstable" if self.unstable else "named"
+
     def below(self, layer: int) -> FunctionHeads:
         """Those that lie below a layer."""
         heads = tuple(head for head in self.heads if head.layer < layer)
@@ -498,6 +507,14 @@ def function_heads(context: Context, function: Function) -> FunctionHeads | None
     if not best:
         return None
     return FunctionHeads(function, tuple(best[:MOST]), False, "probe", unstable)
+
+
+def named_beside(context: Context, asked: FunctionHeads) -> list[Head]:
+    """Every head that the function's probe names: none of them is in a control of `asked`."""
+    if asked.source == "option":
+        return []
+    passed = context.found(asked.function).sets.get(_SETS[asked.function][1], ())
+    return [Head.parse(name) for name in passed]
 
 
 def _best_functions(found: ProbeResult, score: str) -> list[Head]:

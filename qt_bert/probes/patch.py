@@ -32,7 +32,7 @@ from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.contests import CONTEST_PAIRS, PAIRS_A_QUERY, against, few_a_query, random_sets
-from qt_bert.probes.naming import FunctionHeads, function_heads
+from qt_bert.probes.naming import FunctionHeads, function_heads, named_beside
 from qt_bert.probes.shared import head_table
 from qt_bert.probes.streams import gathered, is_content_word, is_marker, shared_terms
 from qt_bert.scoring.judge import ranking_scores
@@ -328,7 +328,7 @@ def measure(context: Context) -> Result:
     sets, enumerated = random_sets(
         asked.heads,
         shape,
-        named=_named(context, asked),
+        named=named_beside(context, asked),
         ablated=z_patch,
         name=SET,
         seed=context.seed,
@@ -346,7 +346,7 @@ def measure(context: Context) -> Result:
         facts={
             "set_size": len(asked.heads),
             "heads": ", ".join(map(str, asked.heads)),
-            "status": _status(asked),
+            "status": asked.status,
             "pairs": len(pairs),
             "queries": gap.n_queries,
             "gap_unit": _gap_unit(context),
@@ -401,22 +401,6 @@ def measure(context: Context) -> Result:
 def _those_of(chosen: Iterable[Pair], pairs: Iterable[CorruptedPair]) -> list[CorruptedPair]:
     wanted = set(map(id, chosen))
     return [one for one in pairs if id(one.pair) in wanted]
-
-
-def _named(context: Context, asked: FunctionHeads) -> list[Head]:
-    """Every head that `matching` names: none of them is in a control."""
-    if asked.source == "option":
-        return []
-    return [Head.parse(name) for name in context.found("matching").sets.get("named", ())]
-
-
-def _status(asked: FunctionHeads) -> str:
-    """In a word where the heads come from; an id of the texts."""
-    if asked.source == "option":
-        return "given"
-    if not asked.named:
-        return "not_named"
-    return "unstable" if asked.unstable else "named"
 
 
 def _gap_unit(context: Context) -> str:

@@ -41,7 +41,7 @@ from qt_bert.probes.focus import (
     partly_matched,
     row_quantities,
 )
-from qt_bert.probes.naming import FunctionHeads, function_heads
+from qt_bert.probes.naming import function_heads
 from qt_bert.probes.streams import for_model, stream
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray
@@ -76,7 +76,7 @@ def measure(context: Context) -> Result:
         "reader": str(reader),
         "number": len(senders.heads),
         "heads": ", ".join(map(str, senders.heads)),
-        "status": _status(senders),
+        "status": senders.status,
         "outcome": _outcome_name(context),
     }
     if not senders.heads:
@@ -112,15 +112,6 @@ def measure(context: Context) -> Result:
         pairs=pairs,
         nothing=None if read else "unread",
     )
-
-
-def _status(senders: FunctionHeads) -> str:
-    """In a word where the heads come from; an id of the texts."""
-    if senders.source == "option":
-        return "given"
-    if not senders.named:
-        return "not_named"
-    return "unstable" if senders.unstable else "named"
 
 
 def _outcome_name(context: Context) -> str:

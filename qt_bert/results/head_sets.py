@@ -47,8 +47,8 @@ _MATCHES = Text(
     "They look at their own character in the other text most, of the heads to choose from.",
 )
 _MATCHED_BEFORE = Text(
-    "微调之前，在全部头里最常看对面文本里相同的字。",
-    "Before fine-tuning they looked at their own character in the other text most, of all heads.",
+    "微调之前，它们比对照更常看对面文本里相同的字。",
+    "Before fine-tuning they looked at their own character in the other text, beyond a null.",
 )
 
 _KINDS = {
@@ -163,10 +163,6 @@ SETS: dict[str, SetWords] = {
     ),
     "matching_before": SetWords(
         Text("微调前的匹配头", "matching heads before fine-tuning"), _MATCHED_BEFORE
-    ),
-    "matching_after_biased": SetWords(
-        Text("微调后选出的匹配头（有偏）", "matching heads chosen after fine-tuning (biased)"),
-        _MATCHES,
     ),
     "critical": SetWords(
         Text("单独就要紧的头", "heads that matter alone"),

@@ -29,8 +29,7 @@ class ProbeFiles:
 
     `discovery`: pairs to choose on, where they are a file of their own. `base`: the folder of the
     model before fine-tuning. `second`: that of a model tuned from it with another seed. `userdict`:
-    further words for the segmenter. `gold`: a segmented file. `reference`: pairs for mean head
-    outputs. `compared`: the folder of a model to set beside this one. `treebanks`: CoNLL-U files.
+    further words for the segmenter. `gold`: a segmented file. `compared`: the folder of a model to set beside this one. `treebanks`: CoNLL-U files.
     `texts`: pairs of other queries. `held_out_files`: graded pairs for figures alone.
     `baseline_table`: the folder of that study. `heads`:
     those to take for the matching ones, as text. `cases`: queries with two titles each.
@@ -42,7 +41,6 @@ class ProbeFiles:
     second: Path | None = None
     userdict: Path | None = None
     gold: Path | None = None
-    reference: Path | None = None
     compared: Path | None = None
     treebanks: tuple[Path, ...] = ()
     texts: Path | None = None

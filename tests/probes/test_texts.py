@@ -27,7 +27,13 @@ from qt_bert.results.probe import ProbeResult, SourcedClaim
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.verdict import MOST_QUERIES
 from qt_bert.text import Text
-from tests.probes import planted_baselines, planted_focus, planted_order, planted_relations
+from tests.probes import (
+    planted_baselines,
+    planted_focus,
+    planted_order,
+    planted_relations,
+    planted_shift,
+)
 from tests.probes.planted_boundary import (
     ENDS,
     HAN,
@@ -91,6 +97,8 @@ def results(
         "features": checkpoint_of(layers=3, heads=4, hidden=32),
         "relations": planted_relations.plant_links(folder / "links"),
         "baselines": checkpoint_of(),
+        "shift": planted_shift.plant(checkpoint_of(**planted_shift.SHAPE), folder / "tuned", 1.0),
+        "revert": checkpoint_of(layers=4, heads=5, hidden=40),
     }
     graded = planted_order.graded_by(Scorer(open_checkpoint(models["order"])), queries=60)
     chain = planted_focus.pairs(60, 1)
@@ -112,6 +120,7 @@ def results(
     lines = (" ".join(words_of("".join(rng.choice(list(HAN), 12)))) for _ in range(20))
     gold.write_text("\n".join(lines) + "\n", encoding="utf-8")
     treebank = planted_relations.write_treebank(folder / "bank.conllu", 240)
+    second = planted_shift.plant(checkpoint_of(**planted_shift.SHAPE), folder / "second", 0.5)
     known: dict[str, ProbeResult] = {}
 
     def found(name: str) -> ProbeResult:
@@ -123,6 +132,7 @@ def results(
                 work=folder / "work" / name,
                 open_model=lambda: Scorer(open_checkpoint(model)),
                 base=model,
+                second=second if name == "shift" else None,
                 gold=gold,
                 heads=HEADS.get(name),
                 full=name in FULL,

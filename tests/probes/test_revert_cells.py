@@ -12,7 +12,7 @@ import torch
 from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.models.batches import to_batch
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.probes.revert.cells import QUANTITIES, Cells, Words
+from qt_bert.probes.revert import QUANTITIES, Cells, Words
 
 BY_TWO = SpanSegmenter("two", lambda text: [(i, i + 2) for i in range(0, len(text) - 1, 2)])
 """Words of two characters each; the last of an odd number is of none."""
@@ -67,7 +67,6 @@ def test_every_quantity_is_a_plain_count(made: tuple) -> None:
             rows["far"].append(sum(one[i, j] for j in far))
             if words[i] in shared:
                 texts = sum(one[i, j] for j in everywhere if side[j] >= 0 and j != i)
-                rows["across_plain"].append(rows["far"][-1])
                 rows["across"].append(rows["far"][-1] / texts)
         want = [np.mean(rows[name]) for name in QUANTITIES]
         np.testing.assert_allclose(got[head], want, rtol=1e-5)
@@ -76,7 +75,7 @@ def test_every_quantity_is_a_plain_count(made: tuple) -> None:
 def test_a_pair_without_a_common_term_has_no_match_but_words(made: tuple) -> None:
     maps, cells, *_ = made
     other = dict(zip(QUANTITIES, cells.weights(maps)[1, 0].tolist(), strict=True))
-    assert np.isnan(other["across"]) and np.isnan(other["across_plain"])
+    assert np.isnan(other["across"])
     assert other["same"] == pytest.approx(other["itself"] + other["near"])
     assert other["far"] == 0
 

@@ -1,0 +1,339 @@
+"""What did tuning teach the matching heads? (`heads_of_query_title_bert`, 2.4.1; Perlman et al.)
+
+Weights go back to those of the base, exactly: the query, key, value and output columns of some heads, or
+all layers with the embeddings (pooler and classifier stay tuned). If tuning taught the matching heads
+what the grades rest on, then taking it back costs more there than in other heads of their layers. Beside
+it the attention that both articles speak of: of one head that matches on the base, as in 2.4.1, what it
+gives to matched terms; over all heads, as Perlman, Nijasure and Allan have it, what goes to the same word.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from qt_bert.ablation.checks import BATCH_TOKENS, ROUNDING, distance, eight_of
+from qt_bert.ablation.engine import sweep
+from qt_bert.ablation.interventions import NONE, Intervention, Variant
+from qt_bert.ablation.weights import Earlier, Reverted, RevertedLayers
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import Segmenter
+from qt_bert.data.splits import spread_over_queries
+from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
+from qt_bert.errors import ArgumentError, EquivalenceError
+from qt_bert.figures import Bars, HeatMap, head_map
+from qt_bert.models.batches import Batch, batches_of
+from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.forward import Encoder
+from qt_bert.models.heads import Head
+from qt_bert.probes.base import Contest, Context, Result
+from qt_bert.probes.base_model import open_base
+from qt_bert.probes.contests import ablate, contest
+from qt_bert.probes.matching_scores import scores_by, sink_free
+from qt_bert.probes.naming import by_query, function_heads, means, named_beside
+from qt_bert.probes.shared import estimate_bars, head_table
+from qt_bert.probes.shift_maps import OfBoth, links, of_both, tokens_within
+from qt_bert.probes.streams import Shared, for_model, shared_terms
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.stats.arrays import BoolArray, FloatArray
+from qt_bert.stats.estimate import Estimate, over_queries
+
+QUICK_PAIRS, QUICK_SEEN = 64, 96
+"""Pairs of a quick run: swept, and looked at."""
+POINTS = 100.0
+"""Weights are told in hundredths of a token's attention."""
+
+
+# The weights before fine-tuning, and the proof that taking all of them gives the model before it.
+
+
+def earlier_of(folder: Path, scorer: Scorer) -> tuple[Checkpoint, Earlier]:
+    """The base in `folder`, and its weights for the scorer's model.
+
+    Raises CheckpointError and ArgumentError for a base that the model cannot come from.
+    """
+    base = open_base(folder, scorer.checkpoint)
+    offline = scorer.checkpoint.offline
+    return base, Earlier(Encoder(base.model, base.family, offline), scorer.encoder)
+
+
+def everything(earlier: Earlier) -> Variant:
+    """All layers and the embeddings set back; pooler and classifier stay tuned."""
+    layers = tuple(range(len(earlier.tuned.layers)))
+    return Variant("everything", (RevertedLayers(layers, earlier, embeddings=True),), "revert")
+
+
+def check_ends(scorer: Scorer, folder: Path, pairs: Sequence[Pair]) -> dict[str, float]:
+    """How far the ends lie from what they should be, on eight pairs in float32.
+
+    `nothing`: the plain pass from the model; `everything`: the model with all set back from the base's
+    encoder under the tuned head. Raises EquivalenceError where one is beyond 1e-5, or four times what
+    float32 alone moves.
+    """
+    if scorer.checkpoint.dtype != "float32":
+        length = scorer.tokenizer.max_length
+        scorer = Scorer(open_checkpoint(scorer.checkpoint.folder), max_length=length)
+    _, earlier = earlier_of(folder, scorer)
+    some = eight_of(scorer.tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False))
+    batches = list(batches_of(some, BATCH_TOKENS, pad=scorer.pad))
+    ends = {"nothing": 0.0, "everything": 0.0}
+    with torch.inference_mode():
+        for batch in batches:
+            (swept,) = sweep(earlier.tuned, [batch], [NONE, everything(earlier)])
+            wanted = _wanted(earlier.base, earlier.tuned, batch)
+            for name, got, want in zip(ends, swept.logits, wanted, strict=True):
+                ends[name] = max(ends[name], distance(got, want))
+        bound = 1e-5
+        if max(ends.values()) > bound:
+            bound = max(bound, ROUNDING * _rounding(earlier, batches))
+    for name, found in ends.items():
+        if not found <= bound:
+            raise EquivalenceError(
+                f"with {name} set back the logits differ by {found:.2g} from those they should be, more "
+                f"than {bound:.2g}; no figure of this run could be trusted"
+            )
+    return {**ends, "bound": bound}
+
+
+def _rounding(earlier: Earlier, batches: Sequence[Batch]) -> float:
+    """How far float32 alone moves the logits that both ends should have."""
+    exact = [
+        Encoder(copy.deepcopy(one.model).double(), one.family, one.offline)
+        for one in (earlier.base, earlier.tuned)
+    ]
+    return max(
+        distance(rounded, want)
+        for batch in batches
+        for rounded, want in zip(
+            _wanted(earlier.base, earlier.tuned, batch), _wanted(*exact, batch), strict=True
+        )
+    )
+
+
+def _wanted(base: Encoder, tuned: Encoder, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    """The logits of the model, and of the base's encoder under its head [B, labels]."""
+    both = tuned.logits_of(batch), tuned.family.head(tuned.model, base.first_of(batch))
+    return both[0].double().cpu().numpy(), both[1].double().cpu().numpy()
+
+
+# Cells of a pair's attention map: the same term in the other text, and the same word anywhere.
+
+
+QUANTITIES = ("across", "same", "itself", "near", "far")
+"""Mean weights of a pair in one head.
+
+`across`: what a token of a term that stands in both texts gives to that term in the other text, as
+a share of what it gives to the two texts' tokens other than itself. `same`: what a token of any word
+gives to all tokens of the same word in either text, itself included, as a share of all its attention; it
+is the sum of `itself`, `near` (others of the same word in its own text, the word's other characters among
+them) and `far` (in the other text).
+"""
+
+
+class Words:
+    """Where the words of a pair stand: all of them, and the terms that both texts share."""
+
+    def __init__(self, query: str, title: str, segmenter: Segmenter) -> None:
+        self.shared: list[Shared] = list(shared_terms(query, title, segmenter).values())
+        self._places = [
+            (side, (start, end), text[start:end].casefold())
+            for side, text in ((QUERY, query), (TITLE, title))
+            for start, end in segmenter.spans(text)
+            if any(map(str.isalnum, text[start:end]))
+        ]
+
+    def alike(self, encoded: EncodedPair) -> BoolArray:
+        """[tokens, tokens]: whether two tokens lie within the same word, in whichever text.
+
+        Function words count, punctuation does not; a token that reaches over a word's edge is of none.
+        """
+        numbers = {word: number for number, word in enumerate({word for *_, word in self._places})}
+        within = np.zeros((len(numbers), len(encoded)), np.float32)
+        for side, span, word in self._places:
+            within[numbers[word], tokens_within(encoded, side, span)] = 1
+        return np.asarray(within.T @ within > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of a batch, 0 or 1.
+
+    `linked` and `parts` (itself, near, far) are [B, kinds, L, L], `texts` [B, L] is True at the tokens
+    of query and title.
+    """
+
+    linked: torch.Tensor
+    parts: torch.Tensor
+    texts: torch.Tensor
+
+    @classmethod
+    def of(cls, batch: Batch, words: Sequence[Words]) -> Cells:
+        """Those of a batch encoded with offsets; `words` of its pairs."""
+        size, length = batch.input_ids.shape
+        linked = np.zeros((size, 1, length, length), np.float32)
+        parts = np.zeros((size, 3, length, length), np.float32)
+        texts = np.zeros((size, length), np.bool_)
+        for row, (encoded, one) in enumerate(zip(batch.encoded, words, strict=True)):
+            own = slice(len(encoded))
+            side, alike = np.array(encoded.side), one.alike(encoded)
+            itself, near = np.eye(len(side), dtype=bool), side[:, None] == side
+            linked[row, 0, own, own] = links(encoded, one.shared)
+            parts[row, :, own, own] = alike & itself, alike & near & ~itself, alike & ~near
+            texts[row, own] = side != SPECIAL
+        found = (torch.from_numpy(one).to(batch.input_ids.device) for one in (linked, parts, texts))
+        return cls(*found)
+
+    def of_both(self, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        """The QUANTITIES of two models' maps, one after the other [B, heads, 10]."""
+        return torch.cat([self.weights(before), self.weights(after)], dim=-1)
+
+    def weights(self, maps: torch.Tensor) -> torch.Tensor:
+        """The QUANTITIES of maps [B, heads, L, L]: [B, heads, 5]; NaN where a pair has no such row."""
+        across = _sums(sink_free(maps, self.texts), self.linked) / _rows(self.linked)
+        parts = _sums(maps, self.parts) / _rows(self.parts[:, :1])  # a token of a word is itself
+        return torch.cat([across, parts.sum(-1, keepdim=True), parts], dim=-1)
+
+
+def _sums(maps: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
+    """[B, heads, L, L] over cells [B, kinds, L, L]: [B, heads, kinds]."""
+    return maps.flatten(2) @ cells.flatten(2).transpose(1, 2)
+
+
+def _rows(cells: torch.Tensor) -> torch.Tensor:
+    """How many rows have a cell [B, 1, 1], of cells [B, 1, L, L]."""
+    return cells.amax(-1).sum(-1)[..., None]
+
+
+Attention = Mapping[str, Mapping[str, FloatArray]]
+"""`before` and `after` → QUANTITIES by name, means of each query [queries, layers, heads]."""
+
+
+def attention_of(context: Context, base: Encoder, pairs: Sequence[Pair]) -> Attention:
+    """Both models on the same batches."""
+    texts = [(pair.query, pair.title) for pair in pairs]
+    words = [Words(*text, context.segmenter) for text in texts]
+
+    def measure(batch: Batch) -> OfBoth:
+        return Cells.of(batch, [words[row] for row in batch.rows]).of_both
+
+    with context.progress(len(pairs), "pairs") as shown:
+        both = of_both(base, context.model, texts, measure, shown=shown)
+    queries = [pair.query for pair in pairs]
+    return {
+        when: {name: by_query(values[..., place], queries) for place, name in enumerate(QUANTITIES)}
+        for when, values in zip(("before", "after"), np.split(both, 2, axis=-1), strict=True)
+    }
+
+
+def _change(seen: Attention, name: str, head: Head | None = None) -> Estimate:
+    """After less before of one head, or of the mean head, in points of attention."""
+    rise = seen["after"][name] - seen["before"][name]
+    of = rise.mean(axis=(1, 2)) if head is None else rise[:, head.layer, head.head]
+    return over_queries(POINTS * of, range(len(of)))
+
+
+# The probe.
+
+
+def measure(context: Context) -> Result:
+    """Set back the matching heads beside others of their layers, every head, and everything.
+
+    Raises ArgumentError without a base, CheckpointError or ArgumentError for one that is none.
+    """
+    if context.model.checkpoint.kept is not None:
+        return Result(nothing="pruned")
+    if context.base is None:
+        raise ArgumentError("the model before fine-tuning is needed; give its folder with --base")
+    scorer, shape = context.model, context.model.checkpoint.shape
+    base, earlier = earlier_of(context.base, scorer)
+    asked = function_heads(context, "matching")
+    pairs = for_model(context.validation, QUICK_PAIRS, context)
+    context.guards["ends"] = check_ends(scorer, context.base, pairs)
+
+    def set_back(heads: Iterable[Head]) -> Intervention:
+        return Reverted(tuple(heads), earlier)
+
+    every = shape.all_heads
+    ends = [Variant("all_heads", (set_back(every),), "revert"), everything(earlier)]
+    others = [head for head in every if asked is not None and head not in asked.heads]
+    kept = [Variant("kept", (set_back(others),), "keep")] if asked is not None and others else []
+    run = ablate(context, "ends", [*ends, *kept], pairs)
+    found, alone = (None, None)
+    if asked is not None:
+        found, alone = contest(
+            context,
+            "set",
+            asked.heads,
+            named=named_beside(context, asked),
+            pairs=pairs,
+            ablated=set_back,
+        )
+    limit = context.choose(QUICK_SEEN, len(context.validation))
+    looked_at = spread_over_queries(context.validation, limit, context.seed)
+    seen = attention_of(context, earlier.base, looked_at)
+    before = scores_by(Scorer(base, max_length=scorer.tokenizer.max_length), context).best(1)
+    head = before[0] if before else None  # the article's head: it matches before tuning
+    losses = {
+        "set": alone and alone.loss("set"),
+        "others": _mean_set(found),
+        "all_heads": run.loss("all_heads"),
+        "kept": run.loss("kept") if kept else None,
+        "everything": run.loss("everything"),
+    }
+    return Result(
+        measurements={
+            **{f"{name}_loss": loss for name, loss in losses.items()},
+            "beyond_others": None if found is None else found.beyond,
+            "across": None if head is None else _change(seen, "across", head),
+            **{name: _change(seen, name) for name in QUANTITIES[1:]},
+        },
+        heads=head_table(
+            shape,
+            {f"{n}_{when}": means(seen[when][n]) for n in QUANTITIES for when in seen},
+        ),
+        figures=_figures(context, losses, seen, head),
+        facts={
+            "number": 0 if asked is None else len(asked.heads),
+            "status": None if asked is None else asked.status,
+            "head": None if head is None else str(head),
+            "sets": 0 if found is None else len(found.sets),
+            "more": 0 if found is None else _as_much(found),
+            "pairs": len(pairs),
+            "seen": len(looked_at),
+        },
+        settings={
+            "base": {"name": base.name, "sha256": base.sha256},
+            "asked": None if asked is None else asked.describe(),
+        },
+        pairs=pairs,
+        nothing="no_heads" if asked is None else None,
+    )
+
+
+def _mean_set(found: Contest | None) -> Estimate | None:
+    return None if found is None else found.target - found.beyond
+
+
+def _as_much(found: Contest) -> int:
+    """How many of the random sets cost as much as the target."""
+    return sum(one.value >= found.target.value for one in found.sets)
+
+
+def _figures(
+    context: Context,
+    losses: Mapping[str, Estimate | None],
+    seen: Attention,
+    head: Head | None,
+) -> list[Bars | HeatMap]:
+    known = {name: loss for name, loss in losses.items() if loss is not None}
+    rise = means(seen["after"]["across"] - seen["before"]["across"])
+    marked = [] if head is None else [str(head)]
+    return [
+        estimate_bars(context, "losses", list(known), {"loss": list(known.values())}, digits=1),
+        head_map("across", POINTS * rise, marked=marked, scale="diverging", digits=1),
+    ]
