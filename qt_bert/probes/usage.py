@@ -1,0 +1,519 @@
+"""Does the model use what its vectors hold? (`primer_in_bertology`; Elazar et al. 2021, "Amnesic probing")
+
+A property that linear probes read (`layers_reading`) is erased from the vectors of one place rn, and the
+model runs on from there. LEACE (Belrose et al. 2023) is the least change after which no linear probe finds
+the property. How far the grades move is held against two controls: LEACE of permuted labels, and random
+subspaces of the same rank and variance. The grade itself is erased for comparison: so much there is to lose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from concept_erasure import LeaceFitter
+from scipy.special import expit, log_softmax, rel_entr
+
+from qt_bert.ablation.interventions import Variant
+from qt_bert.ablation.weights import AffineMap, Erasure
+from qt_bert.figures import Figure, Mark, head_map, scatter
+from qt_bert.probes.base import Context, Result
+from qt_bert.probes.contests import Ablated, ablate
+from qt_bert.probes.layers import tasks, too_few
+from qt_bert.probes.layers_reading import (
+    GRADE,
+    MATCHED,
+    POS,
+    PROPERTIES,
+    Column,
+    Decoded,
+    Examples,
+    Moments,
+    Places,
+    Reader,
+    Seen,
+    Task,
+    begun,
+    decode,
+    passes,
+    vectors,
+)
+from qt_bert.probes.streams import for_model
+from qt_bert.progress import Progress
+from qt_bert.stats.arrays import FloatArray, IntArray
+from qt_bert.stats.correlation import spearman
+from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries
+from qt_bert.text import Text
+
+QUICK_PROPERTIES = (POS, MATCHED, GRADE)
+"""One of syntax, one of meaning, and the grade; all of them stand in the same texts."""
+QUICK_PAIRS = 64
+QUICK_STEP = 3
+"""A quick run looks at every third layer, the last among them."""
+QUICK_DRAWS = {"probe": 2, "eraser": 5}
+FULL_DRAWS = {"probe": 5, "eraser": 10}
+"""How often each control is drawn: of the probe, and of the eraser (of either kind)."""
+CONTROLS = ("permuted", "random")
+LEAST_POINTS = 3
+"""Fewer points of property and layer have no rank correlation."""
+LEAST_SINGULAR = 1e-6
+"""Directions of the whitened vectors that covary less with the labels than this are left alone."""
+WITHIN, CLOSE = 0.1, 0.02
+"""A subspace counts as matched up to this share of the wanted variance; bisection stops at the other."""
+STEPS, STEEPEST, FRAMES = 60, 8.0, 5
+"""Steps of the bisection, the largest tilt either way, and frames drawn before a subspace is given up."""
+FLAT = 1e-12
+"""Directions that hold less than this share of the largest variance are no part of the space."""
+
+
+# Erasers: LEACE from running sums, in float64.
+
+
+def leace(sums: Moments, layer: int, block: slice) -> AffineMap:
+    """The map that erases the targets of `block` from the vectors of one of the sums' layers.
+
+    The covariance is shrunk as `concept-erasure` does it, which takes nothing from the erasure and
+    keeps directions of hardly any variance from being blown up. Rank 0 where nothing covaries.
+    """
+    mean_x, mean_y = sums.x[layer] / sums.n, sums.y[block] / sums.n
+    size, targets = sums.xy[layer][:, block].shape
+    fitter = LeaceFitter(
+        size,
+        targets,
+        dtype=torch.float64,
+        svd_tol=LEAST_SINGULAR,
+        # With one covariance for both sides the trace cannot grow; the check divides by zero where
+        # there is nothing to erase.
+        constrain_cov_trace=False,
+    )
+    fitter.n = torch.tensor(sums.n)
+    fitter.mean_x = torch.from_numpy(mean_x + sums.shift[layer].double().numpy())
+    fitter.mean_z = torch.from_numpy(mean_y)
+    fitter.sigma_xx_ = torch.from_numpy(covariance(sums, layer) * sums.n)
+    fitter.sigma_xz_ = torch.from_numpy(
+        sums.xy[layer][:, block] - sums.n * np.outer(mean_x, mean_y)
+    )
+    eraser = fitter.eraser
+    kept = eraser.proj_left.abs().amax(0) > 0
+    return AffineMap(eraser.proj_left[:, kept], eraser.proj_right[kept], fitter.mean_x)
+
+
+def covariance(sums: Moments, layer: int) -> FloatArray:
+    """Of the vectors of one layer [width, width]."""
+    mean = sums.x[layer] / sums.n
+    found = sums.xx[layer] / sums.n - np.outer(mean, mean)
+    return np.asarray((found + found.T) / 2)
+
+
+def left_over(sums: Moments, layer: int, block: slice, one: AffineMap) -> float:
+    """The largest covariance of vector and target behind a map, as a share of that before it."""
+    before = sums.xy[layer][:, block] - np.outer(sums.x[layer], sums.y[block]) / sums.n
+    behind = before - one.left.numpy() @ (one.right.numpy() @ before)
+    largest = np.abs(before).max()
+    return float(np.abs(behind).max() / largest) if largest > 0 else 0.0
+
+
+def removed_variance(one: AffineMap, spread: FloatArray) -> float:
+    """The mean of |x − map(x)|² over vectors of covariance `spread` [size, size]."""
+    left, right = one.left.numpy(), one.right.numpy()
+    return float(np.einsum("ij,ij->", left.T @ left, right @ spread @ right.T))
+
+
+# Controls: permuted labels, and random subspaces.
+
+
+def permuted(task: Task, draws: int, seed: int) -> list[Column]:
+    """The labels of `task` permuted: characters and words within their text, texts among all texts."""
+    rng = np.random.default_rng([seed, 8])
+
+    def order(examples: Examples) -> IntArray:
+        places = examples.places
+        if examples.kinds is None:  # a whole text
+            return rng.permutation(len(places))
+        # Places stand in the order of their texts, so that a shuffle within each keeps that order.
+        return np.lexsort((rng.random(len(places)), places.text))
+
+    return [
+        Column(task, draw, *(one.labels[order(one)] for one in (task.fit, task.check)))
+        for draw in range(draws)
+    ]
+
+
+def matched_subspaces(
+    spread: FloatArray,
+    like: AffineMap,
+    draws: int,
+    rng: np.random.Generator,
+) -> list[AffineMap]:
+    """Orthogonal projections off random subspaces of the rank of `like` that take as much variance.
+
+    A few principal directions hold most variance, so a Gaussian frame is tilted: in their basis its rows
+    are multiplied by λ to the power t. What the subspace holds grows with t, and bisection finds t. A draw
+    that no tilt brings within 10 % of the wanted variance is left out.
+    """
+    wanted, values = removed_variance(like, spread), np.linalg.eigh(spread)
+    held = values.eigenvalues > FLAT * max(float(values.eigenvalues[-1]), 0.0)
+    variances, axes = values.eigenvalues[held], values.eigenvectors[:, held]
+    if not 0 < like.rank < len(variances) or not wanted > 0:
+        return []
+    logs = np.log(variances)
+
+    def tilted(frame: FloatArray) -> tuple[FloatArray, float]:
+        """A basis of the tilted frame [m, rank], and how much it holds, as a share of what is wanted."""
+        low, high = -STEEPEST, STEEPEST
+        for _ in range(STEPS):
+            powers = (low + high) / 2 * logs
+            basis = np.linalg.qr(np.exp(powers - powers.max())[:, None] * frame)[0]
+            share = float(variances @ np.square(basis).sum(axis=1)) / wanted
+            if abs(share - 1) <= CLOSE:
+                break
+            low, high = ((low + high) / 2, high) if share < 1 else (low, (low + high) / 2)
+        return basis, share
+
+    found = []
+    for _ in range(draws):
+        for _ in range(FRAMES):
+            basis, share = tilted(rng.standard_normal((len(variances), like.rank)))
+            if abs(share - 1) <= WITHIN:
+                across = torch.from_numpy(axes @ basis)
+                found.append(AffineMap(across, across.T.contiguous(), like.centre))
+                break
+    return found
+
+
+# Every property at every place: how well it is read, its eraser, and the controls of both.
+
+
+@dataclass(frozen=True, eq=False)
+class Erasers:
+    """The eraser of a property at one place rn, and its controls; `variance` is the share that it takes."""
+
+    name: str
+    place: int
+    eraser: AffineMap
+    controls: Mapping[str, Sequence[AffineMap]]
+    variance: float
+    left: float
+
+    @property
+    def variants(self) -> dict[str, list[Variant]]:
+        """`erased:pos@r3`, `permuted:pos@r3#00`, `random:pos@r3#00`, by family."""
+        at = f"{self.name}@r{self.place}"
+        erased = Variant(f"erased:{at}", (Erasure(self.place, self.eraser),), "erased")
+        controls = {
+            family: [
+                Variant(f"{family}:{at}#{draw:02d}", (Erasure(self.place, one),), family, draw)
+                for draw, one in enumerate(maps)
+            ]
+            for family, maps in self.controls.items()
+        }
+        return {"erased": [erased], **controls}
+
+
+def on_dependents(task: Task) -> Task:
+    """A task of arcs asked of the dependent word's mean alone; any other task as it is.
+
+    An arc is read from both words and their product, which no map of single tokens can erase.
+    """
+
+    def first_word(places: Places) -> Places:
+        return replace(places, unit="text", spans=places.spans[:, :1])
+
+    if task.fit.places.unit != "edge":
+        return task
+    fit, check = (replace(one, places=first_word(one.places)) for one in (task.fit, task.check))
+    return Task(fit, check)
+
+
+def erasers(
+    read: Reader,
+    asked: Sequence[Task],
+    places: Sequence[int],
+    draws: int,
+    context: Context,
+) -> Iterator[Erasers]:
+    """Erasers of every task at every place, fitted on all texts that its probe is fitted on."""
+
+    def columns(task: Task) -> list[Column]:
+        own = Column(task, None, task.fit.labels, task.check.labels)
+        count = 0 if task.about is GRADE else draws
+        return [own, *permuted(task, count, context.seed)]
+
+    for groups in passes(asked, columns):
+        sums: list[Moments] = []
+        with context.progress(len(groups[0].places("fit").texts), "texts") as shown:
+            for batch in read([group.places("fit") for group in groups], shown):
+                seen = [Seen(one.rows, one.values.double()) for one in batch]
+                if not sums:
+                    sums = [begun(group, one)[0] for group, one in zip(groups, seen, strict=True)]
+                for group, whole, one in zip(groups, sums, seen, strict=True):
+                    whole.add(one.values, group.targets.fit[one.rows].double())
+        for group, whole in zip(groups, sums, strict=True):
+            blocks = group.targets.blocks
+            for task in group.tasks:
+                name = task.about.name
+                labels = [one.name for one in group.targets.columns if one.task is task]
+                for layer, place in enumerate(places):
+                    rng = np.random.default_rng([context.seed, place, *name.encode()])
+                    spread = covariance(whole, layer)
+                    eraser, *others = (leace(whole, layer, blocks[one]) for one in labels)
+                    count = len(others)
+                    random = matched_subspaces(spread, eraser, count, rng)
+                    taken, all_of_it = removed_variance(eraser, spread), float(np.trace(spread))
+                    yield Erasers(
+                        name,
+                        place,
+                        eraser,
+                        dict(zip(CONTROLS, (others, random), strict=True)),
+                        taken / all_of_it if all_of_it else 0.0,
+                        left_over(whole, layer, blocks[name], eraser),
+                    )
+
+
+def readable(one: Decoded) -> list[Estimate]:
+    """The way from the control's score to a perfect one, at each place, as a share.
+
+    The control is a control task, or permuted labels of texts; where it does worse than a probe that
+    knows nothing, that one. Undefined where the control is perfect.
+    """
+    names = one.task.check.places.names
+    n = len(names)
+    weights = np.concatenate([np.ones((1, n)), 1 - np.eye(n)]) if n > 1 else np.ones((2, n))
+    score, guess = one.own.score(weights), one.majority.score(weights)
+    controls = [each.score(weights) for each in one.controls]
+    base = np.fmax(np.mean(controls, axis=0), guess) if controls else guess
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(base < 1, (score - base) / (1 - base), np.nan)
+    return [from_leave_one_out(float(each[0]), each[1:], names) for each in share.T]
+
+
+# What erasing does to the grades.
+
+
+def log_shares(run: Ablated, name: str) -> FloatArray:
+    """Log probabilities of the outputs under a variant [pairs, outputs].
+
+    Of one logit those of the five grades, by the ordinal map of the score.
+    """
+    found = run.probability
+    if found.thresholds is None:
+        return np.asarray(log_softmax(run.logits(name), axis=-1))
+    at_most = expit(found.thresholds - found.slope * run.logits(name))
+    ends = np.ones((len(at_most), 1))
+    shares = np.diff(np.concatenate([0 * ends, at_most, ends], axis=1), axis=1)
+    return np.log(np.maximum(shares, np.finfo(float).tiny))
+
+
+def divergence(run: Ablated, names: Sequence[str]) -> Estimate:
+    """KL(clean ‖ variant) in nats, mean over the variants `names`."""
+    clean = np.exp(log_shares(run, "none"))
+    moved = [rel_entr(clean, np.exp(log_shares(run, name))).sum(axis=1) for name in names]
+    return over_queries(np.mean(moved, axis=0), run.queries)
+
+
+def mean(estimates: Sequence[Estimate]) -> Estimate:
+    """Of estimates over the same queries."""
+    return (1 / len(estimates)) * sum(estimates[1:], estimates[0])
+
+
+def measure(context: Context) -> Result:
+    """Read and erase properties at several places; hold the grades' shift against the controls'."""
+    if few := too_few(context):
+        return Result(nothing="few", facts=few)
+    asked = tasks(context, context.choose(QUICK_PROPERTIES, tuple(PROPERTIES.values())))
+    asked = [on_dependents(task) for task in asked]
+    if not asked:
+        return Result(nothing="no_property")
+    layers = context.model.checkpoint.shape.layers
+    places = tuple(range(layers + 1)) if context.full else quick_places(layers)
+    draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
+
+    # How well each property is read, and its erasers; the grade comes last.
+    def read(at: Sequence[Places], shown: Progress) -> Iterator[tuple[Seen, ...]]:
+        return vectors(context.model, at, places, shown=shown)
+
+    found = decode(read, asked, draws=draws["probe"], seed=context.seed)
+    names = sorted(found, key=lambda name: name == GRADE.name)
+    made = {
+        (one.name, one.place): one for one in erasers(read, asked, places, draws["eraser"], context)
+    }
+    context.guards["covariance_left"] = max(one.left for one in made.values())
+    held = {
+        (name, place): one
+        for name in names
+        for place, one in zip(places, readable(found[name]), strict=True)
+    }
+    tested = [name for name in names if name != GRADE.name]
+
+    # All erasers and controls in one sweep: the shift of the grades, and the change of ρ.
+    pairs = for_model(context.validation, QUICK_PAIRS, context)
+    variants = {(name, place): made[name, place].variants for name in names for place in places}
+    listed = [one for families in variants.values() for each in families.values() for one in each]
+    run = ablate(context, "erased", listed, pairs)
+    shift: dict[tuple[str, int, str], Estimate] = {}
+    for (name, place), families in variants.items():
+        for family, some in families.items():
+            if some:
+                shift[name, place, family] = divergence(run, [one.name for one in some])
+
+    def beyond(name: str, place: int) -> Estimate:
+        """The shift beyond the control that moves the grades most; without a control the shift."""
+        own = shift[name, place, "erased"]
+        controls = [shift[name, place, one] for one in CONTROLS if (name, place, one) in shift]
+        return min([own - one for one in controls] or [own], key=lambda one: one.value)
+
+    def everywhere(name: str) -> list[str]:
+        """The controls that could be drawn at every place."""
+        return [one for one in CONTROLS if all((name, at, one) in shift for at in places)]
+
+    used: dict[str, Estimate | None] = {}
+    for name in tested:
+        means = [
+            mean([shift[name, at, "erased"] - shift[name, at, one] for at in places])
+            for one in everywhere(name)
+        ]
+        used[name] = min(means, key=lambda one: one.value, default=None)
+
+    def changes_of_rho(name: str) -> Iterator[Estimate]:
+        """The change of ρ beyond each control, mean over the places."""
+        for control in everywhere(name):
+            yield mean(
+                [
+                    run.rho_change(*(one.name for one in variants[name, at]["erased"]))
+                    - run.rho_change(*(one.name for one in variants[name, at][control]))
+                    for at in places
+                ]
+            )
+
+    # Of what is read above its control: the property whose erasure changes ρ least.
+    nearest: tuple[float, str, Estimate] | None = None
+    for name in tested if len(set(run.queries)) > 1 else []:
+        ends = mean([held[name, at] for at in places]).interval(context.resamples, context.seed)
+        if ends is None or not ends[0] > 0:
+            continue
+        furthest = [
+            (max(map(abs, interval)), name, one)
+            for one in changes_of_rho(name)
+            if (interval := one.interval(context.resamples, context.seed)) is not None
+        ]
+        if furthest:
+            candidate = max(furthest, key=lambda one: one[0])
+            nearest = candidate if nearest is None else min(nearest, candidate, key=lambda x: x[0])
+
+    points = [(name, place) for name in tested for place in places]
+    together = (
+        spearman(
+            np.array([held[point].value for point in points]),
+            np.array([beyond(*point).value for point in points]),
+        )
+        if len(points) >= LEAST_POINTS
+        else None
+    )
+    measured: dict[str, Estimate | float | None] = {
+        **{f"usage_used_{name}": used[name] for name in tested},
+        "usage_encoded_not_used": None if nearest is None else nearest[2],
+        "usage_map_correlation": together,
+    }
+    if GRADE.name in names:
+        measured["usage_ceiling"] = mean([shift[GRADE.name, at, "erased"] for at in places])
+    cells = {point: beyond(*point) for point in variants}
+    return Result(
+        measurements=measured,
+        figures=_figures(names, places, held, cells, context),
+        facts={
+            "pairs": len(pairs),
+            "used": _told(used),
+            "nearest": PROPERTIES[nearest[1]].title if nearest else Text("–", "–"),
+            "draws": draws["eraser"],
+        },
+        settings={
+            "places": [f"r{place}" for place in places],
+            "draws": draws,
+            "nearest_to_unused": nearest[1] if nearest else None,
+            "properties": {
+                name: {
+                    "fitted_on": len(found[name].task.fit),
+                    "scored_on": len(found[name].task.check),
+                    "by_place": {
+                        f"r{place}": {
+                            "rank": made[name, place].eraser.rank,
+                            "variance": round(made[name, place].variance, 4),
+                            **{key: len(one) for key, one in made[name, place].controls.items()},
+                        }
+                        for place in places
+                    },
+                }
+                for name in names
+            },
+        },
+        pairs=pairs,
+    )
+
+
+def quick_places(layers: int) -> tuple[int, ...]:
+    """Every third r up to rn, rn among them."""
+    return tuple(range(layers, 0, -QUICK_STEP))[::-1]
+
+
+def _told(used: Mapping[str, Estimate | None]) -> Text:
+    """Properties with the shift of the grades beyond the controls, largest first."""
+    known = {name: one.value for name, one in used.items() if one is not None}
+    ranked = sorted(known, key=lambda name: -known[name])
+    titles = {name: PROPERTIES[name].title for name in ranked}
+    return Text(
+        "、".join(f"{titles[name].zh} {known[name]:+.3f}" for name in ranked) or "–",
+        ", ".join(f"{titles[name].en} {known[name]:+.3f}" for name in ranked) or "–",
+    )
+
+
+def _figures(
+    names: Sequence[str],
+    places: Sequence[int],
+    held: Mapping[tuple[str, int], Estimate],
+    cells: Mapping[tuple[str, int], Estimate],
+    context: Context,
+) -> list[Figure]:
+    """What is used, property by layer, with what is read in small; and both against each other."""
+    ends = {key: one.interval(context.resamples, context.seed) for key, one in cells.items()}
+    marked = [
+        (row, column)
+        for row, name in enumerate(names)
+        for column, place in enumerate(places)
+        if name != GRADE.name and (interval := ends[name, place]) and interval[0] > 0
+    ]
+    drawn = head_map(
+        "usage_used",
+        [[cells[name, place].value for place in places] for name in names],
+        digits=3,
+        scale="diverging",
+    )
+    drawn = replace(
+        drawn,
+        columns=tuple(f"r{place}" for place in places),
+        rows=tuple(PROPERTIES[name].title for name in names),
+        annotations=tuple(
+            tuple(f"{held[name, place].value:.2f}" for place in places) for name in names
+        ),
+        marked=tuple(marked),
+    )
+    marks = []
+    for (name, place), one in cells.items():
+        x, interval = held[name, place], ends[name, place]
+        if np.isfinite(x.value) and np.isfinite(one.value):
+            low, high = interval or (None, None)
+            x_low, x_high = x.interval(context.resamples, context.seed) or (None, None)
+            marks.append(
+                Mark(
+                    x=x.value,
+                    y=one.value,
+                    series=PROPERTIES[name].title,
+                    label=f"r{place}",
+                    x_low=x_low,
+                    x_high=x_high,
+                    y_low=low,
+                    y_high=high,
+                )
+            )
+    return [drawn, scatter("usage_map", marks)]
