@@ -10,26 +10,29 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.pattern_maps.stored import CELLS, TABLE, read_maps
 from qt_bert.codec import encode
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write, sha256_file, write_json
 from qt_bert.models.heads import Head
-from qt_bert.probes.patterns import errors
-from qt_bert.probes.patterns.classifier import (
+from qt_bert.probes.pattern_maps import (
+    ANSWERS,
+    KINDS,
+    LEAST_MAPS,
+    RANDOM,
     RECORD,
     RULES,
+    RULES_SECOND,
+    WHOLE,
+    DrawnMap,
     Judged,
+    Maps,
     Measured,
     Passes,
+    Rules,
     TrainingRecord,
+    features,
 )
-from qt_bert.probes.patterns.correction import LEAST_MAPS
-from qt_bert.probes.patterns.errors import ANSWERS
-from qt_bert.probes.patterns.features import features
-from qt_bert.probes.patterns.kinds import KINDS, WHOLE
-from qt_bert.probes.patterns.maps import Maps
-from qt_bert.probes.patterns.rules import Rules
-from qt_bert.probes.patterns.stored import CELLS, RANDOM, TABLE, DrawnMap, read_maps
 from qt_bert.results.kept import KeptFile
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
 from qt_bert.stats.intervals import bootstrap_weights, percentile_interval
@@ -250,7 +253,7 @@ def train_classifier(folder: Path, student: Path, seed: int) -> TrainingRecord:
     group = groups(maps, {"student": teachers(student)})
     trained = np.array([one.model != RANDOM for one in maps])
     said = rules_held_out(seen, labels, group, seed)
-    told = {errors.FIRST: labels, RULES: said}
+    told = {FIRST: labels, RULES: said}
     record = TrainingRecord(
         chosen=RULES,
         kinds=KINDS,
@@ -267,7 +270,7 @@ def train_classifier(folder: Path, student: Path, seed: int) -> TrainingRecord:
     )
     if second is not None:
         stricter = rules_held_out(seen, second, group, seed)
-        told |= {errors.SECOND: second, errors.RULES_SECOND: stricter}
+        told |= {SECOND: second, RULES_SECOND: stricter}
         record = replace(
             record,
             rules_second=fit_rules(seen, second),

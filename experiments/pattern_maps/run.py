@@ -21,15 +21,23 @@ from pathlib import Path
 from benchmarks.common.readme import markdown_table, rewrite_section
 from experiments.pattern_maps.drawing import draw, draw_sheets
 from experiments.pattern_maps.fitting import train_classifier
+from experiments.pattern_maps.stored import CELLS, read_maps, save_maps
 from qt_bert.data.pairs import GradeMap
 from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.base_model import open_base, random_like
-from qt_bert.probes.patterns.classifier import Judged, Measured, TrainingRecord
-from qt_bert.probes.patterns.errors import ANSWERS, FIRST, RULES_SECOND, SECOND
-from qt_bert.probes.patterns.kinds import KINDS
-from qt_bert.probes.patterns.stored import CELLS, RANDOM, read_maps, save_maps
+from qt_bert.probes.pattern_maps import (
+    ANSWERS,
+    FIRST,
+    KINDS,
+    RANDOM,
+    RULES_SECOND,
+    SECOND,
+    Judged,
+    Measured,
+    TrainingRecord,
+)
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import DEV, GRADED, PRETRAINED, STUDENT, shipped
 

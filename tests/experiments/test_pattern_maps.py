@@ -31,15 +31,12 @@ from experiments.pattern_maps.fitting import (
     train_classifier,
 )
 from experiments.pattern_maps.run import SEED, card_figures, main
+from experiments.pattern_maps.stored import read_maps, save_maps
 from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head, Shape
-from qt_bert.probes.patterns.classifier import open_classifier
-from qt_bert.probes.patterns.features import features
-from qt_bert.probes.patterns.kinds import KINDS
-from qt_bert.probes.patterns.maps import Maps
-from qt_bert.probes.patterns.stored import read_maps, save_maps
+from qt_bert.probes.pattern_maps import KINDS, Maps, features, open_classifier
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import PATTERNS, STUDENT, shipped
 from tests.probes.planted_maps import planted

@@ -5,33 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, CheckpointError
-from qt_bert.figures import Bars, HeatMap
+from qt_bert.figures import Bars
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.models.heads import Head
 from qt_bert.planning.prune import save_smaller
+from qt_bert.probes import patterns
 from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.patterns import study as patterns
-from qt_bert.probes.patterns.claims import findings
-from qt_bert.probes.patterns.classifier import open_classifier
-from qt_bert.probes.patterns.correction import are_known, rates
-from qt_bert.probes.patterns.errors import Errors
-from qt_bert.probes.patterns.figures import commonest
-from qt_bert.probes.patterns.probe import PROBE
+from qt_bert.probes.pattern_maps import Errors, are_known, open_classifier, rates
+from qt_bert.probes.patterns import commonest
+from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles, Split
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.probe import Finding, ProbeResult
+from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import PATTERNS, shipped
 from tests.conftest import CHARACTERS
 from tests.probes import planted_shift
-from tests.probes.judged import outcome
 from tests.probes.planted_matching import HEADS, WIDTH, plant_matching
 from tests.probes.planted_matching import _plant as plant
 
@@ -60,7 +57,7 @@ def run(tmp_path: Path, pair_file: Path) -> Run:
             base=base,
             resamples=100,
         )
-        return run_probe(PROBE, context)
+        return run_probe(probe_named("patterns"), context)
 
     return result
 
@@ -103,50 +100,41 @@ def test_planted_heads_are_told_apart(planted: Path) -> None:
     np.testing.assert_allclose(found.of_all[:, :5].sum(1), 1)
 
 
+def values(result: ProbeResult) -> dict[str, float | None]:
+    return {one.id: one.value for one in result.measurements}
+
+
 def test_shares_before_and_after(run: Run, checkpoint_of: Callable[..., Path]) -> None:
     model, base = checkpoint_of(seed=1, heads=4), checkpoint_of(seed=2, heads=4)
     result = run(model, base)
-    by_id = {one.id: one for one in result.findings}
-    names = ("vertical_rises", "a_third_vertical", "under_half_heterogeneous")
-    assert [one.id for one in result.findings if one.primary] == [f"patterns.{n}" for n in names]
-    assert all(f"patterns.{name}_corrected" in by_id for name in names)
-    assert all(not by_id[f"patterns.{name}_second_pass"].primary for name in names)
-    found = scores(result)
+    found, of_heads = values(result), scores(result)
     after, before = (
-        np.mean([one[name] for one in found.values()]) for name in ("vertical", "vertical_before")
+        np.mean([one[name] for one in of_heads.values()])
+        for name in ("vertical", "vertical_before")
     )
-    assert by_id["patterns.vertical_rises"].value == pytest.approx(100 * (after - before))
-    assert by_id["patterns.a_third_vertical"].margin == pytest.approx(100 / 3)
-    turned = {one.id: one for one in run(base, model).findings}
-    rise = by_id["patterns.vertical_rises"].value
-    assert turned["patterns.vertical_rises"].value == pytest.approx(-(rise or 0))
-    figures = {one.name: one for one in result.figures}
-    assert {"shares", "layers_before", "layers_after", "vertical_change", "commonest"} < set(
-        figures
-    )
-    layers = figures["layers_after"]
-    assert isinstance(layers, HeatMap)
-    assert sum(layers.values[0][:5]) == pytest.approx(100)  # type: ignore[arg-type]
-    shares = figures["shares"]
+    assert found["vertical"] == pytest.approx(100 * after)
+    assert found["vertical_rise"] == pytest.approx(100 * (after - before))
+    assert values(run(base, model))["vertical_rise"] == pytest.approx(-found["vertical_rise"])
+    shares = next(one for one in result.figures if one.name == "shares")
     assert isinstance(shares, Bars) and len(shares.series) == 2
     assert set(result.settings["commonest"].values()) <= set(KINDS)
+    assert not result.claims
 
 
-Stated = Callable[..., dict[str, Finding]]
+Told = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def stated(tmp_path: Path, pair_file: Path) -> Stated:
-    """The findings on made shares of two heads, about [KINDS] each, over 60 queries."""
+def told(tmp_path: Path, pair_file: Path) -> Told:
+    """The measurements on made shares of two heads, about [KINDS] each, over 60 queries."""
 
-    def found(after: list[float], before: list[float], **options: object) -> dict[str, Finding]:
+    def found(after: list[float], before: list[float], **options: object) -> dict[str, Any]:
         def shares(about: list[float], seed: int) -> patterns.Shares:
             drawn = np.random.default_rng(seed).dirichlet(200 * np.array(about), (60, 1, 2))
             seen = np.concatenate([drawn, np.zeros((60, 1, 2, 1))], axis=-1)
             return patterns.Shares(seen, [Head(0, 0), Head(0, 1)], seen)
 
         classifier = replace(open_classifier(shipped(PATTERNS)), **options)
-        study = patterns.Study([], classifier, shares(after, 1), None, shares(before, 2))
         context = Context(
             label="patterns",
             files=PairFiles(pairs=pair_file),
@@ -154,63 +142,46 @@ def stated(tmp_path: Path, pair_file: Path) -> Stated:
             open_model=lambda: pytest.fail("no model is needed"),
             resamples=200,
         )
-        return {one.id.partition(".")[2]: one for one in findings(study, context)}
+        return dict(
+            patterns._measurements(context, shares(after, 1), shares(before, 2), classifier)
+        )
 
     return found
 
 
-def test_planted_shares_are_judged_rightly(stated: Stated) -> None:
-    names = ("vertical_rises", "a_third_vertical", "under_half_heterogeneous")
-    many, few = [0.45, 0.1, 0.01, 0.1, 0.34], [0.2, 0.1, 0.01, 0.1, 0.59]
-    found = stated(many, few)
-    assert [outcome(found[name]) for name in names] == ["reproduced"] * 3
-    assert found["vertical_rises"].value == pytest.approx(25, abs=2)
-    assert found["under_half_heterogeneous"].value == pytest.approx(66, abs=2)
-    found = stated(few, many)
-    assert [outcome(found[name]) for name in names] == ["not reproduced"] * 3
-    found = stated([1 / 3, 0.08, 0.02, 0.067, 0.5], [1 / 3, 0.08, 0.02, 0.067, 0.5])
-    assert [outcome(found[name]) for name in names] == ["inconclusive"] * 3
-
-
-def test_correction_gives_back_planted_shares(stated: Stated) -> None:
+def test_correction_gives_back_planted_shares(told: Told) -> None:
     """Answers made of known shares by known errors; the interval holds what so few labels leave open."""
     tables = np.zeros((40, 5, 5))
     tables[:, [0, 1, 3, 4], [0, 1, 3, 4]] = 2
     tables[:10, 0, 0], tables[:10, 0, 4] = 0, 2
     tables[:5, 4, 4], tables[:5, 4, 0] = 0, 2
     errors = Errors(tables)
-    told = rates(errors.confusion, are_known(errors.confusion))
+    known = rates(errors.confusion, are_known(errors.confusion))
     after, before = np.array([0.4, 0.1, 0.0, 0.1, 0.4]), np.array([0.2, 0.1, 0.0, 0.1, 0.6])
-    answers = [(told.T @ one).clip(1e-4).tolist() for one in (after, before)]
-    found = stated(*answers, errors=errors, errors_second=errors)
-    for name in ("corrected", "second_pass"):
-        for claim, truth in (
-            ("vertical_rises", 20),
-            ("a_third_vertical", 40),
-            ("under_half_heterogeneous", 60),
-        ):
-            one, plain = found[f"{claim}_{name}"], found[claim]
-            assert not one.primary and one.p is None
+    answers = [(known.T @ one).clip(1e-4).tolist() for one in (after, before)]
+    found = told(*answers, errors=errors, errors_second=errors)
+    for name in ("corrected", "corrected_second"):
+        for figure, truth in (("vertical_rise", 20), ("vertical", 40), ("others", 60)):
+            one, plain = found[f"{figure}_{name}"], found[figure]
             assert one.value == pytest.approx(truth, abs=2.5)
-            assert one.ci_low is not None and one.ci_high is not None
-            assert one.ci_low < truth < one.ci_high
-            assert plain.ci_low is not None and plain.ci_high is not None
-            assert one.ci_high - one.ci_low > 2 * (plain.ci_high - plain.ci_low)
+            (low, high), ends = one.interval(), plain.interval()
+            assert low < truth < high and high - low > 2 * (ends[1] - ends[0])
     # Without errors nothing is corrected.
     perfect = Errors(np.tile(20 * np.eye(5), (10, 1, 1)))
-    found = stated(*answers, errors=perfect, errors_second=None)
-    assert found["a_third_vertical_corrected"].value == pytest.approx(
-        found["a_third_vertical"].value, abs=1e-6
-    )
-    assert "a_third_vertical_second_pass" not in found
+    found = told(*answers, errors=perfect, errors_second=None)
+    assert found["vertical_corrected"].value == pytest.approx(found["vertical"].value, abs=1e-6)
+    assert "vertical_corrected_second" not in found
 
 
 def test_a_model_beside_itself_has_not_changed(
     run: Run, checkpoint_of: Callable[..., Path]
 ) -> None:
-    found = {one.id: one for one in run(checkpoint_of(), checkpoint_of()).findings}
-    rise = found["patterns.vertical_rises"]
-    assert rise.value == rise.ci_low == rise.ci_high == 0 and outcome(rise) == "not reproduced"
+    (rise,) = (
+        one
+        for one in run(checkpoint_of(), checkpoint_of()).measurements
+        if one.id == "vertical_rise"
+    )
+    assert rise.value == rise.ci_low == rise.ci_high == 0
 
 
 @pytest.mark.parametrize(
@@ -220,11 +191,9 @@ def test_any_family_without_a_base(
     family: str, labels: int, run: Run, checkpoint_of: Callable[..., Path]
 ) -> None:
     result = run(checkpoint_of(family, labels=labels), pairs=4)
-    assert [one.id for one in result.findings if one.primary] == [
-        "patterns.a_third_vertical",
-        "patterns.under_half_heterogeneous",
-    ]
-    assert "--base" in result.summary.en and "--base" in result.summary.zh
+    found = values(result)
+    assert found["vertical_rise"] is None and "vertical_rise_corrected" not in found
+    assert 0 <= found["others"] <= 100
     assert "vertical_before" not in result.heads[0].scores
 
 
@@ -235,19 +204,11 @@ def test_heads_that_were_pruned_take_no_part(
     kept = tuple(KeptLayer(layer=n, heads=heads) for n, heads in enumerate([(1, 3), (), (0,)]))
     result = run(save_smaller(tmp_path / "small", smaller_checkpoint(teacher, kept)))
     assert list(scores(result)) == ["L0H1", "L0H3", "L2H0"]
-    (layers,) = (one for one in result.figures if one.name == "layers_after")
-    assert isinstance(layers, HeatMap) and layers.values[1] == (None,) * 6
-    (heads,) = (one for one in result.figures if one.name == "commonest")
-    assert isinstance(heads, HeatMap) and heads.annotations is not None
-    assert heads.annotations[0][0] == "" != heads.annotations[0][1]
+    assert set(result.settings["commonest"]) == set(scores(result))
 
 
 def test_a_single_query_has_no_interval(run: Run, checkpoint_of: Callable[..., Path]) -> None:
-    result = run(checkpoint_of(), pairs=1)
-    found = result.findings
-    assert all(one.ci_low is None for one in found)
-    assert {outcome(one) for one in found if one.primary} == {"inconclusive"}
-    assert result.settings["resolution"]["en"] == "No claim has an interval."
+    assert all(one.ci_low is None for one in run(checkpoint_of(), pairs=1).measurements)
 
 
 def test_a_base_of_another_shape_is_refused(run: Run, checkpoint_of: Callable[..., Path]) -> None:

@@ -9,15 +9,28 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.pattern_maps.stored import kinds_of, read_maps, save_maps
 from qt_bert.errors import ArgumentError
-from qt_bert.probes.patterns.classifier import Classifier, open_classifier
-from qt_bert.probes.patterns.correction import are_known, corrected, rates
-from qt_bert.probes.patterns.errors import Errors, read_errors
-from qt_bert.probes.patterns.features import FEATURES, features, on_own_segment
-from qt_bert.probes.patterns.kinds import CLS, KINDS, QUERY, SEP, TITLE
-from qt_bert.probes.patterns.maps import Maps
-from qt_bert.probes.patterns.rules import Rules
-from qt_bert.probes.patterns.stored import DrawnMap, kinds_of, read_maps, save_maps
+from qt_bert.probes.pattern_maps import (
+    CLS,
+    FEATURES,
+    KINDS,
+    QUERY,
+    SEP,
+    TITLE,
+    Classifier,
+    DrawnMap,
+    Errors,
+    Maps,
+    Rules,
+    are_known,
+    corrected,
+    features,
+    on_own_segment,
+    open_classifier,
+    rates,
+    read_errors,
+)
 from qt_bert.shipped import PATTERNS, shipped
 from tests.probes.planted_maps import planted
 

@@ -97,6 +97,7 @@ def results(
         "features": checkpoint_of(layers=3, heads=4, hidden=32),
         "relations": planted_relations.plant_links(folder / "links"),
         "baselines": checkpoint_of(),
+        "patterns": checkpoint_of(),
         "shift": planted_shift.plant(checkpoint_of(**planted_shift.SHAPE), folder / "tuned", 1.0),
         "revert": checkpoint_of(layers=4, heads=5, hidden=40),
     }

@@ -10,15 +10,19 @@ import pytest
 from safetensors import safe_open
 
 from experiments.pattern_maps.run import card_figures
+from experiments.pattern_maps.stored import read_maps
 from qt_bert.data.reader import read_pairs
 from qt_bert.files import sha256_file
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.probes.patterns.classifier import open_classifier
-from qt_bert.probes.patterns.features import features, on_own_segment
-from qt_bert.probes.patterns.kinds import KINDS
-from qt_bert.probes.patterns.maps import Maps
-from qt_bert.probes.patterns.stored import DrawnMap, read_maps
-from qt_bert.probes.patterns.study import OWN_SEGMENT
+from qt_bert.probes.pattern_maps import (
+    KINDS,
+    DrawnMap,
+    Maps,
+    features,
+    on_own_segment,
+    open_classifier,
+)
+from qt_bert.probes.patterns import OWN_SEGMENT
 from qt_bert.shipped import DEV, GRADED, PATTERNS, STUDENT, shipped
 
 FOLDER = shipped(PATTERNS)

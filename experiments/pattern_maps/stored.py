@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,29 +12,10 @@ from safetensors.numpy import save_file
 
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write
-from qt_bert.probes.patterns.kinds import CLS, QUERY, SEP, TITLE
-from qt_bert.stats.arrays import FloatArray
+from qt_bert.probes.pattern_maps import CLS, QUERY, SEP, TITLE, DrawnMap
 
 TABLE, CELLS = "maps.csv", "maps.safetensors"
 COLUMNS = ("id", "model", "layer", "head", "pair", "tokens")
-RANDOM = "random"
-"""What the model with random weights is called, of those that maps were drawn from."""
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnMap:
-    """One head's attention on one pair, `weights` [tokens, tokens], rows looking; `kinds` [tokens].
-
-    `id` says nothing of where it comes from: `model`, `layer`, `head`, and the pair's id.
-    """
-
-    id: str
-    model: str
-    layer: int
-    head: int
-    pair: str
-    weights: FloatArray
-    kinds: np.ndarray
 
 
 def kinds_of(side: Sequence[int], separators: Sequence[int], cls: int) -> np.ndarray:

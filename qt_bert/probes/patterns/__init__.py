@@ -1,1 +1,0 @@
-"""Maps of attention by their pattern: what `patterns` is made of, from drawn maps to claims."""
