@@ -25,8 +25,7 @@ from qt_bert.probes.redundancy import SINGLES
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.metrics import METRICS
-from qt_bert.stats.multiplicity import FALSE_DISCOVERY_RATE
-from qt_bert.stats.tests import q_values
+from qt_bert.stats.tests import FALSE_DISCOVERY_RATE, q_values
 
 # Which heads go: the least harmful first, in rounds, the rest measured anew after each.
 #

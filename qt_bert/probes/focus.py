@@ -56,8 +56,7 @@ from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray, IntArray
 from qt_bert.stats.estimate import Estimate, over_queries
-from qt_bert.stats.multiplicity import FALSE_DISCOVERY_RATE
-from qt_bert.stats.tests import q_values
+from qt_bert.stats.tests import FALSE_DISCOVERY_RATE, q_values
 from qt_bert.stats.verdict import judge_contest
 
 QUICK_PAIRS = 200

@@ -1,9 +1,8 @@
-"""Which heads have a function: scores above a null, means over queries and draws, stability."""
+"""Which heads have a function: scores above a null, means over queries, stability."""
 
 from __future__ import annotations
 
 import warnings
-import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -12,22 +11,17 @@ import numpy as np
 
 from qt_bert.models.heads import Head, by_layer, names_of, parse_heads
 from qt_bert.probes.base import Context
-from qt_bert.probes.claims import beyond
 from qt_bert.results.probe import (
     NOT_STABLE,
-    Finding,
     OnSource,
     ProbeResult,
-    Source,
     Stability,
     is_unstable,
     verdict_of,
 )
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
-from qt_bert.stats.intervals import bootstrap_weights
-from qt_bert.stats.multiplicity import FALSE_DISCOVERY_RATE
-from qt_bert.stats.tests import q_values
-from qt_bert.text import Label, Text
+from qt_bert.stats.tests import FALSE_DISCOVERY_RATE, q_values
+from qt_bert.text import Text
 
 # Which heads have a function: a score above its null, over all heads, and large enough.
 
@@ -115,129 +109,11 @@ def by_query(values: FloatArray, queries: Sequence[str]) -> FloatArray:
     return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
 
 
-# Means over queries, with the resamples of their intervals and their t-tests.
-
-
-@dataclass(frozen=True, eq=False)
-class Average:
-    """A mean over the queries that say something, `known` [queries], and its resampled values [R].
-
-    `value` is NaN where none does; there are no resamples of fewer than two.
-    """
-
-    value: float
-    samples: FloatArray
-    known: FloatArray
-
-    @property
-    def n_queries(self) -> int:
-        """How many queries say something."""
-        return len(self.known)
-
-    @property
-    def p_above(self) -> float:
-        """One-sided p of a mean above 0, by a t-test over queries."""
-        return float(one_sided_p(self.known))
-
-    @property
-    def p_below(self) -> float:
-        """One-sided p of a mean below 0."""
-        return float(one_sided_p(-self.known))
-
-    def over(self, other: Average) -> Average:
-        """This as a share of `other`, resample by resample; NaN where `other` is not above 0."""
-        value = self.value / other.value if other.value > 0 else float("nan")
-        with np.errstate(invalid="ignore", divide="ignore"):
-            samples = np.where(other.samples > 0, self.samples / other.samples, np.nan)
-        return Average(value, samples, self.known)
-
-
-def average(per_query: FloatArray, resamples: int, seed: int) -> Average:
-    """The mean of `per_query` [queries], NaN where a query says nothing.
-
-    Averages of one length and of the same known queries are resampled alike.
-    """
-    known = per_query[np.isfinite(per_query)]
-    if not known.size:
-        return Average(float("nan"), np.empty(0), known)
-    chunks = [np.empty(0)]
-    if known.size > 1:
-        drawn = bootstrap_weights(known.size, resamples, seed, width=known.size)
-        chunks += [weights @ known / known.size for weights in drawn]
-    return Average(float(known.mean()), np.concatenate(chunks), known)
-
-
-def resampled_ratio(sums: FloatArray, counts: FloatArray, resamples: int, seed: int) -> FloatArray:
-    """Σ sums / Σ counts of `sums` and `counts` [units] under resampled units [R]; NaN where 0 / 0."""
-    drawn = bootstrap_weights(len(counts), resamples, seed, width=len(counts))
-    chunks = [ratio(weights @ sums, weights @ counts) for weights in drawn]
-    return np.concatenate([np.empty(0), *chunks])
-
-
 def means(per_query: FloatArray) -> FloatArray:
     """Means over queries [queries, …] → […], NaN where no query says anything."""
     known = np.isfinite(per_query)
     sums, counts = np.where(known, per_query, 0.0).sum(axis=0), known.sum(axis=0)
     return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))
-
-
-# Means over random draws, whose intervals hold the chance of the draws beside that of the queries.
-
-
-@dataclass(frozen=True, eq=False)
-class Estimate:
-    """A value and its resampled values [R]; NaN where the metric is not defined."""
-
-    value: float
-    samples: FloatArray
-
-    def less(self, other: Estimate) -> Estimate:
-        """The difference, resample by resample."""
-        return Estimate(self.value - other.value, self.samples - other.samples)
-
-    def over(self, other: Estimate) -> Estimate:
-        """The quotient; NaN where the divisor is not above 0."""
-        below = np.array([other.value, *other.samples])
-        above = np.array([self.value, *self.samples])
-        found = np.divide(above, below, out=np.full(below.shape, np.nan), where=below > 0)
-        return Estimate(float(found[0]), found[1:])
-
-    def times(self, factor: float) -> Estimate:
-        """The same in another unit."""
-        return Estimate(self.value * factor, self.samples * factor)
-
-
-def mean_of(found: Sequence[Estimate]) -> Estimate:
-    """The mean of some estimates, resample by resample; none where one of them has none."""
-    count = min(len(one.samples) for one in found)
-    samples = np.mean([one.samples[:count] for one in found], axis=0)
-    return Estimate(float(np.mean([one.value for one in found])), samples)
-
-
-def mean_over(stacked: FloatArray, seed: int, name: str) -> FloatArray:
-    """Resamples [R] of the mean over draws, from those of each draw `stacked` [draws, R].
-
-    Each resample draws among the draws, too, with a stream of its own for every `name`: neither
-    that of the queries' resamples nor that of another set of draws. Resampling D draws shows
-    (D − 1)/D of their variance, which is put right.
-    """
-    count = len(stacked)
-    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-    again = rng.integers(count, size=stacked.shape)
-    drawn = np.take_along_axis(stacked, again, axis=0).mean(axis=0)
-    every = stacked.mean(axis=0)
-    return np.asarray(every + (drawn - every) * np.sqrt(count / max(count - 1, 1)))
-
-
-def rank_correlation(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Spearman's ρ of [points, R] with [points, R], column by column [R]; NaN where it is not defined."""
-    from scipy.stats import rankdata
-
-    ranks = [rankdata(each, axis=0) for each in (one, other)]
-    centred = [each - each.mean(axis=0) for each in ranks]
-    norms = np.prod([np.sqrt(np.square(each).sum(axis=0)) for each in centred], axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((centred[0] * centred[1]).sum(axis=0) / norms)
 
 
 # How much of a set of heads comes back when heads are scored again, beside what chance gives.
@@ -525,33 +401,3 @@ def _best_functions(found: ProbeResult, score: str) -> list[Head]:
         if (value := one.scores.get(score)) is not None
     ]
     return [head for _, head in sorted(scored)]
-
-
-def beside_claims(
-    id: str, claim: Text, source: Source, found: Estimate, unit: Label, n_queries: int
-) -> Finding:
-    """A value with its interval, as a finding without p, q and verdict."""
-    return beyond(
-        id,
-        claim,
-        source,
-        found.value,
-        found.samples,
-        p=None,
-        n_queries=n_queries,
-        unit=unit,
-        primary=False,
-    )
-
-
-def said_only(name: str, summary: Text, context: Context) -> ProbeResult:
-    """The result of the probe `name` with a sentence and no findings: what it needs is not there."""
-    return ProbeResult(
-        probe=name,
-        model=context.model_ref,
-        pairs=context.pairs_ref,
-        settings={},
-        summary=summary,
-        findings=(),
-        sets={},
-    )

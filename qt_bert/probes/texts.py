@@ -19,7 +19,8 @@ from typing import Any
 from qt_bert.errors import ArgumentError
 from qt_bert.text import Label, Text
 
-FOLDER = Path(__file__).parent
+FOLDERS = [Path(__file__).parent]
+"""Where TOML files lie; the first that has a name counts."""
 COMMON = "common_texts"
 """Texts that all probes share: units, reasons, what a verdict means."""
 UNKNOWN = "–"
@@ -29,11 +30,10 @@ class Texts:
     """The declarations and texts of one probe. Paths are keys joined by dots: `claims.five.margin`."""
 
     def __init__(self, name: str) -> None:
-        path = FOLDER / f"{name}.toml"
-        try:
-            self._table = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ArgumentError(f"there is no probe {name!r}: {path.name} is missing") from None
+        path = _path(name)
+        if path is None:
+            raise ArgumentError(f"there is no probe {name!r}: {name}.toml is missing")
+        self._table = tomllib.loads(path.read_text(encoding="utf-8"))
         self.name = name
 
     def ids(self, path: str) -> tuple[str, ...]:
@@ -119,9 +119,19 @@ def texts_of(name: str) -> Texts:
     return Texts(name)
 
 
+def declared() -> list[str]:
+    """The names of all TOML files."""
+    return sorted(path.stem for folder in FOLDERS for path in folder.glob("*.toml"))
+
+
+def _path(name: str) -> Path | None:
+    paths = (folder / f"{name}.toml" for folder in FOLDERS)
+    return next((path for path in paths if path.is_file()), None)
+
+
 def has_texts(name: str) -> bool:
     """Whether there is a `NAME.toml`: of a probe, or, without an `order`, of the plan's claim."""
-    return name != COMMON and (FOLDER / f"{name}.toml").is_file()
+    return name != COMMON and _path(name) is not None
 
 
 def unit(name: str) -> Label:

@@ -13,7 +13,7 @@ from typing import Any
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.texts import COMMON, Texts, has_texts, texts_of, unit
 from qt_bert.results.heads import HeadTable
-from qt_bert.results.probe import Finding, Measurement, ProbeResult, Source, SourcedClaim
+from qt_bert.results.probe import Measurement, ProbeResult, Source, SourcedClaim
 from qt_bert.stats.verdict import MOST_QUERIES, Verdict
 from qt_bert.text import Label, Text, shortest
 
@@ -76,9 +76,8 @@ def plan_claim_in_words(claim: SourcedClaim) -> ClaimInWords:
 
 
 def measurements_in_words(result: ProbeResult) -> tuple[MeasurementInWords, ...]:
-    """What one probe measured, in its order; findings of a probe without a TOML among it."""
-    measured = (_measurement(one, result.probe, result.facts) for one in result.measurements)
-    return (*measured, *map(_finding, result.findings))
+    """What one probe measured, in its order."""
+    return tuple(_measurement(one, result.probe, result.facts) for one in result.measurements)
 
 
 def question_of(probe: str) -> Text | None:
@@ -137,19 +136,6 @@ def _measurement(measured: Measurement, probe: str, facts: Mapping[str, Any]) ->
         unit=unit(measured.unit),
         n_queries=measured.n_queries,
         source=measured.source,
-    )
-
-
-def _finding(finding: Finding) -> MeasurementInWords:
-    return MeasurementInWords(
-        id=finding.id,
-        text=finding.claim,
-        value=finding.value,
-        ci_low=finding.ci_low,
-        ci_high=finding.ci_high,
-        unit=finding.unit,
-        n_queries=finding.n_queries,
-        source=finding.source,
     )
 
 

@@ -1,4 +1,4 @@
-"""Results as plain data: findings, probe results and evaluations, to and from JSON."""
+"""Results as plain data: probe results and evaluations, to and from JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from qt_bert.text import Text
 
 if TYPE_CHECKING:
     from qt_bert.results.evaluation import EvaluationResult
-    from qt_bert.results.probe import Finding, HeadScores, ProbeResult
+    from qt_bert.results.probe import HeadScores, ProbeResult
 
 _MODULES = {"EvaluationResult": "evaluation"} | dict.fromkeys(
-    ("Finding", "HeadScores", "ProbeResult"), "probe"
+    ("HeadScores", "ProbeResult"), "probe"
 )
 
 
@@ -24,4 +24,4 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
-__all__ = ["EvaluationResult", "Finding", "HeadScores", "ProbeResult", "Text"]
+__all__ = ["EvaluationResult", "HeadScores", "ProbeResult", "Text"]

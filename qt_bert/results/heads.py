@@ -111,7 +111,7 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
         facts={name: _short_fact(one) for name, one in result.facts.items()}
         if result.claims
         else {},
-        measurements=tuple(map(_short, _measured(result))) if result.probe in _SHOWN else (),
+        measurements=tuple(map(_short, result.measurements)) if result.probe in _SHOWN else (),
         sets={name: tuple(heads) for name, heads in sorted(result.sets.items())},
         stability={name: _few_digits(one) for name, one in sorted(result.stability.items())},
         scores=scores,
@@ -132,20 +132,6 @@ def _few_digits(one: Stability) -> Stability:
     sources = tuple(replace(s, overlap=rounded(s.overlap) or 0.0) for s in one.sources)
     numbers: dict[str, Any] = {name: rounded(getattr(one, name)) for name in shares}
     return replace(one, sources=sources, **numbers)
-
-
-def _measured(result: ProbeResult) -> Iterator[Measurement]:
-    """Measurements, and findings of a probe that has no TOML yet as such, by the name after the dot."""
-    yield from result.measurements
-    for one in result.findings:
-        yield Measurement(
-            id=one.id.removeprefix(f"{result.probe}."),
-            value=one.value,
-            ci_low=one.ci_low,
-            ci_high=one.ci_high,
-            n_queries=one.n_queries,
-            source=one.source,
-        )
 
 
 def _short(one: T) -> T:

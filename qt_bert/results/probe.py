@@ -1,9 +1,9 @@
-"""What a probe found: findings, scores of heads, named sets and how stable they are, figures."""
+"""What a probe found: claims, measurements, scores of heads, named sets and how stable they are, figures."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from qt_bert.figures import Figure
 from qt_bert.files import write_json
 from qt_bert.results.head_sets import set_words
 from qt_bert.stats.verdict import Claim
-from qt_bert.text import Label, Text, number
+from qt_bert.text import Text, number
 
 # Whether the same heads would be named again: how much of a set comes back, beside chance.
 
@@ -157,32 +157,6 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What a probe without a TOML measured: a statement, the source's figure, the value, its interval.
-
-    It is not judged. `value`, `ci_low`, `ci_high` and `margin` are in `unit`; `n_queries` is the number
-    of queries the value rests on. `side`, `margin`, `p`, `primary` and `conclusions` are those of the
-    claim that it was, and that it will be judged by once its probe is ported. `sets` are the named sets
-    of the same result whose heads it is about.
-    """
-
-    id: str
-    claim: Text
-    source: Source
-    value: float | None
-    ci_low: float | None
-    ci_high: float | None
-    p: float | None
-    margin: float | None
-    n_queries: int
-    unit: Label = ""
-    side: Side = "above"
-    primary: bool = True
-    conclusions: dict[Verdict, Text] = field(default_factory=dict)
-    sets: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SourcedClaim(Claim):
     """A judged claim with its source. Its texts stand in the probe's TOML, under its id."""
 
@@ -246,7 +220,6 @@ class ProbeResult:
     `sets` maps a name (`matching`) to heads, and `stability` says of some how much of them comes
     back; `settings` holds what the probe was run with. `claims` are judged,
     `measurements` are not; the texts of both stand in the probe's TOML and are filled from `facts`.
-    `findings` are those of probes that have no TOML yet: measurements with texts of their own.
     `title` and `order` are the name and the place of its section of the report.
     """
 
@@ -261,7 +234,6 @@ class ProbeResult:
     summary: Text
     claims: tuple[SourcedClaim, ...] = ()
     measurements: tuple[Measurement, ...] = ()
-    findings: tuple[Finding, ...] = ()
     heads: tuple[HeadScores, ...] = ()
     sets: dict[str, tuple[str, ...]]
     stability: dict[str, Stability] = field(default_factory=dict)
@@ -271,14 +243,8 @@ class ProbeResult:
         for heads in self.sets.values():
             for head in heads:
                 _check_head(head)
-        self._check_sets("the stability of", self.stability)
-        for finding in self.findings:
-            self._check_sets(f"the finding {finding.id!r} is about", finding.sets)
-
-    def _check_sets(self, what: str, names: Iterable[str]) -> None:
-        strange = set(names) - set(self.sets)
-        if strange:
-            raise ArgumentError(f"{what} {min(strange)!r}, which is none of the sets")
+        if strange := set(self.stability) - set(self.sets):
+            raise ArgumentError(f"the stability of {min(strange)!r}, which is none of the sets")
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; `ProbeResult.read` checks it against this class again."""

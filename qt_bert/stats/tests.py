@@ -64,6 +64,10 @@ def rank_p(hits: int, sets: int) -> float:
     return (1 + hits) / (1 + sets)
 
 
+FALSE_DISCOVERY_RATE = 0.05
+"""The level of q from which on a head is named."""
+
+
 def q_values(p_values: Sequence[float | None]) -> list[float | None]:
     """Benjamini–Hochberg q of each p-value; a None is outside the family and stays None.
 

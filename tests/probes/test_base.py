@@ -91,9 +91,9 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The texts of a probe called `made`."""
     folder = tmp_path / "texts"
     folder.mkdir()
-    shutil.copy(texts.FOLDER / f"{texts.COMMON}.toml", folder)
+    shutil.copy(texts.FOLDERS[0] / f"{texts.COMMON}.toml", folder)
     (folder / "made.toml").write_text(TOML, encoding="utf-8")
-    monkeypatch.setattr(texts, "FOLDER", folder)
+    monkeypatch.setattr(texts, "FOLDERS", [folder])
     texts.texts_of.cache_clear()
     yield
     texts.texts_of.cache_clear()

@@ -103,7 +103,7 @@ def test_running_fills_in_what_all_probes_share(context: Make, fake_probe: None)
     assert result.title is not None and result.title.en == "Fake"
     assert (result.settings["seed"], result.settings["profile"]) == (3, "quick")
     assert (result.settings["sample"], result.settings["guards"]) == (2, {"difference": 1e-6})
-    assert [finding.id for finding in result.findings] == ["fake.above"]
+    assert [one.id for one in result.measurements] == ["above"]
 
 
 def bars(name: str) -> Bars:

@@ -20,7 +20,7 @@ from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
-from qt_bert.probes.texts import COMMON, FOLDER, Texts, texts_of
+from qt_bert.probes.texts import COMMON, Texts, declared, texts_of
 from qt_bert.probes.wording import claims_in_words, measurements_in_words, verdict_text
 from qt_bert.results.head_sets import SETS
 from qt_bert.results.probe import ProbeResult, SourcedClaim
@@ -43,9 +43,7 @@ from tests.probes.planted_boundary import (
     write_pairs,
 )
 
-PROBES = sorted(
-    path.stem for path in FOLDER.glob("*.toml") if texts_of(path.stem).value("order") is not None
-)
+PROBES = [name for name in declared() if texts_of(name).value("order") is not None]
 CHAINED = ("focus", "patch", "routes")
 """Probes asked about the chain of two heads, on its pairs."""
 HEADS = {"patch": "L1H0 L2H1", "routes": planted_focus.MATCHER}

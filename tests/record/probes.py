@@ -91,7 +91,7 @@ def extract(result: dict[str, Any]) -> dict[str, Value]:
 
 
 def _measured(result: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for name in ("findings", "claims", "measurements"):
+    for name in ("claims", "measurements"):
         yield from result.get(name, ())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from qt_bert.figures import Bars, BarSeries, Edge, Graph, Node
-from qt_bert.results.probe import Finding, HeadScores, ModelRef, PairsRef, ProbeResult, Source
+from qt_bert.results.probe import HeadScores, Measurement, ModelRef, PairsRef, ProbeResult, Source
 from qt_bert.text import Text
 from tests.results.made_claims import claim
 
@@ -13,19 +13,16 @@ HEADS = ("L0H0", "L0H1", "L1H0", "L1H1")
 CHANGES = (-0.0138888, 0.0, 0.0555555, None)
 
 
-def finding(id: str = "matching.out", **changes: Any) -> Finding:
+def measured(id: str, **changes: Any) -> Measurement:
     facts: dict[str, Any] = {
-        "claim": Text("去掉匹配头更差", "worse without matching heads"),
         "source": Source(article="heads_of_query_title_bert", section="2.4", value=-82.0),
         "value": 12.3456789,
         "ci_low": 1.00004,
         "ci_high": 20.0,
-        "p": 0.000123456,
-        "margin": 0.0,
         "n_queries": 40,
-        "unit": Text("个百分点", "points"),
+        "unit": "points",
     }
-    return Finding(id=id, **(facts | changes))
+    return Measurement(id=id, **(facts | changes))
 
 
 def redundancy(**changes: Any) -> ProbeResult:
@@ -44,7 +41,7 @@ def redundancy(**changes: Any) -> ProbeResult:
         "summary": Text("很冗余。", "Very redundant."),
         "facts": {"change": -0.123456, "head": "L1H0"},
         "claims": (claim("redundancy.one", value=12.3456789, p=0.000123456, q=0.01),),
-        "findings": (finding("beside"),),
+        "measurements": (measured("beside"),),
         "heads": tuple(
             HeadScores(
                 head=head,
@@ -73,7 +70,6 @@ def matching(**changes: Any) -> ProbeResult:
         "pairs": PairsRef(name="test.tsv", sha256="a7", n_pairs=30, n_queries=30),
         "settings": {"profile": "quick", "scored": {"validation": {"pairs": 80, "queries": 77}}},
         "summary": Text("有匹配头。", "There are matching heads."),
-        "findings": (),
         "heads": tuple(
             HeadScores(head=head, scores={"score": score, "q": 0.001, "sink_free": 1.0})
             for head, score in zip(HEADS, (1.0, 9.0, 2.5, 1.1), strict=True)
@@ -98,10 +94,10 @@ def behaviour(**changes: Any) -> ProbeResult:
         "pairs": PairsRef(name="cases.tsv", sha256="c9", n_pairs=700, n_queries=350),
         "settings": {"profile": "quick"},
         "summary": Text("大多分得清。", "It tells most."),
-        "findings": (
-            finding("behaviour.direction", **told),
-            finding("behaviour.negation", value=-0.25, ci_low=None, ci_high=None),
-            finding("behaviour.ranked_higher"),
+        "measurements": (
+            measured("direction", **told),
+            measured("negation", value=-0.25, ci_low=None, ci_high=None),
+            measured("ranked_higher"),
         ),
         "heads": (),
         "sets": {"carries_direction": ("L0H1",)},
@@ -129,7 +125,6 @@ def made_routes(**changes: Any) -> ProbeResult:
         "pairs": PairsRef(name="test.tsv", sha256="a7", n_pairs=30, n_queries=30),
         "settings": {"profile": "quick"},
         "summary": Text("直接到达。", "Directly."),
-        "findings": (),
         "heads": (),
         "sets": {},
         "figures": (

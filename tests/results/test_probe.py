@@ -10,22 +10,10 @@ import pytest
 
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.figures import Tokens
-from qt_bert.results.probe import Finding, HeadScores, ModelRef, PairsRef, ProbeResult, Source
+from qt_bert.results.probe import HeadScores, ModelRef, PairsRef, ProbeResult, Source
 from qt_bert.text import Text
 from tests.results.made_claims import claim, measurement, untestable
 
-FINDING = Finding(
-    id="matching.five_heads",
-    claim=Text("去掉五个匹配头后准确率下降", "Five matching heads out lower accuracy"),
-    source=Source(article="heads", section="2.4", value="−50 %"),
-    value=-12.5,
-    ci_low=-16.0,
-    ci_high=-9.0,
-    p=0.001,
-    margin=0.0,
-    n_queries=160,
-    unit=Text("百分点", "points"),
-)
 RESULT = ProbeResult(
     probe="matching",
     model=ModelRef(name="graded", sha256="ab" * 32),
@@ -35,7 +23,6 @@ RESULT = ProbeResult(
     summary=Text("五个头", "five heads"),
     claims=(claim("matching.five"), untestable("matching.rest")),
     measurements=(measurement(), measurement("p_of_five", value=None, ci_low=None, ci_high=None)),
-    findings=(FINDING,),
     heads=(HeadScores(head="L2H1", scores={"matching": 3.5, "order": None}, selected=True),),
     sets={"matching": ("L2H1", "L11H10")},
     figures=(Tokens(name="case", title=Text("例", "case"), unit="", lines=()),),
@@ -61,7 +48,6 @@ def test_stored_keys_are_those_of_the_contract() -> None:
         "summary",
         "claims",
         "measurements",
-        "findings",
         "heads",
         "sets",
         "stability",
@@ -107,9 +93,7 @@ def test_a_file_of_the_first_schema_is_still_read(tmp_path: Path) -> None:
     stored = RESULT.to_json() | {"schema": 1}
     for key in ("title", "order", "facts", "claims", "measurements"):
         del stored[key]
-    for key in ("side", "primary", "conclusions"):
-        del stored["findings"][0][key]
-    stored["findings"][0] |= {"q": 0.004, "verdict": "reproduced"}
+    stored["findings"] = [{"id": "matching.out", "verdict": "reproduced"}]
     path = tmp_path / "matching.json"
     path.write_text(json.dumps(stored), encoding="utf-8")
     bare = replace(RESULT, schema=1, facts={}, claims=(), measurements=())

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from qt_bert.probes.base import Context, Probe
-from qt_bert.probes.claims import POINTS, beyond
-from qt_bert.results.probe import HeadScores, ProbeResult, Source
-from qt_bert.text import Text
+import pandas as pd
 
-SOURCE = Source(article="heads", section="1", value=70.0)
+from qt_bert.models.heads import Head
+from qt_bert.probes.base import Context, Result
+from qt_bert.stats.estimate import over_queries
 
 
-def run(context: Context) -> ProbeResult:
+def measure(context: Context) -> Result:
     from qt_bert.scoring.judge import judge_logits
 
     pairs = context.validation
@@ -21,35 +20,12 @@ def run(context: Context) -> ProbeResult:
     if (context.work.parent / "stop").exists():
         raise KeyboardInterrupt
     judged = judge_logits(logits, pairs, context.model.checkpoint.settings.labels)
-    value = 100 * float((judged.predicted == judged.truth).mean())
     context.guards["difference"] = 1e-6
-    above = beyond(
-        "fake.above",
-        Text("准确率高于零", "accuracy is above zero"),
-        SOURCE,
-        value,
-        (value - 1, value + 1),
-        p=0.01,
-        n_queries=context.pairs_ref.n_queries or 0,
-        unit=POINTS,
-    )
-    return ProbeResult(
-        probe="fake",
-        model=context.model_ref,
-        pairs=context.pairs_ref,
+    right = 100.0 * (judged.predicted == judged.truth)
+    return Result(
+        measurements={"above": over_queries(right, [pair.query for pair in pairs])},
+        heads=pd.DataFrame({"score": [1.0]}, index=["L0H1"]),
+        sets={"chosen": [Head(0, 1)]},
+        selected="chosen",
         settings={"sample": context.choose(2, 20)},
-        summary=Text("一个小探针", "a small probe"),
-        findings=(above,),
-        heads=(HeadScores(head="L0H1", scores={"score": 1.0}, selected=True),),
-        sets={"chosen": ("L0H1",)},
     )
-
-
-PROBE = Probe(
-    name="fake",
-    order=3,
-    title=Text("小探针", "Fake"),
-    question=Text("模型好吗？", "Is the model good?"),
-    run=run,
-    quick_seconds=1,
-)

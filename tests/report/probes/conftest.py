@@ -11,8 +11,7 @@ import pytest
 
 from qt_bert.figures import Curve, HeatMap, Point, Series
 from qt_bert.files import write_json
-from qt_bert.probes.claims import POINTS, beyond
-from qt_bert.results.probe import Finding, HeadScores, ModelRef, PairsRef, ProbeResult, SourcedClaim
+from qt_bert.results.probe import HeadScores, ModelRef, PairsRef, ProbeResult, SourcedClaim
 from qt_bert.run.folder import RunFolder, RunInputs
 from qt_bert.run.stage import Stage, StudyContext, run_study
 from qt_bert.text import Text
@@ -32,22 +31,6 @@ def make_claims(probe: str) -> tuple[SourcedClaim, ...]:
     )
 
 
-def make_findings() -> tuple[Finding, ...]:
-    """What a probe without a TOML measured."""
-    return (
-        beyond(
-            "redundancy.beside",
-            Text("均值替换时的同一差别", "The same difference under mean head outputs"),
-            source("+1 %", "2.1"),
-            7.0,
-            (1.0, 13.0),
-            p=0.02,
-            n_queries=160,
-            unit=POINTS,
-        ),
-    )
-
-
 def make_figures() -> tuple[Curve | HeatMap, ...]:
     steps = range(0, 60, 10)
     low = [0, -2.0, -6.5, -13.0, -21.0, -30.0]
@@ -57,7 +40,7 @@ def make_figures() -> tuple[Curve | HeatMap, ...]:
         title=Text("低层与高层逐步去掉", "Low and high half, step by step"),
         x_label=Text("去掉的头", "heads left out"),
         y_label=Text("准确率的变化", "change of accuracy"),
-        unit=POINTS,
+        unit=Text("个百分点", "points"),
         x_unit="%",
         series=tuple(
             Series(
@@ -75,7 +58,7 @@ def make_figures() -> tuple[Curve | HeatMap, ...]:
         title=Text("逐个去掉每个头", "Each head left out"),
         x_label=Text("头", "head"),
         y_label=Text("层", "layer"),
-        unit=POINTS,
+        unit=Text("个百分点", "points"),
         columns=tuple(f"H{head}" for head in range(HEADS)),
         rows=tuple(f"L{layer}" for layer in range(LAYERS)),
         values=tuple(tuple(row) for row in EFFECTS.tolist()),
@@ -105,7 +88,6 @@ def make_result(name: str, order: int, **changes: Any) -> ProbeResult:
             measurement(),
             measurement("unknown", value=None, n_queries=0, ci_low=None, ci_high=None),
         ),
-        "findings": make_findings(),
         "heads": tuple(
             HeadScores(
                 head=f"L{layer}H{head}",

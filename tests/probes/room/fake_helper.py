@@ -1,1 +1,0 @@
-"""A module of the room that is no probe."""
