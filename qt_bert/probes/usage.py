@@ -21,7 +21,7 @@ from qt_bert.ablation.weights import AffineMap, Erasure
 from qt_bert.figures import Figure, Mark, head_map, scatter
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.contests import Ablated, ablate
-from qt_bert.probes.layers import tasks, too_few
+from qt_bert.probes.layers import counts, tasks, too_few
 from qt_bert.probes.layers_reading import (
     GRADE,
     MATCHED,
@@ -52,7 +52,7 @@ QUICK_PROPERTIES = (POS, MATCHED, GRADE)
 QUICK_PAIRS = 64
 QUICK_STEP = 3
 """A quick run looks at every third layer, the last among them."""
-QUICK_DRAWS = {"probe": 2, "eraser": 5}
+QUICK_DRAWS = {"probe": 2, "eraser": 4}
 FULL_DRAWS = {"probe": 5, "eraser": 10}
 """How often each control is drawn: of the probe, and of the eraser (of either kind)."""
 CONTROLS = ("permuted", "random")
@@ -322,8 +322,8 @@ def measure(context: Context) -> Result:
     """Read and erase properties at several places; hold the grades' shift against the controls'."""
     if few := too_few(context):
         return Result(nothing="few", facts=few)
-    asked = tasks(context, context.choose(QUICK_PROPERTIES, tuple(PROPERTIES.values())))
-    asked = [on_dependents(task) for task in asked]
+    chosen = context.choose(QUICK_PROPERTIES, tuple(PROPERTIES.values()))
+    asked = [on_dependents(task) for task in tasks(context, chosen)]
     if not asked:
         return Result(nothing="no_property")
     layers = context.model.checkpoint.shape.layers
@@ -388,19 +388,19 @@ def measure(context: Context) -> Result:
             )
 
     # Of what is read above its control: the property whose erasure changes ρ least.
-    nearest: tuple[float, str, Estimate] | None = None
+    candidates: dict[str, tuple[float, Estimate]] = {}
     for name in tested if len(set(run.queries)) > 1 else []:
         ends = mean([held[name, at] for at in places]).interval(context.resamples, context.seed)
         if ends is None or not ends[0] > 0:
             continue
-        furthest = [
-            (max(map(abs, interval)), name, one)
+        changes = [
+            (max(map(abs, interval)), one)
             for one in changes_of_rho(name)
             if (interval := one.interval(context.resamples, context.seed)) is not None
         ]
-        if furthest:
-            candidate = max(furthest, key=lambda one: one[0])
-            nearest = candidate if nearest is None else min(nearest, candidate, key=lambda x: x[0])
+        if changes:
+            candidates[name] = max(changes, key=lambda one: one[0])
+    nearest = min(candidates, key=lambda name: candidates[name][0], default=None)
 
     points = [(name, place) for name in tested for place in places]
     together = (
@@ -411,27 +411,29 @@ def measure(context: Context) -> Result:
         if len(points) >= LEAST_POINTS
         else None
     )
+    of_grade = [shift[GRADE.name, at, "erased"] for at in places if GRADE.name in names]
+    ceiling = mean(of_grade) if of_grade else None
     measured: dict[str, Estimate | float | None] = {
-        **{f"usage_used_{name}": used[name] for name in tested},
-        "usage_encoded_not_used": None if nearest is None else nearest[2],
+        **{f"usage_used_{one.name}": used.get(one.name) for one in chosen if one is not GRADE},
+        "usage_encoded_not_used": None if nearest is None else candidates[nearest][1],
         "usage_map_correlation": together,
+        "usage_ceiling": ceiling,
     }
-    if GRADE.name in names:
-        measured["usage_ceiling"] = mean([shift[GRADE.name, at, "erased"] for at in places])
     cells = {point: beyond(*point) for point in variants}
     return Result(
         measurements=measured,
         figures=_figures(names, places, held, cells, context),
         facts={
+            **counts(context),
             "pairs": len(pairs),
             "used": _told(used),
-            "nearest": PROPERTIES[nearest[1]].title if nearest else Text("–", "–"),
+            "nearest": PROPERTIES[nearest].title if nearest else Text("–", "–"),
             "draws": draws["eraser"],
         },
         settings={
             "places": [f"r{place}" for place in places],
             "draws": draws,
-            "nearest_to_unused": nearest[1] if nearest else None,
+            "nearest_to_unused": nearest,
             "properties": {
                 name: {
                     "fitted_on": len(found[name].task.fit),
@@ -494,7 +496,7 @@ def _figures(
         columns=tuple(f"r{place}" for place in places),
         rows=tuple(PROPERTIES[name].title for name in names),
         annotations=tuple(
-            tuple(f"{held[name, place].value:.2f}" for place in places) for name in names
+            tuple(_share(held[name, place].value) for place in places) for name in names
         ),
         marked=tuple(marked),
     )
@@ -517,3 +519,7 @@ def _figures(
                 )
             )
     return [drawn, scatter("usage_map", marks)]
+
+
+def _share(value: float) -> str:
+    return f"{value:.2f}" if np.isfinite(value) else "–"

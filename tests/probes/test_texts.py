@@ -43,7 +43,7 @@ PROBES = sorted(
 CHAINED = ("focus", "patch", "routes")
 """Probes asked about the chain of two heads, on its pairs."""
 HEADS = {"patch": "L1H0 L2H1", "routes": planted_focus.MATCHER}
-FULL = ("behaviour",)
+FULL = ("behaviour", "usage")
 """Probes that show all they have under `--full` alone."""
 REASONS = {
     "reproduced": ("decided",),
@@ -87,6 +87,7 @@ def results(
         "patch": planted_focus.plant(folder / "chain"),
         "layers": checkpoint_of(),
         "space": checkpoint_of(),
+        "usage": checkpoint_of(),
         "order": planted_order.plant(checkpoint_of(**planted_order.SHAPE), folder / "order"),
         "features": checkpoint_of(layers=3, heads=4, hidden=32),
         "relations": planted_relations.plant_links(folder / "links"),
