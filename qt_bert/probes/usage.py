@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from concept_erasure import LeaceFitter
 from scipy.special import expit, log_softmax, rel_entr
+from scipy.stats import rankdata
 
 from qt_bert.ablation.interventions import Variant
 from qt_bert.ablation.weights import AffineMap, Erasure
@@ -42,9 +43,11 @@ from qt_bert.probes.layers_reading import (
 )
 from qt_bert.probes.streams import for_model
 from qt_bert.progress import Progress
-from qt_bert.stats.arrays import FloatArray, IntArray
+from qt_bert.scoring.judge import ranking_scores
+from qt_bert.stats.arrays import FloatArray, IntArray, ratio
 from qt_bert.stats.correlation import spearman
-from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries
+from qt_bert.stats.estimate import Estimate, from_leave_one_out, jackknife, over_queries
+from qt_bert.stats.judgements import known, set_means
 from qt_bert.text import Text
 
 QUICK_PROPERTIES = (POS, MATCHED, GRADE)
@@ -52,7 +55,7 @@ QUICK_PROPERTIES = (POS, MATCHED, GRADE)
 QUICK_PAIRS = 64
 QUICK_STEP = 3
 """A quick run looks at every third layer, the last among them."""
-QUICK_DRAWS = {"probe": 2, "eraser": 4}
+QUICK_DRAWS = {"probe": 2, "eraser": 5}
 FULL_DRAWS = {"probe": 5, "eraser": 10}
 """How often each control is drawn: of the probe, and of the eraser (of either kind)."""
 CONTROLS = ("permuted", "random")
@@ -313,6 +316,32 @@ def divergence(run: Ablated, names: Sequence[str]) -> Estimate:
     return over_queries(np.mean(moved, axis=0), run.queries)
 
 
+def change_of_rho(
+    run: Ablated, families: Sequence[Mapping[str, Sequence[Variant]]], control: str
+) -> Estimate:
+    """Spearman's ρ with the labels behind the erasers, less that behind a control.
+
+    `families` are the variants of each place; the mean is over places, of a control over its draws.
+    """
+    weighed = {
+        one.name: sign / len(each[family]) / len(families)
+        for each in families
+        for family, sign in (("erased", 1), (control, -1))
+        for one in each[family]
+    }
+    labels = run.probability.labels
+    scores = np.stack([ranking_scores(run.logits(name), labels) for name in weighed])
+    grades, weights = set_means([known(one.grades) for one in run.pairs]), list(weighed.values())
+
+    def change(rows: IntArray) -> float:
+        ranks = rankdata(np.vstack([scores[:, rows], grades[rows]]), axis=1)
+        ranks -= ranks.mean(axis=1, keepdims=True)
+        size = np.sqrt(np.square(ranks).sum(axis=1))
+        return float(weights @ ratio(ranks[:-1] @ ranks[-1], size[:-1] * size[-1]))
+
+    return jackknife(change, run.queries)
+
+
 def mean(estimates: Sequence[Estimate]) -> Estimate:
     """Of estimates over the same queries."""
     return (1 / len(estimates)) * sum(estimates[1:], estimates[0])
@@ -376,17 +405,6 @@ def measure(context: Context) -> Result:
         ]
         used[name] = min(means, key=lambda one: one.value, default=None)
 
-    def changes_of_rho(name: str) -> Iterator[Estimate]:
-        """The change of ρ beyond each control, mean over the places."""
-        for control in everywhere(name):
-            yield mean(
-                [
-                    run.rho_change(*(one.name for one in variants[name, at]["erased"]))
-                    - run.rho_change(*(one.name for one in variants[name, at][control]))
-                    for at in places
-                ]
-            )
-
     # Of what is read above its control: the property whose erasure changes ρ least.
     candidates: dict[str, tuple[float, Estimate]] = {}
     for name in tested if len(set(run.queries)) > 1 else []:
@@ -395,7 +413,8 @@ def measure(context: Context) -> Result:
             continue
         changes = [
             (max(map(abs, interval)), one)
-            for one in changes_of_rho(name)
+            for control in everywhere(name)
+            for one in [change_of_rho(run, [variants[name, at] for at in places], control)]
             if (interval := one.interval(context.resamples, context.seed)) is not None
         ]
         if changes:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from concept_erasure import LeaceEraser
+from scipy.stats import spearmanr
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
@@ -30,13 +31,16 @@ from qt_bert.probes.layers_reading import (
     Examples,
     Moments,
     Places,
+    Property,
     Sums,
     Task,
+    Unit,
 )
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles, Split
 from qt_bert.probes.usage import (
     WITHIN,
+    change_of_rho,
     covariance,
     divergence,
     leace,
@@ -145,7 +149,7 @@ def test_what_no_subspace_holds_is_left_out() -> None:
 TEXT = np.array([0, 0, 0, 1, 1, 3, 3, 3, 3])
 
 
-def task(about, unit, text, labels, kinds, ends=1) -> Task:
+def task(about: Property, unit: Unit, text: Any, labels: Any, kinds: Any, ends: int = 1) -> Task:
     spans = np.arange(len(text) * ends * 2).reshape(len(text), ends, 2)
     texts = tuple((str(number), "t") for number in range(4))
     places = Places(unit, texts, text, spans, np.arange(len(texts)))
@@ -214,13 +218,45 @@ def test_the_divergence_of_some_variants_by_hand() -> None:
 
 
 def test_one_logit_diverges_by_its_five_grades() -> None:
-    probability = LabelProbability(Any, np.array([-1.0, 0.0, 1.0, 2.0]), 2.0)
+    labels: Any = None
+    thresholds = np.array([-1.0, 0.0, 1.0, 2.0])
+    probability = LabelProbability(labels, thresholds, 2.0)
     logits = {"none": [[0.0], [0.5], [1.0]], "one": [[0.0], [0.5], [30.0]]}
     found = divergence(run_of(logits, probability), ["one"])
-    shares = np.diff([0, *(1 / (1 + np.exp(2.0 - probability.thresholds))), 1])
+    shares = np.diff([0, *(1 / (1 + np.exp(2.0 - thresholds))), 1])
     assert found.values[0] == 0 and np.isfinite(found.value)
     least = (shares[4] * np.log(shares[4])) + (1 - shares[4]) * np.log((1 - shares[4]) / 1e-12)
     assert found.values[1] > least
+
+
+def test_the_change_of_rho_is_that_of_the_erasers_less_that_of_their_controls() -> None:
+    rng = np.random.default_rng(0)
+    names = ["a", "b", "a#0", "a#1", "b#0", "b#1", "b#2"]
+    logits = {name: rng.normal(size=(30, 1)).round(1) for name in names}
+    pairs = [SimpleNamespace(grades=(1 + n % 5,)) for n in range(30)]
+    run: Any = SimpleNamespace(
+        logits=logits.__getitem__,
+        probability=SimpleNamespace(labels=SimpleNamespace(logits=1)),
+        pairs=pairs,
+        queries=[n // 2 for n in range(30)],
+    )
+    families: Any = [
+        {
+            "erased": [SimpleNamespace(name=at)],
+            "random": [SimpleNamespace(name=one) for one in names if one.startswith(f"{at}#")],
+        }
+        for at in "ab"
+    ]
+    found = change_of_rho(run, families, "random")
+
+    def by_hand(rows: np.ndarray) -> float:
+        grades = np.arange(30)[rows] % 5
+        rho = {name: spearmanr(logits[name][rows, 0], grades).statistic for name in names}
+        first = rho["a"] - (rho["a#0"] + rho["a#1"]) / 2
+        return (first + rho["b"] - (rho["b#0"] + rho["b#1"] + rho["b#2"]) / 3) / 2
+
+    assert found.value == pytest.approx(by_hand(np.arange(30)))
+    assert found.leave_one_out[0] == pytest.approx(by_hand(np.arange(2, 30)))
 
 
 def test_the_places_of_a_quick_run() -> None:
