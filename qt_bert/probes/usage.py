@@ -15,13 +15,14 @@ import numpy as np
 import torch
 from concept_erasure import LeaceFitter
 from scipy.special import expit, log_softmax, rel_entr
+from scipy.stats import rankdata
 
 from qt_bert.ablation.interventions import Variant
 from qt_bert.ablation.weights import AffineMap, Erasure
 from qt_bert.figures import Figure, Mark, head_map, scatter
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.contests import Ablated, ablate
-from qt_bert.probes.layers import tasks, too_few
+from qt_bert.probes.layers import counts, tasks, too_few
 from qt_bert.probes.layers_reading import (
     GRADE,
     MATCHED,
@@ -42,9 +43,11 @@ from qt_bert.probes.layers_reading import (
 )
 from qt_bert.probes.streams import for_model
 from qt_bert.progress import Progress
-from qt_bert.stats.arrays import FloatArray, IntArray
+from qt_bert.scoring.judge import ranking_scores
+from qt_bert.stats.arrays import FloatArray, IntArray, ratio
 from qt_bert.stats.correlation import spearman
-from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries
+from qt_bert.stats.estimate import Estimate, from_leave_one_out, jackknife, over_queries
+from qt_bert.stats.judgements import known, set_means
 from qt_bert.text import Text
 
 QUICK_PROPERTIES = (POS, MATCHED, GRADE)
@@ -313,6 +316,32 @@ def divergence(run: Ablated, names: Sequence[str]) -> Estimate:
     return over_queries(np.mean(moved, axis=0), run.queries)
 
 
+def change_of_rho(
+    run: Ablated, families: Sequence[Mapping[str, Sequence[Variant]]], control: str
+) -> Estimate:
+    """Spearman's ρ with the labels behind the erasers, less that behind a control.
+
+    `families` are the variants of each place; the mean is over places, of a control over its draws.
+    """
+    weighed = {
+        one.name: sign / len(each[family]) / len(families)
+        for each in families
+        for family, sign in (("erased", 1), (control, -1))
+        for one in each[family]
+    }
+    labels = run.probability.labels
+    scores = np.stack([ranking_scores(run.logits(name), labels) for name in weighed])
+    grades, weights = set_means([known(one.grades) for one in run.pairs]), list(weighed.values())
+
+    def change(rows: IntArray) -> float:
+        ranks = rankdata(np.vstack([scores[:, rows], grades[rows]]), axis=1)
+        ranks -= ranks.mean(axis=1, keepdims=True)
+        size = np.sqrt(np.square(ranks).sum(axis=1))
+        return float(weights @ ratio(ranks[:-1] @ ranks[-1], size[:-1] * size[-1]))
+
+    return jackknife(change, run.queries)
+
+
 def mean(estimates: Sequence[Estimate]) -> Estimate:
     """Of estimates over the same queries."""
     return (1 / len(estimates)) * sum(estimates[1:], estimates[0])
@@ -322,8 +351,8 @@ def measure(context: Context) -> Result:
     """Read and erase properties at several places; hold the grades' shift against the controls'."""
     if few := too_few(context):
         return Result(nothing="few", facts=few)
-    asked = tasks(context, context.choose(QUICK_PROPERTIES, tuple(PROPERTIES.values())))
-    asked = [on_dependents(task) for task in asked]
+    chosen = context.choose(QUICK_PROPERTIES, tuple(PROPERTIES.values()))
+    asked = [on_dependents(task) for task in tasks(context, chosen)]
     if not asked:
         return Result(nothing="no_property")
     layers = context.model.checkpoint.shape.layers
@@ -376,31 +405,21 @@ def measure(context: Context) -> Result:
         ]
         used[name] = min(means, key=lambda one: one.value, default=None)
 
-    def changes_of_rho(name: str) -> Iterator[Estimate]:
-        """The change of ρ beyond each control, mean over the places."""
-        for control in everywhere(name):
-            yield mean(
-                [
-                    run.rho_change(*(one.name for one in variants[name, at]["erased"]))
-                    - run.rho_change(*(one.name for one in variants[name, at][control]))
-                    for at in places
-                ]
-            )
-
     # Of what is read above its control: the property whose erasure changes ρ least.
-    nearest: tuple[float, str, Estimate] | None = None
+    candidates: dict[str, tuple[float, Estimate]] = {}
     for name in tested if len(set(run.queries)) > 1 else []:
         ends = mean([held[name, at] for at in places]).interval(context.resamples, context.seed)
         if ends is None or not ends[0] > 0:
             continue
-        furthest = [
-            (max(map(abs, interval)), name, one)
-            for one in changes_of_rho(name)
+        changes = [
+            (max(map(abs, interval)), one)
+            for control in everywhere(name)
+            for one in [change_of_rho(run, [variants[name, at] for at in places], control)]
             if (interval := one.interval(context.resamples, context.seed)) is not None
         ]
-        if furthest:
-            candidate = max(furthest, key=lambda one: one[0])
-            nearest = candidate if nearest is None else min(nearest, candidate, key=lambda x: x[0])
+        if changes:
+            candidates[name] = max(changes, key=lambda one: one[0])
+    nearest = min(candidates, key=lambda name: candidates[name][0], default=None)
 
     points = [(name, place) for name in tested for place in places]
     together = (
@@ -411,27 +430,29 @@ def measure(context: Context) -> Result:
         if len(points) >= LEAST_POINTS
         else None
     )
+    of_grade = [shift[GRADE.name, at, "erased"] for at in places if GRADE.name in names]
+    ceiling = mean(of_grade) if of_grade else None
     measured: dict[str, Estimate | float | None] = {
-        **{f"usage_used_{name}": used[name] for name in tested},
-        "usage_encoded_not_used": None if nearest is None else nearest[2],
+        **{f"usage_used_{one.name}": used.get(one.name) for one in chosen if one is not GRADE},
+        "usage_encoded_not_used": None if nearest is None else candidates[nearest][1],
         "usage_map_correlation": together,
+        "usage_ceiling": ceiling,
     }
-    if GRADE.name in names:
-        measured["usage_ceiling"] = mean([shift[GRADE.name, at, "erased"] for at in places])
     cells = {point: beyond(*point) for point in variants}
     return Result(
         measurements=measured,
         figures=_figures(names, places, held, cells, context),
         facts={
+            **counts(context),
             "pairs": len(pairs),
             "used": _told(used),
-            "nearest": PROPERTIES[nearest[1]].title if nearest else Text("–", "–"),
+            "nearest": PROPERTIES[nearest].title if nearest else Text("–", "–"),
             "draws": draws["eraser"],
         },
         settings={
             "places": [f"r{place}" for place in places],
             "draws": draws,
-            "nearest_to_unused": nearest[1] if nearest else None,
+            "nearest_to_unused": nearest,
             "properties": {
                 name: {
                     "fitted_on": len(found[name].task.fit),
@@ -494,7 +515,7 @@ def _figures(
         columns=tuple(f"r{place}" for place in places),
         rows=tuple(PROPERTIES[name].title for name in names),
         annotations=tuple(
-            tuple(f"{held[name, place].value:.2f}" for place in places) for name in names
+            tuple(_share(held[name, place].value) for place in places) for name in names
         ),
         marked=tuple(marked),
     )
@@ -517,3 +538,7 @@ def _figures(
                 )
             )
     return [drawn, scatter("usage_map", marks)]
+
+
+def _share(value: float) -> str:
+    return f"{value:.2f}" if np.isfinite(value) else "–"

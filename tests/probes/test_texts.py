@@ -47,7 +47,7 @@ PROBES = [name for name in declared() if texts_of(name).value("order") is not No
 CHAINED = ("focus", "patch", "routes")
 """Probes asked about the chain of two heads, on its pairs."""
 HEADS = {"patch": "L1H0 L2H1", "routes": planted_focus.MATCHER}
-FULL = ("behaviour",)
+FULL = ("behaviour", "usage")
 """Probes that show all they have under `--full` alone."""
 REASONS = {
     "reproduced": ("decided",),
@@ -91,6 +91,7 @@ def results(
         "patch": planted_focus.plant(folder / "chain"),
         "layers": checkpoint_of(),
         "space": checkpoint_of(),
+        "usage": checkpoint_of(),
         "order": planted_order.plant(checkpoint_of(**planted_order.SHAPE), folder / "order"),
         "features": checkpoint_of(layers=3, heads=4, hidden=32),
         "relations": planted_relations.plant_links(folder / "links"),

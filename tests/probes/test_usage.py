@@ -1,33 +1,269 @@
-"""Encoded against used: a sign that the grades rest on, one that they do not; every kind of model."""
+"""Encoded against used: erasers against the package, controls by hand, a sign that the grades rest on."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from concept_erasure import LeaceEraser
+from scipy.stats import spearmanr
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.figures import Bars, HeatMap, Scatter
+from qt_bert.figures import HeatMap, Scatter
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.probes.base import Context, Probe, run_probe
+from qt_bert.probes import usage
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.contests import LabelProbability
+from qt_bert.probes.layers_reading import (
+    DEPENDENCY,
+    LENGTH,
+    MATCHED,
+    POS,
+    Decoded,
+    Examples,
+    Moments,
+    Places,
+    Property,
+    Sums,
+    Task,
+    Unit,
+)
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles, Split
-from qt_bert.probes.usage import study as study_module
-from qt_bert.probes.usage.probe import PROBE
-from qt_bert.probes.usage.reading import Draws
-from qt_bert.probes.usage.study import places_of
+from qt_bert.probes.usage import (
+    WITHIN,
+    change_of_rho,
+    covariance,
+    divergence,
+    leace,
+    left_over,
+    matched_subspaces,
+    on_dependents,
+    permuted,
+    quick_places,
+    readable,
+    removed_variance,
+)
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_order, planted_usage
-from tests.probes.judged import outcome
 
 Build = Callable[..., Path]
-FEW = Draws(probe=1, eraser=3, alone=("grade",))
+SIZE, N = 12, 400
+
+
+def data() -> tuple[torch.Tensor, torch.Tensor]:
+    """Vectors [N, SIZE] far from 0 and their classes [N, 3], which they hold; a last number that
+    they do not."""
+    rng = np.random.default_rng(0)
+    classes = rng.integers(3, size=N)
+    x = rng.normal(size=(N, SIZE)) @ rng.normal(size=(SIZE, SIZE)) + 5
+    x[:, :3] += 2 * np.eye(3)[classes]
+    targets = np.concatenate([np.eye(3)[classes], np.zeros((N, 1))], axis=1)
+    return torch.from_numpy(x), torch.from_numpy(targets)
+
+
+def sums(x: torch.Tensor, y: torch.Tensor) -> Moments:
+    """The vectors as the second of two layers, in two batches, shifted."""
+    found = Moments.empty(torch.full((2, SIZE), 4.0, dtype=torch.float64), y.shape[1])
+    for part in (slice(0, 150), slice(150, None)):
+        found.add(torch.stack([torch.zeros_like(x[part]), x[part]]), y[part])
+    return found
+
+
+def test_erasers_from_sums_are_those_of_the_package() -> None:
+    x, y = data()
+    whole, block = sums(x, y), slice(0, 3)
+    made = leace(whole, 1, block)
+    theirs = LeaceEraser.fit(x, y[:, :3], svd_tol=1e-6)
+    assert made.rank == 2
+    torch.testing.assert_close(made.outputs(x), theirs(x), rtol=0, atol=1e-9)
+    assert left_over(whole, 1, block, made) < 1e-9
+    other = leace(sums(x, y.flip(0)), 1, block)  # of other labels
+    assert left_over(whole, 1, block, other) > 0.5
+
+
+def test_what_an_eraser_takes() -> None:
+    x, y = data()
+    made, spread = leace(sums(x, y), 1, slice(0, 3)), covariance(sums(x, y), 1)
+    np.testing.assert_allclose(spread, np.cov(x.numpy().T, bias=True), rtol=1e-9)
+    gone = (x - made.outputs(x)).square().sum(1).mean()
+    assert removed_variance(made, spread) == pytest.approx(float(gone), rel=1e-9)
+
+
+def test_labels_that_do_not_vary_leave_all_as_it_is() -> None:
+    x, y = data()
+    made = leace(sums(x, y), 1, slice(3, 4))
+    assert made.rank == 0 and torch.equal(made.outputs(x), x)
+    assert left_over(sums(x, y), 1, slice(3, 4), made) == 0
+    assert matched_subspaces(covariance(sums(x, y), 1), made, 3, np.random.default_rng(0)) == []
+
+
+VARIANCES = np.array([100.0, 5.0, *np.full(20, 0.5), *np.full(10, 0.01)])
+"""As those of a trained model: the first direction holds most."""
+
+
+def projection(directions: Sequence[int], scale: float = 1.0) -> usage.AffineMap:
+    """Off some principal directions, or by a share of them."""
+    left = torch.eye(len(VARIANCES), dtype=torch.float64)[:, list(directions)]
+    return usage.AffineMap(scale * left, left.T, torch.arange(len(VARIANCES)).double())
+
+
+@pytest.mark.parametrize("directions", [[5], [1, 7, 25], range(2, 14), [0, 30, 31]])
+def test_random_subspaces_take_as_much_variance(directions: Sequence[int]) -> None:
+    axes = np.linalg.qr(np.random.default_rng(0).normal(size=(len(VARIANCES),) * 2))[0]
+    spread, turn = axes @ np.diag(VARIANCES) @ axes.T, torch.from_numpy(axes)
+    like = projection(directions)
+    like = replace(like, left=turn @ like.left, right=like.right @ turn.T)
+    wanted = removed_variance(like, spread)
+    assert wanted == pytest.approx(VARIANCES[list(directions)].sum())
+    drawn, again = (matched_subspaces(spread, like, 6, np.random.default_rng(1)) for _ in range(2))
+    assert len(drawn) == 6
+    for one, other in zip(drawn, again, strict=True):
+        assert one.rank == like.rank and one.centre.tolist() == like.centre.tolist()
+        assert abs(removed_variance(one, spread) / wanted - 1) <= WITHIN
+        torch.testing.assert_close(one.right @ one.left, torch.eye(one.rank, dtype=torch.float64))
+        assert torch.equal(one.left, other.left)
+    across = [np.abs(drawn[0].right.numpy() @ one.left.numpy()).min() for one in drawn[1:]]
+    assert min(across) < 0.99  # not the same one again
+
+
+def test_what_no_subspace_holds_is_left_out() -> None:
+    spread, rng = np.diag(VARIANCES), np.random.default_rng(0)
+    assert matched_subspaces(spread, projection([0], 2.0), 3, rng) == []  # four times the most
+    assert matched_subspaces(spread, projection([30, 31], 0.01), 3, rng) == []  # less than any two
+    assert matched_subspaces(spread, projection(range(len(VARIANCES))), 3, rng) == []
+    flat = np.diag([3.0, 2.0, 1.0, *np.zeros(len(VARIANCES) - 3)])
+    (one,) = matched_subspaces(flat, projection([0, 2]), 1, rng)
+    assert np.abs(one.right.numpy()[:, 3:]).max() < 1e-12
+
+
+TEXT = np.array([0, 0, 0, 1, 1, 3, 3, 3, 3])
+
+
+def task(about: Property, unit: Unit, text: Any, labels: Any, kinds: Any, ends: int = 1) -> Task:
+    spans = np.arange(len(text) * ends * 2).reshape(len(text), ends, 2)
+    texts = tuple((str(number), "t") for number in range(4))
+    places = Places(unit, texts, text, spans, np.arange(len(texts)))
+    examples = Examples(about, places, labels, ("a", "b"), kinds)
+    return Task(examples, examples)
+
+
+def test_labels_are_permuted_within_a_text_and_those_of_texts_among_all() -> None:
+    labels = np.arange(len(TEXT))
+    drawn = permuted(task(POS, "token", TEXT, labels, labels), 20, seed=0)
+    assert [one.name for one in drawn[:2]] == ["pos#0", "pos#1"]
+    for one in drawn:
+        for text in set(TEXT):
+            assert sorted(one.fit[text == TEXT]) == sorted(labels[text == TEXT])
+    assert len({tuple(one.fit) for one in drawn}) > 10
+    whole = task(LENGTH, "text", np.arange(4), np.array([10.0, 20.0, 30.0, 40.0]), None)
+    (one,), (again,) = (permuted(whole, 1, seed=1) for _ in range(2))
+    assert sorted(one.fit) == [10, 20, 30, 40] and list(one.fit) != [10, 20, 30, 40]
+    assert list(one.fit) == list(again.fit)
+
+
+def test_arcs_are_asked_of_the_dependent_word() -> None:
+    labels = np.arange(len(TEXT))
+    asked = on_dependents(task(DEPENDENCY, "edge", TEXT, labels, labels, ends=2))
+    assert asked.fit.places.unit == "text"
+    assert asked.fit.places.spans[:, 0].tolist() == [[4 * n, 4 * n + 1] for n in range(len(TEXT))]
+    one = task(POS, "token", TEXT, labels, labels)
+    assert on_dependents(one) is one
+
+
+def test_what_is_read_is_the_way_from_the_control_to_a_perfect_score() -> None:
+    labels = np.array([0, 1, 0, 1])
+    about = task(MATCHED, "token", np.arange(4), labels, labels)
+
+    def right(*answers: Sequence[float]) -> Sums:
+        good = np.array(answers, float).T
+        return Sums(good, np.ones_like(good), False)
+
+    own = right([1, 1, 1, 0], [1, 1, 1, 1], [1, 1, 1, 0])
+    control = right([1, 0, 1, 0], [0, 0, 1, 0], [1, 1, 1, 1])
+    one = Decoded(about, own, (control,), right([1, 0, 1, 0]), np.ones(3))
+    found = readable(one)
+    assert [each.value for each in found[:2]] == [0.5, 1]  # from 0.5; from the guess, which is more
+    assert np.isnan(found[2].value)  # a perfect control
+    # Without the query whose answer is wrong all is right: 1; without another (2/3 − b) / (1 − b).
+    left = found[0].leave_one_out
+    assert left[3] == pytest.approx(1) and left[1] == pytest.approx((2 / 3 - 2 / 3) / (1 / 3))
+    bare = readable(replace(one, controls=()))
+    assert bare[2].value == pytest.approx(0.5)
+
+
+def run_of(logits: dict[str, list[list[float]]], probability: LabelProbability) -> Any:
+    return SimpleNamespace(
+        logits=lambda name: np.array(logits[name]), probability=probability, queries=["a", "a", "b"]
+    )
+
+
+def test_the_divergence_of_some_variants_by_hand() -> None:
+    even, odd = [0.0, 0.0], [np.log(3), 0.0]
+    logits = {"none": [even] * 3, "one": [even, odd, odd], "two": [even] * 3}
+    labels: Any = None
+    found = divergence(run_of(logits, LabelProbability(labels)), ["one", "two"])
+    away = 0.5 * np.log(0.5 / 0.75) + 0.5 * np.log(0.5 / 0.25)
+    # Query a: half of its pairs moved; query b: its only one; and half of the variants.
+    np.testing.assert_allclose(found.values, [away / 4, away / 2])
+
+
+def test_one_logit_diverges_by_its_five_grades() -> None:
+    labels: Any = None
+    thresholds = np.array([-1.0, 0.0, 1.0, 2.0])
+    probability = LabelProbability(labels, thresholds, 2.0)
+    logits = {"none": [[0.0], [0.5], [1.0]], "one": [[0.0], [0.5], [30.0]]}
+    found = divergence(run_of(logits, probability), ["one"])
+    shares = np.diff([0, *(1 / (1 + np.exp(2.0 - thresholds))), 1])
+    assert found.values[0] == 0 and np.isfinite(found.value)
+    least = (shares[4] * np.log(shares[4])) + (1 - shares[4]) * np.log((1 - shares[4]) / 1e-12)
+    assert found.values[1] > least
+
+
+def test_the_change_of_rho_is_that_of_the_erasers_less_that_of_their_controls() -> None:
+    rng = np.random.default_rng(0)
+    names = ["a", "b", "a#0", "a#1", "b#0", "b#1", "b#2"]
+    logits = {name: rng.normal(size=(30, 1)).round(1) for name in names}
+    pairs = [SimpleNamespace(grades=(1 + n % 5,)) for n in range(30)]
+    run: Any = SimpleNamespace(
+        logits=logits.__getitem__,
+        probability=SimpleNamespace(labels=SimpleNamespace(logits=1)),
+        pairs=pairs,
+        queries=[n // 2 for n in range(30)],
+    )
+    families: Any = [
+        {
+            "erased": [SimpleNamespace(name=at)],
+            "random": [SimpleNamespace(name=one) for one in names if one.startswith(f"{at}#")],
+        }
+        for at in "ab"
+    ]
+    found = change_of_rho(run, families, "random")
+
+    def by_hand(rows: np.ndarray) -> float:
+        grades = np.arange(30)[rows] % 5
+        rho = {name: spearmanr(logits[name][rows, 0], grades).statistic for name in names}
+        first = rho["a"] - (rho["a#0"] + rho["a#1"]) / 2
+        return (first + rho["b"] - (rho["b#0"] + rho["b#1"] + rho["b#2"]) / 3) / 2
+
+    assert found.value == pytest.approx(by_hand(np.arange(30)))
+    assert found.leave_one_out[0] == pytest.approx(by_hand(np.arange(2, 30)))
+
+
+def test_the_places_of_a_quick_run() -> None:
+    assert quick_places(12) == (3, 6, 9, 12) and quick_places(2) == (2,)
+
+
+# The whole probe.
 
 
 def context_of(folder: Path, pairs: Sequence[Pair], tmp_path: Path, **changes: Any) -> Context:
@@ -54,59 +290,43 @@ def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> P
     context = context_of(folder, pairs, tmp_path, full=True, resamples=1000)
     asked = planted_usage.Asked(pairs[:60], pairs[60:], folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study_module, "tasks", lambda context, names: asked.tasks())
-        patch.setattr(study_module, "FULL_DRAWS", Draws(probe=1, eraser=12))
-        return run_probe(PROBE, context)
+        patch.setattr(usage, "tasks", lambda context, names: asked.tasks())
+        patch.setattr(usage, "FULL_DRAWS", {"probe": 1, "eraser": 12})
+        return run_probe(probe_named("usage"), context)
 
 
-def finding(result: ProbeResult, name: str):
-    return next(one for one in result.findings if one.id == name)
+def measured(result: ProbeResult) -> dict[str, Any]:
+    return {one.id: one for one in result.measurements}
 
 
 def test_both_signs_are_read_and_one_is_used(planted: ProbeResult) -> None:
-    used, unused = planted_usage.USED.name, planted_usage.UNUSED.name
-    assert outcome(finding(planted, f"usage_used_{used}")) == "reproduced"
-    assert finding(planted, f"usage_used_{used}").value > 0.3
-    idle = finding(planted, f"usage_used_{unused}")
-    assert outcome(idle) != "reproduced" and abs(idle.value) < 0.1
-    (readable,) = (one for one in planted.figures if one.name == "usage_readable")
-    assert isinstance(readable, HeatMap)
-    first = np.array(readable.values, float)[:, :2]  # before the last layer
-    assert (first > 0.95).all()
+    found = measured(planted)
+    used = found[f"usage_used_{planted_usage.USED.name}"]
+    idle = found[f"usage_used_{planted_usage.UNUSED.name}"]
+    assert used.value > 0.3 and used.ci_low > 0 and used.n_queries == 60
+    assert abs(idle.value) < 0.1 and idle.ci_low < 0.01
+    (scatter,) = (one for one in planted.figures if isinstance(one, Scatter))
+    assert len(scatter.points) == 6  # two signs at r0, r1 and r2
+    assert all(one.x > 0.95 for one in scatter.points if one.label in ("r0", "r1"))
+    top = max(scatter.points, key=lambda point: point.y)
+    assert top.series == planted_usage.USED.title and top.label in ("r0", "r1")
 
 
 def test_what_is_read_and_not_used_is_found(planted: ProbeResult) -> None:
-    found = finding(planted, "usage_encoded_not_used")
+    one = measured(planted)["usage_encoded_not_used"]
     assert planted.settings["nearest_to_unused"] == planted_usage.UNUSED.name
-    assert found.side == "none" and found.margin == 0.02 and found.primary
-    assert outcome(found) == "reproduced"
-    assert planted_usage.UNUSED.title.en in found.conclusions["reproduced"].en
+    assert -0.02 < one.ci_low <= one.value <= one.ci_high < 0.02
 
 
-def test_nothing_is_left_to_read_behind_the_erasers(planted: ProbeResult) -> None:
-    left = planted.settings["guards"]["nothing_left_to_read"]
-    assert len(left) == 6 and all(one["holds"] for one in left.values())
+def test_erasers_leave_nothing_and_have_their_controls(planted: ProbeResult) -> None:
+    assert planted.settings["guards"]["covariance_left"] < 1e-6
     assert planted.settings["guards"]["erased"]["unmasked"] < 1e-4
     told = planted.settings["properties"][planted_usage.USED.name]["by_place"]["r0"]
-    assert told["rank"] == 1 and told["permuted"] == told["random"] == 12
-
-
-def test_the_figures(planted: ProbeResult) -> None:
-    kinds = {one.name: type(one) for one in planted.figures}
-    assert "60 对、60 个查询" in planted.figures[0].note.zh
-    assert kinds == {
-        "usage_map": Scatter,
-        "usage_used": HeatMap,
-        "usage_readable": HeatMap,
-        "usage_controls": Bars,
-        "usage_spearman": HeatMap,
-        "usage_accuracy": HeatMap,
-    }
-    scatter = planted.figures[0]
-    assert len(scatter.points) == 6  # two signs at r0, r1 and r2
-    top = max(scatter.points, key=lambda point: point.y)
-    assert top.series == planted_usage.USED.title and top.label in ("r0", "r1")
-    assert top.y_low <= top.y <= top.y_high
+    assert (told["rank"], told["permuted"], told["random"]) == (1, 12, 12)
+    (heat,) = (one for one in planted.figures if isinstance(one, HeatMap))
+    assert heat.columns == ("r0", "r1", "r2")
+    used = heat.rows.index(planted_usage.USED.title)
+    assert {(used, 0), (used, 1)} <= set(heat.marked)
     json.dumps(planted.to_json(), allow_nan=False)
 
 
@@ -121,40 +341,24 @@ def test_every_kind_of_model(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(study_module, "QUICK_DRAWS", FEW)
+    monkeypatch.setattr(usage, "QUICK_DRAWS", {"probe": 1, "eraser": 3})
     folder = checkpoint_of(family, **options)
-    found = run_probe(PROBE, context_of(folder, planted_order.pairs(24), tmp_path))
-    assert not any(one.primary for one in found.findings)
+    found = run_probe(probe_named("usage"), context_of(folder, planted_order.pairs(24), tmp_path))
     assert found.settings["places"] == (["r1", "r4"] if options.get("layers") else ["r2"])
-    assert "快速档" in found.summary.zh
-    units = {str(one.unit) for one in found.findings if one.id.startswith("usage_used")}
-    assert units and ("1 − ρ" in units) == (options.get("labels") == 1)
+    ceiling = measured(found)["usage_ceiling"]
+    assert ceiling.value > 0 and not found.claims and not found.heads
     json.dumps(found.to_json(), allow_nan=False)
 
 
-def test_the_same_seed_gives_the_same(
-    checkpoint_of: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(study_module, "QUICK_DRAWS", FEW)
-    found = []
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        context = context_of(checkpoint_of(), planted_order.pairs(20), tmp_path / name)
-        found.append(run_probe(PROBE, context).to_json())
-    assert found[0]["findings"] == found[1]["findings"]
+@pytest.mark.parametrize("name", ["usage", "layers"])
+def test_too_few_pairs_give_nothing(name: str, checkpoint_of: Build, tmp_path: Path) -> None:
+    context = context_of(checkpoint_of(), planted_order.pairs(6), tmp_path)
+    found = run_probe(probe_named(name), context)
+    assert (found.probe, found.measurements, found.figures) == (name, (), ())
+    assert found.facts == {"fitted": 3, "scored": 3, "least": 5}
 
 
-@pytest.mark.parametrize("probe", [PROBE, probe_named("layers")], ids=lambda probe: probe.name)
-def test_too_few_pairs_are_said_in_words(
-    probe: Probe, checkpoint_of: Build, tmp_path: Path
-) -> None:
-    found = run_probe(probe, context_of(checkpoint_of(), planted_order.pairs(6), tmp_path))
-    assert (found.probe, found.findings, found.figures) == (probe.name, (), ())
-    assert "3 to fit on" in found.summary.en and "3 to score on" in found.summary.en
-    assert "至少 5 对" in found.summary.zh
-
-
-def test_the_places_of_a_profile() -> None:
-    assert places_of(12, every=False) == (3, 6, 9, 12)
-    assert places_of(2, every=False) == (2,)
-    assert places_of(2, every=True) == (0, 1, 2)
+def test_texts_without_a_property_give_nothing(checkpoint_of: Build, tmp_path: Path) -> None:
+    pairs = [Pair(f"q{n}", f"t{n}", (3,), str(n), n + 1, None, {}) for n in range(24)]
+    found = run_probe(probe_named("usage"), context_of(checkpoint_of(), pairs, tmp_path))
+    assert found.measurements == () and found.figures == ()
