@@ -296,7 +296,7 @@ def head_map(
 
     Raises ArgumentError where `marked` names no head of the map.
     """
-    cells = tuple(tuple(_known(value) for value in row) for row in values)
+    cells = tuple(tuple(known(value) for value in row) for row in values)
     places = []
     for head in marked:
         found = _HEAD.fullmatch(str(head))
@@ -331,7 +331,7 @@ def bars(
     made = tuple(
         BarSeries(
             name=label,
-            values=tuple(map(_known, values)),
+            values=tuple(map(known, values)),
             intervals=None if intervals is None else tuple(intervals),
         )
         for label, (values, intervals) in series.items()
@@ -363,5 +363,6 @@ def graph(name: str, nodes: Iterable[Node], edges: Iterable[Edge], *, digits: in
     return Graph(name=name, nodes=tuple(nodes), edges=tuple(edges), digits=digits, **texts)
 
 
-def _known(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else float(value)
+def known(value: Any) -> float | None:
+    """A number as results hold it: None where there is none or it is not finite."""
+    return None if value is None or not math.isfinite(value) else float(value)

@@ -21,6 +21,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.errors import QtBertError
+from qt_bert.figures import known
 from qt_bert.files import sha256_file
 from qt_bert.inspection.inspected import Inspected, SmallBatches
 from qt_bert.inspection.studied import Studied, keep_here
@@ -35,7 +36,6 @@ from qt_bert.probes.boundary import (
     decisions_of,
     weights_of,
 )
-from qt_bert.probes.display import known
 from qt_bert.probes.focus import CLS_ROW, QUANTITIES, Places, cls_row, layer_of
 from qt_bert.probes.matching_cells import DIRECTIONS, DRAWS
 from qt_bert.probes.matching_scores import K as MATCHING

@@ -21,9 +21,8 @@ from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.figures import Figure
+from qt_bert.figures import Figure, known
 from qt_bert.models.heads import Head
-from qt_bert.probes.display import ending_with, known
 from qt_bert.probes.split import HeldOutFile, PairFiles, Split, reference, told_apart
 from qt_bert.probes.texts import Texts, texts_of, unit
 from qt_bert.progress import Progress, progress
@@ -479,7 +478,15 @@ def _noted(figure: Figure, probe: Probe, found: ProbeResult) -> Figure:
     shown = probe.shows.get(figure.name, ())
     of_them = {name: one for name, one in found.stability.items() if shown is None or name in shown}
     unstable = said_not_stable(of_them)
-    return figure if unstable is None else ending_with(unstable, figure)
+    return figure if unstable is None else _ending_with(unstable, figure)
+
+
+def _ending_with(sentence: Text, figure: Figure) -> Figure:
+    """`figure` with a sentence at the end of its note."""
+    if figure.note is None:
+        return replace(figure, note=sentence)
+    zh, en = figure.note.zh.rstrip("。"), figure.note.en.rstrip(".")
+    return replace(figure, note=Text(f"{zh}。{sentence.zh}", f"{en}. {sentence.en}"))
 
 
 def _as_in_teacher(found: ProbeResult, context: Context) -> dict[str, Any]:

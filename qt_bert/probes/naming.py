@@ -11,8 +11,8 @@ import numpy as np
 
 from qt_bert.models.heads import Head, by_layer, names_of, parse_heads
 from qt_bert.probes.base import Context
+from qt_bert.probes.texts import COMMON, texts_of
 from qt_bert.results.probe import (
-    NOT_STABLE,
     OnSource,
     ProbeResult,
     Stability,
@@ -129,7 +129,7 @@ RESAMPLES = 100
 CHANCE = 0.95
 """The percentile of chance that an overlap has to exceed."""
 
-VALIDATION = Text("验证集", "validation")
+VALIDATION = texts_of(COMMON).text("validation")
 
 Rule = Callable[[FloatArray], FloatArray]
 """How often each query counts [R, queries] → scores [R, layers, heads]; NaN: not to be chosen."""
@@ -296,14 +296,6 @@ _SCORES: Mapping[Function, str] = {
     "boundary": "discovery_balanced",
 }
 
-_KINDS: Mapping[Function, Text] = {
-    "matching": Text("匹配头", "matching head"),
-    "order": Text("语序头", "order head"),
-    "boundary": Text("词边界头", "boundary head"),
-}
-
-NOT_NAMED = Text("未被命名的头", "heads not named")
-
 
 @dataclass(frozen=True)
 class FunctionHeads:
@@ -318,32 +310,6 @@ class FunctionHeads:
     named: bool
     source: Literal["option", "probe"]
     unstable: bool = False
-
-    @property
-    def note(self) -> Text | None:
-        """What every figure says where the heads are not named or not stable; None where they are."""
-        notes = [] if self.named else [NOT_NAMED]
-        if self.unstable:
-            notes.append(NOT_STABLE)
-        if not notes:
-            return None
-        return Text("，".join(one.zh for one in notes), ", ".join(one.en for one in notes))
-
-    @property
-    def said(self) -> Text:
-        """`5 个匹配头`, `the 5 matching heads`, and behind it that they are not named or not stable."""
-        count, kind = len(self.heads), _KINDS[self.function]
-        zh = f"{count} 个{kind.zh}"
-        en = f"the {kind.en}" if count == 1 else f"the {count} {kind.en}s"
-        note = self.note
-        return Text(zh, en) if note is None else Text(f"{zh}（{note.zh}）", f"{en} ({note.en})")
-
-    def resting(self, sample: Text) -> Text:
-        """`sample`, which a figure rests on, and behind it the `note` on the heads."""
-        note = self.note
-        if note is None:
-            return sample
-        return Text(f"{sample.zh}；{note.zh}", f"{sample.en}; {note.en}")
 
     def describe(self) -> dict[str, Any]:
         """As settings hold it."""

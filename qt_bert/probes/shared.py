@@ -11,12 +11,11 @@ import torch
 
 from qt_bert.ablation.engine import Reduction, View
 from qt_bert.data.segmenters import Segmenter, segmenter
-from qt_bert.figures import Bars, bars
+from qt_bert.figures import Bars, bars, known
 from qt_bert.models.batches import Batch
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context
 from qt_bert.probes.base_model import open_base, random_like
-from qt_bert.probes.display import known
 from qt_bert.probes.streams import stream
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer

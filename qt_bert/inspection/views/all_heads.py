@@ -19,10 +19,9 @@ from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.state import State
 from qt_bert.inspection.views.attention import PARTS, WHOLE, Maps, Overview, attention, overview
 from qt_bert.inspection.views.phrases import AFTER, BEFORE, CHANGE, score_name
-from qt_bert.inspection.views.shared import PERCENT
+from qt_bert.inspection.views.shared import PERCENT, head_map
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.heads import Head
-from qt_bert.probes.display import head_map
 from qt_bert.results.palette import LIGHT
 from qt_bert.scoring.judge import Outputs
 from qt_bert.text import Text, number, shortest

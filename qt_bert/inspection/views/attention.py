@@ -13,14 +13,13 @@ from qt_bert.ablation.engine import Reduction, View
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.data.tokenise import QUERY, SPECIAL, EncodedPair
 from qt_bert.data.tokenise import TITLE as TOKENISE_TITLE
-from qt_bert.figures import HeatMap
+from qt_bert.figures import HeatMap, known
 from qt_bert.inspection.cache import Kept
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.state import State
 from qt_bert.inspection.views.phrases import AFTER, BEFORE, CHANGE, cut_notes, layer_notes
-from qt_bert.inspection.views.shared import PERCENT
+from qt_bert.inspection.views.shared import PERCENT, token_map
 from qt_bert.models.heads import Head
-from qt_bert.probes.display import known, token_map
 from qt_bert.stats.arrays import BoolArray, FloatArray
 from qt_bert.text import Text
 

@@ -11,7 +11,7 @@ import torch
 from qt_bert.ablation.engine import Reduction, View
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.data.tokenise import EncodedPair
-from qt_bert.figures import Bars, BarSeries, HeatMap, Token, TokenLine, Tokens
+from qt_bert.figures import Bars, BarSeries, HeatMap, Token, TokenLine, Tokens, known
 from qt_bert.inspection.cache import Kept
 from qt_bert.inspection.inspected import Inspected, ReadPair
 from qt_bert.inspection.state import State
@@ -27,9 +27,16 @@ from qt_bert.inspection.views.phrases import (
     score_name,
     score_unit,
 )
-from qt_bert.inspection.views.shared import MEASURED, PERCENT, derived, random_heads
+from qt_bert.inspection.views.shared import (
+    ATTENTION,
+    HEAD,
+    MEASURED,
+    PERCENT,
+    cells,
+    derived,
+    random_heads,
+)
 from qt_bert.models.heads import Head, spell
-from qt_bert.probes.display import ATTENTION, HEAD, cells, known
 from qt_bert.probes.focus import MATCHED, Kind, kinds_of, row_quantities
 from qt_bert.scoring.judge import Outputs
 from qt_bert.stats.arrays import FloatArray

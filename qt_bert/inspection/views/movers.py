@@ -23,8 +23,8 @@ from qt_bert.figures import Bars, BarSeries, HeatMap, Token, TokenLine, Tokens
 from qt_bert.inspection.cache import Kept
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.views.phrases import AFTER, BEFORE, score_name, score_unit
+from qt_bert.inspection.views.shared import head_map
 from qt_bert.models.heads import Head
-from qt_bert.probes.display import head_map
 from qt_bert.scoring.explain import (
     Filler,
     TermEffect,

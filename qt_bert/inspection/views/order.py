@@ -24,10 +24,9 @@ from qt_bert.inspection.cache import Kept
 from qt_bert.inspection.inputs import clean_texts
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.views.phrases import cut_notes, score_name, score_unit
-from qt_bert.inspection.views.shared import mask_of, random_heads
+from qt_bert.inspection.views.shared import cells, mask_of, random_heads
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.heads import Head, spell
-from qt_bert.probes.display import cells
 from qt_bert.probes.order import (
     CASE_QUERY,
     CASE_SHUFFLED,

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +14,12 @@ from qt_bert.ablation.families import DRAWS, MaskOf, layer_matched
 from qt_bert.ablation.interventions import Intervention, Variant
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
+from qt_bert.figures import HeatMap, known
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.models.heads import Head, spell
 from qt_bert.probes.focus import QUANTITIES
 from qt_bert.shipped import GRADED, shipped
+from qt_bert.stats.arrays import FloatArray
 from qt_bert.text import Label, Text
 
 
@@ -202,3 +205,63 @@ def _is_default(folder: Path) -> bool:
         return folder.resolve() == shipped(GRADED).resolve()
     except ArgumentError:
         return False
+
+
+# Heat maps of layers by heads, and of tokens by tokens.
+
+
+HEAD, LAYER = Text("头", "head"), Text("层", "layer")
+LOOKING, LOOKED_AT = Text("谁在看", "looking"), Text("看谁", "looked at")
+ATTENTION = Text("注意力", "attention")
+
+
+def head_map(
+    name: str,
+    title: Text,
+    unit: Label,
+    values: FloatArray,
+    *,
+    marked: Iterable[Head] = (),
+    **options: Any,
+) -> HeatMap:
+    """`values` [layers, heads] as a heat map, the heads `marked` outlined; `options` are HeatMap's."""
+    layers, heads = values.shape
+    return HeatMap(
+        name=name,
+        title=title,
+        x_label=HEAD,
+        y_label=LAYER,
+        unit=unit,
+        columns=tuple(f"H{head}" for head in range(heads)),
+        rows=tuple(f"L{layer}" for layer in range(layers)),
+        values=cells(values),
+        marked=tuple((head.layer, head.head) for head in marked),
+        **options,
+    )
+
+
+def token_map(
+    name: str,
+    title: Text,
+    looking: Sequence[str],
+    looked_at: Sequence[str],
+    values: FloatArray,
+    **options: Any,
+) -> HeatMap:
+    """One head's `values` [looking, looked at] as a heat map; `options` are HeatMap's."""
+    return HeatMap(
+        name=name,
+        title=title,
+        x_label=LOOKED_AT,
+        y_label=LOOKING,
+        unit=ATTENTION,
+        columns=tuple(looked_at),
+        rows=tuple(looking),
+        values=cells(values),
+        **options,
+    )
+
+
+def cells(values: FloatArray) -> tuple[tuple[float | None, ...], ...]:
+    """A matrix as a figure holds it: None where there is no number."""
+    return tuple(tuple(known(value) for value in row) for row in values)

@@ -14,7 +14,7 @@ from qt_bert.ablation.engine import Reduction, View
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.data.tokenise import QUERY
 from qt_bert.data.tokenise import TITLE as TOKENISE_TITLE
-from qt_bert.figures import Bars, BarSeries, HeatMap, Token, TokenLine, Tokens
+from qt_bert.figures import Bars, BarSeries, HeatMap, Token, TokenLine, Tokens, known
 from qt_bert.inspection.cache import Kept
 from qt_bert.inspection.inputs import shipped_rows
 from qt_bert.inspection.inspected import Inspected, in_turns
@@ -45,7 +45,6 @@ from qt_bert.probes.boundary import (
     weights_of,
 )
 from qt_bert.probes.contests import few_a_query
-from qt_bert.probes.display import known
 from qt_bert.probes.naming import ranked
 from qt_bert.probes.texts import texts_of
 from qt_bert.results.probe import Stability, set_label

@@ -11,9 +11,8 @@ import pytest
 
 from qt_bert.errors import ArgumentError
 from qt_bert.models.heads import Head, Shape
-from qt_bert.probes.naming import NOT_NAMED, FunctionHeads, function_heads
+from qt_bert.probes.naming import FunctionHeads, function_heads
 from qt_bert.results.probe import HeadScores, ProbeResult
-from qt_bert.text import Text
 from tests.probes.matching_found import matching_found
 from tests.results.made_stability import LOOSE
 
@@ -28,18 +27,14 @@ def context(find: Callable[[str], ProbeResult], heads: str | None = None) -> Any
 def test_those_that_passed_the_bars_are_named() -> None:
     found = function_heads(context(matching_found(SHAPE, ("L1H2", "L0H1"), ("L1H2",))), "matching")
     assert found == FunctionHeads("matching", (Head(1, 2),), True, "probe")
-    assert found.note is None and found.said == Text("1 个匹配头", "the matching head")
-    assert found.resting(Text("样", "sample")) == Text("样", "sample")
+    assert found.status == "named"
     assert found.describe() == {"heads": ["L1H2"], "named": True, "source": "probe"}
     assert found.below(1).heads == ()
 
 
 def test_without_a_named_one_the_best_stand_in_and_say_so() -> None:
     found = function_heads(context(matching_found(SHAPE, ("L1H2", "L0H1"))), "matching")
-    assert found.heads == (Head(1, 2), Head(0, 1)) and found.note == NOT_NAMED
-    assert found.said.en == "the 2 matching heads (heads not named)"
-    assert found.said.zh == "2 个匹配头（未被命名的头）"
-    assert found.resting(Text("样", "sample")).en == "sample; heads not named"
+    assert found.heads == (Head(1, 2), Head(0, 1)) and found.status == "not_named"
     by_score = function_heads(context(matching_found(SHAPE)), "matching")
     assert by_score.heads == tuple(SHAPE.all_heads[:5]) and not by_score.named
 
@@ -49,14 +44,11 @@ def test_a_set_that_is_not_stable_says_so_wherever_it_is_shown() -> None:
     loose = replace(find("matching"), stability={"matching": LOOSE})
     found = function_heads(context(lambda name: loose), "matching")
     assert found is not None and found.unstable
-    assert found.said == Text("2 个匹配头（不稳定）", "the 2 matching heads (not stable)")
-    below = found.below(1)
-    assert below.heads == (Head(0, 1),) and below.resting(Text("样", "sample")).zh == "样；不稳定"
-    both = replace(found, named=False).note
-    assert both == Text("未被命名的头，不稳定", "heads not named, not stable")
+    assert found.status == "unstable" and found.below(1).heads == (Head(0, 1),)
+    assert replace(found, named=False).status == "not_named"
     stable = replace(loose, stability={"matching": replace(LOOSE, verdict="stable")})
     kept = function_heads(context(lambda name: stable), "matching")
-    assert kept is not None and kept.note is None
+    assert kept is not None and kept.status == "named"
 
 
 @pytest.mark.parametrize(

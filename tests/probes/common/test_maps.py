@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from qt_bert.figures import known
+from qt_bert.inspection.views.shared import head_map
 from qt_bert.models.heads import Head
-from qt_bert.probes.display import head_map, known
 from qt_bert.text import Text
 
 
