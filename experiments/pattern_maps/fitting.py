@@ -33,6 +33,8 @@ from qt_bert.probes.pattern_maps import (
     TrainingRecord,
     features,
 )
+from qt_bert.probes.pattern_maps import FIRST as FIRST_PASS
+from qt_bert.probes.pattern_maps import SECOND as SECOND_PASS
 from qt_bert.results.kept import KeptFile
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
 from qt_bert.stats.intervals import bootstrap_weights, percentile_interval
@@ -253,7 +255,7 @@ def train_classifier(folder: Path, student: Path, seed: int) -> TrainingRecord:
     group = groups(maps, {"student": teachers(student)})
     trained = np.array([one.model != RANDOM for one in maps])
     said = rules_held_out(seen, labels, group, seed)
-    told = {FIRST: labels, RULES: said}
+    told = {FIRST_PASS: labels, RULES: said}
     record = TrainingRecord(
         chosen=RULES,
         kinds=KINDS,
@@ -270,7 +272,7 @@ def train_classifier(folder: Path, student: Path, seed: int) -> TrainingRecord:
     )
     if second is not None:
         stricter = rules_held_out(seen, second, group, seed)
-        told |= {SECOND: second, RULES_SECOND: stricter}
+        told |= {SECOND_PASS: second, RULES_SECOND: stricter}
         record = replace(
             record,
             rules_second=fit_rules(seen, second),

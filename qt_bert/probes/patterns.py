@@ -187,14 +187,14 @@ def _measurements(
         "others": PERCENT - raw["heterogeneous"],
         "vertical_rise": None if before is None else raw["vertical"] - _share(before, "vertical"),
     }
-    passes = [("", after.of_all, before and before.of_all, classifier.errors)]
-    second, errors = after.of_all_by_second, classifier.errors_second
-    if second is not None and errors is not None:
-        passes.append(("_second", second, before and before.of_all_by_second, errors))
-    for name, shares, earlier, own in passes:
-        both = [shares[:, : len(KINDS)]]
-        both += [] if earlier is None else [earlier[:, : len(KINDS)]]
-        found |= _corrected(context, name, both, own)
+    models = [after] if before is None else [after, before]
+    passes = {"": (classifier.errors, [one.of_all for one in models])}
+    second = [one.of_all_by_second for one in models]
+    told = [one for one in second if one is not None]
+    if classifier.errors_second is not None and len(told) == len(models):
+        passes["_second"] = (classifier.errors_second, told)
+    for name, (errors, both) in passes.items():
+        found |= _corrected(context, name, [one[:, : len(KINDS)] for one in both], errors)
     return found
 
 
@@ -245,7 +245,10 @@ def _corrected(
     found: dict[str, Estimate] = {}
     for key, value in once.items():
         drawn = [one[key] for one in again]
-        ends = tuple(map(float, np.quantile(drawn, [0.025, 0.975]))) if queries > 1 else None
+        ends = None
+        if queries > 1:
+            low, high = np.quantile(drawn, [0.025, 0.975])
+            ends = (float(low), float(high))
         found[f"{key}_corrected{name}"] = Corrected(value, np.full(queries, value), keys, ends=ends)
     return found
 

@@ -102,15 +102,15 @@ def check_ends(scorer: Scorer, folder: Path, pairs: Sequence[Pair]) -> dict[str,
 
 def _rounding(earlier: Earlier, batches: Sequence[Batch]) -> float:
     """How far float32 alone moves the logits that both ends should have."""
-    exact = [
+    base, tuned = (
         Encoder(copy.deepcopy(one.model).double(), one.family, one.offline)
         for one in (earlier.base, earlier.tuned)
-    ]
+    )
     return max(
         distance(rounded, want)
         for batch in batches
         for rounded, want in zip(
-            _wanted(earlier.base, earlier.tuned, batch), _wanted(*exact, batch), strict=True
+            _wanted(earlier.base, earlier.tuned, batch), _wanted(base, tuned, batch), strict=True
         )
     )
 
@@ -262,7 +262,7 @@ def measure(context: Context) -> Result:
     ends = [Variant("all_heads", (set_back(every),), "revert"), everything(earlier)]
     others = [head for head in every if asked is not None and head not in asked.heads]
     kept = [Variant("kept", (set_back(others),), "keep")] if asked is not None and others else []
-    run = ablate(context, "ends", [*ends, *kept], pairs)
+    run = ablate(context, "back", [*ends, *kept], pairs)
     found, alone = (None, None)
     if asked is not None:
         found, alone = contest(
@@ -279,7 +279,7 @@ def measure(context: Context) -> Result:
     before = scores_by(Scorer(base, max_length=scorer.tokenizer.max_length), context).best(1)
     head = before[0] if before else None  # the article's head: it matches before tuning
     losses = {
-        "set": alone and alone.loss("set"),
+        "set": None if alone is None else alone.loss("set"),
         "others": _mean_set(found),
         "all_heads": run.loss("all_heads"),
         "kept": run.loss("kept") if kept else None,

@@ -17,6 +17,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import Bars, HeatMap, head_map
+from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.base_model import open_base, open_second
@@ -34,6 +35,7 @@ from qt_bert.probes.naming import (
 )
 from qt_bert.probes.shared import estimate_bars, head_table
 from qt_bert.probes.shift_maps import LIKENESS, WEIGHTS, Comparison, compare
+from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, over_queries
@@ -78,7 +80,7 @@ def measure(context: Context) -> Result:
         "pairs": len(pairs),
     }
     return Result(
-        claims={"matched": rise if matching else "unnamed"},
+        claims={"matched": "unnamed" if rise is None else rise},
         measurements={
             "matched_before": _weight(seen, "before", "matched", matching),
             "matched_after": _weight(seen, "after", "matched", matching),
@@ -110,7 +112,7 @@ def measure(context: Context) -> Result:
     )
 
 
-def _opened(context: Context, checkpoint) -> Scorer:
+def _opened(context: Context, checkpoint: Checkpoint) -> Scorer:
     return Scorer(checkpoint, max_length=context.model.tokenizer.max_length)
 
 
@@ -202,7 +204,7 @@ def _columns(
 
 def _stability(
     context: Context, discovery: Comparison, seen: Comparison, named: Named, shape: Shape
-):
+) -> Stability | None:
     rise, again = (one.change("matched") for one in (discovery, seen))
     return stability(
         by_mean(rise),

@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from qt_bert.probes import registry
+from qt_bert.probes.texts import texts_of
 from qt_bert.results.probe import ProbeResult
 
 
@@ -156,9 +157,8 @@ def test_a_file_in_the_place_of_the_folder(probe, tmp_path):
 
 
 def test_a_probe_that_needs_a_base_says_so(probe, monkeypatch):
-    from qt_bert.probes import fake
-
-    monkeypatch.setattr(fake, "PROBE", replace(fake.PROBE, needs_base=True))
+    monkeypatch.setitem(texts_of("fake")._table, "needs_base", True)
+    registry.probes.cache_clear()
     ended = probe()
     assert ended.status == 2 and "--base" in ended.err
 

@@ -106,7 +106,6 @@ def test_claims_and_measurements_stand_side_by_side_by_their_ids(
     assert {len(row) for row in claims.rows} == {len(claims.columns)}
     assert [(row[2].value, row[3].value) for row in measured.rows] == [  # type: ignore[union-attr]
         (0.81, 0.5),
-        (7.0, 7.0),
     ]
     assert "Not run on B: Redundancy <b>" in str(missing.body)
 
