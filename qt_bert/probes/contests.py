@@ -278,17 +278,18 @@ def contest(
     pairs: Sequence[Pair] | None = None,
     ablated: Ablate = zeroed,
     statistic: Callable[[Ablated, str], Estimate] = Ablated.loss,
+    most: int = SETS,
 ) -> tuple[Contest | None, Ablated]:
     """`heads` ablated, against sets of `random_sets`: the contest, and the target's own run.
 
     `statistic` gives what is compared, larger where a variant does more; by default the points lost.
-    Sets are run by the third; once ten of them do as much as the target no more are run. None where
+    At most `most` sets are drawn, and run by the third; once ten of them do as much as the target no more are run. None where
     there is no set to compare with.
     """
     chosen = few_a_query(context.validation) if pairs is None else list(pairs)
     shape = context.model.checkpoint.shape
     sets, enumerated = random_sets(
-        heads, shape, named=named, ablated=ablated, name=name, seed=context.seed
+        heads, shape, named=named, ablated=ablated, name=name, seed=context.seed, most=most
     )
     target = Variant(name, (ablated(heads),), "target")
     found = ablate(context, name, [target], chosen)

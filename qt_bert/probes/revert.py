@@ -33,7 +33,7 @@ from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Head
 from qt_bert.probes.base import Contest, Context, Result
 from qt_bert.probes.base_model import open_base
-from qt_bert.probes.contests import ablate, contest
+from qt_bert.probes.contests import SETS, ablate, contest
 from qt_bert.probes.matching_scores import scores_by, sink_free
 from qt_bert.probes.naming import by_query, function_heads, means, named_beside
 from qt_bert.probes.shared import estimate_bars, head_table
@@ -45,6 +45,8 @@ from qt_bert.stats.estimate import Estimate, over_queries
 
 QUICK_PAIRS, QUICK_SEEN = 64, 96
 """Pairs of a quick run: swept, and looked at."""
+QUICK_SETS = 33
+"""Random sets beside the matching heads: no claim rests on them."""
 POINTS = 100.0
 """Weights are told in hundredths of a token's attention."""
 
@@ -272,6 +274,7 @@ def measure(context: Context) -> Result:
             named=named_beside(context, asked),
             pairs=pairs,
             ablated=set_back,
+            most=context.choose(QUICK_SETS, SETS),
         )
     limit = context.choose(QUICK_SEEN, len(context.validation))
     looked_at = spread_over_queries(context.validation, limit, context.seed)

@@ -356,7 +356,7 @@ def plan_stage(
         arguments=(*SPLIT_ARGUMENTS, *arguments),
         needs=needs,
         folders=(_WORK,),
-        quick_seconds=60,
+        quick_seconds=38,
         applies=_has_all_heads,
     )
 
@@ -523,7 +523,7 @@ STAGES.add(
         run=partial(write_evaluation, name="evaluation.json"),
         outputs=("evaluation.json",),
         arguments=EVALUATION_ARGUMENTS,
-        quick_seconds=15,
+        quick_seconds=6,
     )
 )
 
