@@ -51,7 +51,8 @@ class Column:
     """A column: `name` heads it in CSV files, `title` on the page; `digits` after the point.
 
     Under `least`, what is smaller than the last digit is shown as such: `< 0.0001`; under `whole`, a
-    text of any length is shown in full. The page leaves out an `optional` column that is empty.
+    text of any length is shown in full. The page leaves out an `optional` column that is empty, and one
+    that is `filed`: it stands in the CSV file alone.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Column:
     least: bool = False
     whole: bool = False
     optional: bool = False
+    filed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,9 +105,9 @@ _EMPTY = (None, "", Text("", ""))
 
 
 def _without_empty(table: Table) -> Table:
-    """What the page shows of a table: no optional column in which no cell says anything."""
+    """What the page shows of a table: no filed column, no optional one in which no cell says anything."""
     said = [
-        not column.optional or any(cell not in _EMPTY for cell in cells)
+        not column.filed and (not column.optional or any(cell not in _EMPTY for cell in cells))
         for column, cells in zip(table.columns, zip(*table.rows, strict=True), strict=False)
     ]
     return replace(

@@ -269,10 +269,10 @@ _CLAIMS = (
     _VALUE,
     _THERE,
     Column("conclusion", say("what_follows"), whole=True),
-    Column("margin", say("margin")),
-    Column("p", "p", digits=4, least=True),
-    Column("q", "q", digits=4, least=True),
-    _QUERIES,
+    Column("margin", say("margin"), filed=True),
+    Column("p", "p", digits=4, least=True, filed=True),
+    Column("q", "q", digits=4, least=True, filed=True),
+    Column("n_queries", say("queries"), filed=True),
 )
 _MEASUREMENTS = (
     _SOURCE,
