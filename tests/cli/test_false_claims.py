@@ -73,14 +73,17 @@ def test_what_must_be_false_is_hardly_ever_reproduced(
     pairs = tmp_path / "pairs.tsv"
     lines = "".join(f"{query}\t{title}\t{grade}\n" for query, title, grade in data)
     pairs.write_text("query\ttitle\tgrade\n" + lines, encoding="utf-8")
-    models = [
-        make_checkpoint(tmp_path / f"random{seed}", layers=4, heads=4, hidden=32, seed=seed)
-        for seed in range(RANDOM)
-    ]
-    models += [trained_on_shuffled(tmp_path / f"shuffled{n}", data, n) for n in range(TRAINED)]
-    base = make_checkpoint(tmp_path / "base", layers=4, heads=4, hidden=32, seed=99)
+
+    def untrained(name: str, seed: int) -> Path:
+        return make_checkpoint(tmp_path / name, layers=4, heads=4, hidden=32, seed=seed)
+
+    other = untrained("base", 99)
+    bases = {untrained(f"random{seed}", seed): other for seed in range(RANDOM)}
+    for seed in range(TRAINED):  # its base is what it was trained from
+        model = trained_on_shuffled(tmp_path / f"shuffled{seed}", data, seed)
+        bases[model] = untrained(f"base{seed}", seed)
     judged: list[tuple[str, str, str]] = []
-    for model in models:
+    for model, base in bases.items():
         out = tmp_path / f"run_{model.name}"
         ended = run("report", "--model", model, "--base", base, "--pairs", pairs, "--out", out)
         assert ended.status == 0, ended.err
