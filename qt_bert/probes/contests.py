@@ -30,8 +30,9 @@ from qt_bert.data.pairs import Pair
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Contest, Context
 from qt_bert.probes.split import reference
+from qt_bert.probes.texts import texts_of
 from qt_bert.scoring.judge import ranking_scores
-from qt_bert.stats import correlation
+from qt_bert.stats import correlation, verdict
 from qt_bert.stats.arrays import BoolArray, FloatArray
 from qt_bert.stats.correlation import change_of_rho
 from qt_bert.stats.estimate import Estimate, over_queries
@@ -279,12 +280,13 @@ def contest(
     ablated: Ablate = zeroed,
     statistic: Callable[[Ablated, str], Estimate] = Ablated.loss,
     most: int = SETS,
+    claim: str | None = None,
 ) -> tuple[Contest | None, Ablated]:
     """`heads` ablated, against sets of `random_sets`: the contest, and the target's own run.
 
     `statistic` gives what is compared, larger where a variant does more; by default the points lost.
-    At most `most` sets are drawn, and run by the third; once ten of them do as much as the target no more are run. None where
-    there is no set to compare with.
+    At most `most` sets are drawn, and run by the third, as long as `against` asks for more of them; `claim`
+    is the id of the claim that rests on the contest. None where there is no set to compare with.
     """
     chosen = few_a_query(context.validation) if pairs is None else list(pairs)
     shape = context.model.checkpoint.shape
@@ -299,10 +301,12 @@ def contest(
         swept = ablate(context, f"{name}_sets_{number}", some, chosen)
         return [statistic(swept, one.name) for one in some]
 
-    return against(value, sets, run, enumerated=enumerated), found
+    return against(context, claim, value, sets, run, enumerated=enumerated), found
 
 
 def against(
+    context: Context,
+    claim: str | None,
     target: Estimate,
     sets: Sequence[Variant],
     run: Callable[[list[Variant], int], list[Estimate]],
@@ -311,14 +315,29 @@ def against(
 ) -> Contest | None:
     """`target` against `sets`, of which `run` estimates a chunk, given with its number.
 
-    Once ten sets do as much as the target no more are run. None where there is no set.
+    No more are run once ten sets do as much as the target, nor where the interval over queries of
+    target − mean set does not lie beyond the margin of `claim`: more sets narrow the target's rank, not
+    that interval. None where there is no set.
     """
     estimates: list[Estimate] = []
     for start in range(0, len(sets), CHUNK):
         estimates += run(list(sets[start : start + CHUNK]), start // CHUNK)
-        if sum(one.value >= target.value for one in estimates) >= ENOUGH:
+        found = Contest(
+            target=target,
+            sets=tuple(estimates),
+            enumerated=enumerated and len(estimates) == len(sets),
+        )
+        as_much = sum(one.value >= target.value for one in estimates)
+        if as_much >= ENOUGH or not (claim is None or _goes_beyond(context, claim, found)):
             break
-    if not estimates:
-        return None
-    whole = enumerated and len(estimates) == len(sets)
-    return Contest(target=target, sets=tuple(estimates), enumerated=whole)
+    return found if estimates else None
+
+
+def _goes_beyond(context: Context, claim: str, found: Contest) -> bool:
+    """Whether the interval of target − mean set lies beyond the claim's margin, so that its rank decides."""
+    owner, _, name = claim.partition(".")
+    declared = texts_of(owner).value(f"claims.{name}")
+    interval = found.beyond.interval(context.resamples, context.seed)
+    if interval is None:
+        return False
+    return verdict.place(interval, declared["side"], declared["margin"]) == "beyond"

@@ -319,7 +319,15 @@ def _claims(
     def judged(
         name: str, heads: list[Head], ablated: Callable[[Iterable[Head]], Intervention]
     ) -> Contest | str:
-        found, _ = contest(context, name, heads, named=named, pairs=pairs, ablated=ablated)
+        found, _ = contest(
+            context,
+            name,
+            heads,
+            named=named,
+            pairs=pairs,
+            ablated=ablated,
+            claim=f"matching.{name}",
+        )
         return "few_sets" if found is None else found
 
     return {

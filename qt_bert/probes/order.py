@@ -622,7 +622,15 @@ def _needed(
     def fall(run: Ablated, name: str) -> Estimate:
         return texts.share(expected(run, "none")) - texts.share(expected(run, name))
 
-    found, _ = contest(context, "needed", heads, named=named, pairs=texts.pairs, statistic=fall)
+    found, _ = contest(
+        context,
+        "needed",
+        heads,
+        named=named,
+        pairs=texts.pairs,
+        statistic=fall,
+        claim="order.needed",
+    )
     return found or "few_sets"
 
 

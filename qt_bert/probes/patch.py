@@ -369,7 +369,7 @@ def measure(context: Context) -> Result:
         plain, *under = patched_scores(context, pairs, some)
         return shares_of(np.stack(under) - plain, gap, queries)
 
-    contest = against(restored[0], sets, run, enumerated=enumerated)
+    contest = against(context, "patch.restores", restored[0], sets, run, enumerated=enumerated)
     matched = None if contest is None else restored[0] - contest.beyond
     mapped = pairs
     if not context.full:

@@ -158,6 +158,7 @@ class Model:
 class Asked:
     model: Model
     seed: int = 0
+    resamples: int = 200
 
 
 @pytest.fixture
@@ -202,6 +203,30 @@ def test_nine_sets_do_not_stop_it(ran: list[str]) -> None:
     first = {f"x:matched:k2#{number:02d}": 5.0 for number in range(ENOUGH - 1)}
     found = held(ran, {"x": 5.0, **first}, other=2.0)
     assert len(found.sets) == SETS
+
+
+@pytest.mark.parametrize(
+    ("target", "sets"),
+    [
+        ((4.0, 5.0, 6.0), SETS),  # 3 points beyond the mean set on average, the claim asks for 2
+        ((3.0, 4.0, 5.0), CHUNK),
+        ((2.1, 2.2, 2.3), CHUNK),
+    ],
+)
+def test_a_contest_goes_on_only_where_its_rank_decides_the_claim(
+    ran: list[str], target: tuple[float, ...], sets: int
+) -> None:
+    queries = [f"q{number}" for number in range(30)]
+    lost = {"x": [*target * 10]}
+    found, _ = contest(
+        Asked(Model(Shape(4, 12))),  # type: ignore[arg-type]
+        "x",
+        [Head(1, 1), Head(2, 2)],
+        pairs=[pair(number, (1,), query) for number, query in enumerate(queries)],
+        statistic=lambda _, name: over_queries(lost.get(name, [2.0] * 30), queries),
+        claim="matching.five",
+    )
+    assert found is not None and len(found.sets) == sets
 
 
 def test_without_a_set_to_compare_with_there_is_no_contest(ran: list[str]) -> None:
