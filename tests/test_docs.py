@@ -1,0 +1,78 @@
+"""README and guide: what they link to is there, and the Chinese texts say as much as the English ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from qt_bert.cli import app, register  # noqa: F401 - declares the commands
+
+ROOT = Path(__file__).parent.parent
+TWINS = [("README.md", "README.zh-CN.md"), ("docs/guide.md", "docs/guide.zh-CN.md")]
+PAGES = sorted(
+    path
+    for folder in (".", "docs", "benchmarks", "experiments")
+    for path in (ROOT / folder).glob("*.md")
+)
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def commands(text: str) -> list[str]:
+    """Lines of code, without what is said behind a #."""
+    blocks = re.findall(r"```\w*\n(.*?)```", text, re.S)
+    lines = [line.split("#")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line]
+
+
+def headings(text: str) -> list[int]:
+    """The level of each heading, in order."""
+    outside = re.sub(r"```.*?```", "", text, flags=re.S)
+    return [len(found) for found in re.findall(r"^(#+) ", outside, re.M)]
+
+
+def links(text: str) -> list[str]:
+    return [found.replace(".zh-CN.md", ".md") for found in re.findall(r"\]\(([^)#]+)", text)]
+
+
+def numbers(text: str) -> list[str]:
+    """Figures of tables and sentences, spelled alike in both languages; those of code stand in `commands`."""
+    prose = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)", " ", text, flags=re.S)
+    return sorted(re.findall(r"\d+(?:[.,]\d+)*|(?<!\d)\.\d+", prose))
+
+
+@pytest.mark.parametrize(("english", "chinese"), TWINS)
+@pytest.mark.parametrize("part", [commands, headings, links, numbers])
+def test_the_chinese_text_follows_the_english_one(english: str, chinese: str, part) -> None:
+    ours, theirs = part(text_of(english)), part(text_of(chinese))
+    if part is links:  # each names the other in its first lines
+        ours, theirs = ours[1:], theirs[1:]
+    assert theirs == ours
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_a_page_links_to_is_there(page: Path) -> None:
+    missing = [
+        link
+        for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))
+        if not link.startswith("http") and not (page.parent / link).exists()
+    ]
+    assert not missing
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/guide.md"])
+def test_every_command_that_is_shown_exists(name: str) -> None:
+    known = typer.main.get_command(app)
+    for line in commands(text_of(name)):
+        if not line.startswith("qt-bert "):
+            continue
+        _, command, *rest = line.split()
+        there = known.get_command(None, command)
+        assert there is not None, line
+        options = {one for parameter in there.params for one in parameter.opts}
+        assert {word for word in rest if word.startswith("--")} <= options, line
