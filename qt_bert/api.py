@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.segmenters import segmenter
+from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import Explanation, explain_pair
 from qt_bert.scoring.judge import Outputs, read_outputs
 from qt_bert.shipped import GRADED, TEST, shipped
+from qt_bert.text import clip
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,9 +46,11 @@ class Grader:
         self.scorer = scorer
 
     def grade(self, query: str, title: str) -> Graded:
-        """Grade one pair. A model with one logit has no grades: ArgumentError, use `score`."""
-        from qt_bert.errors import ArgumentError
+        """Grade one pair.
 
+        Raises ArgumentError for an empty text, and for a model with one logit, which has no grades:
+        use `score`.
+        """
         outputs = self._outputs([(query, title)])
         if outputs.probabilities is None or outputs.expected is None or not outputs.predicted:
             raise ArgumentError("this model gives one score and no grades; use score([...])")
@@ -54,12 +58,21 @@ class Grader:
         probabilities = dict(zip(names, map(float, outputs.probabilities[0]), strict=True))
         return Graded(query, title, outputs.predicted[0], float(outputs.expected[0]), probabilities)
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
-        """Grade many (query, title) pairs: one row a pair, columns as `qt-bert score` writes them."""
+    def score(self, pairs: Iterable[tuple[str, str]]) -> pd.DataFrame:
+        """Grade many (query, title) pairs: one row a pair, columns as `qt-bert score` writes them.
+
+        Raises ArgumentError for anything but pairs of texts with something in them.
+        """
         import pandas as pd
 
-        columns: dict[str, Any] = {"query": [q for q, _ in pairs], "title": [t for _, t in pairs]}
-        return pd.DataFrame(columns | self._outputs(pairs).columns())
+        if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
+            raise ArgumentError(
+                "score takes (query, title) pairs, as in score([('京东小哥', '京东')])"
+            )
+        pairs = list(pairs)
+        outputs = self._outputs(pairs).columns()
+        texts = {"query": [query for query, _ in pairs], "title": [title for _, title in pairs]}
+        return pd.DataFrame(texts | outputs)
 
     def explain(self, query: str, title: str, *, words: str = "jieba") -> Explanation:
         """The pair's grades, and the change of the expected grade with each term filled."""
@@ -78,6 +91,12 @@ class Grader:
         return evaluation_json(judged, self.scorer, path)
 
     def _outputs(self, pairs: Sequence[tuple[str, str]]) -> Outputs:
+        for number, pair in enumerate(pairs):
+            texts = pair if isinstance(pair, tuple | list) and len(pair) == 2 else (None,)
+            if not all(isinstance(text, str) and text.strip() for text in texts):
+                raise ArgumentError(
+                    f"pair {number}: {clip(repr(pair), 80)}; give a query and a title, neither empty"
+                )
         labels = self.scorer.checkpoint.settings.labels
         return read_outputs(self.scorer.logits(list(pairs)), labels)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import re
 import secrets
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from qt_bert.errors import ArgumentError, RunFolderError
 
 _TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 
@@ -83,6 +87,48 @@ def sha256_file(path: str | os.PathLike[str]) -> str:
     """SHA-256 of a file's bytes, as hexadecimal."""
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+@contextmanager
+def one_writer(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold `.NAME.lock` beside `path` while the block writes to `path`.
+
+    Raises RunFolderError where another process holds it. The lock is the kernel's (flock): it ends with
+    its process, however that ends, and the file goes with the block. Where no file can be put beside
+    `path`, or the file system knows no locks, nothing is locked.
+    """
+    final = Path(path)
+    lock = final.parent / f".{final.name}.lock"
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        handle = open(lock, "a+", encoding="utf-8")  # noqa: SIM115 - closed below
+    except OSError:
+        yield
+        return
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(handle.fileno()), os.stat(lock)):
+                raise BlockingIOError  # another began anew while this one held the old file
+        except (BlockingIOError, FileNotFoundError):
+            handle.seek(0)
+            holder = handle.read().strip() or "another process"
+            raise RunFolderError(f"{final}: {holder} is writing it; wait for its end") from None
+        except OSError:
+            pass
+        handle.truncate(0)
+        handle.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        handle.flush()
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def refuse_input(out: Path, given: Path | None, option: str = "--out") -> None:
+    """Raise ArgumentError where `out` is the file or folder `given` that a command reads."""
+    if given is not None and out.resolve() == Path(given).resolve():
+        raise ArgumentError(f"{option} {out} is what the command reads; name another place")
 
 
 def is_vacant(path: Path) -> bool:

@@ -57,3 +57,19 @@ def test_evaluate_and_explain(checkpoint_of, pair_file):
     grader = qt_bert.load(checkpoint_of())
     assert grader.evaluate(pair_file)["metrics"]["accuracy"]["n"] == 8
     assert grader.explain("京东小哥", "京东小哥最近").terms
+
+
+@pytest.mark.parametrize("pairs", [["ab", "cd"], [("a", "")], [("a", None)], [("a",)], "ab", None])
+def test_what_is_no_pair_of_texts_is_refused(checkpoint_of, pairs):
+    with pytest.raises(ArgumentError, match="pair"):
+        qt_bert.load(checkpoint_of()).score(pairs)
+
+
+def test_an_empty_pair_has_no_grade(checkpoint_of):
+    with pytest.raises(ArgumentError, match="neither empty"):
+        qt_bert.load(checkpoint_of()).grade("", " ")
+
+
+def test_pairs_may_come_from_a_generator(checkpoint_of):
+    frame = qt_bert.load(checkpoint_of()).score(pair for pair in [("狗", "猫")])
+    assert list(frame["title"]) == ["猫"]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from qt_bert.errors import RunFolderError
 from qt_bert.files import (
     atomic_folder,
     atomic_write,
     is_temporary,
     is_vacant,
+    one_writer,
     read_json,
     sha256_file,
     write_json,
@@ -83,3 +87,33 @@ def test_the_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"ab" * 10**6)
     assert sha256_file(path) == hashlib.sha256(b"ab" * 10**6).hexdigest()
+
+
+HOLD = """
+import sys, time
+from qt_bert.files import one_writer
+with one_writer(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_one_process_at_a_time_writes_a_place(tmp_path: Path) -> None:
+    out = tmp_path / "runs" / "mine"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(out)], stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None and other.stdout.readline() == "held\n"
+        busy = pytest.raises(RunFolderError, match=f"process {other.pid} on .* is writing it")
+        with busy, one_writer(out):
+            pass
+        other.kill()
+    with one_writer(out):  # what a kill leaves holds nobody up
+        assert [path.name for path in out.parent.iterdir()] == [".mine.lock"]
+    assert list(out.parent.iterdir()) == []
+
+
+def test_where_no_lock_can_be_put_there_is_none(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with one_writer(tmp_path / "file" / "out"):
+        pass

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -15,6 +16,7 @@ import typer
 
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
+from qt_bert.files import one_writer
 from qt_bert.shipped import (
     BASELINES,
     BEHAVIOURS,
@@ -177,11 +179,14 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def resumable() -> Iterator[None]:
-    """Around work that goes on where it stopped: says so on Ctrl-C, and on SIGTERM, by which schedulers
-    stop what they run; ends with status 130 or 143, behind all that tidies up."""
+def resumable(out: Path | None) -> Iterator[None]:
+    """Around work on `out` that goes on where it stopped: says so on Ctrl-C, and on SIGTERM, by which
+    schedulers stop what they run; ends with status 130 or 143, behind all that tidies up. No other
+    process may write there meanwhile (RunFolderError), but those that torchrun starts beside the first;
+    None is a place that cannot be locked."""
+    beside = os.environ.get("RANK", "0") != "0"
     try:
-        with _terminable():
+        with nullcontext() if out is None or beside else one_writer(out), _terminable():
             yield
     except KeyboardInterrupt as stopped:
         say("interrupted; --resume goes on where it stopped")

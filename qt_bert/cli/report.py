@@ -120,20 +120,20 @@ def report(
     from qt_bert.run.stage import StudyContext, forecast, run_study, select
     from qt_bert.run.stages import stages
 
-    run = RunFolder.open(out, gathered.inputs, resume=resume, overwrite=overwrite)
-    context = StudyContext(
-        folder=run, model=gathered.model, pairs=gathered.pairs, files=gathered.files
-    )
     chosen = select(stages(), gathered.inputs, None if only is None else only.split(","))
-    try:
-        with opening.resumable():
+    with opening.resumable(out):
+        run = RunFolder.open(out, gathered.inputs, resume=resume, overwrite=overwrite)
+        context = StudyContext(
+            folder=run, model=gathered.model, pairs=gathered.pairs, files=gathered.files
+        )
+        try:
             ahead = forecast(chosen, context)
             opening.say(ahead.text)
             with progress(ahead.runs or None, "report", "runs") as shown:
                 ran = run_study(chosen, context, shown, ahead.share)
-    except (QtBertError, typer.Exit):
-        opening.say(f"what is done so far: {render(out).resolve()}")
-        raise
+        except (QtBertError, KeyboardInterrupt):
+            opening.say(f"what is done so far: {render(out).resolve()}")
+            raise
     page = render(out)
     if save_heads is not None:
         from qt_bert.run.alone import save_heads as write_heads
@@ -231,7 +231,7 @@ def probe(
     )
     from qt_bert.run.alone import run_alone
 
-    with opening.resumable():
+    with opening.resumable(out):
         found = run_alone(
             chosen,
             out,

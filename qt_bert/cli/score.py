@@ -122,7 +122,7 @@ def score_on_cluster(
         return
     from qt_bert.cluster.score import score_on_ray
 
-    with opening.resumable():
+    with opening.resumable(None if "://" in job.out else Path(job.out)):
         report = score_on_ray(inputs, job, asked.options(), resume=resume, overwrite=overwrite)
     _tell(report, job.out)
 
@@ -283,7 +283,7 @@ def score(
         title_states=None if title_states is None else Path(title_states),
     )
     calibration = opening.calibration_of(scorer, calibrated)
-    with opening.resumable():
+    with opening.resumable(Path(out)):
         report = score_file(
             path,
             asked,
@@ -363,7 +363,7 @@ def title_states(
     from qt_bert.scoring.title_run import REJECTS, store_titles
 
     scorer = opening.open_scorer(model)
-    with opening.resumable():
+    with opening.resumable(out):
         report = store_titles(
             titles, asked, scorer, out, dtype=kind, resume=resume, overwrite=overwrite
         )

@@ -97,7 +97,7 @@ def sweep(
         seed=seed,
     )
     means.check_used()
-    with opening.resumable():
+    with opening.resumable(out):
         folder = run_sweep(
             scorer,
             taken,

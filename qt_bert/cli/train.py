@@ -11,6 +11,7 @@ import typer
 from qt_bert.cli import app, opening, options
 from qt_bert.cli.options import Overwrite, Resume
 from qt_bert.errors import ArgumentError
+from qt_bert.files import refuse_input
 from qt_bert.shipped import PRETRAINED, shipped
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def pretrain(
         raise ArgumentError(f"{where}: shape must be a table, [settings.shape]")
     values["shape"] = typed(BatchShape, rows, f"{where} shape")
     settings = typed(PretrainSettings, values, where)
-    with opening.resumable():
+    with opening.resumable(out):
         facts = run_pretrain(
             resolve_folder(init if init is not None else shipped(PRETRAINED)),
             stored.text + list(text or []),
@@ -256,7 +257,8 @@ def train(
     }
     job = typed(TrainJob, over(stored.job, asked) | paths, f"{stored.where} [job]")
     settings = typed(TuneSettings, over(stored.settings, given), f"{stored.where} [settings]")
-    with opening.resumable():
+    refuse_input(out, job.base)
+    with opening.resumable(out):
         facts = run_train(job, out, settings, resume=resume, overwrite=overwrite)
     if facts:
         opening.say(json.dumps(facts["rows"], ensure_ascii=False))
@@ -284,6 +286,9 @@ def average(
 ) -> None:
     """Average the weights of models tuned from one another or from one start."""
     from qt_bert.training.selection import average_models
+
+    for one in models:
+        refuse_input(out, one)
 
     average_models(models, out, overwrite=overwrite)
     opening.say(f"mean of {len(models)} models: {out}")

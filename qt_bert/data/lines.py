@@ -97,6 +97,7 @@ PACKED_SUFFIXES = (".gz", ".xz")
 UTF8_BOM = b"\xef\xbb\xbf"
 ENCODING_VOTES = 10_000
 MAX_LINE_BYTES = 64 * 2**20
+MAX_EMPTY_LINES = 1_000_000
 _HEAD_BYTES = 4096
 
 _MAGIC = {
@@ -108,6 +109,8 @@ _MAGIC = {
     b"BZh91AY&SY": "bzip2 data",
     b"\x28\xb5\x2f\xfd": "zstandard data",
     b"PAR1": "Parquet: its name must end in .parquet",
+    b"\xff\xfe\x00\x00": "UTF-32",
+    b"\x00\x00\xfe\xff": "UTF-32",
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
@@ -174,10 +177,19 @@ class TextSource:
 
 
 def raw_lines(handle: IO[bytes], path: Location) -> Iterator[bytes]:
-    """The lines of an open file with their ends; PairFileError at one longer than 64 MiB."""
-    number = 0
+    """The lines of an open file with their ends.
+
+    Raises PairFileError at one longer than 64 MiB, and behind a million empty lines in a row.
+    """
+    number = empty = 0
     while raw := handle.readline(MAX_LINE_BYTES + 1):
         number += 1
+        empty = 0 if raw.strip() else empty + 1
+        if empty > MAX_EMPTY_LINES:
+            raise PairFileError(
+                f"{path}: {MAX_EMPTY_LINES:,} empty lines in a row up to line {number:,}; "
+                "a file of pairs has one pair a line"
+            )
         if len(raw) > MAX_LINE_BYTES:
             raise PairFileError(
                 f"{path}: line {number} is longer than {MAX_LINE_BYTES >> 20} MiB; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -113,6 +114,10 @@ def _classifier_fits(
         )
 
 
+# Heads of pretraining and a pooler that the family does not read are no fault; layers are.
+_ENCODER_WEIGHT = re.compile(r"(^|\.)(layer\.\d+|embeddings)\.(?!position_ids$|token_type_ids$)")
+
+
 def _weights(folder: Path, config: Any, attention: str) -> Any:
     loaded, info = load_weights(
         AutoModelForSequenceClassification, folder, config, attention=attention
@@ -122,6 +127,12 @@ def _weights(folder: Path, config: Any, attention: str) -> Any:
         raise CheckpointError(
             f"{folder}: {len(missing)} weights are missing ({', '.join(missing[:3])}…); "
             "transformers would start them at random, so the folder is refused"
+        )
+    unread = sorted(name for name in info["unexpected_keys"] if _ENCODER_WEIGHT.search(name))
+    if unread:
+        raise CheckpointError(
+            f"{folder}: config.json has no place for {len(unread)} stored weights "
+            f"({', '.join(unread[:3])}…); the grades would be another model's, so the folder is refused"
         )
     return loaded
 
@@ -260,10 +271,11 @@ def open_checkpoint(
     loaded, kept = stored_classifier(folder, family, attention=attention, compact=compact)
     loaded, config = loaded.to(DTYPES[dtype]).eval(), loaded.config
     tokenizer = open_tokenizer(folder)
-    if len(tokenizer) > config.vocab_size:
+    highest = max(tokenizer.get_vocab().values(), default=0)
+    if max(len(tokenizer), highest + 1) > config.vocab_size:
         raise CheckpointError(
-            f"{folder}: the tokenizer knows {len(tokenizer)} tokens, the model's embeddings only "
-            f"{config.vocab_size}; the vocabulary belongs to another model"
+            f"{folder}: the tokenizer knows {len(tokenizer)} tokens, the highest number {highest}, the "
+            f"model's embeddings only {config.vocab_size}; the vocabulary belongs to another model"
         )
     settings = read_settings(folder, config.num_labels, positions_of(config), model_grades)
     _check_block(settings, config, folder)

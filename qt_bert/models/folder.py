@@ -116,6 +116,18 @@ _VOCABULARIES = (
 _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
+_SIZES = {
+    "num_hidden_layers": 1_000,
+    "num_attention_heads": 1_000,
+    "num_labels": 10_000,
+    "hidden_size": 100_000,
+    "intermediate_size": 1_000_000,
+    "max_position_embeddings": 10_000_000,
+    "vocab_size": 10_000_000,
+}
+"""The most that a config may ask for: no model is larger, and memory is asked for by these."""
+
+
 def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
     """Check a checkpoint folder; returns its config and family.
 
@@ -153,10 +165,16 @@ def _config(folder: Path) -> dict[str, Any]:
         raise CheckpointError(f"{folder}: no config.json; is this a Hugging Face model folder?")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: not valid JSON ({error})") from error
     if not isinstance(config, dict):
         raise CheckpointError(f"{path}: not a JSON object")
+    for name, most in _SIZES.items():
+        size = config.get(name, 1)
+        if type(size) is not int or not 1 <= size <= most:
+            raise CheckpointError(
+                f"{path}: {name} is {str(size)[:40]}; it must be a number from 1 to {most:,}"
+            )
     return config
 
 

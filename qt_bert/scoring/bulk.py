@@ -11,11 +11,12 @@ import numpy as np
 import torch
 
 from qt_bert.data.tokenise import Counts, EncodedPair
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.title_states import SplitForward, TitleStates
+from qt_bert.text import clip
 
 BATCH_TOKENS = {"float32": 1024, "bfloat16": 4096}
 """Tokens a forward pass takes at most (one pair, if that is longer): small batches stay in cache."""
@@ -120,8 +121,20 @@ class Scorer:
 
     @torch.inference_mode()
     def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
-        """Float32 logits [pair, output] of (query, title) pairs, in their order."""
-        return self._logits(self.batches(pairs, self.batch_tokens), len(pairs), shown)
+        """Float32 logits [pair, output] of (query, title) pairs, in their order.
+
+        Raises CheckpointError where an output is NaN or infinite, naming the first such pair.
+        """
+        out = self._logits(self.batches(pairs, self.batch_tokens), len(pairs), shown)
+        broken = np.flatnonzero(~np.isfinite(out).all(axis=1))
+        if len(broken):
+            query, title = pairs[broken[0]]
+            raise CheckpointError(
+                f"{self.checkpoint.name}: NaN or infinite outputs for {len(broken):,} of "
+                f"{len(pairs):,} pairs, the first {clip(query, 60)!r} / {clip(title, 60)!r}; "
+                "the weights are damaged"
+            )
+        return out
 
     @torch.inference_mode()
     def logits_of(self, encoded: Sequence[EncodedPair]) -> np.ndarray:

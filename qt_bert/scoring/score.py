@@ -13,8 +13,8 @@ from typing import Any
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import PairReader, ReaderOptions
 from qt_bert.data.tokenise import Counts
-from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.files import read_json, sha256_file, write_json
+from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
+from qt_bert.files import read_json, refuse_input, sha256_file, write_json
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import WINDOW, Scorer
 from qt_bert.scoring.judge import read_outputs
@@ -63,6 +63,7 @@ class Work:
 
     def __init__(self, out: Path, table: GrowingTable, key: str) -> None:
         self.out, self.table, self.key = out, table, key
+        self.standing = RunState()
         self.path = out.with_name(f".{out.name}.progress.json")
 
     def finished(self) -> ScoreReport | None:
@@ -103,12 +104,18 @@ class Work:
         return RunState()
 
     def _stored(self) -> tuple[str, RunState]:
-        stored = read_json(self.path)
-        states = StateCounts(**stored["standing"].pop("states", {}))
-        return stored["key"], RunState(**stored["standing"], states=states)
+        try:
+            stored = read_json(self.path)
+            states = StateCounts(**stored["standing"].pop("states", {}))
+            return stored["key"], RunState(**stored["standing"], states=states)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise RunFolderError(
+                f"{self.path}: damaged, so nobody knows how far the run is; start anew with --overwrite"
+            ) from error
 
     def save(self, standing: RunState) -> None:
         """Store `standing`, atomically."""
+        self.standing = standing
         write_json(self.path, {"key": self.key, "standing": asdict(standing)})
 
     def end(self) -> None:
@@ -145,6 +152,7 @@ def score_file(
     """
     if not out.name or out.is_dir():
         raise ArgumentError(f"--out {out} is a folder; give the name of a file")
+    refuse_input(out, path)
     table = growing_table(out)
     job = _Job(path, options, scorer, calibration, window)
     reader = options.open(path, rejects_path=out.with_name(f"{out.name}.rejects.tsv"))
@@ -155,7 +163,12 @@ def score_file(
         return found
     begun = work.begin(resume, overwrite)
     table.rewind(begun.mark)
-    standing = _score_rest(job, reader, work, begun)
+    try:
+        standing = _score_rest(job, reader, work, begun)
+    except QtBertError:
+        if not work.standing.pairs:
+            work.end()  # nothing was scored: a refusal leaves nothing behind
+        raise
     if facts := _facts(scorer):
         model = {"schema": 1, "model": scorer.describe()}
         write_json(out.with_name(f"{out.name}.run.json"), model | facts)

@@ -19,6 +19,7 @@ from qt_bert.data.pairs import Pair, Reason
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.files import atomic_write
+from qt_bert.text import spreadsheet_safe
 
 # The file's own columns beside the outputs of `score`: none is lost, none is overwritten.
 
@@ -269,7 +270,12 @@ def _tsv(columns: Columns, header: bool) -> str:
 
 
 def _csv(columns: Columns, header: bool) -> str:
-    return _rows(columns, header, ",", _csv_cell)
+    """CSV is what spreadsheets open: a text that one would run gets an apostrophe."""
+    safe = {
+        name: [spreadsheet_safe(one) if isinstance(one, str) else one for one in values]
+        for name, values in columns.items()
+    }
+    return _rows(safe, header, ",", _csv_cell)
 
 
 def _csv_cell(text: str) -> str:

@@ -49,5 +49,5 @@ def test_in_a_thread_that_hears_no_signals_work_goes_on_as_it_would():
 
 
 def _worked():
-    with resumable():
+    with resumable(None):
         return "done"

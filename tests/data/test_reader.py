@@ -163,3 +163,13 @@ def test_memory_does_not_grow_with_the_file(write: Write) -> None:
 
     peak(10)
     assert peak(20_000) < peak(1_000) + 50_000
+
+
+def test_empty_lines_without_end_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("qt_bert.data.lines.MAX_EMPTY_LINES", 100)
+    path = tmp_path / "blank.tsv"
+    path.write_text("query\ttitle\n" + "\n" * 50 + "a\tb\n" + "\n" * 50 + "c\td\n", "utf-8")
+    assert len(list(PairReader(path))) == 2
+    path.write_text("query\ttitle\na\tb\n" + "\n" * 200, "utf-8")
+    with pytest.raises(PairFileError, match="100 empty lines in a row up to line 103"):
+        list(PairReader(path))

@@ -331,3 +331,42 @@ def test_tied_weights_are_stored_once(tmp_path, checkpoint_of):
     embeddings = again.bert.embeddings.word_embeddings.weight
     assert again.cls.predictions.decoder.weight is embeddings
     assert torch.equal(embeddings, model.bert.embeddings.word_embeddings.weight.half().float())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_hidden_layers", 0),
+        ("num_hidden_layers", -1),
+        ("num_hidden_layers", 10**6),
+        ("num_labels", 0),
+        ("num_labels", 10**8),
+        ("vocab_size", "many"),
+        ("hidden_size", True),
+    ],
+)
+def test_a_config_asks_for_no_impossible_size(fresh_checkpoint, name, value):
+    folder = fresh_checkpoint()
+    (folder / "manifest.json").unlink(missing_ok=True)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {name: value}), "utf-8")
+    with pytest.raises(CheckpointError, match=f"{name} is"):
+        open_checkpoint(folder)
+
+
+def test_a_config_nested_without_end_is_refused(fresh_checkpoint):
+    folder = fresh_checkpoint()
+    (folder / "manifest.json").unlink(missing_ok=True)
+    (folder / "config.json").write_text("[" * 100_000, "utf-8")
+    with pytest.raises(CheckpointError, match="not valid JSON"):
+        open_checkpoint(folder)
+
+
+def test_stored_layers_that_the_config_has_no_place_for_are_refused(fresh_checkpoint):
+    folder = fresh_checkpoint()
+    (folder / "manifest.json").unlink(missing_ok=True)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    config["num_hidden_layers"] -= 1
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    with pytest.raises(CheckpointError, match="no place for 16 stored weights"):
+        open_checkpoint(folder)

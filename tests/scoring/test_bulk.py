@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import LeftOut, Scorer
 
@@ -78,3 +78,13 @@ def test_a_scorer_without_heads_has_counts_and_logits_of_its_own(checkpoint_of):
     named = {"heads_out": "L0H1", "mode": "mean", "means_sha256": "ab"}
     assert other.describe() == scorer.describe() | named
     assert "heads_out" not in scorer.describe()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_outputs_that_are_no_numbers_are_refused(checkpoint_of, value):
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    with torch.no_grad():
+        scorer.checkpoint.model.classifier.bias[2] = value
+    broken = Scorer(scorer.checkpoint)
+    with pytest.raises(CheckpointError, match="2 of 2 pairs, the first '京东' / '小哥'"):
+        broken.logits([("京东", "小哥"), ("紫熨斗", "好用吗")])

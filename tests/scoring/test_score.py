@@ -88,7 +88,8 @@ def test_hostile_texts_stay_one_row(scorer, tmp_path):
         out = tmp_path / f"out{suffix}"
         run(path, scorer, out)
         pairs = list(ReaderOptions().open(out))
-        assert [(p.query, p.title) for p in pairs] == [('a"b', "x y z"), ("=cmd", '"q"')]
+        formula = "'=cmd" if suffix == ".csv" else "=cmd"  # a spreadsheet would run it
+        assert [(p.query, p.title) for p in pairs] == [('a"b', "x y z"), (formula, '"q"')]
         assert pairs[0].extra["note"] == "1,2"
 
 
@@ -336,3 +337,39 @@ def test_a_folder_as_output_is_refused(scorer, pair_file, tmp_path):
     (tmp_path / "o.tsv").mkdir()
     with pytest.raises(ArgumentError, match="is a folder"):
         run(pair_file, scorer, tmp_path / "o.tsv")
+
+
+def test_the_pairs_themselves_are_never_the_output(scorer, pair_file):
+    before = pair_file.read_bytes()
+    with pytest.raises(ArgumentError, match="what the command reads"):
+        run(pair_file, scorer, pair_file, overwrite=True)
+    assert pair_file.read_bytes() == before
+
+
+def test_csv_runs_nothing_and_other_formats_keep_the_text(scorer, tmp_path):
+    source = tmp_path / "formulas.tsv"
+    source.write_text('query\ttitle\n=cmd|x\t=HYPERLINK("a")\n', encoding="utf-8")
+    for suffix in ("csv", "tsv"):
+        run(source, scorer, tmp_path / f"out.{suffix}")
+    csv, tsv = ((tmp_path / f"out.{suffix}").read_text("utf-8") for suffix in ("csv", "tsv"))
+    assert csv.splitlines()[1].startswith('2,\'=cmd|x,"\'=HYPERLINK(""a"")",0.')
+    assert tsv.splitlines()[1].startswith('2\t=cmd|x\t=HYPERLINK("a")\t0.')
+
+
+def test_a_damaged_progress_file_is_refused(scorer, pair_file, tmp_path, monkeypatch):
+    out = tmp_path / "out.tsv"
+    monkeypatch.setattr(work_module.Work, "end", lambda self: None)
+    run(pair_file, scorer, out)
+    monkeypatch.undo()
+    (tmp_path / ".out.tsv.progress.json").write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(RunFolderError, match="damaged.*--overwrite"):
+        run(pair_file, scorer, out, resume=True)
+
+
+def test_a_refused_file_leaves_nothing_behind(scorer, tmp_path):
+    source = tmp_path / "bad.tsv"
+    source.write_text("query\ttitle\n" + "only one field\n" * 40, encoding="utf-8")
+    with pytest.raises(PairFileError):
+        run(source, scorer, tmp_path / "out.tsv")
+    left = {path.name for path in tmp_path.iterdir() if "model" not in path.name}
+    assert left <= {"bad.tsv", "out.tsv.rejects.tsv"}
