@@ -32,7 +32,7 @@ def test_of_another_model_or_file_nothing_is_assumed(tmp_path):
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_work_that_resumes_tidies_up_and_says_so_when_it_is_stopped(capsys, number, status):
     before, tidied = signal.getsignal(signal.SIGTERM), []
-    with pytest.raises(typer.Exit) as ended, resumable():
+    with pytest.raises(typer.Exit) as ended, resumable(None):
         try:
             os.kill(os.getpid(), number)
             time.sleep(60)
