@@ -1,5 +1,6 @@
 # make report        set up, run the main job on what ships, say where the report lies
 # make test          set up, run the tests
+# make test-slow     the tests that take minutes; make test-nightly: kills, simulations (half an hour)
 # make test-browser  the inspection page in a real Chromium
 # make record        write anew what the package computes, for record-check (tests/record/README.md)
 # make record-check  compute it again and list what moved; PARTS=score,report takes these parts alone
@@ -8,7 +9,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: help setup report test test-slow test-browser record record-check screenshots lint
+.PHONY: help setup report test test-slow test-nightly test-browser record record-check screenshots lint
 help:
 	@sed -n 's/^# //p' Makefile
 
@@ -27,10 +28,13 @@ report: setup
 	@$(BIN)/qt-bert report --resume --out report --save-heads data/checkpoints/graded/heads.json --save-results docs
 
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not browser'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not nightly and not browser'
 
 test-slow: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m slow
+
+test-nightly: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m nightly
 
 test-browser: setup
 	@tests/browser/install_chromium.sh

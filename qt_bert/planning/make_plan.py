@@ -444,9 +444,10 @@ def head_map(
     letters = [["".join(_letters(functions, name)) for name in row] for row in names]
     worth = {str(head): 1000 * effect for head, effect in effects.items()}
     note = Text(
-        "空白（—）的头去掉，其余留下；数值为单独去掉这个头时损失的增加（千分之一）。",
-        "Blank heads (—) go, the others stay; the value is what the loss gains without this head "
-        "alone, in thousandths.",
+        "空白（—）的头去掉，其余留下；数值为单独去掉这个头的代价：标注等级的概率少了千分之几"
+        "（单输出模型：分数变化的平方）。",
+        "Blank heads (—) go, the others stay; the value is what leaving this head alone out costs: "
+        "thousandths of the label's probability (of one logit: of the squared change of the score).",
     )
     values = tuple(
         tuple(None if name in gone else worth.get(name, 0.0) for name in row) for row in names
@@ -457,7 +458,7 @@ def head_map(
         title=Text("留下哪些头", "Which heads stay"),
         x_label=Text("头", "head"),
         y_label=Text("层", "layer"),
-        unit=Text("‰ 损失", "‰ of loss"),
+        unit=Text("‰", "‰"),
         columns=tuple(f"H{head}" for head in range(teacher.heads)),
         rows=tuple(f"L{layer}" for layer in range(teacher.layers)),
         values=values,

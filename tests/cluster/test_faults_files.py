@@ -12,7 +12,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import PairFileError, QtBertError, RunFolderError
 from tests.cluster.rays import importable_tests, job_for, parts_in, reference, write_day
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("alone_with_ray")]
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("alone_with_ray")]
 READER = ReaderOptions(max_rejects=0.05)
 
 

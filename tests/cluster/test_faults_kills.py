@@ -40,7 +40,7 @@ from tests.cluster.rays import (
     write_day,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("alone_with_ray")]
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("alone_with_ray")]
 READER = ReaderOptions(max_rejects=0.05)
 ROWS = 8
 _PATIENCE = "RAY_gcs_rpc_server_reconnect_timeout_s"

@@ -16,7 +16,7 @@ from qt_bert.data.reader import ReaderOptions
 from tests.cluster.planted import write_pairs
 from tests.cluster.rays import importable_tests, job_for, parts_in, reference, rows_of_a_day
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("alone_with_ray")]
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("alone_with_ray")]
 READER = ReaderOptions(max_rejects=0.5)
 
 

@@ -200,7 +200,7 @@ def test_jackknifed_statistics_without_an_effect(n: int, runs: int = RUNS) -> No
     check({name: jackknifed(name, n, runs) for name in STATISTICS}, n, runs)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("n", SIZES)
 def test_no_effect_many_times(n: int) -> None:
     test_differences_without_an_effect(n, MORE)
@@ -308,7 +308,7 @@ def test_contests(n: int) -> None:
     hold(CONTESTS, n)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("n", SIZES)
 def test_contests_many(n: int) -> None:
     hold(MORE_CONTESTS, n)

@@ -176,7 +176,7 @@ def check_pretraining(checkpoint_of, tmp_path, kills: int, seed: int) -> None:
         assert killed.read_bytes() == whole.read_bytes(), name
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_pretrain_survives_kills(checkpoint_of, tmp_path):
     check_pretraining(checkpoint_of, tmp_path, kills=5, seed=3)
 
@@ -193,12 +193,12 @@ def test_score_survives_kills(checkpoint_of, tmp_path):
     check_scoring(checkpoint_of, tmp_path, kills=3, seed=1)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_train_survives_ten_kills(checkpoint_of, training_file, tmp_path):
     check_training(checkpoint_of, training_file, tmp_path, kills=10, seed=2)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_score_survives_ten_kills(checkpoint_of, tmp_path):
     check_scoring(checkpoint_of, tmp_path, kills=10, seed=2)
 

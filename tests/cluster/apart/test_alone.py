@@ -394,7 +394,7 @@ def test_whole_and_apart_give_the_same_bytes(
     assert not list((there / "begun").iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_fault_in_the_process_is_told(checkpoint_of: Callable[..., Path], tmp_path: Path) -> None:
     path = write_pairs(tmp_path / "p.tsv", ["猫追狗"])
     job = job_of(checkpoint_of(), path, tmp_path / "out")
@@ -406,7 +406,7 @@ def test_a_fault_in_the_process_is_told(checkpoint_of: Callable[..., Path], tmp_
     assert "changed since it was scanned" in found.message
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_row_that_kills_is_rejected_and_the_others_are_scored(
     checkpoint_of: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -430,7 +430,7 @@ def test_a_row_that_kills_is_rejected_and_the_others_are_scored(
     assert _rows(out, ["line"]) == [{"line": 2}, {"line": 5}]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_rows_that_kill_only_together_are_all_scored(
     checkpoint_of: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -442,7 +442,7 @@ def test_rows_that_kill_only_together_are_all_scored(
     assert _rows(tmp_path / "out", ["line"]) == [{"line": 2}, {"line": 4}, {"line": 5}]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_row_that_hangs_is_rejected(checkpoint_of: Callable[..., Path], tmp_path: Path) -> None:
     path = write_pairs(tmp_path / "p.tsv", ["停", "高铁票价"])
     planted = "tests.cluster.planted:hanging"
