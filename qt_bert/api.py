@@ -1,24 +1,41 @@
-"""Grading pairs from Python: `qt_bert.load()` gives a `Grader`."""
+"""The Python face: `qt_bert.load()` opens a model, a `Grader` does with it what the commands do.
+
+Every method calls what the command of its name calls. Nothing heavy is imported before it is needed.
+"""
 
 from __future__ import annotations
 
+import html
+import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.segmenters import segmenter
 from qt_bert.errors import ArgumentError
+from qt_bert.files import one_writer
 from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head, checked_heads
+from qt_bert.run.inputs import Further, Gathered, discovery_of, gather, pairs_or_test
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import Explanation, explain_pair
 from qt_bert.scoring.judge import Outputs, read_outputs
-from qt_bert.shipped import GRADED, TEST, shipped
-from qt_bert.text import clip
+from qt_bert.shipped import DEV, GRADED, shipped
+from qt_bert.text import Text, clip
 
 if TYPE_CHECKING:
+    import altair as alt
     import pandas as pd
+
+    from qt_bert.figures import Figure
+    from qt_bert.planning.prune import Pruned
+    from qt_bert.results.plan import Plan
+    from qt_bert.results.probe import ProbeResult
 
 
 @dataclass(frozen=True)
@@ -32,8 +49,118 @@ class Graded:
     probabilities: dict[str, float]
 
 
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """The attention maps of one pair.
+
+    `weights` [layers, heads, tokens, tokens], float32: a row is what one token gives all tokens, and sums
+    to 1. `tokens` is what each token spells.
+    """
+
+    tokens: tuple[str, ...]
+    weights: np.ndarray
+
+    def plot(self, head: str, language: str = "en") -> alt.LayerChart:
+        """The map of `L3H7` as an Altair chart. Raises ArgumentError for a head that is not there."""
+        from qt_bert.charts import chart
+        from qt_bert.figures import HeatMap
+        from qt_bert.models.heads import Shape
+
+        (one,) = checked_heads([Head.parse(head)], Shape(*self.weights.shape[:2]))
+        figure = HeatMap(
+            name="attention",
+            title=Text(head, head),
+            x_label=Text("被看的词元", "token looked at"),
+            y_label=Text("在看的词元", "token that looks"),
+            unit=Text("注意力", "attention"),
+            columns=self.tokens,
+            rows=self.tokens,
+            values=tuple(tuple(map(float, row)) for row in self.weights[one.layer, one.head]),
+            low=0.0,
+        )
+        return chart(figure, language)
+
+
+@dataclass(frozen=True, eq=False)
+class Probed:
+    """What a probe found: `result` as it is stored in NAME.json, and the same as tables."""
+
+    result: ProbeResult
+    gathered: Gathered = field(repr=False)
+
+    @cached_property
+    def claims(self) -> pd.DataFrame:
+        """Judged claims: id, statement, verdict, value, interval, p, n_queries, needs_queries."""
+        import pandas as pd
+
+        from qt_bert.probes.wording import claims_in_words
+
+        rows = [
+            {"statement": said.text.en, **asdict(said.claim)}
+            for said in claims_in_words(self.result)
+        ]
+        columns = ["id", "statement", "verdict", "reason", "value", "ci_low", "ci_high"]
+        columns += ["unit", "side", "margin", "p", "n_queries", "needs_queries"]
+        return pd.DataFrame(rows, columns=columns)
+
+    @cached_property
+    def measurements(self) -> pd.DataFrame:
+        """Values without a verdict: id, value, interval, n_queries, unit."""
+        import pandas as pd
+
+        columns = ["id", "value", "ci_low", "ci_high", "n_queries", "unit"]
+        return pd.DataFrame([asdict(one) for one in self.result.measurements], columns=columns)
+
+    @cached_property
+    def heads(self) -> pd.DataFrame:
+        """A row a head, a column a score; `selected` marks those of the probe's main set."""
+        import pandas as pd
+
+        rows = [{"selected": one.selected, **one.scores} for one in self.result.heads]
+        return pd.DataFrame(rows, index=[one.head for one in self.result.heads])
+
+    @property
+    def sets(self) -> dict[str, tuple[str, ...]]:
+        """Named sets of heads, best first."""
+        return self.result.sets
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """The figures as data; `qt_bert.charts.chart(figure, "en")` draws one."""
+        return self.result.figures
+
+    def _repr_html_(self) -> str:
+        """The probe's page, in a frame of its own."""
+        from qt_bert.report.render import render_probe
+
+        with tempfile.TemporaryDirectory() as folder:
+            page = render_probe(self.result, self.gathered.inputs, Path(folder)).read_text("utf-8")
+        return f'<iframe srcdoc="{html.escape(page)}" style="width:100%;height:46em;border:0"></iframe>'
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """A plan in its folder: what stays is `plan.kept`, what was measured `plan.evidence`."""
+
+    plan: Plan
+    folder: Path
+    model: Path
+
+    def prune(self, out: str | Path, *, overwrite: bool = False) -> Pruned:
+        """The model without what the plan lets go, saved at `out`, held against the masked one."""
+        from itertools import islice
+
+        from qt_bert.planning.prune import CHECKED, open_teacher, plan_means, prune
+
+        place = self.folder / "plan.json"
+        teacher = open_teacher(self.plan, self.model)
+        pairs = list(islice(ReaderOptions().open(shipped(DEV)), CHECKED))
+        means = plan_means(place, self.plan)
+        return prune(teacher, self.plan, pairs, Path(out), means=means, overwrite=overwrite)
+
+
 class Grader:
-    """A checkpoint ready to grade query–title pairs.
+    """A checkpoint ready to grade query–title pairs, and to be asked how it does so.
 
     >>> import qt_bert
     >>> grader = qt_bert.load()
@@ -42,8 +169,12 @@ class Grader:
     ['1', '2', '3', '4', '5']
     """
 
-    def __init__(self, scorer: Scorer) -> None:
+    def __init__(
+        self, scorer: Scorer, *, max_length: int | None = None, model_grades: str | None = None
+    ) -> None:
+        """`max_length` and `model_grades` as the scorer's model was opened with."""
         self.scorer = scorer
+        self._max_length, self._model_grades = max_length, model_grades
 
     def grade(self, query: str, title: str) -> Graded:
         """Grade one pair.
@@ -58,19 +189,27 @@ class Grader:
         probabilities = dict(zip(names, map(float, outputs.probabilities[0]), strict=True))
         return Graded(query, title, outputs.predicted[0], float(outputs.expected[0]), probabilities)
 
-    def score(self, pairs: Iterable[tuple[str, str]]) -> pd.DataFrame:
-        """Grade many (query, title) pairs: one row a pair, columns as `qt-bert score` writes them.
+    def score(self, pairs: Iterable[tuple[str, str]] | pd.DataFrame) -> pd.DataFrame:
+        """Grade many (query, title) pairs, or a table with the columns `query` and `title`.
 
-        Raises ArgumentError for anything but pairs of texts with something in them.
+        One row a pair, columns as `qt-bert score` writes them behind those of the table. Raises
+        ArgumentError for anything but pairs of texts with something in them.
         """
         import pandas as pd
 
+        table = pairs if isinstance(pairs, pd.DataFrame) else None
+        if table is not None:
+            if missing := {"query", "title"} - set(table.columns):
+                raise ArgumentError(f"the table has no column {min(missing)!r}")
+            pairs = zip(table["query"], table["title"], strict=True)
         if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
             raise ArgumentError(
                 "score takes (query, title) pairs, as in score([('京东小哥', '京东')])"
             )
         pairs = list(pairs)
         outputs = self._outputs(pairs).columns()
+        if table is not None:
+            return table.assign(**outputs)
         texts = {"query": [query for query, _ in pairs], "title": [title for _, title in pairs]}
         return pd.DataFrame(texts | outputs)
 
@@ -78,27 +217,267 @@ class Grader:
         """The pair's grades, and the change of the expected grade with each term filled."""
         return explain_pair(query, title, self.scorer, segmenter(words))
 
-    def evaluate(self, pairs: str | Path | None = None, **reader: Any) -> dict[str, Any]:
+    def evaluate(
+        self, pairs: str | Path | None = None, *, by: str | Sequence[str] = (), **reader: Any
+    ) -> dict[str, Any]:
         """Every metric on a graded file (default: the test split that ships), with intervals.
 
-        `reader` are fields of `ReaderOptions` (`columns`, `grades`, `no_header`, `max_rejects`).
+        `by` names columns to repeat them for; `reader` are fields of `ReaderOptions` (`columns`,
+        `grades`, `no_header`, `max_rejects`).
         """
         from qt_bert.scoring.evaluate import evaluation_json
         from qt_bert.scoring.judge import judge_file
 
-        path = Path(pairs) if pairs is not None else shipped(TEST)
+        path = pairs_or_test(None if pairs is None else Path(pairs))
         judged = judge_file(path, ReaderOptions(**reader), self.scorer)
-        return evaluation_json(judged, self.scorer, path)
+        columns = (by,) if isinstance(by, str) else tuple(by)
+        return evaluation_json(judged, self.scorer, path, by=columns)
+
+    def attention(self, query: str, title: str) -> Attention:
+        """The attention maps of a pair, of all heads; those of ablated heads are what they would give."""
+        from qt_bert.ablation.engine import Reduction, sweep
+        from qt_bert.ablation.interventions import NONE, Variant
+        from qt_bert.models.batches import to_batch
+        from qt_bert.probes.streams import spelled
+
+        _check_texts([(query, title)])
+        scorer = self._by_head()
+        (encoded,) = scorer.tokenizer.encode([(query, title)], offsets=True)
+        layers = tuple(range(scorer.checkpoint.layers))
+        maps = Reduction("maps", "attention", layers, lambda view: view.values)
+        out = scorer.left_out
+        variant = NONE if out is None else Variant("ablated", (out.intervention,))
+        batch = to_batch(np.arange(1), [encoded], pad=scorer.pad)
+        (swept,) = sweep(scorer.encoder, [batch], [variant], [maps])
+        return Attention(spelled(encoded, query, title), swept.reduced["maps"][0, 0])
+
+    def ablate(
+        self, heads: str, mode: str = "zero", *, reference: str | Path | None = None
+    ) -> Grader:
+        """A grader without these heads ('L2H1 L3H7'), proved against the Hugging Face model.
+
+        `mode`: `zero`, `uniform`, `mean` or `block`; mean head outputs and the proof are taken on the
+        pairs of `reference` (default: the dev split that ships). Raises ArgumentError for bad heads or
+        modes, EquivalenceError where the proof fails.
+        """
+        from qt_bert.ablation.request import leave_heads_out
+
+        if self.scorer.left_out is not None:
+            raise ArgumentError(
+                f"{self.scorer.left_out.heads} are ablated already; name all heads at once"
+            )
+        pairs = list(ReaderOptions().open(Path(reference or shipped(DEV))))
+        without = leave_heads_out(self._by_head(), heads, mode, pairs)
+        return Grader(without, max_length=self._max_length, model_grades=self._model_grades)
+
+    def sweep(
+        self,
+        pairs: str | Path | None = None,
+        variants: str | Sequence[str] = "single",
+        *,
+        mode: str = "zero",
+        out: str | Path | None = None,
+        limit: int | None = None,
+        draws: int = 20,
+        seed: int = 0,
+        **reader: Any,
+    ) -> pd.DataFrame:
+        """The model once for each set of heads: a row an effect, as in `effects.csv`.
+
+        `variants` as `--masks`: `single`, `layers`, `halves`, `random`, a file, or heads. The folder
+        `out` (default: one that goes) holds logits and resumes.
+        """
+        import pandas as pd
+
+        from qt_bert.ablation.effects import EffectRow
+        from qt_bert.ablation.request import (
+            interventions_with,
+            load_pairs_for_sweep,
+            reference_means,
+            variants_asked,
+        )
+        from qt_bert.ablation.sweep import run_sweep
+        from qt_bert.data.splits import sample_queries
+        from qt_bert.files import sha256_file
+        from qt_bert.results.probe import PairsRef
+
+        path, asked = pairs_or_test(None if pairs is None else Path(pairs)), ReaderOptions(**reader)
+        scorer = self._by_head()
+        read, _ = load_pairs_for_sweep(path, asked, scorer.checkpoint.settings.labels)
+        taken = read if limit is None else sample_queries(read, limit, seed)
+        chosen_on = discovery_of(path) or shipped(DEV)
+        means = interventions_with(
+            lambda: reference_means(scorer, list(ReaderOptions().open(chosen_on)))
+        )
+        masks = [variants] if isinstance(variants, str) else list(variants)
+        listed = variants_asked(masks, scorer.checkpoint.shape, mode, means, draws=draws, seed=seed)
+        with tempfile.TemporaryDirectory() as gone:
+            folder = Path(gone) / "sweep" if out is None else Path(out)
+            with one_writer(folder):
+                found = run_sweep(
+                    scorer,
+                    taken,
+                    listed,
+                    folder,
+                    pairs_ref=PairsRef(name=path.name, sha256=sha256_file(path)),
+                    seed=seed,
+                    resume=True,
+                )
+            return pd.DataFrame(found.effects, columns=list(EffectRow._fields))
+
+    def probe(
+        self,
+        name: str,
+        pairs: str | Path | None = None,
+        *,
+        base: str | Path | None = None,
+        out: str | Path | None = None,
+        full: bool = False,
+        seed: int = 0,
+        further: Further | None = None,
+        **reader: Any,
+    ) -> Probed:
+        """Ask one question of the model (`qt-bert probe --list`), on `pairs` halved by query.
+
+        `base` is the model before fine-tuning, `further` what else the probe may read. The folder `out`
+        (default: one that goes) holds NAME.json and sweeps, and resumes.
+        """
+        from qt_bert.probes.registry import probe_named
+        from qt_bert.run.alone import run_alone
+
+        chosen = probe_named(name)
+        asked = self._gathered(pairs, base, full, seed, further, reader)
+        with tempfile.TemporaryDirectory() as gone:
+            folder = Path(gone) if out is None else Path(out)
+            with one_writer(folder):
+                found = run_alone(
+                    chosen,
+                    folder,
+                    asked.inputs,
+                    model=asked.model,
+                    pairs=asked.pairs,
+                    files=asked.files,
+                    resume=True,
+                )
+        return Probed(found, asked)
+
+    def report(
+        self,
+        pairs: str | Path | None = None,
+        *,
+        out: str | Path,
+        base: str | Path | None = None,
+        only: Sequence[str] | None = None,
+        full: bool = False,
+        seed: int = 0,
+        further: Further | None = None,
+        **reader: Any,
+    ) -> Path:
+        """Evaluate and probe the model, draw `out/report.html`, and return its path.
+
+        `only` names parts (`["matching", "plan"]`), `limit=400` takes about so many pairs in whole
+        queries. What lies in `out` under the same inputs is kept.
+        """
+        from qt_bert.progress import progress
+        from qt_bert.report.render import render
+        from qt_bert.run.folder import RunFolder
+        from qt_bert.run.stage import StudyContext, forecast, run_study, select
+        from qt_bert.run.stages import stages
+
+        asked, place = self._gathered(pairs, base, full, seed, further, reader), Path(out)
+        chosen = select(stages(), asked.inputs, only)
+        with one_writer(place):
+            run = RunFolder.open(place, asked.inputs, resume=True)
+            context = StudyContext(
+                folder=run, model=asked.model, pairs=asked.pairs, files=asked.files
+            )
+            ahead = forecast(chosen, context)
+            with progress(ahead.runs or None, "report", "runs") as shown:
+                run_study(chosen, context, shown, ahead.share)
+        return render(place)
+
+    def plan(
+        self,
+        budget: str,
+        pairs: str | Path | None = None,
+        *,
+        out: str | Path,
+        limit: int | None = None,
+        full: bool = False,
+        seed: int = 0,
+        **reader: Any,
+    ) -> Planned:
+        """Which heads and layers stay under a budget (`heads=0.6`, `layers=4`, `latency=0.5`).
+
+        Chosen on one half of the queries and tested on the other; `out` is the plan's folder, and resumes.
+        """
+        from qt_bert.report.plan import render_plan
+        from qt_bert.run.alone import run_plan
+        from qt_bert.run.stages import PlanRequest
+
+        asked, place = self._gathered(pairs, None, full, seed, None, reader), Path(out)
+        with one_writer(place):
+            made = run_plan(
+                PlanRequest(budget=budget, limit=limit),
+                place,
+                asked.inputs,
+                model=asked.model,
+                pairs=asked.pairs,
+                files=asked.files,
+                resume=True,
+            )
+        render_plan(place)
+        return Planned(made, place, asked.model)
 
     def _outputs(self, pairs: Sequence[tuple[str, str]]) -> Outputs:
-        for number, pair in enumerate(pairs):
-            texts = pair if isinstance(pair, tuple | list) and len(pair) == 2 else (None,)
-            if not all(isinstance(text, str) and text.strip() for text in texts):
-                raise ArgumentError(
-                    f"pair {number}: {clip(repr(pair), 80)}; give a query and a title, neither empty"
-                )
+        _check_texts(pairs)
         labels = self.scorer.checkpoint.settings.labels
         return read_outputs(self.scorer.logits(list(pairs)), labels)
+
+    def _by_head(self) -> Scorer:
+        """The scorer with every head in its place: a pruned model's that went are zeros."""
+        opened = self.scorer.checkpoint
+        if opened.kept is None or not opened.compact:
+            return self.scorer
+        whole = open_checkpoint(opened.folder, dtype=opened.dtype, model_grades=self._model_grades)
+        return Scorer(whole, max_length=self._max_length)
+
+    def _gathered(
+        self,
+        pairs: str | Path | None,
+        base: str | Path | None,
+        full: bool,
+        seed: int,
+        further: Further | None,
+        reader: dict[str, Any],
+    ) -> Gathered:
+        if self.scorer.left_out is not None:
+            raise ArgumentError("heads are ablated here; ask the whole model, which load() gives")
+        opened = self.scorer.checkpoint
+        return gather(
+            model=str(opened.folder),
+            pairs=None if pairs is None else Path(pairs),
+            base=None if base is None else str(base),
+            reader=ReaderOptions(**reader),
+            segmenter="jieba",
+            full=full,
+            dtype=opened.dtype,
+            max_length=self._max_length,
+            model_grades=self._model_grades,
+            resamples=2000,
+            seed=seed,
+            further=further or Further(),
+        )
+
+
+def _check_texts(pairs: Sequence[Any]) -> None:
+    """Raise ArgumentError for what is no pair of texts with something in them, naming its place."""
+    for number, pair in enumerate(pairs):
+        texts = pair if isinstance(pair, tuple | list) and len(pair) == 2 else (None,)
+        if not all(isinstance(text, str) and text.strip() for text in texts):
+            raise ArgumentError(
+                f"pair {number}: {clip(repr(pair), 80)}; give a query and a title, neither empty"
+            )
 
 
 def load(
@@ -114,4 +493,5 @@ def load(
     """
     folder = model if model is not None else shipped(GRADED)
     checkpoint = open_checkpoint(folder, dtype=dtype, model_grades=model_grades, compact=True)
-    return Grader(Scorer(checkpoint, max_length=max_length))
+    scorer = Scorer(checkpoint, max_length=max_length)
+    return Grader(scorer, max_length=max_length, model_grades=model_grades)

@@ -125,10 +125,13 @@ def one_writer(path: str | os.PathLike[str]) -> Iterator[None]:
             lock.unlink(missing_ok=True)
 
 
-def refuse_input(out: Path, given: Path | None, option: str = "--out") -> None:
-    """Raise ArgumentError where `out` is the file or folder `given` that a command reads."""
-    if given is not None and out.resolve() == Path(given).resolve():
-        raise ArgumentError(f"{option} {out} is what the command reads; name another place")
+def check_apart(out: Path, read: Path) -> None:
+    """Raise ArgumentError where writing `out` anew would take with it what a command `read`."""
+    place = read.resolve()
+    if out.resolve() in (place, *place.parents):
+        raise ArgumentError(
+            f"--out {out} is, or holds, {read}, which is read; choose another place"
+        )
 
 
 def is_vacant(path: Path) -> bool:

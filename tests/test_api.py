@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import qt_bert
 from qt_bert.errors import ArgumentError
@@ -73,3 +75,62 @@ def test_an_empty_pair_has_no_grade(checkpoint_of):
 def test_pairs_may_come_from_a_generator(checkpoint_of):
     frame = qt_bert.load(checkpoint_of()).score(pair for pair in [("狗", "猫")])
     assert list(frame["title"]) == ["猫"]
+
+
+def test_attention_rows_sum_to_one_and_are_the_hugging_face_models(checkpoint_of):
+    grader = qt_bert.load(checkpoint_of())
+    maps = grader.attention("京东小哥", "小哥在干嘛")
+    checkpoint = grader.scorer.checkpoint
+    assert maps.weights.shape == (checkpoint.layers, checkpoint.heads, *[len(maps.tokens)] * 2)
+    assert maps.tokens[0] == "[CLS]" and maps.tokens[1:5] == tuple("京东小哥")
+    inputs = checkpoint.tokenizer("京东小哥", "小哥在干嘛", return_tensors="pt")
+    with torch.inference_mode():
+        found = checkpoint.model(**inputs, output_attentions=True).attentions
+    np.testing.assert_allclose(maps.weights, torch.cat(found).numpy(), atol=1e-5)
+
+
+def test_a_plotted_map_holds_every_cell(checkpoint_of):
+    maps = qt_bert.load(checkpoint_of()).attention("京东", "小哥")
+    spec = str(maps.plot("L1H0").to_dict())
+    assert all(f"'{token}'" in spec for token in ("京", "东", "小", "哥", "[CLS]", "[SEP]"))
+    with pytest.raises(ArgumentError, match="L9H0"):
+        maps.plot("L9H0")
+
+
+def test_ablating_heads_changes_the_grade_as_the_command_does(checkpoint_of, pair_file):
+    grader = qt_bert.load(checkpoint_of())
+    without = grader.ablate("L0H0 L1H1", reference=pair_file)
+    whole, less = (one.grade("狗追猫", "猫追狗").expected for one in (grader, without))
+    assert less != pytest.approx(whole, abs=1e-6)
+    assert without.scorer.left_out.guards["unmasked"] < 1e-4
+    np.testing.assert_allclose(  # a later layer sees less than it did, a first one the same
+        without.attention("狗", "猫").weights[0], grader.attention("狗", "猫").weights[0], atol=1e-6
+    )
+    with pytest.raises(ArgumentError, match="ablated already"):
+        without.ablate("L0H1")
+    with pytest.raises(ArgumentError, match="ask the whole model"):
+        without.probe("boundary", pair_file)
+
+
+def test_a_sweep_is_a_table_of_effects(checkpoint_of, pair_file, tmp_path):
+    grader = qt_bert.load(checkpoint_of())
+    found = grader.sweep(pair_file, "layers", out=tmp_path / "sweep")
+    assert {"L0", "L1"} <= set(found["name"]) and "accuracy" in set(found["metric"])
+    logits = np.load(tmp_path / "sweep" / "logits.npy")
+    frame = grader.ablate("L1H0 L1H1", reference=pair_file).score(
+        pd.read_csv(pair_file, sep="\t")
+    )
+    own = found[(found["name"] == "L1") & (found["metric"] == "expected_grade")]
+    whole = grader.score(pd.read_csv(pair_file, sep="\t"))["expected_grade"]
+    assert logits.shape[1] == 8
+    assert own["absolute"].item() == pytest.approx(
+        (frame["expected_grade"] - whole).mean(), abs=1e-5
+    )
+
+
+def test_a_table_keeps_its_columns(checkpoint_of):
+    table = pd.DataFrame({"field": ["x"], "query": ["狗"], "title": ["猫"]}, index=[7])
+    found = qt_bert.load(checkpoint_of()).score(table)
+    assert list(found.columns[:3]) == ["field", "query", "title"] and list(found.index) == [7]
+    with pytest.raises(ArgumentError, match="no column 'title'"):
+        qt_bert.load(checkpoint_of()).score(table.drop(columns="title"))

@@ -230,6 +230,7 @@ def without_intervention(scorer: Scorer, part: Intervention, guards: Mapping[str
             heads=spell(part.heads),
             mode=part.kind,
             forward=masked_forward(scorer.encoder, part),
+            intervention=part,
             means=None if part.means is None else part.means.sha256,
             guards=guards,
         )

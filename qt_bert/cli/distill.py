@@ -13,7 +13,6 @@ from qt_bert.cli.opening import table
 from qt_bert.cli.options import Overwrite, Resume
 from qt_bert.cli.train import dev_of, over, recipe_of
 from qt_bert.errors import ArgumentError
-from qt_bert.files import refuse_input
 from qt_bert.shipped import GRADED, shipped
 
 if TYPE_CHECKING:
@@ -83,7 +82,6 @@ def distill(
     overwrite: Overwrite = False,
 ) -> None:
     """Train a smaller model to do what its teacher does, by a plan; goes on after a kill."""
-    refuse_input(out, None if model is None else Path(model))
     if validation is not None and not arms:
         raise ArgumentError("--validation goes with --arms")
     if patience and arms:

@@ -12,6 +12,7 @@ from qt_bert.cli import app, opening, options
 from qt_bert.cli.opening import figure, left_out, metrics_table, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
+from qt_bert.run.inputs import pairs_or_test
 from qt_bert.shipped import DEV, shipped
 
 # `qt-bert check`: what is in a file of pairs, and what it shares with another.
@@ -75,7 +76,7 @@ def evaluate(
     as_json: options.AsJson = False,
 ) -> None:
     """Accuracy, ordinal, ranking and calibration figures, each with a 95 % interval."""
-    path = opening.pairs_or_test(pairs)
+    path = pairs_or_test(pairs)
     asked = ReaderOptions(columns, no_header, grades, max_rejects)
     asked.open(path)
     without = opening.HeadsOut.asked(heads_out, mode, reference, asked)
@@ -168,7 +169,7 @@ def compare(
     as_json: options.AsJson = False,
 ) -> None:
     """Paired intervals and tests of every metric, and the pairs where the two differ most."""
-    path = opening.pairs_or_test(pairs)
+    path = pairs_or_test(pairs)
     asked = ReaderOptions(columns, no_header, grades, max_rejects)
     asked.open(path)
     without = opening.HeadsOut.asked(heads_out, mode, reference, asked)

@@ -18,15 +18,9 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.files import one_writer
 from qt_bert.shipped import (
-    BASELINES,
-    BEHAVIOURS,
     DEV,
     GRADED,
-    PRETRAINED,
-    TEST,
-    TRAIN,
     shipped,
-    ships,
 )
 from qt_bert.text import Label, digits_for, in_language
 
@@ -214,39 +208,6 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)  # None: not set from Python
 
 
-def discovery_of(pairs: Path) -> Path | None:
-    """The dev split beside the test split that ships; any other file is halved."""
-    return shipped(DEV) if _ships(pairs, TEST) else None
-
-
-def base_of(model: Path) -> Path | None:
-    """The pretrained model beside the graded one that ships; of another the base is not known."""
-    return shipped(PRETRAINED) if _ships(model, GRADED) else None
-
-
-def texts_of(pairs: Path) -> Path | None:
-    """The train split beside the test split that ships."""
-    return shipped(TRAIN) if _ships(pairs, TEST) else None
-
-
-def cases_that_ship() -> Path | None:
-    """The behaviour cases."""
-    return shipped(BEHAVIOURS) if ships(BEHAVIOURS) else None
-
-
-def baseline_table_of(pairs: Path) -> Path | None:
-    """The table of baselines that was measured on the test split that ships."""
-    return shipped(BASELINES) if _ships(pairs, TEST) and ships(BASELINES) else None
-
-
-def _ships(path: Path, name: str) -> bool:
-    """Whether `path` is what ships as `name`; an installation without it ships nothing."""
-    try:
-        return path.resolve() == shipped(name).resolve()
-    except ArgumentError:
-        return False
-
-
 def tell_rejects(rejected: int, listed: Path | None) -> None:
     """Say how many rows were no pairs, and where they are listed."""
     if rejected:
@@ -349,11 +310,6 @@ def calibration_of(scorer: Scorer, wanted: bool) -> Calibration | None:
             "`qt-bert calibrate`"
         )
     return Calibration.from_json(stored)
-
-
-def pairs_or_test(pairs: Path | None) -> Path:
-    """`--pairs`, or the test split that ships."""
-    return pairs if pairs is not None else shipped(TEST)
 
 
 def tell_truncation(scorer: Scorer) -> None:

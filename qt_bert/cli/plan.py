@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qt_bert.cli import app, opening, options
-from qt_bert.cli.inputs import gather, held_out_files
 from qt_bert.cli.opening import differences_table, figure, interval, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.files import refuse_input
 from qt_bert.progress import progress
+from qt_bert.run.inputs import gather, held_out_files, pairs_or_test
 from qt_bert.shipped import DEV, GRADED, shipped
 
 if TYPE_CHECKING:
@@ -219,7 +218,6 @@ def prune(
     as_json: options.AsJson = False,
 ) -> None:
     """Save the model that a plan keeps, smaller and faster, and equal to the masked one."""
-    refuse_input(out, None if model is None else Path(model))
     path = pairs if pairs is not None else shipped(DEV)
     asked = ReaderOptions(columns, no_header, grades, max_rejects)
     asked.open(path)
@@ -300,10 +298,9 @@ def export(
     as_json: options.AsJson = False,
 ) -> None:
     """Write a model as ONNX: whole, pruned or distilled; held against torch, or not written at all."""
-    refuse_input(out, None if model is None else Path(model))
     if pairs is not None and not int8:
         raise ArgumentError("--pairs goes with --int8, whose cost is measured on them")
-    path = opening.pairs_or_test(pairs) if int8 else None
+    path = pairs_or_test(pairs) if int8 else None
     asked = ReaderOptions(columns, no_header, grades, max_rejects)
     if path is not None:
         asked.open(path)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qt_bert.cli import app, opening, options
-from qt_bert.cli.inputs import Further, gather
 from qt_bert.cli.opening import claims_table, measurements_table, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, QtBertError
+from qt_bert.run.inputs import Further, gather
 
 if TYPE_CHECKING:
     from qt_bert.results.probe import ProbeResult

@@ -13,6 +13,7 @@ from qt_bert.cli import app, opening, options
 from qt_bert.cli.opening import figure, interval, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
+from qt_bert.run.inputs import discovery_of, pairs_or_test
 
 if TYPE_CHECKING:
     from qt_bert.ablation.folder import SweepFolder
@@ -74,7 +75,7 @@ def sweep(
 ) -> None:
     """Run the model with heads left out: logits, effects with intervals, and checks, in a
     folder."""
-    path = opening.pairs_or_test(pairs)
+    path = pairs_or_test(pairs)
     asked = ReaderOptions(columns, no_header, grades, max_rejects)
     asked.open(path)
     from qt_bert.ablation.request import interventions_with, variants_asked
@@ -153,7 +154,7 @@ class _Means:
         from qt_bert.ablation.request import discovery_pairs, reference_means
         from qt_bert.files import sha256_file
 
-        own = self.reference or opening.discovery_of(self.pairs)
+        own = self.reference or discovery_of(self.pairs)
         path = own or self.pairs
         self.taken = {"name": path.name, "sha256": sha256_file(path)}
         if own is None:

@@ -11,7 +11,7 @@ import typer
 from qt_bert.cli import app, opening, options
 from qt_bert.cli.options import Overwrite, Resume
 from qt_bert.errors import ArgumentError
-from qt_bert.files import refuse_input
+from qt_bert.files import check_apart
 from qt_bert.shipped import PRETRAINED, shipped
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ def train(
     }
     job = typed(TrainJob, over(stored.job, asked) | paths, f"{stored.where} [job]")
     settings = typed(TuneSettings, over(stored.settings, given), f"{stored.where} [settings]")
-    refuse_input(out, job.base)
+    check_apart(out, job.base)
     with opening.resumable(out):
         facts = run_train(job, out, settings, resume=resume, overwrite=overwrite)
     if facts:
@@ -288,7 +288,7 @@ def average(
     from qt_bert.training.selection import average_models
 
     for one in models:
-        refuse_input(out, one)
+        check_apart(out, one)
 
     average_models(models, out, overwrite=overwrite)
     opening.say(f"mean of {len(models)} models: {out}")

@@ -15,11 +15,11 @@ from qt_bert.ablation.interventions import MeanZ
 from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
+from qt_bert.files import check_apart
 from qt_bert.models.card import ModelLabels, layers_apart
 from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
 from qt_bert.models.families import Family
 from qt_bert.planning.prune import (
-    check_apart,
     important_units,
     open_teacher,
     plan_means,

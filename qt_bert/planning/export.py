@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from qt_bert.codec import decode
 from qt_bert.errors import CheckpointError, EquivalenceError
-from qt_bert.files import atomic_folder, sha256_file
+from qt_bert.files import atomic_folder, check_apart, sha256_file
 from qt_bert.models.checkpoint import Checkpoint, check_place
 from qt_bert.models.forward import Encoder, additive_mask
 from qt_bert.models.pruned import layers_of
@@ -36,7 +36,6 @@ from qt_bert.planning.export_session import (
     versions,
     write_int8,
 )
-from qt_bert.planning.prune import check_apart
 from qt_bert.results.evaluation import JudgedModel
 from qt_bert.results.plan import EXPORT, CheckedCase, ExportCheck, ExportFile
 from qt_bert.sources import installed_versions

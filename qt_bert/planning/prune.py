@@ -18,6 +18,7 @@ from qt_bert.ablation.request import read_means
 from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError
+from qt_bert.files import check_apart
 from qt_bert.models.checkpoint import (
     Checkpoint,
     check_place,
@@ -48,13 +49,6 @@ def open_teacher(plan: Plan, model: str | Path) -> Checkpoint:
             "--model, or make a plan for this model with `qt-bert plan`"
         )
     return checkpoint
-
-
-def check_apart(out: Path, model: Path) -> None:
-    """Raise ArgumentError where writing the folder `out` anew would take `model` with it."""
-    folder = model.resolve()
-    if out.resolve() in (folder, *folder.parents):
-        raise ArgumentError(f"--out {out} is, or holds, the model's own folder; choose another")
 
 
 # A smaller model as a folder: weights, and `kept.json`, which names every head as the teacher does.

@@ -32,13 +32,15 @@ Forward = Callable[[Batch], torch.Tensor]
 class LeftOut:
     """Heads that a scorer leaves out: their names, what replaces them, and what proves it.
 
-    `means` is the hash of the mean head outputs under the mode `mean`; `forward` runs the model
-    without these heads; `guards` are the figures of the check that it really does.
+    `means` is the hash of the mean head outputs under the mode `mean`; `intervention` is what is done to
+    the heads (`ablation.interventions`), and `forward` runs the model so; `guards` are the figures of the
+    check that it really does.
     """
 
     heads: str
     mode: str
     forward: Forward = field(compare=False, repr=False)
+    intervention: Any = field(default=None, compare=False, repr=False)
     means: str | None = None
     guards: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 

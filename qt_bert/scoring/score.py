@@ -14,7 +14,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import PairReader, ReaderOptions
 from qt_bert.data.tokenise import Counts
 from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
-from qt_bert.files import read_json, refuse_input, sha256_file, write_json
+from qt_bert.files import check_apart, read_json, sha256_file, write_json
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import WINDOW, Scorer
 from qt_bert.scoring.judge import read_outputs
@@ -152,7 +152,7 @@ def score_file(
     """
     if not out.name or out.is_dir():
         raise ArgumentError(f"--out {out} is a folder; give the name of a file")
-    refuse_input(out, path)
+    check_apart(out, path)
     table = growing_table(out)
     job = _Job(path, options, scorer, calibration, window)
     reader = options.open(path, rejects_path=out.with_name(f"{out.name}.rejects.tsv"))

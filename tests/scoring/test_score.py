@@ -341,7 +341,7 @@ def test_a_folder_as_output_is_refused(scorer, pair_file, tmp_path):
 
 def test_the_pairs_themselves_are_never_the_output(scorer, pair_file):
     before = pair_file.read_bytes()
-    with pytest.raises(ArgumentError, match="what the command reads"):
+    with pytest.raises(ArgumentError, match="which is read"):
         run(pair_file, scorer, pair_file, overwrite=True)
     assert pair_file.read_bytes() == before
 

@@ -135,7 +135,7 @@ def test_a_layer_map_beyond_the_models_is_refused(job_of, wrong):
 
 def test_the_teacher_is_never_overwritten(job_of, settings):
     job = job_of()
-    with pytest.raises(ArgumentError, match="the model's own folder"):
+    with pytest.raises(ArgumentError, match="which is read"):
         run_distill(job, job.student.model, settings, overwrite=True)
 
 

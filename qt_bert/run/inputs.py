@@ -7,13 +7,63 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qt_bert.cli import opening
 from qt_bert.data.reader import ReaderOptions, for_each
 from qt_bert.errors import ArgumentError
-from qt_bert.shipped import GRADED, shipped
+from qt_bert.shipped import (
+    BASELINES,
+    BEHAVIOURS,
+    DEV,
+    GRADED,
+    PRETRAINED,
+    TEST,
+    TRAIN,
+    shipped,
+    ships,
+)
 
 if TYPE_CHECKING:
     from qt_bert.run.folder import ProbeFiles, RunInputs
+
+
+# What ships, where nothing else is named.
+
+
+def pairs_or_test(pairs: Path | None) -> Path:
+    """`--pairs`, or the test split that ships."""
+    return pairs if pairs is not None else shipped(TEST)
+
+
+def discovery_of(pairs: Path) -> Path | None:
+    """The dev split beside the test split that ships; any other file is halved."""
+    return shipped(DEV) if _ships(pairs, TEST) else None
+
+
+def base_of(model: Path) -> Path | None:
+    """The pretrained model beside the graded one that ships; of another the base is not known."""
+    return shipped(PRETRAINED) if _ships(model, GRADED) else None
+
+
+def texts_of(pairs: Path) -> Path | None:
+    """The train split beside the test split that ships."""
+    return shipped(TRAIN) if _ships(pairs, TEST) else None
+
+
+def cases_that_ship() -> Path | None:
+    """The behaviour cases."""
+    return shipped(BEHAVIOURS) if ships(BEHAVIOURS) else None
+
+
+def baseline_table_of(pairs: Path) -> Path | None:
+    """The table of baselines that was measured on the test split that ships."""
+    return shipped(BASELINES) if _ships(pairs, TEST) and ships(BASELINES) else None
+
+
+def _ships(path: Path, name: str) -> bool:
+    """Whether `path` is what ships as `name`; an installation without it ships nothing."""
+    try:
+        return path.resolve() == shipped(name).resolve()
+    except ArgumentError:
+        return False
 
 
 # Files that some probes read beside model and pairs: their options, and what they become.
@@ -41,15 +91,15 @@ class Further:
         """
         from qt_bert.probes.behaviour_cases import read_cases
         from qt_bert.probes.split import HeldOutFile
-        from qt_bert.run.folder import BASELINES
+        from qt_bert.run.folder import BASELINES as TABLE
 
         treebanks = tuple(self.treebanks or ())
         for path in treebanks:
             if not path.is_file():
                 raise ArgumentError(f"--treebank {path}: there is no such file")
-        table = self.baseline_table or opening.baseline_table_of(pairs)
-        if table is not None and not (table / BASELINES).is_file():
-            raise ArgumentError(f"--baseline-table {table}: no {BASELINES} in that folder")
+        table = self.baseline_table or baseline_table_of(pairs)
+        if table is not None and not (table / TABLE).is_file():
+            raise ArgumentError(f"--baseline-table {table}: no {TABLE} in that folder")
         for option in ("cases", "band_from", "corpus"):
             path = getattr(self, option)
             if path is not None and not path.is_file():
@@ -61,10 +111,10 @@ class Further:
         )
         return {
             "treebanks": treebanks,
-            "texts": self.texts or opening.texts_of(pairs),
+            "texts": self.texts or texts_of(pairs),
             "held_out_files": tuple(HeldOutFile(path=p, reader=r) for p, r in held_out),
             "heads": self.heads,
-            "cases": self.cases or opening.cases_that_ship(),
+            "cases": self.cases or cases_that_ship(),
             "band_from": self.band_from,
             "corpus": self.corpus,
             "baseline_table": table,
@@ -141,7 +191,7 @@ def gather(
     another model, tuned from another one, gets none. Raises ArgumentError, CheckpointError or
     PairFileError for what cannot be meant or is not there.
     """
-    path = opening.pairs_or_test(pairs)
+    path = pairs_or_test(pairs)
     reader.open(path)
     from qt_bert.data.segmenters import check_segmenter
     from qt_bert.models.folder import resolve_folder
@@ -150,9 +200,9 @@ def gather(
 
     check_segmenter(segmenter, userdict=userdict)
     folder = resolve_folder(model if model is not None else shipped(GRADED))
-    tuned_from = resolve_folder(base) if base is not None else opening.base_of(folder)
+    tuned_from = resolve_folder(base) if base is not None else base_of(folder)
     files = ProbeFiles(
-        discovery=discovery or opening.discovery_of(path),
+        discovery=discovery or discovery_of(path),
         base=tuned_from,
         second=resolve_folder(second) if second is not None else None,
         userdict=userdict,
