@@ -78,7 +78,8 @@ class Attention:
             values=tuple(tuple(map(float, row)) for row in self.weights[one.layer, one.head]),
             low=0.0,
         )
-        return chart(figure, language)
+        drawn: alt.LayerChart = chart(figure, language).properties(title=head)
+        return drawn
 
 
 @dataclass(frozen=True, eq=False)

@@ -117,9 +117,7 @@ def test_a_sweep_is_a_table_of_effects(checkpoint_of, pair_file, tmp_path):
     found = grader.sweep(pair_file, "layers", out=tmp_path / "sweep")
     assert {"L0", "L1"} <= set(found["name"]) and "accuracy" in set(found["metric"])
     logits = np.load(tmp_path / "sweep" / "logits.npy")
-    frame = grader.ablate("L1H0 L1H1", reference=pair_file).score(
-        pd.read_csv(pair_file, sep="\t")
-    )
+    frame = grader.ablate("L1H0 L1H1", reference=pair_file).score(pd.read_csv(pair_file, sep="\t"))
     own = found[(found["name"] == "L1") & (found["metric"] == "expected_grade")]
     whole = grader.score(pd.read_csv(pair_file, sep="\t"))["expected_grade"]
     assert logits.shape[1] == 8

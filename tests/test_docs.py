@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -76,3 +79,25 @@ def test_every_command_that_is_shown_exists(name: str) -> None:
         assert there is not None, line
         options = {one for parameter in there.params for one in parameter.opts}
         assert {word for word in rest if word.startswith("--")} <= options, line
+
+
+def run_cell(source: str, names: dict[str, Any]) -> Any:
+    """Run a cell as a notebook does; the value of its last line."""
+    body = ast.parse(source).body
+    last = ast.Expression(body.pop().value) if isinstance(body[-1], ast.Expr) else None
+    exec(compile(ast.Module(body, []), "cell", "exec"), names)
+    return None if last is None else eval(compile(last, "cell", "eval"), names)
+
+
+@pytest.mark.slow
+def test_the_notebook_runs() -> None:
+    cells = json.loads(text_of("docs/python.ipynb"))["cells"]
+    names: dict[str, Any] = {}
+    shown = [run_cell("".join(one["source"]), names) for one in cells if one["cell_type"] == "code"]
+    graded, scored, plotted, fall, effects, claims, heads = shown
+    assert graded.grade in "12345" and len(scored) == 2
+    assert "L0H3" in str(plotted.to_dict())
+    assert fall < -0.2  # without the matching heads the grade falls
+    assert (effects["absolute"] < 0).all()
+    assert claims["id"].tolist() == ["boundary.beyond_characters"] and len(heads) == 5
+    assert "<iframe" in names["found"]._repr_html_()
