@@ -27,14 +27,12 @@ from common.arguments import positive, scoring_parser
 from common.machine import processor
 from common.runs import texts_of, write_rows
 
-from qt_bert.cluster.partition import ScoreJob
-from qt_bert.cluster.score import RayOptions, score_on_ray
+from qt_bert.cluster.score import RayOptions, ScoreJob, score_on_ray
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.score import score_file
-from qt_bert.scoring.tables import InputColumns
 
 
 @dataclass
@@ -111,8 +109,6 @@ def on_ray(arguments: argparse.Namespace, file: Path) -> None:
     job = ScoreJob(
         model=str(arguments.model),
         out=str(file.with_name("ray")),
-        columns=InputColumns(False, ()),
-        reader=ReaderOptions(),
         dtype=arguments.dtype,
     )
     score_on_ray([str(file)], job, RayOptions(actors=arguments.actors))

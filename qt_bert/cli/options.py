@@ -123,13 +123,6 @@ RowsPerPartition = Annotated[
         rich_help_panel=CLUSTER,
     ),
 ]
-Stall = Annotated[
-    float | None,
-    typer.Option(
-        help="With --engine ray: seconds after which a partition counts as hanging. [default: 600]",
-        rich_help_panel=CLUSTER,
-    ),
-]
 DryRun = Annotated[
     bool,
     typer.Option(

@@ -16,8 +16,8 @@ from qt_bert.errors import ArgumentError
 from qt_bert.shipped import GRADED, shipped
 
 if TYPE_CHECKING:
-    from qt_bert.cluster.partition import ScoreJob
-    from qt_bert.cluster.score import Estimate, RayOptions, RayReport
+    from qt_bert.cluster.estimate import Estimate
+    from qt_bert.cluster.score import RayOptions, RayReport, ScoreJob
     from qt_bert.scoring.bulk import Scorer
     from qt_bert.scoring.title_folder import Manifest
 
@@ -36,7 +36,6 @@ class EngineOptions:
     address: str | None = None
     actors: int | None = None
     rows: int | None = None
-    stall: float | None = None
     dry_run: bool = False
     price_per_hour: float | None = None
 
@@ -64,18 +63,15 @@ class EngineOptions:
 
     def options(self) -> RayOptions:
         """As the run takes them."""
-        from qt_bert.cluster.partition import STALL
         from qt_bert.cluster.score import RayOptions
 
-        stall = STALL if self.stall is None else self.stall
-        return RayOptions(address=self.address, actors=self.actors, rows=self.rows, stall=stall)
+        return RayOptions(address=self.address, actors=self.actors, rows=self.rows)
 
     def _own(self) -> list[tuple[str, bool]]:
         return [
             ("--address", self.address is not None),
             ("--actors", self.actors is not None),
             ("--rows-per-partition", self.rows is not None),
-            ("--stall", self.stall is not None),
             ("--dry-run", self.dry_run),
             ("--price-per-hour", self.price_per_hour is not None),
         ]
@@ -93,15 +89,13 @@ def job_of(
     calibrated: bool,
 ) -> ScoreJob:
     """What is to be done to each partition; its columns are found by the scan."""
-    from qt_bert.cluster.partition import ScoreJob
+    from qt_bert.cluster.score import ScoreJob
     from qt_bert.models.folder import resolve_folder
-    from qt_bert.scoring.tables import InputColumns
 
     given = str(shipped(GRADED)) if model is None else model
     return ScoreJob(
         model=given if "://" in given else str(resolve_folder(given)),
         out=out,
-        columns=InputColumns(False, ()),
         reader=reader,
         dtype=dtype,
         max_length=max_length,
@@ -116,7 +110,7 @@ def score_on_cluster(
 ) -> None:
     """Run it, or say what it would take."""
     if asked.dry_run:
-        from qt_bert.cluster.score import estimate
+        from qt_bert.cluster.estimate import estimate
 
         _tell_estimate(estimate(inputs, job, asked.options()), asked)
         return
@@ -128,36 +122,34 @@ def score_on_cluster(
 
 
 def _tell(report: RayReport, out: str) -> None:
+    """What came of it; status 1 where partitions failed."""
     if report.already:
         opening.say(f"{out} is there already and whole; --overwrite redoes it")
         return
-    for partition, why in list(report.put_back.items())[:10]:
-        opening.say(f"{partition} was done again: {why}")
-    if report.late:
+    counts = report.counts
+    if counts["truncated_titles"] or counts["truncated_queries"]:
         opening.say(
-            f"{len(report.late):,} files came after the scan and were not scored, the first is "
-            f"{report.late[0]}; score them into another folder"
+            f"{counts['truncated_titles']:,} titles and {counts['truncated_queries']:,} queries of "
+            f"{counts['pairs']:,} pairs were cut to fit (--max-length)"
         )
-    _tell_totals(report, out)
-
-
-def _tell_totals(report: RayReport, out: str) -> None:
-    totals = report.record.totals
-    assert totals is not None
-    if totals.truncated_titles or totals.truncated_queries:
+    if "read" in counts:
         opening.say(
-            f"{totals.truncated_titles:,} titles and {totals.truncated_queries:,} queries of "
-            f"{totals.pairs:,} pairs were cut to fit (--max-length)"
+            f"{counts['read']:,} pairs with stored title states; computed whole: "
+            f"{counts['unknown_titles']:,} with unknown titles, {counts['long_queries']:,} with long "
+            "queries"
         )
-    if totals.states is not None:
+    listed = f", listed in {out}/rejects.tsv" if not report.failed else ""
+    if counts["rejected"]:
+        opening.say(f"{counts['rejected']:,} rows rejected{listed}")
+    opening.say(f"{counts['pairs']:,} pairs scored: {out}/parts")
+    if report.failed:
+        for name, why in report.failed.items():
+            opening.say(f"error: partition {name}: {why}")
         opening.say(
-            f"{totals.states.read:,} pairs with stored title states; computed whole: "
-            f"{totals.states.unknown_titles:,} with unknown titles, "
-            f"{totals.states.long_queries:,} with long queries"
+            f"error: {len(report.failed):,} partitions failed, all others are done; --resume tries these "
+            "again"
         )
-    if totals.rejected:
-        opening.say(f"{totals.rejected:,} rows rejected, listed in {out}/rejects.tsv")
-    opening.say(f"{totals.pairs:,} pairs scored: {out}/parts")
+        raise typer.Exit(1)
 
 
 def _tell_estimate(found: Estimate, asked: EngineOptions) -> None:
@@ -243,15 +235,12 @@ def score(
     address: options.Address = None,
     actors: options.Actors = None,
     rows_per_partition: options.RowsPerPartition = None,
-    stall: options.Stall = None,
     dry_run: options.DryRun = False,
     price_per_hour: options.PricePerHour = None,
 ) -> None:
     """Grade every pair of a file: probabilities, predicted and expected grade beside its columns."""
     asked = ReaderOptions(columns, no_header, grades, max_rejects)
-    cluster = EngineOptions(
-        engine, address, actors, rows_per_partition, stall, dry_run, price_per_hour
-    )
+    cluster = EngineOptions(engine, address, actors, rows_per_partition, dry_run, price_per_hour)
     if cluster.is_ray:
         other: dict[str, object] = {"--heads-out": heads_out, "--mode": mode}
         cluster.refuse(other | {"--reference": reference, "--compare-whole": compare_whole})

@@ -1,1 +1,1 @@
-"""Work in parts, on many machines: what is cut, where it lies, what is done and what is missing."""
+"""Scoring on a Ray cluster: inputs cut into partitions, one part file each."""

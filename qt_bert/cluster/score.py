@@ -1,50 +1,28 @@
-"""Scoring many files on a Ray cluster, or estimating what that would take."""
+"""Scoring many files on a cluster: a partition in, a part file out; a run is done where none is missing."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
-import platform
-import secrets
-import time
+import socket
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any
 
-from qt_bert.cluster.faults import disk_fault, is_fault, plain, score_halving
-from qt_bert.cluster.ledger import Ledger, RunRequest, Scanned
-from qt_bert.cluster.partition import STALL, ScoreJob
-from qt_bert.cluster.places import LocalPlace, place_of
-from qt_bert.cluster.ray import (
-    Bounds,
-    Cluster,
-    EngineError,
-    Node,
-    available_cpus,
-    cluster,
-    cpus_of,
-    first_line,
-    load_ray,
-    run,
-)
-from qt_bert.cluster.record import Fault, Line, RunRecord, from_text, versions
-from qt_bert.cluster.scanning import (
-    Scan,
-    check_inputs,
-    refuse_inside,
-    rows_for_few,
-    rows_for_model,
-    scan,
-)
-from qt_bert.cluster.storage import BEGUN, storage_of
-from qt_bert.cluster.worker import item_of, program, refuse_other_program, score_task
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from qt_bert.cluster.partitions import Scan, refuse_inside, scan
+from qt_bert.cluster.places import Place
+from qt_bert.cluster.ray import Engine, available_cpus, check_address
 from qt_bert.codec import decode, encode
-from qt_bert.data.pairs import Pair
-from qt_bert.data.parts import FilePart
+from qt_bert.data.pairs import EXCERPT_CHARACTERS, Pair, Reject
+from qt_bert.data.parts import FilePart, read_part
+from qt_bert.data.reader import ReaderOptions, check_share, one_line, too_many
 from qt_bert.errors import (
     ArgumentError,
     CheckpointError,
@@ -52,292 +30,43 @@ from qt_bert.errors import (
     QtBertError,
     RunFolderError,
 )
-from qt_bert.progress import Progress, progress
+from qt_bert.files import sha256_file
+from qt_bert.models.checkpoint import STREAM, bound_kernel_caches, open_checkpoint
+from qt_bert.progress import progress
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.judge import Outputs, read_outputs
 from qt_bert.scoring.tables import InputColumns
-from qt_bert.sources import source_hash
+from qt_bert.scoring.title_folder import open_states, tokenizer_sha256
+from qt_bert.sources import installed_versions, source_hash
+from qt_bert.stats.calibration import Calibration
 
-# The proof of the nodes: before work begins each shows that it can do it, and do it the same way.
-
-
-PROOF_SECONDS = 300.0
+RUN, PARTITIONS, PARTS, REJECTS = "run.json", "partitions.jsonl", "parts", "rejects.tsv"
+FOUND = b"qt_bert"
+"""The key in a part file's metadata under which its counts and its rejects stand."""
+LOOKED_AT = 10_000
+"""So many rows are done before a run is stopped for its rejects."""
+READERS = 16
+"""Part files whose metadata are read at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
-    """What a node has to show: the inputs with their stored bytes, the job with its model, where it
-    writes, and that it runs the same `program`. `folder` is where relative paths begin."""
+class ScoreJob:
+    """What is done to every partition, and all that the bytes of a part depend on.
 
-    inputs: Mapping[str, int]
-    job: ScoreJob
-    program: Mapping[str, str]
-    folder: str
-    mark: str
-
-
-def prove_nodes(
-    cluster: Cluster,
-    inputs: Mapping[str, int],
-    job: ScoreJob,
-    program: Mapping[str, str],
-    folder: str,
-    *,
-    seconds: float = PROOF_SECONDS,
-) -> None:
-    """See that every machine of `cluster` that lends CPUs can score the parts of a prepared job.
-
-    That is: it runs the same versions, sees each of the `inputs` (name → bytes), opens the same
-    model, and writes where this process reads. Raises ArgumentError, naming the first machine where
-    one of these fails, and where a machine does not answer within `seconds`.
+    `model` and `out` are paths or addresses, `title_states` is a path that all machines have. `facts` say
+    of the opened model, by name, what scores depend on: an actor that opens another one refuses.
     """
-    cluster.call(_prove, cluster.nodes, inputs, job, program, folder, seconds)
 
-
-def _prove(
-    nodes: Sequence[Node],
-    inputs: Mapping[str, int],
-    job: ScoreJob,
-    program: Mapping[str, str],
-    folder: str,
-    seconds: float,
-) -> None:
-    """In the process that is connected to the cluster."""
-    ray = load_ray(private=False)
-    asked = {}
-    try:
-        for node in nodes:
-            mark = f"{BEGUN}/{node.id[:16]}.{secrets.token_hex(4)}.seen"
-            question = Question(inputs=inputs, job=job, program=program, folder=folder, mark=mark)
-            asked[node] = (question, _ask(ray, node, question))
-        ready, _ = ray.wait(
-            [answer for _, answer in asked.values()], num_returns=len(asked), timeout=seconds
-        )
-    except Exception as error:  # Ray raises whatever it meets
-        raise ArgumentError(
-            f"the cluster's machines cannot be asked ({first_line(error)})"
-        ) from error
-    faults = [
-        fault
-        for node, (question, answer) in asked.items()
-        if (fault := _fault_of(ray, node, question, answer, answer in ready, seconds))
-    ]
-    if faults:
-        others = f" ({len(faults) - 1} other machines fail too)" if len(faults) > 1 else ""
-        raise ArgumentError(faults[0] + others)
-
-
-def _ask(ray: Any, node: Node, question: Question) -> Any:
-    strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
-    task = ray.remote(num_cpus=0, max_retries=0)(look)
-    return task.options(scheduling_strategy=strategy).remote(question)
-
-
-def _fault_of(
-    ray: Any, node: Node, question: Question, answer: Any, ready: bool, seconds: float
-) -> str | None:
-    """What is wrong with a node; None where nothing is. What it has written is taken away."""
-    where = f"machine {node.address}"
-    if not ready:
-        return f"{where}: no answer within {seconds:g} seconds; see to it, or take it out of the cluster"
-    try:
-        fault = ray.get(answer)
-    except Exception as error:  # Ray raises whatever it meets
-        words = plain(str(error).strip().partition("\n")[0])[:200]
-        return f"{where}: {type(error).__name__}: {words}; is qt-bert installed there as here?"
-    if fault is not None:
-        return f"{where}: {fault}"
-    return _unseen(where, question)
-
-
-def _unseen(where: str, question: Question) -> str | None:
-    """Whether the node wrote where this process reads."""
-    out = place_of(question.job.out)
-    try:
-        seen = out.exists(question.mark)
-        out.delete(question.mark)
-    except OSError as error:
-        return disk_fault(error, str(out), "").message
-    if seen:
-        return None
-    return (
-        f"{where}: {out} is another folder there than here; give an --out that all machines share, "
-        "by one path or address"
-    )
-
-
-def look(question: Question) -> str | None:
-    """On the node: what is wrong, in words; None where nothing is."""
-    try:
-        refuse_other_program(question.program)
-        return (
-            _missing(question.inputs, question.folder)
-            or _another_model(question.job)
-            or _closed(question)
-        )
-    except BaseException as error:
-        if not is_fault(error):
-            raise
-        known = isinstance(error, QtBertError)
-        return plain(str(error)) if known else f"{type(error).__name__}: {plain(str(error))}"
-
-
-def _missing(inputs: Mapping[str, int], folder: str) -> str | None:
-    with suppress(OSError):
-        os.chdir(folder)
-    for name, size in inputs.items():
-        try:
-            found = place_of(name).size()
-        except OSError as error:
-            return (
-                f"{name}: cannot be read there ({error.strerror or error}); give inputs that all "
-                "machines see by the same name"
-            )
-        if found != size:
-            return f"{name}: has {found:,} bytes there, and {size:,} where it was scanned"
-    return None
-
-
-def _another_model(job: ScoreJob) -> str | None:
-    from qt_bert.cluster.partition import open_model
-
-    open_model(job)
-    return None
-
-
-def _closed(question: Question) -> str | None:
-    out = place_of(question.job.out)
-    try:
-        out.write_text(question.mark, platform.node())
-    except OSError as error:
-        return disk_fault(error, str(out), "").message
-    return None
-
-
-# The driver's part: hands out what is missing, records what comes back, and knows when to stop.
-
-
-Dispatch = Callable[[Sequence[FilePart]], Generator[str, None, None]]
-"""Has parts scored, and gives what is said of them, in any order; EngineError where it gives up."""
-
-_HELD_SECONDS = 10.0
-"""Where each record is a file of its own, lines wait so long for others to come along."""
-
-_ERRORS: dict[str, type[QtBertError]] = {"input": PairFileError, "model": CheckpointError}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Patience:
-    """How often a partition with a fault that may pass is handed out, and how many rounds in a row may
-    fail without a partition done: two may go to one that hangs, before it is scored apart."""
-
-    attempts: int = 3
-    idle_rounds: int = 3
-
-    def describe(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
-
-
-@dataclass
-class Filling:
-    """One run's work: `round` partitions at a time go to `dispatch`."""
-
-    ledger: Ledger
-    dispatch: Dispatch
-    round: int
-    shown: Progress
-    patience: Patience = Patience()
-    _faults: Counter[str] = field(default_factory=Counter)
-    _known: set[str] = field(default_factory=set)
-    _held: list[Line] = field(default_factory=list)
-    _flushed: float = 0.0
-
-    def fill(self) -> None:
-        """Until nothing is missing.
-
-        Raises the error that a fault is: at once, or where it may pass when it comes again and again;
-        RunFolderError where the engine gives up again and again; whatever the ledger raises. What was
-        done is recorded in any case.
-        """
-        idle = 0
-        while missing := self.ledger.missing():
-            before = self.ledger.rows_done
-            failure = self._hand_out(missing[: self.round])
-            idle = 0 if self.ledger.rows_done > before else idle + 1
-            if idle >= self.patience.idle_rounds:
-                raise RunFolderError(self._given_up(idle, failure))
-
-    def _hand_out(self, parts: Sequence[FilePart]) -> EngineError | None:
-        try:
-            with closing(self.dispatch(parts)) as answers:
-                for text in answers:
-                    self._take(text)
-        except EngineError as error:
-            return error
-        finally:
-            self._flush()
-        return None
-
-    def _take(self, text: str) -> None:
-        said = from_text(text, "what a worker said")
-        if isinstance(said, Fault):
-            self._judge(said)
-            return
-        self._held.append(said)
-        if said.partition not in self._known:
-            self._known.add(said.partition)
-            self.shown.advance(said.rows)
-        held = time.monotonic() - self._flushed
-        if self.ledger.storage.appends or held > _HELD_SECONDS:
-            self._flush()
-
-    def _flush(self) -> None:
-        lines, self._held = self._held, []
-        self._flushed = time.monotonic()
-        if lines:
-            self.ledger.done(*lines)
-
-    def _judge(self, fault: Fault) -> None:
-        """Raise the error that a fault is, unless it may pass and has not come too often."""
-        self._faults[fault.partition] += 1
-        passing = fault.again and fault.kind != "disk"
-        if passing and self._faults[fault.partition] < self.patience.attempts:
-            return
-        raise _ERRORS.get(fault.kind, RunFolderError)(self._words(fault))
-
-    def _words(self, fault: Fault) -> str:
-        times = self._faults[fault.partition]
-        often = f", {times} times" if times > 1 else ""
-        text = f"{fault.message} (on {fault.node}{often}); {self._so_far()}"
-        advice = {
-            "memory": "memory ran out: give fewer --actors, and go on with --resume",
-            "input": "see to the file and go on with --resume, or start anew with --overwrite",
-        }
-        if "--resume" in fault.message:
-            return text
-        known = "--overwrite" in fault.message
-        return (
-            f"{text}; {'--resume goes on' if known else advice.get(fault.kind, '--resume goes on')}"
-        )
-
-    def _given_up(self, idle: int, failure: EngineError | None) -> str:
-        why = f"Ray gave up: {failure}" if failure else "no worker finished a partition"
-        return (
-            f"{self.ledger.storage}: {why} ({idle} rounds in a row); {self._so_far()}; see to the "
-            "cluster, and --resume goes on"
-        )
-
-    def _so_far(self) -> str:
-        return f"{self.ledger.rows_done:,} of {self.ledger.record.rows:,} rows are done"
-
-
-# Scoring many files on a Ray cluster: scan, ledger, cluster, proof of the nodes, work, the end.
-
-
-LONGEST_STALL = 1_000_000
-"""Seconds; clocks of the system count no further than some weeks."""
-
-_SILENT_STALLS = 10
-_LEAST_SILENCE = 1800.0
+    model: str
+    out: str
+    columns: InputColumns = InputColumns(False, ())
+    reader: ReaderOptions = ReaderOptions()
+    dtype: str = "float32"
+    max_length: int | None = None
+    model_grades: str | None = None
+    calibrated: bool = False
+    title_states: str | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,35 +74,201 @@ class RayOptions:
     """How a run is done, on which its scores do not depend.
 
     `address` of a cluster (None: a private one on this machine), `actors` of one CPU each (None: all
-    CPUs), `rows` a partition (None: by model and input), and the `stall` seconds after which a
-    partition counts as hanging. Raises ArgumentError for what cannot be meant.
+    CPUs), `rows` a partition (None: by model and input). Raises ArgumentError for less than one.
     """
 
     address: str | None = None
     actors: int | None = None
     rows: int | None = None
-    stall: float = STALL
-    patience: Patience = Patience()
 
     def __post_init__(self) -> None:
         for name, value in (("--actors", self.actors), ("--rows-per-partition", self.rows)):
             if value is not None and value < 1:
                 raise ArgumentError(f"{name} {value}: give at least 1")
-        if not 0 < self.stall <= LONGEST_STALL:
-            raise ArgumentError(
-                f"--stall {self.stall:g}: give more than 0 seconds, and at most {LONGEST_STALL:,}"
-            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """The content of `run.json`. `key` names all that the scored rows depend on; `counts` stand there
+    once the run is `complete`."""
+
+    kind: str = "score-ray"
+    schema: int = 2
+    key: Mapping[str, str]
+    arguments: Mapping[str, Any]
+    columns: InputColumns
+    files: tuple[str, ...]
+    skipped: int
+    partitions: int
+    rows: int
+    complete: bool = False
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RayReport:
-    """How a run ended: its record; whether it had ended before; partitions that were done again, with
-    the reason; files of pairs that came after the scan, and are in no partition."""
+    """How a run ended: `counts` over all its parts; `failed`, partitions by name with the reason;
+    `already`, it had ended before."""
 
-    record: RunRecord
-    already: bool
-    put_back: Mapping[str, str] = field(default_factory=dict)
-    late: Sequence[str] = ()
+    counts: Mapping[str, int]
+    failed: Mapping[str, str] = field(default_factory=dict)
+    already: bool = False
+
+
+# One partition, in the process of an actor.
+
+
+class PartScorer:
+    """Scores partitions of a job on one thread, with the model open all the time.
+
+    What is written depends on the partition alone. Raises CheckpointError where the model, or this
+    program, is not the one that the run was begun with, and as opening the model does.
+    """
+
+    def __init__(self, job: Mapping[str, Any]) -> None:
+        self.job: ScoreJob = decode(ScoreJob, job, "the job")
+        torch.set_num_threads(1)
+        bound_kernel_caches(STREAM)
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        self.out = Place.of(self.job.out)
+        try:
+            folder = Place.of(self.job.model).local_folder()
+        except OSError as error:
+            raise CheckpointError(f"{self.job.model}: cannot be copied here ({error})") from error
+        checkpoint = open_checkpoint(
+            folder, dtype=self.job.dtype, model_grades=self.job.model_grades, compact=True
+        )
+        self.scorer = Scorer(checkpoint, max_length=self.job.max_length)
+        if self.job.title_states is not None:
+            self.scorer = self.scorer.reading(open_states(self.job.title_states, checkpoint))
+        self.calibration: Calibration | None = None
+        if self.job.calibrated:
+            stored = checkpoint.settings.calibration
+            if stored is None:
+                raise ArgumentError(
+                    f"--calibrated: {checkpoint.name} has no calibration; make one with "
+                    "`qt-bert calibrate`"
+                )
+            self.calibration = Calibration.from_json(stored)
+        mine = self.facts()
+        other = [name for name, said in self.job.facts.items() if mine.get(name) != said]
+        if other:
+            raise CheckpointError(
+                f"{self.job.model}: the run was begun with another {', '.join(other)}; install the same "
+                "everywhere, give every machine the same files, and go on with --resume"
+            )
+        # A plain pair: a model that gives it no finite logits is refused, and the columns' types are known.
+        self._none = self.outputs(self.scorer.fresh().logits([("问题", "标题")])).columns()
+
+    def facts(self) -> dict[str, str]:
+        """By name, what the scores depend on beside the options."""
+        checkpoint, offline = self.scorer.checkpoint, self.scorer.checkpoint.offline
+        split = self.scorer.split
+        return {
+            "weights": checkpoint.sha256,
+            "config": sha256_file(checkpoint.folder / "config.json"),
+            "tokenizer": tokenizer_sha256(checkpoint.tokenizer),
+            "labels": repr(checkpoint.settings.labels),
+            "--max-length": str(self.scorer.tokenizer.max_length),
+            "offline layers": "" if offline is None else json.dumps(offline.describe()),
+            "calibration": "" if self.calibration is None else repr(self.calibration),
+            "title states": "" if split is None else json.dumps(split.states.describe()),
+            "source of qt-bert": source_hash(),
+            **{f"version of {name}": said for name, said in _versions().items()},
+        }
+
+    def __call__(self, item: str) -> dict[str, Any]:
+        """Score the partition that `item` describes and leave its part file; what came of it.
+
+        A fault of the partition is said, never raised; a disk that cannot be written is said as fatal.
+        """
+        part = FilePart.from_json(json.loads(item))
+        said: dict[str, Any] = {
+            "part": part.name(),
+            "rows": part.rows,
+            "node": socket.gethostname(),
+        }
+        try:
+            table, counts = self.score(part)
+        except QtBertError as error:
+            return said | {"failed": str(error)}
+        except (Exception, MemoryError) as error:
+            return said | {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
+        try:
+            self.out.join(part_file(part)).write(table)
+        except OSError as error:
+            return {"fatal": f"machine {said['node']}: {self.out}: cannot be written ({error})"}
+        return said | {"counts": counts}
+
+    def score(self, part: FilePart) -> tuple[bytes, dict[str, int]]:
+        """The bytes of a part's file, and its counts. Raises PairFileError where the part cannot be read
+        or its file has changed, and for a column that the first rows of its file have not."""
+        pairs, rejects = rows_of(part, self.job.reader)
+        self.job.columns.table(pairs, {}, part.file)  # a late column is said before the model works
+        scorer = self.scorer.fresh()
+        none: dict[str, list[Any]] = {name: [] for name in self._none}
+        texts = [(pair.query, pair.title) for pair in pairs]
+        outputs = self.outputs(scorer.logits(texts)).columns() if texts else none
+        place: dict[str, list[Any]] = {
+            "file": [part.file] * len(pairs),
+            "line": [pair.line for pair in pairs],
+        }
+        types = {
+            name: pa.float32() if isinstance(column[0], np.floating) else pa.string()
+            for name, column in self._none.items()
+        } | {"line": pa.int64()}
+        columns = self.job.columns.table(pairs, outputs | place, part.file)
+        arrays = {
+            name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()
+        }
+        counts = {
+            "pairs": len(pairs),
+            "rejected": len(rejects),
+            "truncated_titles": scorer.counts.truncated_titles,
+            "truncated_queries": scorer.counts.truncated_queries,
+            **({} if scorer.split is None else asdict(scorer.split.counts)),
+        }
+        found = {"rows": part.rows, "counts": counts, "file": part.file, "rejects": rejects}
+        table = pa.table(arrays).replace_schema_metadata({FOUND: json.dumps(found).encode()})
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink)
+        return sink.getvalue().to_pybytes(), counts
+
+    def outputs(self, logits: np.ndarray) -> Outputs:
+        """What logits [n, K] say, calibrated where the job asks for it."""
+        return read_outputs(logits, self.scorer.checkpoint.settings.labels, self.calibration)
+
+
+def rows_of(part: FilePart, reader: ReaderOptions) -> tuple[list[Pair], list[list[Any]]]:
+    """The pairs of a part, and line, reason and text of its rejects. Raises PairFileError."""
+    pairs: list[Pair] = []
+    rejects: list[list[Any]] = []
+    try:
+        for row in read_part(part, reader, Place.of(part.file).location):
+            if isinstance(row, Reject):
+                text = row.text[:EXCERPT_CHARACTERS].encode("utf-8", "backslashreplace").decode()
+                rejects.append([row.line, str(row.reason), text])
+            else:
+                pairs.append(row)
+    except (OSError, ArgumentError) as error:  # an address out of reach is the latter
+        raise PairFileError(f"{part.file}: cannot be read ({error})") from error
+    return pairs, rejects
+
+
+def part_file(part: FilePart) -> str:
+    """Where the scored rows of a partition lie in the run folder."""
+    return f"{PARTS}/part-{part.name()}.parquet"
+
+
+def _versions() -> dict[str, str]:
+    return installed_versions("tokenizers", "pyarrow")
+
+
+# A run, in the process of the command.
+
+
+Dispatch = Callable[[ScoreJob, Sequence[FilePart]], Iterator[Mapping[str, Any]]]
+"""Has parts scored, and gives what `PartScorer` says of each, in any order."""
 
 
 def score_on_ray(
@@ -383,254 +278,232 @@ def score_on_ray(
     *,
     resume: bool = False,
     overwrite: bool = False,
+    dispatch: Dispatch | None = None,
 ) -> RayReport:
     """Score all pairs of `inputs`, files and folders and addresses of either, into the folder `job.out`.
 
-    The job's columns are found by the scan. The run goes on where it stopped under `resume`, killed or
-    not.
+    Under `resume` the partitions whose part file is missing are scored. A partition that cannot be
+    scored is in the report's `failed`, all others are done; `resume` tries it again. `dispatch` does the
+    work in place of Ray.
 
-    Raises ArgumentError for a cluster that cannot be reached, a machine of it that cannot do the work,
-    and results that would lie among the inputs; PairFileError, CheckpointError and RunFolderError as
-    `Ledger`, `open_model` and `Filling` do. What is done is kept.
+    Raises ArgumentError for a cluster that cannot be reached and results that would lie among the
+    inputs; PairFileError for inputs that cannot be read, and too many rejects; CheckpointError as opening
+    the model does; RunFolderError where the flags do not fit what lies in `job.out`, or Ray gives up. What
+    is done is kept.
     """
     refuse_inside(job.out, inputs)
-    with ExitStack() as stack:
-        there = stack.enter_context(cluster(options.address)) if options.address else None
-        plan = _Plan(list(inputs), _for_workers(job, options), options, actors_of(options, there))
-        ledger = Ledger.open(
-            storage_of(job.out), plan.scan, plan.asked, resume=resume, overwrite=overwrite
+    if "://" in (job.title_states or ""):
+        raise ArgumentError(
+            f"--title-states {job.title_states}: give a path that all machines have"
         )
-        missing = ledger.missing()
-        if ledger.record.complete:
-            return RayReport(ledger.record, already=True)
-        late: list[str] = []
-        if missing:
-            needed = {part.file for part in missing}
-            late = check_inputs(inputs, ledger.record.scan["files"], needed)
-            there = there or stack.enter_context(cluster(cpus=min(plan.actors, len(missing))))
-            plan.fill(ledger, there, needed)
-        return RayReport(ledger.finish(), False, ledger.put_back, late)
-
-
-@dataclass
-class _Plan:
-    inputs: list[str]
-    job: ScoreJob
-    options: RayOptions
-    actors: int
-
-    def scan(self) -> Scanned:
-        """Cut the inputs; what is found out besides goes to `run.json`."""
-        found, rows = cut_inputs(self.inputs, self.job, self.options.rows, self.actors)
-        facts = {
-            "rows_per_partition": rows,
-            "columns": encode(found.columns),
-            "files": [asdict(file) for file in found.files],
-            "skipped": found.skipped,
-        }
-        return Scanned(found.parts, facts)
-
-    def asked(self, facts: Mapping[str, Any]) -> RunRequest:
-        """What the run is to be, once its columns are known: the model is opened here."""
-        from qt_bert.cluster.partition import prepared
-
-        columns: InputColumns = decode(InputColumns, facts["columns"], "the columns")
-        self.job = prepared(replace(self.job, columns=columns))
-        key = self.job.key() | {
-            "source": source_hash(),
-            **{f"version of {name}": version for name, version in versions().items()},
-            "inputs": json.dumps(self.inputs, ensure_ascii=False),
-            "--rows-per-partition": str(self.options.rows or facts["rows_per_partition"]),
-        }
-        return RunRequest(
-            key=key,
-            model={"model": self.job.model, "sha256": self.job.model_sha256},
-            arguments=self._arguments(),
-            settings=self._settings(),
-            max_rejects=self.job.reader.max_rejects,
-        )
-
-    def fill(self, ledger: Ledger, there: Cluster, needed: Collection[str]) -> None:
-        """Prove the machines of a cluster that is not our own, and have the work done."""
-        record = ledger.record
-        if not there.own:
-            files = (file for file in record.scan["files"] if file["file"] in needed)
-            sizes = {file["file"]: file["size"] for file in files}
-            prove_nodes(there, sizes, self.job, program(), os.getcwd())
-        with progress(record.rows, "scoring", "rows", done=ledger.rows_done) as shown:
-            dispatch = partial(self._dispatch, there)
-            Filling(ledger, dispatch, self._bounds.round, shown, self.options.patience).fill()
-
-    def _dispatch(self, there: Cluster, parts: Sequence[FilePart]) -> Generator[str, None, None]:
-        return run(there, [item_of(part) for part in parts], score_task(self.job), self._bounds)
-
-    @property
-    def _bounds(self) -> Bounds:
-        silence = max(_LEAST_SILENCE, _SILENT_STALLS * self.options.stall)
-        return Bounds(actors=self.actors, silence=silence)
-
-    def _arguments(self) -> dict[str, Any]:
-        described = self.job.describe()
-        left_out = ("columns", "facts", "model_sha256", "stall")
-        return {"inputs": self.inputs} | {n: v for n, v in described.items() if n not in left_out}
-
-    def _settings(self) -> dict[str, Any]:
-        options = self.options
-        said = {"engine": "ray", "address": options.address, "stall": options.stall}
-        return said | self._bounds.describe() | options.patience.describe()
-
-
-def cut_inputs(
-    inputs: Sequence[str], job: ScoreJob, rows: int | None, actors: int
-) -> tuple[Scan, int]:
-    """The scan of the inputs, and how many rows a partition has: `rows`, or what fits.
-
-    Raises as `scan`.
-    """
-    wanted = rows or rows_for_model(job.model)
-    found = scan(inputs, job.reader, wanted)
-    fewer = wanted if rows else rows_for_few(found.rows, wanted, actors)
-    if fewer == wanted:
-        return found, wanted
-    return scan(inputs, job.reader, fewer, shown=False), fewer
-
-
-def actors_of(options: RayOptions, there: Cluster | None) -> int:
-    """How many actors work: those asked for, or one a CPU of the cluster, or of this machine.
-
-    Raises ArgumentError for a cluster that lends none.
-    """
-    known = available_cpus() if there is None else cpus_of(there)
-    return options.actors or known
-
-
-def _for_workers(job: ScoreJob, options: RayOptions) -> ScoreJob:
-    """With paths from the root, for workers may start in other folders."""
-    states = job.title_states
-    return replace(
+    check_share(job.reader.max_rejects)
+    check_address(options.address)
+    job = replace(
         job,
-        model=_absolute(job.model),
-        out=_absolute(job.out),
-        title_states=None if states is None else _absolute(states),
-        stall=options.stall,
+        model=_rooted(job.model),
+        out=_rooted(job.out),
+        title_states=None if job.title_states is None else os.path.realpath(job.title_states),
     )
+    out = Place.of(job.out)
+    record = _begun(out, resume=resume, overwrite=overwrite)
+    job = replace(job, facts=PartScorer(encode(job)).facts())
+    if record is None:
+        actors = options.actors or available_cpus()
+        found = scan(inputs, job.reader, options.rows, job.model, actors)
+        record = _recorded(found, inputs, job, options)
+        out.join(PARTITIONS).write(
+            "".join(json.dumps(asdict(part)) + "\n" for part in found.parts).encode()
+        )
+        _store(out, record)
+    else:
+        _check_key(out, record, _key(inputs, job, options))
+    if record.complete:
+        return RayReport(record.counts, already=True)
+    job = replace(job, columns=record.columns)
+    parts = _partitions(out)
+    there = (
+        {one for one in out.join(PARTS).files()} if out.join(PARTS).size() is not None else set()
+    )
+    missing = [part for part in parts if part_file(part).removeprefix(f"{PARTS}/") not in there]
+    failed: dict[str, str] = {}
+    if missing:
+        failed = _fill(out, job, record, parts, missing, dispatch or _on_ray(options))
+    counts, listed = _totals(out, [part for part in parts if part.name() not in failed])
+    _judge(out, record, counts, job.reader.max_rejects)
+    if failed:
+        return RayReport(counts, failed)
+    if listed:
+        out.join(REJECTS).write(b"file\tline\treason\ttext\n" + listed)
+    if not counts["pairs"]:
+        raise PairFileError(f"not one of {record.rows:,} rows is a pair; all are listed in {out}")
+    _store(out, replace(record, complete=True, counts=counts))
+    return RayReport(counts)
 
 
-def _absolute(text: str) -> str:
-    if not isinstance(place_of(text), LocalPlace):
-        return text
-    # Named once more: the working folder's own name may be no text.
-    return str(place_of(os.path.realpath(text)))
+def _rooted(text: str) -> str:
+    """A path from the root, for actors may start in other folders; an address as it is."""
+    return text if Place.of(text).filesystem is not None else os.path.realpath(text)
 
 
-# What a scoring run would take: its partitions counted, a sample measured, the rest worked out.
+def _begun(out: Place, *, resume: bool, overwrite: bool) -> RunRecord | None:
+    """The record of the run in `out`, None where one is to be begun. Raises RunFolderError where the
+    flags do not fit."""
+    try:
+        size, run = out.size(), out.join(RUN).size()
+        if size is not None and size >= 0:
+            raise RunFolderError(f"{out} is a file; --out names a folder")
+        if run is None and size is not None and out.files():
+            raise RunFolderError(f"{out} holds something else; choose another --out")
+        if run is None:
+            return None
+        if overwrite:
+            for name in (RUN, PARTITIONS, REJECTS, PARTS):
+                out.join(name).remove()
+            return None
+        record: RunRecord = decode(RunRecord, json.loads(out.join(RUN).read()), f"{out}/{RUN}")
+    except (OSError, ValueError) as error:
+        raise RunFolderError(
+            f"{out}: cannot be read ({error}); see to it, or --overwrite"
+        ) from error
+    if not resume:
+        state = "a complete run" if record.complete else "an interrupted run"
+        raise RunFolderError(
+            f"{out} holds {state}; --resume goes on with it, --overwrite starts anew"
+        )
+    return record
 
 
-SAMPLE_ROWS = 512
-SAMPLE_SECONDS = 10.0
-_FIRST_ROWS = 64
-_PLACES = 8
-"""Partitions that the sample is taken from, spread over all."""
+def _key(inputs: Sequence[str], job: ScoreJob, options: RayOptions) -> dict[str, str]:
+    """All that the bytes of the parts depend on, by name."""
+    return {
+        **job.facts,
+        "--dtype": job.dtype,
+        "--columns": job.reader.columns or "",
+        "--no-header": str(job.reader.no_header),
+        "--grades": job.reader.grades or "",
+        "inputs": json.dumps(list(inputs), ensure_ascii=False),
+        "--rows-per-partition": str(options.rows),
+    }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """What a run would take. `sample_rows` were scored in `sample_seconds` on one thread here."""
-
-    files: int
-    skipped: int
-    partitions: int
-    rows_per_partition: int
-    rows: int
-    sample_rows: int
-    sample_seconds: float
-    actors: int
-    machines: int
-
-    @property
-    def rate(self) -> float:
-        """Rows a second that one actor scores, if it is as fast as this machine's thread."""
-        return self.sample_rows / self.sample_seconds
-
-    @property
-    def seconds(self) -> float:
-        """Until the last partition is done; the actors take whole partitions."""
-        turns = math.ceil(self.partitions / self.actors)
-        return turns * (self.rows / self.partitions) / self.rate
-
-    @property
-    def machine_hours(self) -> float:
-        """Hours of all machines, busy or not."""
-        return self.machines * self.seconds / 3600
-
-    def cost(self, price_per_hour: float) -> float:
-        """In the currency of the price of a machine and hour."""
-        return self.machine_hours * price_per_hour
-
-
-def estimate(inputs: Sequence[str], job: ScoreJob, options: RayOptions) -> Estimate:
-    """Scan `inputs`, score a sample of them in this process, and work out the rest.
-
-    At an address the cluster is asked for its CPUs; no cluster is started. Nothing is written. Raises
-    as `scan`, `PairModel`, `cluster` and `actors_of` do; PairFileError where the sample holds no pair.
-    """
-    actors, machines = _at_hand(options)
-    found, rows = cut_inputs(inputs, job, options.rows, actors)
-    job = replace(job, columns=found.columns)
-    sample_rows, seconds = _measure(job, found.parts)
-    return Estimate(
-        files=len(found.files),
+def _recorded(found: Scan, inputs: Sequence[str], job: ScoreJob, options: RayOptions) -> RunRecord:
+    return RunRecord(
+        key=_key(inputs, job, options),
+        arguments={"inputs": list(inputs), "model": job.model, **asdict(options)},
+        columns=found.columns,
+        files=tuple(found.files),
         skipped=found.skipped,
         partitions=len(found.parts),
-        rows_per_partition=rows,
         rows=found.rows,
-        sample_rows=sample_rows,
-        sample_seconds=seconds,
-        actors=min(actors, len(found.parts)),
-        machines=machines,
     )
 
 
-def _at_hand(options: RayOptions) -> tuple[int, int]:
-    """Actors and machines."""
-    if options.address is None:
-        return actors_of(options, None), 1
-    with cluster(options.address) as there:
-        return actors_of(options, there), len(there.nodes)
+def _check_key(out: Place, record: RunRecord, wanted: Mapping[str, str]) -> None:
+    other = [name for name in wanted if record.key.get(name) != wanted[name]]
+    if other:
+        raise RunFolderError(
+            f"{out} was begun with another {', '.join(other)}; resume with the same, or start anew with "
+            "--overwrite"
+        )
 
 
-def _measure(job: ScoreJob, parts: Sequence[FilePart]) -> tuple[int, float]:
-    """Pairs scored as a worker scores them, and the seconds that took.
-
-    512 of them or, where that would take more than 10 seconds, as many as these allow.
-    """
-    from qt_bert.cluster.partition import PairModel, texts_of
-
-    model = PairModel(job)
-    texts = texts_of(_sample(job, parts))
-
-    def seconds_of(rows: Sequence[tuple[str, str]]) -> float:
-        started = time.perf_counter()
-        model.outputs(score_halving(rows, model.answer, model.trial).logits)
-        return max(time.perf_counter() - started, 1e-6)
-
-    first = texts[:_FIRST_ROWS]
-    fit = SAMPLE_SECONDS * len(first) / seconds_of(first)
-    rows = texts[: max(len(first), min(len(texts), int(fit)))]
-    return len(rows), seconds_of(rows)
+def _store(out: Place, record: RunRecord) -> None:
+    try:
+        out.join(RUN).write(json.dumps(encode(record), ensure_ascii=False, indent=1).encode())
+    except OSError as error:
+        raise RunFolderError(f"{out}: cannot be written ({error})") from error
 
 
-def _sample(job: ScoreJob, parts: Sequence[FilePart]) -> list[Pair]:
-    """Pairs from partitions spread over all, in turns; one window after the other would be of a day's
-    hour."""
-    from qt_bert.cluster.partition import rows_of
+def _partitions(out: Place) -> list[FilePart]:
+    try:
+        lines = out.join(PARTITIONS).read().decode().splitlines()
+        return [FilePart.from_json(json.loads(line)) for line in lines]
+    except (OSError, ValueError) as error:
+        raise RunFolderError(
+            f"{out}/{PARTITIONS}: damaged or gone ({error}); start anew with --overwrite"
+        ) from error
 
-    places = min(_PLACES, len(parts))
-    chosen = [parts[number * len(parts) // places] for number in range(places)]
-    taken = [rows_of(part, job)[0] for part in chosen]
-    share = math.ceil(SAMPLE_ROWS / max(1, len(taken)))
-    pairs = [pair for one in taken for pair in one[:share]]
-    pairs += [pair for one in taken for pair in one[share:]][: max(0, SAMPLE_ROWS - len(pairs))]
-    if not pairs:
-        raise PairFileError("the sample holds no pair; `qt-bert check` says what the rows are")
-    return pairs[:SAMPLE_ROWS]
+
+def _on_ray(options: RayOptions) -> Dispatch:
+    def dispatch(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+        cpus = min(options.actors or available_cpus(), len(parts))
+        with Engine(options.address, cpus) as engine:
+            items = [json.dumps(asdict(part)) for part in parts]
+            actors = min(options.actors or engine.cpus, engine.cpus)
+            yield from engine.run(
+                "qt_bert.cluster.score:PartScorer", {"job": encode(job)}, items, actors
+            )
+
+    return dispatch
+
+
+def _fill(
+    out: Place,
+    job: ScoreJob,
+    record: RunRecord,
+    parts: Sequence[FilePart],
+    missing: Sequence[FilePart],
+    dispatch: Dispatch,
+) -> dict[str, str]:
+    """Have the missing parts scored; those that were not, by name, with the reason."""
+    waiting = {part.name(): part for part in missing}
+    failed: dict[str, str] = {}
+    done = sum(part.rows for part in parts) - sum(part.rows for part in missing)
+    counts: Counter[str] = Counter()
+    with progress(record.rows, "scoring", "rows", done=done) as shown:
+        for said in dispatch(job, missing):
+            if "fatal" in said:
+                raise RunFolderError(f"{said['fatal']}; what is done is kept, and --resume goes on")
+            part = waiting.pop(said["part"])
+            shown.advance(part.rows)
+            if "failed" in said:
+                failed[part.name()] = f"{said['failed']} (on {said['node']})"
+                continue
+            if out.join(part_file(part)).size() is None:
+                raise RunFolderError(
+                    f"{out} is another folder on machine {said['node']} than here; give an --out that "
+                    "all machines share, by one path or address"
+                )
+            counts.update(said["counts"], rows=part.rows)
+            if counts["rows"] >= LOOKED_AT:
+                _judge(out, record, counts, job.reader.max_rejects)
+    for name in waiting:
+        failed[name] = "its actors died (killed, or out of memory)"
+    return failed
+
+
+def _judge(out: Place, record: RunRecord, counts: Mapping[str, int], most: float) -> None:
+    """Raise PairFileError for more rejects than --max-rejects allows, with the first of them."""
+    rows = counts["pairs"] + counts["rejected"]
+    if too_many(counts["rejected"], rows, most):
+        raise PairFileError(
+            f"{record.files[0]}{' and others' if len(record.files) > 1 else ''}: {counts['rejected']:,} "
+            f"of {rows:,} rows are rejects, more than --max-rejects {most:g} allows; `qt-bert check "
+            "--rejects FILE` lists them; --resume goes on under a larger --max-rejects"
+        )
+
+
+def _totals(out: Place, parts: Sequence[FilePart]) -> tuple[dict[str, int], bytes]:
+    """The counts over part files, and their rejects as lines of the list, in the order of the rows."""
+
+    def found(part: FilePart) -> dict[str, Any]:
+        with out.join(part_file(part)).open_input() as handle:
+            stored: dict[str, Any] = json.loads(pq.read_schema(handle).metadata[FOUND])
+            return stored
+
+    counts: Counter[str] = Counter(pairs=0, rejected=0, truncated_titles=0, truncated_queries=0)
+    lines: list[str] = []
+    try:
+        with ThreadPoolExecutor(READERS) as pool:
+            for one in pool.map(found, parts):
+                counts.update(one["counts"])
+                lines += (
+                    f"{one_line(one['file'])}\t{line}\t{one_line(reason)}\t{one_line(text)}\n"
+                    for line, reason, text in one["rejects"]
+                )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunFolderError(
+            f"{out}/{PARTS}: a part file is damaged or gone ({error}); remove it, and --resume makes it "
+            "again"
+        ) from error
+    return dict(counts), "".join(lines).encode("utf-8", "backslashreplace")

@@ -1,30 +1,230 @@
-"""What a run on Ray is asked to be, before there is a cluster."""
+"""A run without Ray: partitions in, parts out, and what is missing when it is resumed."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
-from qt_bert.cluster import score
-from qt_bert.cluster.ledger import Ledger
-from qt_bert.cluster.score import RayOptions, score_on_ray
-from qt_bert.cluster.storage import storage_of
-from qt_bert.errors import RunFolderError
-from tests.cluster.planted import write_pairs
-from tests.cluster.rays import job_for
+from qt_bert.cluster.estimate import estimate
+from qt_bert.cluster.score import Dispatch, PartScorer, RayOptions, ScoreJob, score_on_ray
+from qt_bert.codec import encode
+from qt_bert.data.parts import FilePart
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import ArgumentError, CheckpointError, PairFileError, RunFolderError
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.score import score_file
+
+Run = Callable[..., Any]
 
 
-@pytest.mark.parametrize("name", ["torch", "tokenizers", "python"])
-def test_a_resume_takes_the_versions_that_the_run_was_begun_with(
-    checkpoint_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    day, options = str(write_pairs(tmp_path / "day.tsv", ["猫", "狗"])), RayOptions(actors=1)
-    job = job_for(checkpoint_of(), tmp_path / "out")
-    begun = score._Plan([day], job, options, 1)
-    Ledger.open(storage_of(job.out), begun.scan, begun.asked)
-    other = score.versions() | {name: "0.0"}
-    monkeypatch.setattr(score, "versions", lambda: other)
-    with pytest.raises(RunFolderError, match=f"begun with another version of {name}; resume with"):
-        score_on_ray([day], job, options, resume=True)
+@pytest.fixture
+def day(tmp_path: Path) -> Path:
+    """Two files: 13 pairs with a bad row, and 4 rows of which none is a pair."""
+    folder = tmp_path / "day"
+    folder.mkdir()
+    rows = [f"查询{row}\t标题{row}之{'长' * (row % 5)}\t{1 + row % 5}" for row in range(13)]
+    rows.insert(6, "没有标题\t\t3")
+    (folder / "a.tsv").write_text("query\ttitle\tgrade\n" + "\n".join(rows) + "\n", "utf-8")
+    (folder / "b.tsv").write_text("query\ttitle\n" + "\tx\n" * 4, "utf-8")
+    return folder
+
+
+def here(order: Callable[[Sequence[FilePart]], Sequence[FilePart]] = list) -> Dispatch:
+    """All parts in this process, in some order."""
+
+    def dispatch(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+        scorer = PartScorer(encode(job))
+        for part in order(parts):
+            yield scorer(json.dumps(part.describe()))
+
+    return dispatch
+
+
+@pytest.fixture
+def run(checkpoint_of: Callable[..., Path], day: Path, tmp_path: Path) -> Run:
+    def run(out: str = "out", inputs: Sequence[Path] = (day,), **options: Any) -> Any:
+        job = ScoreJob(
+            model=str(options.pop("model", checkpoint_of())),
+            out=str(tmp_path / out),
+            reader=ReaderOptions(max_rejects=options.pop("max_rejects", 0.5)),
+        )
+        rows = RayOptions(rows=options.pop("rows", 4))
+        options.setdefault("dispatch", here())
+        return score_on_ray([str(one) for one in inputs], job, rows, **options)
+
+    return run
+
+
+def parts_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((folder / "parts").iterdir())}
+
+
+def test_every_row_is_scored_as_plain_score_does(run: Run, checkpoint_of, day, tmp_path) -> None:
+    report = run()
+    assert report.counts["pairs"] == 13 and report.counts["rejected"] == 5 and not report.failed
+    scored = pq.read_table(tmp_path / "out" / "parts").to_pandas().sort_values("line")
+    plain = tmp_path / "plain.parquet"
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    score_file(day / "a.tsv", ReaderOptions(max_rejects=0.5), scorer, plain)
+    expected = pd.read_parquet(plain)
+    assert list(scored.columns) == [*expected.columns, "file", "line"]
+    assert scored["line"].tolist() == [line for line in range(2, 16) if line != 8]
+    assert scored["predicted_grade"].tolist() == expected["predicted_grade"].tolist()
+    np.testing.assert_allclose(scored["p_3"], expected["p_3"], atol=1e-5)
+    assert set(scored["file"]) == {str(day / "a.tsv")}
+
+
+def test_rejects_are_listed_with_their_file(run: Run, day, tmp_path) -> None:
+    run()
+    listed = pd.read_csv(tmp_path / "out" / "rejects.tsv", sep="\t", quoting=3)
+    assert listed["line"].tolist() == [8, 2, 3, 4, 5]
+    assert listed["file"].tolist() == [str(day / "a.tsv")] + [str(day / "b.tsv")] * 4
+    record = json.loads((tmp_path / "out" / "run.json").read_text("utf-8"))
+    assert record["complete"] and record["counts"]["pairs"] == 13 and record["rows"] == 18
+
+
+def test_bytes_depend_on_the_partition_alone(run: Run, tmp_path) -> None:
+    run("one")
+    run("two", dispatch=here(lambda parts: list(reversed(parts))))
+    assert parts_of(tmp_path / "one") == parts_of(tmp_path / "two")
+    schemas = {
+        pq.read_schema(path).remove_metadata() for path in (tmp_path / "one/parts").iterdir()
+    }
+    assert len(parts_of(tmp_path / "one")) == 5 and len(schemas) == 1
+
+
+def test_resume_scores_what_is_missing(run: Run, tmp_path) -> None:
+    run("whole")
+
+    def killed(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+        yield from here()(job, parts[:2])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(dispatch=killed)
+    with pytest.raises(RunFolderError, match="an interrupted run; --resume"):
+        run()
+    asked: list[int] = []
+
+    def counting(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+        asked.append(len(parts))
+        yield from here()(job, parts)
+
+    run(resume=True, dispatch=counting)
+    assert asked == [3] and parts_of(tmp_path / "out") == parts_of(tmp_path / "whole")
+    assert run(resume=True).already
+    (tmp_path / "out" / "run.json").unlink()
+    with pytest.raises(RunFolderError, match="something else"):
+        run()
+
+
+def test_a_partition_that_fails_is_named_and_tried_again(run: Run, day, tmp_path) -> None:
+    def stop(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+        yield from here()(job, parts[:1])
+
+    first = run(dispatch=stop)
+    assert len(first.failed) == 4 and set(first.failed.values()) == {
+        "its actors died (killed, or out of memory)"
+    }
+    before = (day / "b.tsv").read_bytes()
+    (day / "b.tsv").write_bytes(before.replace(b"x", b"y"))
+    report = run(resume=True)
+    assert [name.partition(".")[0] for name in report.failed] == ["b"]
+    assert "changed since it was scanned" in next(iter(report.failed.values()))
+    assert not json.loads((tmp_path / "out" / "run.json").read_text("utf-8"))["complete"]
+    (day / "b.tsv").write_bytes(before)
+    assert not run(resume=True).failed
+    run("whole")
+    assert parts_of(tmp_path / "out") == parts_of(tmp_path / "whole")
+
+
+def test_another_model_or_option_is_refused_by_name(run: Run, fresh_checkpoint) -> None:
+    run()
+    with pytest.raises(RunFolderError, match="another weights"):
+        run(resume=True, model=fresh_checkpoint(seed=7))
+    with pytest.raises(RunFolderError, match="another --rows-per-partition"):
+        run(resume=True, rows=5)
+
+
+def test_an_actor_refuses_another_model(checkpoint_of, fresh_checkpoint, tmp_path) -> None:
+    job = ScoreJob(model=str(checkpoint_of()), out=str(tmp_path))
+    facts = PartScorer(encode(job)).facts()
+    other = ScoreJob(model=str(fresh_checkpoint(seed=7)), out=str(tmp_path), facts=facts)
+    with pytest.raises(CheckpointError, match="begun with another weights"):
+        PartScorer(encode(other))
+
+
+def test_overwrite_removes_the_old_run_alone(run: Run, day, tmp_path) -> None:
+    run()
+    (tmp_path / "out" / "mine.txt").write_text("keep")
+    run(overwrite=True, inputs=[day / "a.tsv"], rows=20)
+    assert len(parts_of(tmp_path / "out")) == 1
+    assert (tmp_path / "out" / "mine.txt").read_text() == "keep"
+
+
+def test_too_many_rejects_stop_the_run_and_nothing_is_lost(run: Run, tmp_path) -> None:
+    (tmp_path / "c.tsv").write_text("query\ttitle\n" + "\tx\n" * 30 + "a\tb\n" * 30, "utf-8")
+    with pytest.raises(
+        PairFileError, match="30 of 60 rows are rejects, more than --max-rejects 0.1"
+    ):
+        run(inputs=[tmp_path / "c.tsv"], max_rejects=0.1)
+    assert run(inputs=[tmp_path / "c.tsv"], max_rejects=0.6, resume=True).counts["pairs"] == 30
+
+
+def test_where_no_row_is_a_pair_the_run_fails(run: Run, day) -> None:
+    with pytest.raises(PairFileError, match="not one of 4 rows is a pair"):
+        run(inputs=[day / "b.tsv"], max_rejects=1.0)
+
+
+def test_a_damaged_part_is_told(run: Run, tmp_path) -> None:
+    def stop(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+        yield from here()(job, parts[:1])
+
+    run(dispatch=stop)
+    part = next((tmp_path / "out" / "parts").iterdir())
+    part.write_bytes(part.read_bytes()[:100])
+    with pytest.raises(RunFolderError, match="damaged or gone.*remove it"):
+        run(resume=True)
+    part.unlink()
+    assert not run(resume=True).failed
+
+
+def test_a_fault_of_the_disk_stops_the_run(run: Run) -> None:
+    def full(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+        yield {"fatal": "machine x: out: cannot be written (No space left on device)"}
+
+    with pytest.raises(RunFolderError, match="No space left.*--resume goes on"):
+        run(dispatch=full)
+
+
+def test_parts_that_do_not_arrive_here_are_told(run: Run) -> None:
+    def elsewhere(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+        for part in parts:
+            yield {"part": part.name(), "node": "x", "counts": {"pairs": 1, "rejected": 0}}
+
+    with pytest.raises(RunFolderError, match="another folder on machine x"):
+        run(dispatch=elsewhere)
+
+
+def test_the_estimate_counts_and_measures(checkpoint_of, day, tmp_path) -> None:
+    job = ScoreJob(model=str(checkpoint_of()), out=str(tmp_path / "never"))
+    found = estimate([str(day)], job, RayOptions(rows=4, actors=2))
+    assert (found.files, found.partitions, found.rows, found.sample_rows) == (2, 5, 18, 13)
+    assert found.actors == 2 and found.machines == 1
+    assert found.seconds == pytest.approx(3 * (18 / 5) / found.rate)
+    assert found.cost(2.0) == pytest.approx(2 * found.seconds / 3600)
+    assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.parametrize("options", [{"rows": 0}, {"actors": -1}])
+def test_less_than_one_is_refused(options: dict[str, int]) -> None:
+    with pytest.raises(ArgumentError, match="give at least 1"):
+        RayOptions(**options)

@@ -1,0 +1,90 @@
+"""Inputs are found, and cut so that all parts together are the files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from qt_bert.cluster.partitions import refuse_inside, rows_for_model, scan
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import ArgumentError, PairFileError
+
+
+def write(path: Path, rows: int, header: str = "query\ttitle") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [header, *(f"查询{path.stem}{row}\t标题{row}" for row in range(rows))]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def cut(*inputs: Path, rows: int | None = 4, model: str = "none", actors: int = 1):
+    return scan([str(one) for one in inputs], ReaderOptions(), rows, model, actors)
+
+
+def test_a_folder_stands_for_its_files_of_pairs(tmp_path: Path) -> None:
+    write(tmp_path / "day" / "a.tsv", 10)
+    write(tmp_path / "day" / "deep" / "b.tsv", 3)
+    (tmp_path / "day" / "notes.md").write_text("x")
+    (tmp_path / "day" / ".hidden.tsv").write_text("x")
+    found = cut(tmp_path / "day")
+    assert [Path(one).name for one in found.files] == ["a.tsv", "b.tsv"]
+    assert (found.skipped, found.rows, [part.rows for part in found.parts]) == (2, 13, [4, 4, 2, 3])
+    assert len({part.name() for part in found.parts}) == 4
+
+
+def test_packed_files_are_cut_too(tmp_path: Path) -> None:
+    plain = write(tmp_path / "a.tsv", 5)
+    packed = tmp_path / "b.tsv.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert [part.rows for part in cut(packed).parts] == [4, 1]
+
+
+def test_columns_are_those_of_all_files(tmp_path: Path) -> None:
+    write(tmp_path / "a.tsv", 1)
+    (tmp_path / "b.tsv").write_text("query\ttitle\tgrade\tfield\nq\tt\t3\tx\n", encoding="utf-8")
+    columns = cut(tmp_path / "a.tsv", tmp_path / "b.tsv").columns
+    assert (columns.label, columns.extra) == (True, ("field",))
+
+
+def test_few_rows_are_shared_among_all_actors(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", 1000)
+    assert [part.rows for part in cut(path, rows=None, actors=2).parts] == [125] * 8
+    assert [part.rows for part in cut(path, rows=None, actors=100).parts][:2] == [64, 64]
+
+
+def test_a_large_model_gets_fewer_rows(tmp_path: Path) -> None:
+    base = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12}
+    (tmp_path / "config.json").write_text(json.dumps(base))
+    assert rows_for_model(str(tmp_path)) == 2048
+    (tmp_path / "config.json").write_text(json.dumps(base | {"num_hidden_layers": 1000}))
+    assert rows_for_model(str(tmp_path)) == 256
+    assert rows_for_model(str(tmp_path / "nothing")) == 8192
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "words"),
+    [
+        ([], ArgumentError, "no input"),
+        (["gone.tsv"], PairFileError, "No such file"),
+        (["empty"], ArgumentError, "no file of pairs in this folder"),
+        (["a.tsv", "day/../a.tsv"], ArgumentError, "given twice"),
+    ],
+)
+def test_inputs_that_cannot_be_meant(
+    tmp_path: Path, inputs: list[str], error: type[Exception], words: str
+) -> None:
+    write(tmp_path / "a.tsv", 1)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "day").mkdir()
+    with pytest.raises(error, match=words):
+        cut(*(tmp_path / one for one in inputs))
+
+
+@pytest.mark.parametrize(("out", "words"), [("day/out", "lies in the input"), (".", "lies in it")])
+def test_results_never_lie_among_the_inputs(tmp_path: Path, out: str, words: str) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        refuse_inside(str(tmp_path / out), [str(tmp_path / "day")])
+    refuse_inside(str(tmp_path / "scored"), [str(tmp_path / "day")])

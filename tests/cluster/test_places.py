@@ -1,0 +1,91 @@
+"""Paths and addresses give the same: read, listed, written whole, removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+
+from qt_bert.cluster.places import Place
+from qt_bert.errors import ArgumentError
+
+
+@pytest.fixture(params=["path", "address"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """A folder of this machine, as a path and through a file system of pyarrow's."""
+    if request.param == "path":
+        return Place.of(tmp_path)
+    return Place("store://bucket", fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem()), "")
+
+
+def test_what_is_written_is_read_listed_and_removed(folder: Place) -> None:
+    folder.join("b/two.tsv").write(b"22")
+    folder.join("a.tsv").write(b"1")
+    folder.join("a.tsv").write(b"333")
+    assert {name: one.size for name, one in folder.files().items()} == {"a.tsv": 3, "b/two.tsv": 2}
+    assert folder.join("b/two.tsv").read() == b"22"
+    with folder.join("a.tsv").open_input() as handle:
+        handle.seek(1)
+        assert handle.read() == b"33"
+    assert folder.join("b").size() == -1 and folder.join("c").size() is None
+    folder.join("b").remove()
+    folder.join("a.tsv").remove()
+    folder.join("never").remove()
+    assert folder.files() == {}
+
+
+def test_what_is_missing_is_an_os_error(folder: Place) -> None:
+    with pytest.raises(OSError):
+        folder.join("gone.tsv").read()
+    with pytest.raises(OSError):
+        folder.join("gone").files()
+
+
+def test_names_of_an_address_keep_its_settings(tmp_path: Path) -> None:
+    there = Place("store://bucket/day?region=x", fs.LocalFileSystem(), str(tmp_path))
+    assert str(there.join("a b.tsv")) == "store://bucket/day/a%20b.tsv?region=x"
+    assert there.join("a b.tsv").path == f"{tmp_path}/a b.tsv"
+
+
+def test_the_same_file_has_one_key(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert Place.of(tmp_path / "link").key == Place.of(f"file://{tmp_path}/real").key
+    assert Place.of(tmp_path / "other").key != Place.of(tmp_path / "real").key
+
+
+def test_links_are_followed_once(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.tsv").write_text("x")
+    (tmp_path / "in" / "back").symlink_to(tmp_path / "in")
+    (tmp_path / "dead.tsv").symlink_to(tmp_path / "nowhere")
+    assert list(Place.of(tmp_path).files()) == ["dead.tsv", "in/a.tsv"]
+
+
+@pytest.mark.parametrize("text", ["nothing://bucket/x", "s3//:"])
+def test_an_unknown_address_is_refused(text: str) -> None:
+    if "://" in text:
+        with pytest.raises(ArgumentError, match="cannot be reached"):
+            Place.of(text)
+    else:
+        assert Place.of(text).filesystem is None
+
+
+def test_a_model_at_an_address_is_copied_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    store = fs.SubTreeFileSystem(str(tmp_path / "store"), fs.LocalFileSystem())
+    (tmp_path / "store" / "model").mkdir(parents=True)
+    (tmp_path / "store" / "model" / "config.json").write_text("{}")
+    place = Place("store://model", store, "model")
+    first = place.local_folder()
+    assert (first / "config.json").read_text() == "{}" and first == place.local_folder()
+    (tmp_path / "store" / "model" / "config.json").write_text("{ }")
+    assert place.local_folder() != first
+    with pytest.raises(ArgumentError, match="no folder with files"):
+        Place("store://none", store, "none").local_folder()
+    first.parent.chmod(0o777)
+    with pytest.raises(PermissionError, match="others may write"):
+        place.local_folder()

@@ -1,0 +1,196 @@
+"""Runs on a real Ray of this machine: equal bytes, kills, faults, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from qt_bert.cluster.ray import Engine
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import ArgumentError
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.score import score_file
+from qt_bert.shipped import STUDENT, shipped
+
+pytest.importorskip("ray")
+QT_BERT = [sys.executable, "-c", "from qt_bert.cli import main; main()"]
+NIGHTLY_ROWS = int(os.environ.get("QT_BERT_NIGHTLY_ROWS", "20000"))
+"""Rows of the kill test; a million takes some quarter of an hour."""
+
+
+def day_of(folder: Path, rows: int) -> Path:
+    folder.mkdir()
+    for number in range(4):
+        lines = [f"查询{number}之{row}\t标题{row % 97}好用吗" for row in range(rows // 4)]
+        (folder / f"{number}.tsv").write_text("query\ttitle\n" + "\n".join(lines) + "\n", "utf-8")
+    return folder
+
+
+def command(day: Path, out: Path, *more: str, model: Path | None = None) -> list[str]:
+    given = str(model or shipped(STUDENT))
+    return [
+        *QT_BERT,
+        "score",
+        str(day),
+        "--engine",
+        "ray",
+        "--out",
+        str(out),
+        "--model",
+        given,
+        *more,
+    ]
+
+
+def parts_of(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((out / "parts").glob("*.parquet"))}
+
+
+def left_behind() -> list[str]:
+    """Processes of Ray that work in a folder of ours."""
+    found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    return [line[:80] for line in found.splitlines() if "/qtb-" in line and "ray" in line]
+
+
+def wait_for_parts(out: Path, number: int, process: subprocess.Popen[Any]) -> None:
+    end = time.monotonic() + 240
+    while len(list((out / "parts").glob("*.parquet"))) < number:
+        assert process.poll() is None and time.monotonic() < end, process.communicate()
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_a_run_gives_the_scores_of_plain_score_and_goes_on_after_a_kill(tmp_path: Path) -> None:
+    day = day_of(tmp_path / "day", 4000)
+    asked = ["--rows-per-partition", "250"]
+    whole = subprocess.run(command(day, tmp_path / "whole", *asked), capture_output=True, text=True)
+    assert whole.returncode == 0 and "4,000 pairs scored" in whole.stderr, whole.stderr
+    scored = pd.read_parquet(tmp_path / "whole" / "parts").sort_values(["file", "line"])
+    scorer = Scorer(open_checkpoint(shipped(STUDENT), compact=True))
+    score_file(day / "2.tsv", ReaderOptions(), scorer, tmp_path / "plain.parquet")
+    expected = pd.read_parquet(tmp_path / "plain.parquet")
+    mine = scored[scored["file"] == str(day / "2.tsv")]
+    assert mine["predicted_grade"].tolist() == expected["predicted_grade"].tolist()
+    assert (mine["expected_grade"].values - expected["expected_grade"].values).max() < 1e-5
+
+    with subprocess.Popen(
+        command(day, tmp_path / "killed", *asked), stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_for_parts(tmp_path / "killed", 3, process)
+        process.kill()
+    time.sleep(5)
+    assert left_behind() == []
+    done = len(parts_of(tmp_path / "killed"))
+    assert 3 <= done < 16
+    again = subprocess.run(
+        command(day, tmp_path / "killed", *asked, "--resume"), capture_output=True, text=True
+    )
+    assert again.returncode == 0, again.stderr
+    assert parts_of(tmp_path / "killed") == parts_of(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_ctrl_c_takes_everything_down_and_a_failing_partition_ends_with_status_1(
+    tmp_path: Path,
+) -> None:
+    day = day_of(tmp_path / "day", 4000)
+    asked = ["--rows-per-partition", "100"]
+    with subprocess.Popen(
+        command(day, tmp_path / "out", *asked), stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_for_parts(tmp_path / "out", 2, process)
+        process.send_signal(signal.SIGINT)
+        words = process.communicate(timeout=60)[1]
+    assert process.returncode == 130 and "--resume goes on" in words
+    assert left_behind() == []
+    before = (day / "3.tsv").read_bytes()
+    (day / "3.tsv").write_bytes(before.replace("好用吗".encode(), "难用吗".encode()))
+    failed = subprocess.run(
+        command(day, tmp_path / "out", *asked, "--resume"), capture_output=True, text=True
+    )
+    assert failed.returncode == 1, failed.stderr
+    assert (
+        "error: partition 3.l" in failed.stderr and "changed since it was scanned" in failed.stderr
+    )
+    (day / "3.tsv").write_bytes(before)
+    whole = subprocess.run(
+        command(day, tmp_path / "out", *asked, "--resume"), capture_output=True, text=True
+    )
+    assert whole.returncode == 0 and len(parts_of(tmp_path / "out")) == 40
+
+
+KILLER = """
+import json, os, signal, sys
+class Worker:
+    def __init__(self, fatal): self.fatal = fatal
+    def __call__(self, item):
+        if item == self.fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"item": item, "threads": os.environ["OMP_NUM_THREADS"]}
+"""
+
+
+@pytest.mark.slow
+def test_an_item_that_kills_its_actors_is_left_out_and_all_others_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "planted_killer.py").write_text(KILLER)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    items = [str(number) for number in range(12)]
+    with Engine(cpus=2) as engine:
+        assert (engine.machines, engine.cpus) == (1, 2)
+        said = list(engine.run("planted_killer:Worker", {"fatal": "5"}, items, 2))
+        broken = list(engine.run("planted_killer:Nothing", {}, items[:3], 2))
+    assert sorted(int(one["item"]) for one in said) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11]
+    assert {one["threads"] for one in said} == {"1"}
+    assert all("has no attribute 'Nothing'" in one["fatal"] for one in broken) and len(broken) == 3
+    assert left_behind() == []
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [("here", "HOST:PORT"), ("ray://x:1", "HOST:PORT"), ("127.0.0.1:1", "nobody answers")],
+)
+def test_an_address_where_no_cluster_is(address: str, words: str) -> None:
+    with pytest.raises(ArgumentError, match=words), Engine(address):
+        pass
+
+
+@pytest.mark.nightly
+def test_ten_kills_give_the_same_bytes(tmp_path: Path) -> None:
+    """The command and actors are killed at drawn moments; --resume until it is done."""
+    day = day_of(tmp_path / "day", NIGHTLY_ROWS)
+    asked = ["--rows-per-partition", str(max(50, NIGHTLY_ROWS // 120))]
+    subprocess.run(command(day, tmp_path / "whole", *asked), check=True, capture_output=True)
+    total, out = len(parts_of(tmp_path / "whole")), tmp_path / "killed"
+    moments = sorted(random.Random(0).sample(range(2, int(0.9 * total)), 10))
+    process: subprocess.Popen[str] | None = None
+    for number, parts in enumerate(moments):
+        if process is None:
+            more = ["--resume"] if (out / "run.json").exists() else []
+            process = subprocess.Popen(
+                command(day, out, *asked, *more), stderr=subprocess.DEVNULL, text=True
+            )
+        wait_for_parts(out, parts, process)
+        if number % 2:
+            process.kill()
+            process.wait()
+            process = None
+        else:
+            subprocess.run(["pkill", "-9", "-f", "ray::MapWorker"])
+    assert process is None and len(parts_of(out)) < total
+    last = subprocess.run(command(day, out, *asked, "--resume"), capture_output=True, text=True)
+    assert last.returncode == 0, last.stderr
+    assert parts_of(out) == parts_of(tmp_path / "whole")
+    time.sleep(5)
+    assert left_behind() == []
