@@ -84,8 +84,9 @@ class Further:
     band_from: Path | None = None
     corpus: Path | None = None
 
-    def files(self, pairs: Path, max_rejects: float) -> dict[str, Any]:
-        """The fields of `ProbeFiles`, what ships filled in where it belongs to `pairs`.
+    def files(self, pairs: Path, reader: ReaderOptions) -> dict[str, Any]:
+        """The fields of `ProbeFiles`, what ships filled in where it belongs to `pairs` as `reader` takes
+        them: the table of baselines was measured on all of the test split.
 
         Raises ArgumentError or PairFileError for what cannot be meant or is not there.
         """
@@ -97,7 +98,9 @@ class Further:
         for path in treebanks:
             if not path.is_file():
                 raise ArgumentError(f"--treebank {path}: there is no such file")
-        table = self.baseline_table or baseline_table_of(pairs)
+        table = self.baseline_table
+        if table is None and reader.limit is None:
+            table = baseline_table_of(pairs)
         if table is not None and not (table / TABLE).is_file():
             raise ArgumentError(f"--baseline-table {table}: no {TABLE} in that folder")
         for option in ("cases", "band_from", "corpus"):
@@ -107,7 +110,7 @@ class Further:
         if self.cases is not None:
             read_cases(self.cases)  # every bad row is told now, and not after minutes of other work
         held_out = held_out_files(
-            self.held_out, self.held_out_columns, self.held_out_grades, max_rejects
+            self.held_out, self.held_out_columns, self.held_out_grades, reader.max_rejects
         )
         return {
             "treebanks": treebanks,
@@ -208,7 +211,7 @@ def gather(
         userdict=userdict,
         gold=gold,
         compared=resolve_folder(compared) if compared is not None else None,
-        **({} if further is None else further.files(path, reader.max_rejects)),
+        **({} if further is None else further.files(path, reader)),
     )
     given = {
         "reader": asdict(reader),
