@@ -9,6 +9,7 @@ chooses ids, never words.
 from __future__ import annotations
 
 import math
+import re
 import string
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -101,7 +102,12 @@ class _Fill(string.Formatter):
             value = value[self._language]
         elif isinstance(value, str) and value in self._texts.ids("words"):
             value = getattr(self._texts.text(f"words.{value}"), self._language)
-        return str(format(value, spec)).replace("-", "−" if isinstance(value, float) else "-")
+        written = str(format(value, spec))
+        if not isinstance(value, float):
+            return written
+        if not re.search("[1-9]", written):
+            written = written.replace("-", "")  # 0 has no sign
+        return written.replace("-", "−")
 
 
 def _texts_in(table: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, str]]]:

@@ -96,7 +96,9 @@ def source_value(source: Source) -> Label | None:
 
 
 def source_place(source: Source) -> str:
-    """The article and the section, by its number or its heading."""
+    """The article and the section, by its number or its heading; empty for what has no source."""
+    if not source.article:
+        return ""
     mark = " §" if source.section[:1].isdigit() else ": "
     return f"{source.article.replace('_', ' ')}{mark}{source.section}"
 
@@ -323,7 +325,7 @@ def _claims(result: ProbeResult) -> tuple[Block, ...]:
 def _claim(said: ClaimInWords) -> tuple[Cell, ...]:
     found = said.claim
     return (
-        source_place(found.source),
+        source_place(found.source) or say("no_source"),
         said.text,
         badge(said),
         measured(said),
@@ -339,7 +341,7 @@ def _claim(said: ClaimInWords) -> tuple[Cell, ...]:
 def _measurements(result: ProbeResult) -> tuple[Block, ...]:
     rows = [
         (
-            source_place(said.source),
+            source_place(said.source) or say("no_source"),
             said.text,
             measured(said),
             source_value(said.source),

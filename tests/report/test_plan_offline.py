@@ -34,7 +34,7 @@ def test_nothing_free_names_what_to_retrain_and_what_that_costs_and_saves() -> N
     )
     assert "moved title positions alone −0.004" in said.en
     assert "the texts apart alone −0.100" in said.en
-    assert "`qt-bert train --offline-layers 6`" in said.en
+    assert "“qt-bert train --offline-layers 6”" in said.en
     assert "18.4 tokens on average takes 7.1 kB as float16 states, 3.6 kB as int8" in said.en
     assert "over 100 titles is then scored 1.60 [1.00, 1.80] times as fast with 6 layers" in said.en
     assert "不重新训练就不行" in said.zh and "最低 6 层" in said.zh and "1.60" in said.zh
