@@ -174,7 +174,7 @@ def test_rows_that_are_no_pairs_are_told(fake_probe, run, checkpoint_of, pair_fi
 
 
 def test_the_shipped_split_is_chosen_on_dev():
-    from qt_bert.cli.opening import discovery_of
+    from qt_bert.run.inputs import discovery_of
     from qt_bert.shipped import DEV, TEST, shipped
 
     assert discovery_of(Path(os.path.relpath(shipped(TEST)))) == shipped(DEV)

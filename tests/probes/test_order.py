@@ -321,7 +321,7 @@ def test_the_claim_on_known_logits(
     context = context_of(folder, [pair(query, "京东") for query in queries], tmp_path)
     heads = [Head(0, 0), Head(1, 1)]
     contest = order._needed(context, texts, heads, {*heads, Head(0, 1)}, True)
-    assert isinstance(contest, Contest) and len(contest.sets) == (99 if needed else 66)
+    assert isinstance(contest, Contest) and len(contest.sets) == (99 if needed else 33)
     # S/R is (2 − what is taken away) / 3.
     assert contest.target.value == pytest.approx((1.8 if needed else 0.02) / 3, abs=0.03)
     declared = texts_of("order").value("claims.needed")
