@@ -71,10 +71,10 @@ def wait_for_parts(out: Path, number: int, process: subprocess.Popen[Any]) -> No
 
 @pytest.mark.slow
 def test_a_run_gives_the_scores_of_plain_score_and_goes_on_after_a_kill(tmp_path: Path) -> None:
-    day = day_of(tmp_path / "day", 4000)
+    day = day_of(tmp_path / "day", 12_000)
     asked = ["--rows-per-partition", "250"]
     whole = subprocess.run(command(day, tmp_path / "whole", *asked), capture_output=True, text=True)
-    assert whole.returncode == 0 and "4,000 pairs scored" in whole.stderr, whole.stderr
+    assert whole.returncode == 0 and "12,000 pairs scored" in whole.stderr, whole.stderr
     scored = pd.read_parquet(tmp_path / "whole" / "parts").sort_values(["file", "line"])
     scorer = Scorer(open_checkpoint(shipped(STUDENT), compact=True))
     score_file(day / "2.tsv", ReaderOptions(), scorer, tmp_path / "plain.parquet")
@@ -91,7 +91,7 @@ def test_a_run_gives_the_scores_of_plain_score_and_goes_on_after_a_kill(tmp_path
     time.sleep(5)
     assert left_behind() == []
     done = len(parts_of(tmp_path / "killed"))
-    assert 3 <= done < 16
+    assert 3 <= done < 48
     again = subprocess.run(
         command(day, tmp_path / "killed", *asked, "--resume"), capture_output=True, text=True
     )
@@ -103,7 +103,7 @@ def test_a_run_gives_the_scores_of_plain_score_and_goes_on_after_a_kill(tmp_path
 def test_ctrl_c_takes_everything_down_and_a_failing_partition_ends_with_status_1(
     tmp_path: Path,
 ) -> None:
-    day = day_of(tmp_path / "day", 4000)
+    day = day_of(tmp_path / "day", 12_000)
     asked = ["--rows-per-partition", "100"]
     with subprocess.Popen(
         command(day, tmp_path / "out", *asked), stderr=subprocess.PIPE, text=True
@@ -126,7 +126,7 @@ def test_ctrl_c_takes_everything_down_and_a_failing_partition_ends_with_status_1
     whole = subprocess.run(
         command(day, tmp_path / "out", *asked, "--resume"), capture_output=True, text=True
     )
-    assert whole.returncode == 0 and len(parts_of(tmp_path / "out")) == 40
+    assert whole.returncode == 0 and len(parts_of(tmp_path / "out")) == 120
 
 
 KILLER = """
