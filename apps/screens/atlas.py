@@ -2,148 +2,276 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
+import numpy as np
 import streamlit as st
 
+from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.app.figures import draw
 from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import watch
-from qt_bert.app.words import escaped
-from qt_bert.inspection.sampled import STEPS, begin_study
-from qt_bert.inspection.studied import Studied
-from qt_bert.inspection.turns import Background, Stopped
-from qt_bert.inspection.views.all_heads import SHOWN, about, strongest
-from qt_bert.inspection.views.atlas import Card, card, colourings, what_it_does
-from qt_bert.inspection.views.attention import attention
-from qt_bert.text import Text
+from qt_bert.app.widgets import caption, escaped, info, named, say, watch
+from qt_bert.data.splits import spread_over_queries
+from qt_bert.inspection.inputs import shipped_rows
+from qt_bert.inspection.inspected import Inspected
+from qt_bert.inspection.maps import attention
+from qt_bert.inspection.shared import score_name
+from qt_bert.inspection.state import State
+from qt_bert.inspection.study import STEPS, Studied, begin_study
+from qt_bert.inspection.work import Job, Stopped
+from qt_bert.models.heads import Head
+from qt_bert.results.head_sets import set_words
+from qt_bert.results.heads import atlas_figure, base_of, marked, offered, place_of, values_of
+from qt_bert.results.probe import set_label
+from qt_bert.text import Text, in_language, interval, number, shortest
 
-TITLE = Text("注意力头图谱", "Head atlas")
-INTRO = Text(
-    "每格是一个头，颜色是所选的量。点一格，看这个头做什么、证据、例子。",
-    "Every cell is a head, coloured by the quantity chosen. Click one to see what it does, the "
-    "evidence, and examples.",
-)
-COLOUR = Text("按什么着色", "Coloured by")
-NONE_YET = Text(
-    "这个模型还没有研究结果；在这里可用自带的少量文本对逐头打分（未经检验）。",
-    "There are no results on this model yet; here its heads are scored on a few of the pairs that "
-    "ship (untested).",
-)
-WHOLE = Text(
-    "完整的研究用命令 qt-bert report --model 目录 --save-heads 目录/heads.json。",
-    "The whole study is the command qt-bert report --model FOLDER --save-heads FOLDER/heads.json.",
-)
-STOPPED = Text("已停止，没有结果。", "Stopped; there are no results.")
-START = Text("在这里计算", "Compute here")
-LEAVE_OUT = Text("加入去掉的头", "Leave it out")
-TAKE_BACK = Text("不再去掉", "Take it back")
-OPEN = Text("在“注意力”页打开", "Open in Attention")
-EVIDENCE = Text("证据（▣：图谱里有粗框）", "evidence (▣: outlined in the atlas)")
-ONE_OF = Text("属于：", "In the sets:")
-THIS_PAIR = Text("在当前这一对上的注意力", "Its attention on the present pair")
-EXAMPLES = Text("它最起作用的文本对", "Pairs where it matters most")
-WORKING = Text("正在找例子…", "Looking for examples…")
+# Pairs of the shipped dev among which the strongest are sought, and how many are shown.
+LOOKED_AT, SHOWN = 32, 3
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One quantity of a head in words: its name, value, meaning, and what else is known."""
+
+    title: Text
+    measured: Text
+    means: Text
+    more: Text
+    outlined: bool
+
+
+@dataclass(frozen=True)
+class Example:
+    """A pair with its score as it is and without one head; `moved` is the KL divergence in nats.
+
+    For a model of one logit it is the change of the score.
+    """
+
+    query: str
+    title: str
+    before: float
+    after: float
+    moved: float
 
 
 def main() -> None:
     """Lay out the page."""
     here = visit()
-    st.header(here.text(TITLE))
+    st.header(say("注意力头图谱", "Head atlas"))
     for word in here.looked.refused:
-        st.warning(escaped(here.text(word)), icon=":material/rule:")
-    if here.studied is None:
+        st.warning(escaped(say(word)), icon=":material/rule:")
+    studied, head = here.studied, here.state.chosen
+    if studied is None:
         _compute(here)
         return
-    st.caption(escaped(f"{here.text(INTRO)} {here.text(here.studied.origin)}"))
-    found = card(here.studied, here.state.chosen)
+    intro = Text(
+        "每格是一个头，颜色是所选的量。点一格，看这个头做什么、证据、例子。",
+        "Every cell is a head, coloured by the quantity chosen. Click one to see what it does, the "
+        "evidence, and examples.",
+    )
+    st.caption(escaped(f"{say(intro)} {say(studied.origin)}"))
     grid, side = st.columns([3, 2], gap="medium")
     with grid:
-        _grid(here, here.studied)
+        _grid(here, studied)
     with side.container(border=True):
-        _card(here, found)
-    _evidence(here, found)
+        _card(here, studied)
+    title = Text("证据（▣：图谱里有粗框）", "evidence (▣: outlined in the atlas)")
+    st.subheader(f"{head} · {say(title)}")
+    found = evidence(studied, head)
+    columns = st.columns(2, gap="medium")
+    for place, one in enumerate(found):
+        with columns[2 * place // len(found)]:
+            mark = "▣ " if one.outlined else ""
+            st.markdown(
+                f"{mark}{escaped(say(one.title))}  \n**{escaped(say(one.measured))}**",
+                help=escaped(say(one.means)),
+            )
+            caption(one.more)
     _at_work(here)
 
 
 def _compute(here: Here) -> None:
     """Score the heads here; it begins by itself, unless the visitor stopped it."""
     key = f"atlas.job.{here.state.model}"
-    st.info(here.text(NONE_YET), icon=":material/science:")
-    st.caption(escaped(here.text(WHOLE)))
-    job: Background[Studied] | None = st.session_state.get(key)
+    info(
+        "这个模型还没有研究结果；在这里可用自带的少量文本对逐头打分（未经检验）。",
+        "There are no results on this model yet; here its heads are scored on a few of the "
+        "pairs that ship (untested).",
+    )
+    whole = "qt-bert report --model FOLDER --save-heads FOLDER/heads.json"
+    caption(f"完整的研究用命令 {whole}。", f"The whole study is the command {whole}.")
+    job: Job[Studied] | None = st.session_state.get(key)
     failed = None if job is None else job.error
-    again = failed is not None and st.button(here.text(START), key="atlas.start")
+    label = say("在这里计算", "Compute here")
+    again = failed is not None and st.button(label, key="atlas.start")
     if job is None or job.result is not None or again:  # a result without `studied`: a model gone
         st.session_state[key] = job = begin_study(here.model, here.base)
     if job.error is None:
         watch(job, unit=Text("%", "%"), steps=STEPS, key="atlas.job")
     else:
-        st.warning(escaped(here.text(STOPPED if isinstance(failed, Stopped) else str(failed))))
+        stopped = Text("已停止，没有结果。", "Stopped; there are no results.")
+        st.warning(escaped(say(stopped if isinstance(failed, Stopped) else str(failed))))
 
 
 def _grid(here: Here, studied: Studied) -> None:
     """The map of the quantity chosen; a click chooses its head."""
-    found = {one.name: one for one in colourings(studied)}
+    found = {quantity.name: (quantity, table) for quantity, table in offered(studied.tables)}
     name = st.selectbox(
-        here.text(COLOUR),
+        say("按什么着色", "Coloured by"),
         list(found),
-        format_func=lambda name: here.text(found[name].title),
+        format_func=named({name: one[0].title for name, one in found.items()}),
         key="atlas.colour",
     )
     if name is None:
         return
-    clicked = draw(found[name].figure, key=f"atlas.{name}", click=True)
+    clicked = draw(atlas_figure(*found[name]), key=f"atlas.{name}", click=True)
     if clicked is not None:
         here.change(layer=clicked[0], head=clicked[1])
 
 
-def _card(here: Here, found: Card) -> None:
+def _card(here: Here, studied: Studied) -> None:
     """What the head is, and what can be done with it."""
-    head, left_out = found.head, here.state.out
+    head, out = here.state.chosen, here.state.out
     st.subheader(str(head))
-    names = [here.text(words.name) for words in found.sets]
-    if names:
-        st.markdown(f"**{escaped(here.text(ONE_OF))}** {escaped(' · '.join(names))}")
-    st.write(escaped(here.text(what_it_does(found))))
-    if st.button(here.text(TAKE_BACK if head in left_out else LEAVE_OUT), key="atlas.out"):
-        here.change(out=tuple(sorted({*left_out} ^ {head})))
-    if st.button(here.text(OPEN), key="atlas.open", icon=":material/grid_on:"):
+    sets = [name for name, heads in studied.sets.items() if head in heads]
+    if sets:
+        names = " · ".join(say(set_label(name, studied.stability)) for name in sets)
+        st.markdown(f"**{escaped(say('属于：', 'In the sets:'))}** {escaped(names)}")
+    st.write(escaped(say(what_it_does(sets))))
+    take = Text("不再去掉", "Take it back") if head in out else Text("加入去掉的头", "Leave it out")
+    if st.button(say(take), key="atlas.out"):
+        here.change(out=tuple(sorted({*out} ^ {head})))
+    label = Text("在“注意力”页打开", "Open in Attention")
+    if st.button(say(label), key="atlas.open", icon=":material/grid_on:"):
         here.open("attention")
 
 
-def _evidence(here: Here, found: Card) -> None:
-    """Every quantity of the head, in two columns where there is room."""
-    st.subheader(f"{found.head} · {here.text(EVIDENCE)}")
-    columns = st.columns(2, gap="medium")
-    for place, one in enumerate(found.evidence):
-        with columns[2 * place // max(len(found.evidence), 1)]:
-            mark = "▣ " if one.outlined else ""
-            st.markdown(
-                f"{mark}{escaped(here.text(one.title))}  \n**{escaped(here.text(one.measured))}**",
-                help=escaped(here.text(one.means)),
+def what_it_does(sets: list[str]) -> Text:
+    """A head in words, from the sets it belongs to."""
+    said = {words.does.zh: words.does for words in map(set_words, sets) if words.does.zh}.values()
+    if not said:
+        return Text(
+            "没有一个探针选出它：下面的数值说明它像什么、要不要紧。",
+            "No probe named it: the numbers below say what it resembles, and whether it matters.",
+        )
+    return Text("".join(one.zh for one in said), " ".join(one.en for one in said))
+
+
+def evidence(studied: Studied, head: Head) -> list[Evidence]:
+    """Every quantity of the head: value, interval, q, and its place among all heads."""
+    found = []
+    for quantity, table in offered(studied.tables):
+        scores = table.rows().get(str(head), {})
+        value = quantity.value(scores)
+        if value is None:
+            continue
+        every = values_of(quantity, table)
+        if quantity.scale == "diverging":
+            every = {place: abs(one) for place, one in every.items()}
+        rank = 1 + sum(one > every[head] for one in every.values())
+        ends, q = quantity.interval(scores), quantity.q(scores)
+        shown = number(value, quantity.digits)
+        within = f" {interval(*ends, quantity.digits)}" if ends else ""
+        sure = "" if q is None else f"q = {shortest(q)}"
+        beside = [
+            (t, known)
+            for name, t in quantity.beside.items()
+            if (known := scores.get(name)) is not None
+        ]
+        base = base_of(table)
+        found.append(
+            Evidence(
+                quantity.title,
+                Text(
+                    f"{shown} {in_language(quantity.unit, 'zh')}{within}{sure and '，' + sure}；"
+                    f"第 {rank} / {len(every)}",
+                    f"{shown} {in_language(quantity.unit, 'en')}{within}{sure and ', ' + sure}; "
+                    f"place {rank} of {len(every)}",
+                ),
+                quantity.means,
+                Text(
+                    "; ".join(
+                        filter(
+                            None, ["，".join(f"{t.zh} {shortest(v)}" for t, v in beside), base.zh]
+                        )
+                    ),
+                    "; ".join(
+                        filter(
+                            None, [", ".join(f"{t.en} {shortest(v)}" for t, v in beside), base.en]
+                        )
+                    ),
+                ),
+                place_of(str(head)) in marked(quantity, table),
             )
-            st.caption(escaped(here.text(one.more)))
+        )
+    return found
 
 
 def _at_work(here: Here) -> None:
     """The head on the present pair, and on the pairs that it matters for."""
-    st.subheader(here.text(THIS_PAIR))
+    st.subheader(say("在当前这一对上的注意力", "Its attention on the present pair"))
     here.stop_if_empty()
     maps = attention(here.model, here.state)
     for note in maps.notes:
-        st.caption(here.text(note))
+        caption(note)
     for column, figure in zip(st.columns(max(1, len(maps.figures))), maps.figures, strict=False):
         with column:
             draw(figure, key=f"atlas.pair.{figure.name}")
-    st.subheader(here.text(EXAMPLES))
-    st.caption(here.text(about(here.model)))
-    with st.spinner(here.text(WORKING)):
+    st.subheader(say("它最起作用的文本对", "Pairs where it matters most"))
+    if not here.model.classifies:
+        none = Text(
+            "微调前的模型没有学过分档，没有例子。",
+            "A model before fine-tuning gives no grades: there are no examples.",
+        )
+        caption(none)
+        return
+    about = Text(
+        f"从自带 dev 的 {LOOKED_AT} 对里，挑出只去掉这个头时输出变化最大的 {SHOWN} 对。",
+        f"Of {LOOKED_AT} pairs of the dev that ships, the {SHOWN} whose outputs change most without this "
+        "head alone.",
+    )
+    caption(about)
+    with st.spinner(say("正在找例子…", "Looking for examples…")):
         found = strongest(here.model, here.state)
+    name = say(score_name(here.model.labels))
     for place, (column, one) in enumerate(zip(st.columns(SHOWN), found, strict=False)):
         with column:
             st.text(f"{one.query}\n{one.title}")
-            st.caption(escaped(here.text(one.said)))
-            for figure in one.maps(here.model, here.state).figures:
+            moved = "" if here.model.labels.logits == 1 else f", KL {shortest(one.moved)} nat"
+            st.caption(escaped(f"{name} {number(one.before, 2)} → {number(one.after, 2)}{moved}"))
+            other = replace(here.state, query=one.query, title=one.title, out=())
+            for figure in attention(here.model, other).figures:
                 draw(figure, key=f"atlas.example.{place}", bare=True)
 
 
-main()
+def strongest(model: Inspected, state: State) -> tuple[Example, ...]:
+    """The shipped pairs whose outputs move most without the state's head alone, most first."""
+    pairs = spread_over_queries(shipped_rows("dev"), LOOKED_AT)
+    texts = [(pair.query, pair.title) for pair in pairs]
+
+    def made() -> tuple[Example, ...]:
+        part = model.part([state.chosen], state.mode)
+        assert part is not None
+        plain = model.kept.get("atlas.plain", lambda: model.run(texts, [NONE]).logits[0])
+        without = model.run(texts, [Variant("head", (part,))]).logits[0]
+        before, after = model.outputs(plain), model.outputs(without)
+        moved = np.abs(after.ranking_score - before.ranking_score)
+        if before.probabilities is not None and after.probabilities is not None:
+            p, q = (np.asarray(one.probabilities, np.float64) for one in (before, after))
+            moved = (p * (np.log(p.clip(1e-300)) - np.log(q.clip(1e-300)))).sum(axis=-1)
+        return tuple(
+            Example(
+                texts[row][0],
+                texts[row][1],
+                float(before.ranking_score[row]),
+                float(after.ranking_score[row]),
+                float(moved[row]),
+            )
+            for row in np.argsort(-moved, kind="stable")[:SHOWN]
+        )
+
+    return model.kept.get(("strongest", state.chosen, state.mode), made)
+
+
+if __name__ == "__main__":
+    main()

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
 
+import numpy as np
 import streamlit as st
 
 from qt_bert.app.figures import draw
 from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import metric
-from qt_bert.app.words import escaped
-from qt_bert.inspection.views import attention as texts
-from qt_bert.inspection.views.all_heads import WAYS, all_heads
-from qt_bert.inspection.views.attention import PARTS, WHOLE, Maps, attention, last_start, tuning
+from qt_bert.app.widgets import caption, choose, info, metric, say
+from qt_bert.figures import HeatMap
+from qt_bert.inspection.inspected import Inspected
+from qt_bert.inspection.maps import PARTS, WHOLE, Overview, attention, last_start, overview
+from qt_bert.inspection.shared import AFTER, BEFORE, CHANGE, PERCENT, head_map
+from qt_bert.inspection.state import State
+from qt_bert.models.heads import Head
+from qt_bert.results.palette import LIGHT
 from qt_bert.text import Text, number
 
-NARROW = 20  # columns of a map that can be read in half the page
+# Columns of a map that can be read in half the page.
+NARROW = 20
+WAYS = {"before": BEFORE, "after": AFTER, "change": CHANGE}
+# Pixels of a small map, between maps, and of the labels on the left and above.
+TILE, GAP, MARGIN = 40, 6, 34
+# Tones that are seen on a light page and on a dark one.
+WEIGHT, MORE, LESS, INK = LIGHT.series[4], LIGHT.positive, LIGHT.series[4], "#808080"
 
 
 def main() -> None:
     """Lay out the page; a click on the grid, at its foot, is looked at before the rest is drawn."""
     here = visit()
     here.stop_if_empty()
-    st.header(here.text(texts.TITLE))
-    parts = {name: one.name for name, one in PARTS.items()}
-    part = _chosen(here, texts.PART, parts, WHOLE, "attention.part")
-    comparison = _chosen(here, texts.COMPARE, texts.COMPARISONS, "out", "attention.compare")
+    st.header(say("注意力图", "Attention map"))
+    parts = {name: one[0] for name, one in PARTS.items()}
+    part = choose(Text("看哪一部分", "Part"), parts, "attention.part")
+    comparisons = {
+        "out": Text("去掉头前后", "heads left out"),
+        "tuning": Text("微调前后", "fine-tuning"),
+    }
+    comparison = choose(Text("比较", "Compare"), comparisons, "attention.compare")
     maps, foot = st.container(), st.container()
     with foot:
         _all_heads(here, part)
@@ -36,60 +50,61 @@ def main() -> None:
 def _maps(here: Here, part: str, comparison: str) -> None:
     """The chosen head's maps, two beside each other where there is room."""
     last = last_start(here.model, here.state, part)
-    start = st.slider(here.text(texts.START), 0, last, key=f"attention.start.{last}") if last else 0
-    seen = _seen(here, part, comparison, start)
-    st.caption(escaped(here.text(texts.intro(seen, here.model))))
+    label = say("从第几个词元画起", "First token drawn")
+    start = st.slider(label, 0, last, key=f"attention.start.{last}") if last else 0
+    base = here.base if comparison == "tuning" else None
+    if comparison == "tuning" and base is None:
+        caption(
+            "没有这个模型微调之前的权重，不能比较微调前后。",
+            "The weights before fine-tuning are not known for this model.",
+        )
+    seen = attention(here.model, here.state, part, start, base=base)
+    caption(
+        f"{seen.head}（{here.model.name}）。每行是一个在看的词元，整行（全部列）之和为 1；"
+        "指着一格可见两个字和权重。",
+        f"{seen.head} of {here.model.name}. A row is a token that looks; over all columns it "
+        "adds up to 1. Point at a cell to see both tokens and the weight.",
+    )
     for note in seen.notes:
-        st.info(escaped(here.text(note)), icon=":material/info:")
+        info(note)
     if part != WHOLE:
-        _numbers(here, seen)
-    beside = 2 if all(len(one.columns) <= NARROW for one in seen.figures) else 1
-    for place in range(0, len(seen.figures), beside):
-        row = seen.figures[place : place + beside]
+        for column, (way, value) in zip(st.columns(2), seen.given, strict=False):
+            with column:
+                name = Text(
+                    f"{way.zh}：平均给所看部分的注意力（%）",
+                    f"{way.en}: mean attention given within the part (%)",
+                )
+                metric(say(name), number(value, 1))
+    abreast = 2 if all(len(one.columns) <= NARROW for one in seen.figures) else 1
+    for place in range(0, len(seen.figures), abreast):
+        row = seen.figures[place : place + abreast]
         for column, figure in zip(st.columns(len(row)), row, strict=True):
             with column:
                 draw(figure, key=f"attention.{figure.name}")
 
 
-def _chosen(here: Here, label: Text, options: Mapping[str, Text], default: str, key: str) -> str:
-    """One of a few named options."""
-    names = {option: escaped(here.text(name)) for option, name in options.items()}
-    chosen = st.segmented_control(
-        here.text(label), list(names), default=default, format_func=names.__getitem__, key=key
-    )
-    return chosen or default
-
-
-def _seen(here: Here, part: str, comparison: str, start: int) -> Maps:
-    if comparison == "tuning":
-        if here.base is not None:
-            return tuning(here.model, here.base, here.state, part, start)
-        st.caption(here.text(texts.NO_BASE))
-    return attention(here.model, here.state, part, start)
-
-
-def _numbers(here: Here, seen: Maps) -> None:
-    for column, one in zip(st.columns(2), seen.given, strict=False):
-        with column:
-            metric(here.text(texts.given(one)), number(one.value, 1))
-
-
 def _all_heads(here: Here, part: str) -> None:
     """All heads in small, and a grid to choose one from."""
-    st.subheader(here.text(texts.ALL_HEADS))
-    way = "before"
-    if here.state.out:
-        way = _chosen(here, texts.WAY, WAYS, "before", "attention.way")
-    seen = all_heads(here.model, here.state, part, way)
-    grid, picture = st.columns(2, gap="large")
+    st.subheader(say("所有的头", "All heads"))
+    way = (
+        choose(Text("画什么", "What is drawn"), WAYS, "attention.way")
+        if here.state.out
+        else "before"
+    )
+    seen = overview(here.model, here.state)
+    way = way if len(seen.small) > 1 else "before"
+    picture = png(of_way(seen.small.astype(np.float32), way), here.state.chosen, way == "change")
+    grid, beside = st.columns(2, gap="large")
     with grid:
-        clicked = draw(seen.grid, key="attention.grid", click=True)
-    with picture:
-        st.image(seen.picture, width="stretch")
-        st.caption(here.text(seen.note))
+        clicked = draw(
+            grid_of(seen, part, way, here.state.chosen), key="attention.grid", click=True
+        )
+    with beside:
+        st.image(picture, width="stretch")
+        caption(small_note(here.model, here.state, seen))
         st.download_button(
-            here.text(texts.SAVE),
-            seen.picture,
+            say("保存这张图（PNG）", "Save the picture (PNG)"),
+            picture,
             file_name="heads.png",
             mime="image/png",
             icon=":material/download:",
@@ -100,4 +115,94 @@ def _all_heads(here: Here, part: str) -> None:
         here.change(layer=clicked[0], head=clicked[1])
 
 
-main()
+def of_way(ways: np.ndarray, way: str) -> np.ndarray:
+    """One way of what holds the whole model and, beside it, the model without heads."""
+    return np.asarray(ways[1] - ways[0] if way == "change" else ways[0 if way == "before" else 1])
+
+
+def grid_of(seen: Overview, part: str, way: str, chosen: Head) -> HeatMap:
+    """What each head's tokens that look give to those looked at, the chosen head outlined.
+
+    Rows of whole maps all add up to 1; there the grid shows what one text gives the other.
+    """
+    names = list(PARTS)
+    if part == WHOLE:
+        cross = [names.index(one) for one in ("query_title", "title_query")]
+        given = seen.given[..., cross].mean(axis=-1)
+        what = Text(
+            "一个文本给另一个文本，两个方向的平均", "from one text to the other, mean of both ways"
+        )
+    else:
+        given, what = seen.given[..., names.index(part)], PARTS[part][0]
+    change, said = way == "change", WAYS[way]
+    return head_map(
+        "all_heads",
+        Text(
+            f"每个头的注意力：{what.zh}（{said.zh}）",
+            f"Attention of every head: {what.en} ({said.en})",
+        ),
+        Text("个百分点", "points") if change else Text("% 的注意力", "% of attention"),
+        PERCENT * of_way(given.astype(np.float64), way),
+        marked=[chosen],
+        scale="diverging" if change else "sequential",
+        low=None if change else 0.0,
+        digits=0,
+        note=Text(
+            "点一格选这个头；粗框：正在看的头",
+            "Click a cell to choose its head; outlined: the present one",
+        ),
+    )
+
+
+def small_note(model: Inspected, state: State, seen: Overview) -> Text:
+    """What a cell of a small map is."""
+    tokens, size = len(model.encode(state.query, state.title)), seen.small.shape[-1]
+    zh = "行：谁在看；列：看谁。颜色的深浅是权重的平方根，小的权重也看得见。"
+    en = "Rows look at columns. The shade is the root of the weight, so that small ones are seen."
+    if size < tokens:
+        zh += f"{tokens} 个词元合成 {size} × {size} 格，每格取最大值。"
+        en += f" {tokens} tokens are drawn as {size} × {size} cells, each the largest within."
+    return Text(zh, en)
+
+
+def png(maps: np.ndarray, chosen: Head, changes: bool = False) -> bytes:
+    """Small maps [layers, heads, size, size] as a PNG file, `L3` left of a row, `H7` above a column.
+
+    The page shows through: the root of a weight is how much of it the colour covers. Of `changes`,
+    more and less have colours of their own. `chosen` is framed.
+    """
+    from PIL import Image, ImageDraw, ImageFont
+
+    layers, heads, size, _ = maps.shape
+    step, places = TILE + GAP, np.arange(TILE) * size // TILE
+    pixels = np.zeros((MARGIN + layers * step, MARGIN + heads * step, 4), np.uint8)
+    more, less, ink = (list(bytes.fromhex(c[1:])) for c in (MORE if changes else WEIGHT, LESS, INK))
+    for layer in range(layers):
+        for head in range(heads):
+            tile = maps[layer, head][places][:, places]
+            top, left = MARGIN + layer * step, MARGIN + head * step
+            frame, opacity = (3, 255) if (layer, head) == chosen else (1, 90)
+            around = (
+                slice(top - frame, top + TILE + frame),
+                slice(left - frame, left + TILE + frame),
+            )
+            pixels[around] = (*ink, opacity)
+            colours = np.where((tile < 0)[..., None], less, more)
+            cover = 255 * np.sqrt(np.abs(tile).clip(0, 1))[..., None]
+            drawn = np.concatenate([colours, cover], axis=-1).round()
+            pixels[top : top + TILE, left : left + TILE] = drawn
+    image = Image.fromarray(pixels, "RGBA")
+    pen, font = ImageDraw.Draw(image), ImageFont.load_default(size=13)
+    for layer in range(layers):
+        pen.text(
+            (MARGIN - 6, MARGIN + layer * step + TILE // 2), f"L{layer}", INK, font, anchor="rm"
+        )
+    for head in range(heads):
+        pen.text((MARGIN + head * step + TILE // 2, MARGIN - 6), f"H{head}", INK, font, anchor="ms")
+    file = io.BytesIO()
+    image.save(file, "PNG", compress_level=3)
+    return file.getvalue()
+
+
+if __name__ == "__main__":
+    main()

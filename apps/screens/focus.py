@@ -2,17 +2,181 @@
 
 from __future__ import annotations
 
-import streamlit as st
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
+import numpy as np
+import streamlit as st
+import torch
+
+from qt_bert.ablation.engine import Reduction
 from qt_bert.app.figures import draw
 from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import metric, table
-from qt_bert.app.words import escaped
-from qt_bert.inspection.views import focus as texts
-from qt_bert.inspection.views.atlas import NO_RUN, TITLE, routes
-from qt_bert.inspection.views.focus import Focus, Shift, focus
+from qt_bert.app.widgets import caption, choose, escaped, info, metric, say, table
+from qt_bert.figures import Bars, BarSeries, HeatMap, Token, TokenLine, Tokens, known
+from qt_bert.inspection.inspected import Inspected, ReadPair
+from qt_bert.inspection.shared import (
+    AFTER,
+    ATTENTION,
+    BEFORE,
+    CHANGE,
+    HEAD,
+    MODES,
+    PERCENT,
+    RANDOM,
+    cells,
+    cut_notes,
+    layer_notes,
+    level_name,
+    plain_and_without,
+    random_heads,
+    score_name,
+    score_unit,
+)
+from qt_bert.inspection.state import State
+from qt_bert.models.heads import Head, spell
+from qt_bert.probes.focus import MATCHED, QUANTITIES, Kind, kinds_of, row_quantities
+from qt_bert.scoring.judge import Outputs
+from qt_bert.text import Label, Text, in_language, number, signed
 
-IN_FRONT = 3  # measures of the row that stand at the top, beside the grade
+# Quantities of the row that stand at the top, beside the grade.
+IN_FRONT = 3
+SCORE_DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """How a quantity is read from what is measured of a row [..., QUANTITIES]."""
+
+    name: Text
+    unit: Label
+    digits: int
+    read: Callable[[np.ndarray], np.ndarray]
+    about: Text
+
+
+def _plain(name: str, scale: float = 1.0) -> Callable[[np.ndarray], np.ndarray]:
+    place = QUANTITIES.index(name)
+    return lambda measured: scale * measured[..., place]
+
+
+def _share(measured: np.ndarray) -> np.ndarray:
+    matched, other = _plain("matched")(measured), _plain("other")(measured)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return PERCENT * matched / (matched + other)
+
+
+OF_ALL = Text("% 的注意力", "% of attention")
+MEASURED = (
+    Quantity(
+        Text("共有词的份额", "share on shared terms"),
+        "%",
+        1,
+        _share,
+        Text(
+            "两文本的字（不计标点）所得注意力中，落在共有词上的部分",
+            "of the weight on characters of both texts (punctuation aside), what lies on shared terms",
+        ),
+    ),
+    Quantity(
+        Text("关注度", "focus"),
+        Text("个百分点", "points"),
+        1,
+        _plain("focus", PERCENT),
+        Text(
+            "上面的份额，减去共有词的字数占比：0 为一视同仁",
+            "that share less the shared terms' share of the characters: 0 is even-handed",
+        ),
+    ),
+    Quantity(
+        Text("分散程度", "scatter"),
+        "0–1",
+        3,
+        _plain("entropy"),
+        Text(
+            "字上注意力的归一化的熵。1：平均分给每个字；0：只看一个字",
+            "normalised entropy of the attention on characters. 1: even over them; 0: all on one",
+        ),
+    ),
+    Quantity(
+        Text("给共有词的权重", "weight on shared terms"),
+        OF_ALL,
+        1,
+        _plain("matched", PERCENT),
+        Text("占 [CLS] 的全部注意力", "of all of [CLS]'s attention"),
+    ),
+    Quantity(
+        Text("给 [SEP] 的权重", "weight on [SEP]"),
+        OF_ALL,
+        1,
+        _plain("separator", PERCENT),
+        Text("两个 [SEP] 之和", "both separators together"),
+    ),
+    Quantity(
+        Text("给 [CLS] 自身的权重", "weight on [CLS] itself"),
+        OF_ALL,
+        1,
+        _plain("itself", PERCENT),
+        Text("[CLS] 看自己", "[CLS] looking at itself"),
+    ),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Focus:
+    """One pair, all layers and heads at once, whole and (if there are heads left out) without these.
+
+    `rows` [ways, layers, heads, tokens] are [CLS]'s weights, `measured` [ways, layers, heads, MEASURED]
+    what is read of them, `grades` the outputs of each way (none for a model that does not classify).
+    `control` [layers, heads, tokens] are the mean weights without random heads, `random` [draws,
+    layers, heads, MEASURED] and `random_grades` what each draw gives; None where none can be drawn.
+    """
+
+    encoded: ReadPair
+    tokens: tuple[str, ...]
+    matched: np.ndarray
+    rows: np.ndarray
+    measured: np.ndarray
+    grades: tuple[Outputs, ...]
+    control: np.ndarray | None
+    random: np.ndarray | None
+    random_grades: Outputs | None
+
+
+@dataclass(frozen=True)
+class Shift:
+    """One quantity before, after, and with random heads left out: mean, least, largest."""
+
+    name: Text
+    unit: Label
+    digits: int
+    before: float | None
+    after: float | None
+    random: tuple[float | None, float | None, float | None] | None
+    about: Text | None = None
+
+    @property
+    def change(self) -> str | None:
+        """After less before, with its sign."""
+        return self._less(self.after)
+
+    @property
+    def random_change(self) -> str | None:
+        """The mean over random draws less before."""
+        return self._less(self.random[0] if self.random else None)
+
+    @property
+    def spread(self) -> str | None:
+        """`3.91 (3.52 … 4.20)`: the mean over random draws, their least and largest."""
+        if self.random is None:
+            return None
+        mean, low, high = (number(value, self.digits) for value in self.random)
+        return f"{mean} ({low} … {high})"
+
+    def _less(self, value: float | None) -> str | None:
+        if value is None or self.before is None:
+            return None
+        return signed(value - self.before, self.digits)
 
 
 def main() -> None:
@@ -23,87 +187,276 @@ def main() -> None:
     top, foot = st.container(), st.container()
     with foot:
         _layer(here, seen)
-        _routes(here)
     with top:
         _row(here, seen)
 
 
+def focus(model: Inspected, state: State) -> Focus:
+    """The state's pair, whole, without the state's heads, and without as many random ones."""
+    return model.kept.get(
+        ("focus", state.query, state.title, state.out, state.mode, state.seed),
+        lambda: _focus(model, state),
+    )
+
+
+def _focus(model: Inspected, state: State) -> Focus:
+    text = (state.query, state.title)
+    encoded = model.encode(*text)
+    known_ways = plain_and_without(model, state.out, state.mode)
+    drawn = random_heads(model, state.out, state.mode, state.seed)
+    layers = tuple(range(model.shape.layers))
+    rows = Reduction("rows", "attention", layers, lambda v: v.values[:, :, 0], first_row=True)
+    seen = model.run([text], [*known_ways, *drawn], [rows])
+    logits, weights = seen.logits[:, 0], seen.reduced["rows"][:, 0]
+    kinds = kinds_of(encoded, *text, model.segmenter)
+    masks = torch.from_numpy(np.eye(len(Kind), dtype=np.float32)[kinds])[None]
+    flat = torch.from_numpy(weights).flatten(0, 2)[None]
+    quantities = row_quantities(flat, masks)[0].unflatten(0, weights.shape[:3]).numpy()
+    measured = np.stack([one.read(quantities) for one in MEASURED], axis=-1)
+    ways = len(known_ways)
+    sets = [(), state.out][:ways] if model.classifies else []
+    return Focus(
+        encoded=encoded,
+        tokens=model.tokens(encoded),
+        matched=np.isin(kinds, MATCHED),
+        rows=weights[:ways],
+        measured=measured[:ways],
+        grades=tuple(model.graded(encoded, heads, state.mode) for heads in sets),
+        control=weights[ways:].mean(0) if drawn else None,
+        random=measured[ways:] if drawn else None,
+        random_grades=model.outputs(logits[ways:]) if drawn and model.classifies else None,
+    )
+
+
+def shifts(seen: Focus, head: Head) -> list[Shift]:
+    """The score of the pair, where the model grades, then what is measured of one head's row."""
+    found = []
+    if seen.grades:
+        scores = [float(one.ranking_score[0]) for one in seen.grades]
+        random = None if seen.random_grades is None else _range(seen.random_grades.ranking_score)
+        labels = seen.grades[0].labels
+        after = scores[1] if len(scores) > 1 else None
+        name, unit = score_name(labels), score_unit(labels)
+        found.append(Shift(name, unit, SCORE_DIGITS, scores[0], after, random))
+    for place, one in enumerate(MEASURED):
+        values = [known(value) for value in seen.measured[:, *head, place]]
+        random = None if seen.random is None else _range(seen.random[:, *head, place])
+        after = values[1] if len(values) > 1 else None
+        found.append(Shift(one.name, one.unit, one.digits, values[0], after, random, one.about))
+    return found
+
+
+def _range(draws: np.ndarray) -> tuple[float | None, float | None, float | None]:
+    return known(draws.mean()), known(draws.min()), known(draws.max())
+
+
 def _row(here: Here, seen: Focus) -> None:
     """The chosen head: what is left out, its row, the grade, all numbers."""
-    st.header(escaped(here.text(texts.title(seen))))
-    st.caption(escaped(here.text(texts.intro(seen, here.state.mode, here.state.seed))))
-    for note in seen.notes:
-        st.info(escaped(here.text(note)), icon=":material/info:")
-    _numbers_in_front(here, seen)
-    draw(seen.tokens, key="focus.tokens")
-    if seen.change is not None:
-        draw(seen.change, key="focus.change")
-    row, grades = st.columns([3, 2], gap="large")
-    with row:
-        draw(seen.bars, key="focus.bars")
-    with grades:
-        if seen.grades is not None:
-            draw(seen.grades, key="focus.grades")
-    st.subheader(here.text(texts.NUMBERS))
-    table([texts.row(one) for one in _all(seen)], texts.COLUMNS, key="focus.numbers")
-    meanings = filter(None, map(texts.meaning, seen.shifts))
-    st.caption("  \n".join(escaped(here.text(one)) for one in meanings))
-
-
-def _all(seen: Focus) -> list[Shift]:
-    return [*([seen.score] if seen.score else []), *seen.shifts]
-
-
-def _numbers_in_front(here: Here, seen: Focus) -> None:
-    """Without the heads, what that changes, and beside it the whole model and random heads."""
-    shown = [*([seen.score] if seen.score else []), *seen.shifts[:IN_FRONT]]
-    for column, shift in zip(st.columns(len(shown)), shown, strict=True):
+    head, state = here.state.chosen, here.state
+    layer = head.layer
+    st.header(say(f"第 {layer} 层 [CLS] 注意力：{head}", f"Layer {layer}'s \\[CLS\\]: {head}"))
+    caption(intro(seen, state))
+    for note in notes(seen, state):
+        info(note)
+    found = shifts(seen, head)
+    front = found[: IN_FRONT + bool(seen.grades)]
+    for place, (column, one) in enumerate(zip(st.columns(len(front)), front, strict=True)):
         with column:
-            metric(
-                here.text(texts.named(shift)),
-                texts.value(shift),
-                texts.delta(shift),
-                about=None if shift.about is None else here.text(shift.about),
-            )
-            if shift.after is not None:
-                st.caption(escaped(here.text(texts.beside(shift))))
-            predicted = texts.predicted(seen) if shift is seen.score else None
-            if predicted is not None:
-                st.caption(escaped(here.text(predicted)))
+            _number(seen, one, grade=place == 0 and bool(seen.grades))
+    draw(cls_tokens(seen, head), key="focus.tokens")
+    bars = grade_bars(seen)
+    if bars is not None:
+        draw(bars, key="focus.grades")
+    st.subheader(say("全部数字", "All numbers"))
+    rows = [
+        {
+            "name": one.name,
+            "unit": one.unit or None,
+            "before": number(one.before, one.digits),
+            "after": None if len(seen.rows) < 2 else number(one.after, one.digits),
+            "change": one.change,
+            "random": one.spread,
+            "random_change": one.random_change,
+        }
+        for one in found
+    ]
+    columns = {
+        "name": Text("量", "quantity"),
+        "unit": Text("单位", "unit"),
+        "before": BEFORE,
+        "after": Text("去掉之后", "without the heads"),
+        "change": Text("变化", "change"),
+        "random": Text("随机头：平均（最小–最大）", "random heads: mean (least–largest)"),
+        "random_change": Text("随机头的变化", "change, random heads"),
+    }
+    table(rows, columns, key="focus.numbers")
+    lines = [Text(f"{m.name.zh}：{m.about.zh}", f"{m.name.en}: {m.about.en}") for m in MEASURED]
+    st.caption("  \n".join(escaped(say(one)) for one in lines))
+
+
+def _number(seen: Focus, one: Shift, *, grade: bool) -> None:
+    """Without the heads, what that changes, and beside it the whole model and random heads."""
+    zh, en = in_language(one.unit, "zh"), in_language(one.unit, "en")
+    value = one.before if one.after is None else one.after
+    about = None if one.about is None else say(one.about)
+    metric(
+        say(f"{one.name.zh}（{zh}）", f"{one.name.en} ({en})"),
+        number(value, one.digits),
+        one.change,
+        about=about,
+    )
+    if one.after is not None:
+        before, random = number(one.before, one.digits), one.spread
+        zh, en = f"完整模型 {before}", f"whole model {before}"
+        if random is not None:
+            zh, en = f"{zh}；随机头 {random}", f"{en}; random heads {random}"
+        caption(zh, en)
+    predicted = [way.predicted[0] for way in seen.grades if way.predicted] if grade else []
+    if predicted:
+        shown = " → ".join(predicted)
+        caption(f"预测：{shown}", f"predicted: {shown}")
+
+
+def intro(seen: Focus, state: State) -> Text:
+    """Which heads are left out, how, and what stands beside."""
+    if not state.out:
+        return Text(
+            "现在是完整模型。在左栏选要去掉的头，看它们不在时 [CLS] 改看哪里、档位怎样变。",
+            "The whole model. Choose heads to leave out on the left, and see where [CLS] looks "
+            "instead, and what becomes of the grade.",
+        )
+    mode, heads = MODES[state.mode], spell(state.out)
+    zh = f"去掉的头（{len(state.out)} 个，{mode.zh}）：{heads}。"
+    en = f"Heads left out ({len(state.out)}, {mode.en}): {heads}."
+    if seen.random is not None:
+        draws, seed = len(seen.random), state.seed
+        zh += f"对照：每层抽同样多的其他头，{draws} 次，种子 {seed}。"
+        en += f" Beside it: as many other heads of each layer, {draws} draws, seed {seed}."
+    return Text(zh, en)
+
+
+def notes(seen: Focus, state: State) -> Iterator[Text]:
+    """What a reader must know of this picture before reading it."""
+    yield from cut_notes(seen.encoded)
+    yield from layer_notes(state.out, state.layer)
+    if not seen.grades:
+        yield Text(
+            "这个模型还没有微调过，没有档位；注意力照样可看。",
+            "This model was not fine-tuned: it has no grades. Its attention can be seen all the same.",
+        )
+    if not seen.matched.any():
+        yield Text(
+            "两文本没有共有的词，所以共有词的份额为 0，关注度和分散程度没有定义。",
+            "The texts share no term: its share is 0, and focus and scatter are not defined.",
+        )
+    if state.out and seen.random is None:
+        yield Text(
+            f"{spell(state.out)} 所在的层里，剩下的头不够抽取同样多的随机头，没有对照。",
+            f"No control: beside {spell(state.out)} their layers hold too few heads to draw from.",
+        )
+
+
+def cls_tokens(seen: Focus, head: Head) -> Tokens:
+    """One head's row on the tokens: the whole model, without the heads, without random ones."""
+    ways = list(zip((BEFORE, AFTER), seen.rows, strict=False))
+    ways += [(RANDOM, seen.control)] if seen.control is not None else []
+    lines = []
+    for way, rows in ways:
+        weights = rows[head].astype(np.float64)
+        share = float(weights[seen.matched].sum())
+        tokens = tuple(
+            Token(text=text, value=float(value), marked=bool(one))
+            for text, value, one in zip(seen.tokens, weights, seen.matched, strict=True)
+        )
+        name = Text(
+            f"{way.zh}：共有的词占全部注意力的 {share:.0%}",
+            f"{way.en}: {share:.0%} of all attention on shared terms",
+        )
+        lines.append(TokenLine(name=name, tokens=tokens))
+    return Tokens(
+        name="cls_tokens",
+        title=Text(
+            f"{head} 的 [CLS] 看每个字多少", f"How much the [CLS] of {head} looks at each token"
+        ),
+        unit=ATTENTION,
+        lines=tuple(lines),
+        low=0.0,
+        note=Text("粗框：两文本共有的词", "Outlined: terms that stand in both texts"),
+    )
+
+
+def grade_bars(seen: Focus) -> Bars | None:
+    """The probabilities of the grades, before, after and random; None for a model of one logit."""
+    if not seen.grades or seen.grades[0].probabilities is None:
+        return None
+    labels, random = seen.grades[0].labels, seen.random_grades
+    series = [
+        BarSeries(name=way, values=tuple((PERCENT * one.probabilities[0]).tolist()))
+        for way, one in zip((BEFORE, AFTER), seen.grades, strict=False)
+        if one.probabilities is not None
+    ]
+    if random is not None and random.probabilities is not None:
+        draws = PERCENT * random.probabilities.astype(np.float64)
+        ends = tuple(zip(draws.min(0).tolist(), draws.max(0).tolist(), strict=True))
+        series.append(BarSeries(name=RANDOM, values=tuple(draws.mean(0).tolist()), intervals=ends))
+    what = level_name(labels)
+    return Bars(
+        name="grades",
+        title=Text(f"各{what.zh}的概率", f"Probability of each {what.en}"),
+        x_label=what,
+        y_label=Text("概率", "probability"),
+        unit="%",
+        categories=tuple(
+            Text(f"{name} 档" if labels.exact else f"{what.zh} {name}", f"{what.en} {name}")
+            for name in labels.names
+        ),
+        series=tuple(series),
+        digits=1,
+        note=None
+        if random is None
+        else Text(
+            "线段：各次随机抽取中最小与最大的值，不是置信区间",
+            "Whiskers: least and largest over the random draws, no confidence interval",
+        ),
+    )
 
 
 def _layer(here: Here, seen: Focus) -> None:
     """The rows of all heads of the layer, to choose one from."""
-    st.subheader(here.text(texts.ALL_HEADS))
+    st.subheader(say("这一层所有的头", "All heads of the layer"))
     way = "before"
-    if len(seen.layer) > 1:
-        names = {one: here.text(texts.WAYS[one]) for one in seen.layer}
-        chosen = st.segmented_control(
-            here.text(texts.WAY),
-            list(names),
-            default="change",
-            format_func=names.__getitem__,
-            key="focus.way",
-        )
-        way = chosen or "change"
-    st.caption(here.text(texts.CHOOSE))
-    clicked = draw(seen.layer[way], key="focus.layer", click=True)
+    if len(seen.rows) > 1:
+        names = {"change": CHANGE, "before": BEFORE, "after": AFTER}
+        way = choose(Text("画什么", "What is drawn"), names, "focus.way")
+    caption("点一行，看那个头。", "Click a row to look at its head.")
+    clicked = draw(layer_map(seen, here.state.chosen, way), key="focus.layer", click=True)
     if clicked is not None:
         here.change(head=clicked[0])
 
 
-def _routes(here: Here) -> None:
-    """Along which ways the matching heads reach the reader, of the run that is open."""
-    found = routes(here.model, here.studied)
-    st.subheader(here.text(TITLE))
-    if found.said is not None:
-        st.write(escaped(here.text(found.said)))
-    for column, graph in zip(st.columns(max(len(found.graphs), 1)), found.graphs, strict=False):
-        with column:
-            draw(graph, key=f"focus.{graph.name}")
-    if found.commands:
-        st.caption(here.text(NO_RUN))
-        st.code("\n".join(found.commands), language=None, wrap_lines=True)
+def layer_map(seen: Focus, chosen: Head, way: str) -> HeatMap:
+    """The [CLS] rows of the chosen head's layer (`before`, `after` or `change`), one a head."""
+    rows = seen.rows[:, chosen.layer].astype(np.float64)
+    values = {"before": rows[0], "after": rows[-1], "change": rows[-1] - rows[0]}[way]
+    what = {"before": BEFORE, "after": AFTER, "change": CHANGE}[way]
+    heads = [Head(chosen.layer, head) for head in range(len(values))]
+    return HeatMap(
+        name=f"cls_layer_{way}",
+        title=Text(
+            f"第 {chosen.layer} 层每个头的 [CLS] 看哪里：{what.zh}",
+            f"Where the [CLS] of layer {chosen.layer}'s heads looks: {what.en}",
+        ),
+        x_label=Text("字", "token"),
+        y_label=HEAD,
+        unit=ATTENTION,
+        columns=seen.tokens,
+        rows=tuple(f"▶ {head}" if head == chosen else str(head) for head in heads),
+        values=cells(values),
+        scale="diverging" if way == "change" else "sequential",
+        low=None if way == "change" else 0.0,
+        high=None if way == "change" else float(rows.max()),
+    )
 
 
-main()
+if __name__ == "__main__":
+    main()

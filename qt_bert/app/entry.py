@@ -7,13 +7,10 @@ from pathlib import Path
 import pandas  # noqa: F401 (Altair takes it from sys.modules, where another visitor's import may be half done)
 import streamlit as st
 
-from qt_bert.app import sidebar, visit, words
-from qt_bert.app.settings import SCREENS, Settings, script_of
-from qt_bert.app.visit import arrive
-from qt_bert.app.visit import visit as visit_visit
-from qt_bert.app.widgets import told
-from qt_bert.app.words import LANGUAGE, say
-from qt_bert.text import Text
+from qt_bert.app import sidebar, visit
+from qt_bert.app.launch import Settings
+from qt_bert.app.visit import SCREENS, script_of
+from qt_bert.app.widgets import LANGUAGE, escaped, say, told
 
 
 def run(script: str) -> None:
@@ -24,14 +21,14 @@ def run(script: str) -> None:
     st.set_page_config(page_title="qt-bert", page_icon=folder / "icon.svg", layout="wide")
     page = st.navigation(_pages(folder), position="top")
     with told():
-        with st.spinner(say(words.OPENING), show_time=True):
+        with st.spinner(say("正在打开模型…", "Opening the model…"), show_time=True):
             shelf = visit.shelf_of(settings)
-            state = arrive(settings, shelf)
+            state = visit.arrive(settings, shelf)
         if state.language != drawn:  # the address turned to another one: the navigation too
             st.rerun()
         with st.sidebar:
             sidebar.first(shelf, state)
-            here = visit_visit()
+            here = visit.visit()
             sidebar.rest(here)
         visit.say_faults()
         page.run()
@@ -49,15 +46,10 @@ def _pages(folder: Path) -> list[st.Page]:
     return [
         st.Page(
             folder / script_of(name),
-            title=_title(SCREENS[name][0]),
+            title=escaped(say(SCREENS[name][0])),
             icon=SCREENS[name][1],
             default=name == found[0],
             url_path=name,
         )
         for name in found
     ]
-
-
-def _title(title: Text) -> str:
-    """Brackets are markup to Streamlit."""
-    return say(title).replace("[", r"\[").replace("]", r"\]")

@@ -12,8 +12,7 @@ from typing import Any
 
 import streamlit as st
 
-from qt_bert.app import words
-from qt_bert.app.words import escaped, language, say
+from qt_bert.app.widgets import escaped, language, say
 from qt_bert.charts import CLICKED, FONTS, chart
 from qt_bert.figures import Bars, Cell, Curve, Figure, Graph, HeatMap, Scatter, Tokens
 from qt_bert.results.palette import DARK, LIGHT, Palette
@@ -121,7 +120,14 @@ def _save_buttons(figure: Figure, key: str) -> None:
     """CSV and SVG behind one small button; the files are made when they are asked for."""
     shown = language()
     with st.popover(
-        say(words.SAVE), icon=":material/download:", type="tertiary", help=say(words.SAVE_HELP)
+        say("保存", "Save"),
+        icon=":material/download:",
+        type="tertiary",
+        help=say(
+            "表格（CSV），图还有矢量图（SVG）；位图（PNG）在图的右上角。",
+            "A table (CSV), of charts also a vector picture (SVG); a bitmap (PNG) by the button at the "
+            "chart's corner.",
+        ),
     ):
         st.download_button(
             "CSV",

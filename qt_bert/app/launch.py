@@ -1,18 +1,61 @@
-"""Starting the page's server: what is checked first, and with which settings it runs."""
+"""Starting the page's server: what it is told, what is checked first, and with which settings it runs."""
 
 from __future__ import annotations
 
 import os
 import socket
 import sys
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Literal
 
-from qt_bert.app.settings import Settings
 from qt_bert.errors import ArgumentError
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _ENTRIES = (_PACKAGE.parent / "apps" / "inspection.py", _PACKAGE / "_apps" / "inspection.py")
 _LOCAL = ("127.0.0.1", "localhost", "::1")
+
+# What the server was started with travels by environment, so that `streamlit run` takes it too.
+
+Language = Literal["zh", "en"]
+
+_PREFIX = "QT_BERT_APP_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Where models and results come from, and the language a visitor meets first.
+
+    `models` is a checkpoint or a folder of checkpoints (None: what ships), `run` a run folder whose
+    results are shown where they are of the model's weights, `base` the name or folder of the model
+    before fine-tuning.
+    """
+
+    models: Path | None = None
+    run: Path | None = None
+    base: str | None = None
+    language: Language = "zh"
+
+    def to_environment(self) -> dict[str, str]:
+        """`QT_BERT_APP_MODELS` and so on, as far as they are set."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {f"{_PREFIX}{name.upper()}": str(value) for name, value in values.items() if value}
+
+    @classmethod
+    def read(cls) -> Settings:
+        """The settings of this process; an unknown language is Chinese."""
+        given = {
+            field.name: os.environ.get(f"{_PREFIX}{field.name.upper()}") for field in fields(cls)
+        }
+        return cls(
+            models=Path(given["models"]) if given["models"] else None,
+            run=Path(given["run"]) if given["run"] else None,
+            base=given["base"] or None,
+            language="en" if given["language"] == "en" else "zh",
+        )
+
+
+# The server.
 
 
 def entry_script() -> Path:

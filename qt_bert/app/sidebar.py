@@ -1,18 +1,31 @@
-"""The sidebar: language, model, pair, the heads ablated, layer and head."""
+"""The sidebar: language, model, pair, the heads left out, layer, head and seed.
+
+A widget shows what the state says, in every run; what a visitor does with it changes the state, in
+a callback, before the script runs. So there is one truth, and any widget may change it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from qt_bert.app import visit
 from qt_bert.app.figures import palette, show_chart
-from qt_bert.app.widgets import fault_of
-from qt_bert.app.words import escaped, say
+from qt_bert.app.widgets import caption, escaped, fault_of, named, say
 from qt_bert.errors import QtBertError
+from qt_bert.inspection.inputs import (
+    REASONS,
+    UPLOADED_SUFFIXES,
+    UploadedPairs,
+    cases,
+    rows,
+    shipped_rows,
+    typed_heads,
+)
+from qt_bert.inspection.state import MOST_SEED
 from qt_bert.results.palette import Palette
 from qt_bert.results.probe import set_label
 from qt_bert.text import Text
@@ -22,152 +35,70 @@ if TYPE_CHECKING:
     from streamlit.runtime.uploaded_file_manager import UploadedFile
 
     from qt_bert.app.visit import Here
-    from qt_bert.inspection.inputs import UploadedPairs
     from qt_bert.inspection.models import Shelf
     from qt_bert.inspection.state import State
     from qt_bert.models.heads import Head
 
 
-# What the sidebar says.
-
-
-LANGUAGE = Text("语言", "Language")
-MODEL = Text("模型", "Model")
-MODEL_HELP = Text(
-    "服务器启动时给出的文件夹里的模型，和自带的模型。",
-    "Models of the folder that the server was started with, and those that ship.",
-)
-QUERY, TITLE = Text("查询", "Query"), Text("标题", "Title")
-OTHER_PAIR = Text("换一对：案例、数据、文件", "Another pair: cases, data, a file")
-SOURCE = Text("从哪里选", "From where")
-CASES, ROWS, UPLOAD = (
-    Text("案例", "Cases"),
-    Text("自带数据", "Shipped data"),
-    Text("文件", "A file"),
-)
-CHOOSE = Text("选一对…", "Choose a pair…")
-SPLIT = Text("哪一部分", "Which part")
-SPLITS = {"test": Text("测试集", "Test split"), "dev": Text("开发集", "Dev split")}
-FILE = Text("句对文件，最大 10 MB", "A file of pairs, at most 10 MB")
-FILE_HELP = Text(
-    "TSV、CSV 或 JSON Lines，有 query 和 title 两列。文件不会保存，别人也看不到。",
-    "TSV, CSV or JSON Lines with the columns query and title. It is not kept, and nobody else sees it.",
-)
-FILE_NO_LINK = Text(
-    "选中的一对会写进链接；文件本身不在链接里。",
-    "The chosen pair goes into the link; the file itself does not.",
-)
-READ = Text(
-    "读到 {total:,} 对，可选前 {offered:,} 对。",
-    "{total:,} pairs read, the first {offered:,} offered.",
-)
-REJECTED = Text("{n:,} 行不是句对：", "{n:,} rows are no pairs: ")
-REJECT = Text("第 {line} 行{reason}", "line {line} {reason}")
-OUT = Text("去掉的注意力头", "Heads left out")
-SET = Text("现成的一组", "A set found by the probes")
-NO_HEADS = Text("一个也不去掉", "none")
-OWN_HEADS = Text("自选", "own choice")
-SIZED = Text("{name}（{n}）", "{name} ({n})")
-TYPED = Text("自己写（从 0 数起）", "Typed (counted from 0)")
-GRID = Text("在网格上点选", "Click on the grid")
-GRID_HELP = Text("点一格去掉或放回一个头。", "A click leaves a head out or puts it back.")
-CLEAR = Text("全部放回", "Put all back")
-MODE = Text("代之以", "Replaced by")
-MODE_HELP = Text(
-    "零：不给任何东西。均匀：对所有词元的平均。均值：这个头在自带开发集上的平均输出。",
-    "Zero: it gives nothing. Uniform: the even average over all tokens. Mean: its own average over the "
-    "dev split that ships.",
-)
-MODES = {
-    "zero": Text("零", "zero"),
-    "uniform": Text("均匀", "uniform"),
-    "mean": Text("均值", "mean"),
-}
-VIEW = Text("看哪里", "What is looked at")
-LAYER, HEAD, SEED = Text("层", "Layer"), Text("头", "Head"), Text("随机种子", "Seed")
-SEED_HELP = Text(
-    "随机抽取（随机的头、打乱、抽样）都由它决定。",
-    "It decides every random draw: random heads, shuffles, samples.",
-)
-RESULTS = Text("探针结果：{origin}", "Probe results: {origin}")
-NO_RESULTS = Text(
-    "没有这个模型的探针结果；头图谱页可以现算。",
-    "No probe results for this model; the head atlas can compute them.",
-)
-
-
-LANGUAGE_KEY = "side-language"
-_NAMES = {"zh": "中文", "en": "English"}
-
-
-def draw_language(shelf: Shelf, state: State) -> None:
-    """The switch."""
-    st.session_state[LANGUAGE_KEY] = state.language
+def first(shelf: Shelf, state: State) -> None:
+    """What needs no open model: the language, and which model (another one leaves no heads out)."""
+    names = {"zh": "中文", "en": "English"}
+    st.session_state["side-language"] = state.language
     st.radio(
-        say(LANGUAGE),
-        list(_NAMES),
-        format_func=_NAMES.__getitem__,
+        say("语言", "Language"),
+        list(names),
+        format_func=names.__getitem__,
         horizontal=True,
         label_visibility="collapsed",
-        key=LANGUAGE_KEY,
-        on_change=lambda: visit.change(shelf, language=st.session_state[LANGUAGE_KEY]),
+        key="side-language",
+        on_change=lambda: visit.change(shelf, language=st.session_state["side-language"]),
     )
-
-
-MODEL_KEY = "side-model"
-
-
-def draw_model(shelf: Shelf, state: State) -> None:
-    """The models on the shelf; another one keeps the pair, and leaves no heads out."""
-    st.session_state[MODEL_KEY] = state.model
+    st.session_state["side-model"] = state.model
     st.selectbox(
-        say(MODEL),
+        say("模型", "Model"),
         shelf.names,
-        key=MODEL_KEY,
-        help=say(MODEL_HELP),
-        on_change=lambda: visit.change(shelf, model=st.session_state[MODEL_KEY]),
+        key="side-model",
+        help=say(
+            "服务器启动时给出的文件夹里的模型，和自带的模型。",
+            "Models of the folder that the server was started with, and those that ship.",
+        ),
+        on_change=lambda: visit.change(shelf, model=st.session_state["side-model"]),
     )
+
+
+def rest(here: Here) -> None:
+    """The pair, the heads left out, and what is looked at."""
+    _pair(here)
+    st.divider()
+    _heads(here)
+    st.divider()
+    _view(here)
 
 
 # The pair: typed, a case, a row of the data that ships, or a row of an uploaded file.
 
 
-QUERY_KEY, TITLE_KEY, SOURCE_KEY, SPLIT_KEY, FILE_KEY = (
-    "side-query",
-    "side-title",
-    "side-source",
-    "side-split",
-    "side-file",
-)
 _READ = "qt_bert.uploaded"
-_SHOWN = 40
-_SHOWN_REJECTS = 3
+_SHOWN, _SHOWN_REJECTS = 40, 3
 
 
-class _Texts(Protocol):
-    @property
-    def query(self) -> str: ...
-
-    @property
-    def title(self) -> str: ...
-
-
-def draw_pair(here: Here) -> None:
+def _pair(here: Here) -> None:
     """Two fields, and behind a fold the ways to fill them."""
-    _field(here, "query", QUERY_KEY, say(QUERY))
-    _field(here, "title", TITLE_KEY, say(TITLE))
-    with st.expander(say(OTHER_PAIR), key="side-pair-box"):
-        sources: dict[str, tuple[str, Callable[[Here], None]]] = {
-            "cases": (say(CASES), _cases),
-            "rows": (say(ROWS), _shipped),
-            "file": (say(UPLOAD), _uploaded),
+    _field(here, "query", say("查询", "Query"))
+    _field(here, "title", say("标题", "Title"))
+    fold = say("换一对：案例、数据、文件", "Another pair: cases, data, a file")
+    with st.expander(fold, key="side-pair-box"):
+        sources = {
+            "cases": (Text("案例", "Cases"), _cases),
+            "rows": (Text("自带数据", "Shipped data"), _shipped),
+            "file": (Text("文件", "A file"), _uploaded),
         }
         chosen = st.segmented_control(
-            say(SOURCE),
+            say("从哪里选", "From where"),
             list(sources),
-            format_func=lambda name: sources[name][0],
+            format_func=named({name: one[0] for name, one in sources.items()}),
             label_visibility="collapsed",
-            key=SOURCE_KEY,
+            key="side-source",
         )
         if chosen != "file":
             st.session_state.pop(_READ, None)
@@ -175,7 +106,8 @@ def draw_pair(here: Here) -> None:
             sources[chosen][1](here)
 
 
-def _field(here: Here, field: str, key: str, label: str) -> None:
+def _field(here: Here, field: str, label: str) -> None:
+    key = f"side-{field}"
     st.session_state[key] = getattr(here.state, field)
     st.text_input(
         label,
@@ -185,37 +117,33 @@ def _field(here: Here, field: str, key: str, label: str) -> None:
 
 
 def _cases(here: Here) -> None:
-    from qt_bert.inspection.inputs import cases
-
-    found = cases()
-    _choose(here, "side-case", found, lambda i: _label(found[i]))
+    _choose(here, "side-case", cases(), numbered=False)
 
 
 def _shipped(here: Here) -> None:
-    from qt_bert.inspection.inputs import shipped_rows
-
-    names = {name: say(label) for name, label in SPLITS.items()}
+    names = {"test": Text("测试集", "Test split"), "dev": Text("开发集", "Dev split")}
     split = st.radio(
-        say(SPLIT),
+        say("哪一部分", "Which part"),
         list(names),
-        format_func=names.__getitem__,
+        format_func=named(names),
         horizontal=True,
         label_visibility="collapsed",
-        key=SPLIT_KEY,
+        key="side-split",
     )
-    found = shipped_rows(split)
-    _choose(here, f"side-row-{split}", found, lambda i: f"{found[i].line} · {_label(found[i])}")
+    _choose(here, f"side-row-{split}", shipped_rows(split))
 
 
 def _uploaded(here: Here) -> None:
-    from qt_bert.inspection.inputs import UPLOADED_SUFFIXES
-
     file = st.file_uploader(
-        say(FILE),
+        say("句对文件，最大 10 MB", "A file of pairs, at most 10 MB"),
         type=[suffix.removeprefix(".") for suffix in UPLOADED_SUFFIXES],
         max_upload_size=10,
-        key=FILE_KEY,
-        help=say(FILE_HELP),
+        key="side-file",
+        help=say(
+            "TSV、CSV 或 JSON Lines，有 query 和 title 两列。文件不会保存，别人也看不到。",
+            "TSV, CSV or JSON Lines with the columns query and title. It is not kept, and nobody else "
+            "sees it.",
+        ),
     )
     if file is None:
         st.session_state.pop(_READ, None)
@@ -225,22 +153,36 @@ def _uploaded(here: Here) -> None:
     except QtBertError as error:
         st.error(escaped(fault_of(error)), icon=":material/block:")
         return
-    _say_read(read)
-    found = read.pairs
-    if found:
-        _choose(
-            here,
-            f"side-row-{file.file_id}",
-            found,
-            lambda i: f"{found[i].line} · {_label(found[i])}",
+    total, offered = f"{read.total:,}", f"{len(read.pairs):,}"
+    caption(
+        f"读到 {total} 对，可选前 {offered} 对。",
+        f"{total} pairs read, the first {offered} offered.",
+    )
+    if read.rejected:
+        few = read.rejects[:_SHOWN_REJECTS]
+        reasons = [REASONS.get(one.reason, Text(one.reason, one.reason)) for one in few]
+        more = " …" if read.rejected > len(few) else ""
+        zh, en = (
+            "; ".join(spelled.format(one.line, why) for one, why in zip(few, whys, strict=True))
+            for spelled, whys in (
+                ("第 {} 行{}", [one.zh for one in reasons]),
+                ("line {} {}", [one.en for one in reasons]),
+            )
         )
-    st.caption(say(FILE_NO_LINK))
+        caption(
+            f"{read.rejected:,} 行不是句对：{zh}{more}",
+            f"{read.rejected:,} rows are no pairs: {en}{more}",
+        )
+    if read.pairs:
+        _choose(here, f"side-row-{file.file_id}", read.pairs)
+    caption(
+        "选中的一对会写进链接；文件本身不在链接里。",
+        "The chosen pair goes into the link; the file itself does not.",
+    )
 
 
 def _rows_of(file: UploadedFile) -> UploadedPairs:
     """The rows of this upload, read once: kept in the session while the file is there."""
-    from qt_bert.inspection.inputs import rows
-
     known, read = st.session_state.get(_READ, (None, None))
     if known != file.file_id or read is None:
         read = rows(file.getvalue(), file.name)
@@ -248,28 +190,8 @@ def _rows_of(file: UploadedFile) -> UploadedPairs:
     return read
 
 
-def uploaded_pairs() -> UploadedPairs | None:
-    """The pairs of the file that this visitor has uploaded, while it is there."""
-    _, read = st.session_state.get(_READ, (None, None))
-    return read
-
-
-def _say_read(read: UploadedPairs) -> None:
-    st.caption(say(READ).format(total=read.total, offered=len(read.pairs)))
-    if read.rejected:
-        from qt_bert.inspection.inputs import REASONS
-
-        few = read.rejects[:_SHOWN_REJECTS]
-        which = "; ".join(
-            say(REJECT).format(line=r.line, reason=say(REASONS.get(r.reason, r.reason)))
-            for r in few
-        )
-        more = " …" if read.rejected > len(few) else ""
-        st.caption(escaped(say(REJECTED).format(n=read.rejected) + which + more))
-
-
-def _choose(here: Here, key: str, pairs: Sequence[_Texts], label: Callable[[int], str]) -> None:
-    """A list of pairs; it shows the one in the fields, if it is there."""
+def _choose(here: Here, key: str, pairs: Sequence[Any], *, numbered: bool = True) -> None:
+    """A list of pairs, with their lines where they have any; it shows the one in the fields."""
     now = (here.state.query, here.state.title)
     shown = st.session_state.get(key)
     if shown is None or (pairs[shown].query, pairs[shown].title) != now:
@@ -281,20 +203,21 @@ def _choose(here: Here, key: str, pairs: Sequence[_Texts], label: Callable[[int]
         if place is not None:
             visit.change(here.shelf, query=pairs[place].query, title=pairs[place].title)
 
+    def label(place: int) -> str:
+        pair = pairs[place]
+        texts = f"{_short(pair.query)} / {_short(pair.title)}"
+        return f"{pair.line} · {texts}" if numbered else texts
+
     st.selectbox(
-        say(CHOOSE),
+        say("选一对…", "Choose a pair…"),
         range(len(pairs)),
         index=None,
         format_func=label,
-        placeholder=say(CHOOSE),
+        placeholder=say("选一对…", "Choose a pair…"),
         label_visibility="collapsed",
         key=key,
         on_change=changed,
     )
-
-
-def _label(pair: _Texts) -> str:
-    return f"{_short(pair.query)} / {_short(pair.title)}"
 
 
 def _short(text: str) -> str:
@@ -304,12 +227,10 @@ def _short(text: str) -> str:
 # The heads left out, on a grid of layers × heads: a click leaves one out or puts it back.
 #
 # The set lives in the browser's selection, which shows it at once and sends the whole of it with
-# each
-# click, so that no click of a quick hand is lost. Where the heads are changed by other means, a new
-# grid begins with them.
+# each click, so that no click of a quick hand is lost. Where the heads are changed by other means,
+# a new grid begins with them.
 
 
-GRID_KEY = "side-grid"
 _GRID_SHOWN = "qt_bert.grid"
 _CHOSEN = "heads"
 _STEP = 17
@@ -329,11 +250,11 @@ class Shown:
     now: Places
 
 
-def draw_grid(here: Here, leave_out: Callable[[tuple[Head, ...]], None]) -> None:
+def _grid(here: Here, leave_out: Callable[[tuple[Head, ...]], None]) -> None:
     """The grid; `leave_out` gets the heads that a click makes."""
     shape = here.model.shape
     shown = _shown(here)
-    key = f"{GRID_KEY}-{shown.number}"
+    key = f"side-grid-{shown.number}"
 
     def changed() -> None:
         chosen = chosen_in(st.session_state.get(key), shape.layers, shape.heads)
@@ -341,11 +262,11 @@ def draw_grid(here: Here, leave_out: Callable[[tuple[Head, ...]], None]) -> None
             st.session_state[_GRID_SHOWN] = replace(shown, now=chosen)
             leave_out(tuple(head for head in shape.all_heads if head in chosen))
 
-    st.caption(say(GRID_HELP))
-    with st.container(key=GRID_KEY):
+    caption("点一格去掉或放回一个头。", "A click leaves a head out or puts it back.")
+    with st.container(key="side-grid"):
         show_chart(
             chart_of(shape.layers, shape.heads, shown.first, palette()),
-            alt=say(OUT),
+            alt=say("去掉的注意力头", "Heads left out"),
             key=key,
             on_select=changed,
         )
@@ -401,8 +322,7 @@ def _shown(here: Here) -> Shown:
     return shown
 
 
-# The heads left out: a set that the probes found, typed, or clicked on a grid; and what replaces
-# them.
+# The heads left out: a set that the probes found, typed, or clicked; and what replaces them.
 
 
 SET_KEY, TYPED_KEY, MODE_KEY = "side-set", "side-out", "side-mode"
@@ -410,15 +330,40 @@ _FAULT = "qt_bert.out_fault"
 _NONE, _OWN = "none", "own"
 
 
-def draw_heads(here: Here) -> None:
+def _heads(here: Here) -> None:
     """Every way to choose heads, then the replacement."""
-    st.markdown(f"**{say(OUT)}**")
+    st.markdown(f"**{say('去掉的注意力头', 'Heads left out')}**")
     _sets(here)
     _typed(here)
-    with st.expander(say(GRID), expanded=False, key="side-grid-box"):
-        draw_grid(here, lambda heads: _leave_out(here, heads))
-    _clear(here)
-    _modes(here)
+    with st.expander(say("在网格上点选", "Click on the grid"), key="side-grid-box"):
+        _grid(here, lambda heads: _leave_out(here, heads))
+    st.button(
+        say("全部放回", "Put all back"),
+        key="side-clear",
+        icon=":material/restart_alt:",
+        type="tertiary",
+        disabled=not here.state.out,
+        on_click=lambda: _leave_out(here, ()),
+    )
+    modes = {
+        "zero": Text("零", "zero"),
+        "uniform": Text("均匀", "uniform"),
+        "mean": Text("均值", "mean"),
+    }
+    st.session_state[MODE_KEY] = here.state.mode
+    st.radio(
+        say("代之以", "Replaced by"),
+        list(modes),
+        format_func=named(modes),
+        horizontal=True,
+        key=MODE_KEY,
+        help=say(
+            "零：不给任何东西。均匀：对所有词元的平均。均值：这个头在自带开发集上的平均输出。",
+            "Zero: it gives nothing. Uniform: the even average over all tokens. Mean: its own average "
+            "over the dev split that ships.",
+        ),
+        on_change=lambda: visit.change(here.shelf, mode=st.session_state[MODE_KEY]),
+    )
 
 
 def _sets(here: Here) -> None:
@@ -435,14 +380,17 @@ def _sets(here: Here) -> None:
         if name != _OWN:
             _leave_out(here, () if name == _NONE else tuple(sorted(sets[name])))
 
-    names = {_NONE: say(NO_HEADS)}
-    names |= {
-        name: say(SIZED).format(name=say(set_label(name, stability)), n=len(heads))
-        for name, heads in sets.items()
-    }
-    names |= {_OWN: say(OWN_HEADS)}
+    names = {_NONE: say("一个也不去掉", "none")}
+    for name, heads in sets.items():
+        label = set_label(name, stability)
+        names[name] = say(f"{label.zh}（{len(heads)}）", f"{label.en} ({len(heads)})")
+    names[_OWN] = say("自选", "own choice")
     st.selectbox(
-        say(SET), list(names), format_func=names.__getitem__, key=SET_KEY, on_change=changed
+        say("现成的一组", "A set found by the probes"),
+        list(names),
+        format_func=names.__getitem__,
+        key=SET_KEY,
+        on_change=changed,
     )
 
 
@@ -454,8 +402,6 @@ def _typed(here: Here) -> None:
         st.session_state[TYPED_KEY] = " ".join(map(str, sorted(here.state.out)))
 
     def changed() -> None:
-        from qt_bert.inspection.inputs import typed_heads
-
         try:
             heads = typed_heads(st.session_state[TYPED_KEY], here.model.shape)
         except QtBertError as error:
@@ -463,34 +409,14 @@ def _typed(here: Here) -> None:
         else:
             _leave_out(here, heads)
 
-    st.text_input(say(TYPED), key=TYPED_KEY, placeholder="L3H7 L2H1", on_change=changed)
+    st.text_input(
+        say("自己写（从 0 数起）", "Typed (counted from 0)"),
+        key=TYPED_KEY,
+        placeholder="L3H7 L2H1",
+        on_change=changed,
+    )
     if fault is not None:
         st.error(escaped(fault))
-
-
-def _clear(here: Here) -> None:
-    st.button(
-        say(CLEAR),
-        key="side-clear",
-        icon=":material/restart_alt:",
-        type="tertiary",
-        disabled=not here.state.out,
-        on_click=lambda: _leave_out(here, ()),
-    )
-
-
-def _modes(here: Here) -> None:
-    st.session_state[MODE_KEY] = here.state.mode
-    names = {mode: say(name) for mode, name in MODES.items()}
-    st.radio(
-        say(MODE),
-        list(names),
-        format_func=names.__getitem__,
-        horizontal=True,
-        key=MODE_KEY,
-        help=say(MODE_HELP),
-        on_change=lambda: visit.change(here.shelf, mode=st.session_state[MODE_KEY]),
-    )
 
 
 def _leave_out(here: Here, heads: tuple[Head, ...]) -> None:
@@ -501,26 +427,30 @@ def _leave_out(here: Here, heads: tuple[Head, ...]) -> None:
 # The layer and head looked at, the seed, and where the named sets come from.
 
 
-MOST_SEED = 2**31 - 1
-
-
-def draw_view(here: Here) -> None:
+def _view(here: Here) -> None:
     """Three numbers, and a line on the results."""
-    st.markdown(f"**{say(VIEW)}**")
+    st.markdown(f"**{say('看哪里', 'What is looked at')}**")
     shape = here.model.shape
     left, right = st.columns(2)
     with left:
-        _number(here, "layer", say(LAYER), shape.layers - 1)
+        _number(here, "layer", say("层", "Layer"), shape.layers - 1)
     with right:
-        _number(here, "head", say(HEAD), shape.heads - 1)
-    _number(here, "seed", say(SEED), MOST_SEED, say(SEED_HELP))
+        _number(here, "head", say("头", "Head"), shape.heads - 1)
+    tip = say(
+        "随机抽取（随机的头、打乱、抽样）都由它决定。",
+        "It decides every random draw: random heads, shuffles, samples.",
+    )
+    _number(here, "seed", say("随机种子", "Seed"), MOST_SEED, tip)
     studied = here.studied
     if studied is None:
-        st.caption(say(NO_RESULTS))
+        caption(
+            "没有这个模型的探针结果；头图谱页可以现算。",
+            "No probe results for this model; the head atlas can compute them.",
+        )
     else:
-        st.caption(escaped(say(RESULTS).format(origin=say(studied.origin))))
+        caption(f"探针结果：{studied.origin.zh}", f"Probe results: {studied.origin.en}")
     for why in here.looked.refused:
-        st.caption(escaped(say(why)))
+        caption(why)
 
 
 def _number(here: Here, field: str, label: str, most: int, tip: str | None = None) -> None:
@@ -533,25 +463,3 @@ def _number(here: Here, field: str, label: str, most: int, tip: str | None = Non
     st.number_input(
         label, min_value=0, max_value=most, step=1, key=key, help=tip, on_change=changed
     )
-
-
-# The sidebar: what every page honours, one part a file.
-#
-# A widget shows what the state says, in every run; what a visitor does with it changes the state,
-# in
-# a callback, before the script runs. So there is one truth, and any widget may change it.
-
-
-def first(shelf: Shelf, state: State) -> None:
-    """What needs no open model: the language, and which model."""
-    draw_language(shelf, state)
-    draw_model(shelf, state)
-
-
-def rest(here: Here) -> None:
-    """The pair, the heads left out, and what is looked at."""
-    draw_pair(here)
-    st.divider()
-    draw_heads(here)
-    st.divider()
-    draw_view(here)

@@ -14,24 +14,44 @@ from weakref import WeakKeyDictionary
 
 import streamlit as st
 
-from qt_bert.app import words
-from qt_bert.app.settings import Settings, script_of
-from qt_bert.app.words import LANGUAGE, escaped, say
+from qt_bert.app.launch import Settings
+from qt_bert.app.widgets import LANGUAGE, escaped, info, say
 from qt_bert.errors import QtBertError
-from qt_bert.text import Label, Text, in_language
+from qt_bert.text import Text
 
 if TYPE_CHECKING:
     from qt_bert.inspection.inspected import Inspected
     from qt_bert.inspection.models import Shelf
     from qt_bert.inspection.state import State
-    from qt_bert.inspection.studied import Looked, Studied
+    from qt_bert.inspection.study import Looked, Studied
+
+
+# The pages there are, by file name, in the order of the navigation; the first is the front page.
+# Their folder is not called `pages`: beside a script, Streamlit takes a folder of that name for its
+# older kind of navigation, and would show a page without the frame.
+
+
+SCREENS = {
+    "focus": (Text("[CLS] 注意力", "CLS focus"), ":material/center_focus_strong:"),
+    "attention": (Text("注意力图", "Attention"), ":material/grid_on:"),
+    "atlas": (Text("头图谱", "Atlas"), ":material/map:"),
+    "words": (Text("分词", "Words"), ":material/text_fields:"),
+    "order": (Text("语序", "Order"), ":material/swap_horiz:"),
+    "ranking": (Text("排序", "Ranking"), ":material/format_list_numbered:"),
+    "behaviour": (Text("行为卡", "Behaviour"), ":material/rule:"),
+    "evaluate": (Text("评测", "Evaluate"), ":material/fact_check:"),
+}
+
+
+def script_of(name: str) -> str:
+    """The script of a page, from the entry's folder."""
+    return f"screens/{name}.py"
 
 
 # A visitor's state: in the session while it lives, and in the address for everybody else.
 #
 # Streamlit empties the address on a change of page, and a page's own widgets rerun the script with
-# the address the browser had. So the session's state counts, and the address is written again; it
-# is
+# the address the browser had. So the session's state counts, and the address is written again. It is
 # read at a visitor's first run, and where it became another one under a living session (the back
 # button, a colleague's link).
 
@@ -135,7 +155,7 @@ def shelf_of(settings: Settings) -> Shelf:
 
 def studied_of(inspected: Inspected, settings: Settings) -> Looked:
     """The stored results on one model, and why others were refused."""
-    from qt_bert.inspection.studied import look_for_studied
+    from qt_bert.inspection.study import look_for_studied
 
     with _LOCK:
         if inspected not in _LOOKED:
@@ -146,7 +166,7 @@ def studied_of(inspected: Inspected, settings: Settings) -> Looked:
 def warm(settings: Settings, listening: Callable[[], bool]) -> threading.Thread:
     """Import torch and open the first model in the background, while the browser connects.
 
-    Then what its first visitors would wait for is made. Begins once the server is `listening`, which
+    Then its base, and its mean head outputs. Begins once the server is `listening`, which
     it would be later for it. A fault is left to the page, which meets it again and says it.
     """
 
@@ -156,13 +176,13 @@ def warm(settings: Settings, listening: Callable[[], bool]) -> threading.Thread:
                 break
             time.sleep(0.1)
         try:
-            from qt_bert.inspection.state import first_state
-            from qt_bert.inspection.warming import warm_up
-
             shelf = shelf_of(settings)
-            looked = studied_of(shelf.open(shelf.names[0]), settings)
+            model = shelf.open(shelf.names[0])
+            studied_of(model, settings)
+            if (base := shelf.base_of(model.name)) is not None:
+                shelf.open(base)
             _set_aside()
-            warm_up(shelf, first_state(shelf, looked.studied))
+            model.part(model.shape.all_heads[:1], "mean")
         except QtBertError as error:
             _log.warning("%s", error)
         _set_aside()
@@ -220,13 +240,9 @@ class Here:
     @property
     def studied(self) -> Studied | None:
         """What the probes found for this model, where it is stored or was computed here."""
-        from qt_bert.inspection.studied import computed_here
+        from qt_bert.inspection.study import computed_here
 
         return self.looked.studied or computed_here(self.model)
-
-    def text(self, label: Label) -> str:
-        """The words of `label` in this visitor's language, whoever calls it, and when."""
-        return in_language(label, self.language)
 
     def change(self, **fields: Any) -> None:
         """Change fields of the state, and with it the address; the script runs anew."""
@@ -241,12 +257,12 @@ class Here:
     def stop_if_empty(self) -> None:
         """End the page with a word where query or title is empty."""
         if self.state.empty:
-            st.info(say(words.EMPTY), icon=":material/edit:")
+            info(
+                "请在左栏输入查询和标题，两者都不能为空。",
+                "Enter a query and a title on the left; neither may be empty.",
+                icon=":material/edit:",
+            )
             st.stop()
-
-    def no_link(self) -> None:
-        """Say that this view rests on an uploaded file, so that no link leads to it."""
-        st.caption(say(words.NO_LINK))
 
 
 def visit() -> Here:

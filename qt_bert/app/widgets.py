@@ -1,9 +1,10 @@
-"""What several pages show: tables, large numbers, rejects, errors, progress of long work."""
+"""What several pages show: texts, choices, tables, large numbers, rejects, errors, progress."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
@@ -12,17 +13,72 @@ from typing import TYPE_CHECKING, Any, Literal
 import streamlit as st
 
 from qt_bert import text
-from qt_bert.app import words
-from qt_bert.app.words import escaped, language, say
 from qt_bert.data.pairs import Reject
 from qt_bert.errors import QtBertError
 from qt_bert.inspection.inputs import REASONS
-from qt_bert.text import MISSING, Label, Text, csv_bytes, printable
+from qt_bert.text import MISSING, Label, Text, csv_bytes, in_language, printable
 
 if TYPE_CHECKING:
     import pandas
 
-    from qt_bert.inspection.turns import Background, JobState
+    from qt_bert.inspection.work import Job, JobState
+
+# The visitor's language, and text that stays text.
+
+
+LANGUAGE = "qt_bert.language"
+"""Where the session keeps the visitor's language."""
+# What markdown, its colours (`:red[…]`), icons, links and formulas are made of.
+_MARKUP = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&@/])")
+
+
+def language() -> str:
+    """The visitor's language, `zh` or `en`."""
+    return "en" if st.session_state.get(LANGUAGE) == "en" else "zh"
+
+
+def say(label: Label, english: str | None = None) -> str:
+    """The words of `label` (or of its Chinese and `english`) in the visitor's language, as they are.
+
+    Where user text may be in them, show them by `st.text`, or `escaped`.
+    """
+    if english is not None:
+        return str(label) if language() == "zh" else english
+    return in_language(label, language())
+
+
+def escaped(text: str) -> str:
+    """`text` for a place that Streamlit reads as markdown, so that it stays text."""
+    return _MARKUP.sub(r"\\\1", printable(text).replace("\n", " "))
+
+
+def caption(label: Label, english: str | None = None) -> None:
+    """Small text."""
+    st.caption(escaped(say(label, english)))
+
+
+def info(label: Label, english: str | None = None, *, icon: str | None = None) -> None:
+    """A word in a box."""
+    st.info(escaped(say(label, english)), icon=icon)
+
+
+def named(options: Mapping[str, Text]) -> Callable[[str], str]:
+    """A widget's names for `options`, in the language of this run."""
+    return {name: say(text) for name, text in options.items()}.__getitem__
+
+
+def choose(label: Text, options: Mapping[str, Text], key: str) -> str:
+    """One of `options`, which stand beside each other; the first until a visitor chooses."""
+    chosen: str = st.segmented_control(
+        say(label),
+        list(options),
+        default=next(iter(options)),
+        format_func=named(options),
+        key=key,
+        required=True,
+        persist_state="session",
+    )
+    return chosen
 
 
 # Tables of numbers and texts, saved as CSV that a spreadsheet does not run.
@@ -187,12 +243,20 @@ def told() -> Iterator[None]:
         tell(error)
     except Exception:
         _log.exception("a page failed")
-        st.error(say(words.UNEXPECTED), icon=":material/error:")
+        st.error(
+            say(
+                "出了意外的错误，已记入服务器的日志。换一个输入，或重新载入此页。",
+                "Something unexpected went wrong; it is in the server's log. Try another input, or "
+                "reload the page.",
+            ),
+            icon=":material/error:",
+        )
 
 
 def tell(error: QtBertError) -> None:
     """Say an input's fault where it stands."""
-    st.error(say(words.REFUSED) + escaped(fault_of(error)), icon=":material/block:")
+    refused = say("这一步做不了：", "This cannot be done: ")
+    st.error(refused + escaped(fault_of(error)), icon=":material/block:")
 
 
 def fault_of(error: QtBertError) -> str:
@@ -212,9 +276,18 @@ LEAVING = Text(
 )
 
 
+def finished(key: str) -> Exception | None:
+    """Forget the session's job `key` once it is finished, and say why it has no result, if so."""
+    job: Job[Any] | None = st.session_state.get(key)
+    if job is None or not job.standing().finished:
+        return None
+    del st.session_state[key]
+    return job.error
+
+
 @st.fragment(run_every=POLL_SECONDS)
 def watch(
-    job: Background[Any], *, unit: Text, steps: Mapping[str, Text] | None = None, key: str = "job"
+    job: Job[Any], *, unit: Text, steps: Mapping[str, Text] | None = None, key: str = "job"
 ) -> None:
     """Show how far `job` is until it is finished; the page then runs anew.
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import tempfile
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path, PurePath
@@ -17,9 +16,11 @@ from typing import Literal
 from qt_bert.data.formats import FORMAT_OF_SUFFIX
 from qt_bert.data.pairs import Pair, Reason, Reject
 from qt_bert.data.reader import ReaderOptions, read_pairs
+from qt_bert.data.splits import spread_over_queries
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.models.heads import Head, Shape, parse_heads
-from qt_bert.shipped import CASES, DEV, TEST, shipped
+from qt_bert.probes.behaviour_cases import Cases, read_cases
+from qt_bert.shipped import BEHAVIOURS, CASES, DEV, TEST, shipped
 from qt_bert.text import Text
 
 
@@ -128,9 +129,6 @@ def short(text: str) -> str:
     return f"“{shown[:_MOST_SHOWN]}…”" if len(shown) > _MOST_SHOWN else f"“{shown}”"
 
 
-# What the reader says of a file, in Chinese: the command line speaks English alone.
-
-
 REASONS: dict[str, Text] = {
     reason.value: Text(zh, reason.value)
     for reason, zh in {
@@ -153,91 +151,6 @@ REASONS: dict[str, Text] = {
 }
 """Why a row is rejected, in words."""
 
-_KINDS = {
-    "a zip archive or an Excel workbook": "zip 压缩包或 Excel 工作簿",
-    "an empty zip archive": "空的 zip 压缩包",
-    "an old Excel or Word file": "旧版 Excel 或 Word 文件",
-    "gzip data: its name must end in .gz": "gzip 数据",
-    "xz data: its name must end in .xz": "xz 数据",
-    "bzip2 data": "bzip2 数据",
-    "zstandard data": "zstandard 数据",
-    "Parquet: its name must end in .parquet": "Parquet 数据",
-    "UTF-16": "UTF-16 文本",
-}
-_COLUMNS = {"query": "查询", "title": "标题", "grade": "标注", "id": "编号"}
-_FAULTS = tuple(
-    (re.compile(pattern, re.DOTALL), zh)
-    for pattern, zh in (
-        (
-            "is (?P<kind>.+), not UTF-8 or GB18030 text; convert it first",
-            "是{kind}，不是 UTF-8 或 GB18030 文本；请先转换",
-        ),
-        (
-            "looks like UTF-16 or binary data.*",
-            "像是 UTF-16 或二进制数据，不是 UTF-8 或 GB18030 文本；请先转换",
-        ),
-        (
-            "line (?P<line>[0-9]+): the header is neither.*",
-            "第 {line} 行：表头不是 UTF-8 或 GB18030 文本",
-        ),
-        (
-            "(line [0-9]+: )?no column (?P<wanted>.+) for the (?P<column>[a-z]+); "
-            "there are (?P<there>.+); (name it|give its position).*",
-            "没有{column}列 {wanted}；文件里有 {there}。列名不同用 --columns 说明，首行就是数据用 --no-header",
-        ),
-        (
-            "(line [0-9]+: )?(?P<times>[0-9]+) columns are called (?P<wanted>.+); rename them",
-            "有 {times} 列都叫 {wanted}；请改名",
-        ),
-        (
-            "no object has the key (?P<wanted>.+); the first has (?P<there>.+); name the key.*",
-            "没有一个对象有键 {wanted}；第一个有 {there}。键名不同用 --columns 说明",
-        ),
-        (
-            "(?P<rejected>[0-9,]+) of the first (?P<rows>[0-9,]+) rows are rejects, more than "
-            r"--max-rejects (?P<most>\S+) allows \((?P<why>.+?)\)(; all are listed in [^;]*)?",
-            "前 {rows} 行里有 {rejected} 行不是句对，超过 --max-rejects {most}（{why}）",
-        ),
-        (
-            r"not one of (?P<rows>[0-9,]+) rows is a pair \((?P<why>.+)\)",
-            "{rows} 行里没有一行是句对（{why}）",
-        ),
-        ("the file has no rows", "文件里没有数据行"),
-    )
-)
-_ADVICE = "; if the file's labels are no grades 1-5"
-_ADVICE_ZH = "；标注不是 1–5 档时，用 --grades 说明含义，如 '0=1-2,1=3-4,2=5'"
-
-
-def in_chinese(fault: str) -> str:
-    """A fault as `qt_bert.data` words it, without the file's name; an unknown one as it is."""
-    said, advice, _ = fault.partition(_ADVICE)
-    for pattern, zh in _FAULTS:
-        if found := pattern.fullmatch(said):
-            return zh.format(**_parts(found)) + (_ADVICE_ZH if advice else "")
-    return fault
-
-
-def _parts(found: re.Match[str]) -> dict[str, str]:
-    parts = {name: value or "" for name, value in found.groupdict().items()}
-    for name, words in (("kind", _KINDS), ("column", _COLUMNS)):
-        if name in parts:
-            parts[name] = words.get(parts[name], parts[name])
-    if "why" in parts:
-        parts["why"] = _why(parts["why"])
-    return parts
-
-
-def _why(counts: str) -> str:
-    """The reasons by frequency, and where the first reject stands."""
-    reasons, first, where = counts.partition("; the first is line ")
-    for reason, said in REASONS.items():
-        reasons = re.sub(
-            rf"\b{re.escape(reason)}: ([0-9,]+[0-9]|[0-9])", rf"{said.zh} \1 行", reasons
-        )
-    reasons = reasons.replace("行, ", "行，")
-    return f"{reasons}；第一处在第 {where.replace(', ', ' 行：', 1)}" if first else reasons
-
 
 # Where a visitor's pairs come from: the cases and rows that ship, and uploaded files.
 
@@ -245,6 +158,8 @@ def _why(counts: str) -> str:
 MOST_BYTES = 10 * 2**20
 MOST_ROWS = 2000
 MOST_REJECTS = 100
+OTHERS = 7
+"""Titles of other queries that are ranked beside one of no known query."""
 UPLOADED_SUFFIXES = tuple(suffix for suffix in FORMAT_OF_SUFFIX if suffix != ".parquet")
 """Formats of uploads: a packed one could unpack to more than the server has."""
 
@@ -295,6 +210,26 @@ def shipped_rows(split: Literal["dev", "test"]) -> tuple[Pair, ...]:
     return tuple(ReaderOptions().open(shipped(_SPLITS[split])))
 
 
+def default_titles(query: str, title: str, rows: Sequence[Pair], seed: int) -> list[Pair]:
+    """The titles that `rows` have for `query`, and `title`, before a visitor types any.
+
+    A query of none gets its own title beside others' titles without their labels, drawn by `seed`.
+    """
+    own = Pair(query, title, None, "", 0, None, {})
+    known = list({pair.title: pair for pair in rows if pair.query == query}.values())
+    if known:
+        return known if any(one.title == title for one in known) else [own, *known]
+    others = spread_over_queries(rows, OTHERS, seed) if rows else []
+    bare = (replace(pair, query=query, label=None, grades=None) for pair in others)
+    return [own, *(pair for pair in bare if pair.title != title)]
+
+
+@cache
+def shipped_behaviours() -> Cases:
+    """The contrast cases that ship."""
+    return read_cases(shipped(BEHAVIOURS))
+
+
 def rows(data: bytes, name: str) -> UploadedPairs:
     """Read an uploaded file of pairs, called `name`; every bad row is a reject, and none is lost.
 
@@ -333,9 +268,7 @@ def uploaded(data: bytes, name: str) -> Iterator[Path]:
             yield path
         except PairFileError as error:
             fault = str(error).replace(str(path), shown).removeprefix(f"{shown}: ")
-            raise RefusedFile(
-                Text(f"{shown} 无法读取：{in_chinese(fault)}", f"{shown}: {fault}")
-            ) from error
+            raise RefusedFile(Text(f"{shown} 无法读取：{fault}", f"{shown}: {fault}")) from error
 
 
 def listed_rejects(listed: Path | None, most: int) -> tuple[Reject, ...]:

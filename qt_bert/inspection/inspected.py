@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,59 +21,14 @@ from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.data.tokenise import EncodedPair, PairTokenizer
 from qt_bert.errors import ArgumentError
 from qt_bert.inspection.inputs import shipped_rows
-from qt_bert.inspection.turns import SLICE_SECONDS, Job, Turns
+from qt_bert.inspection.work import Kept, SharedScorer, Worker
 from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.heads import Head, checked_heads
 from qt_bert.probes.streams import gathered, spelled
-from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import Outputs, read_outputs
-
-# Scorers for long work on a shared model: small batches, and other visitors between them.
-
-
-class SmallBatches(Scorer):
-    """A scorer that counts for itself, and whose batches have at most `most` tokens."""
-
-    def __init__(self, scorer: Scorer, most: int) -> None:
-        vars(self).update(vars(scorer.fresh()))
-        self._most = most
-
-    def batches(
-        self, pairs: Sequence[tuple[str, str]], budget: int, *given: Any, **more: Any
-    ) -> Iterator[Batch]:
-        """As of any scorer, with a lower budget."""
-        return super().batches(pairs, min(budget, self._most), *given, **more)
-
-
-class _InTurns(SmallBatches):
-    """Hands out each batch within a visitor's turn, which lasts until the next is asked for."""
-
-    def __init__(self, scorer: Scorer, most: int, turns: Turns, held: ExitStack) -> None:
-        super().__init__(scorer, most)
-        self._turns, self._held = turns, held
-
-    def batches(
-        self, pairs: Sequence[tuple[str, str]], budget: int, *given: Any, **more: Any
-    ) -> Iterator[Batch]:
-        for batch in super().batches(pairs, budget, *given, **more):
-            self._held.enter_context(self._turns.visit())
-            yield batch
-            self._held.close()
-
-
-@contextmanager
-def in_turns(scorer: Scorer, turns: Turns, most: int) -> Iterator[Scorer]:
-    """`scorer`, running each batch of at most `most` tokens as a visitor's turn of its own.
-
-    Whatever happens to the work in the block, it leaves no turn taken. The turns are those of the
-    thread, so all of the block belongs to one.
-    """
-    with ExitStack() as held:
-        yield _InTurns(scorer, most, turns, held)
-
 
 # Pairs as tokens for many threads at once.
 
@@ -118,8 +72,8 @@ CHECK_TEXTS = (
 )
 """Pairs of different lengths that the checks run on when a model is opened."""
 
-TURN_TOKENS = 1024
-"""Tokens, over all variants, that are run in one turn: some 0.2 s with the model that ships."""
+LOCK_TOKENS = 1024
+"""Tokens, over all variants, that are run under one lock: some 0.2 s with the model that ships."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,16 +89,15 @@ class Inspected:
 
     `classifies` is False for a model before fine-tuning: its classifier is made up, and grades mean
     nothing. `longest` is the number of tokens at which pairs are cut. `guards` are the figures of
-    the check that leaving heads out works, made here, and again with the mean head outputs. What is
-    kept of its answers is kept under `key`: models of the same weights may still differ in their
-    labels, or in how they read a text. Raises EquivalenceError where a check fails.
+    the check that leaving heads out works, made here, and again with the mean head outputs. Pages keep
+    their answers in `kept`. Raises EquivalenceError where a check fails.
     """
 
     def __init__(
-        self, name: str, checkpoint: Checkpoint, turns: Turns, *, classifies: bool = True
+        self, name: str, checkpoint: Checkpoint, worker: Worker, *, classifies: bool = True
     ) -> None:
         self.name = name
-        self.turns = turns
+        self.worker, self.lock, self.kept = worker, worker.lock, Kept()
         self.classifies = classifies
         self.scorer = Scorer(checkpoint)
         self.longest = self.scorer.tokenizer.max_length
@@ -152,10 +105,9 @@ class Inspected:
         self.shape = checkpoint.shape
         self.labels: ModelLabels = checkpoint.settings.labels
         self.sha256 = checkpoint.sha256
-        self.key: Hashable = (str(checkpoint.folder), self.sha256, self.labels, self.longest)
         self.segmenter: Segmenter = segmenter("jieba")
         self.guards: Mapping[str, Any] = self._checked("zero", "uniform")
-        self._making = threading.Lock()
+        self.making = threading.RLock()
         self._made: MeanZ | None = None
         self._patched: Mapping[str, Any] | None = None
 
@@ -209,7 +161,7 @@ class Inspected:
 
     def checked_patches(self, couple: Sequence[EncodedPair]) -> Mapping[str, Any]:
         """The figures of the check that patches do what they say, made once, on the first `couple`."""
-        with self.turns.visit():
+        with self.lock:
             if self._patched is None:
                 self._patched = check_patches(self.scorer, couple)
             return self._patched
@@ -227,8 +179,12 @@ class Inspected:
     def graded(self, pair: ReadPair, heads: Iterable[Head], mode: str) -> Outputs:
         """A pair's grades without `heads`, computed as `qt-bert explain --heads-out` does it."""
         scorer = self.without(heads, mode)
-        with self.turns.visit():
+        with self.lock:
             return self.outputs(scorer.logits([(pair.query, pair.title)]))
+
+    def job_scorer(self, heads: Iterable[Head] = (), mode: str = "zero") -> Scorer:
+        """As `without`, for the thread of a job: it takes the lock itself, batch by batch."""
+        return SharedScorer(self.without(heads, mode), self.lock, LOCK_TOKENS)
 
     def _swept(
         self,
@@ -237,23 +193,23 @@ class Inspected:
         reductions: Sequence[Reduction],
     ) -> Iterator[Swept]:
         for batch in batches:
-            most = max(1, TURN_TOKENS // batch.input_ids.numel())
+            most = max(1, LOCK_TOKENS // batch.input_ids.numel())
             found: list[Swept] = []
             for start in range(0, len(variants), most):
-                with self.turns.visit():
+                with self.lock:
                     some = variants[start : start + most]
                     found += sweep(self.scorer.encoder, [batch], some, reductions)
             yield _joined(found)
 
     def _means(self) -> MeanZ:
         """The mean head outputs that `--mode mean` has, made by the first who asks."""
-        # Whoever has the turn must not wait for somebody who waits for the turn.
-        with nullcontext() if self.turns.mine else self._making:
+        # Whoever holds the lock must not wait for somebody who waits for it.
+        with nullcontext() if self.lock.mine else self.making:
             if self._made is None:
                 texts = [(pair.query, pair.title) for pair in shipped_rows("dev")]
                 most = batch_tokens()  # that of the commands, so that the hash is theirs too
-                with in_turns(self.scorer, self.turns, most) as scorer:
-                    means = mean_z(scorer.encoder, scorer.batches(texts, most))
+                scorer = SharedScorer(self.scorer, self.lock, most)
+                means = mean_z(scorer.encoder, scorer.batches(texts, most))
                 checked = self._checked("mean", means=means)["variants"]
                 self.guards = {**self.guards, "variants": {**self.guards["variants"], **checked}}
                 self._made = means
@@ -264,7 +220,7 @@ class Inspected:
         heads = tuple(Head(layer, layer % self.shape.heads) for layer in range(self.shape.layers))
         variants = [Variant(mode, (HeadMask(heads, mode, means),)) for mode in modes]
         encoded = self.scorer.tokenizer.encode(CHECK_TEXTS, offsets=False)
-        with self.turns.visit():
+        with self.lock:
             return check_equivalence(self.scorer.checkpoint, self.scorer.encoder, variants, encoded)
 
 
@@ -275,50 +231,3 @@ def _joined(parts: Sequence[Swept]) -> Swept:
         np.concatenate([part.logits for part in parts]),
         {name: np.concatenate([part.reduced[name] for part in parts]) for name in parts[0].reduced},
     )
-
-
-# Logits of many pairs in slices, each short enough that no visitor waits long for it.
-
-
-_AIM = 0.6 * SLICE_SECONDS
-"""Seconds by the clock, which is what a visitor waits; slices of the same work differ."""
-_LEAST = 0.2 * SLICE_SECONDS
-"""Seconds of the thread's own work. Where other programs keep the machine busy a slice takes longer
-by the clock, and ever smaller ones would only make the waits between them most of the time."""
-_GROWTH = 2
-
-
-def sliced_logits(
-    scorer: Scorer, texts: Sequence[tuple[str, str]], job: Job, shown: Progress = silent
-) -> np.ndarray:
-    """Float32 logits [pair, output] of (query, title) pairs, in their order.
-
-    The first slice holds one pair, the others as many as fit into their time at the rate of the one
-    before. The longest come first, so that pairs of one length share a slice and the rate does not
-    fall. `shown` counts pairs. Raises Stopped.
-    """
-    lengths = np.array([len(query) + len(title) for query, title in texts])
-    order = np.argsort(-lengths, kind="stable")
-    logits = np.empty((len(texts), scorer.checkpoint.settings.labels.logits), np.float32)
-    at, size = 0, 1
-    while at < len(order):
-        rows = order[at : at + size]
-        with job.slice():
-            began, worked = time.perf_counter(), time.thread_time()
-            logits[rows] = scorer.logits([texts[row] for row in rows])
-            seconds, work = time.perf_counter() - began, time.thread_time() - worked
-        at += len(rows)
-        size = next_size(len(rows), seconds, work)
-        shown.advance(len(rows))
-    return logits
-
-
-def next_size(pairs: int, seconds: float, work: float) -> int:
-    """Pairs of the next slice, after one of `pairs` took `seconds`, of which the thread worked `work`.
-
-    As many as fit, but enough to be worth a slice; one at least, and at most twice as many as before.
-    """
-    fit, worth = (
-        pairs * most / max(took, 1e-6) for most, took in ((_AIM, seconds), (_LEAST, work))
-    )
-    return max(1, min(int(max(fit, worth)), _GROWTH * pairs))

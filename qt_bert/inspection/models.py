@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.files import read_json
-from qt_bert.inspection.turns import Turns
+from qt_bert.inspection.work import ModelLock, Worker
 from qt_bert.shipped import GRADED, PRETRAINED, STUDENT, shipped
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _SHAPE = (
 
 
 class Shelf:
-    """Models by name, and whose turn it is to run one.
+    """Models by name, with the lock and the worker that all of them share.
 
     `models` is a checkpoint folder, or a folder of such; what ships stands behind them. `base` names
     the model that those of `models` were tuned from; without it their own training record is asked.
@@ -39,7 +39,8 @@ class Shelf:
     """
 
     def __init__(self, models: Path | None = None, *, base: str | None = None) -> None:
-        self.turns = Turns()
+        self.lock = ModelLock()
+        self.worker = Worker(self.lock)
         self._base = base
         self._folders = _folders(models)
         if base is not None and base not in self._folders:
@@ -63,15 +64,14 @@ class Shelf:
         """The model, opened once for all.
 
         Raises ArgumentError for an unknown name, CheckpointError and EquivalenceError as opening
-        does. Opening takes turns, so that somebody who has the turn could wait for ever:
-        RuntimeError.
+        does. Opening takes the lock, so that whoever holds it could wait for ever: RuntimeError.
         """
         self.folder_of(name)
         found = self._opened(name)
         if found is not None:
             return found
-        if self.turns.mine:
-            raise RuntimeError("a model that is not open yet must not be opened within a turn")
+        if self.lock.mine:
+            raise RuntimeError("a model that is not open yet must not be opened under the lock")
         with self._opening:  # one at a time: opening seeds torch's random numbers
             return self._opened(name) or self._keep(name, self._inspected(name))
 
@@ -113,8 +113,8 @@ class Shelf:
         folder = self._folders[name]
         tuned = next((one for one in self._folders if self.base_of(one) == name), None)
         if tuned is None or _has_classifier(folder):
-            return Inspected(name, open_checkpoint(folder), self.turns)
-        return Inspected(name, self._base_checkpoint(folder, tuned), self.turns, classifies=False)
+            return Inspected(name, open_checkpoint(folder), self.worker)
+        return Inspected(name, self._base_checkpoint(folder, tuned), self.worker, classifies=False)
 
     def _base_checkpoint(self, folder: Path, tuned: str) -> Checkpoint:
         """An encoder without a classifier, opened like the model that was tuned from it."""

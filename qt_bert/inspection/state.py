@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from qt_bert.ablation.masks import MODES
 from qt_bert.errors import QtBertError
 from qt_bert.inspection.inputs import (
-    MOST_CHARACTERS,
     RefusedInput,
     case,
     clean_texts,
@@ -22,16 +21,7 @@ from qt_bert.text import Text
 
 if TYPE_CHECKING:
     from qt_bert.inspection.models import Shelf
-    from qt_bert.inspection.studied import Studied
-
-__all__ = [
-    "MOST_CHARACTERS",
-    "State",
-    "clean_texts",
-    "first_state",
-    "read_state",
-    "typed_heads",
-]
+    from qt_bert.inspection.study import Studied
 
 LANGUAGES = ("zh", "en")
 MOST_SEED = 2**31 - 1

@@ -1,13 +1,17 @@
-"""How the server is started: only for this machine, and safely, whatever its settings say."""
+"""How the server is started: its settings, its pages, safely, and only for this machine."""
 
 from __future__ import annotations
 
+import gc
+import logging
 import socket
 import tomllib
+from pathlib import Path
 
 import pytest
 
-from qt_bert.app.launch import check_port, entry_script, streamlit_arguments
+from qt_bert.app.launch import Settings, check_port, entry_script, streamlit_arguments
+from qt_bert.app.visit import SCREENS, shelf_of, warm
 from qt_bert.errors import ArgumentError
 
 
@@ -71,3 +75,52 @@ def test_streamlit_knows_every_setting():
     for argument in streamlit_arguments("127.0.0.1", 1, browser=False)[2:]:
         name = argument.removeprefix("--").split("=", 1)[0]
         assert name in config.get_config_options(), name
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch):
+    for name in ("MODELS", "RUN", "BASE", "LANGUAGE"):
+        monkeypatch.delenv(f"QT_BERT_APP_{name}", raising=False)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(),
+        Settings(models=Path("/a b/模型"), run=Path("/r"), base="pretrained", language="en"),
+    ],
+)
+def test_what_is_written_is_read(settings, monkeypatch):
+    for name, value in settings.to_environment().items():
+        monkeypatch.setenv(name, value)
+    assert Settings.read() == settings
+
+
+def test_an_unknown_language_is_chinese(monkeypatch):
+    monkeypatch.setenv("QT_BERT_APP_LANGUAGE", "<b>")
+    assert Settings.read().language == "zh"
+
+
+def test_every_page_has_its_script_and_every_script_is_a_page():
+    folder = entry_script().parent
+    assert {path.stem for path in (folder / "screens").glob("*.py")} == set(SCREENS)
+    assert not (folder / "pages").exists()  # Streamlit's older navigation would begin
+
+
+def test_the_first_model_is_opened_and_set_aside(checkpoint_of):
+    gc.unfreeze()
+    settings = Settings(models=checkpoint_of())
+    try:
+        warm(settings, lambda: True).join()
+        assert gc.get_freeze_count() > 10_000
+        shelf = shelf_of(settings)
+        assert shelf.open(shelf.names[0]) is shelf.open(shelf.names[0])
+    finally:
+        gc.unfreeze()
+
+
+def test_a_fault_is_left_to_the_page(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING):
+        warm(Settings(models=tmp_path), lambda: True).join()
+    assert str(tmp_path) in caplog.text
+    gc.unfreeze()

@@ -16,6 +16,8 @@ from weakref import WeakKeyDictionary
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.inspection.conftest import models, shelf  # noqa: F401 (fixtures)
+
 ROOT = Path(__file__).parents[2]
 ENTRY = ROOT / "apps" / "inspection.py"
 SECONDS = 60
@@ -36,9 +38,9 @@ def tiny_models(
 @pytest.fixture(autouse=True)
 def nothing_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test computes for a model is none of another's; a server keeps it for all visitors."""
-    from qt_bert.inspection import studied
+    from qt_bert.inspection import study
 
-    monkeypatch.setattr(studied, "_HERE", WeakKeyDictionary())
+    monkeypatch.setattr(study, "_HERE", WeakKeyDictionary())
 
 
 @pytest.fixture
@@ -63,3 +65,8 @@ def shown(at: AppTest) -> str:
     kinds = ("title", "header", "subheader", "markdown", "caption", "text", "info", "warning")
     texts = [element.value for kind in (*kinds, "error", "success") for element in at.get(kind)]
     return "\n".join(map(str, [*texts, *(f"{m.label} {m.value}" for m in at.metric)]))
+
+
+def plain(at: AppTest) -> str:
+    """The same without the marks that keep text from being markdown."""
+    return shown(at).replace("\\", "")

@@ -1,4 +1,4 @@
-"""The page Head atlas in Streamlit's own runner."""
+"""The head atlas: sets in words, evidence, the pairs a head matters for, results computed here."""
 
 from __future__ import annotations
 
@@ -8,15 +8,92 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from qt_bert.inspection import sampled
+from apps.screens import atlas
+from apps.screens.atlas import evidence, strongest, what_it_does
+from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.ablation.masks import HeadMask
+from qt_bert.data.splits import spread_over_queries
+from qt_bert.inspection import study
+from qt_bert.inspection.inputs import shipped_rows
+from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.state import State
+from qt_bert.inspection.study import Studied
 from qt_bert.models.folder import HEADS, weights_sha256
-from qt_bert.results.heads import heads_file
+from qt_bert.models.heads import Head
+from qt_bert.results.head_sets import SETS
+from qt_bert.results.heads import head_tables, heads_file
 from qt_bert.results.probe import ModelRef
+from qt_bert.text import Text
 from tests.apps.conftest import Visit, shown
 from tests.results.made_heads import matching, redundancy
+
+STUDIED = Studied(
+    tables=tuple(head_tables([redundancy(), matching()])), origin=Text("某处", "somewhere")
+)
+
+
+def test_sets_that_do_the_same_say_it_once() -> None:
+    assert what_it_does(["matching", "matching_below"]) == SETS["matching"].does
+    assert "No probe named it" in what_it_does([]).en
+
+
+def test_evidence_has_value_interval_q_and_place() -> None:
+    effect, kl, match = evidence(STUDIED, Head(1, 0))
+    assert effect.measured.en == "5.6 points [4.6, 6.6], q = 0.2; place 1 of 3"
+    assert effect.measured.zh == "5.6 个百分点 [4.6, 6.6]，q = 0.2；第 1 / 3"
+    assert not effect.outlined  # its q is above 0.05
+    assert kl.measured.en.endswith("place 1 of 4")  # all four are equal
+    assert match.outlined and match.measured.en.endswith("place 2 of 4")
+    assert "72 pairs" in effect.more.en
+
+
+def test_effects_of_either_sign_are_ranked_by_their_size() -> None:
+    first, second = (evidence(STUDIED, head)[0].measured.en for head in (Head(0, 0), Head(0, 1)))
+    assert first.startswith("−1.4 points [−2.4, −0.4]") and first.endswith("place 2 of 3")
+    assert second.endswith("place 3 of 3")
+
+
+def test_a_head_without_a_number_has_no_such_evidence() -> None:
+    assert len(evidence(STUDIED, Head(1, 1))) == 2
+    alone = replace(STUDIED, tables=STUDIED.tables[1:])
+    assert len(evidence(alone, Head(0, 0))) == 1
+
+
+def state(model: str, **changes: object) -> State:
+    facts = {"query": "京东小哥", "title": "京东小哥最近在干嘛", "layer": 1, "head": 0, "out": ()}
+    more = {"mode": "zero", "seed": 0, "language": "zh"}
+    return State(model=model, **(facts | more | changes))  # type: ignore[arg-type]
+
+
+def test_the_pairs_whose_grades_move_furthest(shelf: Shelf) -> None:
+    model = shelf.open("tuned")
+    found = strongest(model, state("tuned"))
+    assert len(found) == atlas.SHOWN
+    pairs = spread_over_queries(shipped_rows("dev"), atlas.LOOKED_AT)
+    texts = [(pair.query, pair.title) for pair in pairs]
+    logits = model.run(texts, [NONE, Variant("it", (HeadMask((Head(1, 0),)),))]).logits
+    p, q = (model.outputs(one).probabilities for one in logits)
+    assert p is not None and q is not None
+    kl = (p * np.log(p / q)).sum(-1)
+    most = sorted(kl)[::-1][: atlas.SHOWN]
+    assert [one.moved for one in found] == pytest.approx(most, rel=1e-4)
+    row = texts.index((found[0].query, found[0].title))
+    before, after = (model.outputs(one).ranking_score[row] for one in logits)
+    assert (found[0].before, found[0].after) == (before, after)
+
+
+def test_other_heads_left_out_play_no_part(shelf: Shelf) -> None:
+    model = shelf.open("tuned")
+    assert strongest(model, state("tuned", out=(Head(0, 1),))) == strongest(model, state("tuned"))
+
+
+def test_a_model_of_one_logit_moves_by_its_score(shelf: Shelf) -> None:
+    found = strongest(shelf.open("score"), state("score"))
+    assert found[0].moved == pytest.approx(abs(found[0].after - found[0].before))
 
 
 @pytest.fixture
@@ -74,7 +151,7 @@ def test_results_of_other_weights_are_refused_with_a_word(studied: Path, app: Vi
 def test_without_results_they_are_computed_here(
     app: Visit, tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampled, "PAIRS", 12)
+    monkeypatch.setattr(study, "PAIRS", 12)
     own = shutil.copytree(tiny_models, tmp_path / "own")  # what is computed stays with its model
     monkeypatch.setenv("QT_BERT_APP_MODELS", str(own))
     at = app("atlas", lang="en")

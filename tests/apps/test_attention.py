@@ -1,28 +1,204 @@
-"""The page of attention maps."""
+"""Attention maps of any head: parts, heads left out, fine-tuning, all heads in small."""
 
 from __future__ import annotations
 
+import io
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
-from tests.apps.conftest import shown
+from apps.screens.attention import grid_of, of_way, png, small_note
+from qt_bert.figures import HeatMap
+from qt_bert.inspection.inspected import Inspected
+from qt_bert.inspection.maps import (
+    MOST_TOKENS,
+    PARTS,
+    SMALL,
+    attention,
+    last_start,
+    layer_maps,
+    overview,
+)
+from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.state import State
+from qt_bert.models.heads import Head
+from tests.apps.conftest import Visit, shown
 
-Visit = Callable[..., Any]
+QUERY, TITLE = "北京高铁", "上海到北京"
+STATE = State(
+    model="m",
+    query=QUERY,
+    title=TITLE,
+    layer=2,
+    head=1,
+    out=(Head(0, 1), Head(1, 3)),
+    mode="zero",
+    seed=0,
+    language="zh",
+)
 PAIR = {"q": "北京到上海高铁", "t": "北京高铁票多少钱", "layer": "1", "head": "1", "lang": "en"}
+TOKENS = ("[CLS]", *QUERY, "[SEP]", *TITLE, "[SEP]")
 
 
-def opened(app: Visit, **link: str) -> Any:
+def opened(folder: Path) -> Inspected:
+    shelf = Shelf(folder)
+    return shelf.open(shelf.names[0])
+
+
+@pytest.fixture(scope="module")
+def inspected(checkpoint_of: Callable[..., Path]) -> Inspected:
+    return opened(checkpoint_of("bert", layers=4, heads=4))
+
+
+@pytest.fixture(scope="module")
+def base(checkpoint_of: Callable[..., Path]) -> Inspected:
+    return opened(checkpoint_of("bert", layers=4, heads=4, seed=1))
+
+
+def values(figure: HeatMap) -> np.ndarray:
+    return np.array(figure.values, np.float64)
+
+
+def test_before_after_and_the_change(inspected: Inspected) -> None:
+    before, after, change = attention(inspected, STATE).figures
+    assert before.rows == before.columns == TOKENS
+    np.testing.assert_allclose(values(before).sum(1), 1, atol=1e-5)
+    np.testing.assert_allclose(values(change), values(after) - values(before), atol=1e-7)
+    assert abs(values(change)).max() > 1e-3 and change.scale == "diverging"
+    assert before.high == after.high == max(values(before).max(), values(after).max())
+    np.testing.assert_allclose(values(before), layer_maps(inspected, STATE)[0, 1])
+
+
+def test_heads_that_are_not_below_leave_one_map(inspected: Inspected) -> None:
+    seen = attention(inspected, replace(STATE, out=(Head(2, 0),)))
+    assert len(seen.figures) == len(seen.given) == 1
+    assert "do not lie below layer 2" in seen.notes[0].en
+    assert not attention(inspected, replace(STATE, out=())).notes
+    assert last_start(inspected, STATE) == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "rows", "columns"),
+    [
+        ("query_title", slice(1, 5), slice(6, 11)),
+        ("title_query", slice(6, 11), slice(1, 5)),
+        ("query", slice(1, 5), slice(1, 5)),
+        ("title", slice(6, 11), slice(6, 11)),
+    ],
+)
+def test_a_part_is_a_part(inspected: Inspected, part: str, rows: slice, columns: slice) -> None:
+    state = replace(STATE, out=())
+    (whole,), seen = attention(inspected, state).figures, attention(inspected, state, part)
+    (figure,) = seen.figures
+    np.testing.assert_array_equal(values(figure), values(whole)[rows, columns])
+    assert (figure.rows, figure.columns) == (TOKENS[rows], TOKENS[columns])
+    expected = 100 * values(whole)[rows, columns].sum(1).mean()
+    assert seen.given[0][1] == pytest.approx(expected)
+    grid = grid_of(overview(inspected, state), part, "before", STATE.chosen)
+    assert grid.values[2][1] == pytest.approx(expected, abs=1e-3)
+    assert grid.marked == ((2, 1),)
+
+
+def test_without_the_special_tokens(inspected: Inspected) -> None:
+    (figure,) = attention(inspected, replace(STATE, out=()), "texts").figures
+    assert figure.rows == figure.columns == (*QUERY, *TITLE)
+
+
+def test_fine_tuning_strengthens_and_weakens(inspected: Inspected, base: Inspected) -> None:
+    seen = attention(inspected, STATE, "query_title", base=base)
+    before, after, stronger, weaker = map(values, seen.figures)
+    np.testing.assert_allclose(stronger - weaker, after - before, atol=1e-7)
+    assert (np.minimum(stronger, weaker) == 0).all() and stronger.max() > 0
+    plain = replace(STATE, out=())
+    for model, found in ((base, before), (inspected, after)):
+        np.testing.assert_allclose(found, values(attention(model, plain, "query_title").figures[0]))
+    assert [way.en for way, _ in seen.given] == ["before fine-tuning", "after fine-tuning"]
+    assert "play no part" in seen.notes[0].en and not attention(inspected, plain, base=base).notes
+
+
+def test_other_tokens_cannot_be_compared(
+    inspected: Inspected, checkpoint_of: Callable[..., Path]
+) -> None:
+    other = opened(checkpoint_of("xlm-roberta", layers=4, heads=4))
+    seen = attention(inspected, STATE, base=other)
+    assert not seen.figures and "no map can be compared" in seen.notes[-1].en
+
+
+def test_a_long_pair_is_drawn_a_stretch_at_a_time(inspected: Inspected) -> None:
+    state = replace(STATE, title="上海到北京高铁票价" * 7, out=())
+    first, later = attention(inspected, state), attention(inspected, state, start=10)
+    assert last_start(inspected, state) == 16 and "stretch" in first.notes[0].en
+    one, other = values(first.figures[0]), values(later.figures[0])
+    assert one.shape == other.shape == (MOST_TOKENS, MOST_TOKENS)
+    np.testing.assert_array_equal(one[10:, 10:], other[:-10, :-10])
+    assert first.given == later.given
+    last = attention(inspected, state, start=10**6).figures[0]
+    assert last.columns[-1] == "[SEP]" and len(last.columns) == MOST_TOKENS
+    small = overview(inspected, state).small
+    assert small.shape[-2:] == (SMALL, SMALL)
+    note = small_note(inspected, state, overview(inspected, state))
+    assert "64 tokens are drawn as 32 × 32" in note.en
+    assert small[0, 2, 1].max() == pytest.approx(layer_maps(inspected, state)[0, 1].max(), abs=1e-3)
+
+
+def test_a_part_without_tokens_is_said(inspected: Inspected) -> None:
+    seen = attention(inspected, replace(STATE, query="北" * 80), "title")
+    assert not seen.figures and seen.given[0][1] is None
+    assert "no such tokens" in seen.notes[0].en
+    state = replace(STATE, query="北" * 80)
+    assert grid_of(overview(inspected, state), "title", "before", Head(0, 0)).values[0][0] is None
+
+
+def test_the_picture_of_all_heads(inspected: Inspected) -> None:
+    seen, chosen = overview(inspected, STATE), STATE.chosen
+    pictures = [
+        png(of_way(seen.small.astype(np.float32), way), chosen, way == "change")
+        for way in ("before", "after", "change")
+    ]
+    assert len(set(pictures)) == 3
+    image = Image.open(io.BytesIO(pictures[0]))
+    assert image.format == "PNG" and image.mode == "RGBA"
+    assert image.size[0] == image.size[1] > 4 * 40
+    assert image.getpixel((3, 3))[3] == 0  # type: ignore[index]
+    change, *ways = (grid_of(seen, "query", way, chosen) for way in ("change", "before", "after"))
+    assert change.scale == "diverging"
+    before, after = (one.values[3][2] for one in ways)
+    assert change.values[3][2] == pytest.approx(after - before, abs=1e-3)  # type: ignore[operator]
+
+
+def test_another_head_asks_for_no_forward(
+    inspected: Inspected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[object] = []
+    run = inspected.run
+
+    def counted(*given: Any) -> Any:
+        calls.append(given)
+        return run(*given)
+
+    monkeypatch.setattr(inspected, "run", counted)
+    state = replace(STATE, title="上海高铁")
+    for head in range(4):
+        for part in PARTS:
+            attention(inspected, replace(state, head=head), part)
+            overview(inspected, replace(state, head=head))
+    assert len(calls) == 2
+
+
+def visited(app: Visit, **link: str) -> Any:
     at = app("attention", **(PAIR | link))
     assert not at.exception and not at.error
     return at
 
 
 def test_before_and_after(app: Visit) -> None:
-    at = opened(app, out="L0H1")
+    at = visited(app, out="L0H1")
     assert not at.metric  # every row of a whole map adds up to 1
     at.session_state["attention.part"] = "query_title"
     at.run()
@@ -32,7 +208,7 @@ def test_before_and_after(app: Visit) -> None:
 
 
 def test_every_part_and_every_way(app: Visit) -> None:
-    at = opened(app, out="L0H1")
+    at = visited(app, out="L0H1")
     for part in ("all", "query_title", "title_query", "query", "title", "texts"):
         at.session_state["attention.part"] = part
         assert not at.run().exception
@@ -42,7 +218,7 @@ def test_every_part_and_every_way(app: Visit) -> None:
 
 
 def test_fine_tuning_wants_the_model_before_it(app: Visit) -> None:
-    at = opened(app, out="L0H1")
+    at = visited(app, out="L0H1")
     at.session_state["attention.compare"] = "tuning"
     assert "not known" in shown(at.run())
 
@@ -54,14 +230,14 @@ def test_before_and_after_fine_tuning(
         shutil.copytree(checkpoint_of(positions=128, seed=seed), tmp_path / name)
     monkeypatch.setenv("QT_BERT_APP_MODELS", str(tmp_path))
     monkeypatch.setenv("QT_BERT_APP_BASE", "untuned")
-    at = opened(app, model="tuned", out="L0H1")
+    at = visited(app, model="tuned", out="L0H1")
     at.session_state["attention.compare"] = "tuning"
     text = shown(at.run())
     assert not at.exception and "strengthened" in text and "play no part" in text
 
 
-def test_a_long_pair_is_drawn_a_stretch_at_a_time(app: Visit) -> None:
-    at = opened(app, t="北京高铁票多少钱" * 20, out="none")
+def test_a_stretch_of_a_long_pair_is_chosen(app: Visit) -> None:
+    at = visited(app, t="北京高铁票多少钱" * 20, out="none")
     assert "stretch" in shown(at) and "too long" in shown(at)
     assert not at.main.slider[0].set_value(5).run().exception
 

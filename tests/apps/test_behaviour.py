@@ -1,41 +1,205 @@
-"""The page Behaviour card in Streamlit's own runner: own titles, cases judged here, a stored card."""
+"""The behaviour card: scores against the scorer's, the card by hand, own titles, any model."""
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from qt_bert.inspection.cache import Kept
-from qt_bert.inspection.views import behaviour
-from qt_bert.models.folder import HEADS, weights_sha256
-from qt_bert.probes.behaviour_cases import COLUMNS, read_cases
-from qt_bert.results.heads import heads_file
-from qt_bert.results.probe import ModelRef
-from tests.apps.conftest import shown
-from tests.inspection.views.test_behaviour import ROWS
-from tests.results import made_heads
+from apps.screens import behaviour
+from apps.screens.behaviour import (
+    Card,
+    band_of,
+    case_row,
+    case_tokens,
+    judge,
+    judged_of,
+    line_row,
+    score_bars,
+    worst_first,
+)
+from qt_bert.data.splits import sample_queries
+from qt_bert.inspection import inputs
+from qt_bert.inspection.inputs import shipped_behaviours, shipped_rows
+from qt_bert.inspection.inspected import Inspected
+from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.state import State
+from qt_bert.models.heads import Head
+from qt_bert.probes.behaviour_cases import COLUMNS, Case, Cases, read_cases
+from qt_bert.results.head_sets import PHENOMENA
+from tests.apps.conftest import Visit, plain, shown
 
-Visit = Callable[..., AppTest]
+Build = Callable[..., Path]
+OUT = (Head(0, 1), Head(1, 0))
+ROWS = [
+    ("d1", "direction", "better", "北京到上海高铁", "北京到上海高铁票", "上海到北京高铁票"),
+    ("d2", "direction", "better", "狗追猫", "狗追猫的故事", "猫追狗的故事"),
+    ("d3", "direction", "better", "京东小哥", "京东小哥最近在干嘛", "小哥京东最近在干嘛"),
+    ("f1", "filler", "alike", "红烧排骨做法", "红烧排骨的做法", "红烧排骨做法"),
+    ("f2", "filler", "alike", "苹果多少钱一斤", "苹果多少钱一斤", "苹果一斤多少钱呢"),
+    ("f3", "filler", "alike", "上海高铁", "上海的高铁", "上海高铁"),
+]
+
+
 PAIR = {"q": "北京到上海高铁", "t": "北京高铁票多少钱"}
 OTHER = "上海到北京的高铁"
 SECONDS = 30.0
 
 
-@pytest.fixture(autouse=True)
-def six_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "cases.tsv"
+def opened(folder: Path) -> Inspected:
+    shelf = Shelf(folder)
+    return shelf.open(shelf.names[0])
+
+
+@pytest.fixture(scope="module")
+def inspected(checkpoint_of: Build) -> Inspected:
+    return opened(checkpoint_of(layers=3))
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Cases:
+    path = tmp_path_factory.mktemp("cases") / "cases.tsv"
     path.write_text("".join("\t".join(row) + "\n" for row in (COLUMNS, *ROWS)), encoding="utf-8")
-    cases = read_cases(path)
-    monkeypatch.setattr(behaviour, "shipped_cases", lambda: cases)
+    return read_cases(path)
+
+
+@pytest.fixture(autouse=True)
+def six_cases(cases: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "shipped_behaviours", lambda: cases)
+
+
+@pytest.fixture
+def planted(inspected: Inspected, cases: Cases) -> Card:
+    """A model that is right, undecided and wrong; without the heads it tells all directions, and
+    every filler moves it."""
+    band = band_of(inspected)
+    titles = [4.0, 3, 2, 3, 3, 3], [4.0, 3, 2, 5, 5, 5]
+    others = [2, 3.1, 4, 3.1, 3, 1], [1, 1, 1, 3.1, 3, 1]
+    ways = tuple(
+        behaviour.Judged(tuple(cases.listed), np.array(a), np.array(b), band.value)
+        for a, b in zip(titles, others, strict=True)
+    )
+    return Card(band, ways, 2)
+
+
+def test_the_cases_that_ship_are_there() -> None:
+    assert set(shipped_behaviours().phenomena) == set(PHENOMENA)
+
+
+def test_scores_are_the_scorers_own(inspected: Inspected, cases: Cases) -> None:
+    texts = behaviour._texts(cases.listed)
+    scorer = inspected.without(OUT, "zero")
+    found = judged_of(inspected, cases.listed, scorer.logits(texts))
+    for place, scores in ((4, found.titles), (5, found.others)):
+        logits = scorer.logits([(row[3], row[place]) for row in ROWS])
+        assert scores == pytest.approx(inspected.outputs(logits).ranking_score, abs=1e-5)
+
+
+def state(out: tuple[Head, ...] = OUT, mode: str = "zero") -> State:
+    facts = {"query": "", "title": "", "layer": 0, "head": 0, "seed": 0, "language": "zh"}
+    return State(model="m", out=out, mode=mode, **facts)  # type: ignore[arg-type]
+
+
+def test_one_case_is_judged_alike(inspected: Inspected, cases: Cases) -> None:
+    case = cases.listed[0]
+    for way, out in zip(judge(inspected, case, state()).ways, ((), OUT), strict=True):
+        logits = inspected.without(out, "zero").logits(behaviour._texts([case]))
+        scores = inspected.outputs(logits).ranking_score
+        assert way.deltas == pytest.approx([scores[0] - scores[1]], abs=1e-5)
+
+
+def test_the_card_by_hand(planted: Card) -> None:
+    whole, without = planted.of("direction").ways
+    assert (sorted(whole.outcomes), whole.score.value) == ([-1, 0, 1], 0)
+    assert without.score.value == 1
+    whole, without = planted.of("filler").ways
+    assert sorted(whole.outcomes) == [-1, 1, 1]
+    assert (whole.score.value, without.score.value) == (pytest.approx(1 / 3), -1)
+    assert [case.id for case in whole.cases] == ["f1", "f2", "f3"]
+    assert without.deltas == pytest.approx([1.9, 2, 4])
+
+
+def test_the_worst_cases_come_first(planted: Card) -> None:
+    assert worst_first(planted.ways[0]).tolist() == [2, 5, 1, 3, 4, 0]
+    assert worst_first(planted.of("direction").ways[0]).tolist() == [2, 1, 0]
+
+
+def test_tables_and_bars_say_what_the_card_says(planted: Card) -> None:
+    rows = [line_row(planted.of(name), name, 0) for name in ("direction", "filler")]
+    assert [row["score"] for row in rows] == pytest.approx([0, 1 / 3])
+    assert [[row[name] for name in ("right", "undecided", "wrong")] for row in rows] == [
+        [1, 1, 1],
+        [2, None, 1],
+    ]
+    assert [row["change"] for row in rows] == pytest.approx([1, -4 / 3])
+    better, alike = score_bars(planted, 0)
+    assert [one.values for one in better.series] == [(0,), (1,)]
+    assert alike.series[1].values == (-1,) and alike.series[0].intervals is not None
+    found = [case_row(planted, place) for place in (2, 5)]
+    assert [row["id"] for row in found] == ["d3", "f3"]
+    assert [row["outcome"].en for row in found] == ["wrong", "wrong"]  # type: ignore[union-attr]
+    assert found[0]["delta_without"] == 1 and found[0]["first"] == 2
+    alone = Card(planted.band, planted.ways[:1], 0)
+    assert [len(one.series) for one in score_bars(alone, 0)] == [1, 1]
+
+
+def test_one_case_is_outlined_where_its_titles_differ(planted: Card, inspected: Inspected) -> None:
+    figure = case_tokens(planted, 0, inspected.labels, "case")
+    query, first, second = figure.lines
+    assert query.tokens[0].text == "北京到上海高铁" and query.tokens[0].value is None
+    assert "".join(token.text for token in first.tokens) == "北京到上海高铁票"
+    alike = ["".join(t.text for t in line.tokens if not t.marked) for line in (first, second)]
+    assert alike == ["北京高铁票"] * 2
+    assert {token.value for token in first.tokens} == {4.0}
+    assert first.name.en == "first title: 4.00 → 4.00"  # type: ignore[union-attr]
+    assert second.name.en == "second title: 2.00 → 1.00"  # type: ignore[union-attr]
+    assert (figure.low, figure.high) == (1, 5)
+
+
+def test_bands(checkpoint_of: Build, inspected: Inspected) -> None:
+    assert (band_of(inspected).value, band_of(inspected).unit) == (0.25, "grade")
+    levels = band_of(opened(checkpoint_of(labels=3)))
+    assert (levels.value, levels.unit) == (0.125, "level")
+
+
+def test_the_band_of_one_logit_is_a_median_gap(
+    checkpoint_of: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(behaviour, "BAND_PAIRS", 10)
-    monkeypatch.setattr(behaviour, "_kept_cards", Kept())
-    monkeypatch.setattr(behaviour, "_kept_scores", Kept())
+    one = opened(checkpoint_of(labels=1))
+    gaps: list[float] = []
+    pairs = sample_queries(shipped_rows("dev"), 10)
+    for query in dict.fromkeys(pair.query for pair in pairs):
+        texts = [(pair.query, pair.title) for pair in pairs if pair.query == query]
+        gaps += np.diff(np.sort(one.scorer.fresh().logits(texts)[:, 0])).tolist()
+    band = band_of(one)
+    assert band.value == pytest.approx(np.median(gaps), abs=1e-6)
+    assert (band.gaps, band.source) == (len(gaps), "dev.tsv")
+
+
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [("xlm-roberta", {"labels": 1}), ("electra", {"layers": 1, "heads": 1}), ("ernie", {})],
+)
+@pytest.mark.parametrize("other", ["👨‍👩‍👧\u200d", "猫追狗0123 " * 40, "<b>x</b>", "\u200b"])
+def test_any_model_and_text(
+    checkpoint_of: Build,
+    family: str,
+    options: dict[str, int],
+    other: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(behaviour, "BAND_PAIRS", 10)
+    one = opened(checkpoint_of(family, **options))
+    case = Case("own", "own_better", "better", "狗追猫", "狗追猫", other)
+    found = judge(one, case, state((Head(0, 0),), "uniform"))
+    assert len(found.ways) == 2 and found.truncated == (len(other) > 100)
+    assert case_tokens(found, 0, one.labels, "own").to_json()
+    assert case_row(found, 0)["other"] == other
 
 
 def parted(at: AppTest) -> list[float]:
@@ -49,7 +213,8 @@ def typed(at: AppTest, text: str = OTHER) -> AppTest:
 
 
 def judged(at: AppTest) -> AppTest:
-    at.button(key="behaviour.go").click().run()
+    if [one for one in at.main.button if one.key == "behaviour.go"]:  # no test before has done it
+        at.button(key="behaviour.go").click().run()
     end = time.monotonic() + SECONDS
     while not at.main.pills:
         assert time.monotonic() < end and not at.exception, "no card"
@@ -66,7 +231,7 @@ def test_two_titles_are_judged_at_once_with_and_without_heads(app: Visit) -> Non
     at = typed(app("behaviour", **PAIR, out="none", lang="en"))
     (whole,) = parted(at)
     text = shown(at).replace("\\", "")
-    assert "Band: 0.25 grade" in text and "No study of this model has a card" in text
+    assert "0.25 grade" in text
     assert any(word in text for word in ("right ·", "undecided ·", "wrong ·"))
     at = typed(app("behaviour", **PAIR, out="L0H1", lang="en"))
     assert parted(at)[0] == whole and len(parted(at)) == 2
@@ -81,29 +246,9 @@ def test_titles_are_swapped(app: Visit) -> None:
     assert parted(at) == [-before]
 
 
-def test_own_cases_are_kept_taken_along_and_let_go(app: Visit) -> None:
-    at = typed(app("behaviour", **PAIR, out="L0H1", lang="en"))
-    at.button(key="behaviour.add").click().run()
-    mine = at.main.dataframe[0].value
-    assert list(mine["other"]) == [OTHER] and "delta_without" in mine.columns
-    assert "--cases my_cases.tsv" in at.main.code[0].value
-    assert "fall into one half" in shown(at)
-    at.button(key="behaviour.add").click().run()
-    assert any("already" in one.value for one in at.main.warning)
-    at.segmented_control(key="behaviour.relation").set_value("alike").run()
-    at.button(key="behaviour.add").click().run()
-    assert len(at.main.dataframe[0].value) == 2
-    at.switch_page("screens/order.py").run()
-    at.switch_page("screens/behaviour.py").run()
-    assert len(at.main.dataframe[0].value) == 2
-    assert at.text_input(key="behaviour.other").value == OTHER
-    at.button(key="behaviour.clear").click().run()
-    assert not at.main.dataframe and not at.exception
-
-
 def test_all_cases_are_judged_here(app: Visit) -> None:
     at = judged(app("behaviour", **PAIR, out="none", lang="en"))
-    assert "All 6 cases of 6 queries" in shown(at)
+    assert "All 6 cases of 6 queries" in plain(at)
     lines = next(one.value for one in at.main.dataframe if "right" in one.value)
     assert list(lines["n"]) == [3, 3] and "change" not in lines
     assert not [one for one in at.main.button if one.key == "behaviour.go"]
@@ -128,22 +273,6 @@ def test_a_phenomenon_has_its_cases_and_a_case_its_pairs(app: Visit) -> None:
     assert (at.query_params["q"], at.query_params["t"]) == tuple(cases.iloc[0][["query", "other"]])
 
 
-def test_the_card_of_a_study_comes_first(
-    app: Visit, tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = shutil.copytree(tiny_models / "tiny", tmp_path / "models" / "tiny")
-    model = ModelRef(name="tiny", sha256=weights_sha256(folder))
-    results = [replace(one, model=model) for one in (made_heads.matching(), made_heads.behaviour())]
-    heads_file(results, {}).write(folder / HEADS)
-    monkeypatch.setenv("QT_BERT_APP_MODELS", str(tmp_path / "models"))
-    at = app("behaviour", **PAIR, lang="en")
-    assert not at.exception
-    text = shown(at).replace("\\", "")
-    assert "It tells most." in text and "350 cases of cases.tsv" in text
-    stored = at.main.dataframe[0].value
-    assert list(stored["phenomenon"]) == ["direction swapped", "negation or opposite"]
-
-
 @pytest.mark.parametrize(
     "text", ["<img src=x onerror=alert(1)>", "👨‍👩‍👧", "=1+1", "$x$", "长" * 500]
 )
@@ -157,7 +286,7 @@ def test_nothing_to_compare_is_said(app: Visit) -> None:
     at = typed(app("behaviour", **PAIR), PAIR["t"])
     assert any("没有可比的" in one.value for one in at.main.info) and not at.main.metric
     at = app("behaviour", q="", t="标题")
-    assert not at.exception and at.main.info and at.button(key="behaviour.go")
+    assert not at.exception and at.main.info and not at.main.metric
 
 
 def test_a_model_of_one_logit(

@@ -1,4 +1,4 @@
-"""The front page: [CLS] before and after heads are left out."""
+"""The front page: [CLS]'s rows before and after heads are left out, against plain computations."""
 
 from __future__ import annotations
 
@@ -7,17 +7,203 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from qt_bert.models.folder import weights_sha256
-from qt_bert.results.probe import ModelRef
-from qt_bert.run.folder import RunInputs
-from tests.apps.conftest import shown
-from tests.results.made_heads import made_routes, matching
-from tests.run.test_save_heads import run_of
+from apps.screens import focus as page
+from apps.screens.focus import Shift, focus, shifts
+from qt_bert.ablation.families import layer_matched
+from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.request import leave_heads_out
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import segmenter
+from qt_bert.inspection.inspected import Inspected
+from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.state import State
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.explain import explain_pair
+from tests.apps.conftest import Visit, shown
 
-Visit = Callable[..., Any]
-PAIR = {"q": "北京到上海高铁", "t": "北京高铁票多少钱", "layer": "1", "head": "1"}
+QUERY, TITLE = "北京到上海高铁", "北京高铁票多少钱"
+PAIR = {"q": QUERY, "t": TITLE, "layer": "1", "head": "1"}
+STATE = State(
+    model="m",
+    query=QUERY,
+    title=TITLE,
+    layer=2,
+    head=1,
+    out=(Head(0, 1), Head(1, 3)),
+    mode="zero",
+    seed=0,
+    language="zh",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(checkpoint_of: Callable[..., Path]) -> Path:
+    return checkpoint_of("bert", layers=4, heads=4, positions=32)
+
+
+@pytest.fixture(scope="module")
+def inspected(folder: Path) -> Inspected:
+    shelf = Shelf(folder)
+    return shelf.open(shelf.names[0])
+
+
+def by_name(found: list[Shift]) -> dict[str, Shift]:
+    return {shift.name.en: shift for shift in found}
+
+
+def eager(folder: Path, pair: tuple[str, str]) -> list[np.ndarray]:
+    """The attentions [heads, tokens, tokens] of the Hugging Face model, layer by layer."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager")
+    with torch.inference_mode():
+        found = model.eval()(
+            **AutoTokenizer.from_pretrained(folder)(*pair, return_tensors="pt"),
+            output_attentions=True,
+        )
+    return [one[0].numpy() for one in found.attentions]
+
+
+def test_the_row_is_the_models_own(inspected: Inspected, folder: Path) -> None:
+    seen = focus(inspected, replace(STATE, out=()))
+    (line,) = page.cls_tokens(seen, STATE.chosen).lines
+    values = np.array([token.value for token in line.tokens], np.float64)
+    np.testing.assert_allclose(values, eager(folder, (QUERY, TITLE))[2][1, 0], atol=1e-5)
+    assert [token.text for token in line.tokens] == ["[CLS]", *QUERY, "[SEP]", *TITLE, "[SEP]"]
+    marked = [token.text for token in line.tokens if token.marked]
+    assert marked == list("北京高铁" * 2)
+    assert list(page.layer_map(seen, STATE.chosen, "before").values[1]) == list(values)
+    assert len(seen.rows) == 1 and seen.random is None
+    assert {one.after for one in shifts(seen, STATE.chosen)} == {None}
+
+
+def test_the_numbers_by_hand(inspected: Inspected) -> None:
+    seen = focus(inspected, STATE)
+    found = by_name(shifts(seen, STATE.chosen))
+    lines = page.cls_tokens(seen, STATE.chosen).lines[:2]
+    for line, of in zip(lines, ("before", "after"), strict=True):
+        weights = {name: 0.0 for name in ("matched", "other", "[SEP]", "[CLS]")}
+        for token in line.tokens:
+            kind = (
+                token.text if token.text.startswith("[") else "matched" if token.marked else "other"
+            )
+            weights[kind] += token.value or 0.0
+        characters = weights["matched"] + weights["other"]
+        share = 100 * weights["matched"] / characters
+        expected = {
+            "share on shared terms": share,
+            "focus": share - 100 * 8 / 15,
+            "weight on shared terms": 100 * weights["matched"],
+            "weight on [SEP]": 100 * weights["[SEP]"],
+            "weight on [CLS] itself": 100 * weights["[CLS]"],
+        }
+        for name, value in expected.items():
+            assert getattr(found[name], of) == pytest.approx(value, abs=1e-3), name
+        on_text = [
+            t.value / characters for t in line.tokens if not t.text.startswith("[") and t.value
+        ]
+        entropy = -np.sum(on_text * np.log(on_text)) / np.log(15)
+        assert getattr(found["scatter"], of) == pytest.approx(entropy, abs=1e-5)
+    before, after = (np.array([t.value for t in line.tokens]) for line in lines)
+    change = page.layer_map(seen, STATE.chosen, "change")
+    np.testing.assert_allclose(np.array(change.values[1], float), after - before, atol=1e-7)
+    assert max(abs(after - before)) > 1e-3
+    assert change.scale == "diverging"
+
+
+@pytest.mark.parametrize("mode", ["zero", "uniform"])
+def test_grades_are_those_of_explain(inspected: Inspected, folder: Path, mode: str) -> None:
+    seen = focus(inspected, replace(STATE, mode=mode))
+    scorer, jieba = Scorer(open_checkpoint(folder)), segmenter("jieba")
+    reference = [Pair(QUERY, TITLE, None, "1", 1, None, {})]
+    without = leave_heads_out(scorer, "L0H1 L1H3", mode, reference)
+    both = [explain_pair(QUERY, TITLE, one, jieba) for one in (scorer, without)]
+    score = shifts(seen, STATE.chosen)[0]
+    assert (score.before, score.after) == tuple(one.score for one in both)
+    for found, one in zip(seen.grades, both, strict=True):
+        assert found.predicted == one.outputs.predicted
+        np.testing.assert_array_equal(found.probabilities, one.outputs.probabilities)
+    bars = page.grade_bars(seen)
+    assert bars is not None
+    assert sum(value or 0 for value in bars.series[1].values) == pytest.approx(100, abs=1e-3)
+
+
+def test_random_heads_stand_beside(inspected: Inspected) -> None:
+    seen = focus(inspected, STATE)
+    drawn = layer_matched(inspected.shape, lambda heads: HeadMask(tuple(heads)), STATE.out, seed=0)
+    assert seen.random is not None and len(seen.random) == len(drawn) == 9  # 3 others of two layers
+    alone = [focus(inspected, replace(STATE, out=one.heads)) for one in drawn]
+    each = [shifts(one, STATE.chosen) for one in alone]
+    for place, shift in enumerate(shifts(seen, STATE.chosen)):
+        values = [one[place].after for one in each]
+        assert shift.random is not None and shift.random_change is not None
+        expected = (np.mean(values), min(values), max(values))  # type: ignore[type-var,arg-type]
+        assert shift.random == pytest.approx(expected, abs=1e-3)
+    bars = page.grade_bars(seen)
+    assert bars is not None and bars.series[2].intervals is not None
+
+
+def notes(inspected: Inspected, **changes: object) -> str:
+    state = replace(STATE, **changes)  # type: ignore[arg-type]
+    return " ".join(note.en for note in page.notes(focus(inspected, state), state))
+
+
+def test_what_a_reader_must_know_is_said(inspected: Inspected) -> None:
+    assert notes(inspected) == ""
+    assert "do not lie below layer 1" in notes(inspected, layer=1, out=(Head(1, 0), Head(3, 2)))
+    assert "those not below layer 2 (L2H0)" in notes(inspected, out=(Head(0, 0), Head(2, 0)))
+    assert "no term" in notes(inspected, query="红烧排骨", title="北京高铁")
+    assert "title is too long" in notes(inspected, title=TITLE * 9)
+    assert "No control" in notes(inspected, out=tuple(Head(0, head) for head in range(4)))
+
+
+def test_heads_that_are_not_below_change_nothing(inspected: Inspected) -> None:
+    seen = focus(inspected, replace(STATE, layer=1, out=(Head(1, 0), Head(3, 2))))
+    assert not (seen.rows[1, 1] - seen.rows[0, 1]).any()
+    assert seen.grades[0].ranking_score[0] != seen.grades[1].ranking_score[0]
+
+
+def test_another_head_or_layer_asks_for_no_forward(
+    inspected: Inspected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[object] = []
+    run = inspected.run
+
+    def counted(*given: Any) -> Any:
+        calls.append(given)
+        return run(*given)
+
+    monkeypatch.setattr(inspected, "run", counted)
+    state = replace(STATE, title="上海高铁时刻表")
+    for layer, head in ((2, 1), (2, 3), (0, 0)):
+        focus(inspected, replace(state, layer=layer, head=head))
+    assert len(calls) == 1
+    focus(inspected, replace(state, mode="uniform"))
+    focus(inspected, replace(state, seed=1))
+    focus(inspected, replace(state, out=()))
+    assert len(calls) == 4
+
+
+@pytest.mark.parametrize(
+    ("family", "labels", "name"),
+    [
+        ("bert", 3, "expected level"),
+        ("xlm-roberta", 1, "score"),
+        ("electra", 5, "expected grade"),
+        ("ernie", 2, "expected level"),
+    ],
+)
+def test_any_model(checkpoint_of: Callable[..., Path], family: str, labels: int, name: str) -> None:
+    shelf = Shelf(checkpoint_of(family, labels=labels))
+    seen = focus(shelf.open(shelf.names[0]), replace(STATE, layer=1, head=0, out=(Head(0, 1),)))
+    assert (page.grade_bars(seen) is None) == (labels == 1)
+    assert shifts(seen, Head(1, 0))[0].name.en == name
 
 
 def metrics(at: Any) -> dict[str, tuple[str, str]]:
@@ -68,27 +254,3 @@ def test_hostile_text_stays_text(app: Visit) -> None:
 def test_nothing_typed_runs_nothing(app: Visit) -> None:
     at = app(q="", t="标题")
     assert not at.exception and not at.metric and at.info
-
-
-def test_without_a_run_the_routes_are_a_command(app: Visit) -> None:
-    at = app(**PAIR, lang="en")
-    assert not at.exception
-    assert "none is open here" in shown(at)
-    assert [line.split()[:2] for line in at.code[-1].value.split("\n")] == [
-        ["qt-bert", "report"],
-        ["qt-bert", "app"],
-    ]
-
-
-def test_a_run_has_its_routes_beside_the_row(
-    app: Visit, tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = ModelRef(name="tiny", sha256=weights_sha256(tiny_models / "tiny"))
-    results = [replace(one, model=model) for one in (matching(), made_routes())]
-    inputs = RunInputs(model=model, pairs=results[0].pairs)
-    run = run_of(tmp_path / "run", lambda: inputs, *results).path
-    monkeypatch.setenv("QT_BERT_APP_RUN", str(run))
-    at = app(**PAIR, lang="en")
-    assert not at.exception and not at.code
-    text = shown(at).replace("\\", "")
-    assert "Routes to the focus" in text and "Directly." in text

@@ -1,18 +1,233 @@
-"""The page Ranking: typed titles, a query that ships, heads left out, hostile input."""
+"""The page Ranking: titles typed and known, their order with and without heads, what moves one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from qt_bert.errors import EquivalenceError
-from tests.apps.conftest import shown
+from apps.screens import ranking
+from apps.screens.ranking import (
+    MOST_CHARACTERS,
+    MOST_TITLES,
+    NDCG,
+    Title,
+    head_moves,
+    queries_of,
+    rank_titles,
+    ranking_figures,
+    ranking_rows,
+    term_moves,
+    typed_titles,
+)
+from qt_bert.ablation.explain import explain_heads
+from qt_bert.data.pairs import Pair
+from qt_bert.figures import Bars, HeatMap
+from qt_bert.inspection.inspected import Inspected
+from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.state import State
+from qt_bert.models.heads import Head
+from qt_bert.scoring.explain import explain_pair
+from qt_bert.stats.judgements import judge_grades
+from qt_bert.stats.metrics import METRICS
+from tests.apps.conftest import Visit
 
-Visit = Callable[..., AppTest]
-PAIR = {"q": "北京到上海高铁票价", "t": "北京上海高铁票多少钱"}
+Build = Callable[..., Path]
+QUERY = "北京到上海高铁票价"
+TITLES = [
+    Title("北京到上海高铁时刻表查询", "3", (3,)),
+    Title("上海到北京高铁票价", "2", (2,)),
+    Title("红烧排骨的家常做法", "1", (1,)),
+    Title("北京上海高铁票多少钱", "5", (5,)),
+]
+OUT = (Head(0, 1), Head(1, 0))
+PAIR = {"q": QUERY, "t": "北京上海高铁票多少钱"}
+STATE = State(
+    model="m",
+    query=QUERY,
+    title=TITLES[0].text,
+    layer=0,
+    head=0,
+    out=OUT,
+    mode="zero",
+    seed=0,
+    language="zh",
+)
+
+
+def opened(folder: Path) -> Inspected:
+    shelf = Shelf(folder)
+    return shelf.open(shelf.names[0])
+
+
+@pytest.fixture(scope="module")
+def inspected(checkpoint_of: Build) -> Inspected:
+    return opened(checkpoint_of(layers=3))
+
+
+@pytest.fixture(scope="module")
+def one_logit(checkpoint_of: Build) -> Inspected:
+    return opened(checkpoint_of(labels=1))
+
+
+@pytest.fixture(scope="module")
+def levels(checkpoint_of: Build) -> Inspected:
+    return opened(checkpoint_of(labels=3))
+
+
+def test_a_title_a_line_with_a_label_after_a_tab(inspected: Inspected) -> None:
+    typed = "红烧排骨\t4\n\n  清蒸鱼 \n红烧排骨\t2\n"
+    titles, faults = typed_titles(typed, inspected.labels)
+    assert titles == [Title("红烧排骨", "4", (4,)), Title("清蒸鱼")]
+    assert [fault.en for fault in faults] == ["1 lines repeat a title."]
+
+
+def test_labels_are_read_as_the_model_means_them(levels: Inspected) -> None:
+    titles, faults = typed_titles("甲\t0\n乙\t5", levels.labels)
+    assert [title.grades for title in titles] == [(1,), None]
+    assert "cannot read 1 of the labels (5)" in faults[0].en
+
+
+def test_no_more_titles_and_characters_than_can_be_run(inspected: Inspected) -> None:
+    text = "\n".join(f"{n}" for n in range(MOST_TITLES + 3)) + "\n" + "长" * (MOST_CHARACTERS + 1)
+    titles, faults = typed_titles(text, inspected.labels)
+    assert len(titles) == MOST_TITLES
+    assert "4 more are left out" in faults[0].en and "1 titles are longer" in faults[1].en
+    (long,), _ = typed_titles("长" * 600, inspected.labels)
+    assert len(long.text) == MOST_CHARACTERS
+
+
+def test_control_characters_go_and_emoji_stay(inspected: Inspected) -> None:
+    titles, _ = typed_titles("<img src=x>\x00\x07\n👨‍👩‍👧 好\ud800", inspected.labels)
+    assert [title.text for title in titles] == ["<img src=x>", "👨‍👩‍👧 好"]
+    assert typed_titles(" \n\t\n", inspected.labels)[0] == []
+
+
+def test_queries_that_have_something_to_rank() -> None:
+    rows = [Pair(q, t, None, "", 1, None, {}) for q, t in ("甲一", "甲二", "乙一", "丙一", "丙二")]
+    assert queries_of(rows) == ["甲", "丙"]
+
+
+def scores(inspected: Inspected, out: tuple[Head, ...]) -> np.ndarray:
+    texts = [(QUERY, title.text) for title in TITLES]
+    return inspected.outputs(inspected.without(out, "zero").logits(texts)).ranking_score
+
+
+def test_titles_by_the_scorers_score(inspected: Inspected) -> None:
+    found = rank_titles(inspected, QUERY, TITLES, OUT, "zero")
+    whole, masked = scores(inspected, ()), scores(inspected, OUT)
+    order = np.argsort(-whole)
+    assert [one.text for one in found.titles] == [TITLES[row].text for row in order]
+    np.testing.assert_allclose(found.scores, [whole[order], masked[order]], atol=1e-5)
+    ranks = (-masked).argsort().argsort() + 1
+    assert found.places.tolist() == [[1, 2, 3, 4], ranks[order].tolist()]
+    moved = [row["moved"] for row in ranking_rows(found)]
+    for place, without, shown_ in zip(*found.places.tolist(), moved, strict=True):
+        sign = "▲" if without < place else "▼"
+        assert shown_ == f"{without} " + (
+            "=" if place == without else f"{sign}{abs(place - without)}"
+        )
+
+
+def test_ndcg_is_the_evaluations_own(inspected: Inspected) -> None:
+    found = rank_titles(inspected, QUERY, TITLES, OUT, "zero")
+    assert set(found.ndcg) == set(NDCG) and found.labelled == 4
+    for name, values in found.ndcg.items():
+        for out, value in zip(((), OUT), values, strict=True):
+            texts = [(QUERY, title.text) for title in TITLES]
+            outputs = inspected.outputs(inspected.without(out, "zero").logits(texts))
+            sets = [title.grades or () for title in TITLES]
+            judged = judge_grades(outputs.probabilities, sets, [QUERY] * 4)
+            assert value == pytest.approx(METRICS[name].value(judged))
+
+
+@pytest.mark.parametrize(
+    "titles",
+    [
+        [Title(title.text) for title in TITLES],
+        [Title("甲", "5", (5,)), Title("乙")],
+        [Title(title.text, "3", (3,)) for title in TITLES],
+    ],
+    ids=["no labels", "one label", "all alike"],
+)
+def test_labels_that_order_nothing_give_no_ndcg(inspected: Inspected, titles: list[Title]) -> None:
+    assert rank_titles(inspected, QUERY, titles, (), "zero").ndcg == {}
+
+
+def test_no_heads_left_out_is_one_ranking(inspected: Inspected) -> None:
+    found = rank_titles(inspected, QUERY, TITLES, (), "zero")
+    assert found.tau is None and len(found.places) == 1
+    assert {row.get("moved") for row in ranking_rows(found)} == {None}
+    bars, grades = ranking_figures(found, inspected.labels)
+    assert isinstance(bars, Bars) and len(bars.series) == 1 and isinstance(grades, HeatMap)
+
+
+def test_kendalls_tau_is_that_of_the_two_orders(inspected: Inspected) -> None:
+    found = rank_titles(inspected, QUERY, TITLES, OUT, "zero")
+    one, other = found.scores
+    signs = [
+        np.sign(one[i] - one[j]) * np.sign(other[i] - other[j]) for i in range(4) for j in range(i)
+    ]
+    assert found.tau == pytest.approx(np.mean(signs))
+
+
+def test_figures_hold_what_the_table_holds(inspected: Inspected) -> None:
+    found = rank_titles(inspected, QUERY, TITLES, OUT, "uniform")
+    bars, before, _ = ranking_figures(found, inspected.labels)
+    assert isinstance(bars, Bars) and isinstance(before, HeatMap)
+    assert [one.values for one in bars.series] == [tuple(one) for one in found.scores.tolist()]
+    for row, score in zip(before.values, found.scores[0], strict=True):
+        assert sum(p or 0 for p in row) == pytest.approx(100, abs=1e-3)
+        grades = sum((i + 1) * (p or 0) / 100 for i, p in enumerate(row))
+        assert grades == pytest.approx(score, abs=1e-5)
+
+
+def test_one_logit_ranks_by_its_score(one_logit: Inspected) -> None:
+    found = rank_titles(one_logit, QUERY, TITLES, (Head(0, 0),), "zero")
+    assert {row["predicted"] for row in ranking_rows(found)} == {None}
+    assert len(ranking_figures(found, one_logit.labels)) == 1
+    assert found.ndcg["ndcg_at_3"][0] is not None
+
+
+def test_long_titles_are_said_to_be_cut(inspected: Inspected) -> None:
+    found = rank_titles(inspected, QUERY, [Title("红烧排骨" * 50), Title("高铁")], (), "zero")
+    assert found.truncated == 1
+
+
+def test_terms_as_explain_has_them(inspected: Inspected) -> None:
+    figures, passed_over = term_moves(inspected, STATE)
+    assert passed_over == 0 and len(figures) == 2
+    for out, figure in zip(((), OUT), figures, strict=True):
+        scorer = inspected.without(out, "zero")
+        expected = explain_pair(QUERY, STATE.title, scorer, inspected.segmenter)
+        texts = ["".join(token.text for token in line.tokens) for line in figure.lines]
+        assert texts == [QUERY, STATE.title]
+        values = [t.value for line in figure.lines for t in line.tokens if t.value is not None]
+        assert values == pytest.approx([one.change for one in expected.terms], abs=1e-5)
+
+
+def test_only_so_many_terms_are_filled(
+    inspected: Inspected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranking, "MOST_TERMS", 3)
+    state = replace(STATE, query="高铁", title="高铁 排骨 " * 5, out=())
+    (figure,), passed_over = term_moves(inspected, state)
+    assert sum(t.value is not None for line in figure.lines for t in line.tokens) == 3
+    assert passed_over == 8
+
+
+def test_heads_as_explain_has_them(inspected: Inspected) -> None:
+    bars, grid = head_moves(inspected, QUERY, STATE.title)
+    expected = {one.head: one.change for one in explain_heads(QUERY, STATE.title, inspected.scorer)}
+    for name, change in expected.items():
+        head = Head.parse(name)
+        assert grid.values[head.layer][head.head] == pytest.approx(change, abs=1e-6)
+    sizes = [abs(value) for value in bars.series[0].values if value is not None]
+    assert sizes == sorted(sizes, reverse=True) and sizes[0] == max(map(abs, expected.values()))
 
 
 def metrics(at: AppTest) -> dict[str, str]:
@@ -79,45 +294,6 @@ def test_hostile_titles_stay_text(app: Visit, text: str) -> None:
     at = typed(app("ranking", **PAIR), text)
     assert not at.exception and not at.error
     assert len(titles(at)) == 1
-
-
-def carriers(at: AppTest) -> AppTest:
-    return at.toggle(key="ranking.carriers").set_value(True).run()
-
-
-def test_heads_that_carry_a_term_come_when_asked_for(
-    app: Visit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("qt_bert.scoring.explain.LEAST_TELLING", 0.0)
-    monkeypatch.setattr("qt_bert.scoring.explain.LEAST_CHANGE", 0.0)
-    at = app("ranking", **PAIR, lang="en")
-    assert "put back together" not in shown(at)
-    carriers(at)
-    assert not at.exception and not at.error
-    assert "put back together give 100 %" in shown(at)
-
-
-def test_a_title_that_no_term_moves_has_no_such_heads(
-    app: Visit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("qt_bert.scoring.explain.LEAST_TELLING", 9.0)
-    at = carriers(app("ranking", **PAIR, lang="en"))
-    assert not at.exception and "No term changes the score" in shown(at)
-
-
-def test_a_patch_that_fails_its_guard_is_said_in_words(
-    app: Visit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def failing(*_: object) -> None:
-        raise EquivalenceError("the patched pass differs from the hooked one")
-
-    monkeypatch.setattr("qt_bert.inspection.views.movers.carriers", failing)
-    at = carriers(app("ranking", **PAIR, lang="en"))
-    assert not at.exception
-    assert [one.value for one in at.error] == [
-        "This cannot be done: the patched pass differs from the hooked one"
-    ]
-    assert len(titles(at)) == 8
 
 
 def test_a_title_is_looked_at_on_the_front_page(app: Visit) -> None:

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from qt_bert.inspection.views.evaluation import HEADLINES
+from apps.screens.evaluate import HEADLINES
 from qt_bert.text import number
 from tests.browser.driving.hostile import FILES, GOOD, TOO_LARGE
 from tests.browser.driving.server import COMMAND

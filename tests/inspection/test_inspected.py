@@ -76,14 +76,14 @@ def test_means_are_those_of_the_command_line_and_made_once(
     assert parts == {HeadMask(OUT, "mean", means)}
 
 
-def test_means_asked_for_within_a_turn_do_not_wait_for_themselves(models: Path) -> None:
+def test_means_asked_for_under_the_lock_do_not_wait_for_themselves(models: Path) -> None:
     tuned = Shelf(models).open("tuned")
     found: list[object] = []
 
     def ask() -> None:
         found.append(tuned.part(OUT, "mean"))
 
-    with tuned.turns.visit():
+    with tuned.lock:
         other = threading.Thread(target=ask, daemon=True)
         other.start()
         ask()
@@ -104,21 +104,24 @@ def test_a_run_is_the_masked_loop(tuned: Inspected) -> None:
             tuned.run(texts, some)
 
 
-def test_a_long_run_takes_several_turns(tuned: Inspected, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_holds_the_lock_several_times(
+    tuned: Inspected, monkeypatch: pytest.MonkeyPatch
+) -> None:
     variants = [NONE, *single(tuned.shape, lambda heads: HeadMask(tuple(heads)))]
     row = Reduction("row", "attention", (0, 2), lambda view: view.values[:, :, 0, 0])
     whole = tuned.run(TEXTS[:3], variants, [row])
-    turns, taken = tuned.turns, []
-    visit = turns.visit
-    monkeypatch.setattr(turns, "visit", lambda: taken.append(1) or visit())
-    monkeypatch.setattr(module, "TURN_TOKENS", 150)
+    taken, sweep = [], module.sweep
+    monkeypatch.setattr(
+        module, "sweep", lambda *given: taken.append(tuned.lock.mine) or sweep(*given)
+    )
+    monkeypatch.setattr(module, "LOCK_TOKENS", 150)
     found = tuned.run(TEXTS[:3], variants, [row])
-    assert len(taken) > 2 and not turns.mine
+    assert len(taken) > 2 and all(taken) and not tuned.lock.mine
     np.testing.assert_allclose(found.logits, whole.logits, atol=1e-5)
     np.testing.assert_allclose(found.reduced["row"], whole.reduced["row"], atol=1e-5)
 
 
-def test_an_error_in_a_run_frees_the_turn(tuned: Inspected) -> None:
+def test_an_error_in_a_run_frees_the_lock(tuned: Inspected) -> None:
     def fail(view: object) -> None:
         raise ZeroDivisionError
 

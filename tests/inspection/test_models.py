@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,6 @@ import pytest
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.inspection import models as module
 from qt_bert.inspection.models import MOST_OPEN, Shelf, checkpoints_in
-from qt_bert.inspection.state import first_state
-from qt_bert.inspection.views.focus import focus
 from qt_bert.shipped import GRADED, shipped
 
 
@@ -95,7 +92,7 @@ def test_a_model_is_opened_once_for_all(shelf: Shelf) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = set(pool.map(shelf.open, ["score"] * 8))
     assert len(found) == 1 and shelf.open("score") in found
-    assert shelf.open("score").turns is shelf.open("tuned").turns
+    assert shelf.open("score").lock is shelf.open("tuned").lock is shelf.lock
 
 
 def test_an_encoder_without_classifier_opens_as_the_base_of_its_model(shelf: Shelf) -> None:
@@ -125,12 +122,12 @@ def test_the_least_recently_used_is_forgotten(
     assert shelf.open("m1") is not second
 
 
-def test_no_model_is_opened_within_a_turn(models: Path) -> None:
+def test_no_model_is_opened_under_the_lock(models: Path) -> None:
     shelf = Shelf(models)
-    with shelf.turns.visit(), pytest.raises(RuntimeError, match="within a turn"):
+    with shelf.lock, pytest.raises(RuntimeError, match="under the lock"):
         shelf.open("score")
     opened = shelf.open("score")
-    with shelf.turns.visit():
+    with shelf.lock:
         assert shelf.open("score") is opened
 
 
@@ -149,8 +146,5 @@ def test_models_of_the_same_weights_do_not_share_what_is_kept(models: Path, tmp_
     (tmp_path / "levels" / "qt_bert.json").write_text(json.dumps(labels), encoding="utf-8")
     shelf = Shelf(tmp_path)
     one, other = shelf.open("grades"), shelf.open("levels")
-    assert one.sha256 == other.sha256 and one.key != other.key
+    assert one.sha256 == other.sha256 and one.kept is not other.kept
     assert one.labels.exact and not other.labels.exact
-    state = replace(first_state(shelf, None), layer=1)
-    units = [focus(model, state).score.unit.en for model in (one, other)]  # type: ignore[union-attr]
-    assert units[0].startswith("grades") and units[1].startswith("levels")

@@ -1,4 +1,4 @@
-"""Tables on a page: columns in words, and a CSV that a spreadsheet does not run."""
+"""Texts that stay text, numbers with arrows, tables and their CSV, words of a job."""
 
 from __future__ import annotations
 
@@ -6,12 +6,51 @@ import csv
 import io
 
 import pyarrow
+import pytest
+from streamlit.proto.Metric_pb2 import Metric
 from streamlit.testing.v1 import AppTest
 
-from qt_bert.app.widgets import csv_of
+from qt_bert.app.widgets import csv_of, escaped
 
 
-def page() -> None:
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("京东小哥", "京东小哥"),
+        ("<b>a</b>", r"\<b\>a\<\/b\>"),
+        ("[a](http)", r"\[a\]\(http\)"),
+        (":red[x] $y$", r"\:red\[x\] \$y\$"),
+        ("a\nb\x00", "a b\ufffd"),
+    ],
+)
+def test_markup_is_escaped(text, shown):
+    assert escaped(text) == shown
+
+
+def page(change: str | None) -> None:
+    from qt_bert.app.widgets import metric
+
+    metric("[a] <b>", "−1.0", change, about="*what*")
+
+
+@pytest.mark.parametrize(
+    ("change", "arrow"), [("+0.2", "UP"), ("−0.2", "DOWN"), ("0.0", "NONE"), (None, "NONE")]
+)
+def test_the_arrow_follows_the_sign(change: str | None, arrow: str) -> None:
+    at = AppTest.from_function(page, args=(change,)).run()
+    assert not at.exception
+    (shown,) = at.metric
+    assert (shown.value, shown.delta) == ("−1.0", change or "")
+    assert shown.proto.direction == Metric.MetricDirection.Value(arrow)
+
+
+def test_the_name_is_text_and_wraps() -> None:
+    at = AppTest.from_function(page, args=(None,)).run()
+    assert at.caption[0].value == r"\[a\] \<b\>"
+    assert at.caption[0].proto.help == r"\*what\*"
+
+
+def texts() -> None:
     from qt_bert.app.widgets import table
     from qt_bert.text import Text
 
@@ -29,7 +68,7 @@ def page() -> None:
 
 
 def test_texts_in_the_visitors_language_and_empty_columns_left_out() -> None:
-    at = AppTest.from_function(page).run()
+    at = AppTest.from_function(texts).run()
     assert not at.exception
     frame = at.dataframe[0].value
     assert list(frame.columns) == ["name", "value", "kind"]

@@ -1,16 +1,20 @@
-"""Words that several views share, and what a model's outputs are called."""
+"""What several pages share: words, names of a model's outputs, random heads, heat maps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+from qt_bert.ablation.families import DRAWS, MaskOf, layer_matched
+from qt_bert.ablation.interventions import NONE, Intervention, Variant
 from qt_bert.data.tokenise import EncodedPair
+from qt_bert.errors import ArgumentError
+from qt_bert.figures import HeatMap, known
+from qt_bert.inspection.inspected import Inspected
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.heads import Head, spell
-from qt_bert.text import Text
-
-# Words that several views share.
-
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.text import Label, Text
 
 BEFORE = Text("完整模型", "whole model")
 AFTER = Text("去掉所选的头", "without the chosen heads")
@@ -92,3 +96,90 @@ def score_unit(labels: ModelLabels) -> Text:
 def level_name(labels: ModelLabels) -> Text:
     """What one output of the model stands for."""
     return Text("档", "grade") if labels.exact else Text("级别", "level")
+
+
+def plain_and_without(inspected: Inspected, out: Sequence[Head], mode: str) -> list[Variant]:
+    """The whole model and, where there are heads `out`, the model without them."""
+    part = inspected.part(out, mode)
+    return [NONE] if part is None else [NONE, Variant("heads out", (part,))]
+
+
+def mask_of(inspected: Inspected, mode: str) -> MaskOf:
+    """How the model does without some heads, one at least, as `mode` says."""
+
+    def mask(heads: Iterable[Head]) -> Intervention:
+        part = inspected.part(heads, mode)
+        assert part is not None, "a set of heads to leave out holds one"
+        return part
+
+    return mask
+
+
+def random_heads(
+    inspected: Inspected, heads: Iterable[Head], mode: str, seed: int
+) -> list[Variant]:
+    """Layer-matched sets; none for no heads, or where a layer has too few others to draw from."""
+    try:
+        return layer_matched(inspected.shape, mask_of(inspected, mode), heads, DRAWS, seed)
+    except ArgumentError:
+        return []
+
+
+# Heat maps of layers by heads, and of tokens by tokens.
+
+PERCENT = 100.0
+HEAD, LAYER = Text("头", "head"), Text("层", "layer")
+LOOKING, LOOKED_AT = Text("谁在看", "looking"), Text("看谁", "looked at")
+ATTENTION = Text("注意力", "attention")
+
+
+def head_map(
+    name: str,
+    title: Text,
+    unit: Label,
+    values: FloatArray,
+    *,
+    marked: Iterable[Head] = (),
+    **options: Any,
+) -> HeatMap:
+    """`values` [layers, heads] as a heat map, the heads `marked` outlined; `options` are HeatMap's."""
+    layers, heads = values.shape
+    return HeatMap(
+        name=name,
+        title=title,
+        x_label=HEAD,
+        y_label=LAYER,
+        unit=unit,
+        columns=tuple(f"H{head}" for head in range(heads)),
+        rows=tuple(f"L{layer}" for layer in range(layers)),
+        values=cells(values),
+        marked=tuple((head.layer, head.head) for head in marked),
+        **options,
+    )
+
+
+def token_map(
+    name: str,
+    title: Text,
+    looking: Sequence[str],
+    looked_at: Sequence[str],
+    values: FloatArray,
+    **options: Any,
+) -> HeatMap:
+    """One head's `values` [looking, looked at] as a heat map; `options` are HeatMap's."""
+    return HeatMap(
+        name=name,
+        title=title,
+        x_label=LOOKED_AT,
+        y_label=LOOKING,
+        unit=ATTENTION,
+        columns=tuple(looked_at),
+        rows=tuple(looking),
+        values=cells(values),
+        **options,
+    )
+
+
+def cells(values: FloatArray) -> tuple[tuple[float | None, ...], ...]:
+    """A matrix as a figure holds it: None where there is no number."""
+    return tuple(tuple(known(value) for value in row) for row in values)

@@ -1,13 +1,15 @@
-"""The heads of a model that nobody studied, scored here on few pairs by the probes' functions."""
+"""What is known of a model's heads: from a run, from the file beside its weights, or scored here on few pairs."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,12 +22,12 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import spread_over_queries
-from qt_bert.errors import QtBertError
+from qt_bert.errors import QtBertError, RunFolderError
 from qt_bert.figures import known
 from qt_bert.files import sha256_file
-from qt_bert.inspection.inspected import Inspected, SmallBatches
-from qt_bert.inspection.studied import Studied, keep_here
-from qt_bert.inspection.turns import Background, Job
+from qt_bert.inspection.inspected import Inspected
+from qt_bert.inspection.work import Job, SharedScorer
+from qt_bert.models.folder import HEADS
 from qt_bert.models.heads import Head, Shape, names_of
 from qt_bert.probes.boundary import (
     LEAST_BALANCED,
@@ -46,62 +48,140 @@ from qt_bert.probes.order import K as ORDER
 from qt_bert.probes.registry import probes
 from qt_bert.probes.shift_maps import WEIGHTS, compare
 from qt_bert.probes.streams import gathered, stream
-from qt_bert.progress import Progress, silent
-from qt_bert.results.heads import HeadTable, rounded
-from qt_bert.results.probe import PairsRef
+from qt_bert.progress import Progress
+from qt_bert.results.head_sets import SETS
+from qt_bert.results.heads import HeadsFile, HeadTable, head_tables, rounded
+from qt_bert.results.probe import PairsRef, Stability
+from qt_bert.run.alone import read_probes
+from qt_bert.run.folder import RunFolder
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import graded_pairs
 from qt_bert.shipped import DEV, TEST, shipped
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.text import Text
 
-# A long piece of work in slices: whenever it reports progress, visitors go first.
+_HERE: WeakKeyDictionary[Inspected, Studied] = WeakKeyDictionary()
+"""What was computed in this process; it goes with its model."""
+
+PROFILES = {"quick": Text("快速", "quick"), "full": Text("完整", "full")}
 
 
-class Parts:
-    """The parts of a job by name, each with its `shares` of the progress."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Studied:
+    """The head tables of one model. `origin` says where they come from, and on how many pairs.
 
-    def __init__(self, job: Job, shown: Progress, shares: Mapping[str, int]) -> None:
-        self._job, self._shown, self._shares = job, shown, shares
+    `tested` is False for those computed here: no claim was tested, and no head has an interval.
+    """
 
-    @contextmanager
-    def part(self, name: str, units: int) -> Iterator[Progress]:
-        """Hold a slice of the job for a part of so many `units`.
+    tables: tuple[HeadTable, ...]
+    origin: Text
+    tested: bool = True
 
-        Whenever the part advances, the slice ends and the next begins. Raises Stopped.
-        """
-        with ExitStack() as held:
-            held.enter_context(self._job.slice())
-            part = _Part(self._job, held, self._shown, name, self._shares[name], units)
-            yield part
-            part.finish()
+    @cached_property
+    def sets(self) -> dict[str, tuple[Head, ...]]:
+        """The named sets that are not empty, in a fixed order; heads in the order of the probe."""
+        found: dict[str, tuple[Head, ...]] = {}
+        for table in self.tables:
+            for name, heads in table.sets.items():
+                if heads:
+                    found.setdefault(name, tuple(map(Head.parse, heads)))
+        order = {name: place for place, name in enumerate(SETS)}
+        return dict(sorted(found.items(), key=lambda one: (order.get(one[0], len(order)), one[0])))
+
+    @cached_property
+    def stability(self) -> dict[str, Stability]:
+        """How much of a set comes back, where its probe says so."""
+        found: dict[str, Stability] = {}
+        for table in self.tables:
+            for name, one in table.stability.items():
+                found.setdefault(name, one)
+        return found
+
+    def table(self, probe: str) -> HeadTable | None:
+        """The table of one probe, where it ran."""
+        return next((table for table in self.tables if table.probe == probe), None)
 
 
-class _Part:
-    """One part's progress, `units` long, told as its `share` of the whole."""
+class Looked(NamedTuple):
+    """What was found, if anything, and in words why results that are there were not taken."""
 
-    def __init__(
-        self, job: Job, held: ExitStack, shown: Progress, name: str, share: int, units: int
-    ) -> None:
-        self._job, self._held, self._shown, self._name = job, held, shown, name
-        self._share, self._units = share, max(1, units)
-        self._done = self._told = 0
-        shown.advance(0, name)
+    studied: Studied | None
+    refused: tuple[Text, ...] = ()
 
-    def advance(self, amount: int = 1, note: str = "") -> None:
-        """Let visitors go first, then go on."""
-        self._held.close()
-        self._held.enter_context(self._job.slice())
-        self._done += amount
-        self._tell(int(self._share * min(1.0, self._done / self._units)))
 
-    def finish(self) -> None:
-        """The part is done, whatever it counted."""
-        self._tell(self._share)
+def computed_here(inspected: Inspected) -> Studied | None:
+    """What was computed in this process for a model, by any visitor."""
+    return _HERE.get(inspected)
 
-    def _tell(self, reached: int) -> None:
-        self._shown.advance(reached - self._told, self._name)
-        self._told = reached
+
+def look_for_studied(inspected: Inspected, run: Path | None) -> Looked:
+    """Stored results alone, with a word for each place whose results are damaged or of other weights."""
+    refused: list[Text] = []
+    beside = inspected.scorer.checkpoint.folder / HEADS
+    places = [] if run is None else [(run, _of_run)]
+    places += [(beside, _of_file)] if beside.is_file() else []
+    for path, read in places:
+        try:
+            studied, sha256 = read(path)
+            _check(studied, sha256, inspected, path)
+        except QtBertError as error:
+            refused.append(
+                Text(f"没有采用 {path.name}：{error}", f"{path.name} was not taken: {error}")
+            )
+        else:
+            return Looked(studied, tuple(refused))
+    return Looked(None, tuple(refused))
+
+
+def _of_run(path: Path) -> tuple[Studied, str]:
+    results = read_probes(RunFolder.read(path))
+    if not results:
+        raise RunFolderError(f"{path}: no probe of this run is finished")
+    models = {result.model.sha256 for result in results}
+    if len(models) > 1:
+        raise RunFolderError(f"{path}: its results are of different models")
+    tables = head_tables(results)
+    studied = Studied(
+        tables=tuple(tables),
+        origin=_origin(tables, path.name),
+    )
+    return studied, models.pop()
+
+
+def _of_file(path: Path) -> tuple[Studied, str]:
+    stored = HeadsFile.read(path)
+    origin = _origin(stored.probes, f"{path.parent.name}/{path.name}")
+    return Studied(tables=stored.probes, origin=origin), stored.model.sha256
+
+
+def _check(studied: Studied, sha256: str, inspected: Inspected, path: Path) -> None:
+    """Raise RunFolderError for results of other weights, or of heads that the model does not have."""
+    if sha256 != inspected.sha256:
+        raise RunFolderError(
+            f"{path} is of other weights than {inspected.name}; run `qt-bert report` for this model"
+        )
+    outside = _outside(studied.tables, inspected.shape)
+    if outside:
+        raise RunFolderError(f"{path} names {outside}, which {inspected.name} does not have")
+
+
+def _outside(tables: Sequence[HeadTable], shape: Shape) -> str | None:
+    known = set(map(str, shape.all_heads))
+    named = (h for t in tables for heads in (t.heads, *t.sets.values()) for h in heads)
+    return next((head for head in named if head not in known), None)
+
+
+def _origin(tables: Sequence[HeadTable], name: str) -> Text:
+    """The file, its profile, and the pairs: the largest number that a probe scored heads on."""
+    profiles = {table.profile: None for table in tables}
+    said = [PROFILES.get(profile, Text(profile, profile)) for profile in profiles]
+    scored = [table for table in tables if table.scores] or tables
+    largest = max(scored, key=lambda table: table.pairs.n_pairs or 0, default=None)
+    pairs, where = (0, "") if largest is None else (largest.pairs.n_pairs or 0, largest.pairs.name)
+    return Text(
+        f"{name}：{'、'.join(one.zh for one in said)}研究，{where} 的至多 {pairs:,} 对",
+        f"{name}: {', '.join(one.en for one in said)} study, up to {pairs:,} pairs of {where}",
+    )
 
 
 # The few pairs that heads are scored on here, and the tables made of the scores.
@@ -110,21 +190,28 @@ class _Part:
 PAIRS = 64
 """Pairs of each of the two splits that ship."""
 PROFILE = "here"
-SLICE_TOKENS = 384
-"""Tokens that are computed at once: what a slice of the job has time for."""
+BATCH_TOKENS = 384
+"""Tokens that are computed at once: visitors wait for them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A model, the parts of the work, and pairs of the splits that ship."""
+    """A model, the job that reports, and pairs of the splits that ship."""
 
     inspected: Inspected
-    parts: Parts
+    job: Job[Studied]
 
     @cached_property
     def scorer(self) -> Scorer:
-        """The model's, in batches that fit into a slice."""
-        return SmallBatches(self.inspected.scorer, SLICE_TOKENS)
+        """The model's, in small batches under the lock."""
+        return SharedScorer(self.inspected.scorer, self.inspected.lock, BATCH_TOKENS)
+
+    @contextmanager
+    def part(self, name: str, units: int) -> Iterator[Progress]:
+        """The progress of one part, of some `units`, told as its share of the whole."""
+        part = _Part(self.job, name, SHARES[name], units)
+        yield part
+        part.reach(1.0)
 
     @cached_property
     def dev(self) -> list[Pair]:
@@ -206,7 +293,7 @@ def matching(sample: Sample) -> tuple[HeadTable, list[Head]]:
     """The scores of matching, and the best heads below the readers' layer."""
     one, pairs = sample.inspected, sample.pairs
     queries = {pair.query for pair in pairs}
-    with sample.parts.part("matching", (1 + DRAWS) * len(pairs)) as shown:
+    with sample.part("matching", (1 + DRAWS) * len(pairs)) as shown:
         scores = score_heads(sample.scorer, pairs, one.segmenter, queries, shown=shown)
     ratio = scores.ratio()
     columns = {"score": scores.score}
@@ -220,8 +307,8 @@ def matching(sample: Sample) -> tuple[HeadTable, list[Head]]:
 def order(sample: Sample) -> HeadTable:
     """Lifts on shuffled characters, and the best heads that follow places."""
     pairs = sample.pairs
-    with sample.parts.part("order", 2 * len(pairs)) as shown:
-        found = order_scores(sample.scorer, pairs, seed=0, tokens=SLICE_TOKENS, shown=shown)
+    with sample.part("order", 2 * len(pairs)) as shown:
+        found = order_scores(sample.scorer, pairs, seed=0, tokens=BATCH_TOKENS, shown=shown)
     offsets = np.where(np.isfinite(found.score), np.array(OFFSETS)[found.offset], np.nan)
     columns = {
         "score": found.score,
@@ -241,7 +328,7 @@ def boundary(sample: Sample) -> HeadTable:
     known_ones = decisions_of(scorer.tokenizer, asked, least=LEAST_DECISIONS)
     others = decisions_of(scorer.tokenizer, new)
     units = len(known_ones.pairs) + len(others.pairs)
-    with sample.parts.part("boundary", units) as shown:
+    with sample.part("boundary", units) as shown:
         seen, heard = (weights_of(scorer, one, shown) for one in (known_ones, others))
     labels, truth = (
         one.labels(lambda text: {end for _, end in cut.spans(text)}) for one in (known_ones, others)
@@ -263,7 +350,7 @@ def focus(sample: Sample, sets: Mapping[str, Iterable[Head]]) -> HeadTable:
     one, pairs = sample.inspected, sample.pairs
     texts = _texts(pairs)
     rows = cls_row(range(sample.shape.layers), Places(texts, one.segmenter))
-    with sample.parts.part("focus", len(pairs)) as shown:
+    with sample.part("focus", len(pairs)) as shown:
         found = stream(sample.scorer, texts, [rows], shown=shown)[CLS_ROW][0]
     mean = means(by_query(found, [pair.query for pair in pairs]))
     columns = {name: mean[..., place] for place, name in enumerate(QUANTITIES)}
@@ -273,7 +360,7 @@ def focus(sample: Sample, sets: Mapping[str, Iterable[Head]]) -> HeadTable:
 def shift(sample: Sample, base: Inspected) -> HeadTable:
     """How far each head's attention moved since `base`."""
     one, pairs = sample.inspected, sample.dev
-    with sample.parts.part("shift", len(pairs)) as shown:
+    with sample.part("shift", len(pairs)) as shown:
         seen = compare(base.scorer.encoder, sample.scorer, pairs, one.segmenter, shown=shown)
     columns = {name: means(seen.alike(name)) for name in ("js_distance", "cosine")}
     for when in ("before", "after"):
@@ -285,9 +372,9 @@ def effects(sample: Sample) -> tuple[HeadTable, tuple[Head, ...]]:
     """How far each head's absence moves the grades; and the reader: whose absence costs most."""
     pairs = spread_over_queries(sample.dev, EFFECT_PAIRS)
     variants = with_plain(single(sample.shape, lambda heads: HeadMask(tuple(heads))))
-    with sample.parts.part("redundancy", len(variants) * len(pairs)) as shown:
-        batches = sample.scorer.batches(_texts(pairs), SLICE_TOKENS)
-        swept = sweep(sample.scorer.encoder, batches, variants, tokens=SLICE_TOKENS, shown=shown)
+    with sample.part("redundancy", len(variants) * len(pairs)) as shown:
+        batches = sample.scorer.batches(_texts(pairs), BATCH_TOKENS)
+        swept = sweep(sample.scorer.encoder, batches, variants, tokens=BATCH_TOKENS, shown=shown)
         logits = gathered(swept, len(pairs))["logits"]
     changes = Effects(logits, pairs, sample.inspected.labels, resamples=0, draws=0)
     columns = {
@@ -318,26 +405,47 @@ def _texts(pairs: Sequence[Pair]) -> list[tuple[str, str]]:
     return [(pair.query, pair.title) for pair in pairs]
 
 
-# The heads of a model that nobody studied: scored here, on few pairs, by the probes' own functions.
-#
-# Nothing is tested: heads are put in order and the best are named, without intervals or q.
-
+# What is computed here: nothing is tested, heads are put in order and the best are named.
 
 SHARES = {"matching": 35, "order": 10, "boundary": 10, "shift": 10, "redundancy": 30, "focus": 5}
-"""What is computed, by its probe, and its share of the progress."""
-TOTAL = sum(SHARES.values())
+"""What is computed, by its probe, and its share of the progress in per cent."""
+STEPS = {
+    "matching": Text("词的匹配", "term matching"),
+    "order": Text("语序", "word order"),
+    "boundary": Text("词的边界", "word boundaries"),
+    "shift": Text("与微调前比较", "comparing with the base"),
+    "redundancy": Text("逐个去掉每个头", "leaving out each head"),
+    "focus": Text("[CLS] 看什么", "what [CLS] looks at"),
+}
+"""The same in words."""
 
 
-def study_here(
-    inspected: Inspected, job: Job, shown: Progress = silent, *, base: Inspected | None = None
-) -> Studied:
-    """Score every head on 64 + 64 of the pairs that ship, in slices of `job`.
+class _Part:
+    """One part's progress, `units` long, told as its `share` of the whole."""
 
-    `shown` counts up to `TOTAL`, with the name of the probe as its note. `base`, the model before
-    fine-tuning, adds what tuning changed. A model without grades has no effects. Raises Stopped.
+    def __init__(self, job: Job[Studied], name: str, share: int, units: int) -> None:
+        self._job, self._name, self._share, self._units = job, name, share, max(1, units)
+        self._done = self._told = 0
+        job.advance(0, name)
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        self._done += amount
+        self.reach(self._done / self._units)
+
+    def reach(self, part: float) -> None:
+        """Tell that so much of the part is done, 0 to 1."""
+        reached = int(self._share * min(1.0, part))
+        self._job.advance(reached - self._told, self._name)
+        self._told = reached
+
+
+def study_here(inspected: Inspected, job: Job[Studied], base: Inspected | None = None) -> Studied:
+    """Score every head on 64 + 64 of the pairs that ship, by the probes' own functions.
+
+    `base`, the model before fine-tuning, adds what tuning changed. A model without grades has no
+    effects. Raises Stopped.
     """
-    sample = Sample(inspected, Parts(job, shown, SHARES))
-    inspected.segmenter.spans("词")  # its dictionary is read here, not within a slice
+    sample = Sample(inspected, job)
     by_terms, below = matching(sample)
     tables = [by_terms, order(sample), boundary(sample)]
     if base is not None and base.shape == inspected.shape:
@@ -358,34 +466,19 @@ def study_here(
     )
 
 
-# Studies that are computed here: one for a model at a time, whoever started it; all may look in.
-
-
-STEPS = {
-    "matching": Text("词的匹配", "term matching"),
-    "order": Text("语序", "word order"),
-    "boundary": Text("词的边界", "word boundaries"),
-    "shift": Text("与微调前比较", "comparing with the base"),
-    "redundancy": Text("逐个去掉每个头", "leaving out each head"),
-    "focus": Text("[CLS] 看什么", "what [CLS] looks at"),
-}
-"""What a study here is doing, by the notes of its progress."""
-
-_RUNNING: WeakKeyDictionary[Inspected, Background[Studied]] = WeakKeyDictionary()
+_RUNNING: WeakKeyDictionary[Inspected, Job[Studied]] = WeakKeyDictionary()
 _LOCK = threading.Lock()
 
 
-def begin_study(inspected: Inspected, base: Inspected | None = None) -> Background[Studied]:
-    """The study of a model that is under way, or a new one; its result is kept with the model."""
-    pass
+def begin_study(inspected: Inspected, base: Inspected | None = None) -> Job[Studied]:
+    """The study of a model that is under way, or a new one, for every visitor; the model keeps it."""
 
-    def work(job: Job, shown: Progress) -> Studied:
-        studied = study_here(inspected, job, shown, base=base)
-        keep_here(inspected, studied)
+    def work(job: Job[Studied]) -> Studied:
+        studied = _HERE[inspected] = study_here(inspected, job, base)
         return studied
 
     with _LOCK:
         running = _RUNNING.get(inspected)
         if running is None or not running.goes_on:
-            running = _RUNNING[inspected] = Background(inspected.turns, work, total=TOTAL)
+            running = _RUNNING[inspected] = inspected.worker.start(work, sum(SHARES.values()))
         return running

@@ -1,1 +1,0 @@
-"""What each page shows, as numbers and figures, without a page."""

@@ -1,0 +1,270 @@
+"""One model, many visitors: a lock round every forward, one worker for what takes long, one cache."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from qt_bert.errors import QtBertError
+from qt_bert.models.batches import Batch
+from qt_bert.scoring.bulk import Scorer
+
+T = TypeVar("T")
+
+PATIENCE = 20.0
+"""Seconds after which a visitor who has not looked in on a job counts as gone."""
+_PAUSE = 0.002
+"""Seconds in which whoever waits for the lock gets it; a lock released and taken again at once is not given away."""
+
+_log = logging.getLogger(__name__)
+
+
+class Stopped(QtBertError):
+    """A job was told to stop, or nobody looked in on it any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the work was stopped")
+
+
+class ModelLock:
+    """Held by the thread that runs a model: two passes at once take far longer than one after another."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._owner: int | None = None
+        self._depth = 0
+
+    @property
+    def mine(self) -> bool:
+        """Whether the calling thread holds it."""
+        return self._owner == threading.get_ident()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._owner, self._depth = threading.get_ident(), self._depth + 1
+
+    def __exit__(self, *fault: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._owner = None
+        self._lock.release()
+
+    def give_way(self) -> None:
+        """Let whoever waits go first, where the calling thread holds it once."""
+        if self.mine and self._depth == 1:
+            self.__exit__()
+            time.sleep(_PAUSE)
+            self.__enter__()
+
+
+class SharedScorer(Scorer):
+    """A scorer that counts for itself; each batch, of at most `most` tokens, holds the lock until the next."""
+
+    def __init__(self, scorer: Scorer, lock: ModelLock, most: int) -> None:
+        vars(self).update(vars(scorer.fresh()))
+        self._model_lock, self._most = lock, most
+
+    def batches(
+        self, pairs: Sequence[tuple[str, str]], budget: int, *given: Any, **more: Any
+    ) -> Iterator[Batch]:
+        """As of any scorer, with a lower budget."""
+        for batch in super().batches(pairs, min(budget, self._most), *given, **more):
+            with self._model_lock:
+                yield batch
+            time.sleep(_PAUSE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobState:
+    """How far a job is: `place` jobs before it, `done` of `total` units, `left` seconds, its last `note`."""
+
+    place: int
+    done: int
+    total: int
+    rate: float | None
+    left: float | None
+    note: str
+    finished: bool
+
+    @property
+    def share(self) -> float:
+        """Done of total, 0 to 1."""
+        return min(self.done / self.total, 1.0) if self.total else 0.0
+
+
+class Job(Generic[T]):
+    """Long work of one visitor, which reports to it (a `Progress`). A page looks in by `standing`.
+
+    When it is finished, one of `result` and `error` is set. `error` is Stopped where the visitor
+    stopped it or did not look in for `PATIENCE` seconds; the program's own faults are logged.
+    """
+
+    def __init__(self, worker: Worker, work: Callable[[Job[T]], T], total: int) -> None:
+        self.result: T | None = None
+        self.error: Exception | None = None
+        self._worker, self._total, self._done, self._note = worker, total, 0, ""
+        self._work: Callable[[Job[T]], T] | None = work
+        self._stop, self._finished = threading.Event(), threading.Event()
+        self._began: float | None = None
+        self._seen = time.monotonic()
+
+    def stop(self) -> None:
+        """End the work at its next report."""
+        self._stop.set()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is still a result to come."""
+        return not (self._stop.is_set() or self._finished.is_set())
+
+    def standing(self) -> JobState:
+        """How far it is. Looking in is what keeps it going."""
+        self._seen = time.monotonic()
+        seconds = 0.0 if self._began is None else self._seen - self._began
+        rate = self._done / seconds if seconds and self._done else None
+        return JobState(
+            place=self._worker.place(self) if self._began is None else 0,
+            done=self._done,
+            total=self._total,
+            rate=rate,
+            left=max(self._total - self._done, 0) / rate if rate else None,
+            note=self._note,
+            finished=self._finished.is_set(),
+        )
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        """Count, and let visitors go first. Raises Stopped once it is to end."""
+        self._done += amount
+        self._note = note or self._note
+        if self._stop.is_set() or time.monotonic() - self._seen > PATIENCE:
+            raise Stopped
+        self._worker.lock.give_way()
+
+    def run(self) -> None:
+        """Do the work; the worker's thread calls it."""
+        work, self._work = self._work, None  # what it holds, models too, is let go with it
+        assert work is not None
+        try:
+            self.advance(0)
+            self._began = time.monotonic()
+            self.result = work(self)
+        except Exception as error:
+            if not isinstance(error, QtBertError):
+                _log.exception("a visitor's job failed")
+            self.error = error.with_traceback(None)  # whose frames hold the model
+        finally:
+            self._finished.set()
+
+
+class Worker:
+    """One thread that does jobs one after another, in the order they came."""
+
+    def __init__(self, lock: ModelLock) -> None:
+        self.lock = lock
+        self._listed: list[Job[Any]] = []
+        self._queue: SimpleQueue[Job[Any]] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def start(self, work: Callable[[Job[T]], T], total: int) -> Job[T]:
+        """Queue `work`, which counts `total` units."""
+        job = Job(self, work, total)
+        with self._starting:
+            self._listed.append(job)
+            self._queue.put(job)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="jobs", daemon=True)
+                self._thread.start()
+                atexit.register(self._end)
+        return job
+
+    def place(self, job: Job[Any]) -> int:
+        """The number of jobs before it."""
+        with suppress(ValueError):
+            return self._listed.index(job)
+        return 0
+
+    def _end(self) -> None:
+        """Torch aborts a process that ends in the middle of its work."""
+        for job in self._listed:
+            job.stop()
+        for _ in range(200):
+            if not self._listed:
+                break
+            time.sleep(0.01)
+
+    def _serve(self) -> None:
+        while True:
+            job = self._queue.get()
+            job.run()
+            self._listed.remove(job)
+            del job
+
+
+class Kept:
+    """Results kept for the next click: at most `most`, of `most_bytes` bytes together, for all threads.
+
+    The least recently used go first. A result larger than an eighth of the bytes is not kept.
+    """
+
+    def __init__(self, most: int = 512, most_bytes: int = 64 << 20) -> None:
+        self.most, self.most_bytes, self.bytes = most, most_bytes, 0
+        self._lock = threading.Lock()
+        self._found: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def find(self, key: Hashable) -> Any | None:
+        """What is kept under `key`, if anything."""
+        with self._lock:
+            if key not in self._found:
+                return None
+            self._found.move_to_end(key)
+            return self._found[key][0]
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What is kept under `key`, else what `make` makes: outside of any lock, so maybe twice."""
+        kept: T | None = self.find(key)
+        if kept is not None:
+            return kept
+        value = make()
+        self.put(key, value)
+        return value
+
+    def put(self, key: Hashable, value: Any) -> None:
+        """Keep `value` under `key`."""
+        size = bytes_of(value)
+        if size <= self.most_bytes // 8:
+            with self._lock:
+                if key in self._found:
+                    self.bytes -= self._found.pop(key)[1]
+                self._found[key] = (value, size)
+                self.bytes += size
+                while len(self._found) > self.most or self.bytes > self.most_bytes:
+                    self.bytes -= self._found.popitem(last=False)[1][1]
+
+
+def bytes_of(value: Any) -> int:
+    """Bytes of a result, roughly: its arrays and texts, in whatever plain objects they lie."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes + 128
+    if isinstance(value, str | bytes):
+        return 64 + 4 * len(value)
+    if isinstance(value, Mapping):
+        return 64 + sum(bytes_of(one) for pair in value.items() for one in pair)
+    if isinstance(value, list | tuple | set | frozenset):
+        return 64 + sum(map(bytes_of, value))
+    if is_dataclass(value):
+        return 64 + sum(bytes_of(getattr(value, field.name)) for field in fields(value))
+    return 64

@@ -1,0 +1,213 @@
+"""The lock, the worker's jobs, the cache: nobody keeps them by failing or by leaving."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qt_bert.errors import ArgumentError
+from qt_bert.inspection import work
+from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.work import Job, Kept, ModelLock, SharedScorer, Stopped, Worker, bytes_of
+
+SOON = 5.0
+
+
+def until(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + SOON
+    while not what():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+def ended(job: Job[Any]) -> Job[Any]:
+    until(lambda: job.standing().finished)
+    return job
+
+
+def counting(job: Job[str]) -> str:
+    for _ in range(3):
+        job.advance(2, "counting")
+    return "done"
+
+
+def endless(job: Job[None]) -> None:
+    while True:
+        time.sleep(0.005)
+        job.advance()
+
+
+@pytest.fixture
+def worker() -> Worker:
+    return Worker(ModelLock())
+
+
+def test_the_lock_is_of_one_thread_which_may_take_it_again() -> None:
+    lock, inside, most = ModelLock(), [], []
+
+    def hold() -> None:
+        for _ in range(20):
+            with lock, lock:
+                assert lock.mine
+                inside.append(1)
+                most.append(len(inside))
+                time.sleep(0.0002)
+                inside.pop()
+
+    threads = [threading.Thread(target=hold) for _ in range(6)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(SOON)
+    assert set(most) == {1} and len(most) == 120 and not lock.mine
+
+
+def test_an_error_frees_the_lock() -> None:
+    lock = ModelLock()
+    with pytest.raises(ZeroDivisionError), lock:
+        _ = 1 / 0
+    assert not lock.mine
+
+
+def test_whoever_waits_goes_first_where_a_job_gives_way() -> None:
+    lock, order, waiting = ModelLock(), [], threading.Event()
+
+    def visit() -> None:
+        waiting.set()
+        with lock:
+            order.append("visitor")
+
+    with lock:
+        thread = threading.Thread(target=visit)
+        thread.start()
+        waiting.wait(SOON)
+        time.sleep(0.05)
+        with lock:
+            lock.give_way()  # held twice: no other thread may see the middle
+            order.append("inner")
+        lock.give_way()
+        order.append("job")
+    thread.join(SOON)
+    assert order == ["inner", "visitor", "job"]
+
+
+def test_a_shared_scorer_scores_alike_in_small_batches_under_the_lock(shelf: Shelf) -> None:
+    scorer, texts = shelf.open("tuned").scorer, [("狗追猫", "猫" * n) for n in range(1, 30)]
+    shared = SharedScorer(scorer, shelf.lock, 64)
+    np.testing.assert_allclose(shared.logits(texts), scorer.fresh().logits(texts), atol=1e-5)
+    sizes = []
+    for batch in shared.batches(texts, 10_000):
+        sizes.append(batch.input_ids.numel())
+        assert shelf.lock.mine
+    assert not shelf.lock.mine and len(sizes) > 5 and max(sizes) <= 64
+    assert shared.counts is not scorer.counts
+
+
+def test_the_result_and_how_far_it_was(worker: Worker) -> None:
+    job = ended(worker.start(counting, 6))
+    assert (job.result, job.error, job.goes_on) == ("done", None, False)
+    standing = job.standing()
+    assert (standing.done, standing.total, standing.share, standing.note) == (6, 6, 1.0, "counting")
+    assert standing.left == 0.0 and standing.rate is not None and standing.rate > 0
+
+
+def test_jobs_queue_and_a_stop_frees_the_queue(worker: Worker) -> None:
+    first = worker.start(endless, 0)
+    until(lambda: first.standing().done > 0)
+    second, third = worker.start(counting, 6), worker.start(counting, 6)
+    assert [job.standing().place for job in (first, second, third)] == [0, 1, 2]
+    second.stop()
+    first.stop()
+    assert isinstance(ended(first).error, Stopped) and isinstance(ended(second).error, Stopped)
+    assert ended(third).result == "done"
+
+
+def test_a_visitor_who_leaves_frees_the_queue(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "PATIENCE", 0.1)
+    gone, stays = worker.start(endless, 0), worker.start(counting, 6)
+    assert ended(stays).result == "done"
+    assert isinstance(gone.error, Stopped)
+
+
+def test_an_error_of_the_input_is_kept_and_one_of_the_program_logged(
+    worker: Worker, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuses(job: Job[None]) -> None:
+        raise ArgumentError("no such thing")
+
+    def fails(job: Job[None]) -> None:
+        raise ZeroDivisionError("a fault")
+
+    job = ended(worker.start(refuses, 0))
+    assert isinstance(job.error, ArgumentError) and job.result is None and not caplog.text
+    assert isinstance(ended(worker.start(fails, 0)).error, ZeroDivisionError)
+    assert "a visitor's job failed" in caplog.text
+    assert ended(worker.start(counting, 0)).result == "done"
+
+
+def test_visitors_go_between_a_jobs_reports(worker: Worker) -> None:
+    def holding(job: Job[None]) -> None:
+        while True:
+            with worker.lock:
+                time.sleep(0.01)
+                job.advance()
+
+    job = worker.start(holding, 0)
+    until(lambda: job.standing().done > 0)
+    for _ in range(5):
+        began = time.monotonic()
+        with worker.lock:
+            assert time.monotonic() - began < 1
+    job.stop()
+    ended(job)
+
+
+def test_it_is_made_once_while_it_is_kept() -> None:
+    kept, made = Kept(most=2), []
+
+    def value(key: str) -> str:
+        return kept.get(key, lambda: made.append(key) or key.upper())  # type: ignore[func-returns-value]
+
+    assert [value(key) for key in "abab"] == list("ABAB") and made == ["a", "b"]
+    value("c")  # forgets a, the least recently used
+    assert value("b") == "B" and made == ["a", "b", "c"]
+    assert value("a") == "A" and made == ["a", "b", "c", "a"] and len(kept) == 2
+
+
+def test_bytes_are_bounded() -> None:
+    kept = Kept(most_bytes=80_000)
+    for key in range(100):
+        kept.get(key, lambda: np.zeros(1_000))
+    assert kept.bytes <= 80_000 and 5 <= len(kept) <= 10
+    before = len(kept)
+    kept.get("large", lambda: np.zeros(10_000))
+    assert len(kept) == before
+
+
+def test_what_a_result_weighs() -> None:
+    assert bytes_of(np.zeros(1_000)) >= 8_000
+    assert bytes_of({"a": [np.zeros(10), "text"]}) > bytes_of(np.zeros(10))
+
+
+def test_many_threads_share_it() -> None:
+    kept, wrong = Kept(most=3), []
+
+    def work() -> None:
+        for turn in range(300):
+            key = turn % 7
+            if kept.get(key, lambda key=key: key) != key:  # type: ignore[misc]
+                wrong.append(key)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert not wrong and len(kept) <= 3
