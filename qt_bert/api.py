@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import html
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,21 +17,31 @@ import numpy as np
 
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.segmenters import segmenter
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.files import one_writer
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head, checked_heads
-from qt_bert.run.inputs import Further, Gathered, discovery_of, gather, pairs_or_test
+from qt_bert.run.inputs import (
+    Gathered,
+    ProbeOptions,
+    StudyOptions,
+    discovery_of,
+    gather,
+    pairs_or_test,
+)
+from qt_bert.run.opening import ModelOptions
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import Explanation, explain_pair
 from qt_bert.scoring.judge import Outputs, read_outputs
-from qt_bert.shipped import DEV, GRADED, shipped
+from qt_bert.shipped import DEV, shipped
 from qt_bert.text import Text, clip
 
 if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
 
+    from qt_bert.ablation.folder import SweepFolder
+    from qt_bert.ablation.interventions import MeanZ
     from qt_bert.figures import Figure
     from qt_bert.planning.prune import Pruned
     from qt_bert.results.plan import Plan
@@ -291,36 +301,21 @@ class Grader:
         import pandas as pd
 
         from qt_bert.ablation.effects import EffectRow
-        from qt_bert.ablation.request import (
-            interventions_with,
-            load_pairs_for_sweep,
-            reference_means,
-            variants_asked,
-        )
-        from qt_bert.ablation.sweep import run_sweep
-        from qt_bert.data.splits import sample_queries
-        from qt_bert.files import sha256_file
-        from qt_bert.results.probe import PairsRef
 
-        path, asked = pairs_or_test(None if pairs is None else Path(pairs)), ReaderOptions(**reader)
-        scorer = self._by_head()
-        read, _ = load_pairs_for_sweep(path, asked, scorer.checkpoint.settings.labels)
-        taken = read if limit is None else sample_queries(read, limit, seed)
-        chosen_on = discovery_of(path) or shipped(DEV)
-        means = interventions_with(
-            lambda: reference_means(scorer, list(ReaderOptions().open(chosen_on)))
-        )
+        path = pairs_or_test(None if pairs is None else Path(pairs))
         masks = [variants] if isinstance(variants, str) else list(variants)
-        listed = variants_asked(masks, scorer.checkpoint.shape, mode, means, draws=draws, seed=seed)
         with tempfile.TemporaryDirectory() as gone:
             folder = Path(gone) / "sweep" if out is None else Path(out)
             with one_writer(folder):
-                found = run_sweep(
-                    scorer,
-                    taken,
-                    listed,
+                found, _ = sweep_pairs(
+                    self._by_head(),
+                    path,
+                    ReaderOptions(**reader),
+                    masks,
                     folder,
-                    pairs_ref=PairsRef(name=path.name, sha256=sha256_file(path)),
+                    mode=mode,
+                    draws=draws,
+                    limit=limit,
                     seed=seed,
                     resume=True,
                 )
@@ -331,71 +326,50 @@ class Grader:
         name: str,
         pairs: str | Path | None = None,
         *,
-        base: str | Path | None = None,
         out: str | Path | None = None,
-        full: bool = False,
-        seed: int = 0,
-        further: Further | None = None,
-        **reader: Any,
+        **asked: Any,
     ) -> Probed:
         """Ask one question of the model (`qt-bert probe --list`), on `pairs` halved by query.
 
-        `base` is the model before fine-tuning, `further` what else the probe may read. The folder `out`
-        (default: one that goes) holds NAME.json and sweeps, and resumes.
+        `asked` are fields of `ProbeOptions` (`base`, the model before fine-tuning; `full`, `seed`, …) and
+        of `ReaderOptions`. The folder `out` (default: one that goes) holds NAME.json and sweeps, and
+        resumes.
         """
         from qt_bert.probes.registry import probe_named
         from qt_bert.run.alone import run_alone
 
-        chosen = probe_named(name)
-        asked = self._gathered(pairs, base, full, seed, further, reader)
+        chosen, gathered = probe_named(name), self._gathered(ProbeOptions, pairs, asked)
         with tempfile.TemporaryDirectory() as gone:
             folder = Path(gone) if out is None else Path(out)
             with one_writer(folder):
                 found = run_alone(
                     chosen,
                     folder,
-                    asked.inputs,
-                    model=asked.model,
-                    pairs=asked.pairs,
-                    files=asked.files,
+                    gathered.inputs,
+                    model=gathered.model,
+                    pairs=gathered.pairs,
+                    files=gathered.files,
                     resume=True,
                 )
-        return Probed(found, asked)
+        return Probed(found, gathered)
 
     def report(
         self,
         pairs: str | Path | None = None,
         *,
         out: str | Path,
-        base: str | Path | None = None,
         only: Sequence[str] | None = None,
-        full: bool = False,
-        seed: int = 0,
-        further: Further | None = None,
-        **reader: Any,
+        **asked: Any,
     ) -> Path:
         """Evaluate and probe the model, draw `out/report.html`, and return its path.
 
-        `only` names parts (`["matching", "plan"]`), `limit=400` takes about so many pairs in whole
-        queries. What lies in `out` under the same inputs is kept.
+        `only` names parts (`["matching", "plan"]`); `asked` as for `probe`, `limit=400` takes about so
+        many pairs in whole queries. What lies in `out` under the same inputs is kept.
         """
-        from qt_bert.progress import progress
-        from qt_bert.report.render import render
-        from qt_bert.run.folder import RunFolder
-        from qt_bert.run.stage import StudyContext, forecast, run_study, select
-        from qt_bert.run.stages import stages
-
-        asked, place = self._gathered(pairs, base, full, seed, further, reader), Path(out)
-        chosen = select(stages(), asked.inputs, only)
-        with one_writer(place):
-            run = RunFolder.open(place, asked.inputs, resume=True)
-            context = StudyContext(
-                folder=run, model=asked.model, pairs=asked.pairs, files=asked.files
-            )
-            ahead = forecast(chosen, context)
-            with progress(ahead.runs or None, "report", "runs") as shown:
-                run_study(chosen, context, shown, ahead.share)
-        return render(place)
+        gathered = self._gathered(ProbeOptions, pairs, asked)
+        with one_writer(Path(out)):
+            page, _ = run_report(gathered, Path(out), only, resume=True)
+        return page
 
     def plan(
         self,
@@ -404,31 +378,30 @@ class Grader:
         *,
         out: str | Path,
         limit: int | None = None,
-        full: bool = False,
-        seed: int = 0,
-        **reader: Any,
+        **asked: Any,
     ) -> Planned:
         """Which heads and layers stay under a budget (`heads=0.6`, `layers=4`, `latency=0.5`).
 
-        Chosen on one half of the queries and tested on the other; `out` is the plan's folder, and resumes.
+        Chosen on one half of the queries and tested on the other; `asked` are fields of `StudyOptions`
+        and of `ReaderOptions`. `out` is the plan's folder, and resumes.
         """
         from qt_bert.report.plan import render_plan
         from qt_bert.run.alone import run_plan
         from qt_bert.run.stages import PlanRequest
 
-        asked, place = self._gathered(pairs, None, full, seed, None, reader), Path(out)
+        gathered, place = self._gathered(StudyOptions, pairs, asked), Path(out)
         with one_writer(place):
             made = run_plan(
                 PlanRequest(budget=budget, limit=limit),
                 place,
-                asked.inputs,
-                model=asked.model,
-                pairs=asked.pairs,
-                files=asked.files,
+                gathered.inputs,
+                model=gathered.model,
+                pairs=gathered.pairs,
+                files=gathered.files,
                 resume=True,
             )
         render_plan(place)
-        return Planned(made, place, asked.model)
+        return Planned(made, place, gathered.model)
 
     def _outputs(self, pairs: Sequence[tuple[str, str]]) -> Outputs:
         _check_texts(pairs)
@@ -444,31 +417,27 @@ class Grader:
         return Scorer(whole, max_length=self._max_length)
 
     def _gathered(
-        self,
-        pairs: str | Path | None,
-        base: str | Path | None,
-        full: bool,
-        seed: int,
-        further: Further | None,
-        reader: dict[str, Any],
+        self, family: type[StudyOptions], pairs: str | Path | None, asked: dict[str, Any]
     ) -> Gathered:
+        """What a study runs on, of options by name. Raises ArgumentError for one that is none."""
         if self.scorer.left_out is not None:
             raise ArgumentError("heads are ablated here; ask the whole model, which load() gives")
         opened = self.scorer.checkpoint
-        return gather(
-            model=str(opened.folder),
-            pairs=None if pairs is None else Path(pairs),
-            base=None if base is None else str(base),
-            reader=ReaderOptions(**reader),
-            segmenter="jieba",
-            full=full,
-            dtype=opened.dtype,
-            max_length=self._max_length,
-            model_grades=self._model_grades,
-            resamples=2000,
-            seed=seed,
-            further=further or Further(),
-        )
+        own: dict[str, Any] = {
+            "model": str(opened.folder),
+            "dtype": opened.dtype,
+            "max_length": self._max_length,
+            "model_grades": self._model_grades,
+        }
+        reading = {one.name for one in fields(ReaderOptions)}
+        known = {one.name for one in fields(family)} - own.keys()
+        if wrong := asked.keys() - reading - known:
+            raise ArgumentError(
+                f"no option {min(wrong)!r}; there are {', '.join(sorted(known | reading))}"
+            )
+        reader = ReaderOptions(**{name: asked[name] for name in asked.keys() & reading})
+        study = family(**own, **{name: asked[name] for name in asked.keys() & known})
+        return gather(study, None if pairs is None else Path(pairs), reader)
 
 
 def _check_texts(pairs: Sequence[Any]) -> None:
@@ -492,7 +461,120 @@ def load(
 
     Raises CheckpointError for a folder that cannot be opened, naming the fault.
     """
-    folder = model if model is not None else shipped(GRADED)
-    checkpoint = open_checkpoint(folder, dtype=dtype, model_grades=model_grades, compact=True)
-    scorer = Scorer(checkpoint, max_length=max_length)
+    given = None if model is None else str(model)
+    scorer = ModelOptions(given, dtype, max_length, model_grades).open()
     return Grader(scorer, max_length=max_length, model_grades=model_grades)
+
+
+# What the commands call too.
+
+
+def sweep_pairs(
+    scorer: Scorer,
+    path: Path,
+    reader: ReaderOptions,
+    masks: Sequence[str],
+    out: Path,
+    *,
+    mode: str = "zero",
+    reference: Path | None = None,
+    draws: int = 20,
+    limit: int | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
+    rejects: Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> tuple[SweepFolder, int]:
+    """A sweep of a file of pairs into the folder `out`, and the number of rejects.
+
+    Mean head outputs are those of `reference`, else of the discovery pairs that belong to `path`.
+    Raises ArgumentError for a reference that no variant asks for, and as `variants_asked` and
+    `run_sweep` do.
+    """
+    from qt_bert.ablation.request import (
+        discovery_pairs,
+        interventions_with,
+        load_pairs_for_sweep,
+        reference_means,
+        variants_asked,
+    )
+    from qt_bert.ablation.sweep import run_sweep
+    from qt_bert.data.splits import sample_queries
+    from qt_bert.files import sha256_file
+    from qt_bert.results.probe import PairsRef
+
+    labels = scorer.checkpoint.settings.labels
+    read, rejected = load_pairs_for_sweep(path, reader, labels, rejects_path=rejects)
+    pairs = read if limit is None else sample_queries(read, limit, seed)
+    taken: dict[str, str] = {}
+
+    def means() -> MeanZ:
+        own = reference or discovery_of(path)
+        taken.update(name=(own or path).name, sha256=sha256_file(own or path))
+        if own is None:
+            taken["half"] = "discovery"
+            return reference_means(scorer, discovery_pairs(path, reader))
+        by = reader if reference is not None else ReaderOptions()
+        return reference_means(scorer, list(by.open(own)))
+
+    variants = variants_asked(
+        list(masks),
+        scorer.checkpoint.shape,
+        mode,
+        interventions_with(means),
+        draws=draws,
+        seed=seed,
+    )
+    if reference is not None and not taken:
+        raise ArgumentError("--reference goes with --mode mean, which no variant has")
+    arguments: dict[str, Any] = {"masks": list(masks), "mode": mode, "reference": taken or None}
+    arguments |= {"draws": draws, "limit": limit, "reader": asdict(reader)}
+    folder = run_sweep(
+        scorer,
+        pairs,
+        variants,
+        out,
+        pairs_ref=PairsRef(name=path.name, sha256=sha256_file(path)),
+        arguments=arguments,
+        resamples=resamples,
+        seed=seed,
+        resume=resume,
+        overwrite=overwrite,
+    )
+    return folder, rejected
+
+
+def run_report(
+    gathered: Gathered,
+    out: Path,
+    only: Sequence[str] | None = None,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    told: Callable[[str], None] = lambda line: None,
+) -> tuple[Path, tuple[str, ...]]:
+    """The study of a model in the run folder `out`: its report's page, and the parts that ran.
+
+    `told` hears the forecast, and where the page lies when something stops it. Raises as the parts do.
+    """
+    from qt_bert.progress import progress
+    from qt_bert.report.render import render
+    from qt_bert.run.folder import RunFolder
+    from qt_bert.run.stage import StudyContext, forecast, run_study, select
+    from qt_bert.run.stages import stages
+
+    chosen = select(stages(), gathered.inputs, only)
+    run = RunFolder.open(out, gathered.inputs, resume=resume, overwrite=overwrite)
+    context = StudyContext(
+        folder=run, model=gathered.model, pairs=gathered.pairs, files=gathered.files
+    )
+    try:
+        ahead = forecast(chosen, context)
+        told(ahead.text)
+        with progress(ahead.runs or None, "report", "runs") as shown:
+            ran = run_study(chosen, context, shown, ahead.share)
+    except (QtBertError, KeyboardInterrupt):
+        told(f"what is done so far: {render(out).resolve()}")
+        raise
+    return render(out), ran

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from qt_bert.cli import app, opening, options
+from qt_bert.cli import opening, options
 from qt_bert.cli.opening import figure, left_out, metrics_table, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.run.inputs import pairs_or_test
+from qt_bert.run.opening import HeadsOutOptions, ModelOptions, calibration_of
 from qt_bert.shipped import DEV, shipped
 
 # `qt-bert check`: what is in a file of pairs, and what it shares with another.
 
 
-@app.command(rich_help_panel=options.DATA)
+@options.command(options.DATA)
 def check(
     file: Annotated[Path, typer.Argument(help="File of pairs.")],
+    reader: options.Reader,
     against: Annotated[
         Path | None, typer.Option(help="Another file: count the queries and pairs both have.")
     ] = None,
@@ -28,73 +31,51 @@ def check(
     against_columns: Annotated[
         str | None, typer.Option(help="Names of the other file's columns.")
     ] = None,
-    columns: options.Columns = None,
-    no_header: options.NoHeader = False,
-    grades: options.Grades = None,
-    max_rejects: options.MaxRejects = 0.01,
     as_json: options.AsJson = False,
 ) -> None:
     """Rows, rejects, grades, lengths, duplicates, and what is shared with another file."""
     from qt_bert.data.check import check_file
 
-    asked = ReaderOptions(columns, no_header, grades, max_rejects)
-    reader = asked.open(file, rejects_path=rejects)
-    compared = ReaderOptions(against_columns, max_rejects=max_rejects)
+    rows = reader.open(file, rejects_path=rejects)
+    compared = ReaderOptions(against_columns, max_rejects=reader.max_rejects)
     other = compared.open(against) if against else None
-    report = check_file(reader, other)
+    report = check_file(rows, other)
     typer.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else report.render())
 
 
 # `qt-bert evaluate`: how good the grades are.
 
 
-@app.command(rich_help_panel=options.SCORING)
+@options.command(options.SCORING)
 def evaluate(
+    model: ModelOptions,
+    without: HeadsOutOptions,
+    reader: options.Reader,
     pairs: options.Pairs = None,
-    model: options.Model = None,
     by: Annotated[
         list[str] | None, typer.Option(help="Also by the values of this column (repeatable).")
     ] = None,
     errors: Annotated[
         Path | None, typer.Option(help="Write the pairs, furthest off first, to this file.")
     ] = None,
-    columns: options.Columns = None,
-    no_header: options.NoHeader = False,
-    grades: options.Grades = None,
-    max_rejects: options.MaxRejects = 0.01,
     rejects: options.Rejects = None,
-    dtype: options.Dtype = "float32",
-    max_length: options.MaxLength = None,
-    model_grades: options.ModelGrades = None,
-    heads_out: options.HeadsOut = None,
-    mode: options.HeadsOutMode = None,
-    reference: options.Reference = None,
     title_states: options.TitleStates = None,
     calibrated: options.Calibrated = False,
-    resamples: Annotated[int, typer.Option(help="Bootstrap resamples of queries.")] = 2000,
+    resamples: options.Resamples = 2000,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
     """Accuracy, ordinal, ranking and calibration figures, each with a 95 % interval."""
     path = pairs_or_test(pairs)
-    asked = ReaderOptions(columns, no_header, grades, max_rejects)
-    asked.open(path)
-    without = opening.HeadsOut.asked(heads_out, mode, reference, asked)
+    reader.open(path)
     if errors is not None:
         _check_errors(errors, path)
     from qt_bert.scoring.evaluate import evaluation_json, write_errors
     from qt_bert.scoring.judge import judge_file
 
-    scorer = opening.open_scorer(
-        model,
-        dtype=dtype,
-        max_length=max_length,
-        model_grades=model_grades,
-        heads_out=without,
-        title_states=title_states,
-    )
-    calibration = opening.calibration_of(scorer, calibrated)
-    judged = judge_file(path, asked, scorer, calibration=calibration, rejects_path=rejects)
+    scorer = model.open(without, reader, title_states=title_states, told=opening.say)
+    calibration = calibration_of(scorer, calibrated)
+    judged = judge_file(path, reader, scorer, calibration=calibration, rejects_path=rejects)
     found = evaluation_json(
         judged, scorer, path, by=tuple(by or ()), resamples=resamples, seed=seed
     )
@@ -140,52 +121,36 @@ def _flat(found: dict[str, Any]) -> dict[str, Any]:
 # `qt-bert compare`: two models on the same pairs.
 
 
-@app.command(rich_help_panel=options.SCORING)
+@options.command(options.SCORING)
 def compare(
     model_a: Annotated[str, typer.Argument(help="Model folder (or hub name).")],
-    model_b: Annotated[str, typer.Argument(help="The other one.")],
+    model_b: Annotated[
+        str, typer.Argument(help="The other one; --heads-out leaves heads of it out.")
+    ],
+    shared: Annotated[ModelOptions, options.Without(("model",))],
+    without: HeadsOutOptions,
+    reader: options.Reader,
     pairs: options.Pairs = None,
-    columns: options.Columns = None,
-    no_header: options.NoHeader = False,
-    grades: options.Grades = None,
-    max_rejects: options.MaxRejects = 0.01,
     rejects: options.Rejects = None,
-    dtype: options.Dtype = "float32",
-    max_length: options.MaxLength = None,
-    model_grades: Annotated[
-        str | None, typer.Option(help="Which grades each logit of A means: '0=1-2,1=3-4,2=5'.")
+    model_grades_b: Annotated[
+        str | None, typer.Option(help="The same for B; --model-grades is A's.")
     ] = None,
-    model_grades_b: Annotated[str | None, typer.Option(help="The same for B.")] = None,
-    heads_out: Annotated[
-        str | None,
-        typer.Option(
-            help="Leave these heads of B out: 'L2H1 L3H7'; with A = B, what they are good for."
-        ),
-    ] = None,
-    mode: options.HeadsOutMode = None,
-    reference: options.Reference = None,
     most: Annotated[int, typer.Option(help="Pairs shown where the two differ most.")] = 10,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
     """Paired intervals and tests of every metric, and the pairs where the two differ most."""
     path = pairs_or_test(pairs)
-    asked = ReaderOptions(columns, no_header, grades, max_rejects)
-    asked.open(path)
-    without = opening.HeadsOut.asked(heads_out, mode, reference, asked)
+    reader.open(path)
     from qt_bert.scoring.evaluate import compare_models
 
-    scorers = [
-        opening.open_scorer(
-            model, dtype=dtype, max_length=max_length, model_grades=meant, heads_out=masked
-        )
-        for model, meant, masked in (
-            (model_a, model_grades, None),
-            (model_b, model_grades_b, without),
-        )
-    ]
+    a, b = (
+        replace(shared, model=model_a),
+        replace(shared, model=model_b, model_grades=model_grades_b),
+    )
+    scorers = [a.open(told=opening.say), b.open(without, reader, told=opening.say)]
     found = compare_models(
-        path, asked, scorers[0], scorers[1], most=most, seed=seed, rejects_path=rejects
+        path, reader, scorers[0], scorers[1], most=most, seed=seed, rejects_path=rejects
     )
     opening.tell_rejects(found["rejected"], rejects)
     for scorer in scorers:
@@ -213,33 +178,25 @@ def compare(
 # `qt-bert calibrate`: a temperature and grade cut-offs, saved beside the model.
 
 
-@app.command(rich_help_panel=options.SCORING)
+@options.command(options.SCORING)
 def calibrate(
     model: Annotated[str, typer.Option(help="Model folder; its qt_bert.json is written.")],
+    shared: Annotated[ModelOptions, options.Without(("model",))],
+    reader: options.Reader,
     pairs: Annotated[
         Path | None, typer.Option(help="Dev file to fit on. [default: the dev split that ships]")
     ] = None,
-    columns: options.Columns = None,
-    no_header: options.NoHeader = False,
-    grades: options.Grades = None,
-    max_rejects: options.MaxRejects = 0.01,
     rejects: options.Rejects = None,
-    dtype: options.Dtype = "float32",
-    max_length: options.MaxLength = None,
-    model_grades: options.ModelGrades = None,
 ) -> None:
     """Fit a temperature and grade cut-offs on a dev file and save them beside the model."""
     path = pairs if pairs is not None else shipped(DEV)
-    asked = ReaderOptions(columns, no_header, grades, max_rejects)
-    asked.open(path)
+    reader.open(path)
     if not Path(model).is_dir():
         raise ArgumentError(f"--model {model}: no such folder; calibration is saved into it")
     from qt_bert.scoring.evaluate import calibrate_model
 
-    scorer = opening.open_scorer(
-        model, dtype=dtype, max_length=max_length, model_grades=model_grades
-    )
-    found = calibrate_model(path, asked, scorer, rejects_path=rejects)
+    scorer = replace(shared, model=model).open(told=opening.say)
+    found = calibrate_model(path, reader, scorer, rejects_path=rejects)
     cuts = ", ".join(f"{cut:.3f}" for cut in found.cutoffs) or "none (coarse labels)"
     opening.say(f"temperature {found.temperature:.3f}; cut-offs {cuts}: saved in {model}")
     opening.say("they act only where --calibrated is given")

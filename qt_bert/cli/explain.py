@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qt_bert.cli import app, opening, options
+from qt_bert.cli import opening, options
 from qt_bert.cli.opening import left_out, table
+from qt_bert.run.opening import HeadsOutOptions, ModelOptions
 
 if TYPE_CHECKING:
     from qt_bert.ablation.explain import HeadEffect, Restoring
@@ -26,23 +27,18 @@ NO_SHARES = (
 )
 
 
-@app.command(rich_help_panel=options.SCORING)
+@options.command(options.SCORING)
 def explain(
     query: Annotated[str, typer.Argument(help="What was typed.")],
     title: Annotated[str, typer.Argument(help="The page's title.")],
-    model: options.Model = None,
+    model: ModelOptions,
+    without: HeadsOutOptions,
     segmenter: Annotated[
         str, typer.Option(help="Cuts terms: jieba, jieba-search, rjieba.")
     ] = "jieba",
     userdict: Annotated[
         Path | None, typer.Option(help="Further words for the segmenter, one a line.")
     ] = None,
-    dtype: options.Dtype = "float32",
-    max_length: options.MaxLength = None,
-    model_grades: options.ModelGrades = None,
-    heads_out: options.HeadsOut = None,
-    mode: options.HeadsOutMode = None,
-    reference: options.Reference = None,
     as_json: options.AsJson = False,
 ) -> None:
     """One pair's grades; what each term and each head does to them, and which heads carry a term."""
@@ -51,18 +47,10 @@ def explain(
 
     if not query.strip() or not title.strip():
         raise ArgumentError("query and title must both hold text")
-    without = opening.HeadsOut.asked(heads_out, mode, reference)
     cut = make_segmenter(segmenter, userdict=userdict)
     from qt_bert.scoring.explain import explain_pair
 
-    scorer = opening.open_scorer(
-        model,
-        dtype=dtype,
-        max_length=max_length,
-        model_grades=model_grades,
-        heads_out=without,
-        by_head=True,
-    )
+    scorer = model.open(without, by_head=True, told=opening.say)
     found = explain_pair(query, title, scorer, cut)
     heads = restoring = None
     if scorer.left_out is None:

@@ -8,27 +8,18 @@ import threading
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from qt_bert.data.reader import ReaderOptions
-from qt_bert.errors import ArgumentError
 from qt_bert.files import one_writer
-from qt_bert.shipped import (
-    DEV,
-    GRADED,
-    shipped,
-)
 from qt_bert.text import Label, digits_for, in_language
 
 if TYPE_CHECKING:
     from qt_bert.probes.wording import ClaimInWords, MeasurementInWords
     from qt_bert.results.probe import SourcedClaim
     from qt_bert.scoring.bulk import Scorer
-    from qt_bert.stats.calibration import Calibration
 
 
 # Plain tables for a terminal.
@@ -213,103 +204,6 @@ def tell_rejects(rejected: int, listed: Path | None) -> None:
     if rejected:
         where = f"listed in {listed}" if listed else "list them with --rejects FILE"
         say(f"{rejected:,} rows rejected, {where}")
-
-
-def open_scorer(
-    model: str | None,
-    *,
-    dtype: str = "float32",
-    max_length: int | None = None,
-    model_grades: str | None = None,
-    heads_out: HeadsOut | None = None,
-    by_head: bool = False,
-    title_states: Path | None = None,
-) -> Scorer:
-    """The checkpoint of `--model` (default: what ships), ready to score, `heads_out` left out.
-
-    Where nobody asks for single heads (`by_head`), a pruned model is opened as small as it is stored.
-    `title_states` is a folder of states to read; it goes with all heads alone.
-    """
-    if title_states is not None and heads_out is not None:
-        raise ArgumentError(
-            "--title-states and --heads-out: the states were computed with all heads; leave one out"
-        )
-    from qt_bert.models.checkpoint import has_bfloat16, open_checkpoint
-    from qt_bert.scoring.bulk import Scorer
-
-    if dtype == "bfloat16" and not has_bfloat16():
-        say("this processor has no bfloat16 products: float32 will be faster")
-    folder = model if model is not None else shipped(GRADED)
-    checkpoint = open_checkpoint(
-        folder,
-        dtype=dtype,
-        model_grades=model_grades,
-        compact=not (by_head or heads_out is not None),
-    )
-    scorer = Scorer(checkpoint, max_length=max_length)
-    if title_states is not None:
-        return _reading(scorer, title_states)
-    return scorer if heads_out is None else heads_out.of(scorer)
-
-
-def _reading(scorer: Scorer, folder: Path) -> Scorer:
-    """`scorer` with the title states in `folder`; says so."""
-    from qt_bert.scoring.title_folder import open_states
-
-    states = open_states(folder, scorer.checkpoint)
-    say(f"{folder}: {states.titles:,} titles behind {states.offline.layers} layers, {states.dtype}")
-    return scorer.reading(states)
-
-
-@dataclass(frozen=True)
-class HeadsOut:
-    """What `--heads-out`, `--mode` and `--reference` say, and how the reference file is read."""
-
-    heads: str
-    mode: str
-    reference: Path | None
-    reader: ReaderOptions
-
-    @classmethod
-    def asked(
-        cls,
-        heads: str | None,
-        mode: str | None,
-        reference: Path | None,
-        reader: ReaderOptions | None = None,
-    ) -> HeadsOut | None:
-        """None where no heads are named; then the other two mean nothing: ArgumentError."""
-        if heads is not None:
-            return cls(heads, mode or "zero", reference, reader or ReaderOptions())
-        if mode is not None or reference is not None:
-            option = "--mode" if mode is not None else "--reference"
-            raise ArgumentError(f"{option} goes with --heads-out 'L2H1 L3H7', which names no head")
-        return None
-
-    def of(self, scorer: Scorer) -> Scorer:
-        """`scorer` without these heads; says so."""
-        from qt_bert.ablation.request import leave_heads_out
-
-        shown = self.reader if self.reference is not None else ReaderOptions()
-        pairs = list(shown.open(self.reference or shipped(DEV)))
-        without = leave_heads_out(scorer, self.heads, self.mode, pairs)
-        say(f"{scorer.checkpoint.name}{left_out(without.describe())}")
-        return without
-
-
-def calibration_of(scorer: Scorer, wanted: bool) -> Calibration | None:
-    """The calibration saved beside the model, where `--calibrated` asks for it."""
-    if not wanted:
-        return None
-    from qt_bert.stats.calibration import Calibration
-
-    stored = scorer.checkpoint.settings.calibration
-    if stored is None:
-        raise ArgumentError(
-            f"--calibrated: {scorer.checkpoint.name} has no calibration; make one with "
-            "`qt-bert calibrate`"
-        )
-    return Calibration.from_json(stored)
 
 
 def tell_truncation(scorer: Scorer) -> None:

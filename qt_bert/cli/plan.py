@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qt_bert.cli import app, opening, options
+from qt_bert.cli import opening, options
 from qt_bert.cli.opening import differences_table, figure, interval, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.progress import progress
-from qt_bert.run.inputs import gather, held_out_files, pairs_or_test
+from qt_bert.run.inputs import StudyOptions, gather, pairs_or_test
 from qt_bert.shipped import DEV, GRADED, shipped
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Replace(StrEnum):
     mean = "mean"
 
 
-@app.command(rich_help_panel=options.SMALLER)
+@options.command(options.SMALLER)
 def plan(
     budget: Annotated[
         str,
@@ -47,7 +47,8 @@ def plan(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for plan.json and plan.html.")],
-    model: options.Model = None,
+    study: StudyOptions,
+    reader: options.Reader,
     pairs: options.Pairs = None,
     discovery: Annotated[
         Path | None,
@@ -56,9 +57,6 @@ def plan(
             "ships, or the discovery half of --pairs]"
         ),
     ] = None,
-    held_out: options.HeldOut = None,
-    held_out_columns: options.HeldOutColumns = None,
-    held_out_grades: options.HeldOutGrades = None,
     replace: Annotated[
         Replace, typer.Option(help="What stands in for a head: nothing, or its mean head output.")
     ] = Replace.zero,
@@ -85,38 +83,14 @@ def plan(
         int | None,
         typer.Option(min=1, help="Take about so many pairs of discovery and of validation."),
     ] = None,
-    columns: options.Columns = None,
-    no_header: options.NoHeader = False,
-    grades: options.Grades = None,
-    max_rejects: options.MaxRejects = 0.01,
-    dtype: options.Dtype = "float32",
-    max_length: options.MaxLength = None,
-    model_grades: options.ModelGrades = None,
-    full: options.Full = False,
-    resamples: Annotated[int, typer.Option(help="Bootstrap resamples of queries.")] = 2000,
-    seed: options.Seed = 0,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Say which heads and layers may go under a budget, what that costs with intervals, and what is at risk;
     and which layers may read titles before the query comes."""
-    reader = ReaderOptions(columns, no_header, grades, max_rejects)
-    others = held_out_files(held_out, held_out_columns, held_out_grades, max_rejects)
-    gathered = gather(
-        model=model,
-        pairs=pairs,
-        discovery=discovery,
-        base=None,
-        reader=reader,
-        segmenter="jieba",
-        full=full,
-        dtype=dtype,
-        max_length=max_length,
-        model_grades=model_grades,
-        resamples=resamples,
-        seed=seed,
-    )
+    others = study.held_out_files(reader.max_rejects)
+    gathered = gather(study, pairs, reader, discovery=discovery)
     from qt_bert.report.plan import render_plan
     from qt_bert.run.alone import run_plan
     from qt_bert.run.stages import PlanRequest
@@ -191,11 +165,17 @@ def _rows(test: PlanTest) -> list[tuple[str, ...]]:
 # `qt-bert prune`: the heads, layers and feed-forward units that a plan lets go, really removed.
 
 
-@app.command(rich_help_panel=options.SMALLER)
+@options.command(options.SMALLER)
 def prune(
     plan: options.PlanFile,
     out: Annotated[Path, typer.Option(help="Folder of the smaller model.")],
-    model: options.Model = None,
+    reader: options.Reader,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Model folder (or hub name). [default: the graded checkpoint that ships]"
+        ),
+    ] = None,
     units: Annotated[
         str | None,
         typer.Option(
@@ -209,18 +189,13 @@ def prune(
             "the masked one. [default: the dev split that ships]"
         ),
     ] = None,
-    columns: options.Columns = None,
-    no_header: options.NoHeader = False,
-    grades: options.Grades = None,
-    max_rejects: options.MaxRejects = 0.01,
     rejects: options.Rejects = None,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Save the model that a plan keeps, smaller and faster, and equal to the masked one."""
     path = pairs if pairs is not None else shipped(DEV)
-    asked = ReaderOptions(columns, no_header, grades, max_rejects)
-    asked.open(path)
+    reader.open(path)
     from qt_bert.planning.prune import narrowed, open_teacher, plan_means
     from qt_bert.planning.prune import prune as run
     from qt_bert.results.plan import Plan
@@ -229,7 +204,7 @@ def prune(
     chosen = chosen if units is None else narrowed(chosen, units)
     teacher = open_teacher(chosen, model if model is not None else shipped(GRADED))
     weighs = any(one.units is not None for one in chosen.kept) and not chosen.units
-    read = _pairs(path, asked, teacher, weighs, rejects)
+    read = _pairs(path, reader, teacher, weighs, rejects)
     with progress(len(read), "weighing units", "pairs", quiet=not weighs) as shown:
         made = run(
             teacher,
@@ -271,10 +246,16 @@ def _pruned_as_text(made: Pruned) -> str:
 # `qt-bert export`: a model as ONNX, checked against torch.
 
 
-@app.command(rich_help_panel=options.SMALLER)
+@options.command(options.SMALLER)
 def export(
     out: Annotated[Path, typer.Option(help="Folder of the exported model.")],
-    model: options.Model = None,
+    reader: options.Reader,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Model folder (or hub name). [default: the graded checkpoint that ships]"
+        ),
+    ] = None,
     onnx: Annotated[bool, typer.Option("--onnx", help="As ONNX, the one format there is.")] = True,
     int8: Annotated[
         bool,
@@ -288,12 +269,10 @@ def export(
             help="Graded pairs to measure --int8 on. [default: the test split that ships]"
         ),
     ] = None,
-    columns: options.Columns = None,
-    no_header: options.NoHeader = False,
-    grades: options.Grades = None,
-    max_rejects: options.MaxRejects = 0.01,
     rejects: options.Rejects = None,
-    model_grades: options.ModelGrades = None,
+    model_grades: Annotated[
+        str | None, typer.Option(help="Which grades each logit means: '0=1-2,1=3-4,2=5'.")
+    ] = None,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -301,16 +280,15 @@ def export(
     if pairs is not None and not int8:
         raise ArgumentError("--pairs goes with --int8, whose cost is measured on them")
     path = pairs_or_test(pairs) if int8 else None
-    asked = ReaderOptions(columns, no_header, grades, max_rejects)
     if path is not None:
-        asked.open(path)
+        reader.open(path)
     from qt_bert.models.checkpoint import open_checkpoint
     from qt_bert.planning.export import check_ready, export_onnx
 
     check_ready(out, overwrite)
     folder = model if model is not None else shipped(GRADED)
     checkpoint = open_checkpoint(folder, model_grades=model_grades, compact=True)
-    graded = None if path is None else _graded(path, asked, checkpoint, rejects)
+    graded = None if path is None else _graded(path, reader, checkpoint, rejects)
     opening.say(f"{checkpoint.name}: tracing, then checking against torch")
     made = export_onnx(checkpoint, out, int8_on=graded, overwrite=overwrite)
     typer.echo(_as_json(made, out) if as_json else _exported_as_text(made, out))

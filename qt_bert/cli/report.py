@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qt_bert.cli import app, opening, options
+from qt_bert.cli import opening, options
 from qt_bert.cli.opening import claims_table, measurements_table, table
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.errors import ArgumentError, QtBertError
-from qt_bert.run.inputs import Further, gather
+from qt_bert.errors import ArgumentError
+from qt_bert.run.inputs import ProbeOptions, gather
 
 if TYPE_CHECKING:
     from qt_bert.results.probe import ProbeResult
@@ -21,31 +21,12 @@ if TYPE_CHECKING:
 # `qt-bert report`: the main job.
 
 
-@app.command(rich_help_panel=options.STUDY)
+@options.command(options.STUDY)
 def report(
-    model: options.Model = None,
+    study: ProbeOptions,
+    reader: ReaderOptions,
     pairs: options.Pairs = None,
     out: Annotated[Path, typer.Option(help="Run folder.")] = Path("report"),
-    columns: options.Columns = None,
-    no_header: options.NoHeader = False,
-    grades: options.Grades = None,
-    max_rejects: options.MaxRejects = 0.01,
-    limit: options.Limit = None,
-    dtype: options.Dtype = "float32",
-    max_length: options.MaxLength = None,
-    model_grades: options.ModelGrades = None,
-    base: options.Base = None,
-    second: options.Second = None,
-    treebank: options.Treebanks = None,
-    texts: options.Texts = None,
-    held_out: options.HeldOut = None,
-    held_out_columns: options.HeldOutColumns = None,
-    held_out_grades: options.HeldOutGrades = None,
-    baseline_table: options.BaselineTable = None,
-    heads: options.FunctionHeads = None,
-    cases: options.Cases = None,
-    band_from: options.BandFrom = None,
-    corpus: options.CorpusFile = None,
     compare: Annotated[
         str | None,
         typer.Option(
@@ -57,10 +38,6 @@ def report(
     model_grades_b: Annotated[
         str | None, typer.Option(help="Which grades each logit of MODEL_B means.")
     ] = None,
-    segmenter: options.Segmenter = "jieba",
-    full: options.Full = False,
-    resamples: Annotated[int, typer.Option(help="Bootstrap resamples of queries.")] = 2000,
-    seed: options.Seed = 0,
     only: Annotated[
         str | None,
         typer.Option(
@@ -86,61 +63,26 @@ def report(
         raise ArgumentError("--model-grades-b goes with --compare MODEL_B, which names no model")
     if save_heads is not None and save_heads.is_dir():
         raise ArgumentError(f"--save-heads {save_heads} is a folder; give a file in it: heads.json")
-    gathered = gather(
-        model=model,
-        pairs=pairs,
-        base=base,
-        second=second,
-        compared=compare,
-        compared_grades=model_grades_b,
-        reader=ReaderOptions(columns, no_header, grades, max_rejects, limit),
-        further=Further(
-            treebanks=treebank,
-            texts=texts,
-            held_out=held_out,
-            held_out_columns=held_out_columns,
-            held_out_grades=held_out_grades,
-            baseline_table=baseline_table,
-            heads=heads,
-            cases=cases,
-            band_from=band_from,
-            corpus=corpus,
-        ),
-        segmenter=segmenter,
-        full=full,
-        dtype=dtype,
-        max_length=max_length,
-        model_grades=model_grades,
-        resamples=resamples,
-        seed=seed,
-    )
-    from qt_bert.progress import progress
-    from qt_bert.report.render import render
-    from qt_bert.run.folder import RunFolder
-    from qt_bert.run.stage import StudyContext, forecast, run_study, select
-    from qt_bert.run.stages import stages
+    gathered = gather(study, pairs, reader, compared=compare, compared_grades=model_grades_b)
+    from qt_bert.api import run_report
 
-    chosen = select(stages(), gathered.inputs, None if only is None else only.split(","))
     with opening.resumable(out):
-        run = RunFolder.open(out, gathered.inputs, resume=resume, overwrite=overwrite)
-        context = StudyContext(
-            folder=run, model=gathered.model, pairs=gathered.pairs, files=gathered.files
+        page, ran = run_report(
+            gathered,
+            out,
+            None if only is None else only.split(","),
+            resume=resume,
+            overwrite=overwrite,
+            told=opening.say,
         )
-        try:
-            ahead = forecast(chosen, context)
-            opening.say(ahead.text)
-            with progress(ahead.runs or None, "report", "runs") as shown:
-                ran = run_study(chosen, context, shown, ahead.share)
-        except (QtBertError, KeyboardInterrupt):
-            opening.say(f"what is done so far: {render(out).resolve()}")
-            raise
-    page = render(out)
     if save_heads is not None:
         from qt_bert.run.alone import save_heads as write_heads
+        from qt_bert.run.folder import RunFolder
 
-        write_heads(run, save_heads)
+        write_heads(RunFolder.read(out), save_heads)
     if save_results is not None:
         from qt_bert.report.markdown import save_results as write_results
+        from qt_bert.run.folder import RunFolder
 
         write_results(RunFolder.read(out), save_results)
     opening.say("nothing changed since the last run" if not ran else f"ran: {', '.join(ran)}")
@@ -150,41 +92,18 @@ def report(
 # `qt-bert probe`: one question about the model.
 
 
-@app.command(rich_help_panel=options.STUDY)
+@options.command(options.STUDY)
 def probe(
+    study: ProbeOptions,
+    reader: ReaderOptions,
     name: Annotated[str | None, typer.Argument(help="Which question; --list names them.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the probes and stop.")] = False,
-    model: options.Model = None,
-    base: options.Base = None,
-    second: options.Second = None,
-    treebank: options.Treebanks = None,
-    texts: options.Texts = None,
-    held_out: options.HeldOut = None,
-    held_out_columns: options.HeldOutColumns = None,
-    held_out_grades: options.HeldOutGrades = None,
-    baseline_table: options.BaselineTable = None,
-    heads: options.FunctionHeads = None,
-    cases: options.Cases = None,
-    band_from: options.BandFrom = None,
-    corpus: options.CorpusFile = None,
     pairs: options.Pairs = None,
     out: Annotated[Path, typer.Option(help="Folder for NAME.json.")] = Path("probes"),
-    columns: options.Columns = None,
-    no_header: options.NoHeader = False,
-    grades: options.Grades = None,
-    max_rejects: options.MaxRejects = 0.01,
-    limit: options.Limit = None,
-    dtype: options.Dtype = "float32",
-    max_length: options.MaxLength = None,
-    model_grades: options.ModelGrades = None,
-    segmenter: options.Segmenter = "jieba",
     userdict: Annotated[
         Path | None, typer.Option(help="Further words for the segmenter, one a line.")
     ] = None,
     gold: Annotated[Path | None, typer.Option(help="Segmented texts to compare with.")] = None,
-    full: options.Full = False,
-    resamples: Annotated[int, typer.Option(help="Bootstrap resamples of queries.")] = 2000,
-    seed: options.Seed = 0,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
     html: Annotated[
@@ -201,34 +120,7 @@ def probe(
     if name is None:
         raise ArgumentError("which probe? `qt-bert probe --list` names them")
     chosen = probe_named(name)
-    gathered = gather(
-        model=model,
-        pairs=pairs,
-        base=base,
-        second=second,
-        reader=ReaderOptions(columns, no_header, grades, max_rejects, limit),
-        further=Further(
-            treebanks=treebank,
-            texts=texts,
-            held_out=held_out,
-            held_out_columns=held_out_columns,
-            held_out_grades=held_out_grades,
-            baseline_table=baseline_table,
-            heads=heads,
-            cases=cases,
-            band_from=band_from,
-            corpus=corpus,
-        ),
-        segmenter=segmenter,
-        full=full,
-        dtype=dtype,
-        max_length=max_length,
-        model_grades=model_grades,
-        resamples=resamples,
-        seed=seed,
-        userdict=userdict,
-        gold=gold,
-    )
+    gathered = gather(study, pairs, reader, userdict=userdict, gold=gold)
     from qt_bert.run.alone import run_alone
 
     with opening.resumable(out):

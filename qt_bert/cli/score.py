@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qt_bert.cli import app, opening, options
+from qt_bert.cli import opening, options
 from qt_bert.cli.opening import differences_table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
+from qt_bert.run.opening import HeadsOutOptions, ModelOptions, calibration_of
 from qt_bert.shipped import GRADED, shipped
 
 if TYPE_CHECKING:
@@ -26,18 +27,25 @@ if TYPE_CHECKING:
 
 
 _ENGINES = ("local", "ray")
+_PANEL = {"rich_help_panel": "Cluster · 集群"}
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What the options of the engine say."""
+    """Who scores, and how on a cluster."""
 
-    engine: str
-    address: str | None = None
-    actors: int | None = None
-    rows: int | None = None
-    dry_run: bool = False
-    price_per_hour: float | None = None
+    engine: str = field(default="local", metadata=_PANEL)
+    """Who does the work: local, this process; or ray, actors on this machine or a cluster."""
+    address: str | None = field(default=None, metadata=_PANEL)
+    """With --engine ray: the cluster's HOST:PORT, or auto. [default: a private one here]"""
+    actors: int | None = field(default=None, metadata=_PANEL)
+    """With --engine ray: processes of one CPU each. [default: all CPUs]"""
+    rows_per_partition: int | None = field(default=None, metadata=_PANEL)
+    """With --engine ray: rows that an actor takes at a time. [default: about a minute's, at most 8192]"""
+    dry_run: bool = field(default=False, metadata=_PANEL)
+    """With --engine ray: scan, measure a sample, say what the run would take."""
+    price_per_hour: float | None = field(default=None, metadata={**_PANEL, "min": 0})
+    """With --dry-run: what a machine costs an hour."""
 
     @property
     def is_ray(self) -> bool:
@@ -46,8 +54,9 @@ class EngineOptions:
             raise ArgumentError(f"--engine {self.engine}: give one of {', '.join(_ENGINES)}")
         if self.engine == "ray":
             return True
-        for option, given in self._own():
-            if given:
+        for one in fields(self)[1:]:
+            if getattr(self, one.name) != one.default:
+                option = f"--{one.name.replace('_', '-')}"
                 raise ArgumentError(f"{option} goes with --engine ray")
         return False
 
@@ -65,44 +74,7 @@ class EngineOptions:
         """As the run takes them."""
         from qt_bert.cluster.score import RayOptions
 
-        return RayOptions(address=self.address, actors=self.actors, rows=self.rows)
-
-    def _own(self) -> list[tuple[str, bool]]:
-        return [
-            ("--address", self.address is not None),
-            ("--actors", self.actors is not None),
-            ("--rows-per-partition", self.rows is not None),
-            ("--dry-run", self.dry_run),
-            ("--price-per-hour", self.price_per_hour is not None),
-        ]
-
-
-def job_of(
-    model: str | None,
-    out: str,
-    reader: ReaderOptions,
-    *,
-    dtype: str,
-    max_length: int | None,
-    model_grades: str | None,
-    title_states: str | None,
-    calibrated: bool,
-) -> ScoreJob:
-    """What is to be done to each partition; its columns are found by the scan."""
-    from qt_bert.cluster.score import ScoreJob
-    from qt_bert.models.folder import resolve_folder
-
-    given = str(shipped(GRADED)) if model is None else model
-    return ScoreJob(
-        model=given if "://" in given else str(resolve_folder(given)),
-        out=out,
-        reader=reader,
-        dtype=dtype,
-        max_length=max_length,
-        model_grades=model_grades,
-        calibrated=calibrated,
-        title_states=title_states,
-    )
+        return RayOptions(address=self.address, actors=self.actors, rows=self.rows_per_partition)
 
 
 def score_on_cluster(
@@ -192,7 +164,7 @@ def _clock(seconds: float) -> str:
 # `qt-bert score`: grade every pair of a file, or of many files on a cluster.
 
 
-@app.command(rich_help_panel=options.SCORING)
+@options.command(options.SCORING)
 def score(
     pairs: Annotated[
         list[str],
@@ -208,18 +180,17 @@ def score(
             "its address."
         ),
     ],
-    model: options.Model = None,
-    columns: options.Columns = None,
-    no_header: options.NoHeader = False,
-    grades: options.Grades = None,
-    max_rejects: options.MaxRejects = 0.01,
-    dtype: options.Dtype = "float32",
-    max_length: options.MaxLength = None,
-    model_grades: options.ModelGrades = None,
-    heads_out: options.HeadsOut = None,
-    mode: options.HeadsOutMode = None,
-    reference: options.Reference = None,
-    title_states: options.StatesPlace = None,
+    model: ModelOptions,
+    reader: options.Reader,
+    without: HeadsOutOptions,
+    cluster: EngineOptions,
+    title_states: Annotated[
+        str | None,
+        typer.Option(
+            help="Read the titles' lower layers from this folder of `qt-bert title-states`; what it "
+            "does not know is computed whole."
+        ),
+    ] = None,
     compare_whole: Annotated[
         bool,
         typer.Option(
@@ -231,51 +202,43 @@ def score(
     calibrated: options.Calibrated = False,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
-    engine: options.Engine = "local",
-    address: options.Address = None,
-    actors: options.Actors = None,
-    rows_per_partition: options.RowsPerPartition = None,
-    dry_run: options.DryRun = False,
-    price_per_hour: options.PricePerHour = None,
 ) -> None:
     """Grade every pair of a file: probabilities, predicted and expected grade beside its columns."""
-    asked = ReaderOptions(columns, no_header, grades, max_rejects)
-    cluster = EngineOptions(engine, address, actors, rows_per_partition, dry_run, price_per_hour)
     if cluster.is_ray:
-        other: dict[str, object] = {"--heads-out": heads_out, "--mode": mode}
-        cluster.refuse(other | {"--reference": reference, "--compare-whole": compare_whole})
-        job = job_of(
-            model,
-            out,
-            asked,
-            dtype=dtype,
-            max_length=max_length,
-            model_grades=model_grades,
-            title_states=title_states,
+        cluster.refuse({"--heads-out": without.asked, "--compare-whole": compare_whole})
+        from qt_bert.cluster.score import ScoreJob
+        from qt_bert.models.folder import resolve_folder
+
+        given = str(shipped(GRADED)) if model.model is None else model.model
+        job = ScoreJob(
+            model=given if "://" in given else str(resolve_folder(given)),
+            out=out,
+            reader=reader,
+            dtype=model.dtype,
+            max_length=model.max_length,
+            model_grades=model.model_grades,
             calibrated=calibrated,
+            title_states=title_states,
         )
         score_on_cluster(pairs, job, cluster, resume=resume, overwrite=overwrite)
         return
-    path = _one_file(pairs)
-    asked.open(path)  # a file that cannot be read is said before the model is loaded
-    without = opening.HeadsOut.asked(heads_out, mode, reference, asked)
+    if len(pairs) > 1:
+        raise ArgumentError(
+            f"{len(pairs)} inputs: --engine local scores one file; --engine ray scores many"
+        )
+    path = Path(pairs[0])
+    reader.open(path)  # a file that cannot be read is said before the model is loaded
     if compare_whole and title_states is None:
         raise ArgumentError("--compare-whole goes with --title-states")
     from qt_bert.scoring.score import score_file
 
-    scorer = opening.open_scorer(
-        model,
-        dtype=dtype,
-        max_length=max_length,
-        model_grades=model_grades,
-        heads_out=without,
-        title_states=None if title_states is None else Path(title_states),
-    )
-    calibration = opening.calibration_of(scorer, calibrated)
+    states = None if title_states is None else Path(title_states)
+    scorer = model.open(without, reader, title_states=states, told=opening.say)
+    calibration = calibration_of(scorer, calibrated)
     with opening.resumable(Path(out)):
         report = score_file(
             path,
-            asked,
+            reader,
             scorer,
             Path(out),
             calibration=calibration,
@@ -291,16 +254,7 @@ def score(
     opening.tell_states(scorer)
     opening.tell_rejects(report.rejected, Path(f"{out}.rejects.tsv"))
     opening.say(f"{report.pairs:,} pairs scored: {out}")
-    _tell_change(path, asked, scorer, all_pairs=compare_whole)
-
-
-def _one_file(pairs: list[str]) -> Path:
-    """The file that is scored here. Raises ArgumentError where there are several."""
-    if len(pairs) > 1:
-        raise ArgumentError(
-            f"{len(pairs)} inputs: --engine local scores one file; --engine ray scores many"
-        )
-    return Path(pairs[0])
+    _tell_change(path, reader, scorer, all_pairs=compare_whole)
 
 
 def _tell_change(pairs: Path, asked: ReaderOptions, scorer: Scorer, *, all_pairs: bool) -> None:
@@ -322,13 +276,14 @@ def _tell_change(pairs: Path, asked: ReaderOptions, scorer: Scorer, *, all_pairs
 # `qt-bert title-states`: what an offline model makes of titles before the query comes.
 
 
-@app.command("title-states", rich_help_panel=options.SCORING)
+@options.command(options.SCORING, "title-states")
 def title_states(
     titles: Annotated[
         Path,
         typer.Argument(help="A title a line (.txt), or a file of pairs: .tsv .csv .jsonl .parquet"),
     ],
     out: Annotated[Path, typer.Option(help="Folder of the states.")],
+    reader: Annotated[ReaderOptions, options.Without(("limit", "grades"))],
     model: Annotated[
         str | None,
         typer.Option(help="Offline model: `qt-bert train --offline-layers` makes one."),
@@ -336,25 +291,21 @@ def title_states(
     dtype: Annotated[
         str, typer.Option(help="float32, float16, or int8 with a scale for each token.")
     ] = "float32",
-    columns: options.Columns = None,
-    no_header: options.NoHeader = False,
-    max_rejects: options.MaxRejects = 0.01,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
 ) -> None:
     """Store the states of titles, so that `qt-bert score --title-states` need not compute them."""
-    asked = ReaderOptions(columns, no_header, max_rejects=max_rejects)
     from qt_bert.scoring.title_run import open_titles
     from qt_bert.scoring.title_states import check_format
 
     kind = check_format(dtype)
-    open_titles(titles, asked)  # a file that cannot be read is said before the model is loaded
+    open_titles(titles, reader)  # a file that cannot be read is said before the model is loaded
     from qt_bert.scoring.title_run import REJECTS, store_titles
 
-    scorer = opening.open_scorer(model)
+    scorer = ModelOptions(model).open(told=opening.say)
     with opening.resumable(out):
         report = store_titles(
-            titles, asked, scorer, out, dtype=kind, resume=resume, overwrite=overwrite
+            titles, reader, scorer, out, dtype=kind, resume=resume, overwrite=overwrite
         )
     if report.already:
         opening.say(f"{out} is there already and complete; --overwrite redoes it")

@@ -49,7 +49,7 @@ def serve(
     if importlib.util.find_spec("streamlit") is None:
         raise ArgumentError("the page needs Streamlit: pip install 'qt-bert[app]'")
     from qt_bert.app import launch
-    from qt_bert.app.settings import Settings
+    from qt_bert.app.launch import Settings
     from qt_bert.inspection.models import Shelf
     from qt_bert.run.folder import RunFolder
 

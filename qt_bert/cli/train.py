@@ -8,70 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qt_bert.cli import app, opening, options
+from qt_bert.cli import opening, options
 from qt_bert.cli.options import Overwrite, Resume
 from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart
 from qt_bert.shipped import PRETRAINED, shipped
+from qt_bert.training.recipes import TrainingFiles, TrainingOptions, TuningOptions
 
 if TYPE_CHECKING:
-    from qt_bert.training.recipes import PairSource, Recipe
     from qt_bert.training.run_pretrain import NewShape
-
-
-# What `train` and `distill` share: a recipe's values under those given, and the file that judges.
-
-
-def recipe_of(recipe: Path | None, data: Path) -> Recipe:
-    """The recipe in a file, or an empty one."""
-    from qt_bert.training.recipes import Recipe, load_recipe
-
-    return load_recipe(recipe, data) if recipe else Recipe()
-
-
-def dev_of(
-    stored: Recipe,
-    dev: Path | None,
-    columns: str,
-    grades: str,
-    *,
-    no_header: bool,
-    max_rejects: float,
-) -> PairSource | None:
-    """The file given by `--dev`, else the recipe's."""
-    from qt_bert.training.recipes import PairSource
-
-    if dev is None:
-        return stored.dev
-    return PairSource(
-        dev, columns=columns, grades=grades, no_header=no_header, max_rejects=max_rejects
-    )
-
-
-def over(stored: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The recipe's values under those given on the command line."""
-    return stored | {name: value for name, value in given.items() if value is not None}
 
 
 # `qt-bert pretrain`: character MLM and segment pairs on plain text.
 
 
-@app.command(rich_help_panel=options.TRAINING)
+@options.command(options.TRAINING)
 def pretrain(
     out: Annotated[Path, typer.Option(help="Folder of the finished model.")],
+    files: Annotated[
+        TrainingFiles, options.Without(("grades", "dev", "dev_grades", "dev_columns"))
+    ],
+    how: TrainingOptions,
     text: Annotated[
         list[Path] | None,
         typer.Option(help="Shard of text, .txt(.xz, .gz), one fragment a line (repeatable)."),
     ] = None,
-    pairs: Annotated[
-        list[Path] | None,
-        typer.Option(help="File of pairs that belong together (repeatable); labels are not read."),
-    ] = None,
-    columns: options.ColumnsOfEach = None,
-    no_header: options.NoHeader = False,
-    max_rejects: options.MaxRejects = 0.01,
-    recipe: options.Recipe = None,
-    data: options.DataFolder = Path("."),
     init: Annotated[
         str | None,
         typer.Option(help="Weights and tokenizer to go on from. [default: the pretrained one]"),
@@ -85,31 +46,18 @@ def pretrain(
     stop_at: Annotated[
         int | None, typer.Option(help="End after so many steps of the schedule.")
     ] = None,
-    lr: options.Rate = None,
     warmup: Annotated[int | None, typer.Option(help="Warm-up steps. [default: 600]")] = None,
-    dtype: options.TrainingDtype = None,
-    seed: options.TrainingSeed = None,
-    no_compile: options.NoCompile = False,
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Character MLM plus segment-pair prediction on text shards and pair files."""
-    given = {
-        "steps": steps,
-        "lr": lr,
-        "warmup": warmup,
-        "dtype": dtype,
-        "seed": seed,
-        "compile": False if no_compile else None,
-    }
-    from qt_bert.training.recipes import Recipe, load_recipe, one_for_each, typed
-
-    stored = load_recipe(recipe, data) if recipe else Recipe()
-    values = over(stored.settings, given)
+    stored = files.stored()
+    values = how.over(stored.settings, steps=steps, warmup=warmup)
     if "steps" not in values:
         raise ArgumentError("how long? give --steps N")
     from qt_bert.models.folder import resolve_folder
     from qt_bert.training.pretrain import BatchShape, PretrainSettings
+    from qt_bert.training.recipes import typed
     from qt_bert.training.run_pretrain import run_pretrain
 
     where = f"{stored.where} [settings]"
@@ -122,8 +70,7 @@ def pretrain(
         facts = run_pretrain(
             resolve_folder(init if init is not None else shipped(PRETRAINED)),
             stored.text + list(text or []),
-            stored.pairs
-            + one_for_each(pairs, None, columns, no_header=no_header, max_rejects=max_rejects),
+            files.sources(stored),
             out,
             settings,
             shape=_shape(layers, heads, hidden, settings.shape.long),
@@ -146,41 +93,21 @@ def _shape(layers: int | None, heads: int, hidden: int, positions: int) -> NewSh
 # `qt-bert train`: fine-tune a classifier on graded pairs.
 
 
-@app.command(rich_help_panel=options.TRAINING)
+@options.command(options.TRAINING)
 def train(
     out: Annotated[Path, typer.Option(help="Folder of the finished model.")],
-    pairs: Annotated[
-        list[Path] | None, typer.Option(help="Graded file (repeat it for several).")
-    ] = None,
-    grades: Annotated[
-        list[str] | None,
-        typer.Option(help="What the labels of each --pairs mean, in the same order."),
-    ] = None,
-    columns: options.ColumnsOfEach = None,
-    no_header: options.NoHeader = False,
-    max_rejects: options.MaxRejects = 0.01,
-    recipe: options.Recipe = None,
-    data: options.DataFolder = Path("."),
+    files: TrainingFiles,
+    how: TuningOptions,
     base: Annotated[
         str | None, typer.Option(help="Encoder to start from. [default: the pretrained one]")
     ] = None,
-    dev: Annotated[
-        Path | None,
-        typer.Option(help="Graded file for early stopping (default: a tenth of the queries)."),
-    ] = None,
-    dev_grades: options.DevGrades = "",
-    dev_columns: options.DevColumns = "",
     levels: Annotated[
         int | None, typer.Option(help="Train K ordered levels, labels 0 … K−1, instead of grades.")
     ] = None,
-    epochs: options.Epochs = None,
-    lr: options.Rate = None,
-    slots: options.Slots = None,
-    patience: Annotated[
-        int | None, typer.Option(help="Stop after so many readings without a better one; 0: never.")
-    ] = None,
     stop_on: Annotated[str | None, typer.Option(help="Metric of the dev file. [qwk]")] = None,
-    max_length: options.MaxLength = None,
+    max_length: Annotated[
+        int | None, typer.Option(help="Tokens a pair may take; the title is cut first.")
+    ] = None,
     offline_layers: Annotated[
         int | None,
         typer.Option(
@@ -209,33 +136,14 @@ def train(
             "what they get. [default: every layer starts as itself]"
         ),
     ] = None,
-    dtype: options.TrainingDtype = None,
-    seed: options.TrainingSeed = None,
-    no_compile: options.NoCompile = False,
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Fine-tune on one or more graded files, each with its own labels; goes on after a kill."""
-    given = {
-        "epochs": epochs,
-        "lr": lr,
-        "slots": slots,
-        "patience": patience,
-        "dtype": dtype,
-        "seed": seed,
-        "compile": False if no_compile else None,
-    }
-    from qt_bert.training.recipes import one_for_each
-
-    stored = recipe_of(recipe, data)
-    sources = stored.pairs + one_for_each(
-        pairs, grades, columns, no_header=no_header, max_rejects=max_rejects
-    )
+    stored = files.stored()
+    sources = files.sources(stored)
     if not sources:
         raise ArgumentError("nothing to train on: give --pairs FILE, or --recipe FILE")
-    judged = dev_of(
-        stored, dev, dev_columns, dev_grades, no_header=no_header, max_rejects=max_rejects
-    )
     from qt_bert.models.folder import resolve_folder
     from qt_bert.training.finetune import TuneSettings
     from qt_bert.training.recipes import typed
@@ -253,10 +161,11 @@ def train(
     paths = {
         "base": resolve_folder(base if base is not None else shipped(PRETRAINED)),
         "sources": tuple(sources),
-        "dev": judged,
+        "dev": files.judge(stored),
     }
-    job = typed(TrainJob, over(stored.job, asked) | paths, f"{stored.where} [job]")
-    settings = typed(TuneSettings, over(stored.settings, given), f"{stored.where} [settings]")
+    given = {name: value for name, value in asked.items() if value is not None}
+    job = typed(TrainJob, {**stored.job, **given, **paths}, f"{stored.where} [job]")
+    settings = typed(TuneSettings, how.over(stored.settings), f"{stored.where} [settings]")
     check_apart(out, job.base)
     with opening.resumable(out):
         facts = run_train(job, out, settings, resume=resume, overwrite=overwrite)
@@ -278,7 +187,7 @@ def _block(offline: dict[str, Any]) -> str:
     )
 
 
-@app.command(rich_help_panel=options.TRAINING)
+@options.command(options.TRAINING)
 def average(
     models: Annotated[list[Path], typer.Argument(help="Two or more folders of one shape.")],
     out: Annotated[Path, typer.Option(help="Folder of the averaged model.")],

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -298,16 +298,18 @@ def _is_same(rejects_path: Path, path: Location) -> bool:
 
 @dataclass(frozen=True)
 class ReaderOptions:
-    """What `--columns`, `--no-header`, `--grades` and `--max-rejects` say, as they were written.
-
-    `limit`: a command that works on graded pairs takes about so many of the file, in whole queries.
-    """
+    """How a file of pairs is read, as the command line says it; the fields' docs are its help."""
 
     columns: str | None = None
+    """Names of the file's columns: query=q,title=t,grade=label (positions from 1 with --no-header)."""
     no_header: bool = False
+    """The first line is a pair, not names."""
     grades: str | None = None
+    """What the labels mean: '0=1-2,1=3-4,2=5' (default: labels are grades 1–5)."""
     max_rejects: float = 0.01
-    limit: int | None = None
+    """Share of rows that may be rejects before the command stops."""
+    limit: int | None = field(default=None, metadata={"min": 1})
+    """Take about so many pairs of each file that is judged on, in whole queries."""
 
     def open(
         self,

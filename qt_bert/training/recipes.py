@@ -265,3 +265,86 @@ def _list_of(kind: type, stored: Mapping[str, Any], name: str, where: str) -> li
 
 def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names))
+
+
+# What the training commands take: files under a recipe's, and settings over a recipe's.
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingFiles:
+    """The files that a run learns from and is judged by; the fields' docs are the commands' help."""
+
+    pairs: list[Path] | None = None
+    """Graded file (repeat it for several)."""
+    grades: list[str] | None = None
+    """What the labels of each --pairs mean, in the same order."""
+    columns: list[str] | None = None
+    """Columns of each --pairs, in the same order."""
+    no_header: bool = False
+    """The first line is a pair, not names."""
+    max_rejects: float = 0.01
+    """Share of rows that may be rejects before the command stops."""
+    recipe: Path | None = None
+    """TOML file: `text`, [[pairs]], [dev], [job], [settings], [loss]."""
+    data: Path = Path(".")
+    """Folder the recipe's file names start from."""
+    dev: Path | None = None
+    """Graded file that judges the run (default: a tenth of the queries)."""
+    dev_grades: str = ""
+    """What the labels of --dev mean."""
+    dev_columns: str = ""
+    """Columns of --dev."""
+
+    def stored(self) -> Recipe:
+        """The recipe in a file, or an empty one."""
+        return load_recipe(self.recipe, self.data) if self.recipe else Recipe()
+
+    def sources(self, stored: Recipe, unlabelled: Sequence[Path] | None = None) -> list[PairSource]:
+        """The recipe's files, those given, and those whose labels are not read."""
+        read: dict[str, Any] = {"no_header": self.no_header, "max_rejects": self.max_rejects}
+        given = one_for_each(self.pairs, self.grades, self.columns, **read)
+        return [*stored.pairs, *given, *unlabelled_of(unlabelled, **read)]
+
+    def judge(self, stored: Recipe) -> PairSource | None:
+        """The file given by `--dev`, else the recipe's."""
+        if self.dev is None:
+            return stored.dev
+        return PairSource(
+            self.dev,
+            columns=self.dev_columns,
+            grades=self.dev_grades,
+            no_header=self.no_header,
+            max_rejects=self.max_rejects,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """How a run goes; None is what the recipe says, else the default."""
+
+    lr: float | None = None
+    """Peak rate of AdamW."""
+    dtype: str | None = None
+    """Of the products. [default: bfloat16]"""
+    seed: int | None = field(default=None, metadata={"min": 0})
+    """Seed of every random draw. [default: 0]"""
+    no_compile: bool = False
+    """Leave torch.compile out."""
+
+    def over(self, stored: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        """The recipe's settings under those given here and `more`."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)} | more
+        given["compile"] = False if given.pop("no_compile") else None
+        return {**stored, **{name: one for name, one in given.items() if one is not None}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningOptions(TrainingOptions):
+    """The same for a classifier."""
+
+    epochs: int | None = None
+    """Passes over the pairs. [default: 3]"""
+    slots: int | None = None
+    """Tokens a batch. [default: 3072]"""
+    patience: int | None = None
+    """Stop after so many readings without a better one; 0: never."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qt_bert.figures import known
-from qt_bert.inspection.views.shared import head_map
+from qt_bert.inspection.shared import head_map
 from qt_bert.models.heads import Head
 from qt_bert.text import Text
 
