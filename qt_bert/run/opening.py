@@ -13,7 +13,6 @@ from qt_bert.shipped import DEV, GRADED, shipped
 
 if TYPE_CHECKING:
     from qt_bert.scoring.bulk import Scorer
-    from qt_bert.stats.calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -109,18 +108,3 @@ class HeadsOutOptions:
         asked = reader if self.reference is not None else ReaderOptions()
         pairs = list(asked.open(self.reference or shipped(DEV)))
         return leave_heads_out(scorer, self.heads_out, self.mode or "zero", pairs)
-
-
-def calibration_of(scorer: Scorer, wanted: bool) -> Calibration | None:
-    """The calibration saved beside the model, where it is `wanted`; ArgumentError where there is none."""
-    if not wanted:
-        return None
-    from qt_bert.stats.calibration import Calibration
-
-    stored = scorer.checkpoint.settings.calibration
-    if stored is None:
-        raise ArgumentError(
-            f"--calibrated: {scorer.checkpoint.name} has no calibration; make one with "
-            "`qt-bert calibrate`"
-        )
-    return Calibration.from_json(stored)
