@@ -13,8 +13,7 @@ from qt_bert.cli import opening, options
 from qt_bert.cli.opening import figure, left_out, metrics_table, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.run.inputs import pairs_or_test
-from qt_bert.run.opening import HeadsOutOptions, ModelOptions
+from qt_bert.run.inputs import HeadsOutOptions, ModelOptions, pairs_or_test
 from qt_bert.shipped import DEV, shipped
 
 # `qt-bert check`: what is in a file of pairs, and what it shares with another.

@@ -14,7 +14,7 @@ from qt_bert.cli.opening import differences_table
 from qt_bert.cluster.ray import RayOptions
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.run.opening import HeadsOutOptions, ModelOptions
+from qt_bert.run.inputs import HeadsOutOptions, ModelOptions
 from qt_bert.shipped import GRADED, shipped
 
 if TYPE_CHECKING:

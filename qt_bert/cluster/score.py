@@ -175,8 +175,8 @@ class PartScorer:
         texts = [(pair.query, pair.title) for pair in pairs]
         none: dict[str, list[Any]] = {name: [] for name in self._none}
         outputs = self.outputs(scorer.logits(texts)).columns() if texts else none
-        place = {"file": [part.file] * len(pairs), "line": [pair.line for pair in pairs]}
-        columns = self.job.columns.table(pairs, {**outputs, **place}, part.file)
+        outputs |= {"file": [part.file] * len(pairs), "line": [pair.line for pair in pairs]}
+        columns = self.job.columns.table(pairs, outputs, part.file)
         types = {name: pa.string() for name in columns} | {"line": pa.int64()}
         types |= {
             n: pa.float32() for n, one in self._none.items() if isinstance(one[0], np.floating)
