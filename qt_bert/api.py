@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from qt_bert.run.inputs import (
     ModelOptions,
     ProbeOptions,
     StudyOptions,
+    SweepOptions,
     discovery_of,
     gather,
     pairs_or_test,
@@ -286,17 +287,14 @@ class Grader:
         pairs: str | Path | None = None,
         variants: str | Sequence[str] = "single",
         *,
-        mode: str = "zero",
         out: str | Path | None = None,
-        limit: int | None = None,
-        draws: int = 20,
-        seed: int = 0,
-        **reader: Any,
+        **asked: Any,
     ) -> pd.DataFrame:
         """The model once for each set of heads: a row an effect, as in `effects.csv`.
 
-        `variants` as `--masks`: `single`, `layers`, `halves`, `random`, a file, or heads. The folder
-        `out` (default: one that goes) holds logits and resumes.
+        `variants` as `--masks`: `single`, `layers`, `halves`, `random`, a file, or heads; `asked` are the
+        other fields of `SweepOptions` (`mode`, `draws`, `limit`, `seed`, …) and of `ReaderOptions`. The
+        folder `out` (default: one that goes) holds logits and resumes.
         """
         import pandas as pd
 
@@ -304,21 +302,11 @@ class Grader:
 
         path = pairs_or_test(None if pairs is None else Path(pairs))
         masks = [variants] if isinstance(variants, str) else list(variants)
+        wanted, reader = _options(SweepOptions, {"masks": masks}, asked)
         with tempfile.TemporaryDirectory() as gone:
             folder = Path(gone) / "sweep" if out is None else Path(out)
             with one_writer(folder):
-                found, _ = sweep_pairs(
-                    self._by_head(),
-                    path,
-                    ReaderOptions(**reader),
-                    masks,
-                    folder,
-                    mode=mode,
-                    draws=draws,
-                    limit=limit,
-                    seed=seed,
-                    resume=True,
-                )
+                found, _ = sweep_pairs(self._by_head(), path, reader, wanted, folder, resume=True)
             return pd.DataFrame(found.effects, columns=list(EffectRow._fields))
 
     def probe(
@@ -412,15 +400,26 @@ class Grader:
             "max_length": self._max_length,
             "model_grades": self._model_grades,
         }
-        reading = {one.name for one in fields(ReaderOptions)}
-        known = {one.name for one in fields(family)} - own.keys()
-        if wrong := asked.keys() - reading - known:
-            raise ArgumentError(
-                f"no option {min(wrong)!r}; there are {', '.join(sorted(known | reading))}"
-            )
-        reader = ReaderOptions(**{name: asked[name] for name in asked.keys() & reading})
-        study = family(**own, **{name: asked[name] for name in asked.keys() & known})
+        study, reader = _options(family, own, asked)
         return gather(study, None if pairs is None else Path(pairs), reader)
+
+
+Options = TypeVar("Options", SweepOptions, StudyOptions, ProbeOptions)
+
+
+def _options(
+    family: type[Options], own: dict[str, Any], asked: dict[str, Any]
+) -> tuple[Options, ReaderOptions]:
+    """Options by name, but those that are `own`, and the reader's. Raises ArgumentError for one that is
+    none."""
+    known = {one.name for one in fields(family)} - own.keys()
+    reading = {one.name for one in fields(ReaderOptions)} - known
+    if wrong := asked.keys() - reading - known:
+        raise ArgumentError(
+            f"no option {min(wrong)!r}; there are {', '.join(sorted(known | reading))}"
+        )
+    reader = ReaderOptions(**{name: asked[name] for name in asked.keys() & reading})
+    return family(**own, **{name: asked[name] for name in asked.keys() & known}), reader
 
 
 def _check_texts(pairs: Sequence[Any]) -> None:
@@ -456,22 +455,16 @@ def sweep_pairs(
     scorer: Scorer,
     path: Path,
     reader: ReaderOptions,
-    masks: Sequence[str],
+    asked: SweepOptions,
     out: Path,
     *,
-    mode: str = "zero",
-    reference: Path | None = None,
-    draws: int = 20,
-    limit: int | None = None,
-    resamples: int = 2000,
-    seed: int = 0,
     rejects: Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
 ) -> tuple[SweepFolder, int]:
     """A sweep of a file of pairs into the folder `out`, and the number of rejects.
 
-    Mean head outputs are those of `reference`, else of the discovery pairs that belong to `path`.
+    Mean head outputs are those of the reference, else of the discovery pairs that belong to `path`.
     Raises ArgumentError for a reference that no variant asks for, and as `variants_asked` and
     `run_sweep` do.
     """
@@ -489,8 +482,8 @@ def sweep_pairs(
 
     labels = scorer.checkpoint.settings.labels
     read, rejected = load_pairs_for_sweep(path, reader, labels, rejects_path=rejects)
-    pairs = read if limit is None else sample_queries(read, limit, seed)
-    taken: dict[str, str] = {}
+    pairs = read if asked.limit is None else sample_queries(read, asked.limit, asked.seed)
+    reference, taken = asked.reference, dict[str, str]()
 
     def means() -> MeanZ:
         own = reference or discovery_of(path)
@@ -501,18 +494,19 @@ def sweep_pairs(
         by = reader if reference is not None else ReaderOptions()
         return reference_means(scorer, list(by.open(own)))
 
+    masks = asked.masks or ["single"]
     variants = variants_asked(
-        list(masks),
+        masks,
         scorer.checkpoint.shape,
-        mode,
+        asked.mode,
         interventions_with(means),
-        draws=draws,
-        seed=seed,
+        draws=asked.draws,
+        seed=asked.seed,
     )
     if reference is not None and not taken:
         raise ArgumentError("--reference goes with --mode mean, which no variant has")
-    arguments: dict[str, Any] = {"masks": list(masks), "mode": mode, "reference": taken or None}
-    arguments |= {"draws": draws, "limit": limit, "reader": asdict(reader)}
+    arguments: dict[str, Any] = {"masks": masks, "mode": asked.mode, "reference": taken or None}
+    arguments |= {"draws": asked.draws, "limit": asked.limit, "reader": asdict(reader)}
     folder = run_sweep(
         scorer,
         pairs,
@@ -520,8 +514,8 @@ def sweep_pairs(
         out,
         pairs_ref=PairsRef(name=path.name, sha256=sha256_file(path)),
         arguments=arguments,
-        resamples=resamples,
-        seed=seed,
+        resamples=asked.resamples,
+        seed=asked.seed,
         resume=resume,
         overwrite=overwrite,
     )

@@ -10,7 +10,7 @@ import typer
 
 from qt_bert.cli import opening, options
 from qt_bert.cli.opening import figure, interval, table
-from qt_bert.run.inputs import ModelOptions, pairs_or_test
+from qt_bert.run.inputs import ModelOptions, SweepOptions, pairs_or_test
 
 if TYPE_CHECKING:
     from qt_bert.ablation.folder import SweepFolder
@@ -25,38 +25,12 @@ def sweep(
     out: Annotated[Path, typer.Option(help="Folder of the sweep.")],
     model: ModelOptions,
     reader: options.Reader,
+    asked: SweepOptions,
     pairs: Annotated[
         Path | None,
         typer.Option(help="File of pairs, graded or not. [default: the test split that ships]"),
     ] = None,
-    masks: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="What is left out at a time: single, layers, halves, random, a file in the form of "
-            "variants.csv, or heads, 'L2H1 L3H7' (repeatable). [default: single]"
-        ),
-    ] = None,
-    mode: Annotated[
-        str,
-        typer.Option(
-            help="What a head is replaced by: zero, uniform, mean; or block: in it query and title "
-            "cannot see each other."
-        ),
-    ] = "zero",
-    reference: Annotated[
-        Path | None,
-        typer.Option(
-            help="Pairs to take mean head outputs from, in the columns of --pairs. [default: the dev "
-            "split that ships, or the discovery half of --pairs]"
-        ),
-    ] = None,
-    draws: Annotated[int, typer.Option(help="Draws a step of halves and random.")] = 20,
-    limit: Annotated[
-        int | None, typer.Option(help="Take about so many pairs, whole queries drawn by --seed.")
-    ] = None,
     rejects: options.Rejects = None,
-    resamples: options.Resamples = 2000,
-    seed: options.Seed = 0,
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
@@ -72,20 +46,7 @@ def sweep(
     scorer = model.open(by_head=True, told=opening.say)
     with opening.resumable(out):
         folder, rejected = sweep_pairs(
-            scorer,
-            path,
-            reader,
-            masks or ["single"],
-            out,
-            mode=mode,
-            reference=reference,
-            draws=draws,
-            limit=limit,
-            resamples=resamples,
-            seed=seed,
-            rejects=rejects,
-            resume=resume,
-            overwrite=overwrite,
+            scorer, path, reader, asked, out, rejects=rejects, resume=resume, overwrite=overwrite
         )
     opening.tell_rejects(rejected, rejects)
     opening.tell_truncation(scorer)

@@ -45,7 +45,7 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         if self.dtype not in ("float32", "bfloat16"):  # said before a folder is made
-            raise ArgumentError(f"--dtype {self.dtype}: choose from float32, bfloat16")
+            raise ArgumentError(f"--dtype {self.dtype!r}: choose from float32, bfloat16")
 
     def open(
         self,
@@ -127,6 +127,29 @@ class HeadsOutOptions:
         asked = reader if self.reference is not None else ReaderOptions()
         pairs = list(asked.open(self.reference or shipped(DEV)))
         return leave_heads_out(scorer, self.heads_out, self.mode or "zero", pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions:
+    """What `sweep` leaves out at a time, and on which pairs."""
+
+    masks: list[str] | None = None
+    """What is left out at a time: single, layers, halves, random, a file in the form of variants.csv, or
+    heads, 'L2H1 L3H7' (repeatable). [default: single]"""
+    mode: str = "zero"
+    """What a head is replaced by: zero, uniform, mean; or block: in it query and title cannot see each
+    other."""
+    reference: Path | None = None
+    """Pairs to take mean head outputs from, in the columns of --pairs. [default: the dev split that
+    ships, or the discovery half of --pairs]"""
+    draws: int = 20
+    """Draws a step of halves and random."""
+    limit: int | None = None
+    """Take about so many pairs, whole queries drawn by --seed."""
+    resamples: int = 2000
+    """Bootstrap resamples of queries."""
+    seed: int = field(default=0, metadata={"min": 0})
+    """Seed of every random draw."""
 
 
 # What ships, where nothing else is named.

@@ -33,23 +33,6 @@ def test_check_counts_and_compares(run, pair_file, tmp_path):
     assert found["rows"] == 8 and found["shared_queries"]["rows"] == 1
 
 
-def test_explain_shows_grades_and_terms(run, checkpoint_of):
-    shown = run("explain", "京东小哥", "京东小哥最近在干嘛", "--model", checkpoint_of()).out
-    assert "expected grade" in shown and "最近" in shown
-
-
-def test_explain_as_json(run, checkpoint_of):
-    ended = run("explain", "京东小哥", "小哥在干嘛", "--model", checkpoint_of(), "--json")
-    found = json.loads(ended.out)
-    assert sum(found[f"p_{g}"] for g in range(1, 6)) == pytest.approx(1, abs=1e-5)
-
-
-def test_compare_two_models(run, checkpoint_of, pair_file):
-    a, b = checkpoint_of(), checkpoint_of("bert", seed=3)
-    ended = run("compare", a, b, "--pairs", pair_file, "--json")
-    assert json.loads(ended.out)["n_pairs"] == 8
-
-
 def test_calibrate_then_evaluate_calibrated(run, fresh_checkpoint, pair_file):
     model = fresh_checkpoint()
     assert run("calibrate", "--model", model, "--pairs", pair_file).status == 0

@@ -13,6 +13,7 @@ PAIR = ("京东小哥", "小哥最近在干嘛")
 
 def test_heads_as_json(run, checkpoint_of):
     found = json.loads(run("explain", *PAIR, "--model", checkpoint_of(), "--json").out)
+    assert sum(found[f"p_{g}"] for g in range(1, 6)) == pytest.approx(1, abs=1e-5)
     assert len(found["heads"]) == 4
     for head in found["heads"]:
         assert head["score"] - head["change"] == pytest.approx(found["expected_grade"], abs=1e-4)

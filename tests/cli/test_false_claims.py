@@ -67,7 +67,7 @@ def trained_on_shuffled(folder: Path, data: list[Row], seed: int) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_must_be_false_is_hardly_ever_reproduced(
     run: Callable[..., Any], tmp_path: Path
 ) -> None:

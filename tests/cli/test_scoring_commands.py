@@ -69,11 +69,6 @@ def test_slices_say_how_many_queries_a_ranking_figure_rests_on():
     assert shown.splitlines()[-1].split() == ["law", "40", "0.500", "0.913", "(3/12)"]
 
 
-def test_a_length_of_nothing_is_refused(run, checkpoint_of, pair_file):
-    ended = run("evaluate", "--pairs", pair_file, "--model", checkpoint_of(), "--max-length", "0")
-    assert ended.status == 2 and "--max-length 0" in ended.err
-
-
 def test_compare_takes_the_meaning_of_each_model(run, checkpoint_of, pair_file):
     ended = run(
         "compare", checkpoint_of(), checkpoint_of("bert", labels=3), "--pairs", pair_file,
