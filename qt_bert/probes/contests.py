@@ -34,8 +34,7 @@ from qt_bert.probes.texts import texts_of
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats import correlation, verdict
 from qt_bert.stats.arrays import BoolArray, FloatArray
-from qt_bert.stats.correlation import change_of_rho
-from qt_bert.stats.estimate import Estimate, over_queries
+from qt_bert.stats.estimate import Estimate, change_of_rho, over_queries
 from qt_bert.stats.judgements import known, set_means
 
 if TYPE_CHECKING:

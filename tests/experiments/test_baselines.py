@@ -33,8 +33,8 @@ from qt_bert.results.baselines import (
     read_baselines,
 )
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.training.pretrain import NewShape
 from qt_bert.training.recipes import PairSource, load_recipe
-from qt_bert.training.run_pretrain import NewShape
 
 Build = Callable[..., Path]
 KNOWN = list(
