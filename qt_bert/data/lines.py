@@ -88,8 +88,7 @@ class PartChanged(PairFileError):
 # A text file as numbered lines: unpacked, decoded, never held in memory.
 #
 # Lines end at `\n` alone; a `\r` before it goes with it. Bytes are split before they are decoded,
-# which is safe because `\n` is never part of a longer character in UTF-8 or GB18030. Lines without
-# a
+# which is safe because `\n` is never part of a longer character in UTF-8 or GB18030. Lines without a
 # character are skipped, but counted in the line numbers.
 
 

@@ -221,22 +221,19 @@ def to_tensors(
     step = max(16, n_rows * plan.slots // 24)
     room = -(-max(len(flat), 1) // step) * step
     share = np.array([e.weight / total for e in flat], np.float32)
-    slot_share = np.zeros(packed.segment.size, np.float32)
-    for first, part, one in zip(packed.first_slot, share, flat, strict=True):
+    slot_share = np.zeros(n_rows * plan.slots, np.float32)
+    for first, part, one in zip(packed["first_slot"], share, flat, strict=True):
         slot_share[first : first + len(one)] = part / len(one)
     labels = len(examples[0].allowed)
-    arrays = {
-        "input_ids": packed.input_ids,
-        "token_type_ids": packed.token_type_ids,
-        "position_ids": packed.position_ids,
-        "segment": packed.segment,
-        "first_slot": filled(room, packed.first_slot),
+    arrays = packed | {
+        "first_slot": filled(room, packed["first_slot"]),
         "allowed": filled(
             room, np.array([e.allowed for e in flat], np.float32).reshape(-1, labels)
         ),
         "auxiliary": filled(room, np.array([e.auxiliary for e in flat]).reshape(-1, 2)),
         "share": filled(room, share),
-        "slot_share": slot_share.reshape(packed.segment.shape),
-        **({} if layout.title_start is None else {"groups": packed.groups}),
+        "slot_share": slot_share.reshape(n_rows, plan.slots),
     }
+    if layout.title_start is None:
+        del arrays["groups"]
     return {name: torch.from_numpy(array) for name, array in arrays.items()}

@@ -25,7 +25,7 @@ from qt_bert.models.loading import open_for_pretraining
 from qt_bert.progress import progress
 from qt_bert.training.corpus import Corpus, TokenStore, load_corpus
 from qt_bert.training.devices import MasterWeights, compiled, linear_schedule
-from qt_bert.training.packing import Example, PackedRows, best_fit, filled, lay_out, packed_hidden
+from qt_bert.training.packing import Example, best_fit, filled, lay_out, packed_hidden
 from qt_bert.training.recipes import PairSource
 from qt_bert.training.state import (
     RunLog,
@@ -42,6 +42,7 @@ from qt_bert.training.state import (
 # The order of a pretraining run: which examples, packed how, masked where: all from (seed, step).
 
 
+ROWS = ("input_ids", "token_type_ids", "position_ids", "segment")
 EXAMPLES_A_CHUNK = 20_000
 """Examples are drawn, packed and shuffled in chunks of this many."""
 
@@ -87,22 +88,16 @@ class PairExample(Example):
 
 @dataclass(frozen=True)
 class PretrainBatch:
-    """One batch. `masked_slot`, `masked_label`, `masked_weight` [predictions] and `cls_slot`,
-    `belongs`, `cls_weight` [examples] have one length in every batch; weight 0 fills them up.
-    `characters` counts those of its text."""
+    """One batch, how many tokens are real, and how many characters its text has.
 
-    rows: PackedRows
-    masked_slot: np.ndarray
-    masked_label: np.ndarray
-    masked_weight: np.ndarray
-    cls_slot: np.ndarray
-    belongs: np.ndarray
-    cls_weight: np.ndarray
-    characters: int = 0
+    `tensors` are the rows as `lay_out` has them, and `masked_slot`, `masked_label`, `masked_weight`
+    [predictions], `cls_slot`, `belongs`, `cls_weight` [examples], which have one length in every
+    batch; weight 0 fills them up.
+    """
 
-    @property
-    def real_tokens(self) -> int:
-        return int((self.rows.segment > 0).sum())
+    tensors: dict[str, torch.Tensor]
+    tokens: int
+    characters: int
 
 
 def batches(
@@ -218,8 +213,8 @@ def _masked(
 ) -> PretrainBatch:
     """Mask 15 % of the text tokens: 80 % [MASK], 10 % a random token, 10 % as they were."""
     rows = lay_out(group, slots, pad=special.pad)
-    ids = rows.input_ids.reshape(-1)
-    text = (rows.segment.reshape(-1) > 0) & (ids != special.cls) & (ids != special.sep)
+    ids, real = rows["input_ids"].reshape(-1), rows["segment"].reshape(-1) > 0
+    text = real & (ids != special.cls) & (ids != special.sep)
     spelled = text.sum() if special.lengths is None else special.lengths[ids[text]].sum()
     chosen = np.flatnonzero(text & (rng.random(ids.size) < shape.masked_share))
     room = int(ids.size * (shape.masked_share + 0.01))
@@ -231,16 +226,16 @@ def _masked(
     ids[swapped] = rng.choice(special.ordinary, len(swapped))
     examples = shape.slots // 4
     belongs = np.array([e.belongs for row in group for e in row], np.int64)
-    return PretrainBatch(
-        rows,
-        filled(room, chosen),
-        filled(room, labels),
-        filled(room, np.ones(len(chosen), np.float32)),
-        filled(examples, rows.first_slot),
-        filled(examples, belongs),
-        filled(examples, np.ones(len(belongs), np.float32)),
-        int(spelled),
-    )
+    arrays = {name: rows[name] for name in ROWS} | {
+        "masked_slot": filled(room, chosen),
+        "masked_label": filled(room, labels),
+        "masked_weight": filled(room, np.ones(len(chosen), np.float32)),
+        "cls_slot": filled(examples, rows["first_slot"]),
+        "belongs": filled(examples, belongs),
+        "cls_weight": filled(examples, np.ones(len(belongs), np.float32)),
+    }
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return PretrainBatch(tensors, int(real.sum()), int(spelled))
 
 
 # The losses, and the loop.
@@ -314,14 +309,6 @@ def losses(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     return torch.stack([out[0], out[2], out[1], out[3]])
 
 
-def as_tensors(batch: PretrainBatch) -> dict[str, torch.Tensor]:
-    """The arrays a step reads, as tensors."""
-    rows = ("input_ids", "token_type_ids", "position_ids", "segment")
-    own = ("masked_slot", "masked_label", "masked_weight", "cls_slot", "belongs", "cls_weight")
-    arrays = {n: getattr(batch.rows, n) for n in rows} | {n: getattr(batch, n) for n in own}
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
-
-
 def pretrain(
     model: BertForPreTraining,
     corpus: Corpus,
@@ -363,9 +350,9 @@ def pretrain(
     with progress(end, "pretraining", "steps", done=done) as shown:
         for step in range(done, end):
             batch = next(stream)
-            tokens += batch.real_tokens
+            tokens += batch.tokens
             characters += batch.characters
-            measured = step_losses(as_tensors(batch))
+            measured = step_losses(batch.tensors)
             (measured[0] + settings.pair_objective * measured[1]).backward()
             factor = linear_schedule(step, warmup=settings.warmup, total=settings.steps)
             norm = masters.step(factor)

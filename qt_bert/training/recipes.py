@@ -11,7 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from qt_bert.data.pairs import GradeMap, LabelScheme, LevelMap, Pair
+from qt_bert.data.pairs import GradeMap, Pair
 from qt_bert.data.reader import PairReader, ReaderOptions, for_each
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
@@ -60,7 +60,7 @@ class PairSource:
         options = ReaderOptions(
             self.columns or None, self.no_header, self.grades or None, self.max_rejects
         )
-        scheme: LabelScheme = LevelMap.parse(str(levels)) if levels else GradeMap.identity()
+        scheme: GradeMap = GradeMap.levels(levels) if levels else GradeMap.identity()
         reader = options.open(
             self.file,
             default_map=scheme,

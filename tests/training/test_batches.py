@@ -35,11 +35,11 @@ def test_an_example_longer_than_the_row_is_an_error():
 
 def test_rows_are_laid_out_by_hand():
     rows = lay_out([[example(7, 8), example(9, 9, 9)], []], 6, pad=1, first_position=2)
-    assert rows.input_ids.tolist() == [[7, 8, 9, 9, 9, 1], [1] * 6]
-    assert rows.token_type_ids.tolist()[0] == [0, 1, 0, 0, 1, 0]
-    assert rows.position_ids.tolist()[0] == [2, 3, 2, 3, 4, 2]
-    assert rows.segment.tolist()[0] == [1, 1, 2, 2, 2, 0]
-    assert rows.first_slot.tolist() == [0, 2]
+    assert rows["input_ids"].tolist() == [[7, 8, 9, 9, 9, 1], [1] * 6]
+    assert rows["token_type_ids"].tolist()[0] == [0, 1, 0, 0, 1, 0]
+    assert rows["position_ids"].tolist()[0] == [2, 3, 2, 3, 4, 2]
+    assert rows["segment"].tolist()[0] == [1, 1, 2, 2, 2, 0]
+    assert rows["first_slot"].tolist() == [0, 2]
 
 
 def pair(*sides: int) -> Example:
@@ -50,8 +50,8 @@ def pair(*sides: int) -> Example:
 def test_titles_of_an_offline_model_begin_at_their_start_or_behind_a_longer_query():
     short, long = pair(0, 1, 2, 2), pair(0, 1, 1, 1, 2, 2)
     rows = lay_out([[short, long]], 11, pad=1, first_position=2, title_start=3)
-    assert rows.position_ids.tolist() == [[2, 3, 5, 6, 2, 3, 4, 5, 6, 7, 2]]
-    assert rows.groups.tolist() == [[0, 1, 2, 2, 0, 1, 1, 1, 2, 2, -1]]
+    assert rows["position_ids"].tolist() == [[2, 3, 5, 6, 2, 3, 4, 5, 6, 7, 2]]
+    assert rows["groups"].tolist() == [[0, 1, 2, 2, 0, 1, 1, 1, 2, 2, -1]]
 
 
 def test_a_text_without_sides_has_no_place_in_an_offline_model():
