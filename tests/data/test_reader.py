@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from qt_bert.data.columns import Columns, parse_columns
 from qt_bert.data.formats import split_csv
 from qt_bert.data.pairs import GradeMap, Reason, Reject
-from qt_bert.data.reader import PairReader, ReaderOptions, RejectLog, read_pairs
+from qt_bert.data.reader import PairReader, ReaderOptions, read_pairs, reject_log
 from qt_bert.errors import ArgumentError, PairFileError
 
 Write = Callable[[str, str | bytes], Path]
@@ -335,8 +335,8 @@ def test_each_reject_has_line_reason_and_text(write: Write, tmp_path: Path) -> N
 
 
 def test_texts_are_cut_and_stay_on_one_line(tmp_path: Path) -> None:
-    with RejectLog(tmp_path / "r.tsv") as log:
-        log.write(Reject.of(7, Reason.BAD_JSON, "a\u2028\x85\r\n\ud800" + "长" * 500))
+    with reject_log(tmp_path / "r.tsv") as write_reject:
+        write_reject(Reject.of(7, Reason.BAD_JSON, "a\u2028\x85\r\n\ud800" + "长" * 500))
     written = (tmp_path / "r.tsv").read_text("utf-8")
     assert written == "line\treason\ttext\n7\tbad JSON\ta    \\ud800" + "长" * 194 + "\n"
 
