@@ -77,24 +77,6 @@ def test_prints_stores_and_writes_the_table(
     assert "share of the machine's matrix peak" in printed
 
 
-@pytest.mark.parametrize(
-    ("options", "word"),
-    [
-        (["--pairs", "gone.tsv"], "error: gone.tsv"),
-        (["--pairs", "gone.tsv", "--rounds", "0"], "'0' is no whole number from 1"),
-    ],
-)
-def test_an_inputs_fault_is_one_line(
-    options: list[str],
-    word: str,
-    parts: Callable[[str], ModuleType],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        parts("sweep").main(options)
-    assert word in capsys.readouterr().err
-
-
 def test_flops_of_three_lengths_tell_those_of_all(
     checkpoint_of: Callable[..., Path], parts: Callable[[str], ModuleType]
 ) -> None:

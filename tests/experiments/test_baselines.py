@@ -15,7 +15,7 @@ from transformers import AutoModel
 
 from experiments.baselines.rivals import BiLstm, Rival, RivalScorer, Side, aligned, pooled
 from experiments.baselines.run import STARTS, Study, run
-from experiments.baselines.words import spaced, spaced_source, stacked, word_tokenizer
+from experiments.baselines.words import spaced, stacked, word_tokenizer
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_tokenizer
@@ -32,7 +32,7 @@ from qt_bert.results.baselines import (
     read_baselines,
 )
 from qt_bert.training.pretrain import NewShape
-from qt_bert.training.recipes import PairSource, load_recipe
+from qt_bert.training.recipes import load_recipe
 
 Build = Callable[..., Path]
 KNOWN = list(
@@ -221,18 +221,6 @@ def test_words_are_tokens_and_rarer_ones_their_characters(checkpoint_of: Build) 
         *("[CLS]", "北京", "高", "铁", "[SEP]", "上海", "到", "[SEP]")
     ]
     assert one.side == [-1, 0, 0, 0, -1, 1, 1, -1]
-
-
-def test_a_cut_copy_of_a_source_has_its_labels(study: Study, tmp_path: Path) -> None:
-    source = replace(study.tuning.pairs[0], weight=2.0, grades="1=1-2,2=2,3=3,4=4,5=5")
-    copy = spaced_source(source, tmp_path, 1)
-    plain, cut = source.read(labelled=True), copy.read(labelled=True)
-    assert [one.grades for one in plain] == [one.grades for one in cut]
-    assert [one.query for one in plain] == [one.query.replace(" ", "") for one in cut]
-    assert copy.weight == 2.0
-    always = PairSource(tmp_path / "always.tsv", always="4-5")
-    always.file.write_text("query\ttitle\n北京\t上海\n", encoding="utf-8")
-    assert [one.grades for one in spaced_source(always, tmp_path, 2).read()] == [(4, 5)]
 
 
 def test_stacked_layers_are_copies(made: Path, tmp_path: Path) -> None:
