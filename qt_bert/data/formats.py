@@ -15,7 +15,6 @@ from qt_bert.data.lines import (
     Head,
     Lines,
     Location,
-    PairFormat,
     RawRow,
     TextSource,
 )
@@ -290,6 +289,11 @@ FORMAT_OF_SUFFIX = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
 }
+
+PairFormat = DelimitedFile | JsonLinesFile | ParquetFile
+"""One open file of pairs, or a part of one: its `encoding`; `find_columns`, which looks for the
+columns asked for, raises PairFileError without them, and gives what a part of the file needs to be
+read alone; `rows`, in file order, with the reject of each row that cannot be one."""
 
 _TEXT_FORMATS: dict[str, Callable[[Lines, Columns], PairFormat]] = {
     "tsv": lambda source, columns: DelimitedFile(source, columns, "\t"),

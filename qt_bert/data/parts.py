@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from io import BytesIO
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,7 +17,7 @@ from qt_bert.data.lines import (
     Location,
     PartChanged,
     RawRow,
-    decoded,
+    TextBlock,
     open_bytes,
     open_stored,
     raw_lines,
@@ -27,28 +26,6 @@ from qt_bert.data.pairs import Pair, Reject
 from qt_bert.data.parquet import ParquetFile, Span
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-
-
-@dataclass(frozen=True)
-class TextBlock:
-    """The lines from number `first` on whose unpacked bytes are `data`.
-
-    `encoding` is that of the whole file, and `header` the line that says which columns there are,
-    where one does: it is given as line 0, before all others.
-    """
-
-    path: Location
-    data: bytes
-    first: int
-    encoding: str
-    header: str | None = None
-
-    def lines(self) -> Iterator[tuple[int, str] | Reject]:
-        """`(line number, text)`, or the reject of a line that is not valid text."""
-        if self.header is not None:
-            yield 0, self.header
-        yield from decoded(enumerate(BytesIO(self.data), start=self.first), self.encoding)
-
 
 _STEM_CHARACTERS = 40
 

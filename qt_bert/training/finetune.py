@@ -297,6 +297,7 @@ def run_train(
     """
     check_job(job)
     check_settings(settings)
+    verify_folder(job.base)
     base = weights_sha256(job.base)
     asked = asdict(settings) | {
         "base": base,
@@ -310,7 +311,6 @@ def run_train(
     if resume and is_finished(out):
         return finished_facts(out, asked)
     work = open_workspace(out, resume=resume, overwrite=overwrite)
-    verify_folder(job.base)
     tokenizer = open_tokenizer(job.base)
     sources, dev = sources_and_dev(job.sources, job.dev, job.levels)
     grades = tuple((grade,) for grade in GRADES)
