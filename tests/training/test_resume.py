@@ -83,10 +83,10 @@ def training_file(tmp_path: Path) -> Path:
     return path
 
 
-def train_arguments(base: Path, file: Path, out: Path) -> list[str | Path]:
+def train_arguments(base: Path, file: Path, out: Path, epochs: int = 12) -> list[str | Path]:
     recipe = file.with_name("recipe.toml")
     recipe.write_text(
-        f'[[pairs]]\nfile = "{file.name}"\n\n[settings]\nepochs = 12\nlr = 1e-3\nslots = 96\n'
+        f'[[pairs]]\nfile = "{file.name}"\n\n[settings]\nepochs = {epochs}\nlr = 1e-3\nslots = 96\n'
         "save_every = 1\npatience = 0\ncompile = false\n\n[job]\nmax_length = 48\n",
         encoding="utf-8",
     )
@@ -127,7 +127,11 @@ MORE = pytest.param(10, 2, marks=pytest.mark.nightly)
 def test_train_survives_kills(checkpoint_of, training_file, tmp_path, kills, seed):
     base = checkpoint_of("bert", layers=2, hidden=32)
     files = ("training_log.jsonl", "qt_bert.json")
-    check(lambda out: train_arguments(base, training_file, out), tmp_path, kills, seed, *files)
+
+    def arguments(out: Path) -> list[str | Path]:
+        return train_arguments(base, training_file, out, epochs=4 * kills)
+
+    check(arguments, tmp_path, kills, seed, *files)
 
 
 def test_distill_survives_kills(checkpoint_of, training_file, tmp_path):
