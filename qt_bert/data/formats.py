@@ -54,6 +54,11 @@ def split_csv(line: str) -> list[str]:
         at += 1
 
 
+def split_tsv(line: str) -> list[str]:
+    """The fields of one line."""
+    return line.split("\t")
+
+
 # Rows of TSV and CSV: one line, one row, fields by position.
 
 
@@ -69,7 +74,7 @@ class DelimitedFile:
         self._separator = separator
 
     def _split(self, text: str) -> list[str]:
-        return text.split("\t") if self._separator == "\t" else split_csv(text)
+        return split_tsv(text) if self._separator == "\t" else split_csv(text)
 
     @property
     def encoding(self) -> str:
