@@ -28,7 +28,6 @@ from qt_bert.training.pretrain import (
     BatchShape,
     PretrainBatch,
     Special,
-    as_tensors,
     batches,
     losses,
     new_model,
@@ -81,10 +80,10 @@ def packed_steps(model: Any, corpus: Corpus, special: Special) -> Iterator[int]:
     step_losses = compiled(lambda batch: losses(model, batch))
     short = BatchShape(long=64)  # one row length, as the plain loop has
     for batch in batches(corpus, special, short, seed=0):
-        measured = step_losses(as_tensors(batch))
+        measured = step_losses(batch.tensors)
         (measured[0] + measured[1]).backward()
         masters.step(1.0)
-        yield batch.real_tokens
+        yield batch.tokens
 
 
 def plain_steps(model: Any, corpus: Corpus, special: Special) -> Iterator[int]:
@@ -102,18 +101,16 @@ def plain_steps(model: Any, corpus: Corpus, special: Special) -> Iterator[int]:
 
 def unpacked(batch: PretrainBatch) -> tuple[dict[str, torch.Tensor], int]:
     """The examples of a batch as padded rows with labels at the masked positions."""
-    rows = batch.rows
-    width = rows.segment.shape[1]
-    labels = np.full(rows.input_ids.size, -100)
-    n = int(batch.masked_weight.sum())
-    labels[batch.masked_slot[:n]] = batch.masked_label[:n]
-    flat = {
-        name: getattr(rows, name).ravel() for name in ("input_ids", "token_type_ids", "segment")
-    }
-    count = len(rows.first_slot)
+    rows = {name: tensor.numpy() for name, tensor in batch.tensors.items()}
+    width = rows["segment"].shape[1]
+    labels = np.full(rows["input_ids"].size, -100)
+    n = int(rows["masked_weight"].sum())
+    labels[rows["masked_slot"][:n]] = rows["masked_label"][:n]
+    flat = {name: rows[name].ravel() for name in ("input_ids", "token_type_ids", "segment")}
+    count = int(rows["cls_weight"].sum())
     ids, types, mask = (np.zeros((count, 64), np.int64) for _ in range(3))
     wanted = np.full((count, 64), -100)
-    for i, start in enumerate(rows.first_slot):
+    for i, start in enumerate(rows["cls_slot"][:count]):
         row = flat["segment"][start : (start // width + 1) * width]
         length = int((row == row[0]).sum())
         place = slice(start, start + length)
@@ -124,7 +121,7 @@ def unpacked(batch: PretrainBatch) -> tuple[dict[str, torch.Tensor], int]:
         "token_type_ids": types,
         "attention_mask": mask,
         "labels": wanted,
-        "next_sentence_label": 1 - batch.belongs[:count],
+        "next_sentence_label": 1 - rows["belongs"][:count],
     }
     return {name: torch.from_numpy(array) for name, array in inputs.items()}, int(mask.sum())
 

@@ -80,11 +80,9 @@ from qt_bert.sources import installed_versions
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.judgements import judge_grades
 from qt_bert.stats.metrics import METRICS
-from qt_bert.training.finetune import TuneSettings
-from qt_bert.training.pretrain import BatchShape, PretrainSettings
+from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
+from qt_bert.training.pretrain import BatchShape, NewShape, PretrainSettings, run_pretrain
 from qt_bert.training.recipes import Recipe, load_recipe, typed
-from qt_bert.training.run_pretrain import NewShape, run_pretrain
-from qt_bert.training.run_train import TrainJob, run_train
 from qt_bert.training.selection import merit_of
 from qt_bert.training.state import workspace_of
 

@@ -48,8 +48,8 @@ from qt_bert.models.loading import load_config, positions_of, without_dropout
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import DEV, PRETRAINED, TEST, TRAIN, shipped
 from qt_bert.stats.judgements import index_queries
+from qt_bert.training.finetune import TrainJob, run_train
 from qt_bert.training.recipes import PairSource
-from qt_bert.training.run_train import TrainJob, run_train
 from qt_bert.training.selection import merit_of
 from qt_bert.training.state import same_settings, workspace_of
 

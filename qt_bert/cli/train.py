@@ -16,7 +16,7 @@ from qt_bert.shipped import PRETRAINED, shipped
 from qt_bert.training.recipes import TrainingFiles, TrainingOptions, TuningOptions
 
 if TYPE_CHECKING:
-    from qt_bert.training.run_pretrain import NewShape
+    from qt_bert.training.pretrain import NewShape
 
 
 # `qt-bert pretrain`: character MLM and segment pairs on plain text.
@@ -56,9 +56,8 @@ def pretrain(
     if "steps" not in values:
         raise ArgumentError("how long? give --steps N")
     from qt_bert.models.folder import resolve_folder
-    from qt_bert.training.pretrain import BatchShape, PretrainSettings
+    from qt_bert.training.pretrain import BatchShape, PretrainSettings, run_pretrain
     from qt_bert.training.recipes import typed
-    from qt_bert.training.run_pretrain import run_pretrain
 
     where = f"{stored.where} [settings]"
     rows = values.pop("shape", {})
@@ -85,7 +84,7 @@ def pretrain(
 
 
 def _shape(layers: int | None, heads: int, hidden: int, positions: int) -> NewShape | None:
-    from qt_bert.training.run_pretrain import NewShape
+    from qt_bert.training.pretrain import NewShape
 
     return None if layers is None else NewShape(layers, heads, hidden, positions)
 
@@ -145,9 +144,8 @@ def train(
     if not sources:
         raise ArgumentError("nothing to train on: give --pairs FILE, or --recipe FILE")
     from qt_bert.models.folder import resolve_folder
-    from qt_bert.training.finetune import TuneSettings
+    from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
     from qt_bert.training.recipes import typed
-    from qt_bert.training.run_train import TrainJob, run_train
 
     asked = {
         "levels": levels,

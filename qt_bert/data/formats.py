@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from qt_bert.data.columns import Columns, Placement
 from qt_bert.data.lines import (
@@ -15,12 +15,11 @@ from qt_bert.data.lines import (
     Head,
     Lines,
     Location,
-    PairFormat,
     RawRow,
     TextSource,
 )
 from qt_bert.data.pairs import Reason, Reject
-from qt_bert.data.parquet import ParquetFile, ParquetSource
+from qt_bert.data.parquet import ParquetFile
 from qt_bert.errors import ArgumentError, PairFileError
 
 # CSV, read so that a stray quote costs nothing.
@@ -63,27 +62,19 @@ def split_tsv(line: str) -> list[str]:
 # Rows of TSV and CSV: one line, one row, fields by position.
 
 
-class Dialect(NamedTuple):
-    """What parts the fields of a line, and the function that parts them."""
-
-    separator: str
-    split: Callable[[str], list[str]]
-
-
-TSV = Dialect("\t", split_tsv)
-CSV = Dialect(",", split_csv)
-
-
 class DelimitedFile:
-    """Lines that a dialect cuts into fields.
+    """Lines cut into fields at tabs, or at commas that no quotes hold (`split_csv`).
 
     The header, or without one the first row, says how many fields a row has.
     """
 
-    def __init__(self, source: Lines, columns: Columns, dialect: Dialect) -> None:
+    def __init__(self, source: Lines, columns: Columns, separator: str) -> None:
         self._source = source
         self._columns = columns
-        self._dialect = dialect
+        self._separator = separator
+
+    def _split(self, text: str) -> list[str]:
+        return split_tsv(text) if self._separator == "\t" else split_csv(text)
 
     @property
     def encoding(self) -> str:
@@ -100,10 +91,10 @@ class DelimitedFile:
                 self._refuse_as_header(item)
                 continue
             line, text = item
-            width = self._placement(line, self._dialect.split(text)).width
+            width = self._placement(line, self._split(text)).width
             if self._columns.header:
                 return Head(line, text)
-            return Head(0, self._dialect.separator * (width - 1))
+            return Head(0, self._separator * (width - 1))
         return None
 
     def rows(self) -> Iterator[RawRow | Reject]:
@@ -116,7 +107,7 @@ class DelimitedFile:
                 yield item
                 continue
             line, text = item
-            fields = self._dialect.split(text)
+            fields = self._split(text)
             if placement is None:
                 placement = self._placement(line, fields)
                 if self._columns.header:
@@ -304,9 +295,14 @@ FORMAT_OF_SUFFIX = {
     ".parquet": "parquet",
 }
 
+PairFormat = DelimitedFile | JsonLinesFile | ParquetFile
+"""One open file of pairs, or a part of one: its `encoding`; `find_columns`, which looks for the
+columns asked for, raises PairFileError without them, and gives what a part of the file needs to be
+read alone; `rows`, in file order, with the reject of each row that cannot be one."""
+
 _TEXT_FORMATS: dict[str, Callable[[Lines, Columns], PairFormat]] = {
-    "tsv": lambda source, columns: DelimitedFile(source, columns, TSV),
-    "csv": lambda source, columns: DelimitedFile(source, columns, CSV),
+    "tsv": lambda source, columns: DelimitedFile(source, columns, "\t"),
+    "csv": lambda source, columns: DelimitedFile(source, columns, ","),
     "jsonl": JsonLinesFile,
 }
 
@@ -339,7 +335,7 @@ def open_format(path: Location, columns: Columns) -> PairFormat:
         raise ArgumentError(f"{path}: JSON Lines has keys, not positions; give names")
     if name != "parquet":
         return open_lines(TextSource(path), columns)
-    file = ParquetFile(ParquetSource(path), columns)
+    file = ParquetFile(path, columns)
     file.find_columns()
     return file
 

@@ -7,7 +7,9 @@ import lzma
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol, cast, runtime_checkable
 
@@ -88,8 +90,7 @@ class PartChanged(PairFileError):
 # A text file as numbered lines: unpacked, decoded, never held in memory.
 #
 # Lines end at `\n` alone; a `\r` before it goes with it. Bytes are split before they are decoded,
-# which is safe because `\n` is never part of a longer character in UTF-8 or GB18030. Lines without
-# a
+# which is safe because `\n` is never part of a longer character in UTF-8 or GB18030. Lines without a
 # character are skipped, but counted in the line numbers.
 
 
@@ -114,21 +115,6 @@ _MAGIC = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
-
-
-class Lines(Protocol):
-    """Numbered lines of text: a whole file, or some lines of one."""
-
-    @property
-    def path(self) -> Location:
-        """The file, as messages name it."""
-
-    @property
-    def encoding(self) -> str:
-        """`utf-8`, `utf-8-sig` or `gb18030`."""
-
-    def lines(self) -> Iterator[tuple[int, str] | Reject]:
-        """`(line number from 1, text)`, or the reject of a line that is not valid text."""
 
 
 class TextSource:
@@ -174,6 +160,31 @@ class TextSource:
     def _raw_lines(self) -> Iterator[tuple[int, bytes]]:
         with open_bytes(self.path) as handle:
             yield from enumerate(raw_lines(handle, self.path), start=1)
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """The lines from number `first` on whose unpacked bytes are `data`.
+
+    `encoding` is that of the whole file, and `header` the line that says which columns there are,
+    where one does: it is given as line 0, before all others.
+    """
+
+    path: Location
+    data: bytes
+    first: int
+    encoding: str
+    header: str | None = None
+
+    def lines(self) -> Iterator[tuple[int, str] | Reject]:
+        """`(line number, text)`, or the reject of a line that is not valid text."""
+        if self.header is not None:
+            yield 0, self.header
+        yield from decoded(enumerate(BytesIO(self.data), start=self.first), self.encoding)
+
+
+Lines = TextSource | TextBlock
+"""Numbered lines of text: a whole file, or some lines of one."""
 
 
 def raw_lines(handle: IO[bytes], path: Location) -> Iterator[bytes]:
@@ -265,20 +276,3 @@ class Head(NamedTuple):
 
     number: int
     text: str
-
-
-class PairFormat(Protocol):
-    """One open file of pairs, or a part of one, in one format."""
-
-    @property
-    def encoding(self) -> str:
-        """The file's text encoding."""
-
-    def find_columns(self) -> Head | None:
-        """Look for the columns asked for, as far into the file as it takes; PairFileError without.
-
-        Gives what a part of the file needs to be read alone: None where its rows say it all.
-        """
-
-    def rows(self) -> Iterator[RawRow | Reject]:
-        """The rows in file order, and the reject of each row that cannot be one."""

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
 
 from qt_bert.errors import ArgumentError
 
@@ -14,8 +13,7 @@ from qt_bert.errors import ArgumentError
 #
 # A label is read as the *set* of grades it may mean: an exact grade is a set of one, a coarse label
 # a set of several, such as `(1, 2)`. A model with other than five outputs has *levels* instead of
-# grades; a label is then the set of one level. Both readings share the shape `LabelScheme`, so that
-# whatever reads or trains on labels need not know which one it holds.
+# grades; a label is then the set of one level.
 
 
 GRADES = (1, 2, 3, 4, 5)
@@ -25,20 +23,6 @@ GradeSet = tuple[int, ...]
 
 _WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0+)?")
 _GRADE_RANGE = re.compile(r"([1-5])(?:-([1-5]))?")
-
-
-class LabelScheme(Protocol):
-    """How the labels of a file are read: as grades (`GradeMap`) or as levels (`LevelMap`)."""
-
-    @property
-    def size(self) -> int:
-        """How many grades or levels there are: the number of outputs of a model for them."""
-
-    def grades_of(self, label: str) -> GradeSet:
-        """The numbers, from 1, that `label` may mean; ValueError with the reason where none."""
-
-    def to_json(self) -> Any:
-        """A plain value that says the same."""
 
 
 @dataclass(frozen=True)
@@ -74,83 +58,24 @@ class GradeMap:
         return cls({str(grade): (grade,) for grade in GRADES})
 
     @classmethod
-    def from_json(cls, value: Mapping[str, list[int]]) -> GradeMap:
-        """The map that `to_json` wrote; ArgumentError where a set is not one of grades."""
-        for label, grades in value.items():
-            if not grades or not set(grades) <= set(GRADES):
-                raise ArgumentError(
-                    f"the label {label!r} means {grades!r}, which are not grades 1-5"
-                )
-        return cls({label: tuple(sorted(set(grades))) for label, grades in value.items()})
+    def levels(cls, n: int) -> GradeMap:
+        """The labels `0` to n − 1 as ordered levels, for models with other than five outputs.
 
-    @property
-    def size(self) -> int:
-        """Five: a model for grades has one output per grade."""
-        return len(GRADES)
+        Levels are numbered from 1 like grades, but are no grades: level i is output i − 1.
+        """
+        return cls({str(level): (level + 1,) for level in range(n)})
 
     def grades_of(self, label: str) -> GradeSet:
         """The grades `label` may mean.
 
         Raises ValueError, saying which labels there are, for any other label.
         """
-        return self.sets[_known_label(label, self.sets)]
-
-    def to_json(self) -> dict[str, list[int]]:
-        """Label text → list of grades."""
-        return {label: list(grades) for label, grades in self.sets.items()}
-
-
-@dataclass(frozen=True)
-class LevelMap:
-    """Labels read as ordered levels, for models with other than five outputs.
-
-    `labels` are the label texts, lowest first. Levels are numbered from 1 like grades, but are no
-    grades: level i is output i - 1 of such a model.
-    """
-
-    labels: tuple[str, ...]
-
-    @classmethod
-    def parse(cls, spec: str) -> LevelMap:
-        """Read `3` as the labels `0,1,2`, or `bad,fair,good` as these labels, lowest first.
-
-        Raises ArgumentError for fewer than two levels or a label that is empty or stands twice.
-        """
-        labels = tuple(part.strip() for part in spec.split(","))
-        if len(labels) == 1 and re.fullmatch("[0-9]{1,4}", labels[0]):
-            labels = tuple(str(level) for level in range(int(labels[0])))
-        if len(labels) < 2 or "" in labels or len(set(labels)) < len(labels):
-            raise ArgumentError(
-                f"--levels {spec!r}: give a number of levels from 2, or at least two different "
-                "labels, lowest first, such as '0,1,2'"
-            )
-        return cls(labels)
-
-    @property
-    def size(self) -> int:
-        """The number of levels."""
-        return len(self.labels)
-
-    def grades_of(self, label: str) -> GradeSet:
-        """The number of the level that `label` names, from 1, as a set of one.
-
-        Raises ValueError, saying which labels there are, for any other label.
-        """
-        return (self.labels.index(_known_label(label, self.labels)) + 1,)
-
-    def to_json(self) -> list[str]:
-        """The labels, lowest first."""
-        return list(self.labels)
-
-
-def _known_label(label: str, known: Mapping[str, GradeSet] | tuple[str, ...]) -> str:
-    text = label.strip()
-    if text in known:
-        return text
-    number = _WHOLE_NUMBER.fullmatch(text)
-    if number and number[1] in known:
-        return number[1]
-    raise ValueError(f"the label {text[:40]!r} is none of {', '.join(known)}")
+        text = label.strip()
+        number = _WHOLE_NUMBER.fullmatch(text)
+        for known in (text, number[1] if number else text):
+            if known in self.sets:
+                return self.sets[known]
+        raise ValueError(f"the label {text[:40]!r} is none of {', '.join(self.sets)}")
 
 
 def _parse_grades(spec: str, meaning: str) -> GradeSet:

@@ -19,6 +19,10 @@ from qt_bert.errors import PairFileError
 
 _MAGIC = b"PAR1"
 _BLOCK_BYTES = 2**20
+_BATCH_ROWS = 4096
+
+Cell = str | bytes | None
+"""Text, bytes that are not UTF-8, or nothing."""
 
 
 class Span(NamedTuple):
@@ -93,50 +97,6 @@ class StoredParquet:
         return min(starts), max(ends)
 
 
-class ParquetSource:
-    """A Parquet file, opened anew for each pass; with a `span`, only while its bytes are the same."""
-
-    def __init__(self, path: Location, span: Span | None = None) -> None:
-        self.path = path
-        self.span = span
-
-    @contextmanager
-    def open(self) -> Iterator[StoredParquet]:
-        """Raises PairFileError where it is no Parquet or damaged, PartChanged where it changed."""
-        with open_bytes(self.path) as handle:
-            if handle.read(len(_MAGIC)) != _MAGIC:
-                raise PairFileError(f"{self.path}: is not a Parquet file; name it by its format")
-            with self.reading():
-                stored = StoredParquet(handle, _parquet_file(handle))
-            self.refuse_changed(stored)
-            yield stored
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Make what pyarrow raises in the block a PairFileError."""
-        try:
-            yield
-        except (import_module("pyarrow").ArrowException, OSError) as error:
-            raise PairFileError(
-                f"{self.path}: the Parquet data is damaged or cut short ({error}); make it again"
-            ) from error
-
-    def refuse_changed(self, stored: StoredParquet) -> None:
-        """Raise PartChanged where the bytes of the span are not those that were hashed for it."""
-        if self.span is None:
-            return
-        first, rows, sha256 = self.span
-        stored.forget()
-        with self.reading():
-            same = stored.rows >= first + rows - 1 and stored.sha256(first, rows) == sha256
-        if not same:
-            raise PartChanged.of(self.path, first, rows)
-
-
-def _parquet_file(handle: IO[bytes]) -> Any:
-    return import_module("pyarrow.parquet").ParquetFile(handle)
-
-
 def _hash_of(handle: IO[bytes], start: int, end: int) -> bytes:
     handle.seek(start)
     digest = hashlib.sha256()
@@ -146,27 +106,57 @@ def _hash_of(handle: IO[bytes], start: int, end: int) -> bytes:
     return digest.digest()
 
 
-# Parquet, read in small batches; columns that are not text become text.
-
-
-_BATCH_ROWS = 4096
-
-Cell = str | bytes | None
-"""Text, bytes that are not UTF-8, or nothing."""
+# Read in small batches; columns that are not text become text.
 
 
 class ParquetFile:
-    """A Parquet file, or a span of its rows; the line of a row is its number from 1."""
+    """A Parquet file, opened anew for each pass; the line of a row is its number from 1.
+
+    With a `span` only these rows are read, and only while their bytes are the same.
+    """
 
     encoding = "utf-8"
 
-    def __init__(self, source: ParquetSource, columns: Columns) -> None:
-        self._source = source
+    def __init__(self, path: Location, columns: Columns, span: Span | None = None) -> None:
+        self._path = path
         self._columns = columns
+        self._span = span
+
+    @contextmanager
+    def open(self) -> Iterator[StoredParquet]:
+        """Raises PairFileError where it is no Parquet or damaged, PartChanged where it changed."""
+        with open_bytes(self._path) as handle:
+            if handle.read(len(_MAGIC)) != _MAGIC:
+                raise PairFileError(f"{self._path}: is not a Parquet file; name it by its format")
+            with self._reading():
+                stored = StoredParquet(handle, import_module("pyarrow.parquet").ParquetFile(handle))
+            self._refuse_changed(stored)
+            yield stored
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Make what pyarrow raises in the block a PairFileError."""
+        try:
+            yield
+        except (import_module("pyarrow").ArrowException, OSError) as error:
+            raise PairFileError(
+                f"{self._path}: the Parquet data is damaged or cut short ({error}); make it again"
+            ) from error
+
+    def _refuse_changed(self, stored: StoredParquet) -> None:
+        """Raise PartChanged where the bytes of the span are not those that were hashed for it."""
+        if self._span is None:
+            return
+        first, rows, sha256 = self._span
+        stored.forget()
+        with self._reading():
+            same = stored.rows >= first + rows - 1 and stored.sha256(first, rows) == sha256
+        if not same:
+            raise PartChanged.of(self._path, first, rows)
 
     def find_columns(self) -> Head | None:
         """None: the file names its columns itself; PairFileError where one asked for is missing."""
-        with self._source.open() as stored:
+        with self.open() as stored:
             self._placement(stored.file.schema_arrow)
         return None
 
@@ -176,27 +166,30 @@ class ParquetFile:
         Raises PairFileError where the data is damaged, PartChanged where they are not those of the
         span; only the last row tells that they were the same all along.
         """
-        with self._source.open() as stored:
+        with self.open() as stored:
             place = self._placement(stored.file.schema_arrow)
             for first, batch in self._batches(stored):
                 cells = [_cells(column) for column in batch.columns]
                 for line, row in enumerate(zip(*cells, strict=True), start=first):
                     yield _row(line, row, place)
-            self._source.refuse_changed(stored)  # the bytes were read twice, hashed and then parsed
+            self._refuse_changed(stored)  # the bytes were read twice, hashed and then parsed
 
     def _placement(self, schema: Any) -> Placement:
-        place = self._columns.place(schema.names, str(self._source.path))
-        for index in (place.query, place.title):
-            self._refuse_nested(schema.field(index))
+        place = self._columns.place(schema.names, str(self._path))
+        for field in (schema.field(place.query), schema.field(place.title)):
+            if import_module("pyarrow.types").is_nested(field.type):
+                raise PairFileError(
+                    f"{self._path}: the column {field.name!r} holds {field.type}; name a text column"
+                )
         return place
 
     def _batches(self, stored: StoredParquet) -> Iterator[tuple[int, Any]]:
         """The rows wanted, in batches, with the number of the first; others beside them dropped."""
-        span = self._source.span
+        span = self._span
         first, end = (span.first, span.first + span.rows) if span else (1, stored.rows + 1)
         groups = stored.groups(first, end - first)
         line = stored.start(groups[0]) if groups else end
-        with self._source.reading():
+        with self._reading():
             for batch in stored.file.iter_batches(
                 batch_size=_BATCH_ROWS, row_groups=groups, use_threads=False
             ):
@@ -206,13 +199,6 @@ class ParquetFile:
                 line += batch.num_rows
                 if line >= end:
                     return
-
-    def _refuse_nested(self, field: Any) -> None:
-        if import_module("pyarrow.types").is_nested(field.type):
-            raise PairFileError(
-                f"{self._source.path}: the column {field.name!r} holds {field.type}; "
-                "name a text column"
-            )
 
 
 def _cells(column: Any) -> list[Cell]:
@@ -254,8 +240,8 @@ def _row(line: int, cells: tuple[Cell, ...], place: Placement) -> RawRow | Rejec
         line,
         _shown(query),
         _shown(title),
-        None if place.grade is None else _text(cells[place.grade]),
-        None if place.id is None else _text(cells[place.id]),
+        None if place.grade is None else _known(cells[place.grade]),
+        None if place.id is None else _known(cells[place.id]),
         {name: _shown(cells[i]) for name, i in place.extra} if place.extra else NO_EXTRA,
         shown,
     )
@@ -267,5 +253,5 @@ def _shown(cell: Cell) -> str:
     return cell or ""
 
 
-def _text(cell: Cell) -> str | None:
+def _known(cell: Cell) -> str | None:
     return None if cell is None else _shown(cell)

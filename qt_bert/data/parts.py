@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from io import BytesIO
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,40 +17,15 @@ from qt_bert.data.lines import (
     Location,
     PartChanged,
     RawRow,
-    decoded,
+    TextBlock,
     open_bytes,
     open_stored,
     raw_lines,
 )
 from qt_bert.data.pairs import Pair, Reject
-from qt_bert.data.parquet import ParquetFile, ParquetSource, Span
+from qt_bert.data.parquet import ParquetFile, Span
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-
-
-@dataclass(frozen=True)
-class TextBlock:
-    """The lines from number `first` on whose unpacked bytes are `data`.
-
-    `encoding` is that of the whole file, and `header` the line that says which columns there are,
-    where one does: it is given as line 0, before all others.
-    """
-
-    path: Location
-    data: bytes
-    first: int
-    encoding: str
-    header: str | None = None
-
-    def lines(self) -> Iterator[tuple[int, str] | Reject]:
-        """`(line number, text)`, or the reject of a line that is not valid text."""
-        if self.header is not None:
-            yield 0, self.header
-        yield from decoded(enumerate(BytesIO(self.data), start=self.first), self.encoding)
-
-
-# Parts of a file of pairs: fixed once, read alone and in any order, and only as they were.
-
 
 _STEM_CHARACTERS = 40
 
@@ -167,20 +141,21 @@ def _text_parts(
 def _parquet_parts(
     file: Location, columns: Columns, rows: int, advance: Callable[[int], object]
 ) -> Iterator[FilePart]:
-    encoding = open_format(file, columns).encoding
-    with ParquetSource(file).open() as stored:
+    opened = open_format(file, columns)
+    assert isinstance(opened, ParquetFile)
+    with opened.open() as stored:
         for first in range(1, stored.rows + 1, rows):
             size = min(rows, stored.rows + 1 - first)
             before = stored.hashed
             digest = stored.sha256(first, size)
-            yield FilePart(str(file), first, size, 0, 0, digest, encoding, None)
+            yield FilePart(str(file), first, size, 0, 0, digest, opened.encoding, None)
             advance(stored.hashed - before)
 
 
 def _rows(part: FilePart, file: Location, columns: Columns) -> Iterator[RawRow | Reject]:
     if format_of(file) == "parquet":
         span = Span(part.first, part.rows, part.sha256)
-        return ParquetFile(ParquetSource(file, span), columns).rows()
+        return ParquetFile(file, columns, span).rows()
     if part.header is None:
         # A key that was asked for is in the file, but need not be in each part of it.
         columns = replace(columns, required=frozenset())

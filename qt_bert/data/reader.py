@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from qt_bert.data.columns import Columns, parse_columns
 from qt_bert.data.formats import format_of, open_format
 from qt_bert.data.lines import Location, RawRow, Readable
-from qt_bert.data.pairs import GradeMap, GradeSet, LabelScheme, Pair, Reason, Reject
+from qt_bert.data.pairs import GradeMap, Pair, Reason, Reject
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.files import atomic_write
 
@@ -31,52 +30,48 @@ _BREAKS = re.compile("[\t\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _HEADER = "line\treason\ttext\n"
 
 
-class RejectLog:
-    """A rejects file: a header, then `line`, `reason`, `text` separated by tabs.
+@contextmanager
+def reject_log(path: Path | None) -> Iterator[Callable[[Reject], None]]:
+    """What adds a row to a rejects file: a header, then `line`, `reason`, `text` separated by tabs.
 
     It is written only when there is a reject, and finished in one step however reading ends; the
     file of an earlier run is removed where there is none. Tabs and line breaks become spaces.
     """
+    open_file = ExitStack()
+    handle: IO[str] | None = None
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._stack = ExitStack()
-        self._handle: IO[str] | None = None
-
-    def __enter__(self) -> RejectLog:
-        return self
-
-    def write(self, reject: Reject) -> None:
-        """Add one row."""
-        if self._path is None:
+    def write(reject: Reject) -> None:
+        nonlocal handle
+        if path is None:
             return
-        if self._handle is None:
-            self._handle = self._started(self._path)
-        self._handle.write(f"{reject.line}\t{reject.reason}\t{one_line(reject.text)}\n")
+        if handle is None:
+            try:
+                with ExitStack() as stack:
+                    temporary = stack.enter_context(atomic_write(path))
+                    handle = stack.enter_context(
+                        open(
+                            temporary,
+                            "w",
+                            encoding="utf-8",
+                            errors="backslashreplace",
+                            newline="\n",
+                        )
+                    )
+                    open_file.push(stack.pop_all())
+            except OSError as error:
+                raise ArgumentError(
+                    f"{path}: the rejects cannot be written here ({error})"
+                ) from error
+            handle.write(_HEADER)
+        handle.write(f"{reject.line}\t{reject.reason}\t{one_line(reject.text)}\n")
 
-    def _started(self, path: Path) -> IO[str]:
-        try:
-            with ExitStack() as stack:
-                temporary = stack.enter_context(atomic_write(path))
-                handle = stack.enter_context(
-                    open(temporary, "w", encoding="utf-8", errors="backslashreplace", newline="\n")
-                )
-                self._stack = stack.pop_all()
-        except OSError as error:
-            raise ArgumentError(f"{path}: the rejects cannot be written here ({error})") from error
-        handle.write(_HEADER)
-        return handle
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    try:
+        yield write
+    finally:
         # Closed as if nothing had gone wrong: the list is wanted most when reading was stopped.
-        self._stack.close()
-        if self._path is not None and self._handle is None and _is_old_list(self._path):
-            self._path.unlink(missing_ok=True)
+        open_file.close()
+        if path is not None and handle is None and _is_old_list(path):
+            path.unlink(missing_ok=True)
 
 
 def _is_old_list(path: Path) -> bool:
@@ -125,7 +120,7 @@ class Judge:
     without a good grade is a reject.
     """
 
-    grade_map: LabelScheme | None = None
+    grade_map: GradeMap | None = None
     grade_required: bool = False
 
     def judge(self, row: RawRow | Reject) -> Pair | Reject:
@@ -135,7 +130,10 @@ class Judge:
         if reason := _fault(row):
             return Reject.of(row.line, reason, row.text)
         label = (row.grade or "").strip() or None
-        grades = self._grades_of(label)
+        grades = None
+        if self.grade_map is not None and label is not None:
+            with suppress(ValueError):
+                grades = self.grade_map.grades_of(label)
         if self.grade_required and label is None:
             return Reject.of(row.line, Reason.MISSING_GRADE, row.text)
         if self.grade_required and self.grade_map is not None and grades is None:
@@ -147,26 +145,13 @@ class Judge:
         """Whether `pair` was accepted although its label is none that the scheme knows."""
         return self.grade_map is not None and pair.label is not None and pair.grades is None
 
-    def _grades_of(self, label: str | None) -> GradeSet | None:
-        if self.grade_map is None or label is None:
-            return None
-        try:
-            return self.grade_map.grades_of(label)
-        except ValueError:
-            return None
-
 
 def _fault(row: RawRow) -> Reason | None:
     if not row.query or row.query.isspace():
         return Reason.EMPTY_QUERY
     if not row.title or row.title.isspace():
         return Reason.EMPTY_TITLE
-    if "\0" in row.query or "\0" in row.title:
-        return Reason.NUL
-    return None
-
-
-# Reading a file of pairs, row by row, losing none: each row is a pair or a reject.
+    return Reason.NUL if "\0" in row.query or "\0" in row.title else None
 
 
 class PairReader:
@@ -206,7 +191,7 @@ class PairReader:
         *,
         columns: Mapping[str, str | int] | None = None,
         header: bool = True,
-        grade_map: LabelScheme | None = None,
+        grade_map: GradeMap | None = None,
         grade_required: bool = False,
         max_rejects: float = 0.01,
         rejects_path: Path | None = None,
@@ -237,7 +222,7 @@ class PairReader:
 
     def __iter__(self) -> Generator[Pair, None, None]:
         self._start_counting()
-        with RejectLog(self._rejects_path) as log:
+        with reject_log(self._rejects_path) as log:
             for judged in self.judged():
                 self.rows_read += 1
                 if isinstance(judged, Pair):
@@ -247,7 +232,7 @@ class PairReader:
                 else:
                     self.reasons[judged.reason] += 1
                     self._first_reject = self._first_reject or judged
-                    log.write(judged)
+                    log(judged)
                 if self.rows_read % JUDGED_EVERY == 0:
                     self._stop_at_too_many_rejects()
             self._stop_at_too_many_rejects()
@@ -315,7 +300,7 @@ class ReaderOptions:
         self,
         path: str | os.PathLike[str] | Readable,
         *,
-        default_map: LabelScheme | None = None,
+        default_map: GradeMap | None = None,
         grade_required: bool = False,
         rejects_path: Path | None = None,
     ) -> PairReader:
@@ -344,7 +329,7 @@ class ReaderOptions:
     def _given_columns(self) -> dict[str, str | int]:
         return parse_columns(self.columns) if self.columns is not None else {}
 
-    def _grade_map(self, default_map: LabelScheme | None) -> LabelScheme | None:
+    def _grade_map(self, default_map: GradeMap | None) -> GradeMap | None:
         return GradeMap.parse(self.grades) if self.grades is not None else default_map
 
 

@@ -122,16 +122,14 @@ def _private_cache(name: str) -> Path:
 Span = tuple[int, int]
 """Characters [start, end) of a text, counted from 0."""
 
-SEGMENTER_NAMES = ("jieba", "jieba-full", "jieba-search", "rjieba", "rjieba-search")
-
-_LATIN = re.compile("[a-zA-Z0-9]")
+SEGMENTER_NAMES = ("jieba", "jieba-search", "rjieba", "rjieba-search")
 
 
 class Segmenter(Protocol):
     """Cuts a text into words.
 
     The spans of `jieba`, `rjieba` and `gold` follow each other without overlap, and their words
-    join to the text; the full and search modes also give words inside words.
+    join to the text; the search modes also give words inside words.
     """
 
     name: str
@@ -162,9 +160,8 @@ class SpanSegmenter:
 def segmenter(name: str, userdict: str | Path | None = None) -> Segmenter:
     """The segmenter called `name`, one of `SEGMENTER_NAMES`.
 
-    `jieba` cuts precisely, `-full` gives every dictionary word, `-search` adds the words inside
-    long words. `userdict` is a file of further words (word, frequency, tag; one a line) for jieba
-    and rjieba.
+    `jieba` cuts precisely, `-search` adds the words inside long words. `userdict` is a file of
+    further words (word, frequency, tag; one a line) for jieba and rjieba.
 
     Raises ArgumentError for another name, for a missing rjieba, and for a file that cannot be read.
     """
@@ -172,9 +169,12 @@ def segmenter(name: str, userdict: str | Path | None = None) -> Segmenter:
         raise ArgumentError(f"no segmenter {name!r}; there are {', '.join(SEGMENTER_NAMES)}")
     library, _, mode = name.partition("-")
     tokenizer = tokenizer_of(library, read_userdict(Path(userdict)) if userdict else ())
-    if mode == "full":
-        return SpanSegmenter(name, lambda text: _full_spans(tokenizer, text))
-    return SpanSegmenter(name, lambda text: _tokenized_spans(tokenizer, text, mode or "default"))
+
+    def spans(text: str) -> list[Span]:
+        found = tokenizer.tokenize(text, mode or "default")
+        return sorted((start, end) for _, start, end in found)
+
+    return SpanSegmenter(name, spans)
 
 
 def check_segmenter(name: str, userdict: str | Path | None = None) -> None:
@@ -204,30 +204,6 @@ def _load_rjieba() -> Any:
         ) from error
 
 
-def _tokenized_spans(tokenizer: Any, text: str, mode: str) -> list[Span]:
-    return sorted((start, end) for _, start, end in tokenizer.tokenize(text, mode))
-
-
-def _full_spans(tokenizer: Any, text: str) -> list[Span]:
-    """What jieba's full mode yields, which it does without places: read from its word graph.
-
-    Every dictionary word is one, a character that does not lie in the word before it, and a run of
-    Latin letters and digits. Punctuation, kana and emoji stand alone here, where jieba joins a run.
-    """
-    spans: list[Span] = []
-    last, in_run = -1, False
-    for start, lasts in tokenizer.get_DAG(text).items():
-        ends = [end for end in lasts if end > start] or ([start] if start > last else [])
-        is_latin = ends == [start] and _LATIN.match(text, start) is not None
-        if is_latin and in_run:
-            spans[-1] = (spans[-1][0], start + 1)
-        else:
-            spans.extend((start, end + 1) for end in ends)
-        in_run = is_latin
-        last = ends[-1] if ends else last
-    return spans
-
-
 # Words with jieba's part-of-speech tags.
 
 
@@ -248,19 +224,19 @@ def jieba_tagger(userdict: str | Path | None = None) -> Tagger:
     Raises ArgumentError for a file of words that cannot be read.
     """
     tagger = _tagger(read_userdict(Path(userdict)) if userdict else ())
-    return lambda text: _tagged(tagger, text)
+
+    def tagged(text: str) -> list[Tagged]:
+        found: list[Tagged] = []
+        end = 0
+        for word, tag in tagger.cut(text):
+            start = text.index(word, end)
+            end = start + len(word)
+            found.append(Tagged((start, end), tag))
+        return found
+
+    return tagged
 
 
 @cache
 def _tagger(words: tuple[UserWord, ...]) -> Any:
     return load_tagger(tokenizer_of("jieba", words))
-
-
-def _tagged(tagger: Any, text: str) -> list[Tagged]:
-    found: list[Tagged] = []
-    end = 0
-    for word, tag in tagger.cut(text):
-        start = text.index(word, end)
-        end = start + len(word)
-        found.append(Tagged((start, end), tag))
-    return found

@@ -8,7 +8,7 @@ arc is still a link. A file is of version 1 where any label stands in it that ve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -70,21 +70,19 @@ class Sentence:
     def text(self) -> str:
         """The words in one piece, as Chinese is written: a space stands between two of Latin script
         or digits alone."""
-        parts: list[str] = []
+        text = ""
         for word in self.words:
-            if parts and _runs_on(parts[-1], word.form):
-                parts.append(" ")
-            parts.append(word.form)
-        return "".join(parts)
+            text += " " * _runs_on(text, word.form) + word.form
+        return text
 
     @cached_property
     def spans(self) -> tuple[tuple[int, int], ...]:
         """Characters [start, end) of each word in `text`."""
         found: list[tuple[int, int]] = []
-        end, before = 0, ""
+        end = 0
         for word in self.words:
-            start = end + _runs_on(before, word.form)
-            end, before = start + len(word.form), word.form
+            start = end + _runs_on(self.text[end - 1 : end], word.form)
+            end = start + len(word.form)
             found.append((start, end))
         return tuple(found)
 
@@ -125,8 +123,14 @@ def read_treebank(path: Path) -> Treebank:
         raise PairFileError(f"{path}: no sentence in it; give a treebank in CoNLL-U")
     labels = {word.relation for one in read for word in one.words}
     old = bool(labels & V1_ONLY)
-    sentences = tuple(_as_v2(one) for one in read) if old else tuple(read)
-    return Treebank(path.name, sentences, 1 if old else 2)
+    if old:
+        for place, one in enumerate(read):
+            words = (
+                word._replace(upos=None, relation=V1_LABELS.get(word.relation or ""))
+                for word in one.words
+            )
+            read[place] = Sentence(one.id, tuple(words))
+    return Treebank(path.name, tuple(read), 1 if old else 2)
 
 
 class _Block(NamedTuple):
@@ -157,6 +161,8 @@ def _blocks(path: Path) -> Iterator[_Block]:
 
 
 def _read(block: _Block, path: Path) -> Sentence:
+    from conllu.parser import parse_comment_line
+
     words: list[tuple[int, Word]] = []
     for number, line in block.rows:
         where = f"{path}: line {number}"
@@ -174,7 +180,9 @@ def _read(block: _Block, path: Path) -> Sentence:
                 f"{path}: line {number}: head {word.head + 1} of word {place + 1} is none of the "
                 f"other words of this sentence, 1 to {len(words)}, nor 0"
             )
-    return Sentence(_name(block), tuple(word for _, word in words))
+    said = dict(pair for comment in block.comments for pair in parse_comment_line(comment))
+    name = said.get("sent_id") or f"line {block.rows[0][0]}"
+    return Sentence(name, tuple(word for _, word in words))
 
 
 def _row(line: str, where: str) -> tuple[object, Word]:
@@ -202,21 +210,6 @@ def _row(line: str, where: str) -> tuple[object, Word]:
             raise PairFileError(f"{where}: word {row['id']} has no {column}")
     upos, relation = (None if row[key] == _ABSENT else row[key] for key in ("upos", "deprel"))
     return row["id"], Word(row["form"], upos, row["head"] - 1, relation)
-
-
-def _name(block: _Block) -> str:
-    from conllu.parser import parse_comment_line
-
-    said = dict(pair for comment in block.comments for pair in parse_comment_line(comment))
-    return said.get("sent_id") or f"line {block.rows[0][0]}"
-
-
-def _as_v2(sentence: Sentence) -> Sentence:
-    words: Sequence[Word] = [
-        word._replace(upos=None, relation=V1_LABELS.get(word.relation or ""))
-        for word in sentence.words
-    ]
-    return Sentence(sentence.id, tuple(words))
 
 
 def _runs_on(left: str, right: str) -> bool:

@@ -29,7 +29,6 @@ from qt_bert.planning.prune import (
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import LayerMatch, Plan
 from qt_bert.training.batches import BatchLayout, TrainingSet, training_set
-from qt_bert.training.devices import World, world
 from qt_bert.training.finetune import Tuner, TuneSettings, check_settings
 from qt_bert.training.model import label_set_loss
 from qt_bert.training.packing import packed_layers
@@ -352,13 +351,10 @@ def run_distill(
     check_job(job)
     check_settings(settings)
     check_apart(out, job.student.model)
-    with world() as group:
-        if resume and is_finished(out):
-            return finished_facts(out, _asked(job, settings))
-        if group.leads:
-            open_workspace(out, resume=resume, overwrite=overwrite)
-        group.wait()
-        return _distil(job, out, settings, group)
+    if resume and is_finished(out):
+        return finished_facts(out, _asked(job, settings))
+    open_workspace(out, resume=resume, overwrite=overwrite)
+    return _distil(job, out, settings)
 
 
 def check_job(job: DistillJob) -> None:
@@ -377,7 +373,7 @@ def check_job(job: DistillJob) -> None:
         raise ArgumentError("without the teacher a student needs labelled pairs: give --pairs FILE")
 
 
-def _distil(job: DistillJob, out: Path, settings: TuneSettings, group: World) -> dict[str, Any]:
+def _distil(job: DistillJob, out: Path, settings: TuneSettings) -> dict[str, Any]:
     work = workspace_of(out)
     teacher = open_teacher(job.student.plan, job.student.model)
     longest = job.max_length or teacher.settings.max_length
@@ -401,13 +397,10 @@ def _distil(job: DistillJob, out: Path, settings: TuneSettings, group: World) ->
         settings,
         work,
         judge_of(replace(student, dtype=settings.dtype), dev, figure),
-        group,
         figure=figure,
         identity=_identity(job, data, dev, student),
     )
     state = tuner.run()
-    if not group.leads:
-        return {}
     facts = _facts(teacher, data, dev, tuner, figure) | {"asked": _asked(job, settings)}
     texts = training_texts(work, facts)
     save_smaller(out, student, state=state, texts=texts, overwrite=True)  # it was opened for it

@@ -73,8 +73,7 @@ from qt_bert.results.plan import (
 from qt_bert.results.probe import SourcedClaim
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.correlation import change_of_rho, rho
-from qt_bert.stats.estimate import Estimate
+from qt_bert.stats.estimate import Estimate, change_of_rho, rho
 from qt_bert.stats.judgements import known, set_means
 from qt_bert.text import Text, counted
 

@@ -35,8 +35,7 @@ from qt_bert.results.baselines import (
     read_baselines,
 )
 from qt_bert.stats.arrays import BoolArray, FloatArray
-from qt_bert.stats.correlation import rho
-from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries, paired
+from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries, paired, rho
 
 
 def measure(context: Context) -> Result:

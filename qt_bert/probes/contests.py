@@ -32,10 +32,9 @@ from qt_bert.probes.base import Contest, Context
 from qt_bert.probes.split import reference
 from qt_bert.probes.texts import texts_of
 from qt_bert.scoring.judge import ranking_scores
-from qt_bert.stats import correlation, verdict
+from qt_bert.stats import estimate, verdict
 from qt_bert.stats.arrays import BoolArray, FloatArray
-from qt_bert.stats.correlation import change_of_rho
-from qt_bert.stats.estimate import Estimate, over_queries
+from qt_bert.stats.estimate import Estimate, change_of_rho, over_queries
 from qt_bert.stats.judgements import known, set_means
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def rho(context: Context) -> Estimate:
     pairs = context.validation
     logits = context.model.logits([(pair.query, pair.title) for pair in pairs])
     scores = ranking_scores(logits, context.model.checkpoint.settings.labels)
-    return correlation.rho(
+    return estimate.rho(
         scores, set_means([known(pair.grades) for pair in pairs]), [pair.query for pair in pairs]
     )
 

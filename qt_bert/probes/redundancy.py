@@ -28,8 +28,7 @@ from qt_bert.probes.contests import (
 )
 from qt_bert.probes.shared import head_table
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.correlation import spearman
-from qt_bert.stats.estimate import Estimate
+from qt_bert.stats.estimate import Estimate, spearman
 from qt_bert.stats.tests import q_values, sign_flip_p
 
 SINGLES = "singles"

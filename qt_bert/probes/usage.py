@@ -45,8 +45,7 @@ from qt_bert.probes.streams import for_model
 from qt_bert.progress import Progress
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio
-from qt_bert.stats.correlation import spearman
-from qt_bert.stats.estimate import Estimate, from_leave_one_out, jackknife, over_queries
+from qt_bert.stats.estimate import Estimate, from_leave_one_out, jackknife, over_queries, spearman
 from qt_bert.stats.judgements import known, set_means
 from qt_bert.text import Text
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qt_bert.data.pairs import GradeMap, LabelScheme, LevelMap, Pair
+from qt_bert.data.pairs import GradeMap, Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import sample_queries
 from qt_bert.errors import ArgumentError, PairFileError
@@ -201,10 +201,10 @@ def _levels_of(sets: list[tuple[int, ...]], labels: ModelLabels) -> list[int]:
     return [s[0] - 1 for s in sets]
 
 
-def default_scheme(labels: ModelLabels) -> LabelScheme:
+def default_scheme(labels: ModelLabels) -> GradeMap:
     """How labels are read where nothing says so: as grades, or as the model's own levels."""
     if labels.grades is None and labels.logits > 1:
-        return LevelMap.parse(str(labels.logits))
+        return GradeMap.levels(labels.logits)
     return GradeMap.identity()
 
 

@@ -18,9 +18,9 @@ from qt_bert.data.reader import (
     JUDGED_EVERY,
     PairReader,
     ReaderOptions,
-    RejectLog,
     check_share,
     describe,
+    reject_log,
     too_many,
 )
 from qt_bert.errors import PairFileError, RunFolderError
@@ -99,7 +99,7 @@ class _Lines:
     def __iter__(self) -> Iterator[str]:
         self._reasons = Counter()
         rows, first = 0, None
-        with RejectLog(self._rejects_path) as log:
+        with reject_log(self._rejects_path) as log:
             for item in self._source.lines():
                 rows += 1
                 title = item if isinstance(item, Reject) else _title(*item)
@@ -108,7 +108,7 @@ class _Lines:
                 else:
                     self._reasons[title.reason] += 1
                     first = first or title
-                    log.write(title)
+                    log(title)
                 if rows % JUDGED_EVERY == 0:
                     self._judge(rows, first)
             self._judge(rows, first)

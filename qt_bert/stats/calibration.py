@@ -12,7 +12,7 @@ import numpy.typing as npt
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, count_cells
 from qt_bert.stats.judgements import FIVE_GRADES, checked_set, read_labels
-from qt_bert.stats.metrics.classes import weighted_kappa
+from qt_bert.stats.metrics import weighted_kappa
 
 TEMPERATURES = (0.05, 20.0)
 MOST_CANDIDATES = 500
@@ -127,27 +127,17 @@ def fit_cutoffs(
         raise ArgumentError(f"{scores.size} expected grades for {levels.size} levels")
     if not np.isfinite(scores).all() or not np.isin(levels, np.arange(n_levels)).all():
         raise ArgumentError(f"expected grades must be numbers and levels lie in 0..{n_levels - 1}")
-    halves = np.arange(1.5, n_levels)
-    candidates = np.union1d(_candidates(scores), halves)
-    below = _counts_below(scores, levels.astype(np.int64), candidates, n_levels)
-    chosen = _search(np.searchsorted(candidates, halves), below)
-    return tuple(candidates[chosen].tolist())
-
-
-def _candidates(scores: FloatArray) -> FloatArray:
-    """Midpoints between neighbouring values, at most 500 evenly spread over them."""
     values = np.unique(scores)
     middles = (values[1:] + values[:-1]) / 2
     places = np.linspace(0, len(middles) - 1, min(len(middles), MOST_CANDIDATES))
-    return middles[places.astype(np.int64)]
-
-
-def _counts_below(
-    scores: FloatArray, levels: IntArray, candidates: FloatArray, n_levels: int
-) -> FloatArray:
-    """Pairs of each true level at or below each candidate, and all of them last [C + 1, L]."""
+    halves = np.arange(1.5, n_levels)
+    candidates = np.union1d(middles[places.astype(np.int64)], halves)
+    # Pairs of each true level at or below each candidate, and all of them last [C + 1, L].
     place = np.searchsorted(candidates, scores, side="left")
-    return count_cells(place, levels, len(candidates) + 1, n_levels).cumsum(axis=0)
+    counts = count_cells(place, levels.astype(np.int64), len(candidates) + 1, n_levels)
+    below = counts.cumsum(axis=0)
+    chosen = _search(np.searchsorted(candidates, halves), below)
+    return tuple(candidates[chosen].tolist())
 
 
 def _search(chosen: IntArray, below: FloatArray) -> IntArray:

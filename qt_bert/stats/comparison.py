@@ -18,8 +18,7 @@ from qt_bert.stats.intervals import (
     resample,
 )
 from qt_bert.stats.judgements import Judgements
-from qt_bert.stats.metrics import METRICS
-from qt_bert.stats.metrics.metric import Estimator, Metric
+from qt_bert.stats.metrics import METRICS, Estimator, Metric
 
 DRAWS = 9_999
 ROUNDING = 1e-10
@@ -79,21 +78,37 @@ def compare(
     What is swapped for AUC and Spearman are the ranks each model gave over all pairs, so that two
     scales never mix. Raises ArgumentError where pairs or labels differ, or a metric is unknown.
     """
-    check_same_pairs(a, b)
-    chosen = _find_metrics(metrics)
+    _check_same_pairs(a, b)
+    unknown = [name for name in metrics or () if name not in METRICS]
+    if unknown:
+        raise ArgumentError(f"no metric is called {unknown[0]!r}; there are {', '.join(METRICS)}")
+    chosen = [METRICS[name] for name in (METRICS if metrics is None else metrics)]
     tested = [metric for metric in chosen if _refusal(metric, a, b) is None]
-    both = _both_models(a, b, resamples, seed, tested)
+    plain, drawn = [], []
+    for model in (a, b):
+        estimators = [metric.estimator(model) for metric in tested]
+        plain.append(resample(estimators, iter([np.ones((1, a.n_queries))])).ravel())
+        weights = bootstrap_weights(a.n_queries, resamples, seed, width=len(a))
+        drawn.append(resample(estimators, weights))
     p_values = swap_p_values(a, [b], tested, draws=draws, seed=seed)[0]
     rows = {metric.name: row for row, metric in enumerate(tested)}
+    found: dict[str, Difference] = {}
+    for metric in chosen:
+        value_a = value_b = difference = low = high = p = None
+        reason = _refusal(metric, a, b)
+        if reason is None:
+            row = rows[metric.name]
+            value_a, value_b = (None if np.isnan(one[row]) else float(one[row]) for one in plain)
+            reason = metric.undefined
+            if value_a is not None and value_b is not None:
+                difference = value_b - value_a
+                low, high, reason = interval_or_reason(drawn[1][row] - drawn[0][row], a.n_queries)
+                p = None if np.isnan(p_values[row]) else float(p_values[row])
+        found[metric.name] = Difference(
+            value_a, value_b, difference, low, high, p, len(a), a.n_queries, reason
+        )
     return Comparison(
-        metrics={
-            metric.name: _difference(
-                metric, a, both[:, rows[metric.name]], p_values[rows[metric.name]]
-            )
-            if metric.name in rows
-            else _no_difference(a, _refusal(metric, a, b))
-            for metric in chosen
-        },
+        metrics=found,
         most_different=differ_most(a, b, most_different).tolist(),
         settings={"resamples": resamples, "draws": draws, "seed": seed},
     )
@@ -132,7 +147,7 @@ def swap_p_values(
     return p_values.reshape(len(others), len(metrics))
 
 
-def check_same_pairs(a: Judgements, b: Judgements) -> None:
+def _check_same_pairs(a: Judgements, b: Judgements) -> None:
     """ArgumentError unless both hold the same queries and labels in the same order."""
     if len(a) != len(b):
         raise ArgumentError(f"the two models were judged on {len(a)} and {len(b)} pairs")
@@ -176,30 +191,10 @@ def side_by_side(a: Judgements, b: Judgements) -> Judgements:
     )
 
 
-def _find_metrics(names: Sequence[str] | None) -> list[Metric]:
-    unknown = [name for name in names or () if name not in METRICS]
-    if unknown:
-        raise ArgumentError(f"no metric is called {unknown[0]!r}; there are {', '.join(METRICS)}")
-    return [METRICS[name] for name in (METRICS if names is None else names)]
-
-
 def _refusal(metric: Metric, a: Judgements, b: Judgements) -> str | None:
     if metric.needs != "ranking" and a.levels != b.levels:
         return metric.refusal(a) or metric.refusal(b) or OTHER_LEVELS
     return metric.refusal(a) or metric.refusal(b)
-
-
-def _both_models(
-    a: Judgements, b: Judgements, resamples: int, seed: int, metrics: list[Metric]
-) -> FloatArray:
-    """Every metric of a and b under the same weights: [2, metrics, 1 + R], plain values first."""
-    values = []
-    for model in (a, b):
-        estimators = [metric.estimator(model) for metric in metrics]
-        plain = resample(estimators, iter([np.ones((1, a.n_queries))]))
-        weights = bootstrap_weights(a.n_queries, resamples, seed, width=len(a))
-        values.append(np.concatenate([plain, resample(estimators, weights)], axis=1))
-    return np.stack(values)
 
 
 def _swap_weights(a: Judgements, draws: int, seed: int) -> Iterator[FloatArray]:
@@ -214,27 +209,3 @@ def _side_differences(estimators: Sequence[Estimator], weights: FloatArray) -> F
     """Second model's value less the first one's, each query's sides exchanged: [estimators, r]."""
     mirrored = np.roll(weights, weights.shape[1] // 2, axis=1)
     return resample(estimators, iter([mirrored])) - resample(estimators, iter([weights]))
-
-
-def _difference(metric: Metric, a: Judgements, both: FloatArray, p: float) -> Difference:
-    """`both` [2, 1 + R] holds the two models' values; `p` is NaN without a test."""
-    value_a, value_b = (None if np.isnan(one) else float(one) for one in both[:, 0])
-    if value_a is None or value_b is None:
-        empty = _no_difference(a, metric.undefined)
-        return replace(empty, value_a=value_a, value_b=value_b)
-    low, high, reason = interval_or_reason(both[1, 1:] - both[0, 1:], a.n_queries)
-    return Difference(
-        value_a=value_a,
-        value_b=value_b,
-        difference=value_b - value_a,
-        ci_low=low,
-        ci_high=high,
-        p=None if np.isnan(p) else float(p),
-        n=len(a),
-        n_queries=a.n_queries,
-        reason=reason,
-    )
-
-
-def _no_difference(a: Judgements, reason: str | None) -> Difference:
-    return Difference(None, None, None, None, None, None, len(a), a.n_queries, reason)

@@ -9,20 +9,21 @@ alike: as a sample whose mean is the value.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import rankdata
 
 from qt_bert.errors import ArgumentError
+from qt_bert.stats.arrays import FloatArray, IntArray, ratio
 
 if TYPE_CHECKING:
     from qt_bert.stats.verdict import Claim, Side
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-IntArray: TypeAlias = npt.NDArray[np.int64]
 Interval: TypeAlias = tuple[float, float]
 Kind: TypeAlias = Literal["mean", "statistic", "correlation"]
 
@@ -101,13 +102,6 @@ class Estimate:
             left = np.arctanh(self.leave_one_out)
         return from_leave_one_out(z, left, self.queries).centred, edge
 
-    def samples(self, resamples: int = RESAMPLES, seed: int = 0) -> FloatArray:
-        """The value over resampled queries [resamples], from the draws that `interval` uses."""
-        if not self.n_queries:
-            return np.full(resamples, np.nan)
-        drawn = [rows @ self.centred for rows in query_draws(self.n_queries, resamples, seed)]
-        return np.concatenate([np.empty(0), *drawn]) / self.n_queries
-
     def claim(
         self,
         id: str,
@@ -126,23 +120,24 @@ class Estimate:
         )
 
     def __add__(self, other: Estimate | float) -> Estimate:
-        if isinstance(other, Estimate):
-            _check_paired(self, other)
-            kind: Kind = "mean" if self.kind == other.kind == "mean" else "statistic"
-            total = self.value + other.value
-            return Estimate(total, self.values + other.values, self.queries, kind)
-        kind = "mean" if self.kind == "mean" else "statistic"
-        return Estimate(self.value + other, self.values + other, self.queries, kind)
+        if not isinstance(other, Estimate):
+            return self._moved(self.value + other, self.values + other)
+        _check_paired(self, other)
+        kind: Kind = "mean" if other.kind == "mean" else "statistic"
+        return self._moved(self.value + other.value, self.values + other.values, kind)
 
     __radd__ = __add__
 
     def __mul__(self, factor: float) -> Estimate:
         if isinstance(factor, Estimate):
             return NotImplemented
-        kind: Kind = "mean" if self.kind == "mean" else "statistic"
-        return Estimate(self.value * factor, self.values * factor, self.queries, kind)
+        return self._moved(self.value * factor, self.values * factor)
 
     __rmul__ = __mul__
+
+    def _moved(self, value: float, values: FloatArray, kind: Kind = "mean") -> Estimate:
+        kind = kind if self.kind == "mean" else "statistic"
+        return Estimate(value, values, self.queries, kind)
 
     def __neg__(self) -> Estimate:
         return self * -1.0
@@ -161,8 +156,8 @@ class Estimate:
             return self * (1 / other)
         _check_paired(self, other)
         return from_leave_one_out(
-            float(_quotient(np.array(self.value), np.array(other.value))),
-            _quotient(self.leave_one_out, other.leave_one_out),
+            float(ratio(np.array(self.value), np.array(other.value))),
+            ratio(self.leave_one_out, other.leave_one_out),
             self.queries,
         )
 
@@ -202,7 +197,7 @@ def pooled(sums: npt.ArrayLike, counts: npt.ArrayLike, queries: Sequence[Hashabl
     by_query, counted = by_query[kept], counted[kept]
     total, n = by_query.sum(), counted.sum()
     return from_leave_one_out(
-        float(_quotient(total, n)), _quotient(total - by_query, n - counted), _those(keys, kept)
+        float(ratio(total, n)), ratio(total - by_query, n - counted), _those(keys, kept)
     )
 
 
@@ -224,6 +219,39 @@ def jackknife(
     value = float(statistic(np.arange(len(index))))
     left = [float(statistic(np.flatnonzero(index != one))) for one in range(len(keys))]
     return from_leave_one_out(value, left, keys, correlation=correlation)
+
+
+def spearman(one: FloatArray, other: FloatArray) -> float:
+    """ρ of two series [items], ties at their mean rank; NaN where either does not vary, or is empty."""
+    if not len(one):
+        return math.nan
+    first, second = rankdata(one), rankdata(other)
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return math.nan
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def rho(scores: FloatArray, grades: FloatArray, queries: Sequence[Hashable]) -> Estimate:
+    """ρ of the scores and the mean grades of all pairs [pairs], judged as Fisher's z over queries."""
+    return jackknife(lambda rows: spearman(scores[rows], grades[rows]), queries, correlation=True)
+
+
+def change_of_rho(
+    ablated: Sequence[FloatArray],
+    clean: FloatArray,
+    grades: FloatArray,
+    queries: Sequence[Hashable],
+) -> Estimate:
+    """ρ under some variants, mean over them, less the clean model's; all [pairs].
+
+    A change that should be small is judged on the jackknife pseudo-values of the difference.
+    """
+
+    def change(rows: IntArray) -> float:
+        left = [spearman(scores[rows], grades[rows]) for scores in ablated]
+        return float(np.mean(left)) - spearman(clean[rows], grades[rows])
+
+    return jackknife(change, queries)
 
 
 def from_leave_one_out(
@@ -368,9 +396,3 @@ def _grouped(queries: Sequence[Hashable]) -> tuple[tuple[Hashable, ...], IntArra
 
 def _those(keys: tuple[Hashable, ...], kept: npt.NDArray[np.bool_]) -> tuple[Hashable, ...]:
     return tuple(key for key, keep in zip(keys, kept, strict=True) if keep)
-
-
-def _quotient(above: FloatArray, below: FloatArray) -> FloatArray:
-    """Element-wise quotient, NaN over zero."""
-    undefined = np.full(np.shape(above), np.nan)
-    return np.divide(above, below, out=undefined, where=np.asarray(below) != 0)

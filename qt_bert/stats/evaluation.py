@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,17 @@ import numpy as np
 from qt_bert.stats.arrays import FloatArray, IntArray, fractional_ranks, ratio, sum_by
 from qt_bert.stats.intervals import RESAMPLES, bootstrap_weights, interval_or_reason, resample
 from qt_bert.stats.judgements import Judgements, known
-from qt_bert.stats.metrics import METRICS
-from qt_bert.stats.metrics.classes import as_matrices, confusion_by_query, f1_scores
-from qt_bert.stats.metrics.metric import Metric
-from qt_bert.stats.metrics.probability import BINS, confidence, confidence_bin
-from qt_bert.stats.metrics.ranking import ordered_pairs_by_query
+from qt_bert.stats.metrics import (
+    BINS,
+    METRICS,
+    NO_ORDER,
+    as_matrices,
+    confidence,
+    confidence_bin,
+    confusion_by_query,
+    f1_scores,
+    ordered_pairs_by_query,
+)
 
 # Tables beside the metrics: confusion, figures of each grade, reliability, furthest pairs.
 
@@ -29,16 +35,15 @@ def per_grade(judgements: Judgements) -> list[dict[str, Any]]:
     """`{level, precision, recall, f1, support, predicted}` of each level; None for 0/0."""
     counts = confusion(judgements).astype(np.float64)
     right, support, predicted = np.diagonal(counts), counts.sum(axis=1), counts.sum(axis=0)
-    columns = (ratio(right, predicted), ratio(right, support), f1_scores(counts[None])[0])
+    shares = {
+        "precision": ratio(right, predicted),
+        "recall": ratio(right, support),
+        "f1": f1_scores(counts[None])[0],
+    }
     return [
-        {
-            "level": level,
-            "precision": number_or_none(columns[0][i]),
-            "recall": number_or_none(columns[1][i]),
-            "f1": number_or_none(columns[2][i]),
-            "support": int(support[i]),
-            "predicted": int(predicted[i]),
-        }
+        {"level": level}
+        | {name: _number_or_none(column[i]) for name, column in shares.items()}
+        | {"support": int(support[i]), "predicted": int(predicted[i])}
         for i, level in enumerate(judgements.levels)
     ]
 
@@ -54,8 +59,8 @@ def reliability(judgements: Judgements) -> list[dict[str, Any]]:
         {
             "low": i / BINS,
             "high": (i + 1) / BINS,
-            "confidence": number_or_none(mean_confidence[i]),
-            "accuracy": number_or_none(accuracy[i]),
+            "confidence": _number_or_none(mean_confidence[i]),
+            "accuracy": _number_or_none(accuracy[i]),
             "count": int(count[i]),
         }
         for i in range(BINS)
@@ -84,15 +89,8 @@ def furthest_off(judgements: Judgements, limit: int) -> IntArray:
     return np.argsort(-np.abs(distance), kind="stable")[: max(limit, 0)]
 
 
-def number_or_none(value: float) -> float | None:
-    """A plain float for JSON; None for NaN."""
+def _number_or_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
-
-
-# Every metric of a set of judgements with its interval, and the tables beside them.
-
-
-NO_ELIGIBLE = "no query has titles of two grades"
 
 
 @dataclass(frozen=True)
@@ -131,23 +129,12 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """One object: metric → `{value, ci_low, ci_high, n, …}`, then the tables."""
-        return {name: metric.to_json() for name, metric in self.metrics.items()} | {
-            "mode": self.mode,
-            "levels": list(self.levels),
-            "confusion": self.confusion,
-            "per_grade": self.per_grade,
-            "reliability": self.reliability,
-            "pnr_counts": self.pnr_counts,
-            "settings": self.settings,
-        }
+        tables = {name: one for name, one in vars(self).items() if name != "metrics"}
+        metrics = {name: metric.to_json() for name, metric in self.metrics.items()}
+        return metrics | tables | {"levels": list(self.levels)}
 
 
-def evaluate(
-    judgements: Judgements,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Evaluation:
+def evaluate(judgements: Judgements, *, resamples: int = RESAMPLES, seed: int = 0) -> Evaluation:
     """Compute every metric with a 95 % bootstrap interval over queries.
 
     `resamples` 0 leaves the intervals out. AUC counts as relevant what has at least
@@ -168,41 +155,26 @@ def evaluate(
 
 
 def _measure_all(judgements: Judgements, resamples: int, seed: int) -> dict[str, Measurement]:
-    defined = [metric for metric in METRICS.values() if metric.refusal(judgements) is None]
-    estimators = [metric.estimator(judgements) for metric in defined]
-    weights = bootstrap_weights(judgements.n_queries, resamples, seed, width=len(judgements))
-    points = resample(estimators, iter([np.ones((1, judgements.n_queries))]))[:, 0]
-    samples = resample(estimators, weights)
-    rows = {metric.name: row for row, metric in enumerate(defined)}
-    return {
-        name: _measure(metric, judgements, points[rows[name]], samples[rows[name]])
-        if name in rows
-        else _refuse(metric, judgements)
-        for name, metric in METRICS.items()
-    }
-
-
-def _measure(
-    metric: Metric, judgements: Judgements, point: float, samples: FloatArray
-) -> Measurement:
-    measurement = _refuse(metric, judgements)
-    n_eligible = measurement.n_eligible
-    if np.isnan(point):
-        return replace(measurement, reason=NO_ELIGIBLE if n_eligible == 0 else metric.undefined)
-    low, high, reason = interval_or_reason(samples, judgements.n_queries)
-    return replace(measurement, value=float(point), ci_low=low, ci_high=high, reason=reason)
-
-
-def _refuse(metric: Metric, judgements: Judgements) -> Measurement:
-    """The measurement without a value: its counts, and why this kind of labels refuses it."""
-    eligible = int(judgements.eligible.sum()) if metric.per_query else judgements.n_queries
-    ranking = metric.needs == "ranking"
-    return Measurement(
-        value=None,
-        ci_low=None,
-        ci_high=None,
-        n=len(judgements),
-        n_eligible=eligible if ranking else None,
-        n_queries=judgements.n_queries if ranking else None,
-        reason=metric.refusal(judgements),
+    n, n_queries, eligible = len(judgements), judgements.n_queries, int(judgements.eligible.sum())
+    defined = {name: one for name, one in METRICS.items() if one.refusal(judgements) is None}
+    estimators = [metric.estimator(judgements) for metric in defined.values()]
+    points = resample(estimators, iter([np.ones((1, n_queries))]))[:, 0]
+    samples = resample(estimators, bootstrap_weights(n_queries, resamples, seed, width=n))
+    found: dict[str, tuple[float, FloatArray]] = dict(
+        zip(defined, zip(points, samples, strict=True), strict=True)
     )
+    measured = {}
+    for name, metric in METRICS.items():
+        resting = eligible if metric.per_query else n_queries
+        counts = (n, resting, n_queries) if metric.needs == "ranking" else (n, None, None)
+        value = low = high = None
+        reason = metric.refusal(judgements)
+        if name in found:
+            point, drawn = found[name]
+            if np.isnan(point):
+                reason = NO_ORDER if counts[1] == 0 else metric.undefined
+            else:
+                value = float(point)
+                low, high, reason = interval_or_reason(drawn, n_queries)
+        measured[name] = Measurement(value, low, high, *counts, reason)
+    return measured

@@ -8,16 +8,11 @@ import numpy as np
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.estimate import query_draws
-from qt_bert.stats.metrics.metric import Estimator
+from qt_bert.stats.estimate import CONFIDENCE, query_draws
+from qt_bert.stats.metrics import Estimator
 
-CONFIDENCE = 0.95
 RESAMPLES = 2_000
 MOST_UNDEFINED = 0.05
-
-NO_RESAMPLES = "no interval: no resamples were asked for"
-ONE_QUERY = "no interval: a single query cannot be resampled"
-UNSTABLE = "no interval: the metric is undefined in more than 5 % of the resamples"
 
 
 def bootstrap_weights(
@@ -59,8 +54,9 @@ def interval_or_reason(
 ) -> tuple[float | None, float | None, str | None]:
     """Both ends of the interval and None, or two None and the reason why there is no interval."""
     if samples.size == 0:
-        return None, None, NO_RESAMPLES
+        return None, None, "no interval: no resamples were asked for"
     if n_queries == 1:
-        return None, None, ONE_QUERY
-    interval = percentile_interval(samples)
-    return (None, None, UNSTABLE) if interval is None else (*interval, None)
+        return None, None, "no interval: a single query cannot be resampled"
+    if interval := percentile_interval(samples):
+        return *interval, None
+    return None, None, "no interval: the metric is undefined in more than 5 % of the resamples"

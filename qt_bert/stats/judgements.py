@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +13,12 @@ import numpy.typing as npt
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, expectation, ratio
 
-# Labels as sets of grades: which sets a file has, whether they are ordered levels.
-
-
 GradeSet: TypeAlias = tuple[int, ...]
 
 GRADES: GradeSet = (1, 2, 3, 4, 5)
 FIVE_GRADES: tuple[GradeSet, ...] = tuple((grade,) for grade in GRADES)
 GRADE_CUT = 4
+SUM_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,12 +101,8 @@ def name_set(grades: GradeSet) -> str:
     return ",".join(map(str, grades))
 
 
-# What every metric sees: a model's outputs beside the labels, whatever the model and labels.
-
-
 Mode: TypeAlias = Literal["grades", "coarse", "levels", "overlapping", "score"]
 T = TypeVar("T")
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,15 +151,11 @@ class Judgements:
         return len(self.ranking_score)
 
     @property
-    def values(self) -> FloatArray:
-        """Numeric value of each level, 1..L: the grade itself in mode `grades`."""
-        return np.arange(1.0, len(self.levels) + 1)
-
-    @property
     def expected(self) -> FloatArray:
         """Expected level value [n], from the probabilities of the levels alone."""
         probabilities = known(self.level_probabilities)
-        mean = ratio(expectation(probabilities, self.values), probabilities.sum(axis=1))
+        values = np.arange(1.0, len(self.levels) + 1)
+        mean = ratio(expectation(probabilities, values), probabilities.sum(axis=1))
         return np.where(np.isnan(mean), known(self.predicted) + 1.0, mean)
 
     @property
@@ -186,19 +176,12 @@ class Judgements:
         if keep.size == 0:
             raise ArgumentError("no graded pair is left in this subset")
         queries, query_index = np.unique(self.query_index[keep], return_inverse=True)
-        return replace(
-            self,
-            truth=take(self.truth, keep),
-            level_probabilities=take(self.level_probabilities, keep),
-            predicted=take(self.predicted, keep),
-            correct=take(self.correct, keep),
-            label_probability=take(self.label_probability, keep),
-            ranking_score=self.ranking_score[keep],
-            ranking_truth=self.ranking_truth[keep],
-            spearman_target=self.spearman_target[keep],
-            query_index=query_index.astype(np.int64),
-            n_queries=len(queries),
-        )
+        arrays = {
+            name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)
+        }
+        kept: dict[str, Any] = {name: array[keep] for name, array in arrays.items()}
+        kept["query_index"] = query_index.astype(np.int64)
+        return replace(self, **kept, n_queries=len(queries))
 
     def with_predicted(self, predicted: npt.ArrayLike) -> Judgements:
         """The same with other predicted levels (0-based [n]), as from fitted cut-offs.
@@ -223,11 +206,6 @@ def known(value: T | None) -> T:
     return value
 
 
-def take(array: npt.NDArray[Scalar] | None, rows: IntArray) -> npt.NDArray[Scalar] | None:
-    """`array[rows]`, or None for None."""
-    return None if array is None else array[rows]
-
-
 def index_queries(queries: Sequence[str]) -> tuple[IntArray, int]:
     """Number the queries in order of first appearance: index [n] and how many there are."""
     number: dict[str, int] = {}
@@ -236,17 +214,6 @@ def index_queries(queries: Sequence[str]) -> tuple[IntArray, int]:
 
 
 # Builders of `Judgements`: one for each way in which a model's outputs meet labels.
-
-
-SUM_TOLERANCE = 1e-3
-
-
-class Levels(NamedTuple):
-    """Common ground of logits and labels: level sets, and the level of each logit and label."""
-
-    sets: tuple[GradeSet, ...]
-    of_logit: list[int]
-    of_label: list[int]
 
 
 def judge_grades(
@@ -267,21 +234,23 @@ def judge_grades(
     """
     labels = read_labels(grade_sets)
     model = tuple(checked_set(tuple(one), f"logit {i}") for i, one in enumerate(model_grades))
-    table = checked_probabilities(probabilities, len(labels.index), len(model))
+    table = _checked_probabilities(probabilities, len(labels.index), len(model))
     score = expectation(table, set_means(model))
     ranked = _ranked(score, labels.ranking_truth, labels.auc_cut, queries)
-    levels = common_levels(labels, model)
+    levels = _common_levels(labels, model)
     if levels is None:
         meets = np.array([[bool(set(a) & set(b)) for b in labels.sets] for a in model])
         likeliest = table.argmax(axis=1)
         correct = meets[likeliest, labels.index]
         return replace(ranked, mode="overlapping", predicted=likeliest, correct=correct)
-    level_table = _sum_logits(table, levels.of_logit, len(levels.sets))
-    truth = np.array(levels.of_label, dtype=np.int64)[labels.index]
-    names = tuple(map(name_set, levels.sets))
-    at_model = set(levels.sets) == set(model)
-    mode: Mode = "grades" if levels.sets == FIVE_GRADES else "levels" if at_model else "coarse"
-    return _at_levels(ranked, mode, names, level_table, truth)
+    sets, of_logit, of_label = levels
+    level = np.array(of_logit)  # −1 for a logit that belongs to no level
+    columns = [table[:, level == one].sum(axis=1) for one in range(len(sets))]
+    truth = np.array(of_label, dtype=np.int64)[labels.index]
+    at_model = set(sets) == set(model)
+    mode: Mode = "grades" if sets == FIVE_GRADES else "levels" if at_model else "coarse"
+    names = tuple(map(name_set, sets))
+    return _at_levels(ranked, mode, names, np.stack(columns, axis=1), truth)
 
 
 def judge_levels(
@@ -296,7 +265,7 @@ def judge_levels(
     if truth.size == 0:
         raise ArgumentError("no graded pair: metrics need at least one pair with a label")
     n_levels = np.shape(probabilities)[-1] if np.ndim(probabilities) else 0
-    table = checked_probabilities(probabilities, truth.size, n_levels)
+    table = _checked_probabilities(probabilities, truth.size, n_levels)
     unfit = np.flatnonzero(~np.isin(truth, np.arange(n_levels)))
     if unfit.size:
         raise ArgumentError(
@@ -319,7 +288,12 @@ def judge_scores(
     Raises ArgumentError for lengths that differ, bad labels, no pair, NaN.
     """
     labels = read_labels(grade_sets)
-    score = checked_scores(scores, len(labels.index), "scores")
+    score, n = np.asarray(scores, dtype=np.float64), len(labels.index)
+    if score.shape != (n,):
+        raise ArgumentError(f"scores have shape {score.shape}, but there are {n} labels")
+    if not np.isfinite(score).all():
+        row = int(np.argmin(np.isfinite(score)))
+        raise ArgumentError(f"scores: pair {row} has {score[row]}, which is not a number")
     return _ranked(score, labels.ranking_truth, labels.auc_cut, queries)
 
 
@@ -358,23 +332,20 @@ def _at_levels(
     )
 
 
-def _sum_logits(table: FloatArray, level_of_logit: list[int], n_levels: int) -> FloatArray:
-    """Probability of each level [n, L]; logits of level -1 belong to none."""
-    level = np.array(level_of_logit)
-    return np.stack([table[:, level == one].sum(axis=1) for one in range(n_levels)], axis=1)
-
-
-def common_levels(labels: Labels, model: tuple[GradeSet, ...]) -> Levels | None:
-    """The levels both labels and logits can be told apart at, or None."""
+def _common_levels(
+    labels: Labels, model: tuple[GradeSet, ...]
+) -> tuple[tuple[GradeSet, ...], list[int], list[int]] | None:
+    """The levels both labels and logits can be told apart at, or None: their sets, and the level
+    of each logit and of each label."""
     if are_ordered_levels(model):
         sets = tuple(sorted(model, key=lambda one: sum(one) / len(one)))
         of_label = _owners(labels.sets, sets)
         if of_label is not None and min(of_label) >= 0:
-            return Levels(sets, [sets.index(one) for one in model], of_label)
+            return sets, [sets.index(one) for one in model], of_label
     if labels.kind != "overlapping":
         of_logit = _owners(model, labels.sets)
         if of_logit is not None:
-            return Levels(labels.sets, of_logit, list(range(len(labels.sets))))
+            return labels.sets, of_logit, list(range(len(labels.sets)))
     return None
 
 
@@ -389,7 +360,7 @@ def _owners(inner: Sequence[GradeSet], outer: Sequence[GradeSet]) -> list[int] |
     return owners
 
 
-def checked_probabilities(probabilities: npt.ArrayLike, n: int, n_logits: int) -> FloatArray:
+def _checked_probabilities(probabilities: npt.ArrayLike, n: int, n_logits: int) -> FloatArray:
     """`probabilities` as float64 [n, n_logits], or ArgumentError saying what is wrong where."""
     table = np.asarray(probabilities, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != n_logits or n_logits < 2:
@@ -401,15 +372,3 @@ def checked_probabilities(probabilities: npt.ArrayLike, n: int, n_logits: int) -
         row = int(np.argmin(usable))
         raise ArgumentError(f"pair {row} has the probabilities {table[row]}: they must sum to 1")
     return table
-
-
-def checked_scores(scores: npt.ArrayLike, n: int, name: str) -> FloatArray:
-    """`scores` as float64 [n], or ArgumentError saying what is wrong where."""
-    array = np.asarray(scores, dtype=np.float64)
-    if array.shape != (n,):
-        raise ArgumentError(f"{name} have shape {array.shape}, but there are {n} labels")
-    finite = np.isfinite(array)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise ArgumentError(f"{name}: pair {row} has {array[row]}, which is not a number")
-    return array

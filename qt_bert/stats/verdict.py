@@ -79,17 +79,17 @@ def judge_difference(
     sign-flip p against the margin is under .05. *Not reproduced*: the same on the other side.
     """
     _check(side, margin)
-    interval = estimate.interval(resamples, seed)
-    untestable = _untestable(estimate, interval)
-    p = None if untestable else float(sign_flip_p(*estimate.judged(margin), seed=seed))
-    claim = _claim(estimate, interval, p, id=id, side=side, margin=margin, unit=unit)
-    if untestable or interval is None or p is None:
-        return replace(claim, verdict="not testable", reason=untestable)
-    where = place(interval, side, margin)
-    if where != "across" and p < ALPHA:
-        verdict: Verdict = "reproduced" if where == "beyond" else "not reproduced"
-        return replace(claim, verdict=verdict, reason="decided")
-    return _open(claim, estimate.value, interval, "interval" if where == "across" else "p")
+    interval, p = estimate.interval(resamples, seed), None
+    verdict: Verdict = "not testable"
+    reason = _untestable(estimate, interval)
+    if interval is not None and not reason:
+        p = float(sign_flip_p(*estimate.judged(margin), seed=seed))
+        where = place(interval, side, margin)
+        verdict, reason = "inconclusive", "interval" if where == "across" else "p"
+        if where != "across" and p < ALPHA:
+            verdict = "reproduced" if where == "beyond" else "not reproduced"
+            reason = "decided"
+    return _claim(estimate, interval, p, verdict, reason, id, side, margin, unit)
 
 
 def judge_contest(
@@ -132,25 +132,25 @@ def judge_contest(
     counted = int(hits[END_AT - 1]) + 1 if ended else len(sets)
     p = END_AT / counted if ended else rank_p(len(hits), len(sets))
     interval = difference.interval(resamples, seed)
-    untestable = _untestable(difference, interval)
-    if not untestable and len(sets) < LEAST_SETS and not ended:
-        untestable = "few_sets"
-    if interval is not None and not enumerated and not untestable:
+    verdict: Verdict = "not testable"
+    reason = _untestable(difference, interval)
+    if not reason and len(sets) < LEAST_SETS and not ended:
+        reason = "few_sets"
+    if interval is None or reason:
+        return _claim(difference, interval, None, verdict, reason, id, side, margin, unit)
+    if not enumerated:
         interval = _widened(difference.value, interval, [one.value for one in sets])
-    tested = None if untestable else p
-    claim = _claim(difference, interval, tested, id=id, side=side, margin=margin, unit=unit)
-    if untestable or interval is None:
-        return replace(claim, verdict="not testable", reason=untestable)
     where = place(interval, side, margin)
     if where == "beyond" and p <= ALPHA:
-        return replace(claim, verdict="reproduced", reason="decided")
-    values, edge = difference.judged(margin)
-    short = where == "short" and float(sign_flip_p(values, edge, seed=seed)) < ALPHA
-    if short or _is_common(target, sets[:counted], side, resamples, seed):
-        return replace(claim, verdict="not reproduced", reason="decided")
-    if where == "beyond":
-        return replace(claim, verdict="inconclusive", reason="rank")
-    return _open(claim, difference.value, interval, "interval" if where == "across" else "p")
+        verdict, reason = "reproduced", "decided"
+    elif (
+        where == "short" and float(sign_flip_p(*difference.judged(margin), seed=seed)) < ALPHA
+    ) or _is_common(target, sets[:counted], side, resamples, seed):
+        verdict, reason = "not reproduced", "decided"
+    else:
+        verdict = "inconclusive"
+        reason = {"beyond": "rank", "across": "interval", "short": "p"}[where]
+    return _claim(difference, interval, p, verdict, reason, id, side, margin, unit)
 
 
 def not_testable(
@@ -169,9 +169,7 @@ def not_testable(
     """
     _check(side, margin)
     found = estimate if estimate is not None else Estimate(float("nan"), np.empty(0), ())
-    return _claim(
-        found, found.interval(), None, id=id, side=side, margin=margin, unit=unit, reason=reason
-    )
+    return _claim(found, found.interval(), None, "not testable", reason, id, side, margin, unit)
 
 
 AnyClaim = TypeVar("AnyClaim", bound=Claim)
@@ -269,38 +267,32 @@ def _claim(
     estimate: Estimate,
     interval: Interval | None,
     p: float | None,
-    *,
+    verdict: Verdict,
+    reason: str,
     id: str,
     side: Side,
     margin: float,
     unit: str,
-    reason: str = "",
 ) -> Claim:
+    """The claim; an open one with the queries that would decide it, where more would."""
+    value, n = estimate.value, estimate.n_queries
     low, high = interval if interval is not None else (None, None)
+    needs = None
+    if verdict == "inconclusive" and reason != "rank" and low is not None and high is not None:
+        facing = value - low if value > margin else high - value
+        needs = queries_needed(n, facing, abs(value - margin))
     return Claim(
         id=id,
-        verdict="not testable",
+        verdict=verdict,
         reason=reason,
-        value=estimate.value if math.isfinite(estimate.value) else None,
+        value=value if math.isfinite(value) else None,
         ci_low=low,
         ci_high=high,
         p=p,
         q=None,
         side=side,
         margin=margin,
-        n_queries=estimate.n_queries,
-        needs_queries=None,
+        n_queries=n,
+        needs_queries=needs if needs is not None and needs > n else None,
         unit=unit,
-    )
-
-
-def _open(claim: Claim, value: float, interval: Interval, reason: str) -> Claim:
-    """An inconclusive claim, with the queries that would decide it where more would."""
-    facing = value - interval[0] if value > claim.margin else interval[1] - value
-    needs = queries_needed(claim.n_queries, facing, abs(value - claim.margin))
-    return replace(
-        claim,
-        verdict="inconclusive",
-        reason=reason,
-        needs_queries=needs if needs > claim.n_queries else None,
     )

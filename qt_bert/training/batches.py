@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from qt_bert.data.pairs import Pair
-from qt_bert.data.tokenise import EncodedPair, PairTokenizer
+from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.models.batches import groups_of
 from qt_bert.models.card import ModelLabels, Offline
 from qt_bert.models.families import Family
-from qt_bert.training.packing import Example, PackedRows, best_fit, filled, lay_out
+from qt_bert.training.packing import Example, best_fit, filled, lay_out
 from qt_bert.training.recipes import PairSource
 
 # Graded pairs of several files as one tokenised training set.
@@ -66,8 +66,19 @@ def training_set(
     levels = labels.logits if labels.grades is None and labels.logits > 1 else None
     if levels and any(source.auxiliary for source in sources):
         raise ArgumentError("--levels trains one output; leave the auxiliary sources out")
-    read = [(s, _pairs(s, levels, rejects, number)) for number, s in enumerate(sources, 1)]
-    auxiliaries = _auxiliaries(read)
+    read: list[tuple[PairSource, list[Pair]]] = []
+    found: dict[str, set[str]] = {}
+    for number, source in enumerate(sources, 1):
+        listed = rejects / f"rejects-{number}.tsv" if rejects else None
+        pairs = source.read(levels=levels, labelled=True, rejects_path=listed)
+        if not pairs:
+            raise PairFileError(
+                f"{source.file}: no row is left to train on; check labels and exclude"
+            )
+        read.append((source, pairs))
+        if source.auxiliary:
+            found.setdefault(source.auxiliary, set()).update(p.label or "" for p in pairs)
+    auxiliaries = {name: sorted(classes) for name, classes in found.items()}
     outputs = list(auxiliaries)
     examples: list[LabelledExample] = []
     counts: dict[str, int] = {}
@@ -84,18 +95,14 @@ def training_set(
                 place = (output, auxiliaries[source.auxiliary].index(pair.label or ""))
             else:
                 allowed, place = _allowed(pair, labels), (-1, 0)
-            examples.append(_example(tokens, allowed, place, source.weight))
+            ids, types = np.array(tokens.input_ids), np.array(tokens.token_type_ids)
+            groups = np.array(groups_of(tokens), np.int8)
+            examples.append(
+                LabelledExample(ids, types, allowed, place, source.weight, groups=groups)
+            )
     return TrainingSet(
         examples, auxiliaries, counts, truncated, _digest(examples), _digest_of_texts(read)
     )
-
-
-def _example(
-    tokens: EncodedPair, allowed: np.ndarray, auxiliary: tuple[int, int], weight: float
-) -> LabelledExample:
-    ids, types = np.array(tokens.input_ids), np.array(tokens.token_type_ids)
-    groups = np.array(groups_of(tokens), np.int8)
-    return LabelledExample(ids, types, allowed, auxiliary, weight, groups=groups)
 
 
 def _digest(examples: Sequence[LabelledExample]) -> str:
@@ -118,22 +125,6 @@ def _digest_of_texts(read: Sequence[tuple[PairSource, list[Pair]]]) -> str:
     return digest.hexdigest()
 
 
-def _pairs(source: PairSource, levels: int | None, rejects: Path | None, number: int) -> list[Pair]:
-    listed = rejects / f"rejects-{number}.tsv" if rejects else None
-    pairs = source.read(levels=levels, labelled=True, rejects_path=listed)
-    if not pairs:
-        raise PairFileError(f"{source.file}: no row is left to train on; check labels and exclude")
-    return pairs
-
-
-def _auxiliaries(read: list[tuple[PairSource, list[Pair]]]) -> dict[str, list[str]]:
-    labels: dict[str, set[str]] = {}
-    for source, pairs in read:
-        if source.auxiliary:
-            labels.setdefault(source.auxiliary, set()).update(p.label or "" for p in pairs)
-    return {name: sorted(found) for name, found in labels.items()}
-
-
 def _allowed(pair: Pair, labels: ModelLabels) -> np.ndarray:
     """1 at each output that the pair's label may mean."""
     if labels.logits == 1:
@@ -148,7 +139,7 @@ def _allowed(pair: Pair, labels: ModelLabels) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BatchLayout:
-    """Rows of one of these lengths (tokens), and the slots a batch has over all processes.
+    """Rows of one of these lengths (tokens), and the slots a batch has.
 
     `title_start` is where titles begin in an offline model.
     """
@@ -207,24 +198,17 @@ def plan_epoch(
 
 
 def to_tensors(
-    plan: BatchPlan,
-    examples: Sequence[LabelledExample],
-    layout: BatchLayout,
-    *,
-    rank: int = 0,
-    size: int = 1,
+    plan: BatchPlan, examples: Sequence[LabelledExample], layout: BatchLayout
 ) -> dict[str, torch.Tensor]:
-    """The tensors of one process's share of a batch, in shapes that depend on the row length alone.
+    """The tensors of a batch, in shapes that depend on the row length alone.
 
-    `share` [examples] is each example's weight over the weight of the whole batch, so that losses
-    and gradients of all processes add up to those of one; `slot_share` [rows, slots] hands it out
-    evenly over the example's tokens, 0 at empty slots. `groups` [rows, slots], the side of every
-    token, is there for an offline model.
+    `share` [examples] is each example's weight over the weight of the whole batch; `slot_share`
+    [rows, slots] hands it out evenly over the example's tokens, 0 at empty slots. `groups`
+    [rows, slots], the side of every token, is there for an offline model.
     """
     total = sum(examples[i].weight for row in plan.rows for i in row)
-    rows_each = -(-max(1, layout.slots // plan.slots) // size)
-    own = plan.rows[rank::size]
-    rows = [[examples[i] for i in row] for row in own] + [[]] * (rows_each - len(own))
+    n_rows = max(1, layout.slots // plan.slots)
+    rows = [[examples[i] for i in row] for row in plan.rows] + [[]] * (n_rows - len(plan.rows))
     packed = lay_out(
         rows,
         plan.slots,
@@ -233,34 +217,23 @@ def to_tensors(
         title_start=layout.title_start,
     )
     flat = [example for row in rows for example in row]
-    room = _room(len(flat), rows_each * plan.slots)
+    # Places for examples: a few sizes only, so that few shapes are compiled.
+    step = max(16, n_rows * plan.slots // 24)
+    room = -(-max(len(flat), 1) // step) * step
     share = np.array([e.weight / total for e in flat], np.float32)
+    slot_share = np.zeros(n_rows * plan.slots, np.float32)
+    for first, part, one in zip(packed["first_slot"], share, flat, strict=True):
+        slot_share[first : first + len(one)] = part / len(one)
     labels = len(examples[0].allowed)
-    arrays = {
-        "input_ids": packed.input_ids,
-        "token_type_ids": packed.token_type_ids,
-        "position_ids": packed.position_ids,
-        "segment": packed.segment,
-        "first_slot": filled(room, packed.first_slot),
+    arrays = packed | {
+        "first_slot": filled(room, packed["first_slot"]),
         "allowed": filled(
             room, np.array([e.allowed for e in flat], np.float32).reshape(-1, labels)
         ),
         "auxiliary": filled(room, np.array([e.auxiliary for e in flat]).reshape(-1, 2)),
         "share": filled(room, share),
-        "slot_share": _slot_share(packed, share, [len(e) for e in flat]),
-        **({} if layout.title_start is None else {"groups": packed.groups}),
+        "slot_share": slot_share.reshape(n_rows, plan.slots),
     }
+    if layout.title_start is None:
+        del arrays["groups"]
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
-
-
-def _slot_share(packed: PackedRows, share: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
-    slots = np.zeros(packed.segment.size, np.float32)
-    for first, part, length in zip(packed.first_slot, share, lengths, strict=True):
-        slots[first : first + length] = part / length
-    return slots.reshape(packed.segment.shape)
-
-
-def _room(count: int, slots: int) -> int:
-    """Places for examples: a few sizes only, so that few shapes are compiled."""
-    step = max(16, slots // 24)
-    return -(-max(count, 1) // step) * step

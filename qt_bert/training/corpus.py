@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import lzma
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from qt_bert.data.lines import TextSource
+from qt_bert.data.pairs import Reject
 from qt_bert.errors import PairFileError
 from qt_bert.files import atomic_write, sha256_file
 from qt_bert.progress import progress
 from qt_bert.training.recipes import PairSource
 
-_OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open}
-
 
 def text_lines(path: Path) -> Iterator[str]:
-    """The non-empty lines of a .txt, .txt.gz or .txt.xz shard (one fragment a line, UTF-8).
+    """The non-empty lines of a .txt, .txt.gz or .txt.xz shard (one fragment a line).
 
-    Raises PairFileError where the file is missing, truncated or not UTF-8.
+    Raises PairFileError where the file is missing, truncated or no text.
     """
-    try:
-        with _OPENERS.get(path.suffix, open)(path, "rb") as handle:
-            for line in handle:
-                text = line.decode("utf-8").strip()
-                if text:
-                    yield text
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise PairFileError(f"{path}: cannot be read as a text shard ({error})") from error
-    except UnicodeDecodeError as error:
-        raise PairFileError(f"{path}: not UTF-8 ({error}); convert it first") from error
+    for item in TextSource(path).lines():
+        if isinstance(item, Reject):
+            raise PairFileError(f"{path}: line {item.line}: {item.reason}; convert it to UTF-8")
+        if text := item[1].strip():
+            yield text
 
 
-# Text shards and pair files as flat arrays of token ids, tokenised once and kept beside the run.
-
-
-_STORES = ("fragments", "first", "second")
+_STORES, _PARTS = ("fragments", "first", "second"), ("ids", "offsets")
 
 
 @dataclass(frozen=True)
@@ -79,14 +67,16 @@ def load_corpus(
 
     The cache is keyed by the SHA-256 of tokenizer and input files.
     """
-    key = _key(tokenizer_folder, shards, pairs)
+    digest = hashlib.sha256(sha256_file(tokenizer_folder / "tokenizer.json").encode())
+    for one in (*map(sha256_file, shards), *(source.options_key for source in pairs)):
+        digest.update(one.encode())
+    key = digest.hexdigest()
     if cache.exists():
         with np.load(cache) as stored:
             if str(stored["key"]) == key:
-                first, second, third = (
-                    TokenStore(stored[f"{name}_ids"], stored[f"{name}_offsets"]) for name in _STORES
+                return Corpus(
+                    *(TokenStore(*(stored[f"{n}_{p}"] for p in _PARTS)) for n in _STORES), key
                 )
-                return Corpus(first, second, third, key)
     encode = _encoder(tokenizer_folder)
     fragments = encode(line for shard in shards for line in text_lines(shard))
     if not len(fragments):
@@ -96,25 +86,9 @@ def load_corpus(
     second = encode((t for _, t in matched), True)
     corpus = Corpus(fragments, first, second, key)
     with atomic_write(cache) as temporary, open(temporary, "wb") as handle:
-        np.savez(
-            handle,
-            key=np.array(key),
-            **{
-                f"{name}_{part}": getattr(getattr(corpus, name), part)
-                for name in _STORES
-                for part in ("ids", "offsets")
-            },
-        )
+        arrays = {f"{n}_{p}": getattr(getattr(corpus, n), p) for n in _STORES for p in _PARTS}
+        np.savez(handle, key=np.array(key), **arrays)
     return corpus
-
-
-def _key(tokenizer_folder: Path, shards: list[Path], pairs: list[PairSource]) -> str:
-    digest = hashlib.sha256(sha256_file(tokenizer_folder / "tokenizer.json").encode())
-    for shard in shards:
-        digest.update(sha256_file(shard).encode())
-    for source in pairs:
-        digest.update(source.options_key.encode())
-    return digest.hexdigest()
 
 
 def _encoder(tokenizer_folder: Path) -> Callable[..., TokenStore]:

@@ -1,4 +1,5 @@
-"""Training a classifier on pairs, from labels or from a teacher: one loop, resumable, early-stopped."""
+"""Training a classifier on pairs: one loop, resumable, early-stopped, for labels or a teacher; and
+`qt-bert train`, from graded files to a saved folder."""
 
 from __future__ import annotations
 
@@ -11,12 +12,37 @@ from typing import Any, Protocol, cast
 import numpy as np
 import torch
 
+from qt_bert.data.pairs import GRADES
+from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
-from qt_bert.models.checkpoint import DTYPES
+from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, layers_apart, stored_block
+from qt_bert.models.checkpoint import DTYPES, Checkpoint, open_tokenizer, save_checkpoint
+from qt_bert.models.folder import verify_folder, weights_sha256
+from qt_bert.models.loading import load_config, positions_of
 from qt_bert.progress import progress
-from qt_bert.training.batches import BatchLayout, BatchPlan, LabelledExample, plan_epoch, to_tensors
-from qt_bert.training.devices import MasterWeights, World, compiled, linear_schedule
-from qt_bert.training.state import RunLog, load_state, same_settings, save_state
+from qt_bert.training.batches import (
+    BatchLayout,
+    BatchPlan,
+    LabelledExample,
+    plan_epoch,
+    to_tensors,
+    training_set,
+)
+from qt_bert.training.devices import MasterWeights, compiled, linear_schedule
+from qt_bert.training.model import BlockRequest, Measured, TuningModel, lift_layers, listed_layers
+from qt_bert.training.recipes import PairSource
+from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
+from qt_bert.training.state import (
+    RunLog,
+    close_workspace,
+    finished_facts,
+    is_finished,
+    load_state,
+    open_workspace,
+    same_settings,
+    save_state,
+    training_texts,
+)
 
 
 class Trained(Protocol):
@@ -88,7 +114,6 @@ class Tuner:
         settings: TuneSettings,
         out: Path,
         judge: Callable[[Any], tuple[float, float] | None],
-        world: World,
         *,
         figure: str = "qwk",
         identity: dict[str, Any] | None = None,
@@ -97,7 +122,7 @@ class Tuner:
         self.figure = figure
         self.model = cast(Any, model).train()
         self.examples, self.layout = examples, layout
-        self.settings, self.out, self.judge, self.world = settings, out, judge, world
+        self.settings, self.out, self.judge = settings, out, judge
         self.masters = MasterWeights(
             self.model,
             getattr(torch, settings.dtype),
@@ -111,22 +136,20 @@ class Tuner:
         self.loss = compiled(model.loss, settings.compile)
         self.standing = RunState()
         self.best: dict[str, torch.Tensor] = {}
-        self.asked = json.loads(
-            json.dumps(
-                asdict(settings)
-                | {"steps": len(self.plans), "processes": world.size}
-                | (identity or {})
-            )
-        )
-        self._take_up()
-        self.log = RunLog(out / "log.jsonl", self.standing.step) if world.leads else None
+        asked = asdict(settings) | {"steps": len(self.plans)} | (identity or {})
+        self.asked = json.loads(json.dumps(asked))
+        if (stored := load_state(out)) is not None:
+            tensors, values = stored
+            same_settings(out, values["settings"], self.asked)
+            self.masters.load(tensors)
+            self.standing = RunState(**values["standing"])
+            self.best = {k.removeprefix("best/"): v for k, v in tensors.items() if k[:5] == "best/"}
+        self.log = RunLog(out / "log.jsonl", self.standing.step)
 
     def run(self) -> dict[str, torch.Tensor]:
         """Train to the end; returns the float32 state dict of the best-judged classifier."""
         at, settings = self.standing, self.settings
-        with progress(
-            len(self.plans), "training", "steps", done=at.step, quiet=not self.world.leads
-        ) as shown:
+        with progress(len(self.plans), "training", "steps", done=at.step) as shown:
             while at.step < len(self.plans) and not 0 < settings.patience <= at.stale:
                 losses = self._step(self.plans[at.step])
                 loss = sum(losses)
@@ -146,48 +169,32 @@ class Tuner:
 
     def _step(self, plan: BatchPlan) -> list[float]:
         """Make one step; returns the parts of its loss."""
-        world, steps = self.world, len(self.plans)
-        batch = to_tensors(plan, self.examples, self.layout, rank=world.rank, size=world.size)
-        losses = self.loss(batch)
+        steps = len(self.plans)
+        losses = self.loss(to_tensors(plan, self.examples, self.layout))
         losses.sum().backward()
         warmup = max(1, int(self.settings.warmup * steps))
-        self.masters.step(linear_schedule(self.standing.step, warmup=warmup, total=steps), world)
-        return [world.total(value) for value in losses.detach().reshape(-1).tolist()]
+        self.masters.step(linear_schedule(self.standing.step, warmup=warmup, total=steps))
+        return list(losses.detach().reshape(-1).tolist())
 
     def _judge(self) -> None:
         at = self.standing
-        judged: tuple[float, float] | None = None
-        if self.world.leads:
-            self.model.eval()
-            with self.masters.averaged(), torch.inference_mode():
-                judged = self.judge(self.model.model)
-            self.model.train()
-        value, merit = self.world.agree(judged)
+        self.model.eval()
+        with self.masters.averaged(), torch.inference_mode():
+            value, merit = self.judge(self.model.model) or (None, None)
+        self.model.train()
         at.stale += 1
         if merit is not None and (at.merit is None or merit > at.merit):
             at.best, at.merit, at.best_step, at.stale = value, merit, at.step, 0
             self.best = self.masters.float32_state(self.model)
-        if self.log is not None:
-            sums = {"loss": at.loss_sum} | dict(zip(self.model.parts, at.part_sums, strict=False))
-            means = {f"train_{k}": round(v / max(1, at.losses), 5) for k, v in sums.items()}
-            self.log.add({"step": at.step} | means | {f"dev_{self.figure}": value})
+        sums = {"loss": at.loss_sum} | dict(zip(self.model.parts, at.part_sums, strict=False))
+        means = {f"train_{k}": round(v / max(1, at.losses), 5) for k, v in sums.items()}
+        self.log.add({"step": at.step} | means | {f"dev_{self.figure}": value})
         at.losses, at.loss_sum, at.part_sums = 0, 0.0, []
 
     def _save(self) -> None:
-        if self.world.leads:
-            best = {f"best/{name}": value for name, value in self.best.items()}
-            values = {"settings": self.asked, "standing": asdict(self.standing)}
-            save_state(self.out, self.masters.tensors() | best, values)
-
-    def _take_up(self) -> None:
-        stored = load_state(self.out)
-        if stored is None:
-            return
-        tensors, values = stored
-        same_settings(self.out, values["settings"], self.asked)
-        self.masters.load(tensors)
-        self.standing = RunState(**values["standing"])
-        self.best = {k.removeprefix("best/"): v for k, v in tensors.items() if k[:5] == "best/"}
+        best = {f"best/{name}": value for name, value in self.best.items()}
+        values = {"settings": self.asked, "standing": asdict(self.standing)}
+        save_state(self.out, self.masters.tensors() | best, values)
 
 
 def check_settings(settings: TuneSettings) -> None:
@@ -235,3 +242,166 @@ def steps_judged(epoch_steps: list[int], evaluations: int) -> set[int]:
         for start, steps in zip(ends[:-1], epoch_steps, strict=True)
         for part in range(1, evaluations + 1)
     }
+
+
+# `qt-bert train`: from graded files to a saved classifier folder.
+
+
+@dataclass(frozen=True)
+class TrainJob:
+    """What to train on and how the run is judged.
+
+    `dev` is the file early stopping reads (`stop_on` names the metric); without one, the pairs of a
+    tenth of the training queries, by hash, are kept back for it. `levels` = K trains ordered levels
+    0 … K − 1, one logit each, instead of the five grades. The last four are what was asked of an
+    offline model: its block, see `BlockRequest`, and the layers of the base that those above it
+    start as, such as `0,1,2,4,5,11`, see `lift_layers`.
+    """
+
+    base: Path
+    sources: tuple[PairSource, ...]
+    dev: PairSource | None = None
+    levels: int | None = None
+    max_length: int = MAX_LENGTH
+    stop_on: str = "qwk"
+    offline_layers: int | None = None
+    title_start: int | None = None
+    title_tokens: int | None = None
+    layers_above: str | None = None
+
+    @property
+    def block(self) -> BlockRequest:
+        """What was asked of the block between the texts."""
+        return BlockRequest(self.offline_layers, self.title_start, self.title_tokens)
+
+    @property
+    def unusual(self) -> dict[str, Any]:
+        """The block, where it is not what folders without a word of it have."""
+        lifted = {} if self.layers_above is None else {"layers_above": self.layers_above}
+        return self.block.describe() | lifted
+
+
+def run_train(
+    job: TrainJob,
+    out: Path,
+    settings: TuneSettings,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Fine-tune `job.base` into `out`; returns what the run was and reached.
+
+    The folder gets the weights judged best, `qt_bert.json`, `training.json` (sources, settings,
+    counts) and `training_log.jsonl`. Raises PairFileError, ArgumentError, CheckpointError for what
+    cannot be read, RunFolderError as `open_workspace` does.
+    """
+    check_job(job)
+    check_settings(settings)
+    verify_folder(job.base)
+    base = weights_sha256(job.base)
+    asked = asdict(settings) | {
+        "base": base,
+        "sources": [source.options_key for source in job.sources],
+        "dev": job.dev.options_key if job.dev else None,
+        "levels": job.levels,
+        "max_length": job.max_length,
+        "stop_on": job.stop_on,
+        **job.unusual,
+    }
+    if resume and is_finished(out):
+        return finished_facts(out, asked)
+    work = open_workspace(out, resume=resume, overwrite=overwrite)
+    tokenizer = open_tokenizer(job.base)
+    sources, dev = sources_and_dev(job.sources, job.dev, job.levels)
+    grades = tuple((grade,) for grade in GRADES)
+    labels = ModelLabels(job.levels, None) if job.levels else ModelLabels(len(grades), grades)
+
+    name = job.dev.file.name if job.dev else "a tenth of the training queries"
+    measured = Measured(dev, name, PairTokenizer(tokenizer, job.max_length))
+    layers = int(load_config(job.base).num_hidden_layers)
+    offline, source = job.block.of(stored_block(job.base), measured, layers)
+    block = {} if offline is None else {"offline": offline.describe()}
+    card = ModelSettings(labels, job.max_length, offline=offline)
+    titles = None if offline is None else offline.title_tokens
+    reader = PairTokenizer(tokenizer, job.max_length, title_tokens=titles)
+    data = training_set(sources, reader, labels, work)
+
+    apart = layers_apart(offline)
+    model = TuningModel.open(job.base, labels.logits, data.auxiliaries, settings.seed, apart)
+    if job.layers_above is not None:
+        lift_layers(model.model, model.family, listed_layers(job.layers_above), apart)
+    longest = positions_of(model.model.config)
+    if job.max_length > longest:
+        raise ArgumentError(f"--max-length {job.max_length}: the base has {longest} positions")
+    view = Checkpoint(
+        out.name, job.base, model.model, tokenizer, model.family, card, settings.dtype
+    )
+    pad = int(tokenizer.pad_token_id)
+    tuner = Tuner(
+        model,
+        data.examples,
+        BatchLayout.of(model.family, pad, job.max_length, settings.slots, offline),
+        settings,
+        work,
+        judge_of(view, dev, job.stop_on),
+        figure=job.stop_on,
+        identity={
+            "base": base,
+            "data": data.sha256,
+            "dev": digest_of(dev),
+            "stop_on": job.stop_on,
+            "max_length": job.max_length,
+            **job.unusual,
+            **block,
+        },
+    )
+    state = tuner.run()
+    at = tuner.standing
+    if offline is not None:
+        block = {"offline": offline.describe() | {"title_start_from": source}}
+    facts = {
+        "schema": 1,
+        "base": job.base.name,
+        **block,
+        "parameters": sum(p.numel() for p in model.model.parameters()),
+        "rows": data.counts,
+        "data_sha256": data.sha256,
+        "texts_sha256": data.texts_sha256,
+        "truncated": data.truncated,
+        "auxiliary": data.auxiliaries,
+        "dev_pairs": len(dev),
+        "pairs_seen": sum(len(row) for plan in tuner.plans[: at.step] for row in plan.rows),
+        "planned_steps": len(tuner.plans),
+        "steps": at.step,
+        "best": at.best,
+        "best_step": at.best_step,
+        "asked": asked,
+    }
+    save_checkpoint(
+        out,
+        model.model.float(),
+        tokenizer,
+        state=state,
+        settings=card,
+        texts=training_texts(work, facts),
+        overwrite=True,  # the workspace was opened for it
+    )
+    close_workspace(out)
+    return facts
+
+
+def check_job(job: TrainJob) -> None:
+    """Raise ArgumentError for what cannot be meant."""
+    check_metric(job.stop_on)
+    job.block.check()
+    if job.layers_above is not None:
+        listed_layers(job.layers_above)
+        if not job.offline_layers:
+            raise ArgumentError("--layers-above lifts layers over a block: give --offline-layers")
+    for source in job.sources:
+        if source.unlabelled:
+            raise ArgumentError(
+                f"{source.file}: unlabelled pairs teach with a teacher only; see qt-bert distill"
+            )
+    if job.levels is not None and job.levels < 2:
+        raise ArgumentError(f"--levels {job.levels}: a classifier tells at least two levels apart")

@@ -16,9 +16,9 @@ from torch.nn import functional as F
 from qt_bert.data.pairs import Pair
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
-from qt_bert.models.card import LEAST, Offline, stored_block
+from qt_bert.models.card import LEAST, Offline
 from qt_bert.models.families import Family
-from qt_bert.models.loading import load_config, open_for_tuning
+from qt_bert.models.loading import open_for_tuning
 from qt_bert.scoring.title_states import title_at
 from qt_bert.training.packing import packed_hidden
 
@@ -97,12 +97,10 @@ def label_set_loss(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
 # Layers for an offline model that matches above its block: those of the base that stay, lifted.
 #
 # In many models the terms of query and title are matched in the lowest layers, which an offline
-# model
-# must run apart. So its upper layers start as chosen layers of the base, the ones that a plan
-# keeps,
-# and its lower ones as layers that hand on what they get and learn from there (block expansion, Wu
-# et
-# al. 2024, LLaMA Pro): before the first step the model is about the one that the plan keeps.
+# model must run apart. So its upper layers start as chosen layers of the base, the ones that a plan
+# keeps, and its lower ones as layers that hand on what they get and learn from there (block
+# expansion, Wu et al. 2024, LLaMA Pro): before the first step the model is about the one that the
+# plan keeps.
 
 
 def listed_layers(text: str) -> list[int]:
@@ -125,7 +123,16 @@ def lift_layers(model: Any, family: Family, lifted: Sequence[int], below: int) -
     """
     backbone = getattr(model, family.backbone)
     layers = backbone.encoder.layer
-    _check(lifted, below, len(layers))
+    if len(lifted) != len(layers) - below:
+        raise ArgumentError(
+            f"--layers-above names {len(lifted)} layers; above {below} of {len(layers)} layers "
+            f"there are {len(layers) - below}"
+        )
+    unknown = [one for one in lifted if not 0 <= one < len(layers)]
+    if unknown:
+        raise ArgumentError(
+            f"--layers-above {unknown[0]}: the base has layers 0 to {len(layers) - 1}"
+        )
     states = [
         {name: tensor.clone() for name, tensor in layers[one].state_dict().items()}
         for one in lifted
@@ -140,17 +147,6 @@ def lift_layers(model: Any, family: Family, lifted: Sequence[int], below: int) -
         for norm in (layer.attention.output.LayerNorm, layer.output.LayerNorm):
             norm.weight.fill_(scale)
             norm.bias.fill_(mean)
-
-
-def _check(lifted: Sequence[int], below: int, layers: int) -> None:
-    if len(lifted) != layers - below:
-        raise ArgumentError(
-            f"--layers-above names {len(lifted)} layers; above {below} of {layers} layers there "
-            f"are {layers - below}"
-        )
-    unknown = [one for one in lifted if not 0 <= one < layers]
-    if unknown:
-        raise ArgumentError(f"--layers-above {unknown[0]}: the base has layers 0 to {layers - 1}")
 
 
 def _spread(backbone: Any) -> tuple[float, float]:
@@ -199,8 +195,11 @@ class BlockRequest:
             if value < least:
                 raise ArgumentError(f"{_option(name)} {value}: give {least} or more")
 
-    def of(self, base: Offline | None, measured: Measured, layers: int) -> Block | None:
-        """The block of a run from a model of `layers` layers whose own block is `base`; None: plain.
+    def of(
+        self, base: Offline | None, measured: Measured, layers: int
+    ) -> tuple[Offline | None, str]:
+        """The block of a run from a model of `layers` layers whose own block is `base`, and what its
+        title start rests on; None: plain.
 
         What is not asked for is as in `base`; without one, titles begin where the queries of
         `measured` end, and have what is left of the sequence. Raises ArgumentError for a block that
@@ -210,9 +209,20 @@ class BlockRequest:
         if number is None and base is not None:
             number = base.layers
         if number is None or self.offline_layers == 0:
-            self._check_titles_unplaced()
-            return None
-        start, source = self._start(base, measured)
+            for name in ("title_start", "title_tokens"):
+                if name in self.describe():
+                    raise ArgumentError(
+                        f"{_option(name)} places titles of an offline model: give "
+                        "--offline-layers, too"
+                    )
+            return None, ""
+        if self.title_start is not None:
+            start, source = self.title_start, "asked for"
+        elif base is not None:
+            start, source = base.title_start, "the base's own"
+        else:
+            start = measured.title_start()
+            source = f"{COVERED:.0%} of the queries of {measured.name}"
         room, separators = measured.reading.max_length, measured.reading.title_separators
         left = room - start - separators
         if left < 1:
@@ -223,21 +233,7 @@ class BlockRequest:
         known = left if base is None else min(left, base.title_tokens)
         block = Offline(number, start, self.title_tokens or known)
         block.check_room(room, separators, "this run")
-        return Block(block.checked(layers, "--offline-layers"), source)
-
-    def _check_titles_unplaced(self) -> None:
-        for name in ("title_start", "title_tokens"):
-            if name in self.describe():
-                raise ArgumentError(
-                    f"{_option(name)} places titles of an offline model: give --offline-layers, too"
-                )
-
-    def _start(self, base: Offline | None, measured: Measured) -> tuple[int, str]:
-        if self.title_start is not None:
-            return self.title_start, "asked for"
-        if base is not None:
-            return base.title_start, "the base's own"
-        return measured.title_start(), f"{COVERED:.0%} of the queries of {measured.name}"
+        return block.checked(layers, "--offline-layers"), source
 
 
 def _option(name: str) -> str:
@@ -267,24 +263,3 @@ class Measured:
         """How many tokens stand before each pair's title [n]."""
         encoded = self.reading.encode([(p.query, p.title) for p in self.pairs], offsets=False)
         return np.array([title_at(one) for one in encoded])
-
-
-@dataclass(frozen=True)
-class Block:
-    """The block that a run trains; `source` says what its title start rests on."""
-
-    offline: Offline
-    source: str
-
-    def describe(self) -> dict[str, Any]:
-        """For the run's records."""
-        return {**self.offline.describe(), "title_start_from": self.source}
-
-
-def block_from(base: Path, asked: BlockRequest, measured: Measured) -> Block | None:
-    """The block of a run from the folder `base`, as `BlockRequest.of` has it.
-
-    Raises CheckpointError where the folder's config or `qt_bert.json` cannot be read.
-    """
-    layers = int(load_config(base).num_hidden_layers)
-    return asked.of(stored_block(base), measured, layers)

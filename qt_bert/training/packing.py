@@ -27,23 +27,6 @@ class Example:
         return len(self.input_ids)
 
 
-@dataclass(frozen=True)
-class PackedRows:
-    """Rows of packed examples: five arrays [rows, slots] and the place of each example.
-
-    `segment` numbers the examples of a row from 1 (0 = empty slot): a token sees the tokens of its
-    own segment only. `groups` is the side of every token, where it is known. `first_slot` [examples]
-    is the flat index of each example's first token, in the order of the rows.
-    """
-
-    input_ids: np.ndarray
-    token_type_ids: np.ndarray
-    position_ids: np.ndarray
-    segment: np.ndarray
-    groups: np.ndarray
-    first_slot: np.ndarray
-
-
 def best_fit(lengths: Sequence[int], slots: int) -> list[list[int]]:
     """Indices of `lengths` grouped into rows of at most `slots`, longest first, tightest gap first.
 
@@ -73,8 +56,14 @@ def lay_out(
     pad: int,
     first_position: int = 0,
     title_start: int | None = None,
-) -> PackedRows:
-    """Write the examples of each row one behind the other; positions restart at `first_position`.
+) -> dict[str, np.ndarray]:
+    """Write the examples of each row one behind the other: five arrays [rows, slots] and the place
+    of each example.
+
+    `input_ids`, `token_type_ids`, `position_ids`, which restart at `first_position`; `segment`
+    numbers the examples of a row from 1 (0 = empty slot), and a token sees the tokens of its own
+    segment only; `groups` is the side of every token, where it is known. `first_slot` [examples] is
+    the flat index of each example's first token, in the order of the rows.
 
     With `title_start` a title begins there, as in an offline model, or behind its query where that
     is longer. Raises ValueError where the sides of one are not known then.
@@ -97,9 +86,14 @@ def lay_out(
                 groups[r, start:end] = text.groups
             first_slot.append(r * slots + start)
             start = end
-    return PackedRows(
-        input_ids, token_type_ids, position_ids, segment, groups, np.array(first_slot, np.int64)
-    )
+    return {
+        "input_ids": input_ids,
+        "token_type_ids": token_type_ids,
+        "position_ids": position_ids,
+        "segment": segment,
+        "groups": groups,
+        "first_slot": np.array(first_slot, np.int64),
+    }
 
 
 def _positions(text: Example, title_start: int | None) -> np.ndarray:

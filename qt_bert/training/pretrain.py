@@ -1,10 +1,11 @@
-"""Character MLM plus segment-pair prediction (Devlin et al. 2019, 3.1) on packed rows."""
+"""Character MLM plus segment-pair prediction (Devlin et al. 2019, 3.1) on packed rows; and
+`qt-bert pretrain`, from shards and pair files to a saved `BertForPreTraining` folder."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,16 +17,32 @@ from torch.nn import functional as F
 from transformers import AutoModelForPreTraining, BertConfig, BertForPreTraining
 
 from qt_bert.errors import ArgumentError, CheckpointError
-from qt_bert.models.checkpoint import DTYPES
+from qt_bert.files import sha256_file
+from qt_bert.models.card import ModelLabels, ModelSettings
+from qt_bert.models.checkpoint import DTYPES, open_tokenizer, save_checkpoint
+from qt_bert.models.folder import verify_folder, weights_sha256
+from qt_bert.models.loading import open_for_pretraining
 from qt_bert.progress import progress
-from qt_bert.training.corpus import Corpus, TokenStore
+from qt_bert.training.corpus import Corpus, TokenStore, load_corpus
 from qt_bert.training.devices import MasterWeights, compiled, linear_schedule
-from qt_bert.training.packing import Example, PackedRows, best_fit, filled, lay_out, packed_hidden
-from qt_bert.training.state import RunLog, load_state, same_settings, save_state
+from qt_bert.training.packing import Example, best_fit, filled, lay_out, packed_hidden
+from qt_bert.training.recipes import PairSource
+from qt_bert.training.state import (
+    RunLog,
+    close_workspace,
+    finished_facts,
+    is_finished,
+    load_state,
+    open_workspace,
+    same_settings,
+    save_state,
+    training_texts,
+)
 
 # The order of a pretraining run: which examples, packed how, masked where: all from (seed, step).
 
 
+ROWS = ("input_ids", "token_type_ids", "position_ids", "segment")
 EXAMPLES_A_CHUNK = 20_000
 """Examples are drawn, packed and shuffled in chunks of this many."""
 
@@ -71,22 +88,16 @@ class PairExample(Example):
 
 @dataclass(frozen=True)
 class PretrainBatch:
-    """One batch. `masked_slot`, `masked_label`, `masked_weight` [predictions] and `cls_slot`,
-    `belongs`, `cls_weight` [examples] have one length in every batch; weight 0 fills them up.
-    `characters` counts those of its text."""
+    """One batch, how many tokens are real, and how many characters its text has.
 
-    rows: PackedRows
-    masked_slot: np.ndarray
-    masked_label: np.ndarray
-    masked_weight: np.ndarray
-    cls_slot: np.ndarray
-    belongs: np.ndarray
-    cls_weight: np.ndarray
-    characters: int = 0
+    `tensors` are the rows as `lay_out` has them, and `masked_slot`, `masked_label`, `masked_weight`
+    [predictions], `cls_slot`, `belongs`, `cls_weight` [examples], which have one length in every
+    batch; weight 0 fills them up.
+    """
 
-    @property
-    def real_tokens(self) -> int:
-        return int((self.rows.segment > 0).sum())
+    tensors: dict[str, torch.Tensor]
+    tokens: int
+    characters: int
 
 
 def batches(
@@ -138,13 +149,12 @@ def _examples(
         for i in (_order(seed, 2, chunk * n_pairs, n_pairs, len(corpus.first)) if n_pairs else ())
     ]
     drawn = _with_negatives(halves, shape, rng) + _with_negatives(together, shape, rng)
-    return [_joined(first, second, belongs, special) for first, second, belongs in drawn]
-
-
-def _joined(first: np.ndarray, second: np.ndarray, belongs: bool, special: Special) -> PairExample:
-    ids = np.concatenate([[special.cls], first, [special.sep], second, [special.sep]])
-    types = np.repeat([0, 1], [len(first) + 2, len(second) + 1])
-    return PairExample(ids, types, belongs)
+    examples = []
+    for first, second, belongs in drawn:
+        ids = np.concatenate([[special.cls], first, [special.sep], second, [special.sep]])
+        types = np.repeat([0, 1], [len(first) + 2, len(second) + 1])
+        examples.append(PairExample(ids, types, belongs))
+    return examples
 
 
 def _cut(
@@ -203,8 +213,8 @@ def _masked(
 ) -> PretrainBatch:
     """Mask 15 % of the text tokens: 80 % [MASK], 10 % a random token, 10 % as they were."""
     rows = lay_out(group, slots, pad=special.pad)
-    ids = rows.input_ids.reshape(-1)
-    text = (rows.segment.reshape(-1) > 0) & (ids != special.cls) & (ids != special.sep)
+    ids, real = rows["input_ids"].reshape(-1), rows["segment"].reshape(-1) > 0
+    text = real & (ids != special.cls) & (ids != special.sep)
     spelled = text.sum() if special.lengths is None else special.lengths[ids[text]].sum()
     chosen = np.flatnonzero(text & (rng.random(ids.size) < shape.masked_share))
     room = int(ids.size * (shape.masked_share + 0.01))
@@ -216,19 +226,19 @@ def _masked(
     ids[swapped] = rng.choice(special.ordinary, len(swapped))
     examples = shape.slots // 4
     belongs = np.array([e.belongs for row in group for e in row], np.int64)
-    return PretrainBatch(
-        rows,
-        filled(room, chosen),
-        filled(room, labels),
-        filled(room, np.ones(len(chosen), np.float32)),
-        filled(examples, rows.first_slot),
-        filled(examples, belongs),
-        filled(examples, np.ones(len(belongs), np.float32)),
-        int(spelled),
-    )
+    arrays = {name: rows[name] for name in ROWS} | {
+        "masked_slot": filled(room, chosen),
+        "masked_label": filled(room, labels),
+        "masked_weight": filled(room, np.ones(len(chosen), np.float32)),
+        "cls_slot": filled(examples, rows["first_slot"]),
+        "belongs": filled(examples, belongs),
+        "cls_weight": filled(examples, np.ones(len(belongs), np.float32)),
+    }
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return PretrainBatch(tensors, int(real.sum()), int(spelled))
 
 
-# Character MLM plus segment-pair prediction (Devlin et al. 2019, 3.1) on packed rows.
+# The losses, and the loop.
 
 
 @dataclass(frozen=True)
@@ -299,14 +309,6 @@ def losses(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     return torch.stack([out[0], out[2], out[1], out[3]])
 
 
-def as_tensors(batch: PretrainBatch) -> dict[str, torch.Tensor]:
-    """The arrays a step reads, as tensors."""
-    rows = ("input_ids", "token_type_ids", "position_ids", "segment")
-    own = ("masked_slot", "masked_label", "masked_weight", "cls_slot", "belongs", "cls_weight")
-    arrays = {n: getattr(batch.rows, n) for n in rows} | {n: getattr(batch, n) for n in own}
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
-
-
 def pretrain(
     model: BertForPreTraining,
     corpus: Corpus,
@@ -314,17 +316,15 @@ def pretrain(
     settings: PretrainSettings,
     out: Path,
     *,
-    save: Callable[[dict[str, torch.Tensor], dict[str, Any]], None],
     stop_at: int | None = None,
     identity: dict[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """Train for `settings.steps` steps, from where `out` stopped if it holds a state.
 
-    `stop_at` ends the run before its schedule does.
-
-    `save` receives the float32 state dict and the last figures. Returns the last averaged figures. The log
-    is `out/log.jsonl`; the state is replaced every `save_every` steps, so that a kill costs at most
-    these. Raises RunFolderError where `out` holds a run with other settings.
+    `stop_at` ends the run before its schedule does. Returns the float32 state dict and the last
+    averaged figures. The log is `out/log.jsonl`; the state is replaced every `save_every` steps, so
+    that a kill costs at most these. Raises RunFolderError where `out` holds a run with other
+    settings.
     """
     if special.vocabulary != model.config.vocab_size:
         raise CheckpointError(
@@ -339,8 +339,7 @@ def pretrain(
         tensors, values = stored
         same_settings(out, values["settings"], asked)
         masters.load(tensors)
-        done, tokens = values["step"], values["tokens"]
-        characters = values.get("characters", 0)
+        done, tokens, characters = (values[name] for name in ("step", "tokens", "characters"))
     log = RunLog(out / "log.jsonl", keep_until=done)
     step_losses = compiled(lambda batch: losses(model, batch), settings.compile)
     stream = batches(corpus, special, settings.shape, settings.seed, skip=done)
@@ -351,16 +350,16 @@ def pretrain(
     with progress(end, "pretraining", "steps", done=done) as shown:
         for step in range(done, end):
             batch = next(stream)
-            tokens += batch.real_tokens
+            tokens += batch.tokens
             characters += batch.characters
-            measured = step_losses(as_tensors(batch))
+            measured = step_losses(batch.tensors)
             (measured[0] + settings.pair_objective * measured[1]).backward()
             factor = linear_schedule(step, warmup=settings.warmup, total=settings.steps)
             norm = masters.step(factor)
             window.append(measured.detach())
             last = step + 1 == end
+            seen = {"step": step + 1, "tokens": tokens, "characters": characters}
             if (step + 1) % settings.log_every == 0 or last:
-                seen = {"step": step + 1, "tokens": tokens, "characters": characters}
                 figures = seen | _figures(torch.stack(window).mean(0), factor, norm)
                 figures["tokens_per_second"] = round(
                     (tokens - since) / (time.monotonic() - started), 1
@@ -369,11 +368,9 @@ def pretrain(
                 log.add(figures)
                 window.clear()
             if (step + 1) % settings.save_every == 0 or last:
-                seen = {"step": step + 1, "tokens": tokens, "characters": characters}
                 save_state(out, masters.tensors(), {"settings": asked} | seen)
             shown.advance(1, f"loss {figures.get('mlm_loss', 0):.3f}" if figures else "")
-    save(masters.float32_state(model), figures)
-    return figures
+    return masters.float32_state(model), figures
 
 
 def plain_settings(settings: PretrainSettings) -> dict[str, Any]:
@@ -413,3 +410,101 @@ def _figures(mean: torch.Tensor, factor: float, norm: float) -> dict[str, Any]:
     names = ("mlm_loss", "pair_loss", "mlm_accuracy", "pair_accuracy")
     rounded = {n: round(float(v), 5) for n, v in zip(names, mean, strict=True)}
     return {"rate": factor, "norm": round(norm, 4)} | rounded
+
+
+# `qt-bert pretrain`: from shards and pair files to a saved folder.
+
+
+@dataclass(frozen=True)
+class NewShape:
+    """The size of a model that starts at random."""
+
+    layers: int
+    heads: int
+    hidden: int
+    positions: int = 128
+
+
+def run_pretrain(
+    init: Path,
+    shards: list[Path],
+    pairs: list[PairSource],
+    out: Path,
+    settings: PretrainSettings,
+    *,
+    shape: NewShape | None = None,
+    stop_at: int | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Pretrain from `init` (weights and tokenizer; with `shape` only its tokenizer) into `out`.
+
+    Returns what the run was and the last figures of its log. Raises ArgumentError without text,
+    CheckpointError for a folder that is no BERT, RunFolderError as `open_workspace` does.
+    """
+    if not shards:
+        raise ArgumentError("pretraining needs text: give --text SHARD or a --recipe with `text`")
+    check_settings(settings, stop_at)
+    verify_folder(init)
+    asked = {
+        "init": weights_sha256(init) if shape is None else None,
+        "tokenizer": sha256_file(init / "tokenizer.json"),
+        "size": None if shape is None else asdict(shape),
+        "settings": plain_settings(settings),
+        "stop_at": stop_at,
+        "text": [sha256_file(shard) for shard in shards],
+        "pairs": [source.options_key for source in pairs],
+    }
+    if resume and is_finished(out):
+        return finished_facts(out, asked)
+    work = open_workspace(out, resume=resume, overwrite=overwrite)
+    tokenizer = open_tokenizer(init)
+    corpus = load_corpus(init, shards, pairs, work / "corpus.npz")
+    special = _special(tokenizer, init)
+    if shape is None:
+        model = open_for_pretraining(init)
+    else:
+        model = new_model(vocabulary=special.vocabulary, seed=settings.seed, **asdict(shape))
+    if settings.shape.long > model.config.max_position_embeddings:
+        raise ArgumentError(
+            f"rows of {settings.shape.long} tokens need as many positions; the model has "
+            f"{model.config.max_position_embeddings}"
+        )
+
+    facts = {
+        "schema": 1,
+        "init": init.name if shape is None else None,
+        "text": [shard.name for shard in shards],
+        "fragments": len(corpus.fragments),
+        "pairs": len(corpus.first),
+        "asked": asked,
+    }
+
+    identity = {k: v for k, v in asked.items() if k in ("init", "tokenizer", "size")}
+    identity["corpus"] = corpus.sha256
+    state, figures = pretrain(
+        model, corpus, special, settings, work, stop_at=stop_at, identity=identity
+    )
+    timeless = {name: one for name, one in figures.items() if name != "tokens_per_second"}
+    save_checkpoint(
+        out,
+        model.float(),
+        tokenizer,
+        state=state,
+        settings=ModelSettings(ModelLabels(0, None), settings.shape.long),
+        texts=training_texts(work, facts | {"figures": timeless}),
+        overwrite=True,  # the workspace was opened for it
+    )
+    close_workspace(out)
+    return facts | {"figures": figures}
+
+
+def _special(tokenizer: Any, init: Path) -> Special:
+    ids = {name: getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "pad", "mask")}
+    absent = [name for name, number in ids.items() if number is None]
+    if absent:
+        raise CheckpointError(f"{init}: the tokenizer has no [{absent[0].upper()}] token")
+    spelled = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    special = set(tokenizer.all_special_tokens)
+    lengths = np.array([1 if t in special else len(t.removeprefix("##")) for t in spelled])
+    return Special(**ids, vocabulary=len(tokenizer), lengths=lengths)

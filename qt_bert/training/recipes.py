@@ -11,7 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from qt_bert.data.pairs import GradeMap, LabelScheme, LevelMap, Pair
+from qt_bert.data.pairs import GradeMap, Pair
 from qt_bert.data.reader import PairReader, ReaderOptions, for_each
 from qt_bert.errors import ArgumentError
 from qt_bert.files import sha256_file
@@ -60,7 +60,7 @@ class PairSource:
         options = ReaderOptions(
             self.columns or None, self.no_header, self.grades or None, self.max_rejects
         )
-        scheme: LabelScheme = LevelMap.parse(str(levels)) if levels else GradeMap.identity()
+        scheme: GradeMap = GradeMap.levels(levels) if levels else GradeMap.identity()
         reader = options.open(
             self.file,
             default_map=scheme,
@@ -94,45 +94,6 @@ def _in_tenth(query: str) -> bool:
 @cache
 def _queries(path: Path) -> frozenset[str]:
     return frozenset(pair.query for pair in PairReader(path))
-
-
-def one_for_each(
-    files: Sequence[Path] | None,
-    grades: Sequence[str] | None,
-    columns: Sequence[str] | None,
-    *,
-    no_header: bool = False,
-    max_rejects: float = 0.01,
-) -> list[PairSource]:
-    """Sources of repeated options: one specification for every file, or one for all.
-
-    Raises ArgumentError where their numbers do not match, or a file is missing.
-    """
-    names = list(files or ())
-    read = [
-        for_each(values, names, what)
-        for values, what in ((grades, "--grades"), (columns, "--columns"))
-    ]
-    for name in names:
-        if not name.exists():
-            raise ArgumentError(f"--pairs {name}: no such file")
-    return [
-        PairSource(name, grades=grade, columns=column, no_header=no_header, max_rejects=max_rejects)
-        for name, grade, column in zip(names, *read, strict=True)
-    ]
-
-
-def unlabelled_of(
-    files: Sequence[Path] | None, *, no_header: bool = False, max_rejects: float = 0.01
-) -> list[PairSource]:
-    """Sources of texts alone. Raises ArgumentError where a file is missing."""
-    for name in files or ():
-        if not name.exists():
-            raise ArgumentError(f"--unlabelled {name}: no such file")
-    return [
-        PairSource(name, unlabelled=True, no_header=no_header, max_rejects=max_rejects)
-        for name in files or ()
-    ]
 
 
 # Recipes: TOML files that say what a training command reads and how it trains.
@@ -170,16 +131,18 @@ def load_recipe(path: Path, data: Path) -> Recipe:
     unknown = sorted(set(stored) - _TABLES)
     if unknown:
         raise ArgumentError(f"{where}: unknown {unknown[0]!r}; a recipe knows {_listed(_TABLES)}")
+    tables = {name: one for name, one in stored.items() if name not in ("pairs", "text")}
+    for name, value in tables.items():
+        if not isinstance(value, dict):
+            raise ArgumentError(f"{where}: {name} must be a table, [{name}]")
     return Recipe(
         where=where,
         pairs=[_source(t, where, data) for t in _list_of(dict, stored, "pairs", where)],
         text=[
             f for glob in _list_of(str, stored, "text", where) for f in _shards(glob, where, data)
         ],
-        dev=_source(_table(stored, "dev", where), where, data) if "dev" in stored else None,
-        settings=_table(stored, "settings", where),
-        job=_table(stored, "job", where),
-        loss=_table(stored, "loss", where),
+        dev=_source(tables.pop("dev"), where, data) if "dev" in stored else None,
+        **tables,
     )
 
 
@@ -249,13 +212,6 @@ def _existing(path: Path, where: str) -> Path:
     return path
 
 
-def _table(stored: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
-    value = stored.get(name, {})
-    if not isinstance(value, dict):
-        raise ArgumentError(f"{where}: {name} must be a table, [{name}]")
-    return value
-
-
 def _list_of(kind: type, stored: Mapping[str, Any], name: str, where: str) -> list[Any]:
     value = stored.get(name, [])
     if not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
@@ -300,22 +256,33 @@ class TrainingFiles:
         return load_recipe(self.recipe, self.data) if self.recipe else Recipe()
 
     def sources(self, stored: Recipe, unlabelled: Sequence[Path] | None = None) -> list[PairSource]:
-        """The recipe's files, those given, and those whose labels are not read."""
-        read: dict[str, Any] = {"no_header": self.no_header, "max_rejects": self.max_rejects}
-        given = one_for_each(self.pairs, self.grades, self.columns, **read)
-        return [*stored.pairs, *given, *unlabelled_of(unlabelled, **read)]
+        """The recipe's files, those given, and those whose labels are not read.
+
+        Raises ArgumentError where a file is missing, or --grades or --columns were given neither
+        once for each --pairs nor once for all.
+        """
+        for option, files in (("--pairs", self.pairs), ("--unlabelled", unlabelled)):
+            for name in files or ():
+                if not name.exists():
+                    raise ArgumentError(f"{option} {name}: no such file")
+        names = list(self.pairs or ())
+        grades = for_each(self.grades, names, "--grades")
+        columns = for_each(self.columns, names, "--columns")
+        given = [
+            self._source(name, grades=grade, columns=column)
+            for name, grade, column in zip(names, grades, columns, strict=True)
+        ]
+        texts = [self._source(name, unlabelled=True) for name in unlabelled or ()]
+        return [*stored.pairs, *given, *texts]
 
     def judge(self, stored: Recipe) -> PairSource | None:
         """The file given by `--dev`, else the recipe's."""
         if self.dev is None:
             return stored.dev
-        return PairSource(
-            self.dev,
-            columns=self.dev_columns,
-            grades=self.dev_grades,
-            no_header=self.no_header,
-            max_rejects=self.max_rejects,
-        )
+        return self._source(self.dev, columns=self.dev_columns, grades=self.dev_grades)
+
+    def _source(self, file: Path, **how: Any) -> PairSource:
+        return PairSource(file, no_header=self.no_header, max_rejects=self.max_rejects, **how)
 
 
 @dataclass(frozen=True, kw_only=True)

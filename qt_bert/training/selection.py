@@ -79,12 +79,8 @@ def reading(
 
 def merit_of(value: float, metric: str) -> float:
     """The number to maximise: the value, or the less of it, or of its distance to 0, the more."""
-    merit: dict[str, Callable[[float], float]] = {
-        "higher": lambda value: value,
-        "lower": lambda value: -value,
-        "zero": lambda value: -abs(value),
-    }
-    return merit[METRICS[metric].direction](value)
+    direction = METRICS[metric].direction
+    return value if direction == "higher" else -value if direction == "lower" else -abs(value)
 
 
 def digest_of(dev: Sequence[Pair]) -> str:
@@ -139,19 +135,17 @@ def _same_shape(
     other: Checkpoint,
     state: dict[str, torch.Tensor],
 ) -> None:
+    both = f"{other.name} and {last.name}"
     shapes = {name: tensor.shape for name, tensor in state.items()}
     if shapes != {name: tensor.shape for name, tensor in expected.items()}:
-        raise ArgumentError(f"{other.name} and {last.name} differ in shape: no mean is defined")
+        raise ArgumentError(f"{both} differ in shape: no mean is defined")
     if other.settings.labels != last.settings.labels:
-        raise ArgumentError(f"the outputs of {other.name} and {last.name} mean different things")
+        raise ArgumentError(f"the outputs of {both} mean different things")
     if other.tokenizer.get_vocab() != last.tokenizer.get_vocab():
-        raise ArgumentError(f"{other.name} and {last.name} have different vocabularies")
+        raise ArgumentError(f"{both} have different vocabularies")
     if other.offline != last.offline:
+        blocks = (str(one.offline and one.offline.describe()) for one in (other, last))
         raise ArgumentError(
-            f"{other.name} and {last.name} read pairs in different ways (`offline` in qt_bert.json: "
-            f"{_block_of(other)}, {_block_of(last)}): no mean is defined"
+            f"{both} read pairs in different ways (`offline` in qt_bert.json: "
+            f"{', '.join(blocks)}): no mean is defined"
         )
-
-
-def _block_of(checkpoint: Checkpoint) -> str:
-    return "none" if checkpoint.offline is None else str(checkpoint.offline.describe())

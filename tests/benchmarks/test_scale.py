@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from benchmarks.common.runs import differences, texts_of, write_rows
 
 
 @pytest.fixture
@@ -20,12 +24,23 @@ def test_the_rate_leaves_out_the_start_and_the_end(benchmark: Any) -> None:
     assert clock.rate() == (90 - 10) / (68.0 - 60.0)
 
 
-def test_what_is_counted_is_written_down(benchmark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    moments = iter([1.0, 2.0, 4.0])
-    monkeypatch.setattr(benchmark.time, "perf_counter", lambda: next(moments))
-    clock = benchmark.Clock(10)
-    with clock.progress(10, "scoring", "rows", done=0) as shown:
-        for rows in (1, 2, 7):
-            shown.advance(rows)
-    assert clock.told == [(1.0, 1), (2.0, 3), (4.0, 10)]
-    assert clock.rate() == 9 / 3.0
+def test_few_texts_are_begun_again(tmp_path: Path) -> None:
+    path, texts = tmp_path / "rows.csv", [("a", "b"), ('c,"', "d")]
+    write_rows(path, texts, 5)
+    with open(path, encoding="utf-8", newline="") as handle:
+        head, *rows = [tuple(row) for row in csv.reader(handle)]
+    assert head == ("query", "title")
+    assert rows == [*texts, *texts, texts[0]] == texts_of([path], None)
+
+
+def test_parts_differ_by_a_byte_and_by_being_there(tmp_path: Path) -> None:
+    for out, parts in (
+        ("one", {"same": b"1", "other": b"1", "mine": b""}),
+        ("two", {"same": b"1", "other": b"2"}),
+    ):
+        (tmp_path / out / "parts").mkdir(parents=True)
+        for name, data in parts.items():
+            (tmp_path / out / "parts" / name).write_bytes(data)
+    assert differences(tmp_path / "one", tmp_path / "two") == ["mine", "other"]
+    assert differences(tmp_path / "two", tmp_path / "one") == ["mine", "other"]
+    assert differences(tmp_path / "one", tmp_path / "one") == []

@@ -10,7 +10,6 @@ from types import ModuleType
 import pytest
 import torch
 
-from qt_bert.errors import ArgumentError
 from qt_bert.files import read_json
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
@@ -78,31 +77,6 @@ def test_prints_stores_and_writes_the_table(
     assert "share of the machine's matrix peak" in printed
 
 
-@pytest.mark.parametrize(
-    ("options", "word"),
-    [
-        (["--pairs", "gone.tsv"], "error: gone.tsv"),
-        (["--pairs", "gone.tsv", "--rounds", "0"], "'0' is no whole number from 1"),
-    ],
-)
-def test_an_inputs_fault_is_one_line(
-    options: list[str],
-    word: str,
-    parts: Callable[[str], ModuleType],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        parts("sweep").main(options)
-    assert word in capsys.readouterr().err
-
-
-def test_pairs_are_drawn_once_each(pair_file: Path, parts: Callable[[str], ModuleType]) -> None:
-    drawn = parts("sweep").drawn
-    every = drawn(pair_file, None, 100)
-    assert len(every) == len(set(every)) == 8
-    assert drawn(pair_file, None, 3) == every[:3]
-
-
 def test_flops_of_three_lengths_tell_those_of_all(
     checkpoint_of: Callable[..., Path], parts: Callable[[str], ModuleType]
 ) -> None:
@@ -112,22 +86,6 @@ def test_flops_of_three_lengths_tell_those_of_all(
     with flops.flop_counter() as counter:
         ours.run(ours.batches)
     assert flops.matrix_flops(ours.swept, ours.batches) == counter.get_total_flops()
-
-
-def test_flops_of_the_plain_pass_by_hand(
-    checkpoint_of: Callable[..., Path], parts: Callable[[str], ModuleType]
-) -> None:
-    flops = parts("common.flops")
-    ours = ours_of(checkpoint_of(layers=2, heads=2, hidden=16), parts)
-    ours.variants, ours.logits = ours.variants[:1], ours.logits[:1]
-    length, size = 10, 16
-    projections, mix, attend = 3 * length * size**2, size**2, 2 * length * size
-    forward = mix + 2 * size * 2 * size  # of a row; the hidden width doubles in between
-    first = projections + length * (attend + forward)
-    last = 3 * size**2 + 2 * 2 * length * size + forward  # no token is projected, two heads look
-    head = size**2 + 5 * size
-    batch = flops.one_pair(length)
-    assert flops.matrix_flops(ours.swept, [batch]) == 2 * (first + last + head)
 
 
 def test_the_plain_loop_leaves_out_the_heads_it_says(
@@ -145,24 +103,6 @@ def test_the_plain_loop_leaves_out_the_heads_it_says(
         assert [len(batch) for batch in batches] == [32, 8]
         found = plain.plain_logits(checkpoint, batches, masks)
         torch.testing.assert_close(found, ours.logits_of(masks), atol=1e-5, rtol=0)
-
-
-def test_peak_memory_is_that_of_another_process(parts: Callable[[str], ModuleType]) -> None:
-    # What the libraries take differs from machine to machine; what the work takes does not.
-    peak_memory = parts("common.machine").peak_memory
-    taken = peak_memory(bytearray, 700 * 2**20) - peak_memory(bytearray, 0)
-    assert taken == pytest.approx(700, abs=150)
-
-
-@pytest.mark.parametrize("page", ["nothing", PAGE + PAGE, "<!-- s: end --><!-- s: begin -->"])
-def test_a_page_without_its_two_comments_is_left_alone(
-    page: str, tmp_path: Path, parts: Callable[[str], ModuleType]
-) -> None:
-    path = tmp_path / "README.md"
-    path.write_text(page)
-    with pytest.raises(ArgumentError, match="must stand there once"):
-        parts("common.readme").rewrite_section(path, "sweep", "text")
-    assert path.read_text() == page
 
 
 def test_the_page_that_ships_has_its_two_comments(

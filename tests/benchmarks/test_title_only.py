@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-SUBJECTS = (
+SUBJECTS = [
     "番茄炒蛋",
     "护照换发",
     "猫咪掉毛",
@@ -19,7 +17,7 @@ SUBJECTS = (
     "车险续保",
     "阳台种菜",
     "羽毛球拍",
-)
+]
 TITLES = {
     5: "{0}的完整方法和步骤",
     4: "{0}以及更多相关的知识大全",
@@ -28,40 +26,22 @@ TITLES = {
     1: "周末去海边看日出",
 }
 
-Command = Callable[..., None]
+
+def title_only(path: Path, rows: list[tuple[str, str, int]]) -> None:
+    lines = ["query\ttitle\tgrade", *("\t".join(map(str, row)) for row in rows)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    runpy.run_path(str(BENCHMARKS / "title_only.py"))["main"]([str(path)])
 
 
-@pytest.fixture
-def title_only() -> Command:
-    return _main("title_only.py")
-
-
-def _main(script: str) -> Command:
-    main: Command = runpy.run_path(str(BENCHMARKS / script))["main"]
-    return lambda *arguments: main([str(one) for one in arguments])
-
-
-@pytest.fixture
-def graded(tmp_path: Path) -> Path:
-    """Eight queries with a title of every grade."""
+def test_titles_that_give_the_grade_away_are_found_and_queries_tell_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = [
         (f"{subject}怎么做", title.format(subject, subject[:2]), grade)
         for subject in SUBJECTS
         for grade, title in TITLES.items()
     ]
-    return _write(tmp_path / "graded.tsv", "query\ttitle\tgrade", rows)
-
-
-def _write(path: Path, header: str, rows: list[tuple[Any, ...]]) -> Path:
-    lines = [header, *("\t".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
-
-
-def test_titles_that_give_the_grade_away_are_found_and_queries_tell_nothing(
-    title_only: Command, graded: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    title_only(graded)
+    title_only(tmp_path / "graded.tsv", rows)
     printed = capsys.readouterr().out
     assert "title only: 1.000" in printed
     assert "query only: 0.200" in printed
@@ -69,9 +49,8 @@ def test_titles_that_give_the_grade_away_are_found_and_queries_tell_nothing(
 
 
 def test_too_few_queries_for_the_folds_are_refused(
-    title_only: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    few = [("猫", f"标题{grade}", grade) for grade in range(1, 6)]
     with pytest.raises(SystemExit, match="2"):
-        title_only(_write(tmp_path / "few.tsv", "query\ttitle\tgrade", few))
+        title_only(tmp_path / "few.tsv", [("猫", f"标题{grade}", grade) for grade in range(1, 6)])
     assert "5 queries" in capsys.readouterr().err

@@ -49,12 +49,3 @@ def test_a_web_socket_is_timed_from_request_to_answer(slow_server):
             b"RERUN THE PAGE, PLEASE",
         ]
         assert 50 <= wire.milliseconds() < 5000
-
-
-def test_what_keeps_it_alive_and_other_connections_are_not(slow_server):
-    with wired(slow_server) as wire:
-        said(wire, b"GET /picture HTTP/1.1\r\n\r\n", b"more than sixteen bytes")
-        wire.start()
-        said(wire, b"GET /other HTTP/1.1\r\n\r\n")
-        with pytest.raises(ValueError, match="nothing was asked"):
-            wire.milliseconds()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
@@ -79,35 +78,3 @@ def test_report_is_drawn_reused_and_redone(run, checkpoint_of, pair_file, tmp_pa
     assert run(*arguments).status == 2
     assert "nothing changed" in run(*arguments, "--resume").err
     assert "ran: evaluation" in run(*arguments, "--resume", "--seed", "1").err
-
-
-def test_training_on_two_processes_equals_one(checkpoint_of, pair_file, tmp_path):
-    import torch
-    from safetensors.torch import load_file
-
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(
-        f'[[pairs]]\nfile = "{pair_file.name}"\n[dev]\nfile = "{pair_file.name}"\n[job]\n'
-        "max_length = 48\n[settings]\nepochs = 8\nlr = 5e-3\nslots = 96\npatience = 0\n"
-        'dtype = "float32"\ncompile = false\n'
-    )
-    script = tmp_path / "main.py"
-    script.write_text("from qt_bert.cli import main; main()")
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
-    trained = []
-    for name, begin in (("one", [sys.executable]), ("two", launch)):
-        command = ["train", "--recipe", recipe, "--data", tmp_path, "--base", checkpoint_of()]
-        run_ = [*begin, script, *command, "--out", tmp_path / name]
-        subprocess.run(run_, env=environment, check=True)
-        state = load_file(tmp_path / f"{name}.training" / "state.safetensors")
-        trained.append({k: v for k, v in state.items() if k.startswith("master/")})
-    before = load_file(checkpoint_of() / "model.safetensors")
-    name = "bert.encoder.layer.0.output.dense.weight"
-    moved = (trained[0][f"master/model.{name}"] - before[name]).abs().max()
-    assert moved > 0.02
-    for key, tensor in trained[0].items():
-        torch.testing.assert_close(trained[1][key], tensor, atol=1e-3, rtol=0)
-    logs = [(tmp_path / f"{n}.training" / "log.jsonl").read_text() for n in ("one", "two")]
-    losses = [[json.loads(line)["train_loss"] for line in log.splitlines()] for log in logs]
-    assert losses[0] == pytest.approx(losses[1], abs=1e-3)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,10 +50,6 @@ def test_lengths(report: CheckReport) -> None:
     assert (report.title_lengths.min, report.title_lengths.max) == (1, 3)
 
 
-def test_queries_are_counted_once(report: CheckReport) -> None:
-    assert report.queries == 4
-
-
 def test_duplicates(report: CheckReport) -> None:
     assert report.duplicates == Repeats(rows=7, distinct=3, lines=[[2, 3, 6], [4, 7], [9, 10]])
 
@@ -68,37 +63,16 @@ def test_what_is_shared_with_another_file(report: CheckReport) -> None:
     assert report.shared_pairs == Shared(rows=3, distinct=1, lines=[2, 3, 6])
 
 
-def test_query_and_title_do_not_run_together(write: Write) -> None:
-    path = write("f.tsv", "query\ttitle\na\tbc\nab\tc\n")
-    assert check_file(PairReader(path)).duplicates.rows == 0
-
-
 def test_equal_grades_under_two_labels_do_not_contradict(write: Write) -> None:
     path = write("f.tsv", "query\ttitle\tgrade\nq\tt\t1\nq\tt\t1.0\n")
     report = check_file(PairReader(path, grade_map=GradeMap.identity()))
     assert (report.duplicates.distinct, report.contradicting.distinct) == (1, 0)
 
 
-def test_coarse_grades_are_shown_as_sets(write: Write) -> None:
-    path = write("f.tsv", "query\ttitle\tgrade\nq\tt\t0\n")
-    assert check_file(PairReader(path, grade_map=GradeMap.parse("0=3-4"))).grades == {"3+4": 1}
-
-
 def test_many_labels_are_counted_together(write: Write) -> None:
     rows = "".join(f"q\tt\t{i}\n" for i in range(1200))
     labels = check_file(PairReader(write("f.tsv", f"query\ttitle\tgrade\n{rows}"))).labels
     assert (len(labels), labels["(other labels)"]) == (1001, 200)
-
-
-def test_without_another_file_nothing_is_shared(write: Write) -> None:
-    report = check_file(PairReader(write("f.tsv", "query\ttitle\nq\tt\n")))
-    assert (report.shared_queries, report.against) == (None, None)
-    assert "shared" not in report.render()
-
-
-def test_the_report_is_json(report: CheckReport) -> None:
-    value = json.loads(json.dumps(report.to_json()))
-    assert value["duplicates"] == {"rows": 7, "distinct": 3, "lines": [[2, 3, 6], [4, 7], [9, 10]]}
 
 
 def test_the_report_is_readable(report: CheckReport) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from qt_bert.data.pairs import GradeMap, LevelMap
+from qt_bert.data.pairs import GradeMap
 from qt_bert.errors import ArgumentError
 
 
@@ -50,35 +50,8 @@ def test_bad_specifications_are_refused(spec: str, reason: str) -> None:
         GradeMap.parse(spec)
 
 
-def test_a_map_survives_json() -> None:
-    grades = GradeMap.parse("0=1-2,1=3-4,2=5")
-    assert grades.to_json() == {"0": [1, 2], "1": [3, 4], "2": [5]}
-    assert GradeMap.from_json(grades.to_json()) == grades
-
-
-@pytest.mark.parametrize("grades", [[], [0], [6]])
-def test_json_that_holds_no_grades_is_refused(grades: list[int]) -> None:
-    with pytest.raises(ArgumentError, match="'x'"):
-        GradeMap.from_json({"x": grades})
-
-
-def test_a_number_of_levels_means_the_labels_from_zero() -> None:
-    levels = LevelMap.parse("3")
-    assert levels.labels == ("0", "1", "2")
+def test_levels_are_labels_from_zero_numbered_from_one() -> None:
+    levels = GradeMap.levels(3)
     assert [levels.grades_of(label) for label in ("0", "1.0", "2")] == [(1,), (2,), (3,)]
-    assert levels.size == 3
-
-
-def test_levels_may_be_named() -> None:
-    assert LevelMap.parse("bad, fair,good").grades_of("good") == (3,)
-
-
-def test_a_label_that_is_no_level_is_refused() -> None:
     with pytest.raises(ValueError, match="none of 0, 1, 2"):
-        LevelMap.parse("3").grades_of("3")
-
-
-@pytest.mark.parametrize("spec", ["", "0", "1", "a", "a,a", "a,,b"])
-def test_fewer_than_two_different_levels_are_refused(spec: str) -> None:
-    with pytest.raises(ArgumentError, match="--levels"):
-        LevelMap.parse(spec)
+        levels.grades_of("3")

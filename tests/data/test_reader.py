@@ -1,16 +1,25 @@
 from __future__ import annotations
 
+import csv
+import io
+import json
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from qt_bert.data.pairs import GradeMap, LevelMap
-from qt_bert.data.reader import PairReader, read_pairs
+from qt_bert.data.columns import Columns, parse_columns
+from qt_bert.data.formats import split_csv
+from qt_bert.data.pairs import GradeMap, Reason, Reject
+from qt_bert.data.reader import PairReader, ReaderOptions, read_pairs, reject_log
 from qt_bert.errors import ArgumentError, PairFileError
 
 Write = Callable[[str, str | bytes], Path]
+GOOD = '{"query": "q", "title": "t"}\n'
 
 
 def test_a_pair_has_all_its_parts(write: Write) -> None:
@@ -20,27 +29,10 @@ def test_a_pair_has_all_its_parts(write: Write) -> None:
     assert (pair.line, pair.label, dict(pair.extra)) == (2, "4", {"field": "旅游"})
 
 
-@pytest.mark.parametrize("name", ["f.tsv", "f.txt", "f.TSV"])
-def test_suffixes(write: Write, name: str) -> None:
-    reader = PairReader(write(name, "query\ttitle\nq\tt\n"))
-    assert (reader.format, reader.encoding, len(list(reader))) == ("tsv", "utf-8", 1)
-
-
 @pytest.mark.parametrize("name", ["f.xlsx", "f", "f.gz", "f.tsv.zip", "f.json"])
 def test_an_unknown_suffix_names_the_known_ones(write: Write, name: str) -> None:
     with pytest.raises(PairFileError, match=r"\.tsv, \.txt, \.csv, \.jsonl"):
         PairReader(write(name, "x"))
-
-
-def test_an_empty_id_is_the_line_number(write: Write) -> None:
-    path = write("f.tsv", "query\ttitle\tid\nq\tt\t\nq\tt\ta\n")
-    assert [pair.id for pair in read_pairs(path)] == ["2", "a"]
-
-
-def test_a_title_of_a_megabyte_passes_whole(write: Write) -> None:
-    title = "长" * 350_000
-    (pair,) = read_pairs(write("f.tsv", f"query\ttitle\nq\t{title}\n"))
-    assert pair.title == title
 
 
 @pytest.mark.parametrize(
@@ -79,33 +71,8 @@ def test_required_grades_reject_rows_without_a_good_one(write: Write) -> None:
     assert reader.reasons == {"missing grade": 1, "bad grade": 1}
 
 
-def test_required_grades_need_a_column(write: Write) -> None:
-    with pytest.raises(PairFileError, match="no column 'grade'"):
-        read_pairs(write("f.tsv", "query\ttitle\nq\tt\n"), grade_required=True)
-
-
-def test_levels_are_read_in_place_of_grades(write: Write) -> None:
-    path = write("f.tsv", "query\ttitle\tgrade\nq\tt\t0\nq\tt\t2\n")
-    assert [p.grades for p in read_pairs(path, grade_map=LevelMap.parse("3"))] == [(1,), (3,)]
-
-
 def rows(good: int, bad: int) -> str:
     return "query\ttitle\n" + "q\tt\n" * good + "\n".join(["bad"] * bad)
-
-
-def test_ten_rejects_are_always_tolerated(write: Write) -> None:
-    assert len(read_pairs(write("f.tsv", rows(1, 10)), max_rejects=0)) == 1
-
-
-def test_eleven_rejects_of_few_rows_are_too_many(write: Write) -> None:
-    with pytest.raises(PairFileError, match=r"11 of the first 12 rows.*too few fields: 11"):
-        read_pairs(write("f.tsv", rows(1, 11)))
-
-
-def test_the_share_of_rejects_counts_above_ten(write: Write) -> None:
-    assert len(read_pairs(write("f.tsv", rows(1089, 11)))) == 1089
-    with pytest.raises(PairFileError, match="--max-rejects"):
-        read_pairs(write("f.tsv", rows(1088, 11)))
 
 
 def test_rejects_are_judged_every_ten_thousand_rows(write: Write) -> None:
@@ -125,30 +92,10 @@ def test_a_file_without_a_pair_is_an_error(write: Write, content: str, reason: s
         read_pairs(write("f.tsv", content), max_rejects=1)
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
-def test_a_share_is_from_zero_to_one(write: Write, share: float) -> None:
-    with pytest.raises(ArgumentError, match="--max-rejects"):
-        PairReader(write("f.tsv", rows(1, 0)), max_rejects=share)
-
-
-def test_rejects_never_overwrite_the_pairs(write: Write) -> None:
-    path = write("f.tsv", rows(1, 1))
-    with pytest.raises(ArgumentError, match="overwrite"):
-        PairReader(path, rejects_path=path)
-
-
 def test_reading_again_counts_anew(write: Write) -> None:
     reader = PairReader(write("f.tsv", rows(2, 1)))
     assert list(reader) == list(reader)
     assert (reader.rows_read, reader.accepted, reader.rejected) == (3, 2, 1)
-
-
-def test_a_file_that_vanishes_is_an_error(write: Write) -> None:
-    path = write("f.tsv", rows(2, 1))
-    reader = PairReader(path)
-    path.unlink()
-    with pytest.raises(PairFileError, match="No such file"):
-        list(reader)
 
 
 def test_memory_does_not_grow_with_the_file(write: Write) -> None:
@@ -173,3 +120,330 @@ def test_empty_lines_without_end_are_refused(tmp_path, monkeypatch):
     path.write_text("query\ttitle\na\tb\n" + "\n" * 200, "utf-8")
     with pytest.raises(PairFileError, match="100 empty lines in a row up to line 103"):
         list(PairReader(path))
+
+
+def test_ten_rejects_are_tolerated_and_beyond_them_a_share(write: Write) -> None:
+    assert len(read_pairs(write("f.tsv", rows(1, 10)), max_rejects=0)) == 1
+    with pytest.raises(PairFileError, match=r"11 of the first 12 rows.*too few fields: 11"):
+        read_pairs(write("f.tsv", rows(1, 11)))
+    assert len(read_pairs(write("f.tsv", rows(1089, 11)))) == 1089
+    with pytest.raises(PairFileError, match="--max-rejects"):
+        read_pairs(write("f.tsv", rows(1088, 11)))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "error", "reason"),
+    [
+        (
+            "f.tsv",
+            "甲\t乙\n",
+            {},
+            PairFileError,
+            "line 1: no column 'query'.*'甲', '乙'.*--no-header",
+        ),
+        ("f.tsv", "query\ttitle\n", {"grade_required": True}, PairFileError, "no column 'grade'"),
+        ("f.tsv", "query\ttitle\n", {"max_rejects": float("nan")}, ArgumentError, "--max-rejects"),
+        ("f.tsv", "query\ttitle\n", {"max_rejects": -0.1}, ArgumentError, "--max-rejects"),
+        (
+            "f.jsonl",
+            GOOD,
+            {"columns": {"query": "q"}},
+            PairFileError,
+            "key 'q'; the first has 'que",
+        ),
+        ("f.jsonl", GOOD, {"columns": {"grade": "lable"}}, PairFileError, "the key 'lable'"),
+        ("f.jsonl", GOOD, {"columns": {"query": 1}}, ArgumentError, "not positions"),
+        ("f.jsonl", GOOD, {"header": False}, ArgumentError, "--no-header is for TSV and CSV"),
+    ],
+)
+def test_what_cannot_be_read_as_asked_is_refused(
+    write: Write,
+    name: str,
+    content: str,
+    options: dict[str, Any],
+    error: type[Exception],
+    reason: str,
+) -> None:
+    with pytest.raises(error, match=reason):
+        read_pairs(write(name, content), **options)
+
+
+def test_rejects_never_overwrite_the_pairs(write: Write) -> None:
+    path = write("f.tsv", rows(1, 1))
+    with pytest.raises(ArgumentError, match="overwrite"):
+        PairReader(path, rejects_path=path)
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ("a,b", ["a", "b"]),
+        ("a,", ["a", ""]),
+        (",", ["", ""]),
+        ('"a,b",c', ["a,b", "c"]),
+        ('"say ""hi""",c', ['say "hi"', "c"]),
+        ('"",c', ["", "c"]),
+        ('c,""', ["c", ""]),
+        ('5" 屏幕,b', ['5" 屏幕', "b"]),
+        ('"open,b', ['"open', "b"]),
+        ('"a"b,c', ['"a"b', "c"]),
+        ('"a" ,c', ['"a" ', "c"]),
+        ('a,"b', ["a", '"b']),
+        ('a,b"', ["a", 'b"']),
+        ('""",b', ['"""', "b"]),
+        ('""""', ['"']),
+        (' "a,b"', [' "a', 'b"']),
+    ],
+)
+def test_quotes(line: str, fields: list[str]) -> None:
+    assert split_csv(line) == fields
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\r\n\0", codec="utf-8")), min_size=2))
+def test_what_the_standard_library_writes_is_read_back(fields: list[str]) -> None:
+    written = io.StringIO()
+    csv.writer(written, lineterminator="").writerow(fields)
+    assert split_csv(written.getvalue()) == fields
+
+
+def test_tsv_knows_no_quotes(write: Write) -> None:
+    path = write("f.tsv", 'query\ttitle\n"a\tb\n"c"\td""\n')
+    assert [(p.query, p.title) for p in read_pairs(path)] == [('"a', "b"), ('"c"', 'd""')]
+
+
+def test_text_that_looks_like_something_else_stays_text(write: Write) -> None:
+    path = write("f.csv", "query,title,id\nNA,null,001\n1.0,nan,TRUE\n")
+    read = [(p.query, p.title, p.id) for p in read_pairs(path)]
+    assert read == [("NA", "null", "001"), ("1.0", "nan", "TRUE")]
+
+
+def test_no_csv_row_spans_lines(write: Write) -> None:
+    path = write("f.csv", 'query,title\n"open,x\ny,"z\n')
+    assert [(p.query, p.title) for p in read_pairs(path)] == [('"open', "x"), ("y", '"z')]
+
+
+def test_extra_columns_keep_file_order(write: Write) -> None:
+    path = write("f.tsv", "field\tquery\t\ttitle\ttags\n旅游\tq\t?\tt\t\n")
+    (pair,) = read_pairs(path)
+    assert list(pair.extra.items()) == [("field", "旅游"), ("column_3", "?"), ("tags", "")]
+
+
+def test_without_a_header_columns_have_positions(write: Write) -> None:
+    path = write("f.tsv", "甲\t乙\t3\n丙\t丁\t5\n")
+    pairs = read_pairs(path, header=False, columns={"query": 2, "title": 1})
+    assert [(p.query, p.title, p.label, p.line) for p in pairs] == [
+        ("乙", "甲", "3", 1),
+        ("丁", "丙", "5", 2),
+    ]
+
+
+def test_too_few_and_too_many_fields_are_rejects(write: Write) -> None:
+    reader = PairReader(write("f.tsv", "query\ttitle\na\n\nb\tc\td\ne\tf\n"))
+    assert [(p.query, p.line) for p in reader] == [("e", 5)]
+    assert reader.reasons == {"too few fields": 1, "too many fields": 1}
+
+
+def test_an_undecodable_header_is_an_error(write: Write) -> None:
+    with pytest.raises(PairFileError, match="line 1: the header is neither"):
+        read_pairs(write("f.tsv", b"query\ttitle\xff\xff\nq\tt\n"))
+
+
+TEXT = st.text(st.characters(exclude_characters="\t\r\n\0", codec="utf-8"), min_size=1)
+ROWS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=8)
+
+
+@given(rows=ROWS)
+def test_no_text_merges_or_loses_a_row(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]
+) -> None:
+    path = tmp_path_factory.mktemp("rows") / "f.tsv"
+    body = "".join(f"{query}\t{title}\n" for query, title in [("好", "好"), *rows])
+    path.write_bytes(b"query\ttitle\n" + body.encode("utf-8"))
+    reader = PairReader(path)
+    read = [(pair.query, pair.title) for pair in reader]
+    assert read[1:] == [row for row in rows if row[0].strip() and row[1].strip()]
+    assert reader.rows_read == len(rows) + 1 == reader.accepted + reader.rejected
+
+
+def test_texts_survive_escapes_and_odd_separators(write: Write) -> None:
+    row = {"query": '引"号\\', "title": "a\u2028b\n😀", "id": "x"}
+    path = write("f.jsonl", json.dumps(row) + "\n" + json.dumps(row, ensure_ascii=False))
+    assert [(p.query, p.title, p.id, p.line) for p in read_pairs(path)] == [
+        ('引"号\\', "a\u2028b\n😀", "x", 1),
+        ('引"号\\', "a\u2028b\n😀", "x", 2),
+    ]
+
+
+def test_numbers_are_taken_as_written(write: Write) -> None:
+    path = write(
+        "f.ndjson", '{"query": 1.50, "title": 00, "id": 7}\n{"query": 1.50, "title": 12}\n'
+    )
+    reader = PairReader(path)
+    assert [(p.query, p.title) for p in reader] == [("1.50", "12")]
+    assert reader.reasons == {"bad JSON": 1}
+
+
+@pytest.mark.parametrize(
+    ("grade", "label"),
+    [("3", "3"), ('"3"', "3"), ("3.0", "3.0"), ("null", None), ('" "', None), ("true", "true")],
+)
+def test_grades(write: Write, grade: str, label: str | None) -> None:
+    (pair,) = read_pairs(write("f.jsonl", f'{{"query": "q", "title": "t", "grade": {grade}}}'))
+    assert pair.label == label
+
+
+def test_extra_keys_keep_file_order_and_become_text(write: Write) -> None:
+    path = write("f.jsonl", '{"z": 1.0, "query": "q", "a": null, "title": "t", "m": ["甲", {}]}')
+    (pair,) = read_pairs(path)
+    assert list(pair.extra.items()) == [("z", "1.0"), ("a", ""), ("m", '["甲", {}]')]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"query": "q", "title": ', "bad JSON"),
+        ('{"query": "q", "title": NaN}', "bad JSON"),
+        ('{"query": "a", "query": "b", "title": "t"}', "bad JSON"),
+        ('{"query": "a\tb", "title": "t"}', "bad JSON"),
+        ("[" * 100_000, "bad JSON"),
+        ('["q", "t"]', "not a JSON object"),
+        ('"q"', "not a JSON object"),
+        ('{"title": "t"}', "missing query"),
+        ('{"query": "q"}', "missing title"),
+        ('{"query": null, "title": "t"}', "query is not text"),
+        ('{"query": "q", "title": ["t"]}', "title is not text"),
+        ('{"query": true, "title": "t"}', "query is not text"),
+        ('{"query": {}, "title": "t"}', "query is not text"),
+        ('{"query": "\\ud83d", "title": "t"}', "lone surrogate"),
+        ('{"query": "q", "title": "t", "x": "\\uDE00"}', "lone surrogate"),
+        ('{"query": "a\\u0000b", "title": "t"}', "NUL character"),
+        ('{"query": " \\u3000", "title": "t"}', "empty query"),
+    ],
+)
+def test_rejects(write: Write, line: str, reason: str) -> None:
+    reader = PairReader(write("f.jsonl", GOOD + line + "\n" + GOOD))
+    assert [pair.line for pair in reader] == [1, 3]
+    assert reader.reasons == {reason: 1}
+
+
+def test_each_reject_has_line_reason_and_text(write: Write, tmp_path: Path) -> None:
+    path = write("f.tsv", "query\ttitle\nq\tt\na\tb\tc\n\tt\n")
+    read_pairs(path, rejects_path=tmp_path / "out" / "rejects.tsv")
+    assert (tmp_path / "out" / "rejects.tsv").read_text("utf-8") == (
+        "line\treason\ttext\n3\ttoo many fields\ta b c\n4\tempty query\t t\n"
+    )
+
+
+def test_texts_are_cut_and_stay_on_one_line(tmp_path: Path) -> None:
+    with reject_log(tmp_path / "r.tsv") as write_reject:
+        write_reject(Reject.of(7, Reason.BAD_JSON, "a\u2028\x85\r\n\ud800" + "长" * 500))
+    written = (tmp_path / "r.tsv").read_text("utf-8")
+    assert written == "line\treason\ttext\n7\tbad JSON\ta    \\ud800" + "长" * 194 + "\n"
+
+
+def test_without_a_reject_there_is_no_file_and_an_old_one_goes(
+    write: Write, tmp_path: Path
+) -> None:
+    old = write("rejects.tsv", "line\treason\ttext\n1\tbad JSON\tx\n")
+    read_pairs(write("f.tsv", "query\ttitle\nq\tt\n"), rejects_path=old)
+    assert not old.exists()
+
+
+def test_the_list_is_there_when_reading_stops(write: Write, tmp_path: Path) -> None:
+    path = write("f.tsv", "query\ttitle\nq\tt\n" + "bad\n" * 20)
+    with pytest.raises(PairFileError, match=r"all are listed in .*rejects\.tsv"):
+        read_pairs(path, rejects_path=tmp_path / "rejects.tsv")
+    assert len((tmp_path / "rejects.tsv").read_text("utf-8").splitlines()) == 21
+
+
+def test_the_list_is_there_when_the_caller_stops(write: Write, tmp_path: Path) -> None:
+    path = write("f.tsv", "query\ttitle\nbad\nq\tt\nq\tt\n")
+    pairs = iter(PairReader(path, rejects_path=tmp_path / "rejects.tsv"))
+    next(pairs)
+    pairs.close()  # type: ignore[attr-defined]
+    assert (tmp_path / "rejects.tsv").exists()
+
+
+def test_a_place_that_cannot_be_written(write: Write, tmp_path: Path) -> None:
+    path = write("f.tsv", "query\ttitle\nbad\nq\tt\n")
+    with pytest.raises(ArgumentError, match="cannot be written"):
+        read_pairs(path, rejects_path=path / "rejects.tsv")
+
+
+def test_options_reach_the_reader(write: Write) -> None:
+    path = write("f.csv", "甲,乙,1\n丙,丁,2\n")
+    options = ReaderOptions(columns="query=2,title=1", no_header=True, grades="1=1-2,2=5")
+    pairs = list(options.open(path))
+    assert [(p.query, p.title, p.grades) for p in pairs] == [
+        ("乙", "甲", (1, 2)),
+        ("丁", "丙", (5,)),
+    ]
+
+
+def test_the_default_map_serves_where_no_grades_are_given(write: Write) -> None:
+    path = write("f.tsv", "query\ttitle\tgrade\nq\tt\t2\n")
+    default = GradeMap.identity()
+    assert [p.grades for p in ReaderOptions().open(path, default_map=default)] == [(2,)]
+    given = ReaderOptions(grades="2=5").open(path, default_map=default)
+    assert [p.grades for p in given] == [(5,)]
+
+
+@pytest.mark.parametrize(
+    ("given", "header", "reason"),
+    [
+        ({"label": "x"}, True, "unknown name 'label'"),
+        ({"query": "title"}, True, "query and title"),
+        ({"query": "a", "grade": "a"}, True, "query and grade"),
+        ({"query": "q"}, False, "position"),
+        ({"query": "0"}, False, "position"),
+        ({"query": -1}, False, "position"),
+        ({"query": "²"}, False, "position"),
+        ({"query": "2"}, False, "query and title"),
+    ],
+)
+def test_columns_that_cannot_be_meant(
+    given: dict[str, str | int], header: bool, reason: str
+) -> None:
+    with pytest.raises(ArgumentError, match=reason):
+        Columns.resolve(given, header=header)
+
+
+@pytest.mark.parametrize(
+    ("given", "header", "names", "places"),
+    [
+        ({}, True, ["id", "title", "query", "grade", "field"], (2, 1, 3, 0)),
+        ({}, False, ["a", "b", "c"], (0, 1, 2, None)),
+        # Given positions count from one, and push default grade and id aside.
+        ({"query": "2", "title": 3}, False, list("abcd"), (1, 2, None, 3)),
+        ({"query": "title", "title": "query"}, True, ["query", "title"], (1, 0, None, None)),
+    ],
+)
+def test_where_columns_stand(
+    given: dict[str, str | int], header: bool, names: list[str], places: tuple[int | None, ...]
+) -> None:
+    place = Columns.resolve(given, header=header).place(names, "f")
+    assert (place.query, place.title, place.grade, place.id) == places
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "reason"),
+    [
+        ({"query": "q"}, ["q", "t"], r"^f: no column 'title' for the title; .*'q', 't'"),
+        ({}, [f"c{i}" for i in range(20)], "and 8 more"),
+        ({"title": "grade"}, ["query", "grade"], "for the grade"),
+        ({}, ["query", "title", "x", "x"], "2 columns are called 'x'"),
+    ],
+)
+def test_columns_that_are_not_there(
+    given: dict[str, str | int], names: list[str], reason: str
+) -> None:
+    required = ["grade"] if "title" in given else []
+    with pytest.raises(PairFileError, match=reason):
+        Columns.resolve(given, required=required).place(names, "f")
+
+
+def test_a_specification_maps_names_or_is_refused() -> None:
+    assert parse_columns("query=q, title = t") == {"query": "q", "title": "t"}
+    for spec in ("", "query", "query=", "=q", "query=q,", "query=a,query=b"):
+        with pytest.raises(ArgumentError, match="--columns"):
+            parse_columns(spec)

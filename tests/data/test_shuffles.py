@@ -4,8 +4,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from qt_bert.data import shuffles
 from qt_bert.errors import ArgumentError
@@ -24,26 +22,11 @@ class FixedWords:
         raise AssertionError("shuffles ask for words alone")
 
 
-@given(st.text(max_size=12), st.integers(0, 9))
-def test_a_shuffled_text_has_the_same_characters_and_differs(text: str, seed: int) -> None:
-    shuffled = shuffles.shuffle_characters(text, np.random.default_rng(seed))
-    if len(set(text)) < 2:
-        assert shuffled is None
-    else:
-        assert shuffled is not None and shuffled != text
-        assert Counter(shuffled) == Counter(text)
-
-
 def test_all_other_arrangements_are_drawn_alike() -> None:
     rng = np.random.default_rng(0)
     drawn = Counter(shuffles.shuffle_characters("甲乙丙", rng) for _ in range(5000))
     assert set(drawn) == {"甲丙乙", "乙甲丙", "乙丙甲", "丙甲乙", "丙乙甲"}
     assert all(abs(count - 1000) < 120 for count in drawn.values())
-
-
-def test_the_seed_decides() -> None:
-    draws = [shuffles.shuffle_characters("北京到上海", np.random.default_rng(s)) for s in (1, 1, 2)]
-    assert draws[0] == draws[1] != draws[2]
 
 
 def test_words_stay_whole() -> None:
@@ -76,8 +59,3 @@ def test_one_swap_exchanges_different_neighbours() -> None:
     rng = np.random.default_rng(0)
     drawn = {shuffles.swap_adjacent_characters("aabc", rng) for _ in range(100)}
     assert drawn == {"abac", "aacb"}
-
-
-@pytest.mark.parametrize("text", ["", "一", "哈哈哈"])
-def test_a_text_without_a_swap_is_not_eligible(text: str) -> None:
-    assert shuffles.swap_adjacent_characters(text, np.random.default_rng(0)) is None

@@ -1,3 +1,5 @@
+"""Samples of whole queries."""
+
 from __future__ import annotations
 
 import hashlib
@@ -5,7 +7,7 @@ import hashlib
 import pytest
 
 from qt_bert.data.pairs import GradeSet, Pair
-from qt_bert.data.splits import balanced_halves, half_of, split_halves
+from qt_bert.data.splits import balanced_halves, half_of, sample_queries, split_halves
 from qt_bert.errors import ArgumentError, PairFileError
 
 
@@ -47,12 +49,34 @@ def test_balanced_halves_have_as_many_queries_whatever_the_order() -> None:
     assert [len({p.query for p in half}) for half in balanced_halves(pairs[:15])] == [3, 2]
 
 
-def test_a_half_of_split_halves_can_be_halved_again() -> None:
-    discovery = split_halves(pair(str(n)) for n in range(60)).discovery
-    one, other = balanced_halves(discovery)
-    assert abs(len(one) - len(other)) <= 1 < min(len(one), len(other))
+SIZES = {"狗": 3, "猫": 1, "高铁": 4, "苹果": 2, "京东": 2}
+PAIRS = [
+    Pair(query, f"{query}{number}", None, f"{query}-{number}", 1, None, {})
+    for number in range(4)
+    for query, size in SIZES.items()
+    if number < size
+]
 
 
-def test_one_query_cannot_be_halved() -> None:
-    with pytest.raises(ArgumentError, match="2 pairs of 1 queries cannot be halved"):
-        balanced_halves([pair("a"), pair("a")])
+def test_queries_stay_whole_and_rows_in_order():
+    drawn = sample_queries(PAIRS, 4, seed=3)
+    order = sorted(SIZES, key=lambda query: hashlib.sha256(f"3\0{query}".encode()).digest())
+    expected, count = set(), 0
+    for query in order:
+        if count < 4:
+            expected.add(query)
+            count += SIZES[query]
+    assert drawn == [pair for pair in PAIRS if pair.query in expected]
+    assert 4 <= len(drawn) < 4 + max(SIZES.values())
+
+
+def test_a_larger_sample_holds_the_smaller_whatever_the_order_of_the_file():
+    samples = [{p.id for p in sample_queries(PAIRS, n, seed=1)} for n in range(1, len(PAIRS) + 1)]
+    assert all(small <= large for small, large in zip(samples, samples[1:], strict=False))
+    assert {p.id for p in sample_queries(PAIRS[::-1], 5, seed=1)} == samples[4]
+
+
+@pytest.mark.parametrize("limit", [0, -3])
+def test_no_pair_is_no_sample(limit):
+    with pytest.raises(ArgumentError, match=f"--limit {limit}"):
+        sample_queries(PAIRS, limit)

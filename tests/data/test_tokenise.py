@@ -1,14 +1,16 @@
+"""Which encoded pairs go together, and what fills the shorter ones."""
+
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from qt_bert.data.tokenise import EncodedPair, PairTokenizer
+from qt_bert.data.tokenise import EncodedPair, PairTokenizer, length_batches, padded
 from qt_bert.errors import ArgumentError, CheckpointError
 
 PAIRS = [
@@ -114,28 +116,10 @@ def test_the_query_is_cut_last_and_flagged(family: Any) -> None:
     assert encoded.side[0] == encoded.side[-1] == -1
 
 
-def test_a_cut_query_keeps_its_start() -> None:
-    (encoded,) = PairTokenizer(bert(), 6).encode([("北京到上海", "短")])
-    assert encoded.spans == [(0, 0), (0, 1), (1, 2), (2, 3), (0, 0), (0, 0)]
-    assert encoded.token_type_ids == [0, 0, 0, 0, 0, 1]
-
-
-def test_a_full_query_leaves_no_room_for_the_title() -> None:
-    (encoded,) = PairTokenizer(bert(), 6).encode([("北京到", "短")])
-    assert (encoded.query_truncated, encoded.title_truncated) == (False, True)
-    assert encoded.side == [-1, 0, 0, 0, -1, -1]
-
-
 @pytest.mark.parametrize(("family", "separators"), [(bert, [2, 4]), (xlm_roberta, [2, 3, 5])])
 def test_special_tokens_have_names(family: Any, separators: list[int]) -> None:
     (encoded,) = PairTokenizer(family(), 32).encode([("a", "a")])
     assert (encoded.cls, encoded.separators) == (0, separators)
-
-
-def test_a_spelt_special_token_stays_on_its_side() -> None:
-    (encoded,) = PairTokenizer(bert(), 32).encode([("[SEP] a", "b")])
-    assert encoded.side == [-1, 0, 0, -1, 1, -1]
-    assert encoded.separators == [3, 5]
 
 
 @FAMILIES
@@ -175,13 +159,6 @@ def test_a_very_long_text_gives_the_tokens_of_the_whole(
     assert encoded.title_truncated == (sides.count(1) > n_title)
 
 
-def test_a_title_of_a_megabyte_is_quick() -> None:
-    tokenizer = PairTokenizer(bert(), 64)
-    start = time.process_time()
-    tokenizer.encode([("a", "短" * 1_000_000)] * 5)
-    assert time.process_time() - start < 2
-
-
 def test_threads_with_different_lengths_agree_with_one_thread() -> None:
     shared = bert()
     tokenizers = {length: PairTokenizer(shared, length) for length in (12, 20)}
@@ -213,10 +190,6 @@ def test_a_bare_tokenizer_serves_too() -> None:
     assert encoded == PairTokenizer(bert(), 64).encode(PAIRS)
 
 
-def test_no_pairs() -> None:
-    assert PairTokenizer(bert(), 64).encode([]) == []
-
-
 @pytest.mark.parametrize(("family", "least"), [(bert, 5), (xlm_roberta, 6)])
 def test_a_length_without_room_is_refused(family: Any, least: int) -> None:
     PairTokenizer(family(), least)
@@ -233,3 +206,28 @@ def test_a_slow_tokenizer_is_refused() -> None:
 def test_a_lone_surrogate_is_refused(pair: tuple[str, str]) -> None:
     with pytest.raises(ArgumentError, match="lone surrogate"):
         PairTokenizer(bert(), 64).encode([("a", "b"), pair])
+
+
+def test_shorter_rows_are_filled_with_the_padding_token_of_type_0():
+    rows = [EncodedPair([5, 6], [0, 1], [0, 1], [], False, False)]
+    rows.append(EncodedPair([7, 8, 9], [0, 1, 1], [0, 1, 1], [], False, False))
+    ids, types, real = padded(rows, pad=3)
+    assert ids.tolist() == [[5, 6, 3], [7, 8, 9]] and ids.dtype == np.int64
+    assert types.tolist() == [[0, 1, 0], [0, 1, 1]] and types.dtype == np.int64
+    assert real.tolist() == [[True, True, False], [True, True, True]]
+
+
+def test_batches_hold_every_row_once_within_the_budget():
+    lengths = [9, 3, 5, 5, 40, 5, 3, 9, 9, 2]
+    batches = list(length_batches(lengths, 20))
+    assert sorted(np.concatenate(batches)) == list(range(10))
+    for rows in batches:
+        assert len(rows) == 1 or len(rows) * max(lengths[i] for i in rows) <= 20
+
+
+def test_a_full_enough_batch_ends_where_the_length_changes():
+    assert [list(b) for b in length_batches([5, 5, 5, 4], 20)] == [[0, 1, 2], [3]]
+
+
+def test_a_small_batch_goes_on_into_shorter_rows():
+    assert [list(b) for b in length_batches([5, 4, 3], 40)] == [[0, 1, 2]]

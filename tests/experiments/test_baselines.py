@@ -11,15 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from scipy.special import softmax
 from transformers import AutoModel
 
 from experiments.baselines.rivals import BiLstm, Rival, RivalScorer, Side, aligned, pooled
-from experiments.baselines.run import STARTS, Study, run, spearman
-from experiments.baselines.words import spaced, spaced_source, stacked, word_tokenizer
+from experiments.baselines.run import STARTS, Study, run
+from experiments.baselines.words import spaced, stacked, word_tokenizer
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
-from qt_bert.models.checkpoint import open_checkpoint, open_tokenizer
+from qt_bert.models.checkpoint import open_tokenizer
 from qt_bert.models.loading import open_for_pretraining
 from qt_bert.probes.split import PairFiles
 from qt_bert.results.baselines import (
@@ -32,9 +31,8 @@ from qt_bert.results.baselines import (
     WORDS,
     read_baselines,
 )
-from qt_bert.scoring.bulk import Scorer
-from qt_bert.training.recipes import PairSource, load_recipe
-from qt_bert.training.run_pretrain import NewShape
+from qt_bert.training.pretrain import NewShape
+from qt_bert.training.recipes import load_recipe
 
 Build = Callable[..., Path]
 KNOWN = list(
@@ -148,15 +146,6 @@ def test_the_table_is_whole(made: Path, study: Study) -> None:
     assert first[0] not in stored and first[1] not in stored
 
 
-def test_the_figure_on_discovery_is_that_of_the_models_outputs(made: Path, study: Study) -> None:
-    scorer = Scorer(open_checkpoint(made / "models" / CHARACTERS))
-    pairs = study.pairs["discovery"]
-    logits = scorer.logits([(p.query, p.title) for p in pairs]).astype(float)
-    wanted = spearman(softmax(logits, axis=-1).astype(np.float32).astype(float), pairs)
-    found = read_baselines(made).record.row(CHARACTERS).discovery
-    assert found == pytest.approx(wanted, abs=1e-5)
-
-
 def test_what_is_lost_is_made_again_alike(made: Path, study: Study, tmp_path: Path) -> None:
     out = tmp_path / "table"
     shutil.copytree(made, out)
@@ -232,18 +221,6 @@ def test_words_are_tokens_and_rarer_ones_their_characters(checkpoint_of: Build) 
         *("[CLS]", "北京", "高", "铁", "[SEP]", "上海", "到", "[SEP]")
     ]
     assert one.side == [-1, 0, 0, 0, -1, 1, 1, -1]
-
-
-def test_a_cut_copy_of_a_source_has_its_labels(study: Study, tmp_path: Path) -> None:
-    source = replace(study.tuning.pairs[0], weight=2.0, grades="1=1-2,2=2,3=3,4=4,5=5")
-    copy = spaced_source(source, tmp_path, 1)
-    plain, cut = source.read(labelled=True), copy.read(labelled=True)
-    assert [one.grades for one in plain] == [one.grades for one in cut]
-    assert [one.query for one in plain] == [one.query.replace(" ", "") for one in cut]
-    assert copy.weight == 2.0
-    always = PairSource(tmp_path / "always.tsv", always="4-5")
-    always.file.write_text("query\ttitle\n北京\t上海\n", encoding="utf-8")
-    assert [one.grades for one in spaced_source(always, tmp_path, 2).read()] == [(4, 5)]
 
 
 def test_stacked_layers_are_copies(made: Path, tmp_path: Path) -> None:

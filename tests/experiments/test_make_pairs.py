@@ -113,11 +113,16 @@ def test_the_gate_refuses_what_contradicts() -> None:
     assert not gate.admits(Made("花展", "赛马", "花展门票"), (1,))
 
 
-def test_unknown_rules_and_negative_numbers_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="no rule 'sme'; there are same, synonym"):
-        make_pairs(TEXTS, GOOD, rules=["sme"], per_rule=1, seed=0)
-    with pytest.raises(ArgumentError, match="-1 pairs of 'same'"):
-        make_pairs(TEXTS, GOOD, per_rule={"same": -1}, seed=0)
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"rules": ["sme"], "per_rule": 1}, "no rule 'sme'; there are same, synonym"),
+        ({"per_rule": {"same": -1}}, "-1 pairs of 'same'"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(asked: dict[str, object], said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        made(**asked)
 
 
 def test_the_command_writes_a_file_that_training_reads(

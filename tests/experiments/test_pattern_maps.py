@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from experiments.pattern_maps.drawing import draw, draw_sheets, wanted
+from experiments.pattern_maps.drawing import draw_sheets, wanted
 from experiments.pattern_maps.fitting import (
     compare_passes,
     counted,
@@ -30,14 +29,11 @@ from experiments.pattern_maps.fitting import (
     teachers,
     train_classifier,
 )
-from experiments.pattern_maps.run import SEED, card_figures, main
+from experiments.pattern_maps.run import SEED, card_figures
 from experiments.pattern_maps.stored import read_maps, save_maps
-from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.pattern_maps import KINDS, Maps, features, open_classifier
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import PATTERNS, STUDENT, shipped
 from tests.probes.planted_maps import planted
 
@@ -59,17 +55,6 @@ def test_drawing_is_by_seed_and_balanced() -> None:
     assert len({one.model for one in asked[:10]}) == 2
     with pytest.raises(ArgumentError, match="19 maps need as many pairs"):
         wanted(SHAPES, COUNTS, 18, seed=1)
-
-
-def test_drawn_maps_are_the_models_own(checkpoint_of: Callable[..., Path], pair_file: Path) -> None:
-    scorer = Scorer(open_checkpoint(checkpoint_of()))
-    pairs = read_pairs(pair_file)
-    drawn = draw({"tiny": scorer}, {"tiny": 6}, pairs, seed=3)
-    assert [one.id for one in drawn] == [f"M{place}" for place in range(1, 7)]
-    for one in drawn:
-        np.testing.assert_allclose(one.weights.sum(1), 1, atol=1e-5)
-    again = draw({"tiny": scorer}, {"tiny": 6}, pairs, seed=3)
-    np.testing.assert_array_equal(drawn[4].weights, again[4].weights)
 
 
 def test_kappa_and_f1_by_hand() -> None:
@@ -192,13 +177,6 @@ def test_training_leaves_a_folder_that_the_probe_opens(
     said = opened.answers(Maps.of_drawn(maps[:12]))
     assert [KINDS[int(one[0])] for one in said] == ["vertical", "heterogeneous"]
     assert record.passes is not None and record.passes.confusion[0] == (0, 0, 0, 0, 12)
-
-
-def test_labelled_maps_are_not_drawn_over(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(["draw", "--folder", str(shipped(PATTERNS))])
-    assert stopped.value.code == 2
-    assert "give a new folder" in capsys.readouterr().err
 
 
 def test_sheets_show_maps_and_nothing_of_where_they_come_from(tmp_path: Path) -> None:

@@ -34,9 +34,14 @@ def test_every_query_has_one_title_of_each_grade(splits):
         assert all(sorted(found) == ["1", "2", "3", "4", "5"] for found in grades.values())
 
 
-def test_sizes_of_the_splits(splits):
+def test_sizes_fields_and_ids(splits):
     queries = {name: len({p.query for p in pairs}) for name, pairs in splits.items()}
     assert queries["dev"] == 120 and queries["test"] == 160 and queries["train"] >= 220
+    for name, pairs in splits.items():
+        assert len({p.extra["field"] for p in pairs}) >= 25, name
+    every = [pair for pairs in splits.values() for pair in pairs]
+    assert len({p.query for p in every if "order" in p.extra["tags"].split(",")}) >= 100
+    assert len({p.id for p in every}) == len(every)
 
 
 def test_no_query_or_title_stands_in_two_splits(splits):
@@ -45,22 +50,6 @@ def test_no_query_or_title_stands_in_two_splits(splits):
             assert not {getattr(p, field) for p in splits[a]} & {
                 getattr(p, field) for p in splits[b]
             }
-
-
-def test_fields_and_order_queries(splits):
-    for name, pairs in splits.items():
-        assert len({p.extra["field"] for p in pairs}) >= 25, name
-    order = {p.query for pairs in splits.values() for p in pairs if "order" in tags(p)}
-    assert len(order) >= 100
-
-
-def tags(pair):
-    return pair.extra["tags"].split(",")
-
-
-def test_ids_are_unique(splits):
-    counts = Counter(p.id for pairs in splits.values() for p in pairs)
-    assert max(counts.values()) == 1
 
 
 def test_a_title_of_grade_one_shares_no_two_characters_in_a_row(splits):

@@ -1,16 +1,131 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 from qt_bert.errors import ArgumentError
-from qt_bert.stats.judgements import Judgements, index_queries, judge_scores, known
+from qt_bert.stats.judgements import (
+    Judgements,
+    judge_grades,
+    judge_levels,
+    judge_scores,
+    known,
+    name_set,
+    read_labels,
+)
 
 
-def test_queries_are_numbered_in_order_of_appearance() -> None:
-    index, n_queries = index_queries(["乙", "甲", "乙"])
-    assert index.tolist() == [0, 1, 0]
-    assert n_queries == 2
+def test_exact_grades_rank_by_the_grade() -> None:
+    labels = read_labels([(5,), (1,), (3,), (5,)])
+    assert labels.kind == "exact"
+    assert labels.ranking_truth.tolist() == [5, 1, 3, 5]
+    assert labels.auc_cut == 4
+
+
+def test_disjoint_sets_are_levels_in_order_of_their_mean() -> None:
+    labels = read_labels([(4, 5), (2, 1), (3,), (1, 2)])
+    assert labels.kind == "coarse"
+    assert labels.sets == ((1, 2), (3,), (4, 5))
+    assert labels.ranking_truth.tolist() == [3, 1, 2, 1]
+    assert labels.auc_cut == 3
+
+
+def test_overlapping_sets_rank_by_their_mean_grade() -> None:
+    labels = read_labels([(1, 2), (2, 3), (5,)])
+    assert labels.kind == "overlapping"
+    assert labels.ranking_truth.tolist() == [1.5, 2.5, 5]
+
+
+def test_disjoint_sets_of_one_mean_have_no_order() -> None:
+    assert read_labels([(2, 4), (3,)]).kind == "overlapping"
+
+
+@pytest.mark.parametrize(
+    ("grades", "name"), [((3,), "3"), ((1, 2), "1-2"), ((1, 3), "1,3"), ((2, 3, 4), "2-4")]
+)
+def test_sets_are_named_as_a_reader_writes_them(grades: tuple[int, ...], name: str) -> None:
+    assert name_set(grades) == name
+
+
+ROW = [0.1, 0.2, 0.4, 0.2, 0.1]
+ROWS = [ROW, [0.0, 0.3, 0.3, 0.3, 0.1]]
+QUERIES = ["买猫粮", "买猫粮"]
+
+
+def test_exact_grades_are_judged_at_the_five_grades() -> None:
+    judged = judge_grades(ROWS, [(3,), (2,)], QUERIES)
+    assert judged.mode == "grades"
+    assert judged.levels == ("1", "2", "3", "4", "5")
+    assert known(judged.predicted).tolist() == [2, 1]
+    assert judged.ranking_score == pytest.approx([3.0, 0.6 + 0.9 + 1.2 + 0.5])
+    assert known(judged.label_probability).tolist() == [0.4, 0.3]
+
+
+def test_coarse_labels_are_the_levels_and_sum_their_grades() -> None:
+    judged = judge_grades(ROWS, [(4, 5), (1, 2)], QUERIES)
+    assert judged.mode == "coarse"
+    assert judged.levels == ("1-2", "4-5")
+    np.testing.assert_allclose(known(judged.level_probabilities), [[0.3, 0.3], [0.3, 0.4]])
+    assert known(judged.predicted).tolist() == [0, 1]
+    assert known(judged.label_probability) == pytest.approx([0.3, 0.3])
+    assert judged.ranking_truth.tolist() == [2, 1]
+    assert judged.ranking_score == pytest.approx([3.0, 3.2])
+
+
+def test_expected_level_leaves_out_grades_that_no_label_means() -> None:
+    judged = judge_grades(ROWS, [(4, 5), (1, 2)], QUERIES)
+    assert judged.expected == pytest.approx([1.5, (0.3 + 2 * 0.4) / 0.7])
+
+
+def test_expected_level_is_the_predicted_one_where_no_level_has_a_chance() -> None:
+    judged = judge_grades([[0, 0, 1.0, 0, 0], ROW], [(4, 5), (1, 2)], QUERIES)
+    assert judged.expected[0] == 1
+
+
+def test_overlapping_labels_only_know_right_from_wrong() -> None:
+    judged = judge_grades(ROWS, [(2, 3), (3, 4)], QUERIES)
+    assert judged.mode == "overlapping"
+    assert known(judged.correct).tolist() == [True, False]
+    assert judged.truth is None
+    assert judged.ranking_truth.tolist() == [2.5, 3.5]
+
+
+def test_model_grades_reorder_the_logits() -> None:
+    backward = [(5,), (4,), (3,), (2,), (1,)]
+    judged = judge_grades([[0.6, 0.4, 0, 0, 0]], [(5,)], ["猫"], model_grades=backward)
+    assert judged.mode == "grades"
+    assert known(judged.predicted).tolist() == [4]
+    assert judged.ranking_score == pytest.approx([4.6])
+
+
+def test_exact_labels_fit_into_the_levels_of_a_coarser_model() -> None:
+    model = [(1, 2), (3,), (4, 5)]
+    judged = judge_grades(
+        [[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]], [(2,), (5,)], QUERIES, model_grades=model
+    )
+    assert judged.mode == "levels"
+    assert judged.levels == ("1-2", "3", "4-5")
+    assert known(judged.truth).tolist() == [0, 2]
+    assert judged.ranking_truth.tolist() == [2, 5]
+    assert judged.ranking_score == pytest.approx([0.75 + 0.9 + 0.9, 0.15 + 0.3 + 3.6])
+
+
+def test_a_logit_that_spans_two_labels_leaves_overlapping_sets() -> None:
+    model = [(1, 2, 3), (4,), (5,)]
+    judged = judge_grades([[0.8, 0.1, 0.1]], [(3, 4)], ["猫"], model_grades=model)
+    assert judged.mode == "overlapping"
+    assert known(judged.correct).tolist() == [True]
+
+
+def test_levels_of_a_model_are_numbered_from_one() -> None:
+    judged = judge_levels([[0.2, 0.3, 0.5], [0.5, 0.5, 0.0]], [2, 1], QUERIES)
+    assert judged.levels == ("0", "1", "2")
+    assert judged.ranking_score == pytest.approx([2.3, 1.5])
+    assert known(judged.correct).tolist() == [True, False]
+    assert judged.auc_cut == 3
 
 
 def test_only_queries_with_two_grades_are_eligible(hand: Judgements) -> None:
@@ -25,22 +140,48 @@ def test_a_subset_keeps_the_levels_and_renumbers_queries(hand: Judgements) -> No
     assert part.levels == hand.levels
 
 
-def test_an_empty_subset_is_refused(hand: Judgements) -> None:
-    with pytest.raises(ArgumentError, match="no graded pair is left"):
-        hand.subset(np.zeros(6, dtype=bool))
-
-
 def test_other_predictions_change_what_is_correct(hand: Judgements) -> None:
     judged = hand.with_predicted([4, 2, 0, 0, 0, 0])
     assert known(judged.correct).tolist() == [True, True, True, False, False, False]
+
+
+def judged_scores() -> Judgements:
+    return judge_scores([1.0], [(1,)], ["猫"])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: judge_grades(ROWS, [(3,)], ["猫"]), "2 rows of probabilities for 1 labels"),
+        (lambda: judge_grades(ROWS, [(3,), (2,)], ["猫"]), "1 queries for 2 labels"),
+        (lambda: judge_grades([ROW, [np.nan] * 5], [(3,), (2,)], QUERIES), "pair 1 has the prob"),
+        (lambda: judge_grades([ROW, [0.9] * 5], [(3,), (2,)], QUERIES), "must sum to 1"),
+        (lambda: judge_grades([ROW, [-1.0, 2, 0, 0, 0]], [(3,), (2,)], QUERIES), "pair 1"),
+        (lambda: judge_grades([[0.5, 0.5]], [(3,)], ["猫"]), r"shape \(1, 2\), not \(pairs, 5\)"),
+        (lambda: judge_grades(ROW, [(3,)], ["猫"]), r"shape \(5,\)"),
+        (lambda: judge_grades(np.empty((0, 5)), [], []), "no graded pair"),
+        (
+            lambda: judge_grades([[0.5, 0.5]], [(3,)], ["猫"], model_grades=[(1,), ()]),
+            "logit 1 is empty",
+        ),
+        (lambda: judge_levels([[0.2, 0.3, 0.5]], [3], ["猫"]), "label 3 of pair 0.*3 levels"),
+        (lambda: judge_levels([[0.2, 0.3, 0.5]], [-1], ["猫"]), "label -1 of pair 0"),
+        (lambda: judge_levels(np.empty((0, 3)), [], []), "no graded pair"),
+        (lambda: judge_scores([1.0, np.nan], [(1,), (2,)], QUERIES), "scores: pair 1 has nan"),
+        (lambda: judge_scores([[1.0], [2.0]], [(1,), (2,)], QUERIES), r"shape \(2, 1\)"),
+        (lambda: judged_scores().with_predicted([0]), "mode score"),
+        (lambda: judged_scores().subset(np.zeros(1, dtype=bool)), "no graded pair is left"),
+        (lambda: read_labels([(3,), ()]), "label of pair 1 is empty"),
+        (lambda: read_labels([(3,), None]), "label of pair 1 is empty"),
+        (lambda: read_labels([(1, 6)]), "from 1 to 5"),
+    ],
+)
+def test_bad_input_says_what_and_where(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        make()
 
 
 @pytest.mark.parametrize("predicted", [[0, 1], [5, 0, 0, 0, 0, 0], [0.5, 0, 0, 0, 0, 0]])
 def test_predictions_that_do_not_fit_are_refused(hand: Judgements, predicted: list[float]) -> None:
     with pytest.raises(ArgumentError):
         hand.with_predicted(predicted)
-
-
-def test_scores_have_no_levels_to_predict() -> None:
-    with pytest.raises(ArgumentError, match="mode score"):
-        judge_scores([1.0], [(1,)], ["猫"]).with_predicted([0])

@@ -9,10 +9,8 @@ from torch import nn
 from qt_bert.training.devices import MasterWeights, linear_schedule
 
 
-def steps(model, masters, n):
-    generator = torch.Generator().manual_seed(1)
-    for step in range(n):
-        batch = torch.randn(8, 4, generator=generator).to(next(model.parameters()).dtype)
+def steps(model, masters, batches, start=0):
+    for step, batch in enumerate(batches, start):
         model(batch).float().pow(2).mean().backward()
         masters.step(1.0 - step / 10)
 
@@ -22,7 +20,8 @@ def test_float32_masters_are_plain_adamw():
     model = nn.Linear(4, 3)
     plain = nn.Linear(4, 3)
     plain.load_state_dict(model.state_dict())
-    steps(model, MasterWeights(model, torch.float32, lr=0.01, clip=1e9), 4)
+    batches = torch.randn(4, 8, 4, generator=torch.Generator().manual_seed(1))
+    steps(model, MasterWeights(model, torch.float32, lr=0.01, clip=1e9), batches)
     optimizer = torch.optim.AdamW(
         [
             {"params": [plain.weight], "weight_decay": 0.01},
@@ -32,12 +31,11 @@ def test_float32_masters_are_plain_adamw():
         betas=(0.9, 0.98),
         eps=1e-6,
     )
-    generator = torch.Generator().manual_seed(1)
-    for step in range(4):
+    for step, batch in enumerate(batches):
         for group in optimizer.param_groups:
             group["lr"] = 0.01 * (1.0 - step / 10)
         optimizer.zero_grad()
-        plain(torch.randn(8, 4, generator=generator)).pow(2).mean().backward()
+        plain(batch).pow(2).mean().backward()
         optimizer.step()
     torch.testing.assert_close(model.weight, plain.weight)
     torch.testing.assert_close(model.bias, plain.bias)
@@ -57,27 +55,15 @@ def test_small_updates_add_up_in_the_masters_though_bf16_would_drop_them():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_stored_state_goes_on_bit_for_bit(dtype):
     torch.manual_seed(0)
-    whole, model = nn.Linear(4, 3), nn.Linear(4, 3)
-    model.load_state_dict(whole.state_dict())
-    undisturbed = MasterWeights(whole, dtype, lr=0.01)
-    steps(whole, undisturbed, 6)
-
-    first = MasterWeights(model, dtype, lr=0.01)
-    generator = torch.Generator().manual_seed(1)
-    batches = [torch.randn(8, 4, generator=generator).to(dtype) for _ in range(6)]
-
-    def go(masters, module, part, start):
-        for step, batch in enumerate(part, start):
-            module(batch).float().pow(2).mean().backward()
-            masters.step(1.0 - step / 10)
-
-    go(first, model, batches[:3], 0)
-    stored = {k: v.clone() for k, v in first.tensors().items()}
-    again = nn.Linear(4, 3)
-    second = MasterWeights(again, dtype, lr=0.01)
-    second.load(stored)
-    go(second, again, batches[3:], 3)
-    for a, b in zip(undisturbed.masters, second.masters, strict=True):
+    models = [nn.Linear(4, 3) for _ in range(3)]
+    models[1].load_state_dict(models[0].state_dict())
+    whole, first, second = (MasterWeights(model, dtype, lr=0.01, average=0.5) for model in models)
+    batches = torch.randn(6, 8, 4, generator=torch.Generator().manual_seed(1)).to(dtype)
+    steps(models[0], whole, batches)
+    steps(models[1], first, batches[:3])
+    second.load({k: v.clone() for k, v in first.tensors().items()})
+    steps(models[2], second, batches[3:], start=3)
+    for a, b in zip(whole.masters + whole.average, second.masters + second.average, strict=True):
         assert torch.equal(a, b)
 
 

@@ -18,11 +18,10 @@ from qt_bert.models.checkpoint import open_checkpoint, open_tokenizer
 from qt_bert.models.families import FAMILIES
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.training.batches import BatchLayout, plan_epoch, to_tensors, training_set
-from qt_bert.training.finetune import TuneSettings
+from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
 from qt_bert.training.model import BlockRequest, Measured, TuningModel
 from qt_bert.training.packing import packed_layers
 from qt_bert.training.recipes import PairSource
-from qt_bert.training.run_train import TrainJob, run_train
 from qt_bert.training.selection import reading
 
 SHAPE = {"layers": 3, "heads": 2, "hidden": 16}
@@ -40,9 +39,9 @@ def measured(folder, max_length=48):
 
 def test_titles_begin_behind_95_percent_of_the_queries_and_have_what_is_left(checkpoint_of):
     block = BlockRequest(offline_layers=2).of(None, measured(checkpoint_of()), 3)
-    assert block.offline == Offline(2, 22, 25)  # [CLS], 20 characters, [SEP]; 48 − 22 − [SEP]
-    assert block.source == "95% of the queries of dev.tsv"
-    two = BlockRequest(2).of(None, measured(checkpoint_of("xlm-roberta")), 3).offline
+    # [CLS], 20 characters, [SEP]; 48 − 22 − [SEP]
+    assert block == (Offline(2, 22, 25), "95% of the queries of dev.tsv")
+    two, _ = BlockRequest(2).of(None, measured(checkpoint_of("xlm-roberta")), 3)
     assert two.title_tokens == 48 - two.title_start - 2  # </s></s> t </s>: the title has two
 
 
@@ -62,8 +61,7 @@ def test_titles_begin_behind_95_percent_of_the_queries_and_have_what_is_left(che
     ],
 )
 def test_what_is_not_asked_for_is_as_in_the_base(checkpoint_of, asked, base, expected):
-    found = BlockRequest(**asked).of(base, measured(checkpoint_of()), 3)
-    assert (None if found is None else found.offline) == expected
+    assert BlockRequest(**asked).of(base, measured(checkpoint_of()), 3)[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -85,7 +83,7 @@ def test_nothing_is_measured_on_no_pairs(checkpoint_of):
     nothing = replace(measured(checkpoint_of()), pairs=[])
     with pytest.raises(ArgumentError, match="no pair to measure queries on; give --title-start"):
         BlockRequest(offline_layers=1).of(None, nothing, 3)
-    assert BlockRequest(1, title_start=9).of(None, nothing, 3).source == "asked for"
+    assert BlockRequest(1, title_start=9).of(None, nothing, 3)[1] == "asked for"
 
 
 def test_numbers_that_cannot_be_are_refused():
@@ -128,14 +126,6 @@ def test_packed_logits_are_those_of_the_scorer(offline_checkpoint_of, mixed_file
         with torch.inference_mode():
             _, logits = model.seen(to_tensors(plan, examples, layout))
         torch.testing.assert_close(logits[: len(order)], expected[order], atol=1e-5, rtol=0)
-
-
-def test_losses_of_two_processes_add_up_to_one(offline_checkpoint_of, mixed_file):
-    _, model, examples, layout = packed(offline_checkpoint_of(**SHAPE), mixed_file, slots=96)
-    for plan in plan_epoch(examples, layout, 0, 0):
-        whole = model.loss(to_tensors(plan, examples, layout))
-        parts = [model.loss(to_tensors(plan, examples, layout, rank=r, size=2)) for r in (0, 1)]
-        torch.testing.assert_close(parts[0] + parts[1], whole)
 
 
 def test_the_query_learns_nothing_below_from_the_title(offline_checkpoint_of, mixed_file):
@@ -199,14 +189,6 @@ def test_a_base_keeps_its_block_unless_told(job, tmp_path):
         assert ("offline" in facts) == (expected is not None)
 
 
-def test_without_a_dev_file_queries_that_are_kept_back_are_measured(job, tmp_path):
-    rows = ["query\ttitle\tgrade"] + [f"{n}狗\t猫\t{1 + n % 5}" for n in range(100, 180)]
-    many = tmp_path / "many.tsv"
-    many.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    facts = run_train(replace(job, sources=(PairSource(many),), dev=None), tmp_path / "m", QUICK)
-    assert facts["offline"]["title_start_from"].endswith("of a tenth of the training queries")
-
-
 def test_a_run_goes_on_with_its_block_and_no_other(job, tmp_path):
     out = tmp_path / "m"
     run_train(job, out, QUICK)
@@ -219,14 +201,6 @@ def test_a_run_goes_on_with_its_block_and_no_other(job, tmp_path):
         run_train(other, out, QUICK, resume=True)
     run_train(job, out, QUICK, resume=True)
     assert (out / "model.safetensors").read_bytes() == before
-
-
-def test_the_record_of_a_plain_run_does_not_speak_of_it(job, tmp_path):
-    facts = run_train(replace(job, offline_layers=None), tmp_path / "m", QUICK)
-    assert not {"offline", "offline_layers", "title_start", "title_tokens"} & {
-        *facts,
-        *facts["asked"],
-    }
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from qt_bert.training.corpus import Corpus, TokenStore
-from qt_bert.training.pretrain import BatchShape, Special, as_tensors, batches, losses, new_model
+from qt_bert.training.pretrain import BatchShape, Special, batches, losses, new_model
 
 SPECIAL = Special(cls=2, sep=3, pad=0, mask=4, vocabulary=50)
 SHAPE = BatchShape(slots=256, short=16, long=32)
@@ -33,63 +33,56 @@ def test_batches_go_on_where_a_run_stopped(corpus):
     whole = take(batches(corpus, SPECIAL, SHAPE, 7), 9)
     later = take(batches(corpus, SPECIAL, SHAPE, 7, skip=5), 4)
     for a, b in zip(whole[5:], later, strict=True):
-        assert (a.rows.input_ids == b.rows.input_ids).all()
-        assert (a.masked_slot == b.masked_slot).all()
+        assert all(torch.equal(tensor, b.tensors[name]) for name, tensor in a.tensors.items())
 
 
 def test_masked_slots_hold_the_text_they_hid(corpus):
     batch = next(batches(corpus, SPECIAL, SHAPE, 0))
-    n = int(batch.masked_weight.sum())
-    slots, labels = batch.masked_slot[:n], batch.masked_label[:n]
-    ids = batch.rows.input_ids.ravel()
-    assert (labels >= 5).all() and (batch.rows.segment.ravel()[slots] > 0).all()
-    share = {
-        "mask": np.mean(ids[slots] == SPECIAL.mask),
-        "kept": np.mean(ids[slots] == labels),
-    }
-    assert 0.6 < share["mask"] < 0.95 and share["kept"] < 0.3
-    assert 0.05 < n / batch.real_tokens < 0.17
+    found = {name: tensor.numpy().ravel() for name, tensor in batch.tensors.items()}
+    n = int(found["masked_weight"].sum())
+    slots, labels = found["masked_slot"][:n], found["masked_label"][:n]
+    assert (labels >= 5).all() and (found["segment"][slots] > 0).all()
+    hidden = found["input_ids"][slots]
+    assert 0.6 < np.mean(hidden == SPECIAL.mask) < 0.95 and np.mean(hidden == labels) < 0.3
+    assert 0.05 < n / batch.tokens < 0.17
 
 
 def test_every_shape_is_the_same_for_a_row_length(corpus):
     shapes: dict[int, set[tuple[int, ...]]] = {}
     for batch in take(batches(corpus, SPECIAL, SHAPE, 1), 12):
-        tensors = as_tensors(batch)
-        key = batch.rows.input_ids.shape[1]
-        shapes.setdefault(key, set()).add(tuple(v.numel() for v in tensors.values()))
+        key = batch.tensors["input_ids"].shape[1]
+        shapes.setdefault(key, set()).add(tuple(v.numel() for v in batch.tensors.values()))
     assert set(shapes) == {16, 32} and all(len(found) == 1 for found in shapes.values())
 
 
 def test_negatives_are_about_their_share(corpus):
-    found = [
-        b.belongs[: int(b.cls_weight.sum())] for b in take(batches(corpus, SPECIAL, SHAPE, 2), 12)
-    ]
-    assert np.concatenate(found).mean() == pytest.approx(0.7, abs=0.06)
+    made = [batch.tensors for batch in take(batches(corpus, SPECIAL, SHAPE, 2), 12)]
+    found = torch.cat([one["belongs"][: int(one["cls_weight"].sum())] for one in made])
+    assert found.double().mean() == pytest.approx(0.7, abs=0.06)
 
 
 def test_losses_equal_the_hugging_face_model_on_unpacked_examples(corpus):
     torch.manual_seed(0)
     model = new_model(vocabulary=50, layers=2, heads=2, hidden=16, positions=32, seed=0).eval()
-    batch = next(batches(corpus, SPECIAL, SHAPE, 3))
-    got = losses(model, as_tensors(batch))
-    rows = batch.rows
-    flat = {n: getattr(rows, n).ravel() for n in ("input_ids", "token_type_ids", "segment")}
-    width = rows.segment.shape[1]
+    batch = next(batches(corpus, SPECIAL, SHAPE, 3)).tensors
+    got = losses(model, batch)
+    flat = {n: batch[n].ravel() for n in ("input_ids", "token_type_ids", "segment")}
+    width = batch["segment"].shape[1]
     mlm, pair = {}, []
-    for number, start in enumerate(rows.first_slot):
+    for number, start in enumerate(batch["cls_slot"][: int(batch["cls_weight"].sum())].tolist()):
         end = start
         while end < (start // width + 1) * width and flat["segment"][end] == flat["segment"][start]:
             end += 1
         out = model(
-            input_ids=torch.tensor(flat["input_ids"][start:end])[None],
-            token_type_ids=torch.tensor(flat["token_type_ids"][start:end])[None],
+            input_ids=flat["input_ids"][start:end][None],
+            token_type_ids=flat["token_type_ids"][start:end][None],
         )
         for offset in range(end - start):
             mlm[start + offset] = out.prediction_logits[0, offset]
-        label = torch.tensor([1 - int(batch.belongs[number])])
+        label = 1 - batch["belongs"][number : number + 1]
         pair.append(torch.nn.functional.cross_entropy(out.seq_relationship_logits, label))
-    n = int(batch.masked_weight.sum())
-    logits = torch.stack([mlm[int(s)] for s in batch.masked_slot[:n]])
-    expected = torch.nn.functional.cross_entropy(logits, torch.tensor(batch.masked_label[:n]))
+    n = int(batch["masked_weight"].sum())
+    logits = torch.stack([mlm[int(s)] for s in batch["masked_slot"][:n]])
+    expected = torch.nn.functional.cross_entropy(logits, batch["masked_label"][:n])
     torch.testing.assert_close(got[0], expected, atol=1e-5, rtol=0)
     torch.testing.assert_close(got[1], torch.stack(pair).mean(), atol=1e-5, rtol=0)

@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from qt_bert.models.pruned import reference_of
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import Budget, Plan, layer_map
 
+KNOWN = "北京到上海高铁票价怎么去除衣服油渍"
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
@@ -73,49 +75,33 @@ def kill_and_resume(arguments: list[str | Path], state: Path, kills: int, seed: 
 def training_file(tmp_path: Path) -> Path:
     rng = random.Random(0)
     rows = ["query\ttitle\tgrade"]
-    for i in range(240):
-        text = "".join(rng.choices("北京到上海高铁票价怎么去除衣服油渍", k=6))
-        other = "".join(rng.choices("北京到上海高铁票价怎么去除衣服油渍", k=9))
+    for i in range(60):
+        text, other = "".join(rng.choices(KNOWN, k=6)), "".join(rng.choices(KNOWN, k=9))
         rows.append(f"{text}{i % 60}\t{other}\t{1 + i % 5}")
     path = tmp_path / "train.tsv"
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     return path
 
 
-def train_arguments(base: Path, file: Path, out: Path) -> list[str | Path]:
+def train_arguments(base: Path, file: Path, out: Path, epochs: int = 12) -> list[str | Path]:
     recipe = file.with_name("recipe.toml")
     recipe.write_text(
-        f'[[pairs]]\nfile = "{file.name}"\n\n[settings]\nepochs = 16\nlr = 1e-3\nslots = 192\n'
+        f'[[pairs]]\nfile = "{file.name}"\n\n[settings]\nepochs = {epochs}\nlr = 1e-3\nslots = 96\n'
         "save_every = 1\npatience = 0\ncompile = false\n\n[job]\nmax_length = 48\n",
         encoding="utf-8",
     )
     return ["train", "--recipe", recipe, "--data", file.parent, "--base", base, "--out", out]
 
 
-def check_training(checkpoint_of, training_file, tmp_path, kills: int, seed: int) -> None:
-    base = checkpoint_of("bert", layers=2, hidden=32)
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    finish(start(*train_arguments(base, training_file, whole)))
-    state = tmp_path / "killed.training" / "state.safetensors"
-    kill_and_resume(train_arguments(base, training_file, killed), state, kills, seed)
-    for name in ("model.safetensors", "training_log.jsonl", "training.json", "qt_bert.json"):
-        assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
-
-
-def check_distilling(checkpoint_of, training_file, tmp_path, kills: int, seed: int) -> None:
-    teacher = checkpoint_of("bert", layers=3, heads=4, hidden=32)
-    plan = write_plan(teacher, tmp_path / "plan.json")
-
-    def arguments(out: Path) -> list[str | Path]:
-        asked = train_arguments(teacher, training_file, out)[1:]
-        asked[asked.index("--base")] = "--model"
-        return ["distill", "--plan", plan, "--unlabelled", training_file, *asked, "--steps", "40"]
-
+def check(
+    arguments: Callable[[Path], list[str | Path]], tmp_path: Path, kills: int, seed: int, *more: str
+) -> None:
+    """A run that was killed ends in the same bytes as one that was not."""
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     finish(start(*arguments(whole)))
     state = tmp_path / "killed.training" / "state.safetensors"
     kill_and_resume(arguments(killed), state, kills, seed)
-    for name in ("model.safetensors", "training_log.jsonl", "training.json", "kept.json"):
+    for name in ("model.safetensors", "training.json", *more):
         assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
 
 
@@ -134,73 +120,57 @@ def write_plan(teacher: Path, path: Path) -> Path:
     return path
 
 
-def check_scoring(checkpoint_of, tmp_path, kills: int, seed: int) -> None:
-    model = checkpoint_of("bert", layers=2, hidden=32)
-    pairs = tmp_path / "many.tsv"
-    rng = random.Random(seed)
-    rows = [
-        "".join(rng.choices("京东小哥最近在干嘛", k=5)) + "\t" + "狗追猫" * rng.randint(1, 9)
-        for _ in range(30_000 * kills)
-    ]
+MORE = pytest.param(10, 2, marks=pytest.mark.nightly)
+
+
+@pytest.mark.parametrize(("kills", "seed"), [(3, 1), MORE])
+def test_train_survives_kills(checkpoint_of, training_file, tmp_path, kills, seed):
+    base = checkpoint_of("bert", layers=2, hidden=32)
+    files = ("training_log.jsonl", "qt_bert.json")
+
+    def arguments(out: Path) -> list[str | Path]:
+        return train_arguments(base, training_file, out, epochs=4 * kills)
+
+    check(arguments, tmp_path, kills, seed, *files)
+
+
+def test_distill_survives_kills(checkpoint_of, training_file, tmp_path):
+    teacher = checkpoint_of("bert", layers=3, heads=4, hidden=32)
+    plan = write_plan(teacher, tmp_path / "plan.json")
+
+    def arguments(out: Path) -> list[str | Path]:
+        asked = train_arguments(teacher, training_file, out)[1:]
+        asked[asked.index("--base")] = "--model"
+        return ["distill", "--plan", plan, "--unlabelled", training_file, *asked, "--steps", "40"]
+
+    check(arguments, tmp_path, 2, 4, "training_log.jsonl", "kept.json")
+
+
+@pytest.mark.nightly
+def test_pretrain_survives_kills(checkpoint_of, tmp_path):
+    rng = random.Random(3)
+    lines = ("".join(rng.choices(KNOWN, k=12)) for _ in range(3000))
+    (tmp_path / "text.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    recipe = tmp_path / "pretrain.toml"
+    recipe.write_text(
+        'text = ["text.txt"]\n[settings]\nsteps = 200\nwarmup = 5\nsave_every = 1\nlog_every = 5\n'
+        "compile = false\n[settings.shape]\nslots = 256\nshort = 16\nlong = 32\n"
+    )
+    asked = ["pretrain", "--recipe", recipe, "--data", tmp_path, "--init", checkpoint_of()]
+    asked += ["--layers", "2", "--heads", "2", "--hidden", "16", "--out"]
+    check(lambda out: [*asked, out], tmp_path, 5, 3)
+
+
+@pytest.mark.parametrize(("kills", "seed"), [(2, 1), MORE])
+def test_score_survives_kills(checkpoint_of, tmp_path, kills, seed):
+    model, pairs, rng = checkpoint_of(layers=1), tmp_path / "many.tsv", random.Random(seed)
+    rows = ["京东小哥\t" + "狗追猫" * rng.randint(1, 9) for _ in range(25_000 * kills)]
     pairs.write_text("query\ttitle\n" + "\n".join(rows) + "\n", encoding="utf-8")
     whole, killed = tmp_path / "whole.tsv", tmp_path / "killed.tsv"
     finish(start("score", pairs, "--model", model, "--out", whole))
     state = tmp_path / ".killed.tsv.progress.json"
     kill_and_resume(["score", pairs, "--model", model, "--out", killed], state, kills, seed)
     assert killed.read_bytes() == whole.read_bytes()
-
-
-def check_pretraining(checkpoint_of, tmp_path, kills: int, seed: int) -> None:
-    text = tmp_path / "text.txt"
-    rng = random.Random(seed)
-    lines = ("".join(rng.choices("北京到上海高铁票价怎么去除衣服油渍", k=12)) for _ in range(3000))
-    text.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    recipe = tmp_path / "pretrain.toml"
-    recipe.write_text(
-        'text = ["text.txt"]\n[settings]\nsteps = 200\nwarmup = 5\nsave_every = 1\nlog_every = 5\n'
-        "compile = false\n[settings.shape]\nslots = 256\nshort = 16\nlong = 32\n"
-    )
-
-    def arguments(out: Path) -> list[str | Path]:
-        size = ["--layers", "2", "--heads", "2", "--hidden", "16"]
-        return [
-            "pretrain", "--recipe", recipe, "--data", tmp_path, "--init", checkpoint_of(), *size,
-            "--out", out,
-        ]  # fmt: skip
-
-    finish(start(*arguments(tmp_path / "whole")))
-    state = tmp_path / "killed.training" / "state.safetensors"
-    kill_and_resume(arguments(tmp_path / "killed"), state, kills, seed)
-    for name in ("model.safetensors", "training.json"):
-        whole, killed = tmp_path / "whole" / name, tmp_path / "killed" / name
-        assert killed.read_bytes() == whole.read_bytes(), name
-
-
-@pytest.mark.nightly
-def test_pretrain_survives_kills(checkpoint_of, tmp_path):
-    check_pretraining(checkpoint_of, tmp_path, kills=5, seed=3)
-
-
-def test_train_survives_kills(checkpoint_of, training_file, tmp_path):
-    check_training(checkpoint_of, training_file, tmp_path, kills=3, seed=1)
-
-
-def test_distill_survives_kills(checkpoint_of, training_file, tmp_path):
-    check_distilling(checkpoint_of, training_file, tmp_path, kills=2, seed=4)
-
-
-def test_score_survives_kills(checkpoint_of, tmp_path):
-    check_scoring(checkpoint_of, tmp_path, kills=3, seed=1)
-
-
-@pytest.mark.nightly
-def test_train_survives_ten_kills(checkpoint_of, training_file, tmp_path):
-    check_training(checkpoint_of, training_file, tmp_path, kills=10, seed=2)
-
-
-@pytest.mark.nightly
-def test_score_survives_ten_kills(checkpoint_of, tmp_path):
-    check_scoring(checkpoint_of, tmp_path, kills=10, seed=2)
 
 
 def test_a_run_that_replaces_a_finished_one_goes_on_too(checkpoint_of, training_file, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.training.finetune import TuneSettings
-from qt_bert.training.recipes import PairSource, load_recipe, one_for_each, typed, unlabelled_of
+from qt_bert.training.recipes import PairSource, Recipe, TrainingFiles, load_recipe, typed
 
 ROWS = [
     ("甲乙丙丁", "甲乙", "0"),
@@ -48,10 +48,10 @@ def test_of_an_unlabelled_source_the_texts_alone_are_read(file, tmp_path):
     assert len(read) == 4 and {p.grades for p in read} == {None}
     bare = tmp_path / "bare.tsv"
     bare.write_text("query\ttitle\n甲\t乙\n", encoding="utf-8")
-    (source,) = unlabelled_of([bare])
+    (source,) = TrainingFiles().sources(Recipe(), [bare])
     assert [p.query for p in source.read(labelled=True)] == ["甲"]
     with pytest.raises(ArgumentError, match="--unlabelled .*no such file"):
-        unlabelled_of([tmp_path / "none.tsv"])
+        TrainingFiles().sources(Recipe(), [tmp_path / "none.tsv"])
 
 
 def test_a_tenth_and_the_rest_are_the_whole(tmp_path):
@@ -116,10 +116,12 @@ def test_a_glob_that_finds_nothing_is_named(tmp_path):
 
 
 def test_one_specification_for_all_files_or_one_for_each(file):
-    shared = one_for_each([file, file], ["0=1"], None)
+    both = [file, file]
+    shared = TrainingFiles(pairs=both, grades=["0=1"]).sources(Recipe())
     assert [s.grades for s in shared] == ["0=1", "0=1"]
-    own = one_for_each([file, file], ["0=1", "0=2"], ["grade=label", ""])
-    assert [(s.grades, s.columns) for s in own] == [("0=1", "grade=label"), ("0=2", "")]
+    own = TrainingFiles(pairs=both, grades=["0=1", "0=2"], columns=["grade=label", ""])
+    found = [(s.grades, s.columns) for s in own.sources(Recipe())]
+    assert found == [("0=1", "grade=label"), ("0=2", "")]
 
 
 def test_levels_are_read_as_the_evaluation_reads_them(file):

@@ -5,10 +5,65 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from sklearn import metrics as reference
 
-from qt_bert.stats.evaluation import evaluate
-from qt_bert.stats.judgements import Judgements, judge_grades, judge_levels, judge_scores
+from qt_bert.errors import ArgumentError
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.evaluation import (
+    confusion,
+    evaluate,
+    furthest_off,
+    per_grade,
+    reliability,
+)
+from qt_bert.stats.intervals import bootstrap_weights, percentile_interval, resample
+from qt_bert.stats.judgements import Judgements, judge_grades, judge_scores
 from qt_bert.stats.metrics import METRICS
+
+
+def test_confusion_has_labels_in_rows(hand: Judgements) -> None:
+    assert confusion(hand).tolist() == [
+        [0, 0, 1, 0, 0],
+        [0, 1, 0, 0, 0],
+        [1, 0, 0, 0, 0],
+        [0, 0, 0, 2, 0],
+        [0, 0, 0, 0, 1],
+    ]
+
+
+def test_figures_of_each_grade_are_those_of_sklearn(
+    random_judgements: Callable[..., Judgements],
+) -> None:
+    judged = random_judgements(1)
+    rows = per_grade(judged)
+    expected = reference.precision_recall_fscore_support(judged.truth, judged.predicted)
+    for name, column in zip(("precision", "recall", "f1", "support"), expected, strict=True):
+        assert [row[name] for row in rows] == pytest.approx(list(column))
+
+
+def test_reliability_bins_hold_every_pair(hand: Judgements) -> None:
+    bins = reliability(hand)
+    assert len(bins) == 15
+    assert sum(one["count"] for one in bins) == 6
+    assert (bins[7]["confidence"], bins[7]["accuracy"], bins[7]["count"]) == (0.5, 0.6, 5)
+    assert bins[0]["confidence"] is None
+
+
+def test_the_pairs_furthest_off_come_first(hand: Judgements) -> None:
+    assert furthest_off(hand, 2).tolist() == [2, 1]
+
+
+def test_overlapping_labels_are_as_far_as_their_mean() -> None:
+    rows = [[0, 1.0, 0, 0, 0], [0, 0, 0, 0, 1.0]]
+    judged = judge_grades(rows, [(1, 2), (2, 3)], ["猫", "狗"])
+    assert furthest_off(judged, 5).tolist() == [1, 0]
+
+
+def test_scores_are_as_far_as_their_ranks() -> None:
+    judged = judge_scores([100.0, 3.0, 1.0], [(5,), (1,), (4,)], ["猫"] * 3)
+    assert furthest_off(judged, 3)[-1] == 0
+    assert np.sort(furthest_off(judged, 3)).tolist() == [0, 1, 2]
+
 
 RIGHT = [[0, 0, 0, 0, 1.0], [1.0, 0, 0, 0, 0]]
 
@@ -19,12 +74,6 @@ def test_every_interval_holds_its_value(random_judgements: Callable[..., Judgeme
         assert one.value == METRICS[name].value(random_judgements(0))
         assert one.value is not None and one.ci_low is not None and one.ci_high is not None
         assert one.ci_low < one.value < one.ci_high, name
-
-
-def test_one_seed_gives_one_result(random_judgements: Callable[..., Judgements]) -> None:
-    one, two, other = (evaluate(random_judgements(0), resamples=50, seed=s) for s in (1, 1, 2))
-    assert one == two
-    assert one.metrics["qwk"].ci_low != other.metrics["qwk"].ci_low
 
 
 def test_json_has_the_metrics_and_the_tables(hand: Judgements) -> None:
@@ -66,26 +115,11 @@ def test_a_one_logit_model_is_judged_by_its_order_only() -> None:
     assert found.pnr_counts is None
 
 
-def test_a_three_level_model_has_every_metric() -> None:
-    generator = np.random.default_rng(0)
-    probabilities = generator.dirichlet(np.ones(3), size=60)
-    truth = generator.integers(0, 3, 60).tolist()
-    found = evaluate(judge_levels(probabilities, truth, ["猫", "狗"] * 30), resamples=0)
-    assert all(one.value is not None for one in found.metrics.values())
-    assert found.levels == ("0", "1", "2")
-
-
 def test_a_single_query_has_no_interval() -> None:
     found = evaluate(judge_grades(RIGHT, [(5,), (1,)], ["猫", "猫"]), resamples=20)
     assert found.metrics["accuracy"].value == 1
     assert found.metrics["accuracy"].ci_low is None
     assert "single query" in (found.metrics["accuracy"].reason or "")
-
-
-def test_no_resamples_give_no_interval(hand: Judgements) -> None:
-    found = evaluate(hand, resamples=0)
-    assert found.metrics["accuracy"].ci_low is None
-    assert "no resamples" in (found.metrics["accuracy"].reason or "")
 
 
 def test_a_figure_that_rests_on_one_query_has_no_interval(hand: Judgements) -> None:
@@ -123,7 +157,36 @@ def test_a_constant_prediction_orders_nothing() -> None:
     assert found.pnr_counts == {"concordant": 0, "discordant": 0, "tied": 6}
 
 
-def test_one_pair_can_be_evaluated() -> None:
-    found = evaluate(judge_grades([RIGHT[0]], [(4,)], ["猫"]), resamples=20)
-    assert found.metrics["mae"].value == 1
-    assert found.metrics["bias"].value == 1
+def test_a_negative_number_of_resamples_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="resamples is -1"):
+        list(bootstrap_weights(3, -1, 0, width=3))
+
+
+def test_chunks_bound_the_memory_of_one_step() -> None:
+    first = next(bootstrap_weights(1_000, 5_000, 0, width=10_000))
+    assert first.shape == (100, 1_000)
+
+
+def test_copies_of_a_title_do_not_narrow_the_interval(
+    random_judgements: Callable[..., Judgements],
+) -> None:
+    judged = random_judgements(0, n=40, n_queries=10**9)
+    copies = judged.subset(np.repeat(np.arange(40), 10))
+    one, ten = (percentile_interval(_accuracies(some)) for some in (judged, copies))
+    assert one is not None and ten is not None
+    assert one == pytest.approx(ten)
+
+
+def _accuracies(judged: Judgements) -> FloatArray:
+    weights = bootstrap_weights(judged.n_queries, 500, 0, width=1)
+    return np.asarray(resample([METRICS["accuracy"].estimator(judged)], weights)[0])
+
+
+def test_few_undefined_resamples_are_dropped() -> None:
+    samples = np.append(np.linspace(0, 1, 96), [np.nan] * 4)
+    assert percentile_interval(samples) == pytest.approx((0.025, 0.975))
+
+
+@pytest.mark.parametrize("samples", [np.empty(0), np.append(np.ones(94), [np.nan] * 6)])
+def test_too_few_resamples_give_no_interval(samples: FloatArray) -> None:
+    assert percentile_interval(samples) is None

@@ -39,12 +39,6 @@ def test_every_kind_of_text(tmp_path: Path, kind: pa.DataType) -> None:
     assert (pair.query, pair.title) == ("标题", "标题")
 
 
-def test_a_dictionary_column_is_text(tmp_path: Path) -> None:
-    texts = pa.array(["甲", "乙", "甲"]).dictionary_encode()
-    pairs = read_pairs(table(tmp_path / "f.parquet", {"query": texts, "title": texts}))
-    assert [pair.query for pair in pairs] == ["甲", "乙", "甲"]
-
-
 @pytest.mark.parametrize(
     ("value", "kind", "text"),
     [
@@ -94,16 +88,6 @@ def test_a_nested_query_is_refused(tmp_path: Path) -> None:
         PairReader(path)
 
 
-def test_a_missing_column(tmp_path: Path) -> None:
-    with pytest.raises(PairFileError, match="no column 'title'"):
-        PairReader(table(tmp_path / "f.parquet", {"query": ["q"]}))
-
-
-def test_text_named_parquet(write: Write) -> None:
-    with pytest.raises(PairFileError, match="not a Parquet file"):
-        PairReader(write("f.parquet", "query\ttitle\n"))
-
-
 def test_a_file_cut_short(tmp_path: Path) -> None:
     path = table(tmp_path / "f.parquet", {"query": ["q"], "title": ["t"]})
     path.write_bytes(path.read_bytes()[:-20])
@@ -119,8 +103,3 @@ def test_damaged_pages(tmp_path: Path) -> None:
     path.write_bytes(bytes(content))
     with pytest.raises(PairFileError, match="damaged or cut short"):
         read_pairs(path)
-
-
-def test_a_packed_parquet_file(write: Write) -> None:
-    with pytest.raises(PairFileError, match="unpack"):
-        PairReader(write("f.parquet.gz", b""))

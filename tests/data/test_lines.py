@@ -56,21 +56,10 @@ def test_a_damaged_line_does_not_turn_a_utf8_file_into_gb18030(write: Write) -> 
     assert (read[1].line, read[1].reason) == (2, "undecodable bytes")
 
 
-def test_a_damaged_line_in_a_gb18030_file_is_one_reject(write: Write) -> None:
-    good = "北京天气预报\n".encode("gb18030")
-    read = lines(write("f", good * 3 + b"\xff\xff\n" + good))
-    assert [item.line for item in read if isinstance(item, Reject)] == [4]
-    assert read[4] == (5, "北京天气预报")
-
-
 def test_the_first_lines_decide_the_encoding(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_module, "ENCODING_VOTES", 2)
     path = write("f", "一\n二\n".encode() + "北京天气\n".encode("gb18030") * 9)
     assert TextSource(path).encoding == "utf-8"
-
-
-def test_an_ascii_file_is_utf8(write: Write) -> None:
-    assert TextSource(write("f", "a\tb\n")).encoding == "utf-8"
 
 
 def test_an_endless_line_is_refused(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,13 +95,3 @@ def test_packed_data_cut_short(write: Write, suffix: str, pack: Callable[[bytes]
     packed = pack("".join(f"查询{i}\t标题{i * i}\n" for i in range(5000)).encode())
     with pytest.raises(PairFileError, match="damaged or cut short"):
         lines(write(f"f{suffix}", packed[: len(packed) // 2]))
-
-
-def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(PairFileError, match="No such file"):
-        TextSource(tmp_path / "none.tsv")
-
-
-def test_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(PairFileError, match="is a folder"):
-        TextSource(tmp_path)

@@ -1,0 +1,210 @@
+"""Every metric on six pairs against fractions worked out on paper, against libraries on random pairs
+with many ties, and what must hold on any data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations, permutations
+from math import log, log2, sqrt
+
+import ir_measures
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn import metrics as reference
+
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.judgements import Judgements, judge_grades, judge_scores, known
+from qt_bert.stats.metrics import METRICS, dcg_by_query, log_loss, ordered_pairs_by_query
+
+BY_HAND = {
+    "accuracy": 4 / 6,
+    "macro_f1": 3 / 5,
+    "qwk": 41 / 65,
+    "mae": 2 / 3,
+    "macro_mae": 4 / 5,
+    "within_one": 4 / 6,
+    "bias": 1.25 / 6,
+    "far_errors": 2 / 6,
+    "ndcg_at_1": 1.0,
+    "ndcg_at_3": 16.5 / (15 + 3 / log2(3)),
+    "ndcg_at_5": 16.5 / (15 + 3 / log2(3)),
+    "ndcg_at_10": 16.5 / (15 + 3 / log2(3)),
+    "ndcg_linear_at_1": 1.0,
+    "ndcg_linear_at_3": 5 / (4 + 2 / log2(3)),
+    "ndcg_linear_at_5": 5 / (4 + 2 / log2(3)),
+    "ndcg_linear_at_10": 5 / (4 + 2 / log2(3)),
+    "pnr": 2 / 1,
+    "pairwise_accuracy": 2 / 3,
+    "auc": 1.0,
+    "spearman": 13 / sqrt(17.5 * 17),
+    "ece": 1 / 8,
+    "brier": 13 / 24,
+    "nll": (log(4 / 3) + 7 * log(2)) / 6,
+}
+
+
+def test_every_metric_is_worked_out_by_hand() -> None:
+    assert set(METRICS) == set(BY_HAND)
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_value_by_hand(hand: Judgements, name: str) -> None:
+    assert METRICS[name].value(hand) == pytest.approx(BY_HAND[name], abs=1e-12)
+
+
+def test_tied_scores_share_their_gain() -> None:
+    judged = judge_scores([1.0, 1.0, 1.0], [(5,), (3,), (1,)], ["猫"] * 3)
+    discounts = 1 + 1 / log2(3) + 1 / 2
+    assert METRICS["ndcg_at_1"].value(judged) == pytest.approx(6 / 15)
+    assert METRICS["ndcg_at_3"].value(judged) == pytest.approx(6 * discounts / (15 + 3 / log2(3)))
+
+
+def test_score_ties_are_in_neither_sum_of_pnr() -> None:
+    rows = [[0, 0, 0, 0, 1.0], [0, 0, 1.0, 0, 0], [0, 0, 1.0, 0, 0], [0, 0, 0, 1.0, 0]]
+    judged = judge_grades(rows, [(5,), (4,), (3,), (1,)], ["猫"] * 4)
+    assert ordered_pairs_by_query(judged).tolist() == [[3, 2, 1]]
+    assert METRICS["pnr"].value(judged) == 3 / 2
+    assert METRICS["pairwise_accuracy"].value(judged) == pytest.approx(3.5 / 6)
+
+
+def test_a_label_of_no_probability_costs_a_finite_loss() -> None:
+    judged = judge_grades([[1.0, 0, 0, 0, 0]], [(5,)], ["猫"])
+    assert METRICS["nll"].value(judged) == pytest.approx(708.3964, abs=1e-3)
+
+
+def test_coarse_calibration_is_over_levels() -> None:
+    judged = judge_grades(
+        [[0.25, 0.25, 0.25, 0.25, 0], [0, 0, 0.5, 0.5, 0]], [(1, 2), (3, 4, 5)], ["猫", "狗"]
+    )
+    assert METRICS["brier"].value(judged) == pytest.approx((0.5 + 0) / 2)
+    assert METRICS["nll"].value(judged) == pytest.approx(log(2) / 2)
+    assert METRICS["ece"].value(judged) == pytest.approx(0.5 / 2)
+
+
+GAINS: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "ndcg_at": lambda grade: 2.0 ** (grade - 1) - 1,
+    "ndcg_linear_at": lambda grade: grade - 1,
+}
+
+
+LIBRARIES: dict[str, Callable[[Judgements], float]] = {
+    "accuracy": lambda j: reference.accuracy_score(j.truth, j.predicted),
+    "macro_f1": lambda j: reference.f1_score(j.truth, j.predicted, average="macro"),
+    "qwk": lambda j: reference.cohen_kappa_score(j.truth, j.predicted, weights="quadratic"),
+    "mae": lambda j: reference.mean_absolute_error(j.truth, j.predicted),
+    "brier": lambda j: reference.brier_score_loss(
+        j.truth, j.level_probabilities, labels=range(5), scale_by_half=False
+    ),
+    "auc": lambda j: reference.roc_auc_score(j.ranking_truth >= j.auc_cut, j.ranking_score),
+    "spearman": lambda j: stats.spearmanr(j.ranking_score, j.ranking_truth)[0],
+}
+
+
+@pytest.fixture(params=(0, 1, 2))
+def judged(
+    request: pytest.FixtureRequest, random_judgements: Callable[..., Judgements]
+) -> Judgements:
+    return replace(random_judgements(request.param), auc_cut=(2.0, 4.0, 5.0)[request.param])
+
+
+def close(judged: Judgements, name: str, expected: float) -> None:
+    assert METRICS[name].value(judged) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_the_value_is_a_librarys(judged: Judgements, name: str) -> None:
+    close(judged, name, LIBRARIES[name](judged))
+
+
+def test_nll(judged: Judgements) -> None:
+    table = known(judged.level_probabilities)
+    possible = np.flatnonzero(known(judged.label_probability) > 0)
+    expected = reference.log_loss(known(judged.truth)[possible], table[possible], labels=range(5))
+    assert log_loss(judged)[possible].mean() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 5, 10])
+@pytest.mark.parametrize("prefix", GAINS)
+def test_ndcg_with_ties(judged: Judgements, prefix: str, depth: int) -> None:
+    values = []
+    for query in np.flatnonzero(judged.eligible):
+        rows = judged.query_index == query
+        gains = GAINS[prefix](judged.ranking_truth[rows])
+        values.append(reference.ndcg_score([gains], [judged.ranking_score[rows]], k=depth))
+    close(judged, f"{prefix}_{depth}", float(np.mean(values)))
+
+
+def test_linear_ndcg_without_ties_is_that_of_ir_measures() -> None:
+    generator = np.random.default_rng(4)
+    grades = generator.integers(1, 6, (10, 8))
+    scores = generator.normal(size=(10, 8))
+    relevance = {f"q{q}": {f"d{d}": int(grades[q, d]) - 1 for d in range(8)} for q in range(10)}
+    run = {f"q{q}": {f"d{d}": float(scores[q, d]) for d in range(8)} for q in range(10)}
+    judged = judge_scores(
+        scores.ravel(), [(int(g),) for g in grades.ravel()], [f"q{i // 8}" for i in range(80)]
+    )
+    measure = ir_measures.nDCG @ 5
+    expected = ir_measures.calc_aggregate([measure], relevance, run)[measure]
+    close(judged, "ndcg_linear_at_5", expected)
+
+
+TITLES = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5)), min_size=1, max_size=6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(titles=TITLES, depth=st.integers(1, 4))
+def test_dcg_is_the_mean_over_all_orders_of_ties(titles: list[tuple[int, int]], depth: int) -> None:
+    score, gain = (np.array(column, dtype=np.float64) for column in zip(*titles, strict=True))
+    found = dcg_by_query(np.zeros(len(titles), dtype=np.int64), 1, score, gain, depth)[0]
+    dcgs = []
+    for order in permutations(range(len(titles))):
+        ranked = sorted(order, key=lambda title: -score[title])
+        dcgs.append(sum(gain[t] / np.log2(i + 2) for i, t in enumerate(ranked[:depth])))
+    assert found == pytest.approx(np.mean(dcgs))
+
+
+@settings(max_examples=60, deadline=None)
+@given(titles=TITLES, others=TITLES)
+def test_ordered_pairs_are_those_counted_one_by_one(
+    titles: list[tuple[int, int]], others: list[tuple[int, int]]
+) -> None:
+    both = titles + others
+    judged = judge_scores(
+        [float(score) for score, _ in both],
+        [(grade,) for _, grade in both],
+        ["甲"] * len(titles) + ["乙"] * len(others),
+    )
+    expected = [[0, 0, 0], [0, 0, 0]]
+    for query, group in enumerate((titles, others)):
+        for one, two in combinations(group, 2):
+            product = (one[0] - two[0]) * (one[1] - two[1])
+            if one[1] != two[1]:
+                expected[query][2 if one[0] == two[0] else int(product < 0)] += 1
+    assert ordered_pairs_by_query(judged).tolist() == expected
+
+
+def repeated(judged: Judgements, drawn: list[int]) -> Judgements:
+    """The pairs of each drawn query written out, every copy a query of its own."""
+    rows = [np.flatnonzero(judged.query_index == query) for query in drawn]
+    part = judged.subset(np.concatenate(rows))
+    copies = np.repeat(np.arange(len(drawn)), [len(one) for one in rows])
+    object.__setattr__(part, "query_index", copies)
+    object.__setattr__(part, "n_queries", len(drawn))
+    return part
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_weights_are_repeated_queries(
+    random_judgements: Callable[..., Judgements], name: str
+) -> None:
+    judged = random_judgements(7)
+    generator = np.random.default_rng(8)
+    drawn = generator.integers(judged.n_queries, size=(3, judged.n_queries))
+    weights = np.stack([np.bincount(one, minlength=judged.n_queries) for one in drawn])
+    found = METRICS[name].estimator(judged)(weights.astype(np.float64))
+    literal = [METRICS[name].value(repeated(judged, one.tolist())) for one in drawn]
+    assert found.tolist() == pytest.approx(literal, abs=1e-12)
