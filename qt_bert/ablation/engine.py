@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Literal
 
@@ -21,6 +21,7 @@ from qt_bert.ablation.interventions import (
     Site,
     Variant,
     ZEdit,
+    edit_z,
 )
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch
@@ -303,7 +304,7 @@ class LayerPass:
         for branch in self.branches:
             edit = branch.change.z
             if branch.alone and branch.change.shares_z and edit is not None:
-                _edit(z[branch.state], edit, self._site(branch.state))
+                edit_z(z[branch.state], edit, self._site(branch.state))
         return z
 
     @cached_property
@@ -355,7 +356,7 @@ class LayerPass:
         z = self.z[branch.state]
         if edit is None or branch.alone:
             return z
-        return _edit(z.clone(), edit, self._site(branch.state))
+        return edit_z(z.clone(), edit, self._site(branch.state))
 
     def _own_of(self, branch: Branch) -> _Own:
         """Attention and head outputs of a branch that does not attend as its state does, until
@@ -367,24 +368,18 @@ class LayerPass:
     def _attend_alone(self, branch: Branch) -> _Own:
         change = branch.change
         site = self._site(branch.state, change.weights)
-        if change.projections is not None:
-            site = site.with_projections(change.projections.projections(site))
-        lost = None
+        edit = change.projections
+        projected = site.project() if edit is None else edit.projections(site)
+        site = replace(site, project=lambda: projected)
         if change.attention is not None:
             added = change.attention.bias(site)
-            if change.attention.loses:
-                lost = added[:, :, : self.rows] != 0
-            else:
-                site = site.with_bias(added if site.bias is None else site.bias + added)
-        query, key, value = projected = site.project()
-        site = site.with_projections(projected)
+            site = replace(site, bias=added if site.bias is None else site.bias + added)
+        query, key, value = projected
         bias = None if site.bias is None else site.bias[:, :, : self.rows]
         weights = attention(query, key, bias)
-        if lost is not None:
-            weights = weights.masked_fill(lost, 0)
         z = torch.matmul(weights, value)
         if change.z is not None:
-            _edit(z, change.z, site)
+            edit_z(z, change.z, site)
         return _Own(site.layer, weights, z)
 
     def _site(self, state: int, weights: Layer | None = None) -> Site:
@@ -396,16 +391,8 @@ class LayerPass:
             return query[state], key[state], value[state]
 
         project = shared if weights is None else partial(_project, layer, hidden, self.rows)
-        return Site(
-            self.number,
-            layer,
-            self.batch,
-            hidden,
-            project,
-            self.bias,
-            self.rows,
-            self.clean,
-        )
+        batch, clean = self.batch, self.clean
+        return Site(self.number, layer, batch, hidden, project, self.bias, self.rows, clean)
 
 
 @dataclass(frozen=True, eq=False)
@@ -426,13 +413,6 @@ def _project(layer: Layer, hidden: torch.Tensor, rows: int) -> Projections:
     flat = hidden.flatten(0, -3)
     found = layer.project(flat) if rows == hidden.shape[-2] else layer.project_first(flat)
     return tuple(one.unflatten(0, hidden.shape[:-2]) for one in found)  # type: ignore[return-value]
-
-
-def _edit(z: torch.Tensor, edit: ZEdit, site: Site) -> torch.Tensor:
-    """Replace head outputs [B, heads, rows, width] in place."""
-    new = edit.z(site)
-    z[:, list(edit.heads)] = 0 if new is None else new  # type: ignore[assignment]
-    return z
 
 
 # The one masked loop: batches outside, variants inside, and nothing computed twice.

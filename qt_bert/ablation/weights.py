@@ -8,7 +8,12 @@ from typing import Any, ClassVar
 
 import torch
 
-from qt_bert.ablation.interventions import EMBEDDINGS, CleanCache, LayerIntervention
+from qt_bert.ablation.interventions import (
+    EMBEDDINGS,
+    CleanCache,
+    LayerIntervention,
+    keep_sorted,
+)
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.errors import ArgumentError
 from qt_bert.models.forward import Encoder, Layer, attention
@@ -207,11 +212,7 @@ class Reverted:
     earlier: Earlier
     kind: ClassVar[str] = "revert"
     means: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        if not self.heads:
-            raise ArgumentError("no head to set back")
-        object.__setattr__(self, "heads", tuple(sorted(set(self.heads))))
+    __post_init__ = keep_sorted
 
     def changes(self) -> Mapping[int, LayerIntervention]:
         """Other weights in each layer that has such heads."""

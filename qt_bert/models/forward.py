@@ -149,20 +149,10 @@ class Layer:
         columns = columns[:, list(heads)].flatten(1)
         return F.linear(z.transpose(-3, -2).flatten(-2), columns)
 
-    def feed_forward(
-        self, mixed: torch.Tensor, hidden: torch.Tensor, inner: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """From what the heads give, mixed, and the layer's input to its output, all [..., rows, hidden].
-
-        `inner` is what the feed-forward block adds, where that is not to be computed.
-        """
+    def feed_forward(self, mixed: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        """From what the heads give, mixed, and the layer's input to its output, all [..., rows, hidden]."""
         attended = self.output_norm(mixed + hidden)
-        added = self.down(self.up(attended)) if inner is None else inner
-        return self.down_norm(added + attended)
-
-    def inner(self, mixed: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
-        """What the feed-forward block adds to its input, of the arguments of `feed_forward`."""
-        return self.down(self.up(self.output_norm(mixed + hidden)))
+        return self.down_norm(self.down(self.up(attended)) + attended)
 
     def finish(self, z: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
         """From the heads' head outputs [batch, heads, rows, width] to the layer's output [batch,
