@@ -271,11 +271,8 @@ def _write_effects(inputs: SweepInputs, work: SweepWork, label: str) -> None:
         write_effects(work.path / EFFECTS, [])
         return
     variants = inputs.variants
-    names, families = [v.name for v in variants], [v.family for v in variants]
     with progress(len(variants) - 1, f"{label}: effects", "variants") as shown:
-        rows = effect_rows(
-            inputs.effects(work.logits), names, families, [v.draw for v in variants], shown=shown
-        )
+        rows = effect_rows(inputs.effects(work.logits), variants, shown=shown)
     write_effects(work.path / EFFECTS, rows)
 
 
