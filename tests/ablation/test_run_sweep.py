@@ -14,14 +14,13 @@ import torch
 
 from qt_bert.ablation import sweep as run_sweep_module
 from qt_bert.ablation.checks import check_equivalence
-from qt_bert.ablation.folder import SweepFolder
+from qt_bert.ablation.folder import SweepFolder, read_means
 from qt_bert.ablation.interventions import NONE, MeanZ, Variant
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.ablation.request import (
     interventions_with,
     load_pairs_for_sweep,
-    read_means,
     variants_asked,
 )
 from qt_bert.ablation.sweep import SweepWork, run_sweep
