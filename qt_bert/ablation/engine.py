@@ -418,15 +418,13 @@ def _project(layer: Layer, hidden: torch.Tensor, rows: int) -> Projections:
 # The one masked loop: batches outside, variants inside, and nothing computed twice.
 #
 # A pass descends the layers with a stack of *states*. A state is what variants of equal history
-# share:
-# variants that change the same things in the layers below hold the same hidden states, so these are
-# computed once. In a layer a state may split into *branches*, one for each different change;
-# branches
-# are stacked on the batch axis again, within a token budget, and descend further, depth first. So a
-# sweep over single heads runs the layers below a masked head once, projects query, key and value of
-# its
-# layer once, and uses the linearity of W_O: what a branch's heads gave is taken off the shared sum.
-# Variants that differ in nothing but what is made of a layer's output part behind that layer.
+# share: variants that change the same things in the layers below hold the same hidden states, so
+# these are computed once. In a layer a state may split into *branches*, one for each different
+# change; branches are stacked on the batch axis again, within a token budget, and descend further,
+# depth first. So a sweep over single heads runs the layers below a masked head once, projects
+# query, key and value of its layer once, and uses the linearity of W_O: what a branch's heads gave
+# is taken off the shared sum. Variants that differ in nothing but what is made of a layer's output
+# part behind that layer.
 #
 # Where no layer above mixes tokens any more (the last layer, or every head above left out), the
 # first token's row alone goes on.

@@ -257,8 +257,8 @@ def read_means(path: Path) -> MeanZ:
 # The folder of a finished sweep: logits by variant and pair, and the tables that name them.
 #
 # `logits.npy` (float32 [variant, pair, output], pairs in file order), `variants.csv`, `pairs.csv`,
-# `effects.csv`, `run.json`, and `means.safetensors` where heads were replaced by their mean
-# head outputs.
+# `effects.csv`, `run.json`, and `means.safetensors` where heads were replaced by their mean head
+# outputs.
 
 
 RECORD, LOGITS, MEANS = "run.json", "logits.npy", "means.safetensors"

@@ -33,9 +33,8 @@ from qt_bert.models.heads import Head, Shape, by_layer
 # A text and its donor have as many tokens and differ in one thing, for instance a term replaced.
 # They stand at the rows 2i and 2i + 1 of the list that batches are made of, each the other's donor
 # (`donor_batches`); or the second alone is patched, and the first only read (`recipient_batches`).
-# Activation patching is Vig et al. 2020 ("Investigating gender bias in language models using
-# causal mediation analysis") and Meng et al. 2022 ("Locating and editing factual associations in
-# GPT").
+# Activation patching is Vig et al. 2020 ("Investigating gender bias in language models using causal
+# mediation analysis") and Meng et al. 2022 ("Locating and editing factual associations in GPT").
 
 
 FAMILY = "patch"

@@ -22,10 +22,8 @@ from qt_bert.models.heads import Head, by_layer
 # A property erased where the model would read it: an affine map of one layer's output.
 #
 # Everything above runs on freely, on what the map leaves. With the map of LEACE (Belrose et al.
-# 2023,
-# "LEACE: Perfect linear concept erasure in closed form") this is amnesic probing (Elazar et al.
-# 2021):
-# what the model loses says whether it used the property.
+# 2023, "LEACE: Perfect linear concept erasure in closed form") this is amnesic probing (Elazar et
+# al. 2021): what the model loses says whether it used the property.
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +99,8 @@ class Erasure:
 # Weights set back to what they were before fine-tuning: one head, a layer, or the whole encoder.
 #
 # What a head owns are the rows of the query, key and value projections that make its vectors, with
-# their
-# biases, and the columns of W_O that read its head output. LayerNorms, feed-forward blocks and W_O's
-# bias
-# belong to the layer. Pooler and classifier stay as they are tuned.
+# their biases, and the columns of W_O that read its head output. LayerNorms, feed-forward blocks
+# and W_O's bias belong to the layer. Pooler and classifier stay as they are tuned.
 
 
 _SLICED = ("query", "key", "value")

@@ -42,12 +42,10 @@ from qt_bert.results.kept import KeptFile, KeptLayer
 # How many compiled kernels oneDNN keeps.
 #
 # oneDNN compiles a kernel for each shape of a product and keeps a thousand of them, and torch as
-# many
-# again behind it, a megabyte each. A text met again is answered by its own kernels, some eight a
-# layer,
-# and by as many more for each layer that has heads or units of its own. Batches of a long stream
-# come
-# in ever new shapes, and no kernel is worth its memory there: such a process grows to gigabytes.
+# many again behind it, a megabyte each. A text met again is answered by its own kernels, some eight
+# a layer, and by as many more for each layer that has heads or units of its own. Batches of a long
+# stream come in ever new shapes, and no kernel is worth its memory there: such a process grows to
+# gigabytes.
 
 
 KEPT = 256

@@ -17,11 +17,9 @@ from qt_bert.models.families import Family
 # Linear layers whose weights oneDNN has laid out once, instead of at every call.
 #
 # On a CPU a product of a few hundred rows spends up to a third of its time on bringing the weight
-# into
-# the layout that the kernel wants. torch does this ahead of time when it freezes a compiled model,
-# by the
-# operators used here; where they are missing or refuse (another device, float64), the plain product
-# is taken.
+# into the layout that the kernel wants. torch does this ahead of time when it freezes a compiled
+# model, by the operators used here; where they are missing or refuse (another device, float64), the
+# plain product is taken.
 
 
 ROWS = 512
@@ -71,10 +69,9 @@ def _stacked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 # detours.
 #
 # Every family of `families` shares BERT's layer (Vaswani et al. 2017; Devlin et al. 2019): this
-# file is
-# that layer, written once over plain tensors. It does less than the general forward: query, key and
-# value come from one product, rows of one length need no mask, and above the last mixing step only
-# the first token is computed, the only one the head reads.
+# file is that layer, written once over plain tensors. It does less than the general forward: query,
+# key and value come from one product, rows of one length need no mask, and above the last mixing
+# step only the first token is computed, the only one the head reads.
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,12 +22,9 @@ from qt_bert.results.kept import KEPT, KeptFile, KeptLayer, TeacherRef, check_ke
 # less.
 #
 # What a head gives is its slice at the input of W_O, so a head goes with its rows of W_Q, W_K and
-# W_V and
-# its columns of W_O, and the model computes exactly what it did with that slice at zero (Michel et
-# al.
-# 2019, "Are Sixteen Heads Really Better than One?"). transformers did this as `prune_heads`, which
-# version
-# 5 has no more.
+# W_V and its columns of W_O, and the model computes exactly what it did with that slice at zero
+# (Michel et al. 2019, "Are Sixteen Heads Really Better than One?"). transformers did this as
+# `prune_heads`, which version 5 has no more.
 
 
 Units = Mapping[int, Sequence[int]]
