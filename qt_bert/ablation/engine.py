@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -66,20 +66,6 @@ class Reduction:
     first_row: bool = False
 
 
-def check_reductions(reductions: Sequence[Reduction], layers: int) -> None:
-    """Raise ArgumentError for two of one name, or one of a layer that the model does not have."""
-    names = [one.name for one in reductions]
-    for one in reductions:
-        if names.count(one.name) > 1:
-            raise ArgumentError(f"two reductions are named {one.name!r}")
-        outside = [layer for layer in one.layers if not 0 <= layer < layers]
-        if outside or not one.layers:
-            raise ArgumentError(
-                f"reduction {one.name!r} asks for layers {list(one.layers)}; "
-                f"the model has layers 0 to {layers - 1}"
-            )
-
-
 @dataclass(eq=False)
 class Branch:
     """Variants of one state that make the same change in this layer.
@@ -126,13 +112,12 @@ class PassPlan:
         cls, encoder: Encoder, variants: Sequence[Variant], reductions: Sequence[Reduction]
     ) -> PassPlan:
         layers = range(len(encoder.layers))
-        check_reductions(reductions, len(layers))
+        _check_reductions(reductions, len(layers))
         shape = Shape(len(layers), encoder.layers[0].heads)
         for variant in variants:
-            checked_heads(variant.heads, shape)
-        entering = [_of_embeddings(variant) for variant in variants]
-        changes = [_in_order(variant, len(layers)) for variant in variants]
-        _check_skipped(variants, changes, reductions)
+            _check_variant(variant, shape, reductions)
+        entering = [variant.changes.get(EMBEDDINGS, PLAIN).output for variant in variants]
+        changes = [[variant.changes.get(n, PLAIN) for n in layers] for variant in variants]
         mixing = [[n for n in layers if one[n].mixes(encoder.layers[n].heads)] for one in changes]
         wanted: dict[int, list[tuple[Reduction, int]]] = {}
         for reduction in reductions:
@@ -153,43 +138,40 @@ class PassPlan:
         return layer < max(self.full_output + 1, *(self.horizons[v] for v in variants))
 
 
-def _of_embeddings(variant: Variant) -> OutputEdit | None:
-    change = variant.changes.get(EMBEDDINGS, PLAIN)
-    if change.inside != PLAIN:
-        raise ArgumentError(
-            f"variant {variant.name!r} changes more of the embeddings than what they give"
-        )
-    return change.output
+def _check_reductions(reductions: Sequence[Reduction], layers: int) -> None:
+    """Raise ArgumentError for two of one name, or one of a layer that the model does not have."""
+    names = [one.name for one in reductions]
+    for one in reductions:
+        if names.count(one.name) > 1:
+            raise ArgumentError(f"two reductions are named {one.name!r}")
+        if not one.layers or not set(one.layers) <= set(range(layers)):
+            raise ArgumentError(
+                f"reduction {one.name!r} asks for layers {list(one.layers)}; "
+                f"the model has layers 0 to {layers - 1}"
+            )
 
 
-def _in_order(variant: Variant, layers: int) -> list[LayerIntervention]:
-    outside = [layer for layer in variant.changes if not EMBEDDINGS <= layer < layers]
+def _check_variant(variant: Variant, shape: Shape, reductions: Sequence[Reduction]) -> None:
+    """Raise ArgumentError for heads or layers that the model does not have, and for a layer left out
+    that nothing would be left without, or that a reduction asks for."""
+    checked_heads(variant.heads, shape)
+    name, changes = f"variant {variant.name!r}", variant.changes
+    outside = [layer for layer in changes if not EMBEDDINGS <= layer < shape.layers]
     if outside:
         raise ArgumentError(
-            f"variant {variant.name!r} changes layer {outside[0]}; the model has layers 0 to "
-            f"{layers - 1}"
+            f"{name} changes layer {outside[0]}; the model has layers 0 to {shape.layers - 1}"
         )
-    return [variant.changes.get(layer, PLAIN) for layer in range(layers)]
-
-
-def _check_skipped(
-    variants: Sequence[Variant],
-    changes: Sequence[list[LayerIntervention]],
-    reductions: Sequence[Reduction],
-) -> None:
-    seen = {layer: one for one in reductions if one.of != "hidden" for layer in one.layers}
-    for variant, own in zip(variants, changes, strict=True):
-        skipped = [layer for layer, change in enumerate(own) if change.skipped]
-        if len(skipped) == len(own):
+    if changes.get(EMBEDDINGS, PLAIN).inside != PLAIN:
+        raise ArgumentError(f"{name} changes more of the embeddings than what they give")
+    skipped = {layer for layer, change in changes.items() if change.skipped}
+    if len(skipped) == shape.layers:
+        raise ArgumentError(f"{name} leaves out every layer; keep at least one")
+    for one in reductions:
+        for layer in skipped & set(one.layers) if one.of != "hidden" else ():
             raise ArgumentError(
-                f"variant {variant.name!r} leaves out every layer; keep at least one"
+                f"reduction {one.name!r} asks for the {one.of} of layer {layer}, which {name} leaves "
+                "out"
             )
-        for layer in skipped:
-            if layer in seen:
-                raise ArgumentError(
-                    f"reduction {seen[layer].name!r} asks for the {seen[layer].of} of layer {layer}, "
-                    f"which variant {variant.name!r} leaves out"
-                )
 
 
 # One layer of the masked loop, for a stack of states and the branches they split into.
@@ -395,8 +377,7 @@ class LayerPass:
         return Site(self.number, layer, batch, hidden, project, self.bias, self.rows, clean)
 
 
-@dataclass(frozen=True, eq=False)
-class _Own:
+class _Own(NamedTuple):
     layer: Layer
     attention: torch.Tensor
     z: torch.Tensor
