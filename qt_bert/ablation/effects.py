@@ -400,8 +400,8 @@ def read_effects(path: Path) -> list[EffectRow]:
                 if len(cells) != len(fields):
                     raise RunFolderError(f"{where}: {len(cells)} cells, not {len(fields)}")
                 try:
-                    numbers = [_number(cell) for cell in cells[2:-2]]
-                    rows.append(EffectRow(*cells[:2], *numbers, *map(int, cells[-2:])))  # type: ignore[arg-type]
+                    numbers = [*map(_number, cells[2:-2]), *map(int, cells[-2:])]
+                    rows.append(EffectRow._make([*cells[:2], *numbers]))
                 except ValueError as error:
                     raise RunFolderError(f"{where}: {error}; make the effects anew") from error
             return rows

@@ -127,7 +127,9 @@ class SegmentBlock:
     heads: tuple[Head, ...]
     kind: ClassVar[str] = "block"
     means: ClassVar[None] = None
-    __post_init__ = keep_sorted
+
+    def __post_init__(self) -> None:
+        keep_sorted(self)
 
     def changes(self) -> Mapping[int, LayerIntervention]:
         """Another additive mask for each layer that has such heads."""
@@ -139,7 +141,7 @@ class SegmentBlock:
     def install(self, model: PlainModel) -> None:
         """Compute the heads' z anew, in a hook before W_O, from the tokens they may see."""
         for layer, heads in by_layer(self.heads).items():
-            model.edit(layer, lambda seen, heads=heads: seen.cut(_BETWEEN, heads), first=True)
+            model.edit(layer, partial(_cut_plainly, _BETWEEN, heads), first=True)
 
 
 @dataclass(frozen=True)
@@ -178,10 +180,16 @@ class Cut:
     def install(self, model: PlainModel) -> None:
         """Compute z anew from what each row may see, in a hook before W_O."""
         for layer in range(self.first, self.last + 1):
-            model.edit(layer, lambda seen: seen.cut((self.direction,)), first=True)
+            model.edit(layer, partial(_cut_plainly, (self.direction,), None), first=True)
 
 
 _BETWEEN: tuple[Direction, ...] = ("T<Q", "Q<T")
+
+
+def _cut_plainly(
+    directions: tuple[Direction, ...], heads: tuple[int, ...] | None, seen: PlainLayer
+) -> None:
+    seen.cut(directions, heads)
 
 
 @dataclass(frozen=True)

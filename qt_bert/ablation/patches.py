@@ -50,7 +50,9 @@ class Patch:
     heads: tuple[Head, ...]
     kind: ClassVar[str] = "patch"
     means: ClassVar[None] = None
-    __post_init__ = keep_sorted
+
+    def __post_init__(self) -> None:
+        keep_sorted(self)
 
     def changes(self) -> Mapping[int, LayerIntervention]:
         """The donor's z in each layer that has such heads."""

@@ -208,7 +208,9 @@ class Reverted:
     earlier: Earlier
     kind: ClassVar[str] = "revert"
     means: ClassVar[None] = None
-    __post_init__ = keep_sorted
+
+    def __post_init__(self) -> None:
+        keep_sorted(self)
 
     def changes(self) -> Mapping[int, LayerIntervention]:
         """Other weights in each layer that has such heads."""
