@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,9 @@ def check_equivalence(
     differences = [distance(a, b) for a, b in zip(got, want, strict=True)]
     bound = TOLERANCE
     if max(differences) > bound:
-        bound = max(bound, ROUNDING * _rounding(exact, batches, tested, want))
+        double = replace(exact, model=copy.deepcopy(exact.model).double())
+        rounding = distance(want.astype(np.float64), _hooked(double, batches, tested))
+        bound = max(bound, ROUNDING * rounding)
     figures: dict[str, Any] = {
         "pairs": sum(map(len, batches)),
         "bound": bound,
@@ -144,28 +147,12 @@ def _hooked(
     checkpoint: Checkpoint, batches: Sequence[Batch], variants: Sequence[Variant]
 ) -> np.ndarray:
     plain = PlainModel(checkpoint.model, checkpoint.family, checkpoint.offline)
-    return _logits(plain, batches, variants)
-
-
-def _logits(plain: PlainModel, batches: Sequence[Batch], variants: Sequence[Variant]) -> np.ndarray:
     return np.stack(
         [
             np.concatenate([plain.logits(batch, variant.parts).cpu().numpy() for batch in batches])
             for variant in variants
         ]
     )
-
-
-def _rounding(
-    checkpoint: Checkpoint,
-    batches: Sequence[Batch],
-    variants: Sequence[Variant],
-    logits: np.ndarray,
-) -> float:
-    """How far float32 rounding alone moves the plain model's logits under some variant."""
-    exact = copy.deepcopy(checkpoint.model).double()
-    double = PlainModel(exact, checkpoint.family, checkpoint.offline)
-    return distance(logits.astype(np.float64), _logits(double, batches, variants))
 
 
 def _layers_off(encoder: Encoder, batches: Sequence[Batch]) -> dict[str, float | None]:

@@ -1,14 +1,18 @@
-"""What each variant of a sweep changes: metrics, paired intervals, tests, and their table."""
+"""What each variant of a sweep changes: metrics, paired intervals, tests, and their table.
+
+Metrics of the labels are those of `stats.metrics`. Here stand the four that the registry does not
+have: the mean score, two distances from the unmasked pass, and the loss on the label's set.
+"""
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,14 +29,18 @@ from qt_bert.stats.metrics import LEAST_PROBABILITY, METRICS, Estimator, quotien
 from qt_bert.stats.tests import q_values
 
 if TYPE_CHECKING:
+    from qt_bert.ablation.interventions import Variant
     from qt_bert.models.card import ModelLabels
 
-
-# What the variants of a sweep gave, read beside the labels, and the metrics made of it.
-#
-# Metrics of the labels are those of `evaluation.METRICS`. Here stand the four that the registry
-# does
-# not have: the mean score, two distances from the unmasked pass, and the loss on the label's set.
+QUANTITIES = ("expected_grade", "changed_grades", "kl", "log_loss")
+GRADED_METRICS = ("accuracy", "macro_f1", "qwk", "mae", *QUANTITIES)
+SCORE_METRICS = ("pairwise_accuracy", "ndcg_at_3", "ndcg_at_10", "spearman", *QUANTITIES)
+GRADED_TESTED = ("accuracy", "qwk")
+SCORE_TESTED = ("pairwise_accuracy",)
+SWAPS_PER_VARIANT = 40
+REFINED = 20
+VARIANTS_AT_ONCE = 32
+KEPT_WEIGHTS = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,45 +57,22 @@ class Outputs:
     log_label: FloatArray | None
     judgements: Judgements | None
 
+    def quantity(self, name: str, clean: Outputs) -> FloatArray | None:
+        """One of QUANTITIES for each pair [P]; None where it is not defined.
 
-Quantity: TypeAlias = Callable[[Outputs, Outputs], FloatArray | None]
-"""Outputs of a variant and of the unmasked pass to a number for each pair [P]."""
-
-
-def expected_grade(one: Outputs, unmasked: Outputs) -> FloatArray:
-    """The score itself: expected grade, or the one logit."""
-    return one.score
-
-
-def changed_grades(one: Outputs, unmasked: Outputs) -> FloatArray | None:
-    """1 where another logit is the likeliest than in the unmasked pass, ties to the lowest."""
-    if one.log_p is None or unmasked.log_p is None:
-        return None
-    return (one.log_p.argmax(axis=1) != unmasked.log_p.argmax(axis=1)).astype(np.float64)
-
-
-def kl_divergence(one: Outputs, unmasked: Outputs) -> FloatArray | None:
-    """KL(unmasked ‖ variant) over the model's own logits, in nats."""
-    if one.log_p is None or unmasked.log_p is None:
-        return None
-    return expectation(np.exp(unmasked.log_p), unmasked.log_p - one.log_p)
-
-
-def label_loss(one: Outputs, unmasked: Outputs) -> FloatArray | None:
-    """−log Σ p over the label's set, in nats: what fine-tuning minimises."""
-    return None if one.log_label is None else -one.log_label
-
-
-QUANTITIES: dict[str, Quantity] = {
-    "expected_grade": expected_grade,
-    "changed_grades": changed_grades,
-    "kl": kl_divergence,
-    "log_loss": label_loss,
-}
-GRADED_METRICS = ("accuracy", "macro_f1", "qwk", "mae", *QUANTITIES)
-SCORE_METRICS = ("pairwise_accuracy", "ndcg_at_3", "ndcg_at_10", "spearman", *QUANTITIES)
-GRADED_TESTED = ("accuracy", "qwk")
-SCORE_TESTED = ("pairwise_accuracy",)
+        The score itself; 1 where another logit is the likeliest than in the unmasked pass `clean`,
+        ties to the lowest; KL(clean ‖ this) over the model's own logits, in nats; −log Σ p over the
+        label's set, in nats, which is what fine-tuning minimises.
+        """
+        if name == "expected_grade":
+            return self.score
+        if name == "log_loss":
+            return None if self.log_label is None else -self.log_label
+        if self.log_p is None or clean.log_p is None:
+            return None
+        if name == "changed_grades":
+            return (self.log_p.argmax(axis=1) != clean.log_p.argmax(axis=1)).astype(np.float64)
+        return expectation(np.exp(clean.log_p), clean.log_p - self.log_p)
 
 
 class OutputReader:
@@ -109,6 +94,8 @@ class OutputReader:
         With `unmasked`, Spearman's ρ of a one-logit model is set against that pass's score.
         Raises ArgumentError for logits that are not finite, or labels that do not fit the model.
         """
+        from scipy.special import log_softmax
+
         logits = np.asarray(logits, dtype=np.float64)
         finite = np.isfinite(logits).all(axis=1)
         if not finite.all():
@@ -121,11 +108,6 @@ class OutputReader:
                 target = score if unmasked is None else unmasked.score
                 judged = replace(judged, spearman_target=target)
             return Outputs(score, None, None, judged)
-        return self._graded(logits, judged)
-
-    def _graded(self, logits: FloatArray, judged: Judgements | None) -> Outputs:
-        from scipy.special import log_softmax
-
         log_p = np.asarray(log_softmax(logits, axis=1))
         score = expectation(np.exp(log_p), np.array(self.labels.values))
         log_label = None
@@ -134,37 +116,25 @@ class OutputReader:
             log_label = np.maximum(chosen, np.log(LEAST_PROBABILITY))
         return Outputs(score, log_p, log_label, judged)
 
-    def estimator(self, metric: str, one: Outputs, unmasked: Outputs) -> Estimator:
-        """The metric of `one` under query weights; NaN throughout where it is not defined here.
+    def estimator(self, metric: str, one: Outputs, unmasked: Outputs) -> Estimator | None:
+        """The metric of `one` under query weights; None where it is not defined here.
 
         Raises ArgumentError for an unknown metric.
         """
         if metric in QUANTITIES:
-            quantity = QUANTITIES[metric](one, unmasked)
-            return _undefined if quantity is None else self._mean(quantity)
+            quantity = one.quantity(metric, unmasked)
+            if quantity is None:
+                return None
+            columns = (quantity, np.ones(len(quantity)))
+            sums = [sum_by(self.query_index, column, self.n_queries) for column in columns]
+            table = np.stack(sums, axis=1)
+            return lambda weights: quotient(weights @ table)
         if metric not in METRICS:
             names = ", ".join([*QUANTITIES, *METRICS])
             raise ArgumentError(f"no metric of effects is called {metric!r}; there are {names}")
         if one.judgements is None or METRICS[metric].refusal(one.judgements):
-            return _undefined
+            return None
         return METRICS[metric].estimator(one.judgements)
-
-    def _mean(self, quantity: FloatArray) -> Estimator:
-        columns = (quantity, np.ones(len(quantity)))
-        sums = [sum_by(self.query_index, column, self.n_queries) for column in columns]
-        table = np.stack(sums, axis=1)
-        return lambda weights: quotient(weights @ table)
-
-
-def is_defined(metric: str, outputs: Outputs) -> bool:
-    """Whether a known metric is defined for outputs of this kind."""
-    if metric in QUANTITIES:
-        return QUANTITIES[metric](outputs, outputs) is not None
-    return outputs.judgements is not None and METRICS[metric].refusal(outputs.judgements) is None
-
-
-def _undefined(weights: FloatArray) -> FloatArray:
-    return np.full(len(weights), np.nan)
 
 
 def _are_labelled(pairs: list[Pair]) -> bool:
@@ -185,22 +155,14 @@ def meant_logits(pairs: list[Pair], labels: ModelLabels) -> BoolArray:
     return np.array([[not set(one).isdisjoint(pair.grades or ()) for one in own] for pair in pairs])
 
 
-# What each variant of a sweep changes: metrics, paired intervals and tests from stored logits.
-
-
-SWAPS_PER_VARIANT = 40
-REFINED = 20
-VARIANTS_AT_ONCE = 32
-KEPT_WEIGHTS = 10_000_000
-
-
 class Effects:
     """Effects of V − 1 variants on P pairs of Q queries.
 
     `logits` [V, P, K] are those of a sweep, row 0 the unmasked pass; they may be a memory map, of
     which one variant is read at a time. `draws` is the least number of swaps a test makes; 0
-    leaves the tests out, as 0 `resamples` leaves the intervals out. A metric is one of `metrics`,
-    or any other name of `evaluation.METRICS`.
+    leaves the tests out, as 0 `resamples` leaves the intervals out. `metrics` are those that a
+    table of effects shows, as far as they are defined here, and `tested` those of them that are
+    tested there; any other name of `stats.metrics` is a metric too.
 
     Raises ArgumentError where shapes do not fit, labels do not fit the model, some pairs have
     labels and others none, or a number of draws is negative.
@@ -232,33 +194,13 @@ class Effects:
         self._bases: dict[str, float | None] = {}
         self._base_samples: dict[str, FloatArray] = {}
         self._kept_weights: list[FloatArray] | None = None
-
-    @property
-    def n_variants(self) -> int:
-        """V, the unmasked pass among them."""
-        return len(self._logits)
-
-    @property
-    def n_pairs(self) -> int:
-        """P."""
-        return len(self._reader.pairs)
-
-    @property
-    def n_queries(self) -> int:
-        """Q."""
-        return self._reader.n_queries
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The metrics that a table of effects shows, as far as they are defined here."""
-        names = SCORE_METRICS if self._unmasked.log_p is None else GRADED_METRICS
-        return tuple(name for name in names if is_defined(name, self._unmasked))
-
-    @property
-    def tested(self) -> tuple[str, ...]:
-        """Those of `metrics` that are tested in a table of effects."""
-        names = SCORE_TESTED if self._unmasked.log_p is None else GRADED_TESTED
-        return tuple(name for name in names if is_defined(name, self._unmasked))
+        self.n_variants, self.n_pairs = len(logits), len(pairs)
+        self.n_queries = self._reader.n_queries
+        graded = self._unmasked.log_p is not None
+        shown = GRADED_METRICS if graded else SCORE_METRICS
+        self.metrics = tuple(name for name in shown if self._estimator(0, name))
+        tested = GRADED_TESTED if graded else SCORE_TESTED
+        self.tested = tuple(name for name in tested if name in self.metrics)
 
     def base(self, metric: str) -> float | None:
         """The metric of the unmasked pass; None where it is not defined."""
@@ -268,7 +210,7 @@ class Effects:
 
     def value(self, variant: int, metric: str) -> float | None:
         """The metric of a variant, by its row in `logits`; None where it is not defined."""
-        [estimate] = self._estimators(variant, [metric])
+        estimate = self._estimator(variant, metric) or _undefined
         value = float(estimate(np.ones((1, self.n_queries)))[0])
         return None if np.isnan(value) else value
 
@@ -287,23 +229,13 @@ class Effects:
 
     def resampled_by(self, variant: int, metrics: Sequence[str]) -> FloatArray:
         """`resampled` for several metrics in one pass over the resamples [metrics, R]."""
-        masked = resample(self._estimators(variant, metrics), iter(self._weights()))
-        return masked - self.resampled_base(metrics)
-
-    def under(self, weights: FloatArray, variant: int, metric: str) -> FloatArray:
-        """The absolute change where each query counts as often as a row of `weights` says [R].
-
-        `weights` [R, Q], in the order in which the pairs first have the queries.
-        """
-        values = [self._estimators(row, [metric])[0](weights) for row in (variant, 0)]
-        return values[0] - values[1]
+        return self._resample(variant, metrics) - self.resampled_base(metrics)
 
     def resampled_base(self, metrics: Sequence[str]) -> FloatArray:
         """The metrics of the unmasked pass under the same resamples [metrics, R]."""
         missing = [name for name in metrics if name not in self._base_samples]
         if missing:
-            plain = resample(self._estimators(0, missing), iter(self._weights()))
-            self._base_samples.update(zip(missing, plain, strict=True))
+            self._base_samples |= zip(missing, self._resample(0, missing), strict=True)
         return np.stack([self._base_samples[name] for name in metrics])
 
     def interval(self, samples: FloatArray) -> tuple[float, float] | None:
@@ -321,11 +253,11 @@ class Effects:
         same swaps for every variant: `draws` times, or 40 times the size of the family if that is
         more, so that a single true effect can still reach q < 0.05. Variants that no swap comes near
         are tested again with 20 times as many, lest the number of swaps decide later verdicts.
-        Raises ArgumentError for a metric that `evaluation.METRICS` does not have.
+        Raises ArgumentError for a metric that `stats.metrics` does not have.
         """
         if metric not in METRICS:
             raise ArgumentError(f"{metric!r} cannot be tested; choose from {', '.join(METRICS)}")
-        if not self.draws or not is_defined(metric, self._unmasked):
+        if not self.draws or not self._estimator(0, metric):
             return [None] * len(variants)
         draws = max(self.draws, SWAPS_PER_VARIANT * len(variants))
         found = self._p_values(variants, metric, draws)
@@ -337,17 +269,20 @@ class Effects:
 
     def _p_values(self, variants: Sequence[int], metric: str, draws: int) -> FloatArray:
         unmasked = known(self._unmasked.judgements)
-        blocks = []
+        blocks = [np.empty(0)]
         for start in range(0, len(variants), VARIANTS_AT_ONCE):
             some = variants[start : start + VARIANTS_AT_ONCE]
             masked = [known(self._outputs(variant).judgements) for variant in some]
             found = swap_p_values(unmasked, masked, [METRICS[metric]], draws=draws, seed=self.seed)
             blocks.append(found[:, 0])
-        return np.concatenate(blocks) if blocks else np.empty(0)
+        return np.concatenate(blocks)
 
-    def _estimators(self, variant: int, metrics: Sequence[str]) -> list[Estimator]:
-        outputs = self._outputs(variant)
-        return [self._reader.estimator(name, outputs, self._unmasked) for name in metrics]
+    def _estimator(self, variant: int, metric: str) -> Estimator | None:
+        return self._reader.estimator(metric, self._outputs(variant), self._unmasked)
+
+    def _resample(self, variant: int, metrics: Sequence[str]) -> FloatArray:
+        estimators = [self._estimator(variant, name) or _undefined for name in metrics]
+        return resample(estimators, iter(self._weights()))
 
     def _weights(self) -> Iterable[FloatArray]:
         """The resamples; kept where they are few, drawn again each time where they are many."""
@@ -365,6 +300,10 @@ class Effects:
             return self._reader.read(self._logits[variant], self._unmasked)
         except ArgumentError as error:
             raise ArgumentError(f"variant {variant}: {error}") from error
+
+
+def _undefined(weights: FloatArray) -> FloatArray:
+    return np.full(len(weights), np.nan)
 
 
 # The table of effects of a sweep folder, `effects.csv`: one row a variant and metric.
@@ -391,35 +330,41 @@ class EffectRow(NamedTuple):
     n_queries: int
 
 
-Tests: TypeAlias = dict[tuple[int, str], tuple[float | None, float | None]]
-"""p and q of a variant's change of a metric."""
-
-_COUNTS = EffectRow._fields[-2:]
-
-
 def effect_rows(
-    effects: Effects,
-    names: Sequence[str],
-    families: Sequence[str],
-    draws: Sequence[int | None],
-    *,
-    shown: Progress = silent,
+    effects: Effects, variants: Sequence[Variant], *, shown: Progress = silent
 ) -> list[EffectRow]:
-    """A row for every variant but the unmasked one, and every metric of `effects`.
+    """A row for every variant but the unmasked one, the first, and every metric of `effects`.
 
-    `names`, `families` and `draws` say of each variant [V], the unmasked one first, what
-    `variants.csv` says. A random draw (`draws` not None) gets no p. `shown` counts variants.
-    Raises ArgumentError where there is not one entry for each variant.
+    A random draw gets no p. `shown` counts variants. Raises ArgumentError where the variants are not
+    as many as those of `effects`.
     """
-    if not len(names) == len(families) == len(draws) == effects.n_variants:
-        raise ArgumentError(
-            f"{len(names)} names, {len(families)} families and {len(draws)} draws for "
-            f"{effects.n_variants} variants"
-        )
-    tests = _tests(effects, families, draws)
+    if len(variants) != effects.n_variants:
+        raise ArgumentError(f"effects of {effects.n_variants} variants, and {len(variants)} named")
+    families: dict[str, list[int]] = {}
+    for number, variant in enumerate(variants[1:], start=1):
+        if variant.draw is None:
+            families.setdefault(variant.family, []).append(number)
+    tests: dict[tuple[int, str], tuple[float | None, float | None]] = {}
+    for metric in effects.tested:
+        for members in families.values():
+            p_values = effects.p_values(members, metric)
+            both = zip(p_values, q_values(p_values), strict=True)
+            tests |= {(one, metric): pair for one, pair in zip(members, both, strict=True)}
     rows = []
-    for variant in range(1, effects.n_variants):
-        rows += _rows_of(effects, variant, names[variant], tests)
+    for number, variant in enumerate(variants[1:], start=1):
+        samples = effects.resampled_by(number, effects.metrics)
+        for metric, resampled in zip(effects.metrics, samples, strict=True):
+            base, value = effects.base(metric), effects.value(number, metric)
+            change = None if value is None or base is None else value - base
+            relative = None if change is None or not base or base < 0 else change / base
+            ends = (None if change is None else effects.interval(resampled)) or (None, None)
+            tested = tests.get((number, metric), (None, None))
+            size = effects.n_pairs, effects.n_queries
+            rows.append(
+                EffectRow(
+                    variant.name, metric, base, value, change, relative, *ends, *tested, *size
+                )
+            )
         shown.advance()
     return rows
 
@@ -432,7 +377,8 @@ def write_effects(path: Path, rows: Sequence[EffectRow]) -> None:
     ):
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(EffectRow._fields)
-        writer.writerows([_written(cell) for cell in row] for row in rows)
+        for row in rows:
+            writer.writerow([f"{one:.9g}" if isinstance(one, float) else one for one in row])
 
 
 def read_effects(path: Path) -> list[EffectRow]:
@@ -440,82 +386,29 @@ def read_effects(path: Path) -> list[EffectRow]:
 
     Raises RunFolderError, naming the line, where it is not such a file.
     """
+    fields = EffectRow._fields
     try:
         with open(path, encoding="utf-8-sig", newline="") as handle:
             reader = csv.reader(handle)
-            if next(reader, None) != list(EffectRow._fields):
-                raise RunFolderError(
-                    f"{path}: line 1: the columns are not {', '.join(EffectRow._fields)}"
-                )
-            return [_read_row(cells, f"{path}: line {reader.line_num}") for cells in reader]
+            if next(reader, None) != list(fields):
+                raise RunFolderError(f"{path}: line 1: the columns are not {', '.join(fields)}")
+            rows = []
+            for cells in reader:
+                where = f"{path}: line {reader.line_num}"
+                if len(cells) != len(fields):
+                    raise RunFolderError(f"{where}: {len(cells)} cells, not {len(fields)}")
+                try:
+                    numbers = [*map(_number, cells[2:-2]), *map(int, cells[-2:])]
+                    rows.append(EffectRow._make([*cells[:2], *numbers]))
+                except ValueError as error:
+                    raise RunFolderError(f"{where}: {error}; make the effects anew") from error
+            return rows
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise RunFolderError(f"{path}: cannot be read ({error})") from error
 
 
-def _tests(effects: Effects, families: Sequence[str], draws: Sequence[int | None]) -> Tests:
-    members: dict[str, list[int]] = {}
-    for variant in range(1, effects.n_variants):
-        if draws[variant] is None:
-            members.setdefault(families[variant], []).append(variant)
-    tests: Tests = {}
-    for metric in effects.tested:
-        for family in members.values():
-            p_values = effects.p_values(family, metric)
-            both = zip(p_values, q_values(p_values), strict=True)
-            tests |= {(one, metric): pair for one, pair in zip(family, both, strict=True)}
-    return tests
-
-
-def _rows_of(effects: Effects, variant: int, name: str, tests: Tests) -> list[EffectRow]:
-    rows = []
-    samples = effects.resampled_by(variant, effects.metrics)
-    for metric, resampled in zip(effects.metrics, samples, strict=True):
-        base, value = effects.base(metric), effects.value(variant, metric)
-        change = None if value is None or base is None else value - base
-        interval = None if change is None else effects.interval(resampled)
-        p, q = tests.get((variant, metric), (None, None))
-        rows.append(
-            EffectRow(
-                name=name,
-                metric=metric,
-                base=base,
-                value=value,
-                absolute=change,
-                relative=None if change is None or not base or base < 0 else change / base,
-                ci_low=interval and interval[0],
-                ci_high=interval and interval[1],
-                p=p,
-                q=q,
-                n_pairs=effects.n_pairs,
-                n_queries=effects.n_queries,
-            )
-        )
-    return rows
-
-
-def _written(cell: str | float | None) -> str:
-    if cell is None:
-        return ""
-    return f"{cell:.9g}" if isinstance(cell, float) else str(cell)
-
-
-def _read_row(cells: list[str], where: str) -> EffectRow:
-    if len(cells) != len(EffectRow._fields):
-        raise RunFolderError(f"{where}: {len(cells)} cells, not {len(EffectRow._fields)}")
-    named = dict(zip(EffectRow._fields, cells, strict=True))
-    texts = {key: named.pop(key) for key in ("name", "metric")}
-    try:
-        counts = {key: int(named.pop(key)) for key in _COUNTS}
-        numbers = {key: _number(cell) for key, cell in named.items()}
-    except ValueError as error:
-        raise RunFolderError(f"{where}: {error}; make the effects anew") from error
-    return EffectRow(**texts, **numbers, **counts)  # type: ignore[arg-type]
-
-
 def _number(cell: str) -> float | None:
-    if not cell:
-        return None
-    number = float(cell)
-    if not math.isfinite(number):
+    number = float(cell) if cell else None
+    if number is not None and not math.isfinite(number):
         raise ValueError(f"{cell!r} is no number")
     return number

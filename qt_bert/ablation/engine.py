@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from qt_bert.ablation.interventions import (
     Site,
     Variant,
     ZEdit,
+    edit_z,
 )
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch
@@ -63,20 +64,6 @@ class Reduction:
     layers: tuple[int, ...]
     compute: Callable[[View], torch.Tensor]
     first_row: bool = False
-
-
-def check_reductions(reductions: Sequence[Reduction], layers: int) -> None:
-    """Raise ArgumentError for two of one name, or one of a layer that the model does not have."""
-    names = [one.name for one in reductions]
-    for one in reductions:
-        if names.count(one.name) > 1:
-            raise ArgumentError(f"two reductions are named {one.name!r}")
-        outside = [layer for layer in one.layers if not 0 <= layer < layers]
-        if outside or not one.layers:
-            raise ArgumentError(
-                f"reduction {one.name!r} asks for layers {list(one.layers)}; "
-                f"the model has layers 0 to {layers - 1}"
-            )
 
 
 @dataclass(eq=False)
@@ -125,13 +112,12 @@ class PassPlan:
         cls, encoder: Encoder, variants: Sequence[Variant], reductions: Sequence[Reduction]
     ) -> PassPlan:
         layers = range(len(encoder.layers))
-        check_reductions(reductions, len(layers))
+        _check_reductions(reductions, len(layers))
         shape = Shape(len(layers), encoder.layers[0].heads)
         for variant in variants:
-            checked_heads(variant.heads, shape)
-        entering = [_of_embeddings(variant) for variant in variants]
-        changes = [_in_order(variant, len(layers)) for variant in variants]
-        _check_skipped(variants, changes, reductions)
+            _check_variant(variant, shape, reductions)
+        entering = [variant.changes.get(EMBEDDINGS, PLAIN).output for variant in variants]
+        changes = [[variant.changes.get(n, PLAIN) for n in layers] for variant in variants]
         mixing = [[n for n in layers if one[n].mixes(encoder.layers[n].heads)] for one in changes]
         wanted: dict[int, list[tuple[Reduction, int]]] = {}
         for reduction in reductions:
@@ -152,43 +138,40 @@ class PassPlan:
         return layer < max(self.full_output + 1, *(self.horizons[v] for v in variants))
 
 
-def _of_embeddings(variant: Variant) -> OutputEdit | None:
-    change = variant.changes.get(EMBEDDINGS, PLAIN)
-    if change.inside != PLAIN:
-        raise ArgumentError(
-            f"variant {variant.name!r} changes more of the embeddings than what they give"
-        )
-    return change.output
+def _check_reductions(reductions: Sequence[Reduction], layers: int) -> None:
+    """Raise ArgumentError for two of one name, or one of a layer that the model does not have."""
+    names = [one.name for one in reductions]
+    for one in reductions:
+        if names.count(one.name) > 1:
+            raise ArgumentError(f"two reductions are named {one.name!r}")
+        if not one.layers or not set(one.layers) <= set(range(layers)):
+            raise ArgumentError(
+                f"reduction {one.name!r} asks for layers {list(one.layers)}; "
+                f"the model has layers 0 to {layers - 1}"
+            )
 
 
-def _in_order(variant: Variant, layers: int) -> list[LayerIntervention]:
-    outside = [layer for layer in variant.changes if not EMBEDDINGS <= layer < layers]
+def _check_variant(variant: Variant, shape: Shape, reductions: Sequence[Reduction]) -> None:
+    """Raise ArgumentError for heads or layers that the model does not have, and for a layer left out
+    that nothing would be left without, or that a reduction asks for."""
+    checked_heads(variant.heads, shape)
+    name, changes = f"variant {variant.name!r}", variant.changes
+    outside = [layer for layer in changes if not EMBEDDINGS <= layer < shape.layers]
     if outside:
         raise ArgumentError(
-            f"variant {variant.name!r} changes layer {outside[0]}; the model has layers 0 to "
-            f"{layers - 1}"
+            f"{name} changes layer {outside[0]}; the model has layers 0 to {shape.layers - 1}"
         )
-    return [variant.changes.get(layer, PLAIN) for layer in range(layers)]
-
-
-def _check_skipped(
-    variants: Sequence[Variant],
-    changes: Sequence[list[LayerIntervention]],
-    reductions: Sequence[Reduction],
-) -> None:
-    seen = {layer: one for one in reductions if one.of != "hidden" for layer in one.layers}
-    for variant, own in zip(variants, changes, strict=True):
-        skipped = [layer for layer, change in enumerate(own) if change.skipped]
-        if len(skipped) == len(own):
+    if changes.get(EMBEDDINGS, PLAIN).inside != PLAIN:
+        raise ArgumentError(f"{name} changes more of the embeddings than what they give")
+    skipped = {layer for layer, change in changes.items() if change.skipped}
+    if len(skipped) == shape.layers:
+        raise ArgumentError(f"{name} leaves out every layer; keep at least one")
+    for one in reductions:
+        for layer in skipped & set(one.layers) if one.of != "hidden" else ():
             raise ArgumentError(
-                f"variant {variant.name!r} leaves out every layer; keep at least one"
+                f"reduction {one.name!r} asks for the {one.of} of layer {layer}, which {name} leaves "
+                "out"
             )
-        for layer in skipped:
-            if layer in seen:
-                raise ArgumentError(
-                    f"reduction {seen[layer].name!r} asks for the {seen[layer].of} of layer {layer}, "
-                    f"which variant {variant.name!r} leaves out"
-                )
 
 
 # One layer of the masked loop, for a stack of states and the branches they split into.
@@ -303,7 +286,7 @@ class LayerPass:
         for branch in self.branches:
             edit = branch.change.z
             if branch.alone and branch.change.shares_z and edit is not None:
-                _edit(z[branch.state], edit, self._site(branch.state))
+                edit_z(z[branch.state], edit, self._site(branch.state))
         return z
 
     @cached_property
@@ -355,7 +338,7 @@ class LayerPass:
         z = self.z[branch.state]
         if edit is None or branch.alone:
             return z
-        return _edit(z.clone(), edit, self._site(branch.state))
+        return edit_z(z.clone(), edit, self._site(branch.state))
 
     def _own_of(self, branch: Branch) -> _Own:
         """Attention and head outputs of a branch that does not attend as its state does, until
@@ -367,24 +350,18 @@ class LayerPass:
     def _attend_alone(self, branch: Branch) -> _Own:
         change = branch.change
         site = self._site(branch.state, change.weights)
-        if change.projections is not None:
-            site = site.with_projections(change.projections.projections(site))
-        lost = None
+        edit = change.projections
+        projected = site.project() if edit is None else edit.projections(site)
+        site = replace(site, project=lambda: projected)
         if change.attention is not None:
             added = change.attention.bias(site)
-            if change.attention.loses:
-                lost = added[:, :, : self.rows] != 0
-            else:
-                site = site.with_bias(added if site.bias is None else site.bias + added)
-        query, key, value = projected = site.project()
-        site = site.with_projections(projected)
+            site = replace(site, bias=added if site.bias is None else site.bias + added)
+        query, key, value = projected
         bias = None if site.bias is None else site.bias[:, :, : self.rows]
         weights = attention(query, key, bias)
-        if lost is not None:
-            weights = weights.masked_fill(lost, 0)
         z = torch.matmul(weights, value)
         if change.z is not None:
-            _edit(z, change.z, site)
+            edit_z(z, change.z, site)
         return _Own(site.layer, weights, z)
 
     def _site(self, state: int, weights: Layer | None = None) -> Site:
@@ -396,20 +373,11 @@ class LayerPass:
             return query[state], key[state], value[state]
 
         project = shared if weights is None else partial(_project, layer, hidden, self.rows)
-        return Site(
-            self.number,
-            layer,
-            self.batch,
-            hidden,
-            project,
-            self.bias,
-            self.rows,
-            self.clean,
-        )
+        batch, clean = self.batch, self.clean
+        return Site(self.number, layer, batch, hidden, project, self.bias, self.rows, clean)
 
 
-@dataclass(frozen=True, eq=False)
-class _Own:
+class _Own(NamedTuple):
     layer: Layer
     attention: torch.Tensor
     z: torch.Tensor
@@ -428,25 +396,16 @@ def _project(layer: Layer, hidden: torch.Tensor, rows: int) -> Projections:
     return tuple(one.unflatten(0, hidden.shape[:-2]) for one in found)  # type: ignore[return-value]
 
 
-def _edit(z: torch.Tensor, edit: ZEdit, site: Site) -> torch.Tensor:
-    """Replace head outputs [B, heads, rows, width] in place."""
-    new = edit.z(site)
-    z[:, list(edit.heads)] = 0 if new is None else new  # type: ignore[assignment]
-    return z
-
-
 # The one masked loop: batches outside, variants inside, and nothing computed twice.
 #
 # A pass descends the layers with a stack of *states*. A state is what variants of equal history
-# share:
-# variants that change the same things in the layers below hold the same hidden states, so these are
-# computed once. In a layer a state may split into *branches*, one for each different change;
-# branches
-# are stacked on the batch axis again, within a token budget, and descend further, depth first. So a
-# sweep over single heads runs the layers below a masked head once, projects query, key and value of
-# its
-# layer once, and uses the linearity of W_O: what a branch's heads gave is taken off the shared sum.
-# Variants that differ in nothing but what is made of a layer's output part behind that layer.
+# share: variants that change the same things in the layers below hold the same hidden states, so
+# these are computed once. In a layer a state may split into *branches*, one for each different
+# change; branches are stacked on the batch axis again, within a token budget, and descend further,
+# depth first. So a sweep over single heads runs the layers below a masked head once, projects
+# query, key and value of its layer once, and uses the linearity of W_O: what a branch's heads gave
+# is taken off the shared sum. Variants that differ in nothing but what is made of a layer's output
+# part behind that layer.
 #
 # Where no layer above mixes tokens any more (the last layer, or every head above left out), the
 # first token's row alone goes on.

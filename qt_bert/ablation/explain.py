@@ -16,7 +16,6 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.patches import FAMILY, Patch, donor_batches, single_patches
 from qt_bert.data.tokenise import EncodedPair
 from qt_bert.errors import ArgumentError, EquivalenceError
-from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.heads import Shape
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import TermEffect, fill, filler_of
@@ -106,23 +105,20 @@ def restoring_heads(
         raise ArgumentError("heads are patched one by one in the whole model alone")
     couple = clean_and_corrupted(query, title, scorer, term)
     figures = check_patches(scorer, couple) if guards is None else guards
+    checkpoint, variants = scorer.checkpoint, patches(scorer.checkpoint.shape)
     (batch,) = donor_batches(couple, batch_tokens(), pad=scorer.pad)
-    (swept,) = sweep(scorer.encoder, [batch], patches(scorer.checkpoint.shape))
-    return restoring_of(swept.logits[:, np.argsort(batch.rows)], scorer.checkpoint, term, figures)
-
-
-def restoring_of(
-    logits: np.ndarray, checkpoint: Checkpoint, term: TermEffect, guards: Mapping[str, Any]
-) -> Restoring:
-    """What `logits` [V, 2, K] say, of the pair as it is and with `term` filled, under `patches`.
-
-    `guards` are the figures of `check_patches`. Raises EquivalenceError where all heads together do
-    not restore the whole.
-    """
-    bound = guards["bound"] if checkpoint.dtype == "float32" else BFLOAT16_BOUND
-    _must_be_whole(logits[-1, 1], logits[0, 0], bound)
+    (swept,) = sweep(scorer.encoder, [batch], variants)
+    logits = swept.logits[:, np.argsort(batch.rows)]  # [V, 2, K]: as it is, and filled
+    # z of all heads in all layers makes the pair as it is: [CLS] reads nothing else.
+    off = distance(logits[-1, 1], logits[0, 0])
+    bound = figures["bound"] if checkpoint.dtype == "float32" else BFLOAT16_BOUND
+    if not off <= bound:
+        raise EquivalenceError(
+            f"with z of all heads patched the logits differ from the whole pair's by {off:.2g}, "
+            f"more than {bound:.2g}; no share of this run could be trusted"
+        )
     scores = ranking_scores(logits, checkpoint.settings.labels)
-    return restored(patches(checkpoint.shape), scores[:, 1], float(scores[0, 0]), term)
+    return restored(variants, scores[:, 1], float(scores[0, 0]), term)
 
 
 def check_patches(scorer: Scorer, couples: Sequence[EncodedPair]) -> dict[str, Any]:
@@ -162,13 +158,3 @@ def restored(
     ]
     heads.sort(key=lambda one: -one.share)
     return Restoring(term, heads, float(moves[-1] / gap))
-
-
-def _must_be_whole(patched: FloatArray, whole: FloatArray, bound: float) -> None:
-    """z of all heads in all layers makes the pair as it is: [CLS] reads nothing else."""
-    found = distance(patched, whole)
-    if not found <= bound:
-        raise EquivalenceError(
-            f"with z of all heads patched the logits differ from the whole pair's by "
-            f"{found:.2g}, more than {bound:.2g}; no share of this run could be trusted"
-        )

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 
 from qt_bert.ablation.effects import EffectRow, read_effects
-from qt_bert.ablation.interventions import NONE, Intervention, Variant, with_plain
+from qt_bert.ablation.interventions import NONE, Intervention, MeanZ, Variant, with_plain
 from qt_bert.codec import read_result
 from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.errors import ArgumentError, RunFolderError
@@ -33,8 +37,6 @@ PAIR_COLUMNS = ("id", "line", "query", "title", "grades")
 
 def write_pairs(path: Path, pairs: Sequence[Pair]) -> None:
     """Write one row a pair, atomically; `grades` is empty without a label, else as `spell_grades`."""
-    import csv
-
     import pandas as pd
 
     rows = [(p.id, p.line, p.query, p.title, spell_grades(p.grades)) for p in pairs]
@@ -212,11 +214,51 @@ def _text(path: Path) -> str:
         raise ArgumentError(f"{path}: line {line}: not UTF-8 text; save it as UTF-8") from error
 
 
+# `means.safetensors`: the mean head outputs that stood in for heads.
+
+
+_TENSOR = "mean_contexts"
+
+
+def means_of(vectors: torch.Tensor) -> MeanZ:
+    """Vectors with the SHA-256 of their values as little-endian float32, layer by layer."""
+    return MeanZ(hashlib.sha256(vectors.numpy().astype("<f4").tobytes()).hexdigest(), vectors)
+
+
+def write_means(path: Path, means: MeanZ) -> None:
+    """Store mean head outputs with their hash, as safetensors, atomically."""
+    tensors = {_TENSOR: means.vectors.contiguous()}
+    with atomic_write(path) as temporary:
+        # One entry: safetensors orders several at random, and equal sweeps shall be equal files.
+        save_file(tensors, temporary, metadata={"sha256": means.sha256})
+
+
+def read_means(path: Path) -> MeanZ:
+    """The mean head outputs that `write_means` stored.
+
+    Raises RunFolderError where the file is missing, is something else, or is damaged.
+    """
+    try:
+        with safe_open(path, "pt") as handle:
+            stored = (handle.metadata() or {}).get("sha256")
+            found = means_of(handle.get_tensor(_TENSOR))
+    except (SafetensorError, OSError) as error:
+        raise RunFolderError(
+            f"{path}: no mean head outputs can be read ({error}); {ANEW}"
+        ) from error
+    if stored != found.sha256:
+        raise RunFolderError(
+            f"{path}: the mean head outputs do not have the hash they were stored with, so the file "
+            f"is damaged; {ANEW}"
+        )
+    return found
+
+
 # The folder of a finished sweep: logits by variant and pair, and the tables that name them.
 #
 # `logits.npy` (float32 [variant, pair, output], pairs in file order), `variants.csv`, `pairs.csv`,
-# `effects.csv`, `run.json`, and `means.safetensors` where heads were replaced by their mean
-# head outputs.
+# `effects.csv`, `run.json`, and `means.safetensors` where heads were replaced by their mean head
+# outputs.
 
 
 RECORD, LOGITS, MEANS = "run.json", "logits.npy", "means.safetensors"
@@ -313,7 +355,8 @@ class SweepFolder:
         effects = read_effects(path / EFFECTS)
         if {row.name for row in effects} - set(variants["name"]):
             raise RunFolderError(f"{path / EFFECTS}: has variants that {VARIANTS} lacks; {ANEW}")
-        _check_means(path, record)
+        if record.means is not None and read_means(path / MEANS).sha256 != record.means:
+            raise RunFolderError(f"{path / MEANS}: not the mean head outputs of this sweep; {ANEW}")
         return cls(path, record, logits, variants, pairs, effects)
 
     def row(self, name: str) -> int:
@@ -322,14 +365,6 @@ class SweepFolder:
         if not len(places):
             raise RunFolderError(f"{self.path}: no variant is named {name!r}")
         return int(places[0])
-
-
-def _check_means(path: Path, record: SweepRecord) -> None:
-    if record.means is not None:
-        from qt_bert.ablation.request import read_means
-
-        if read_means(path / MEANS).sha256 != record.means:
-            raise RunFolderError(f"{path / MEANS}: not the mean head outputs of this sweep; {ANEW}")
 
 
 def _read_variant_table(path: Path) -> pd.DataFrame:
@@ -342,8 +377,3 @@ def _read_variant_table(path: Path) -> pd.DataFrame:
     except (OSError, ValueError, KeyError) as error:
         raise RunFolderError(f"{path}: not the variants of a sweep ({error}); {ANEW}") from error
     return table
-
-
-def differing(stored: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
-    """The parts of two keys that differ, in the order of `wanted`."""
-    return [name for name in wanted if stored.get(name) != wanted[name]]

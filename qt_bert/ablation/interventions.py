@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -43,13 +43,6 @@ class CleanCache:
     def mixed(self, layer: int) -> torch.Tensor:
         """W_O over `z` [B, L, size]."""
         return self.derived(("mixed", layer), lambda: self.encoder.layers[layer].mix(self.z(layer)))
-
-    def inner(self, layer: int) -> torch.Tensor:
-        """What a layer's feed-forward block adds [B, L, size]."""
-        at_work = self.encoder.layers[layer]
-        return self.derived(
-            ("inner", layer), lambda: at_work.inner(self.mixed(layer), self.states(layer))
-        )
 
     @cached_property
     def of_donor(self) -> CleanCache:
@@ -101,14 +94,6 @@ class Site:
     rows: int
     clean: CleanCache
 
-    def with_projections(self, projections: Projections) -> Site:
-        """The same site with other queries, keys and values."""
-        return replace(self, project=lambda: projections)
-
-    def with_bias(self, bias: torch.Tensor) -> Site:
-        """The same site under another additive mask."""
-        return replace(self, bias=bias)
-
 
 class ZEdit(Protocol):
     """Other head outputs for some heads of a layer. Equal edits must give equal head outputs."""
@@ -128,15 +113,15 @@ class ZEdit(Protocol):
         """
 
 
+def edit_z(z: torch.Tensor, edit: ZEdit, site: Site) -> torch.Tensor:
+    """`z` [B, heads, rows, width] with an edit's head outputs put in, in place."""
+    new = edit.z(site)
+    z[:, list(edit.heads)] = 0 if new is None else new  # type: ignore[assignment]
+    return z
+
+
 class AttentionEdit(Protocol):
     """Something added to the attention scores."""
-
-    @property
-    def loses(self) -> bool:
-        """Whether attention to what is masked is lost, rather than moved on by the softmax.
-
-        Then only 0 and other numbers are told apart in `bias`.
-        """
 
     def bias(self, site: Site) -> torch.Tensor:
         """Additive mask, broadcastable to [B, heads, L, L]; it is added to the site's own."""
@@ -240,6 +225,13 @@ class Intervention(Protocol):
     def install(self, model: PlainModel) -> None:
         """Do the same to the Hugging Face model, slowly and plainly: what the checks compare
         with."""
+
+
+def keep_sorted(part: Any) -> None:
+    """`__post_init__` of a part on heads: sorted, each once. Raises ArgumentError for no heads."""
+    if not part.heads:
+        raise ArgumentError(f"no heads for {part.kind!r}; the plain model is the variant `none`")
+    object.__setattr__(part, "heads", tuple(sorted(set(part.heads))))
 
 
 @dataclass(frozen=True)

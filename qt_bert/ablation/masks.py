@@ -9,19 +9,23 @@ from typing import ClassVar, Literal, get_args
 
 import torch
 
-from qt_bert.ablation.interventions import Intervention, LayerIntervention, MeanZ, Site, Variant
+from qt_bert.ablation.interventions import (
+    Intervention,
+    LayerIntervention,
+    MeanZ,
+    Site,
+    Variant,
+    keep_sorted,
+)
 from qt_bert.ablation.reference import PlainLayer, PlainModel
 from qt_bert.errors import ArgumentError
-from qt_bert.models.batches import CLS, DIRECTIONS, Direction, gone
+from qt_bert.models.batches import DIRECTIONS, Direction, gone
 from qt_bert.models.forward import unseen
 from qt_bert.models.heads import Head, Shape, by_layer
 
-# Heads left out, and queries and titles that cannot see each other.
-#
-# HEAD-MASK is the article's ("BERT 可解释性-从“头”说起", 二): the head gives the zero vector. `uniform`
-# is that of Kovaleva et al. 2019 ("Revealing the Dark Secrets of BERT", disabling heads): each of
-# the L
-# tokens weighs 1/L.
+# Heads left out. HEAD-MASK is the article's ("BERT 可解释性-从“头”说起", 二): the head gives the zero
+# vector. `uniform` is that of Kovaleva et al. 2019 ("Revealing the Dark Secrets of BERT", disabling
+# heads): each of the L tokens weighs 1/L.
 
 
 Mode = Literal["zero", "uniform", "mean"]
@@ -42,13 +46,11 @@ class HeadMask:
     means: MeanZ | None = None
 
     def __post_init__(self) -> None:
-        if not self.heads:
-            raise ArgumentError("a head mask without heads; the plain model is the variant `none`")
+        keep_sorted(self)
         if self.mode not in MODES:
             raise ArgumentError(f"mode {self.mode!r}: choose from {', '.join(MODES)}")
         if (self.mode == "mean") != (self.means is not None):
             raise ArgumentError("the mode `mean`, and no other, needs the heads' mean head outputs")
-        object.__setattr__(self, "heads", tuple(sorted(set(self.heads))))
 
     @property
     def kind(self) -> str:
@@ -94,25 +96,23 @@ class Replacement:
         return self.mode == "uniform"
 
     def z(self, site: Site) -> torch.Tensor | None:
-        """[B or 1, heads, rows or 1, width]; None for zeros."""
-        if self.means is not None:
-            vectors = self.means.vectors[self.layer, list(self.heads)]
-            return vectors.to(site.hidden)[None, :, None]
+        """[B or 1, heads, 1 or rows, width]; None for zeros."""
+        heads = list(self.heads)
         if self.mode == "zero":
             return None
-        return uniform_z(site, self.heads)
+        if self.means is not None:
+            return self.means.vectors[self.layer, heads].to(site.hidden)[None, :, None]
+        value = site.project()[2][:, heads]
+        if site.bias is None:
+            return value.mean(2, keepdim=True)
+        # Of the additive mask alone the softmax is the same weight for every token that may be seen.
+        weights = torch.softmax(site.bias.float(), -1)
+        if weights.shape[1] > 1:
+            weights = weights[:, heads]
+        return torch.matmul(weights[:, :, : site.rows], value.float()).to(value)
 
 
-def uniform_z(site: Site, heads: tuple[int, ...]) -> torch.Tensor:
-    """The mean of the values over the tokens that a row may see [B, len(heads), 1 or rows, width]."""
-    value = site.project()[2][:, list(heads)]
-    if site.bias is None:
-        return value.mean(2, keepdim=True)
-    # Of the additive mask alone the softmax is the same weight for every token that may be seen.
-    weights = torch.softmax(site.bias.float(), -1)
-    if weights.shape[1] > 1:
-        weights = weights[:, list(heads)]
-    return torch.matmul(weights[:, :, : site.rows], value.float()).to(value)
+# Queries and titles that cannot see each other (`models.batches` says which rows see which columns).
 
 
 @dataclass(frozen=True)
@@ -125,51 +125,85 @@ class SegmentBlock:
     """
 
     heads: tuple[Head, ...]
+    kind: ClassVar[str] = "block"
     means: ClassVar[None] = None
 
     def __post_init__(self) -> None:
-        if not self.heads:
-            raise ArgumentError("a block between the texts without heads blocks nothing")
-        object.__setattr__(self, "heads", tuple(sorted(set(self.heads))))
-
-    @property
-    def kind(self) -> str:
-        return "block"
+        keep_sorted(self)
 
     def changes(self) -> Mapping[int, LayerIntervention]:
         """Another additive mask for each layer that has such heads."""
         return {
-            layer: LayerIntervention(attention=Blocked(heads))
+            layer: LayerIntervention(attention=Unseen(_BETWEEN, heads))
             for layer, heads in by_layer(self.heads).items()
         }
 
     def install(self, model: PlainModel) -> None:
-        """Compute the heads' head outputs anew, in a hook before W_O, from the tokens they may
-        see."""
+        """Compute the heads' z anew, in a hook before W_O, from the tokens they may see."""
         for layer, heads in by_layer(self.heads).items():
-            model.edit(layer, partial(_block_plainly, heads), first=True)
-
-
-def _block_plainly(heads: tuple[int, ...], seen: PlainLayer) -> None:
-    for head in heads:
-        for row, group in enumerate(seen.groups):
-            if group != CLS:
-                seen.visible[head, row] &= seen.groups == group
-        seen.z[head] = seen.attend(head)
+            model.edit(layer, partial(_cut_plainly, _BETWEEN, heads), first=True)
 
 
 @dataclass(frozen=True)
-class Blocked:
-    """An `AttentionEdit`: the block between the texts, for some heads of one layer."""
+class Cut:
+    """A cut in the layers `first` to `last`, in all heads; called `cut:T<Q@0-4`.
 
-    heads: tuple[int, ...]
-    loses: ClassVar[bool] = False
+    `direction`: `C<T`, `T<Q`, `Q<T`, `all` of them, or `<C` (nobody but the first token sees the
+    first token). Masked before the softmax, so that attention moves on to what is seen (MICE, Vast
+    et al. 2026). Raises ArgumentError for another direction, and for layers that are no range.
+    """
+
+    direction: Direction
+    first: int
+    last: int
+    kind: ClassVar[str] = "cut"
+    heads: ClassVar[tuple[Head, ...]] = ()
+    means: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        if self.direction not in DIRECTIONS:
+            known = ", ".join(DIRECTIONS)
+            raise ArgumentError(f"a cut's direction is {self.direction!r}: choose from {known}")
+        if not 0 <= self.first <= self.last:
+            raise ArgumentError(f"layers {self.first} to {self.last} are no range of layers from 0")
+
+    @property
+    def name(self) -> str:
+        """`cut:T<Q@0-4`."""
+        return f"cut:{self.direction}@{self.first}-{self.last}"
+
+    def changes(self) -> Mapping[int, LayerIntervention]:
+        """An additive mask in each layer."""
+        change = LayerIntervention(attention=Unseen((self.direction,)))
+        return dict.fromkeys(range(self.first, self.last + 1), change)
+
+    def install(self, model: PlainModel) -> None:
+        """Compute z anew from what each row may see, in a hook before W_O."""
+        for layer in range(self.first, self.last + 1):
+            model.edit(layer, partial(_cut_plainly, (self.direction,), None), first=True)
+
+
+_BETWEEN: tuple[Direction, ...] = ("T<Q", "Q<T")
+
+
+def _cut_plainly(
+    directions: tuple[Direction, ...], heads: tuple[int, ...] | None, seen: PlainLayer
+) -> None:
+    seen.cut(directions, heads)
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """An `AttentionEdit`: rows that no longer see columns, in some heads of one layer (None: all)."""
+
+    directions: tuple[Direction, ...]
+    heads: tuple[int, ...] | None = None
 
     def bias(self, site: Site) -> torch.Tensor:
-        """0 where a row may see a column, the least number elsewhere [B, 1 or heads, L, L]."""
+        """0 where a row may see a column, half the least number elsewhere [B, 1 or heads, L, L]."""
         groups = site.batch.groups
-        hidden = (gone("T<Q", groups) | gone("Q<T", groups))[:, None]
-        if len(self.heads) < site.layer.heads:
+        hidden = torch.stack([gone(one, groups) for one in self.directions]).any(0)[:, None]
+        if self.heads is not None and len(self.heads) < site.layer.heads:
             cut = torch.zeros(site.layer.heads, dtype=torch.bool, device=hidden.device)
             cut[list(self.heads)] = True
             hidden = hidden & cut[:, None, None]
@@ -182,18 +216,13 @@ INTERVENTIONS: dict[str, Callable[[tuple[Head, ...], Callable[[], MeanZ]], Inter
     "mean": lambda heads, means: HeadMask(heads, "mean", means()),
     "block": lambda heads, means: SegmentBlock(heads),
 }
-"""What `--mode` offers: from heads, and the mean head outputs where they are asked for, to a
-part."""
+"""What `--mode` offers: from heads, and the mean head outputs where asked for, to a part."""
 
 
 # Whole layers left out: a block hands its input on, without attention, feed-forward or LayerNorm.
-#
 # What is left is the model with these layers deleted, which is how Fan et al. 2020 ("Reducing
 # Transformer Depth on Demand with Structured Dropout") and Sajjad et al. 2023 ("On the effect of
 # dropping layers of pre-trained transformer models") make a model shallower.
-
-
-SKIPPED = LayerIntervention(skipped=True)
 
 
 @dataclass(frozen=True)
@@ -217,7 +246,7 @@ class BlocksOut:
 
     def changes(self) -> Mapping[int, LayerIntervention]:
         """The layers that are skipped."""
-        return dict.fromkeys(self.layers, SKIPPED)
+        return dict.fromkeys(self.layers, LayerIntervention(skipped=True))
 
     def install(self, model: PlainModel) -> None:
         """Hooks that hand on each layer's input."""
@@ -238,88 +267,4 @@ def blocks(shape: Shape) -> list[Variant]:
 def without_blocks(layers: tuple[int, ...]) -> Variant:
     """Some layers left out whole, together: `B3+B5`, family `blocks`."""
     part = BlocksOut(layers)
-    return Variant(block_names(part.layers), (part,), "blocks")
-
-
-def block_names(layers: tuple[int, ...]) -> str:
-    """`B3+B5`: how a variant without these blocks is called."""
-    return "+".join(f"B{layer}" for layer in sorted(layers))
-
-
-# Cuts between the texts, layer by layer: rows that no longer see columns (`models.batches`).
-
-
-Convention = Literal["before", "after"]
-CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A cut in the layers `first` to `last`, in all heads; called `cut:T<Q@0-4`.
-
-    `direction`: `C<T`, `T<Q`, `Q<T`, `all` of them, or `<C` (nobody but the first token sees the
-    first token). `convention`: masked `before` the softmax, so that attention moves on to what is
-    seen (MICE), or `after` it, so that it is lost (Zhan et al. 2020). Raises ArgumentError for what
-    is none of these, and for layers that are no range.
-    """
-
-    direction: Direction
-    first: int
-    last: int
-    convention: Convention = "before"
-    heads: ClassVar[tuple[Head, ...]] = ()
-    means: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        for name, one, known in (
-            ("direction", self.direction, DIRECTIONS),
-            ("convention", self.convention, CONVENTIONS),
-        ):
-            if one not in known:
-                raise ArgumentError(f"a cut's {name} is {one!r}: choose from {', '.join(known)}")
-        if not 0 <= self.first <= self.last:
-            raise ArgumentError(f"layers {self.first} to {self.last} are no range of layers from 0")
-
-    @property
-    def name(self) -> str:
-        """`cut:T<Q@0-4`; with `/after` where attention is lost."""
-        kind = "" if self.convention == "before" else "/after"
-        return f"cut:{self.direction}@{self.first}-{self.last}{kind}"
-
-    @property
-    def kind(self) -> str:
-        return "cut" if self.convention == "before" else "cut/after"
-
-    def changes(self) -> Mapping[int, LayerIntervention]:
-        """An additive mask in each layer, or head outputs of what is left of the attention."""
-        change = LayerIntervention(attention=Unseen(self.direction, self.convention == "after"))
-        return dict.fromkeys(range(self.first, self.last + 1), change)
-
-    def install(self, model: PlainModel) -> None:
-        """Compute the head outputs anew from what each row may see, in a hook before W_O."""
-        for layer in range(self.first, self.last + 1):
-            model.edit(layer, partial(_cut_plainly, self.direction, self.convention), first=True)
-
-
-def _cut_plainly(direction: Direction, convention: Convention, seen: PlainLayer) -> None:
-    whole = seen.visible.clone()
-    seen.cut(direction)
-    for head in range(len(seen.z)):
-        if convention == "before":
-            seen.z[head] = seen.attend(head)
-            continue
-        scores = seen.query[head] @ seen.key[head].T / seen.query.shape[-1] ** 0.5
-        weights = scores.masked_fill(~whole[head], float("-inf")).softmax(-1)
-        seen.z[head] = (weights * seen.visible[head]) @ seen.value[head]
-
-
-@dataclass(frozen=True)
-class Unseen:
-    """An `AttentionEdit`: a cut in all heads of one layer; `loses` as `AttentionEdit` says."""
-
-    direction: Direction
-    loses: bool
-
-    def bias(self, site: Site) -> torch.Tensor:
-        """[B, 1, L, L]: 0 where a row may see a column."""
-        return unseen(gone(self.direction, site.batch.groups)[:, None], site.hidden.dtype)
+    return Variant("+".join(f"B{layer}" for layer in part.layers), (part,), "blocks")

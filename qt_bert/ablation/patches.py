@@ -17,13 +17,15 @@ from qt_bert.ablation.interventions import (
     Projections,
     Site,
     Variant,
+    ZEdit,
+    edit_z,
+    keep_sorted,
 )
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.reference import PlainLayer, PlainModel
 from qt_bert.data.tokenise import EncodedPair, length_batches
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch, to_batch
-from qt_bert.models.forward import Layer, attend
 from qt_bert.models.heads import Head, Shape, by_layer
 
 # Patching: a head's z in the run of one text is replaced by its z in the run of the text's donor.
@@ -31,9 +33,8 @@ from qt_bert.models.heads import Head, Shape, by_layer
 # A text and its donor have as many tokens and differ in one thing, for instance a term replaced.
 # They stand at the rows 2i and 2i + 1 of the list that batches are made of, each the other's donor
 # (`donor_batches`); or the second alone is patched, and the first only read (`recipient_batches`).
-# Activation patching is Vig et al. 2020 ("Investigating gender bias in language models using
-# causal mediation analysis") and Meng et al. 2022 ("Locating and editing factual associations in
-# GPT").
+# Activation patching is Vig et al. 2020 ("Investigating gender bias in language models using causal
+# mediation analysis") and Meng et al. 2022 ("Locating and editing factual associations in GPT").
 
 
 FAMILY = "patch"
@@ -51,9 +52,7 @@ class Patch:
     means: ClassVar[None] = None
 
     def __post_init__(self) -> None:
-        if not self.heads:
-            raise ArgumentError("a patch of no heads changes nothing")
-        object.__setattr__(self, "heads", tuple(sorted(set(self.heads))))
+        keep_sorted(self)
 
     def changes(self) -> Mapping[int, LayerIntervention]:
         """The donor's z in each layer that has such heads."""
@@ -64,7 +63,7 @@ class Patch:
 
     def install(self, model: PlainModel) -> None:
         """Write what the plain model's own run gave the donor, in a hook before W_O."""
-        recorded, rows = model.recorded(), donor_rows(model.batch)
+        recorded, rows = model.record(), donor_rows(model.batch)
 
         def put(layer: int, heads: tuple[int, ...], seen: PlainLayer) -> None:
             given = recorded.z(layer, int(rows[seen.row]))
@@ -162,22 +161,18 @@ def _check_lengths(row: int, own: int, other: int) -> None:
 
 Entry = Literal["q", "k", "v", "qk"]
 ENTRIES: tuple[Entry, ...] = get_args(Entry)
-Hold = Literal["z", "z and feed-forward", "nothing"]
-HOLDS: tuple[Hold, ...] = get_args(Hold)
 
 
 @dataclass(frozen=True)
 class Detour:
     """The residual stream that reaches `layer` when `sender`'s heads are left out below it.
 
-    `hold` says what keeps its clean value on the way: z of all other heads, these and what the
-    feed-forward blocks add, or nothing. Raises ArgumentError where a head of the
-    sender does not lie below the layer, and for an unknown hold.
+    z of all other heads keeps its clean value on the way. Raises ArgumentError where a head of the
+    sender does not lie below the layer.
     """
 
     sender: HeadMask
     layer: int
-    hold: Hold = "z"
 
     def __post_init__(self) -> None:
         highest = self.sender.heads[-1]
@@ -185,8 +180,6 @@ class Detour:
             raise ArgumentError(
                 f"{highest} does not lie below layer {self.layer}, which is to read it"
             )
-        if self.hold not in HOLDS:
-            raise ArgumentError(f"hold {self.hold!r}: choose from {', '.join(HOLDS)}")
 
     def arriving(self, clean: CleanCache) -> torch.Tensor:
         """The stream [B, L, size], computed once a batch."""
@@ -196,45 +189,14 @@ class Detour:
         changes = self.sender.changes()
         hidden = clean.states(min(changes))
         for number in range(min(changes), self.layer):
-            layer = clean.encoder.layers[number]
-            mixed = self._mixed(number, layer, changes.get(number), hidden, clean)
-            held = self.hold == "z and feed-forward"
-            hidden = layer.feed_forward(mixed, hidden, clean.inner(number) if held else None)
+            edit = changes[number].z if number in changes else None
+            mixed = clean.mixed(number) if edit is None else _mixed(number, edit, hidden, clean)
+            hidden = clean.encoder.layers[number].feed_forward(mixed, hidden)
         return hidden
-
-    def _mixed(
-        self,
-        number: int,
-        layer: Layer,
-        change: LayerIntervention | None,
-        hidden: torch.Tensor,
-        clean: CleanCache,
-    ) -> torch.Tensor:
-        if change is None and self.hold != "nothing":
-            return clean.mixed(number)
-        project = partial(layer.project, hidden)
-        if self.hold == "nothing":
-            z = attend(*project(), clean.biases[number])
-        else:
-            z = clean.z(number).clone()
-        if change is not None and change.z is not None:
-            site = Site(
-                number,
-                layer,
-                clean.batch,
-                hidden,
-                project,
-                clean.biases[number],
-                hidden.shape[1],
-                clean,
-            )
-            new = change.z.z(site)
-            z[:, list(change.z.heads)] = 0 if new is None else new  # type: ignore[assignment]
-        return layer.mix(z)
 
     def record(self, model: PlainModel) -> list[torch.Tensor]:
         """The same of the plain model, by hooks: for each pair the stream [n, size]."""
-        plain, gone = model.recorded(), by_layer(self.sender.heads)
+        plain, gone = model.record(), by_layer(self.sender.heads)
 
         def hold(layer: int, seen: PlainLayer) -> None:
             kept = plain.z(layer, seen.row)
@@ -244,13 +206,19 @@ class Detour:
 
         model.begin()
         self.sender.install(model)
-        if self.hold != "nothing":
-            for layer in range(self.layer):
-                model.edit(layer, partial(hold, layer))
-        inner = range(self.layer) if self.hold == "z and feed-forward" else ()
-        run = model.record(held_inner={layer: plain.inner[layer] for layer in inner})
+        for layer in range(self.layer):
+            model.edit(layer, partial(hold, layer))
+        run = model.record()
         model.begin()
         return [run.states(self.layer, row) for row in range(len(model.batch))]
+
+
+def _mixed(number: int, edit: ZEdit, hidden: torch.Tensor, clean: CleanCache) -> torch.Tensor:
+    """What a layer's heads give under an edit, all others as in the clean model [B, L, size]."""
+    layer, bias = clean.encoder.layers[number], clean.biases[number]
+    project, z = partial(layer.project, hidden), clean.z(number).clone()
+    site = Site(number, layer, clean.batch, hidden, project, bias, hidden.shape[1], clean)
+    return layer.mix(edit_z(z, edit, site))
 
 
 @dataclass(frozen=True)
@@ -265,7 +233,6 @@ class Path:
     sender: HeadMask
     receiver: Head
     entry: Entry
-    hold: Hold = "z"
 
     def __post_init__(self) -> None:
         if self.entry not in ENTRIES:
@@ -275,7 +242,7 @@ class Path:
     @property
     def detour(self) -> Detour:
         """What the projection reads."""
-        return Detour(self.sender, self.receiver.layer, self.hold)
+        return Detour(self.sender, self.receiver.layer)
 
     @property
     def kind(self) -> str:
@@ -330,40 +297,6 @@ def _with_head(own: torch.Tensor, other: torch.Tensor, head: int) -> torch.Tenso
     found = own.clone()
     found[:, head] = other[:, head]
     return found
-
-
-@dataclass(frozen=True)
-class Inflow:
-    """A detour that all of a layer reads, its residual sum included: every way there is from the sender.
-
-    With nothing held it is the sender left out.
-    """
-
-    detour: Detour
-    kind: ClassVar[str] = "path"
-
-    @property
-    def heads(self) -> tuple[Head, ...]:
-        """The sender's."""
-        return self.detour.sender.heads
-
-    @property
-    def means(self) -> MeanZ | None:
-        """The sender's."""
-        return self.detour.sender.means
-
-    def changes(self) -> Mapping[int, LayerIntervention]:
-        """Another output of the layer below."""
-        return {self.detour.layer - 1: LayerIntervention(output=self)}
-
-    def outputs(self, hidden: torch.Tensor, clean: CleanCache) -> torch.Tensor:
-        """The detour's first rows, as many as `hidden` has."""
-        return self.detour.arriving(clean)[:, : hidden.shape[1]]
-
-    def install(self, model: PlainModel) -> None:
-        """A hook that hands on the recorded stream."""
-        arriving = self.detour.record(model)
-        model.map(self.detour.layer, lambda row, own: arriving[row])
 
 
 def path_name(sender: str, receiver: Head, entry: Entry) -> str:

@@ -7,10 +7,9 @@ heads are contiguous slices under every attention kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import torch
@@ -41,12 +40,14 @@ class PlainLayer:
         scores = scores.masked_fill(~self.visible[head], float("-inf"))
         return scores.softmax(-1) @ self.value[head]
 
-    def cut(self, direction: Direction) -> None:
-        """Let no row see the columns that a direction takes away, in any head."""
-        for row, group in enumerate(self.groups.tolist()):
-            for column, other in enumerate(self.groups.tolist()):
-                if (group, other) in GONE[direction]:
-                    self.visible[:, row, column] = False
+    def cut(self, directions: Iterable[Direction], heads: Iterable[int] | None = None) -> None:
+        """Let no row of some heads (None: all) see the columns that directions take away."""
+        groups = self.groups.tolist()
+        gone = set().union(*(GONE[direction] for direction in directions))
+        seen = torch.tensor([[(row, column) not in gone for column in groups] for row in groups])
+        for head in range(len(self.z)) if heads is None else heads:
+            self.visible[head] &= seen.to(self.visible.device)
+            self.z[head] = self.attend(head)
 
 
 Edit = Callable[[PlainLayer], None]
@@ -59,12 +60,10 @@ Map = Callable[[int, torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """What a run gave, padded as the batch: streams by place, and by layer what W_O and the
-    feed-forward block's LayerNorm were given."""
+    """What a run gave, padded as the batch: streams by place, and what each layer's W_O was given."""
 
     stream: list[torch.Tensor]
     given: list[torch.Tensor]
-    inner: list[torch.Tensor]
     lengths: list[int]
     heads: list[int]
 
@@ -125,32 +124,27 @@ class PlainModel:
                 parameter, index, values = self._written.pop()
                 parameter.data[index] = values
 
-    def recorded(self) -> Recorded:
-        """The plain model's own run of the batch; to be asked for before anything is installed."""
-        return self.record()
-
-    def record(self, held_inner: Mapping[int, torch.Tensor] = MappingProxyType({})) -> Recorded:
-        """What a run with all that is installed gives; some feed-forward blocks may be held."""
-        kept: dict[str, list[torch.Tensor]] = {"given": [], "inner": [], "stream": []}
-        handles = [self._giving(0).register_forward_hook(_append(kept["stream"]))]
-        for number, layer in enumerate(self.layers):
-            if number in held_inner:
-                hook = _answer(held_inner[number])
-                handles.append(layer.output.dense.register_forward_hook(hook))
-            handles.append(layer.output.dense.register_forward_hook(_append(kept["inner"])))
-            handles.append(layer.register_forward_hook(_append(kept["stream"])))
+    def record(self) -> Recorded:
+        """What a run of the batch gives, with all that is installed by now."""
+        lengths = self.batch.real.sum(1).tolist()
+        heads = [int(one.attention.self.num_attention_heads) for one in self.layers]
+        found = Recorded([], [], lengths, heads)
+        handles = [
+            self._giving(place).register_forward_hook(_append(found.stream))
+            for place in range(len(self.layers) + 1)
+        ]
         with self._hooked(self.batch):
             for layer in self.layers:  # behind the edits, so that what they give is seen
-                before = _append_input(kept["given"])
-                handles.append(layer.attention.output.dense.register_forward_pre_hook(before))
+                dense = layer.attention.output.dense
+                handles.append(
+                    dense.register_forward_pre_hook(lambda _, given: found.given.append(given[0]))
+                )
             try:
                 self._run()
             finally:
                 for handle in handles:
                     handle.remove()
-        lengths = self.batch.real.sum(1).tolist()
-        heads = [int(one.attention.self.num_attention_heads) for one in self.layers]
-        return Recorded(kept["stream"], kept["given"], kept["inner"], lengths, heads)
+        return found
 
     def _run(self) -> torch.Tensor:
         return self.model(  # type: ignore[no-any-return]
@@ -243,9 +237,7 @@ class PlainModel:
 
 def _apart(seen: PlainLayer) -> None:
     """What a layer of an offline block gives: each text sees itself alone."""
-    seen.cut("all")
-    for head in range(len(seen.z)):
-        seen.z[head] = seen.attend(head)
+    seen.cut(("all",))
 
 
 def _pass_on(module: Any, inputs: tuple[torch.Tensor, ...], output: Any) -> Any:
@@ -268,17 +260,6 @@ def _append(kept: list[torch.Tensor]) -> Callable[..., None]:
         kept.append((output[0] if isinstance(output, tuple) else output).clone())
 
     return hook
-
-
-def _append_input(kept: list[torch.Tensor]) -> Callable[..., None]:
-    def hook(module: Any, inputs: tuple[torch.Tensor]) -> None:
-        kept.append(inputs[0].clone())
-
-    return hook
-
-
-def _answer(value: torch.Tensor) -> Callable[..., torch.Tensor]:
-    return lambda module, inputs, output: value
 
 
 def _keep(kept: dict[str, torch.Tensor], name: str) -> Callable[..., None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -11,20 +10,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from qt_bert.ablation.checks import check_equivalence
 from qt_bert.ablation.engine import Reduction, View, batch_tokens, masked_forward, sweep
 from qt_bert.ablation.families import DRAWS, FAMILIES, named_set
-from qt_bert.ablation.folder import read_variants
+from qt_bert.ablation.folder import means_of, read_variants
 from qt_bert.ablation.interventions import NONE, Intervention, MeanZ, Variant
 from qt_bert.ablation.masks import INTERVENTIONS
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import half_of
-from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.files import atomic_write
+from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.forward import Encoder
@@ -38,71 +34,28 @@ from qt_bert.stats.arrays import FloatArray
 # The mean head output of every head over a reference set: what a head mask of mode `mean` puts in.
 
 
-_TENSOR = "mean_contexts"
-
-
 def mean_z(encoder: Encoder, batches: Iterable[Batch], shown: Progress = silent) -> MeanZ:
     """Each head's unmasked head output, averaged over the real tokens of all pairs.
 
     The special tokens count too, and every token weighs alike, so a long pair weighs more than a
     short one. `shown` counts pairs. Raises ArgumentError where there is no pair.
     """
-    layers = tuple(range(len(encoder.layers)))
-    sums = Reduction("sums", "z", layers, _sums)
-    counts = Reduction("counts", "hidden", layers[-1:], _counts, first_row=True)
+    sums = Reduction("sums", "z", tuple(range(len(encoder.layers))), _sums)
     total: FloatArray = np.zeros(())
-    tokens = 0.0
-    for swept in sweep(encoder, batches, [NONE], [sums, counts], shown=shown):
-        total = total + swept.reduced["sums"][0].sum(0, dtype=np.float64)
-        tokens += swept.reduced["counts"].sum(dtype=np.float64)
+    tokens = 0
+    for batch in batches:
+        for swept in sweep(encoder, [batch], [NONE], [sums], shown=shown):
+            total = total + swept.reduced["sums"][0].sum(0, dtype=np.float64)
+            tokens += int(batch.real.sum())
     if not tokens:
         raise ArgumentError("mean head outputs need at least one pair; the reference set has none")
-    vectors = torch.from_numpy((total / tokens).astype(np.float32))
-    return MeanZ(_hash(vectors), vectors)
+    return means_of(torch.from_numpy((total / tokens).astype(np.float32)))
 
 
 def _sums(view: View) -> torch.Tensor:
     """Sum over a pair's real tokens [B, heads, width]."""
     real = view.batch.real[:, None, :, None]
     return view.values.float().masked_fill(~real, 0).sum(2)
-
-
-def _counts(view: View) -> torch.Tensor:
-    return view.batch.real.sum(1)
-
-
-def _hash(vectors: torch.Tensor) -> str:
-    """SHA-256 of the values as little-endian float32, layer by layer."""
-    return hashlib.sha256(vectors.numpy().astype("<f4").tobytes()).hexdigest()
-
-
-def write_means(path: Path, means: MeanZ) -> None:
-    """Store mean head outputs with their hash, as safetensors, atomically."""
-    tensors = {_TENSOR: means.vectors.contiguous()}
-    with atomic_write(path) as temporary:
-        # One entry: safetensors orders several at random, and equal sweeps shall be equal files.
-        save_file(tensors, temporary, metadata={"sha256": means.sha256})
-
-
-def read_means(path: Path) -> MeanZ:
-    """The mean head outputs that `write_means` stored.
-
-    Raises RunFolderError where the file is missing, is something else, or is damaged.
-    """
-    try:
-        with safe_open(path, "pt") as handle:
-            stored = (handle.metadata() or {}).get("sha256")
-            vectors = handle.get_tensor(_TENSOR)
-    except (SafetensorError, OSError) as error:
-        raise RunFolderError(
-            f"{path}: no mean head outputs can be read ({error}); run the sweep again with --overwrite"
-        ) from error
-    if stored != _hash(vectors):
-        raise RunFolderError(
-            f"{path}: the mean head outputs do not have the hash they were stored with, so the file "
-            "is damaged; run the sweep again with --overwrite"
-        )
-    return MeanZ(stored, vectors)
 
 
 # From what a user asks for to the pairs, parts and variants of a sweep.

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from qt_bert.ablation.checks import check_equivalence, eight_of
-from qt_bert.ablation.effects import Effects, effect_rows, write_effects
+from qt_bert.ablation.effects import EffectRow, Effects, effect_rows, write_effects
 from qt_bert.ablation.engine import STACK_TOKENS, Swept, batch_tokens, sweep
 from qt_bert.ablation.folder import (
     EFFECTS,
@@ -26,9 +26,9 @@ from qt_bert.ablation.folder import (
     VARIANTS,
     SweepFolder,
     SweepRecord,
-    differing,
     open_logits,
     read_record,
+    write_means,
     write_pairs,
     write_variants,
 )
@@ -51,8 +51,6 @@ from qt_bert.sources import installed_versions, source_hash
 MARK = ".progress.json"
 """A `Mark`; gone when the sweep is finished."""
 
-Standing = Literal["new", "begun", "finished"]
-
 
 def check_flags(path: Path, *, resume: bool = False, overwrite: bool = False) -> SweepRecord | None:
     """The sweep in `path` to go on with; None where one is to begin. Nothing is touched.
@@ -62,36 +60,15 @@ def check_flags(path: Path, *, resume: bool = False, overwrite: bool = False) ->
     if is_vacant(path):
         return None
     record = read_record(path)
-    if resume and not overwrite:
-        return record
     if overwrite:
         return None
-    state = "a finished sweep" if record.complete else "an unfinished sweep"
-    raise RunFolderError(
-        f"{path} holds {state}; add --resume to go on with it, --overwrite to start anew, or "
-        "choose another folder"
-    )
-
-
-def judge_folder(
-    path: Path, key: Mapping[str, str], *, resume: bool = False, overwrite: bool = False
-) -> Standing:
-    """What is to be done in `path`, which is not touched here.
-
-    `new`: begin (a sweep that lies there is to be replaced); `begun`: go on; `finished`: nothing.
-    Raises RunFolderError where the flags do not fit what lies there: a sweep and neither flag; a
-    sweep of another key under `resume`; anything but a sweep, whatever the flags.
-    """
-    record = check_flags(path, resume=resume, overwrite=overwrite)
-    if record is None:
-        return "new"
-    if other := differing(record.key, key):
-        named = ", ".join("version of this program" if n == "source" else n for n in other)
+    if not resume:
+        state = "a finished sweep" if record.complete else "an unfinished sweep"
         raise RunFolderError(
-            f"{path} was begun with another {named}; resume with the same, start anew "
-            "with --overwrite, or choose another folder"
+            f"{path} holds {state}; add --resume to go on with it, --overwrite to start anew, or "
+            "choose another folder"
         )
-    return "finished" if record.complete else "begun"
+    return record
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,26 +89,21 @@ class SweepWork:
     done: Mark
 
     @classmethod
-    def begin(
-        cls,
-        path: Path,
-        record: SweepRecord,
-        variants: Sequence[Variant],
-        pairs: Sequence[Pair],
-        means: MeanZ | None,
-    ) -> SweepWork:
+    def begin(cls, path: Path, record: SweepRecord, inputs: SweepInputs) -> SweepWork:
         """Start in `path`; the files of a sweep that lies there are replaced, others stay."""
         (path / MARK).unlink(missing_ok=True)
         write_json(path / RECORD, encode(record))
         for name in (LOGITS, EFFECTS, MEANS):
             (path / name).unlink(missing_ok=True)
-        write_variants(path / VARIANTS, variants)
-        write_pairs(path / PAIRS, pairs)
-        if means is not None:
-            from qt_bert.ablation.request import write_means
-
-            write_means(path / MEANS, means)
-        work = cls(path, record, _new_logits(path / LOGITS, record.shape), Mark())
+        write_variants(path / VARIANTS, inputs.variants)
+        write_pairs(path / PAIRS, inputs.pairs)
+        if inputs.means is not None:
+            write_means(path / MEANS, inputs.means)
+        logits = np.lib.format.open_memmap(path / LOGITS, "w+", np.float32, record.shape)
+        if hasattr(os, "posix_fallocate"):  # a full disk is an error now, not a crash in the middle
+            with open(path / LOGITS, "r+b") as handle:
+                os.posix_fallocate(handle.fileno(), 0, (path / LOGITS).stat().st_size)
+        work = cls(path, record, logits, Mark())
         work._save()
         return work
 
@@ -165,14 +137,6 @@ class SweepWork:
 
     def _save(self) -> None:
         write_json(self.path / MARK, encode(self.done))
-
-
-def _new_logits(path: Path, shape: tuple[int, int, int]) -> np.memmap[Any, Any]:
-    logits = np.lib.format.open_memmap(path, "w+", np.float32, shape)
-    if hasattr(os, "posix_fallocate"):  # a full disk is an error now, not a crash in the middle
-        with open(path, "r+b") as handle:
-            os.posix_fallocate(handle.fileno(), 0, path.stat().st_size)
-    return logits
 
 
 # A sweep from a model, pairs and variants to its folder: checks, logits, effects.
@@ -214,23 +178,26 @@ def run_sweep(
     """
     inputs = SweepInputs(scorer.fresh(), list(pairs), with_plain(variants), resamples, seed, tokens)
     inputs.check()
-    standing = judge_folder(folder, inputs.key, resume=resume, overwrite=overwrite)
-    if standing == "finished":
+    stored = check_flags(folder, resume=resume, overwrite=overwrite)
+    if stored and (other := [n for n, one in inputs.key.items() if stored.key.get(n) != one]):
+        named = ", ".join("version of this program" if n == "source" else n for n in other)
+        raise RunFolderError(
+            f"{folder} was begun with another {named}; resume with the same, start anew "
+            "with --overwrite, or choose another folder"
+        )
+    if stored and stored.complete:
         if shown is not None:
             shown.advance(inputs.runs)
-        return _finished(folder, scorer)
-    record = inputs.record(pairs_ref, arguments or {}, guards)
-    work = SweepWork.go_on(folder, record) if standing == "begun" else None
-    work = work or SweepWork.begin(folder, record, inputs.variants, inputs.pairs, inputs.means)
-    _fill(inputs, work, label, shown)
-    _write_effects(inputs, work, label)
-    work.finish(inputs.scorer.counts)
-    return _finished(folder, scorer)
-
-
-def _finished(folder: Path, scorer: Scorer) -> SweepFolder:
-    """The folder; `scorer` knows what was cut, whichever run it was that saw it."""
+    else:
+        record = inputs.record(pairs_ref, arguments or {}, guards)
+        work = SweepWork.go_on(folder, record) if stored else None
+        work = work or SweepWork.begin(folder, record, inputs)
+        _fill(inputs, work, label, shown)
+        rows = [] if inputs.resamples is None else _effects(inputs, work.logits, label)
+        write_effects(folder / EFFECTS, rows)
+        work.finish(inputs.scorer.counts)
     found = SweepFolder.read(folder)
+    # The scorer knows what was cut, whichever run it was that saw it.
     cut = found.record.truncated_titles, found.record.truncated_queries
     scorer.counts = Counts(len(found.pairs), *cut)
     return found
@@ -242,41 +209,29 @@ def _fill(inputs: SweepInputs, work: SweepWork, label: str, shown: Progress | No
     The runs are counted by `shown` or a progress line of their own. Raises ArgumentError for logits
     that are no finite numbers.
     """
-    done = len(inputs.variants) * work.done.pairs
+    encoder, variants = inputs.scorer.encoder, inputs.variants
+    done = len(variants) * work.done.pairs
     if shown is not None:
         shown.advance(done)
     # A resumed run tokenises all pairs again: batches, and counts of what was cut, stay the same.
     batches = islice(inputs.batches(), work.done.batches, None)
-    encoder, variants = inputs.scorer.encoder, inputs.variants
     own = progress(inputs.runs, label, "runs", done=done)
     with own if shown is None else nullcontext(shown) as counter:
         for swept in sweep(encoder, batches, variants, tokens=inputs.budget, shown=counter):
-            _refuse_overflow(swept, inputs)
+            broken = np.argwhere(~np.isfinite(swept.logits).all(2))
+            if len(broken):
+                variant, row = broken[0]
+                raise ArgumentError(
+                    f"variant {variants[variant].name} gives no finite logits for the pair of line "
+                    f"{inputs.pairs[swept.rows[row]].line}; try --dtype float32, or leave it out"
+                )
             work.store(swept)
 
 
-def _refuse_overflow(swept: Swept, inputs: SweepInputs) -> None:
-    """Raise ArgumentError, naming the variant and the pair, for logits that are no finite numbers."""
-    broken = np.argwhere(~np.isfinite(swept.logits).all(2))
-    if len(broken):
-        variant, row = broken[0]
-        raise ArgumentError(
-            f"variant {inputs.variants[variant].name} gives no finite logits for the pair of line "
-            f"{inputs.pairs[swept.rows[row]].line}; try --dtype float32, or leave it out"
-        )
-
-
-def _write_effects(inputs: SweepInputs, work: SweepWork, label: str) -> None:
-    if inputs.resamples is None:
-        write_effects(work.path / EFFECTS, [])
-        return
+def _effects(inputs: SweepInputs, logits: np.ndarray, label: str) -> list[EffectRow]:
     variants = inputs.variants
-    names, families = [v.name for v in variants], [v.family for v in variants]
     with progress(len(variants) - 1, f"{label}: effects", "variants") as shown:
-        rows = effect_rows(
-            inputs.effects(work.logits), names, families, [v.draw for v in variants], shown=shown
-        )
-    write_effects(work.path / EFFECTS, rows)
+        return effect_rows(inputs.effects(logits), variants, shown=shown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,7 +285,7 @@ class SweepInputs:
         return {
             "model": folder_sha256(checkpoint.folder),
             "model_grades": repr(checkpoint.settings.labels.grades),
-            "pairs": _pairs_sha256(self.pairs),
+            "pairs": _hash((p.id, p.line, p.query, p.title, p.grades) for p in self.pairs),
             "variants": _hash((v.name, v.family, v.draw, v.seed, v.parts) for v in self.variants),
             "dtype": checkpoint.dtype,
             "max_length": str(self.scorer.tokenizer.max_length),
@@ -373,24 +328,17 @@ class SweepInputs:
         )
 
     def prove(self) -> dict[str, Any]:
-        """Check the masked loop on this model, its variants and eight of its pairs: `prove`."""
-        scorer = self.scorer
-        return check_equivalence(
-            scorer.checkpoint, scorer.encoder, self.variants, self._check_pairs(), seed=self.seed
-        )
+        """Check the masked loop on this model, its variants and eight of its pairs.
 
-    def _check_pairs(self) -> list[EncodedPair]:
-        """Eight pairs, the shortest and the longest of all among them, a window in memory at a time."""
+        The shortest and the longest of all are among them; a window is in memory at a time.
+        """
         kept: list[EncodedPair] = []
+        scorer = self.scorer
         for start in range(0, len(self.texts), WINDOW):
             texts = self.texts[start : start + WINDOW]
-            kept = eight_of([*kept, *self.scorer.tokenizer.encode(texts, offsets=False)])
-        return kept
-
-
-def _pairs_sha256(pairs: Iterable[Pair]) -> str:
-    """One hash for what a sweep depends on of its pairs."""
-    return _hash((p.id, p.line, p.query, p.title, p.grades) for p in pairs)
+            kept = eight_of([*kept, *scorer.tokenizer.encode(texts, offsets=False)])
+        model = scorer.checkpoint, scorer.encoder
+        return check_equivalence(*model, self.variants, kept, seed=self.seed)
 
 
 def _hash(rows: Iterable[tuple[Any, ...]]) -> str:

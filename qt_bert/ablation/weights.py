@@ -8,7 +8,12 @@ from typing import Any, ClassVar
 
 import torch
 
-from qt_bert.ablation.interventions import EMBEDDINGS, CleanCache, LayerIntervention
+from qt_bert.ablation.interventions import (
+    EMBEDDINGS,
+    CleanCache,
+    LayerIntervention,
+    keep_sorted,
+)
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.errors import ArgumentError
 from qt_bert.models.forward import Encoder, Layer, attention
@@ -17,10 +22,8 @@ from qt_bert.models.heads import Head, by_layer
 # A property erased where the model would read it: an affine map of one layer's output.
 #
 # Everything above runs on freely, on what the map leaves. With the map of LEACE (Belrose et al.
-# 2023,
-# "LEACE: Perfect linear concept erasure in closed form") this is amnesic probing (Elazar et al.
-# 2021):
-# what the model loses says whether it used the property.
+# 2023, "LEACE: Perfect linear concept erasure in closed form") this is amnesic probing (Elazar et
+# al. 2021): what the model loses says whether it used the property.
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +99,8 @@ class Erasure:
 # Weights set back to what they were before fine-tuning: one head, a layer, or the whole encoder.
 #
 # What a head owns are the rows of the query, key and value projections that make its vectors, with
-# their
-# biases, and the columns of W_O that read its head output. LayerNorms, feed-forward blocks and W_O's
-# bias
-# belong to the layer. Pooler and classifier stay as they are tuned.
+# their biases, and the columns of W_O that read its head output. LayerNorms, feed-forward blocks
+# and W_O's bias belong to the layer. Pooler and classifier stay as they are tuned.
 
 
 _SLICED = ("query", "key", "value")
@@ -209,9 +210,7 @@ class Reverted:
     means: ClassVar[None] = None
 
     def __post_init__(self) -> None:
-        if not self.heads:
-            raise ArgumentError("no head to set back")
-        object.__setattr__(self, "heads", tuple(sorted(set(self.heads))))
+        keep_sorted(self)
 
     def changes(self) -> Mapping[int, LayerIntervention]:
         """Other weights in each layer that has such heads."""

@@ -85,10 +85,8 @@ def groups_of(row: EncodedPair) -> list[int]:
 #
 # C is the first token, Q the query's tokens and the first separator, T the title's and every later
 # separator (`Batch.groups`). What is taken away is written as rows < columns, `T<Q`, as a mask of
-# MICE
-# (Vast et al. 2026) is; the rows of a text whose view is cut see their own text alone, the first
-# token
-# not either, for it would carry the other text over one layer later.
+# MICE (Vast et al. 2026) is; the rows of a text whose view is cut see their own text alone, the
+# first token not either, for it would carry the other text over one layer later.
 
 
 Direction = Literal["C<T", "T<Q", "Q<T", "all", "<C"]

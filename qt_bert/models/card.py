@@ -15,8 +15,8 @@ from qt_bert.files import read_json, write_json
 #
 # In the layers below `Offline.layers` no row sees the other text (MICE, Vast et al. 2026, keeps the
 # same rows apart), and a title's positions do not move with the query's length: what these layers
-# make
-# of a title is the same whatever the query. What it does to tensors stands in `models.batches`.
+# make of a title is the same whatever the query. What it does to tensors stands in
+# `models.batches`.
 
 
 LEAST = {"layers": 0, "title_start": 3, "title_tokens": 1}
@@ -94,8 +94,7 @@ def layers_apart(offline: Offline | None) -> int:
 #
 # transformers knows neither the layers that read the texts apart nor where titles begin: under the
 # family's own `model_type` it would open the folder and give other grades without a word. A type
-# that it
-# does not know it refuses, by name.
+# that it does not know it refuses, by name.
 
 
 _MARK = "qt_bert-offline-"

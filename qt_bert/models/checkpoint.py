@@ -42,12 +42,10 @@ from qt_bert.results.kept import KeptFile, KeptLayer
 # How many compiled kernels oneDNN keeps.
 #
 # oneDNN compiles a kernel for each shape of a product and keeps a thousand of them, and torch as
-# many
-# again behind it, a megabyte each. A text met again is answered by its own kernels, some eight a
-# layer,
-# and by as many more for each layer that has heads or units of its own. Batches of a long stream
-# come
-# in ever new shapes, and no kernel is worth its memory there: such a process grows to gigabytes.
+# many again behind it, a megabyte each. A text met again is answered by its own kernels, some eight
+# a layer, and by as many more for each layer that has heads or units of its own. Batches of a long
+# stream come in ever new shapes, and no kernel is worth its memory there: such a process grows to
+# gigabytes.
 
 
 KEPT = 256
@@ -191,10 +189,10 @@ class Checkpoint:
     @property
     def shape(self) -> Shape:
         """Layers and heads; `absent` are the heads that stand as zeros."""
-        if self.kept is None or self.compact:
-            return Shape(self.layers, self.heads)
-        there = {(place, head) for place, one in enumerate(self.kept.layers) for head in one.heads}
         full = Shape(self.layers, self.heads)
+        if self.kept is None or self.compact:
+            return full
+        there = {(place, head) for place, one in enumerate(self.kept.layers) for head in one.heads}
         return full._replace(absent=frozenset(full.all_heads) - there)
 
     @property
@@ -278,20 +276,14 @@ def open_checkpoint(
             f"model's embeddings only {config.vocab_size}; the vocabulary belongs to another model"
         )
     settings = read_settings(folder, config.num_labels, positions_of(config), model_grades)
-    _check_block(settings, config, folder)
+    if settings.offline is not None:
+        try:
+            settings.offline.checked(config.num_hidden_layers, f"{folder / CARD}: `offline`")
+        except ArgumentError as error:
+            raise CheckpointError(str(error)) from error
     return Checkpoint(
         folder.name, folder, loaded, tokenizer, family, settings, dtype, kept, compact
     )
-
-
-def _check_block(settings: ModelSettings, config: Any, folder: Path) -> None:
-    """Raise CheckpointError for an offline block that the model cannot have."""
-    if settings.offline is None:
-        return
-    try:
-        settings.offline.checked(config.num_hidden_layers, f"{folder / CARD}: `offline`")
-    except ArgumentError as error:
-        raise CheckpointError(str(error)) from error
 
 
 def smaller_checkpoint(

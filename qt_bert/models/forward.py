@@ -17,11 +17,9 @@ from qt_bert.models.families import Family
 # Linear layers whose weights oneDNN has laid out once, instead of at every call.
 #
 # On a CPU a product of a few hundred rows spends up to a third of its time on bringing the weight
-# into
-# the layout that the kernel wants. torch does this ahead of time when it freezes a compiled model,
-# by the
-# operators used here; where they are missing or refuse (another device, float64), the plain product
-# is taken.
+# into the layout that the kernel wants. torch does this ahead of time when it freezes a compiled
+# model, by the operators used here; where they are missing or refuse (another device, float64), the
+# plain product is taken.
 
 
 ROWS = 512
@@ -71,10 +69,9 @@ def _stacked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 # detours.
 #
 # Every family of `families` shares BERT's layer (Vaswani et al. 2017; Devlin et al. 2019): this
-# file is
-# that layer, written once over plain tensors. It does less than the general forward: query, key and
-# value come from one product, rows of one length need no mask, and above the last mixing step only
-# the first token is computed, the only one the head reads.
+# file is that layer, written once over plain tensors. It does less than the general forward: query,
+# key and value come from one product, rows of one length need no mask, and above the last mixing
+# step only the first token is computed, the only one the head reads.
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,20 +146,10 @@ class Layer:
         columns = columns[:, list(heads)].flatten(1)
         return F.linear(z.transpose(-3, -2).flatten(-2), columns)
 
-    def feed_forward(
-        self, mixed: torch.Tensor, hidden: torch.Tensor, inner: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """From what the heads give, mixed, and the layer's input to its output, all [..., rows, hidden].
-
-        `inner` is what the feed-forward block adds, where that is not to be computed.
-        """
+    def feed_forward(self, mixed: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        """From what the heads give, mixed, and the layer's input to its output, all [..., rows, hidden]."""
         attended = self.output_norm(mixed + hidden)
-        added = self.down(self.up(attended)) if inner is None else inner
-        return self.down_norm(added + attended)
-
-    def inner(self, mixed: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
-        """What the feed-forward block adds to its input, of the arguments of `feed_forward`."""
-        return self.down(self.up(self.output_norm(mixed + hidden)))
+        return self.down_norm(self.down(self.up(attended)) + attended)
 
     def finish(self, z: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
         """From the heads' head outputs [batch, heads, rows, width] to the layer's output [batch,

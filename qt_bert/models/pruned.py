@@ -22,24 +22,13 @@ from qt_bert.results.kept import KEPT, KeptFile, KeptLayer, TeacherRef, check_ke
 # less.
 #
 # What a head gives is its slice at the input of W_O, so a head goes with its rows of W_Q, W_K and
-# W_V and
-# its columns of W_O, and the model computes exactly what it did with that slice at zero (Michel et
-# al.
-# 2019, "Are Sixteen Heads Really Better than One?"). transformers did this as `prune_heads`, which
-# version
-# 5 has no more.
+# W_V and its columns of W_O, and the model computes exactly what it did with that slice at zero
+# (Michel et al. 2019, "Are Sixteen Heads Really Better than One?"). transformers did this as
+# `prune_heads`, which version 5 has no more.
 
 
 Units = Mapping[int, Sequence[int]]
 """Number of a layer in the teacher → which of its feed-forward units stay, sorted."""
-
-
-def whole(model: Any, family: Family) -> tuple[KeptLayer, ...]:
-    """Every layer of a Hugging Face classifier with all its heads and units."""
-    return tuple(
-        KeptLayer(layer=number, heads=tuple(range(module.attention.self.num_attention_heads)))
-        for number, module in enumerate(layers_of(model, family))
-    )
 
 
 def smaller_model(
@@ -79,18 +68,6 @@ def with_own_widths(model: Any, family: Family, kept: Sequence[KeptLayer]) -> tu
         replace(one, units=None if units == max(widths) else units)
         for one, units in zip(kept, stay, strict=True)
     )
-
-
-def resized(model: Any, family: Family, kept: Sequence[KeptLayer]) -> Any:
-    """`model`, changed in place to the shape of a stored smaller one: the weights are still to come.
-
-    `model` has as many layers as `kept`, each with all heads and units.
-    """
-    for module, one in zip(layers_of(model, family), kept, strict=True):
-        _cut_heads(module, one.heads, None)
-        if one.units is not None:
-            _cut_units(module, range(one.units))
-    return model
 
 
 def with_absent_heads(model: Any, family: Family, kept: Sequence[KeptLayer], heads: int) -> Any:
@@ -308,7 +285,11 @@ def load_kept(folder: Path, config: Any, family: Family, kept: KeptFile, attenti
     for path in sorted(folder.glob("*.safetensors")):
         state |= {name: value.float() for name, value in load_file(path).items()}
     try:
-        resized(model, family, kept.layers).load_state_dict(state)
+        for module, one in zip(layers_of(model, family), kept.layers, strict=True):
+            _cut_heads(module, one.heads, None)
+            if one.units is not None:
+                _cut_units(module, range(one.units))
+        model.load_state_dict(state)
     except (RuntimeError, IndexError) as error:  # of a unit beyond the config's
         raise CheckpointError(
             f"{folder}: the weights do not fit {KEPT} ({error}); fetch the folder anew"

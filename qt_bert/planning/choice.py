@@ -291,7 +291,7 @@ def head_rivals(
     if draws < 1 or seed < 0:
         raise ArgumentError(f"{draws} draws, seed {seed}: at least one draw, and no seed below 0")
     heads = scorer.checkpoint.shape.all_heads
-    importance = importance_on(scorer, pairs, shown).raw
+    importance = importance_on(scorer, pairs, shown)
     orders: Orders = {
         "gradient": [tuple(sorted(heads, key=lambda head: float(importance[head])))],
         "random": [_shuffled(heads, seed, draw, "random") for draw in range(draws)],

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from qt_bert.ablation.engine import batch_tokens, sweep
+from qt_bert.ablation.folder import read_means
 from qt_bert.ablation.importance import unit_importance_on
 from qt_bert.ablation.interventions import Intervention, MeanZ, Variant, with_plain
 from qt_bert.ablation.masks import HeadMask
-from qt_bert.ablation.request import read_means
 from qt_bert.codec import encode
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError

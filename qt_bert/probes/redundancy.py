@@ -61,7 +61,7 @@ def measure(context: Context) -> Result:
     p = sign_flip_p(np.stack([one.values for one in alone.values()], axis=1), seed=context.seed)
     q = np.array([np.nan if one is None else one for one in q_values(list(p))])
     with context.progress(len(singles.pairs), "pairs") as shown:
-        importance = importance_on(context.model, singles.pairs, shown).raw
+        importance = importance_on(context.model, singles.pairs, shown)
     critical = _critical(alone, q)
     of_layers = {one.name: run.loss(one.name) for one in layers(shape, zeroed)}
     costliest = max(alone, key=lambda head: alone[head].value)

@@ -302,7 +302,7 @@ def _has_all_heads(inputs: RunInputs) -> bool:
 def _run_plan(
     asked: PlanRequest, outputs: Sequence[str], quick: Effort, context: StudyContext
 ) -> None:
-    from qt_bert.ablation.request import write_means
+    from qt_bert.ablation.folder import write_means
     from qt_bert.planning.make_plan import make_plan
     from qt_bert.planning.runs import check_removals
 

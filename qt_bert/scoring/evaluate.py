@@ -15,6 +15,7 @@ from qt_bert.models.folder import MANIFEST, write_manifest
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import Judged, Outputs, judge_file, judge_logits, read_outputs
 from qt_bert.scoring.tables import growing_table
+from qt_bert.stats.arrays import BoolArray
 from qt_bert.stats.calibration import (
     Calibration,
     fit_cutoffs,
@@ -102,21 +103,20 @@ def slices(judged: Judged, column: str, resamples: int, seed: int) -> dict[str, 
     out: dict[str, Any] = {}
     for value in sorted({tag for row in tags for tag in row}):
         rows = np.array([value in row for row in tags])
-        one = evaluate(judged.judgements.subset(rows), resamples=resamples, seed=seed)
-        out[value or "(none)"] = {
-            name: one.metrics[name].to_json() for name in SHOWN_IN_SLICES if name in one.metrics
-        }
+        out[value or "(none)"] = _of_rows(judged, rows, resamples, seed)
     return out
+
+
+def _of_rows(judged: Judged, rows: BoolArray, resamples: int, seed: int) -> dict[str, Any]:
+    one = evaluate(judged.judgements.subset(rows), resamples=resamples, seed=seed)
+    return {name: one.metrics[name].to_json() for name in SHOWN_IN_SLICES if name in one.metrics}
 
 
 def _without_grade_1(judged: Judged, resamples: int, seed: int) -> dict[str, Any]:
     """The same metrics on the pairs whose label allows more than grade 1: titles of another subject are
     easy to tell, and many of them make every figure look better. Empty where nothing is left out."""
     rows = np.array([pair.grades != (1,) for pair in judged.pairs])
-    if rows.all() or not rows.any():
-        return {}
-    one = evaluate(judged.judgements.subset(rows), resamples=resamples, seed=seed)
-    return {name: one.metrics[name].to_json() for name in SHOWN_IN_SLICES if name in one.metrics}
+    return {} if rows.all() or not rows.any() else _of_rows(judged, rows, resamples, seed)
 
 
 def shown_pair(judged: Judged, outputs: Outputs, row: int) -> dict[str, Any]:

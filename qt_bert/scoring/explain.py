@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -68,8 +68,9 @@ class Explanation:
 
     @property
     def most_telling(self) -> TermEffect | None:
-        """The term whose filler changes the score most, if any does by enough."""
-        return most_telling(self.terms)
+        """The term of the largest change, the first of equals; None where none reaches 0.05."""
+        telling = [one for one in self.terms if abs(one.change) >= LEAST_TELLING]
+        return max(telling, key=lambda one: abs(one.change), default=None)
 
 
 @dataclass(frozen=True)
@@ -81,29 +82,6 @@ class FilledTerm:
     end: int
     term: str
     encoded: EncodedPair
-
-
-class TermScorer(Protocol):
-    """Whatever reads a pair as tokens and gives it a score."""
-
-    @property
-    def filler(self) -> Filler:
-        """What takes the place of a term's tokens."""
-
-    def encode(self, query: str, title: str) -> EncodedPair:
-        """The tokens of a pair, with spans."""
-
-    def scores(self, encoded: Sequence[EncodedPair]) -> FloatArray:
-        """A score of each [n], the larger the better."""
-
-
-def term_effects(
-    query: str, title: str, scorer: TermScorer, segmenter: Segmenter
-) -> list[TermEffect]:
-    """The change of the score with fillers in the place of each term, in text order."""
-    whole = scorer.encode(query, title)
-    filled = filled_terms(query, title, whole, segmenter, scorer.filler)
-    return effects_of(filled, scorer.scores([whole, *(one.encoded for one in filled)]))
 
 
 def filled_terms(
@@ -157,12 +135,6 @@ def effects_of(filled: Sequence[FilledTerm], scores: FloatArray) -> list[TermEff
     ]
 
 
-def most_telling(terms: Sequence[TermEffect]) -> TermEffect | None:
-    """The term of the largest change, the first of equals; None where none reaches 0.05."""
-    telling = [one for one in terms if abs(one.change) >= LEAST_TELLING]
-    return max(telling, key=lambda one: abs(one.change), default=None)
-
-
 def filler_of(checkpoint: Checkpoint) -> Filler:
     """[MASK], which pretraining taught the model to read past, or else the unknown token.
 
@@ -178,30 +150,14 @@ def filler_of(checkpoint: Checkpoint) -> Filler:
     )
 
 
-@dataclass(frozen=True)
-class OfModel:
-    """A checkpoint's scorer as a `TermScorer`: the score is the expected grade, or the one logit."""
-
-    scorer: Scorer
-
-    @property
-    def filler(self) -> Filler:
-        return filler_of(self.scorer.checkpoint)
-
-    def encode(self, query: str, title: str) -> EncodedPair:
-        return self.scorer.tokenizer.encode([(query, title)])[0]
-
-    def scores(self, encoded: Sequence[EncodedPair]) -> FloatArray:
-        labels = self.scorer.checkpoint.settings.labels
-        return read_outputs(self.scorer.logits_of(encoded), labels).ranking_score
-
-
 def explain_pair(query: str, title: str, scorer: Scorer, segmenter: Segmenter) -> Explanation:
     """Grade (query, title), then once more with each term filled (see `filled_terms`)."""
-    labels = scorer.checkpoint.settings.labels
+    labels, filler = scorer.checkpoint.settings.labels, filler_of(scorer.checkpoint)
     # The pair runs alone, so that its grade does not depend on what else is in its batch.
     outputs = read_outputs(scorer.logits([(query, title)]), labels)
-    reader = OfModel(scorer)
-    terms = term_effects(query, title, reader, segmenter)
+    (whole,) = scorer.tokenizer.encode([(query, title)])
+    filled = filled_terms(query, title, whole, segmenter, filler)
+    logits = scorer.logits_of([whole, *(one.encoded for one in filled)])
+    terms = effects_of(filled, read_outputs(logits, labels).ranking_score)
     score = float(outputs.ranking_score[0])
-    return Explanation(query, title, outputs, score, terms, reader.filler.token, scorer.left_out)
+    return Explanation(query, title, outputs, score, terms, filler.token, scorer.left_out)

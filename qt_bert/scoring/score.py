@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import PairReader, ReaderOptions
 from qt_bert.data.tokenise import Counts
 from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
@@ -18,7 +15,7 @@ from qt_bert.files import check_apart, read_json, sha256_file, write_json
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import WINDOW, Scorer
 from qt_bert.scoring.judge import read_outputs
-from qt_bert.scoring.tables import GrowingTable, InputColumns, count_rows, growing_table
+from qt_bert.scoring.tables import GrowingTable, InputColumns, count_rows, growing_table, windows
 from qt_bert.scoring.title_states import StateCounts
 from qt_bert.stats.calibration import Calibration
 
@@ -228,7 +225,7 @@ def _score_rest(job: _Job, reader: PairReader, work: Work, begun: RunState) -> R
     _count_on(scorer, begun)
     columns: InputColumns | None = None
     with progress(count_rows(job.path), "scoring", "pairs", done=begun.pairs) as shown:
-        for number, pairs in enumerate(_windows(reader, job.window)):
+        for number, pairs in enumerate(windows(reader, job.window)):
             columns = columns or InputColumns.of(pairs, job.path, job.options)
             if number * job.window < begun.pairs:
                 continue
@@ -247,9 +244,3 @@ def _standing(scorer: Scorer, mark: int) -> RunState:
     states = StateCounts() if scorer.split is None else scorer.split.counts
     counts = (seen.truncated_titles, seen.truncated_queries)
     return RunState(seen.pairs, mark, *counts, states=states)
-
-
-def _windows(reader: PairReader, size: int) -> Iterator[list[Pair]]:
-    stream = iter(reader)
-    while pairs := list(islice(stream, size)):
-        yield pairs

@@ -7,10 +7,11 @@ import json
 import lzma
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from qt_bert.text import spreadsheet_safe
 
 # The file's own columns beside the outputs of `score`: none is lost, none is overwritten.
 
+
+Row = TypeVar("Row")
 
 _FIXED = ("id", "query", "title")
 
@@ -114,6 +117,13 @@ def count_rows(path: Path) -> int | None:
             return sum(block.count(b"\n") for block in iter(lambda: handle.read(1 << 20), b""))
     except (OSError, PairFileError):
         return None
+
+
+def windows(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
+    """`rows` in lists of `size`, the last one shorter."""
+    stream = iter(rows)
+    while window := list(islice(stream, size)):
+        yield window
 
 
 # Tables that grow window by window and survive a kill: TSV, CSV, JSONL (.gz, .xz) and Parquet.

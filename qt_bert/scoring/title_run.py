@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from qt_bert.models.card import ModelLabels
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import default_scheme, judge_logits
-from qt_bert.scoring.tables import count_rows
+from qt_bert.scoring.tables import count_rows, windows
 from qt_bert.scoring.title_folder import GrowingStates, Manifest, joined, states_of_checkpoint
 from qt_bert.scoring.title_states import Format, StatesPart, compute, encode_titles, title_key
 from qt_bert.stats.comparison import Difference, compare
@@ -37,17 +36,10 @@ from qt_bert.stats.comparison import Difference, compare
 # The titles of a file: one a line of a text file, or a column of a file of pairs.
 
 
-class Titles(Protocol):
-    """The titles of a file in its order; `rejected` rows held none."""
-
-    @property
-    def rejected(self) -> int: ...
-
-    def __iter__(self) -> Iterator[str]: ...
-
-
-def open_titles(path: Path, options: ReaderOptions, rejects_path: Path | None = None) -> Titles:
-    """The titles of a file, whose rejects are listed in `rejects_path`.
+def open_titles(
+    path: Path, options: ReaderOptions, rejects_path: Path | None = None
+) -> _Lines | _Column:
+    """The titles of a file in its order; `rejected` rows held none, and are listed in `rejects_path`.
 
     A `.txt` (plain, .gz or .xz) has a title a line, unless there is a tab in its first line or
     `options` name its columns; any other file is one of pairs, as `PairReader` reads it. Raises
@@ -178,10 +170,10 @@ def store_titles(
         return StoreReport(grown.manifest, already=True)
     titles = open_titles(path, options, out / REJECTS)
     begun = grown.manifest.rows
-    rest = islice(iter(titles), begun, None)
+    rest = islice(titles, begun, None)
     work = _Work(scorer, grown, dtype, part_bytes)
     with progress(count_rows(path), "title states", "titles", done=begun) as shown:
-        for window in _windows(rest):
+        for window in windows(rest, WINDOW):
             work.take(window)
             shown.advance(len(window))
     work.flush()
@@ -221,12 +213,6 @@ class _Work:
         if self._waiting:
             self._grown.add(joined(self._waiting), self.rows, self._truncated)
             self._waiting = []
-
-
-def _windows(titles: Iterable[str]) -> Iterator[list[str]]:
-    stream = iter(titles)
-    while window := list(islice(stream, WINDOW)):
-        yield window
 
 
 # What reading title states changes: beside the same model computing every pair whole.

@@ -1,9 +1,10 @@
-"""Each check passes on every family, and fails when what it checks is sabotaged."""
+"""The equivalence checks hold on every family, and a sabotaged loop does not pass them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path as Folder
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,121 +13,149 @@ import torch
 from qt_bert.ablation.checks import check_equivalence, distance, eight_of, some_of_each
 from qt_bert.ablation.engine import LayerPass
 from qt_bert.ablation.interventions import NONE, Variant
-from qt_bert.ablation.masks import Blocked, HeadMask, Replacement, SegmentBlock
-from qt_bert.errors import EquivalenceError
+from qt_bert.ablation.masks import HeadMask, Replacement, SegmentBlock, Unseen
+from qt_bert.ablation.patches import DonorZ, Patch, Path
+from qt_bert.ablation.weights import AffineMap
+from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.models import forward
-from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.models.forward import Encoder
-from qt_bert.models.heads import Head, Shape
-from tests.ablation.test_loop import TEXTS, means
+from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.heads import Head
+from tests.ablation.test_loop import TEXTS, erased, mask
+from tests.ablation.test_parts import COUPLES
 from tests.conftest import FAMILIES
 
-SHAPE = Shape(2, 2)
+
+def figures_of(checkpoint: Checkpoint, variants: list[Variant] | None = None) -> dict[str, Any]:
+    encoded = checkpoint.pair_tokenizer().encode(TEXTS)
+    return check_equivalence(checkpoint, checkpoint.encoder(), variants or some(), encoded)
 
 
-def variants(*modes: str) -> list[Variant]:
-    heads = SHAPE.all_heads
-    made = [NONE]
-    for mode in modes:
-        given = means(SHAPE, 8) if mode == "mean" else None
-        made += [Variant(f"{mode} {head}", (HeadMask((head,), mode, given),)) for head in heads]
-    return [*made, Variant("block", (SegmentBlock(tuple(heads)),))]
-
-
-def figures_of(checkpoint, tested: list[Variant]) -> dict:
-    encoder = Encoder(checkpoint.model, checkpoint.family)
-    return check_equivalence(checkpoint, encoder, tested, checkpoint.pair_tokenizer().encode(TEXTS))
+def some() -> list[Variant]:
+    heads = (Head(0, 1), Head(1, 0))
+    made = [Variant(mode, (HeadMask(heads, mode),)) for mode in ("zero", "uniform")]
+    return [*made, Variant("block", (SegmentBlock(heads),))]
 
 
 @pytest.fixture
-def checked(checkpoint_of: Callable[..., Path]) -> Callable[..., dict]:
-    def run(family: str = "bert", *, dtype: str = "float32", modes=("zero", "uniform", "mean")):
-        checkpoint = open_checkpoint(checkpoint_of(family), dtype=dtype)
-        return figures_of(checkpoint, variants(*modes))
-
-    return run
+def opened(checkpoint_of: Callable[..., Folder]) -> Checkpoint:
+    return open_checkpoint(checkpoint_of())
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_checks_hold_and_give_figures(checked, family):
-    found = checked(family)
+def test_checks_hold_and_give_figures(checkpoint_of: Callable[..., Folder], family: str) -> None:
+    checkpoint = open_checkpoint(checkpoint_of(family))
+    found = figures_of(checkpoint)
     assert found["pairs"] == len(TEXTS)
     assert found["unmasked"] <= found["bound"]
+    assert set(found["variants"]) == {"zero", "uniform", "block"}
     assert max(found["variants"].values()) <= found["bound"]
-    assert all(moved > 10 * found["bound"] for moved in found["layers_off"].values())
     assert list(found["layers_off"]) == ["L0", "L1"]
-    assert {name.split()[0] for name in found["variants"]} == {"zero", "uniform", "mean", "block"}
+    assert all(moved > 10 * found["bound"] for moved in found["layers_off"].values())
+    hooks = [
+        h for m in checkpoint.model.modules() for h in (*m._forward_hooks, *m._forward_pre_hooks)
+    ]
+    assert hooks == []
 
 
-def test_a_bfloat16_run_is_checked_in_float32(checked):
-    assert checked(dtype="bfloat16") == checked()
+def test_a_bfloat16_run_is_checked_in_float32(
+    checkpoint_of: Callable[..., Folder], opened: Checkpoint
+) -> None:
+    short = open_checkpoint(checkpoint_of(), dtype="bfloat16")
+    assert figures_of(short) == figures_of(opened)
 
 
-def test_another_unmasked_pass_is_caught(checked, monkeypatch):
-    plain = forward.attention
-    monkeypatch.setattr(
-        "qt_bert.ablation.engine.attention", lambda q, k, bias: plain(q * 1.01, k, bias)
-    )
-    with pytest.raises(EquivalenceError, match="unmasked pass differs"):
-        checked()
+PLAIN_ATTENTION = forward.attention
+SABOTAGED = [
+    ("qt_bert.ablation.engine.attention", lambda q, k, bias: PLAIN_ATTENTION(q * 1.01, k, bias)),
+    (LayerPass, "_mixed", lambda self, branch: None),
+    (Replacement, "z", lambda self, site: torch.ones(1, len(self.heads), 1, 4)),
+    (Unseen, "bias", lambda self, site: torch.zeros(1, 1, 1, 1)),
+    (AffineMap, "outputs", lambda self, hidden, *_: hidden),
+]
 
 
-def test_a_mask_without_effect_is_caught_by_the_hooks(checked, monkeypatch):
-    monkeypatch.setattr(LayerPass, "_mixed", lambda self, branch: None)
-    with pytest.raises(EquivalenceError, match="differs from the Hugging Face model with hooks"):
-        checked()
+@pytest.mark.parametrize("sabotage", SABOTAGED, ids=[str(one[:-1]) for one in SABOTAGED])
+def test_a_wrong_loop_is_caught(
+    checkpoint_of: Callable[..., Folder], monkeypatch: pytest.MonkeyPatch, sabotage: tuple
+) -> None:
+    checkpoint = open_checkpoint(checkpoint_of("bert", layers=3, heads=4))
+    sender = mask([Head(0, 1)], "uniform")
+    variants = [*some(), erased(1), Variant("path", (Path(sender, Head(2, 1), "k"),))]
+    figures = figures_of(checkpoint, variants)
+    assert max(figures["variants"].values()) <= figures["bound"]
+    monkeypatch.setattr(*sabotage)
+    said = "unmasked pass differs|differs from the Hugging Face model with hooks"
+    with pytest.raises(EquivalenceError, match=said):
+        figures_of(checkpoint, variants)
 
 
-@pytest.mark.parametrize(
-    ("owner", "method", "wrong"),
-    [
-        (Replacement, "z", lambda self, site: torch.ones(1, len(self.heads), 1, 8)),
-        (Blocked, "bias", lambda self, site: torch.zeros(1, 1, 1, 1)),
-    ],
-)
-def test_a_wrong_replacement_is_caught(checked, monkeypatch, owner, method, wrong):
-    monkeypatch.setattr(owner, method, wrong)
+def test_patches_are_checked_beside_their_donors(
+    opened: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded = opened.pair_tokenizer().encode(COUPLES, offsets=False)
+    variants = [Variant("patch:L0H1", (Patch((Head(0, 1),)),), "patch")]
+    given = (opened, opened.encoder(), variants)
+    figures = check_equivalence(*given, encoded, donors=True)
+    assert figures["pairs"] == 6 and figures["variants"]["patch:L0H1"] <= figures["bound"]
+    with pytest.raises(ArgumentError, match=r"without its donor|tokens and its donor"):
+        check_equivalence(*given, encoded[::2])
+    monkeypatch.setattr(DonorZ, "z", lambda self, site: site.clean.z(0)[:, :1, : site.rows])
     with pytest.raises(EquivalenceError, match="with hooks"):
-        checked(modes=("uniform",))
+        check_equivalence(*given, encoded, donors=True)
 
 
-def test_a_layer_off_that_moves_nothing_is_caught(checked, monkeypatch):
+def test_a_layer_off_that_moves_nothing_is_caught(
+    opened: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Loop and hooks both ignore masks, so they agree; the logits stand still."""
     monkeypatch.setattr(HeadMask, "changes", lambda self: {})
     monkeypatch.setattr(HeadMask, "install", lambda self, model: None)
     with pytest.raises(EquivalenceError, match="takes no effect"):
-        checked()
+        figures_of(opened)
 
 
-def test_a_layer_without_live_heads_is_skipped(fresh_checkpoint):
+def test_a_layer_without_live_heads_is_skipped(fresh_checkpoint: Callable[..., Folder]) -> None:
     checkpoint = open_checkpoint(fresh_checkpoint())
     with torch.no_grad():
         checkpoint.model.bert.encoder.layer[1].attention.output.dense.weight.zero_()
-    found = figures_of(checkpoint, variants("zero"))
+    found = figures_of(checkpoint)
     assert found["layers_off"]["L0"] > 1e-4
     assert found["layers_off"]["L1"] is None
 
 
-def test_a_model_with_coarse_rounding_widens_its_bound(fresh_checkpoint):
+def test_a_model_with_coarse_rounding_widens_its_bound(
+    fresh_checkpoint: Callable[..., Folder],
+) -> None:
     """Huge weights before a softmax: float32 itself is further from float64 than 1e-5."""
     checkpoint = open_checkpoint(fresh_checkpoint("bert", layers=4))
     with torch.no_grad():
         for layer in checkpoint.model.bert.encoder.layer:
             layer.attention.self.query.weight *= 30
-    shape = Shape(4, 2)
-    one = [Variant(str(head), (HeadMask((head,)),)) for head in shape.all_heads]
+    one = [Variant(str(head), (HeadMask((head,)),)) for head in checkpoint.shape.all_heads]
     found = figures_of(checkpoint, one)
     assert max(found["variants"].values()) <= found["bound"]
 
 
-def test_eight_pairs_hold_the_shortest_and_the_longest(checkpoint_of):
-    tokenizer = open_checkpoint(checkpoint_of()).pair_tokenizer()
-    encoded = tokenizer.encode([("狗", "猫" * n) for n in (9, 1, 30, 4, 5, 6, 7, 8, 2, 12)])
+def test_weights_changed_behind_the_encoder_are_caught(
+    fresh_checkpoint: Callable[..., Folder],
+) -> None:
+    checkpoint = open_checkpoint(fresh_checkpoint())
+    encoder = checkpoint.encoder()
+    with torch.no_grad():
+        checkpoint.model.bert.encoder.layer[0].intermediate.dense.weight.zero_()
+    encoded = checkpoint.pair_tokenizer().encode(TEXTS)
+    with pytest.raises(EquivalenceError, match="unmasked pass differs"):
+        check_equivalence(checkpoint, encoder, some(), encoded)
+
+
+def test_eight_pairs_hold_the_shortest_and_the_longest(opened: Checkpoint) -> None:
+    texts = [("狗", "猫" * n) for n in (9, 1, 30, 4, 5, 6, 7, 8, 2, 12)]
+    encoded = opened.pair_tokenizer().encode(texts)
     assert [len(one) for one in eight_of(encoded)] == [5, 6, 9, 10, 11, 12, 16, 34]
     assert len(eight_of(encoded[:3])) == 3
 
 
-def test_each_mode_is_among_those_tested():
+def test_each_mode_is_among_those_tested() -> None:
     many = [Variant(f"z{i}", (HeadMask((Head(0, 0),)),), family="single") for i in range(50)]
     last = Variant("u", (HeadMask((Head(0, 0),), "uniform"),), family="single")
     chosen = some_of_each([NONE, *many, last], 5, seed=0)
@@ -134,27 +163,7 @@ def test_each_mode_is_among_those_tested():
     assert some_of_each([NONE, *many, last], 5, seed=0) == chosen
 
 
-def test_distance_is_relative_above_one():
+def test_distance_is_relative_above_one() -> None:
     assert distance(np.array([100.0, 0.1]), np.array([101.0, 0.1])) == pytest.approx(1 / 101)
     assert distance(np.array([0.3]), np.array([0.1])) == pytest.approx(0.2)
     assert distance(np.array([np.nan]), np.array([0.1])) == float("inf")
-
-
-def test_no_hook_is_left_behind(checked, checkpoint_of):
-    checkpoint = open_checkpoint(checkpoint_of())
-    figures_of(checkpoint, variants("zero"))
-    hooks = [
-        h for m in checkpoint.model.modules() for h in (*m._forward_hooks, *m._forward_pre_hooks)
-    ]
-    assert hooks == []
-
-
-def test_weights_changed_behind_the_encoder_are_caught(fresh_checkpoint):
-    checkpoint = open_checkpoint(fresh_checkpoint())
-    encoder = Encoder(checkpoint.model, checkpoint.family)
-    with torch.no_grad():
-        checkpoint.model.bert.encoder.layer[0].intermediate.dense.weight.zero_()
-    with pytest.raises(EquivalenceError, match="unmasked pass differs"):
-        check_equivalence(
-            checkpoint, encoder, variants(), checkpoint.pair_tokenizer().encode(TEXTS)
-        )

@@ -1,25 +1,33 @@
-"""From what a user asks for to pairs, parts and variants."""
+"""From what a user asks for to pairs, parts, variants and mean head outputs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
+from qt_bert.ablation.folder import read_means, write_means
 from qt_bert.ablation.interventions import MeanZ
 from qt_bert.ablation.masks import HeadMask, SegmentBlock
 from qt_bert.ablation.request import (
     discovery_pairs,
     interventions_with,
     load_pairs_for_sweep,
+    mean_z,
     reference_means,
     variants_asked,
 )
 from qt_bert.data.pairs import GRADES
 from qt_bert.data.reader import ReaderOptions, read_pairs
 from qt_bert.data.splits import half_of
-from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
+from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
 from qt_bert.models.heads import Head, Shape
 from qt_bert.scoring.bulk import Scorer
 
@@ -51,11 +59,8 @@ def test_each_mode_makes_its_part():
     assert not calls
     assert part_of("mean", heads) == part_of("mean", heads) == HeadMask(heads, "mean", MEANS)
     assert len(calls) == 1
-
-
-def test_an_unknown_mode_names_the_known_ones():
     with pytest.raises(ArgumentError, match="'off': choose from zero, uniform, mean, block"):
-        interventions_with(no_means)("off", [Head(0, 0)])
+        part_of("off", heads)
 
 
 def test_families_heads_and_files_come_in_the_order_asked(tmp_path):
@@ -67,13 +72,12 @@ def test_families_heads_and_files_come_in_the_order_asked(tmp_path):
 
 
 def test_draws_and_seed_reach_the_family():
-    few, more = names("random", draws=2), names("random", draws=3)
-    assert set(few) < set(more)
-    drawn = [
-        variants_asked(["random"], SHAPE, "zero", interventions_with(no_means), draws=2, seed=seed)
-        for seed in (0, 1)
-    ]
-    assert [v.heads for v in drawn[0]] != [v.heads for v in drawn[1]]
+    assert set(names("random", draws=2)) < set(names("random", draws=3))
+    part_of = interventions_with(no_means)
+    one, other = (
+        variants_asked(["random"], SHAPE, "zero", part_of, draws=2, seed=seed) for seed in (0, 1)
+    )
+    assert [v.heads for v in one] != [v.heads for v in other]
 
 
 @pytest.mark.parametrize(
@@ -96,6 +100,8 @@ def test_a_file_without_grades_gives_pairs_without_labels(tmp_path):
     path.write_text("query\ttitle\n狗\t猫\n \t猫\n", encoding="utf-8")
     pairs, rejected = load_pairs_for_sweep(path, ReaderOptions(), GRADED)
     assert ([pair.grades for pair in pairs], rejected) == ([None], 1)
+    with pytest.raises(PairFileError, match="grade"):
+        load_pairs_for_sweep(path, ReaderOptions(grades="0=1,1=5"), GRADED)
 
 
 @pytest.mark.parametrize("suffix", [".tsv", ".jsonl"])
@@ -111,13 +117,6 @@ def test_a_row_without_its_grade_is_a_reject(tmp_path, suffix):
     assert "missing grade" in rejects.read_text(encoding="utf-8")
 
 
-def test_meanings_of_labels_that_are_not_there_are_no_silent_nothing(tmp_path):
-    path = tmp_path / "p.tsv"
-    path.write_text("query\ttitle\n狗\t猫\n", encoding="utf-8")
-    with pytest.raises(PairFileError, match="grade"):
-        load_pairs_for_sweep(path, ReaderOptions(grades="0=1,1=5"), GRADED)
-
-
 def test_discovery_pairs_are_those_of_that_half(pair_file, tmp_path):
     found = discovery_pairs(pair_file, ReaderOptions())
     assert {pair.query for pair in found} == {
@@ -129,7 +128,78 @@ def test_discovery_pairs_are_those_of_that_half(pair_file, tmp_path):
         discovery_pairs(tmp_path / "one.tsv", ReaderOptions())
 
 
-def test_reference_means_count_for_nobody(checkpoint_of, pair_file):
+# Mean head outputs, and their file.
+
+
+TEXTS = [("北京到上海高铁票价", "上海到北京高铁票价"), ("京东小哥", "小"), ("狗", "猫追狗" * 9)]
+
+
+def batches(checkpoint: Checkpoint, budget: int = 512) -> list[Batch]:
+    return list(batches_of(checkpoint.pair_tokenizer().encode(TEXTS), budget, pad=checkpoint.pad))
+
+
+def hooked_means(checkpoint: Checkpoint) -> torch.Tensor:
+    """Averages of what reaches W_O, one unpadded pair at a time, in float64."""
+    tokens: dict[int, list[torch.Tensor]] = {}
+    backbone = getattr(checkpoint.model, checkpoint.family.backbone)
+    for number, layer in enumerate(backbone.encoder.layer):
+        layer.attention.output.dense.register_forward_pre_hook(
+            lambda _, inputs, number=number: tokens.setdefault(number, []).append(inputs[0][0])
+        )
+    with torch.no_grad():
+        for query, title in TEXTS:
+            checkpoint.model(**checkpoint.tokenizer(query, title, return_tensors="pt"))
+    means = [torch.cat(tokens[layer]).double().mean(0) for layer in sorted(tokens)]
+    return torch.stack(means).unflatten(1, (checkpoint.heads, -1))
+
+
+@pytest.mark.parametrize("family", ["bert", "electra", "xlm-roberta"])
+@pytest.mark.parametrize("budget", [1, 512])
+def test_every_real_token_weighs_alike(
+    checkpoint_of: Callable[..., Path], family: str, budget: int
+) -> None:
+    checkpoint = open_checkpoint(checkpoint_of(family, layers=3, heads=4))
+    made = batches(checkpoint, budget)
+    assert any(batch.mask is not None for batch in made) == (budget > 1)
+    means, exact = mean_z(checkpoint.encoder(), made), hooked_means(checkpoint)
+    assert means.vectors.dtype == torch.float32 and means.vectors.shape == (3, 4, 4)
+    torch.testing.assert_close(means.vectors.double(), exact, atol=1e-6, rtol=1e-5)
+
+
+def test_bfloat16_is_averaged_in_wider_numbers(checkpoint_of: Callable[..., Path]) -> None:
+    exact, short = (open_checkpoint(checkpoint_of(), dtype=d) for d in ("float32", "bfloat16"))
+    means = mean_z(short.encoder(), batches(short))
+    assert means.vectors.dtype == torch.float32
+    torch.testing.assert_close(means.vectors.double(), hooked_means(exact), atol=0.05, rtol=0)
+
+
+def test_means_of_no_pair_and_of_a_scorer(checkpoint_of, pair_file):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
+    with pytest.raises(ArgumentError, match="at least one pair"):
+        mean_z(scorer.encoder, [])
     means = reference_means(scorer, read_pairs(pair_file))
     assert means.vectors.shape == (2, 2, 8) and scorer.counts.pairs == 0
+
+
+def test_what_is_written_is_read_again_and_a_flipped_bit_is_noticed(checkpoint_of, tmp_path):
+    checkpoint = open_checkpoint(checkpoint_of())
+    made, path = batches(checkpoint, 1), tmp_path / "means.safetensors"
+    means = mean_z(checkpoint.encoder(), made)
+    assert means != mean_z(checkpoint.encoder(), made[:1])
+    write_means(path, means)
+    read = read_means(path)
+    assert read == means and torch.equal(read.vectors, means.vectors)
+    assert [file.name for file in tmp_path.iterdir()] == ["means.safetensors"]
+    damaged = np.frombuffer(path.read_bytes(), np.uint8).copy()
+    damaged[-1] ^= 1
+    path.write_bytes(damaged.tobytes())
+    with pytest.raises(RunFolderError, match="damaged"):
+        read_means(path)
+
+
+def test_a_file_that_holds_no_means_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no tensors")
+    save_file({"other": torch.zeros(2)}, tmp_path / "other")
+    for name in ("gone", "text", "other"):
+        with pytest.raises(RunFolderError, match=f"{name}: no mean head outputs"):
+            read_means(tmp_path / name)

@@ -62,12 +62,6 @@ def test_what_is_written_comes_back(path: Path) -> None:
     assert read_variants(path, SHAPE, part_of) == variants[::-1]
 
 
-def test_two_variants_of_one_name_are_not_written(path: Path) -> None:
-    with pytest.raises(ArgumentError, match="two variants are named 'L0H0'"):
-        write_variants(path, single(SHAPE, zero) * 2)
-    assert not path.exists()
-
-
 @pytest.mark.parametrize("name", ["a\nb", "a\rb", " a", ""])
 def test_a_name_that_would_not_come_back_is_not_written(path: Path, name: str) -> None:
     with pytest.raises(ArgumentError, match="one line, no spaces around it"):

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.models.batches import CLS, PADDING, QUERY, TITLE, batches_of, to_batch
+from qt_bert.models.batches import (
+    CLS,
+    DIRECTIONS,
+    PADDING,
+    QUERY,
+    TITLE,
+    batches_of,
+    gone,
+    moved_positions,
+    to_batch,
+)
 from qt_bert.models.checkpoint import open_checkpoint
 
 TEXTS = [("狗", "猫追狗"), ("京东小哥", "小"), ("狗追", "猫追")]
@@ -64,3 +74,27 @@ def test_batches_keep_each_pair_beside_its_row(encoded_of):
 
 def test_no_pair_gives_no_batch():
     assert list(batches_of([], 100, pad=0)) == []
+
+
+def test_what_each_direction_takes() -> None:
+    groups = torch.tensor([[CLS, QUERY, TITLE, PADDING]])
+    found = {one: gone(one, groups)[0].int().tolist() for one in DIRECTIONS}
+    assert found["C<T"] == [[0, 0, 1, 0], [0] * 4, [0] * 4, [0] * 4]
+    assert found["T<Q"] == [[0] * 4, [0] * 4, [1, 1, 0, 0], [0] * 4]
+    assert found["Q<T"] == [[0] * 4, [1, 0, 1, 0], [0] * 4, [0] * 4]
+    assert found["all"] == [[0, 0, 1, 0], [1, 0, 1, 0], [1, 1, 0, 0], [0] * 4]
+    assert found["<C"] == [[0] * 4, [1, 0, 0, 0], [1, 0, 0, 0], [0] * 4]
+
+
+def test_a_title_begins_at_its_start_or_behind_a_longer_query() -> None:
+    groups = torch.tensor(
+        [
+            [CLS, QUERY, QUERY, TITLE, TITLE, TITLE],
+            [CLS, QUERY, TITLE, TITLE, PADDING, PADDING],
+            [CLS, QUERY, QUERY, QUERY, QUERY, TITLE],
+        ]
+    )
+    found = moved_positions(groups, 4).tolist()
+    assert found[0] == [0, 1, 2, 4, 5, 6]
+    assert found[1][:4] == [0, 1, 4, 5]
+    assert found[2] == [0, 1, 2, 3, 4, 5]

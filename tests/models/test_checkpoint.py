@@ -10,10 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
+from qt_bert.errors import CheckpointError, RunFolderError
 from qt_bert.models.checkpoint import open_checkpoint, save_checkpoint
 from qt_bert.models.families import FAMILIES
-from qt_bert.models.folder import verify_manifest, write_manifest
+from qt_bert.models.folder import HEADS, folder_sha256, verify_manifest, write_manifest
 
 
 def edit_config(folder: Path, **values: object) -> None:
@@ -49,6 +49,14 @@ def no_config(folder):
 
 def broken_config(folder):
     (folder / "config.json").write_text("{")
+
+
+def endless_config(folder):
+    (folder / "config.json").write_text("[" * 100_000)
+
+
+def no_folder(folder):
+    shutil.rmtree(folder)
 
 
 def config_is_a_list(folder):
@@ -157,7 +165,9 @@ def card_of_another(folder):
     ("damage", "said"),
     [
         (no_config, "no config.json"),
+        (no_folder, "no such folder"),
         (broken_config, "not valid JSON"),
+        (endless_config, "not valid JSON"),
         (config_is_a_list, "not a JSON object"),
         (unknown_family, "'gpt2' is not an encoder this toolkit knows"),
         (remote_code, "code of its own"),
@@ -229,16 +239,6 @@ def test_a_manifest_of_another_shape_is_refused(tmp_path, manifest):
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(CheckpointError, match="not a manifest"):
         verify_manifest(tmp_path)
-
-
-def test_a_length_of_nothing_is_no_default(checkpoint_of):
-    with pytest.raises(ArgumentError):
-        open_checkpoint(checkpoint_of()).pair_tokenizer(0)
-
-
-def test_a_folder_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(CheckpointError, match="no such folder"):
-        open_checkpoint(tmp_path / "nowhere")
 
 
 def test_a_hub_name_without_network_is_an_error_of_one_line(monkeypatch):
@@ -354,14 +354,6 @@ def test_a_config_asks_for_no_impossible_size(fresh_checkpoint, name, value):
         open_checkpoint(folder)
 
 
-def test_a_config_nested_without_end_is_refused(fresh_checkpoint):
-    folder = fresh_checkpoint()
-    (folder / "manifest.json").unlink(missing_ok=True)
-    (folder / "config.json").write_text("[" * 100_000, "utf-8")
-    with pytest.raises(CheckpointError, match="not valid JSON"):
-        open_checkpoint(folder)
-
-
 def test_stored_layers_that_the_config_has_no_place_for_are_refused(fresh_checkpoint):
     folder = fresh_checkpoint()
     (folder / "manifest.json").unlink(missing_ok=True)
@@ -370,3 +362,18 @@ def test_stored_layers_that_the_config_has_no_place_for_are_refused(fresh_checkp
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
     with pytest.raises(CheckpointError, match="no place for 16 stored weights"):
         open_checkpoint(folder)
+
+
+def test_what_a_study_found_is_in_no_hash(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / HEADS).write_text("{}")
+    before = folder_sha256(tmp_path)
+    write_manifest(tmp_path)
+    listed = json.loads((tmp_path / "manifest.json").read_text("utf-8"))["sha256"]
+    assert list(listed) == ["config.json"]
+    (tmp_path / HEADS).write_text('{"schema": 1}')
+    verify_manifest(tmp_path)
+    (tmp_path / "manifest.json").unlink()
+    assert folder_sha256(tmp_path) == before
+    (tmp_path / "config.json").write_text("{ }")
+    assert folder_sha256(tmp_path) != before

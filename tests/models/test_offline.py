@@ -12,7 +12,7 @@ import torch
 
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.models.batches import CLS, QUERY, TITLE, to_batch
-from qt_bert.models.card import CARD, Offline, layers_apart
+from qt_bert.models.card import CARD, Offline
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
@@ -134,8 +134,3 @@ def test_the_block_is_stored_and_described(offline_checkpoint_of: Folder, tmp_pa
     block = {"layers": 2, "title_start": 12, "title_tokens": 20}
     assert json.loads((tmp_path / CARD).read_text(encoding="utf-8"))["offline"] == block
     assert checkpoint.describe()["offline"] == block
-
-
-def test_a_model_without_a_block_reads_nothing_apart() -> None:
-    assert layers_apart(None) == 0
-    assert layers_apart(Offline(2, 9, 30)) == 2

@@ -13,7 +13,7 @@ from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.models.families import FAMILIES
 from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Head, checked_heads
-from qt_bert.models.pruned import smaller_model, whole
+from qt_bert.models.pruned import smaller_model
 from qt_bert.planning.prune import save_smaller
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
@@ -252,11 +252,6 @@ def test_a_model_of_uneven_widths_is_made_smaller_again(checkpoint_of, tmp_path)
     assert abs(Scorer(opened).logits(TEXTS) - Scorer(small).logits(TEXTS)).max() <= 1e-5
     widths = [one.intermediate.dense.out_features for one in opened.model.bert.encoder.layer]
     assert widths == [20, 40, 64]
-
-
-def test_whole_names_everything(checkpoint_of):
-    checkpoint = open_checkpoint(checkpoint_of("bert", **SHAPE))
-    assert whole(checkpoint.model, checkpoint.family) == kept(0, 1, 2)
 
 
 def rewritten(folder, **changes):

@@ -16,7 +16,6 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.patches import ENTRIES
 from qt_bert.ablation.patches import Path as Route
 from qt_bert.data.pairs import Pair
-from qt_bert.errors import EquivalenceError
 from qt_bert.figures import Graph
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
@@ -218,7 +217,7 @@ def test_any_model_goes_through(
     assert values(result)["focus_change"] is not None
     assert (values(result)["direct_share"] is None) or options.get("heads", 2) > 1
     figures = result.settings["guards"]["paths"]
-    assert figures["every_reader"] <= figures["bound"]
+    assert max(figures["variants"].values()) <= figures["bound"]
     result.write(tmp_path / "routes.json")
     assert ProbeResult.read(tmp_path / "routes.json").summary == result.summary
 
@@ -282,17 +281,12 @@ def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
     assert found.direct("focus", "v").value == pytest.approx(0, abs=1e-6)
 
 
-def test_the_check_keeps_its_figures_and_stops(
-    wired: Path, context: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_check_keeps_its_figures(wired: Path, context: Callable[..., Context]) -> None:
     made, out = context(wired, wired), HeadMask((DIRECT, RELAYED))
     check_paths(made, out, READER, wired_pairs(8))
     figures = made.guards["paths"]
-    assert figures["every_reader"] <= figures["bound"]
+    assert max(figures["variants"].values()) <= figures["bound"]
     assert {f"path:matching>L2H0.{entry}" for entry in ENTRIES} <= set(figures["variants"])
-    monkeypatch.setattr(routes, "distance", lambda one, other: 0.5)
-    with pytest.raises(EquivalenceError, match="layer 2 reads differs from ablating .* by 0.5"):
-        check_paths(made, out, READER, wired_pairs(8))
 
 
 # Shares.

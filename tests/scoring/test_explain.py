@@ -2,114 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from qt_bert.data.segmenters import SpanSegmenter, segmenter
-from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair
+from qt_bert.data.segmenters import segmenter
+from qt_bert.data.tokenise import EncodedPair
 from qt_bert.errors import CheckpointError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import (
     LEAST_CHANGE,
     LEAST_TELLING,
+    FilledTerm,
     Filler,
-    OfModel,
+    Side,
+    effects_of,
     explain_pair,
     fill,
     filled_terms,
     filler_of,
-    most_telling,
-    term_effects,
 )
 from qt_bert.scoring.judge import read_outputs
-from qt_bert.stats.arrays import FloatArray
 
-UNKNOWN, FILLER = 1, 0
 PAIR = ("京东小哥", "京东小哥，最近在干嘛")
 
 
-def pieces(text: str) -> list[tuple[int, int]]:
-    """Words parted by blanks."""
-    spans, start = [], 0
-    for word in text.split(" "):
-        spans.append((start, start + len(word)))
-        start += len(word) + 1
-    return [(a, b) for a, b in spans if a < b]
-
-
-BLANKS = SpanSegmenter("blanks", pieces)
-
-
-@dataclass
-class BagOfWords:
-    """Scores a title by how many known words of the query it has; a token is a word."""
-
-    weights: dict[str, float]
-    filler: Filler = Filler("[MASK]", FILLER)
-    asked: list[Sequence[EncodedPair]] = field(default_factory=list)
-
-    def encode(self, query: str, title: str) -> EncodedPair:
-        known = {word: place for place, word in enumerate(self.weights, 2)}
-        ids, side, spans = [9000], [-1], [(0, 0)]
-        for owner, text in ((QUERY, query), (TITLE, title)):
-            for start, end in pieces(text):
-                ids.append(known.get(text[start:end], UNKNOWN))
-                side.append(owner)
-                spans.append((start, end))
-            ids.append(9001)
-            side.append(-1)
-            spans.append((0, 0))
-        return EncodedPair(ids, [0] * len(ids), side, spans, False, False)
-
-    def scores(self, encoded: Sequence[EncodedPair]) -> FloatArray:
-        self.asked.append(encoded)
-        worth = dict(enumerate(self.weights.values(), 2))
-        texts = [
-            [
-                {t for t, s in zip(one.input_ids, one.side, strict=True) if s == side}
-                for side in (0, 1)
-            ]
-            for one in encoded
-        ]
-        return np.array([sum(worth.get(token, 0.0) for token in q & t) for q, t in texts])
-
-
-def test_a_toy_moves_by_what_its_words_are_worth() -> None:
-    toy = BagOfWords({"高铁": 1.5, "票价": 0.25, "上海": 1.0})
-    found = term_effects("高铁 票价 奇词", "奇词 高铁 的 票价", toy, BLANKS)
-    assert [(one.side, one.term, one.change, one.score) for one in found] == [
-        ("query", "高铁", -1.5, 0.25),
-        ("query", "票价", -0.25, 1.5),
-        ("query", "奇词", 0.0, 1.75),
-        ("title", "奇词", 0.0, 1.75),
-        ("title", "高铁", -1.5, 0.25),
-        ("title", "的", 0.0, 1.75),
-        ("title", "票价", -0.25, 1.5),
-    ]
-    assert [one.moved for one in found] == [True, True, False, False, True, False, True]
-    best = most_telling(found)
-    assert best is not None and (best.side, best.term) == ("query", "高铁")  # the first of equals
-    (encoded,) = toy.asked
-    assert {len(one) for one in encoded} == {len(encoded[0])}  # the length is kept
-
-
-def test_where_nothing_is_known_nothing_tells() -> None:
-    found = term_effects("奇词 怪字", "奇词", BagOfWords({"高铁": 1.0}), BLANKS)
-    assert [one.change for one in found] == [0.0, 0.0, 0.0]
-    assert most_telling(found) is None
-
-
-def test_less_than_the_least_change_is_no_move() -> None:
-    found = term_effects("高铁", "高铁", BagOfWords({"高铁": LEAST_CHANGE / 2}), BLANKS)
-    assert [one.moved for one in found] == [False, False]
-    found = term_effects("高铁", "高铁", BagOfWords({"高铁": LEAST_TELLING / 2}), BLANKS)
-    assert [one.moved for one in found] == [True, True] and most_telling(found) is None
+def test_changes_by_hand(checkpoint_of: Callable[..., Path]) -> None:
+    texts: tuple[Side, ...] = ("query", "title", "title", "title")
+    empty = EncodedPair([], [], [], [], False, False)
+    filled = [FilledTerm(side, n, n + 1, "词", empty) for n, side in enumerate(texts)]
+    moves = (-1.5, 0.0, 1.5, -LEAST_CHANGE / 2)
+    found = effects_of(filled, np.array([2.0, *(2 + move for move in moves)]))
+    assert [one.change for one in found] == pytest.approx(list(moves))
+    assert [one.score for one in found] == pytest.approx([0.5, 2.0, 3.5, 2 - LEAST_CHANGE / 2])
+    assert [one.moved for one in found] == [True, False, True, False]
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    whole = replace(explain_pair(*PAIR, scorer, segmenter("jieba")), terms=found)
+    assert whole.most_telling is found[0]  # the first of equals
+    small = [replace(one, change=LEAST_TELLING / 2) for one in found]
+    assert replace(whole, terms=small).most_telling is None
 
 
 def test_all_tokens_of_a_term_are_filled_and_no_other() -> None:
@@ -166,12 +102,6 @@ def test_terms_beyond_the_cut_are_left_out(checkpoint_of: Callable[..., Path], f
     assert {one.side for one in found} == {"query", "title"}
     assert max(one.start for one in found) < max(end for _, end in whole.spans)
     assert all(filler.id in one.encoded.input_ids for one in found)
-
-
-def test_of_model_is_the_scorer_that_explains(checkpoint_of: Callable[..., Path]) -> None:
-    scorer = Scorer(open_checkpoint(checkpoint_of()))
-    terms = term_effects(*PAIR, OfModel(scorer), segmenter("jieba"))
-    assert terms == explain_pair(*PAIR, scorer, segmenter("jieba")).terms
 
 
 def test_the_filler_depends_on_the_tokenizer() -> None:

@@ -13,7 +13,7 @@ from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.evaluate import calibrate_model, compare_models, evaluation_json, write_errors
-from qt_bert.scoring.judge import judge_file, judge_logits, read_outputs
+from qt_bert.scoring.judge import graded_pairs, judge_file, judge_logits, read_outputs
 from qt_bert.stats.calibration import Calibration
 
 FIVE = ModelLabels(5, ((1,), (2,), (3,), (4,), (5,)))
@@ -85,13 +85,6 @@ def test_errors_come_furthest_off_first(checkpoint_of, pair_file, tmp_path):
     assert len(rows) == 8 and off == sorted(off, reverse=True)
 
 
-def test_comparing_a_model_with_itself_differs_nowhere(checkpoint_of, pair_file):
-    a, b = (Scorer(open_checkpoint(checkpoint_of())) for _ in range(2))
-    found = compare_models(pair_file, ReaderOptions(), a, b)
-    assert found["metrics"]["accuracy"]["difference"] == 0
-    assert found["metrics"]["accuracy"]["p"] == 1
-
-
 def test_one_logit_is_compared_with_grades_by_order_alone(checkpoint_of, pair_file):
     a = Scorer(open_checkpoint(checkpoint_of()))
     b = Scorer(open_checkpoint(checkpoint_of("bert", labels=1)))
@@ -133,14 +126,6 @@ def test_calibrating_changes_one_key_of_the_card(fresh_checkpoint, pair_file):
     assert stored == card
 
 
-def test_a_model_of_seven_levels_is_calibrated(fresh_checkpoint, tmp_path):
-    path = tmp_path / "p.tsv"
-    rows = "".join(f"狗\t{'猫' * (1 + level)}\t{level}\n" for level in range(7))
-    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
-    scorer = Scorer(open_checkpoint(fresh_checkpoint("bert", labels=7)))
-    assert len(calibrate_model(path, ReaderOptions(), scorer).cutoffs) == 6
-
-
 def test_one_logit_cannot_be_calibrated(checkpoint_of, pair_file):
     scorer = Scorer(open_checkpoint(checkpoint_of("bert", labels=1)))
     with pytest.raises(ArgumentError, match="nothing to calibrate"):
@@ -157,13 +142,6 @@ def test_errors_of_a_three_level_model_are_on_one_scale(checkpoint_of, tmp_path)
     off = [abs(float(r.extra["expected_level"]) - float(r.label)) for r in rows]
     assert off == sorted(off, reverse=True)
     assert judged.judgements.levels == ("0", "1", "2")
-
-
-def test_errors_of_a_reranker_are_all_there(checkpoint_of, pair_file, tmp_path):
-    scorer = Scorer(open_checkpoint(checkpoint_of("bert", labels=1)))
-    judged = judge_file(pair_file, ReaderOptions(), scorer)
-    write_errors(tmp_path / "e.tsv", judged, scorer)
-    assert len(list(ReaderOptions().open(tmp_path / "e.tsv"))) == 8
 
 
 def test_a_coarse_label_is_not_shown_as_a_grade(checkpoint_of, tmp_path):
@@ -189,3 +167,14 @@ def test_calibrating_on_coarse_labels_fits_no_cutoffs(fresh_checkpoint, tmp_path
     scorer = Scorer(open_checkpoint(fresh_checkpoint()))
     found = calibrate_model(path, ReaderOptions(grades="0=1-2,1=3-5"), scorer)
     assert found.cutoffs == ()
+
+
+def test_a_limit_takes_whole_queries_in_file_order(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    rows = "".join(f"查询{n % 10}\t标题{n}\t{n % 5 + 1}\n" for n in range(40))
+    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+    every, _ = graded_pairs(path, ReaderOptions(), FIVE)
+    some, _ = graded_pairs(path, ReaderOptions(limit=10), FIVE)
+    assert len(every) == 40 and len(some) == 12, "three queries of four pairs"
+    queries = {pair.query for pair in some}
+    assert some == [pair for pair in every if pair.query in queries]

@@ -23,7 +23,7 @@ def test_orders_of_all_heads(scorer_of) -> None:
     for orders in found.values():
         assert len(set(orders)) == len(orders)
         assert all(sorted(order) == heads for order in orders)
-    importance = importance_on(scorer, pairs).raw
+    importance = importance_on(scorer, pairs)
     ranked = [importance[head] for head in found["gradient"][0]]
     assert ranked == sorted(ranked)
     for order in found["low_layers"]:

@@ -1,0 +1,301 @@
+"""What single kinds of parts must do besides agreeing with hooks (`test_loop`)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path as Folder
+
+import numpy as np
+import pytest
+import torch
+
+from qt_bert.ablation.engine import Reduction, sweep
+from qt_bert.ablation.interventions import NONE, LayerIntervention, Variant
+from qt_bert.ablation.masks import BlocksOut, Cut, HeadMask, SegmentBlock, blocks, without_blocks
+from qt_bert.ablation.patches import (
+    ENTRIES,
+    Patch,
+    Path,
+    donor_batches,
+    donor_rows,
+    path_name,
+    recipient_batches,
+)
+from qt_bert.ablation.weights import AffineMap, Earlier, Erasure, Reverted, RevertedLayers
+from qt_bert.errors import ArgumentError
+from qt_bert.models.batches import batches_of
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head, Shape
+from tests.ablation.test_loop import OPTIONS, SHAPE, TEXTS, a_map, batches, erased, plain, run
+from tests.conftest import FAMILIES
+
+EVERY_HEAD = tuple(SHAPE.all_heads)
+COUPLES = [
+    ("票价", "北京票价"),
+    ("票价", "北京电影"),
+    ("苹果手机", "苹果手机上海高铁多"),
+    ("苹果手机", "苹果高铁上海手机多"),
+    ("猫", "狗"),
+    ("猫", "猫"),
+]
+
+
+@pytest.fixture
+def opened(checkpoint_of: Callable[..., Folder]) -> Callable[..., tuple]:
+    def build(family: str = "bert", **options: int) -> tuple:
+        checkpoint = open_checkpoint(checkpoint_of(family, **(OPTIONS | options)))
+        return checkpoint, checkpoint.encoder()
+
+    return build
+
+
+# Layers and cuts.
+
+
+@pytest.mark.parametrize("family", ["bert", "electra"])
+def test_layers_out_are_the_model_without_them(opened, family):
+    checkpoint, encoder = opened(family, layers=4)
+    given = batches(checkpoint)
+    sets = [(), (0,), (2,), (3,), (0, 1), (2, 3), (1, 3), (0, 1, 2), (1, 2, 3), (0, 1, 3)]
+    got = run(encoder, given, [NONE, *map(without_blocks, sets[1:])])
+    for out, logits in zip(sets, got, strict=True):
+        model = copy.deepcopy(checkpoint.model)
+        stack = getattr(model, checkpoint.family.backbone).encoder
+        stack.layer = torch.nn.ModuleList(stack.layer[n] for n in range(4) if n not in out)
+        for batch in given:
+            with torch.no_grad():
+                want = model(batch.input_ids, batch.real.long(), batch.token_type_ids).logits
+            np.testing.assert_allclose(logits[batch.rows], want, atol=1e-5)
+
+
+def test_under_a_cut_of_every_layer_the_logits_know_nothing_of_the_title(opened):
+    checkpoint, encoder = opened()
+    texts = [("苹果手机", "苹果多少钱"), ("苹果手机", "红烧排骨")]
+    variants = [NONE, Variant("all", (Cut("all", 0, 2),)), Variant("C", (Cut("C<T", 0, 2),))]
+    none, cut, first = run(encoder, batches(checkpoint, 1000, texts), variants, 2)
+    np.testing.assert_allclose(cut[0], cut[1], atol=1e-6)
+    assert np.abs(none[0] - none[1]).max() > 1e-3
+    assert np.abs(first[0] - first[1]).max() > 1e-4  # through the query's tokens
+
+
+# Affine maps.
+
+
+def test_an_affine_map_by_hand():
+    one = AffineMap(torch.tensor([[2.0], [0.0]]), torch.tensor([[1.0, 1.0]]), torch.ones(2))
+    assert one.outputs(torch.tensor([[3.0, 0.0], [1.0, 1.0]])).tolist() == [[1.0, 0.0], [1.0, 1.0]]
+    assert (one.size, one.rank) == (2, 1)
+    vectors = torch.randn(5, 16, generator=torch.Generator().manual_seed(3)).bfloat16()
+    found = a_map().outputs(vectors)
+    assert found.dtype == torch.bfloat16
+    assert torch.equal(found, a_map().outputs(vectors.float()).bfloat16())
+
+
+def test_the_identity_changes_no_bit(opened):
+    checkpoint, encoder = opened()
+    identity = AffineMap(torch.zeros(16, 0), torch.zeros(0, 16), torch.ones(16))
+    variants = [NONE, *(Variant(f"r{n}", (Erasure(n, identity),)) for n in range(4))]
+    got = run(encoder, batches(checkpoint, 1), variants)
+    assert all(np.array_equal(one, got[0]) for one in got)
+
+
+def test_padding_stays_as_it_was_under_a_map(opened):
+    checkpoint, encoder = opened()
+    (batch,) = batches(checkpoint)
+    watch = Reduction("watch", "hidden", (1,), lambda view: view.values)
+    (swept,) = sweep(encoder, [batch], [NONE, erased(2)], [watch])
+    before, after = (torch.from_numpy(one[:, 0]) for one in swept.reduced["watch"])
+    assert (~batch.real).any() and torch.equal(before[~batch.real], after[~batch.real])
+    want = a_map().outputs(before[batch.real])
+    np.testing.assert_allclose(after[batch.real], want, rtol=1e-5, atol=1e-6)
+
+
+# Patches.
+
+
+def couples_of(checkpoint, budget: int = 1000, texts=COUPLES):
+    encoded = checkpoint.pair_tokenizer().encode(texts, offsets=False)
+    return encoded, list(donor_batches(encoded, budget, pad=checkpoint.pad))
+
+
+def patched() -> list[Variant]:
+    singles = [Variant(f"patch:{h}", (Patch((h,)),)) for h in EVERY_HEAD[1::4]]
+    return [
+        NONE,
+        *singles,
+        Variant("several layers", (Patch((Head(0, 1), Head(1, 2), Head(2, 0))),)),
+        Variant("a layer", (Patch(EVERY_HEAD[4:8]),)),
+        Variant("and a head out", (Patch((Head(0, 1),)), HeadMask((Head(1, 3),)))),
+    ]
+
+
+@pytest.mark.parametrize("offline", [False, True])
+@pytest.mark.parametrize(
+    ("family", "budget"), [*((family, 1000) for family in FAMILIES), ("bert", 1)]
+)
+def test_patches_equal_hooks(opened, offline_checkpoint_of, family, budget, offline):
+    checkpoint, encoder = opened(family)
+    if offline:
+        checkpoint = open_checkpoint(offline_checkpoint_of(family, below=2, **OPTIONS))
+        encoder = checkpoint.encoder()
+    _, given = couples_of(checkpoint, budget)
+    got = run(encoder, given, patched(), 6, tokens=60)
+    np.testing.assert_allclose(got, plain(checkpoint, given, patched(), 6), atol=1e-5)
+    assert all(np.abs(one - got[0]).max() > 1e-5 for one in got[1:])
+    # [CLS] is the same token in both texts: z of all heads makes the donor.
+    none, donor = run(encoder, given, [NONE, Variant("z", (Patch(EVERY_HEAD),))], 6)
+    exchanged = none.reshape(3, 2, -1)[:, ::-1].reshape(none.shape)
+    np.testing.assert_allclose(donor, exchanged, atol=1e-5)
+
+
+def test_a_text_with_itself_stays(opened):
+    checkpoint, encoder = opened()
+    same = [text for text in COUPLES[::2] for _ in range(2)]
+    got = run(encoder, couples_of(checkpoint, texts=same)[1], patched()[:-1], 6)
+    np.testing.assert_allclose(got, np.broadcast_to(got[0], got.shape), atol=1e-5)
+
+
+def test_the_second_text_alone_is_patched_alike(opened):
+    checkpoint, encoder = opened()
+    encoded, given = couples_of(checkpoint)
+    both = run(encoder, given, patched(), 6)
+    for budget in (1, 1000):
+        alone = list(recipient_batches(encoded, budget, pad=checkpoint.pad))
+        assert sorted(row for batch in alone for row in batch.rows) == [1, 3, 5]
+        got = run(encoder, alone, patched(), 6)
+        np.testing.assert_allclose(got[:, 1::2], both[:, 1::2], atol=1e-5)
+
+
+def test_donors_stand_together(opened):
+    checkpoint, _ = opened()
+    encoded, (batch,) = couples_of(checkpoint)
+    assert batch.rows.tolist() == [2, 3, 0, 1, 4, 5]
+    assert donor_rows(batch).tolist() == [1, 0, 3, 2, 5, 4]
+    assert [donor_rows(one).tolist() for one in couples_of(checkpoint, 1)[1]] == [[1, 0]] * 3
+    (alone,) = batches_of(encoded[:1], 1000, pad=checkpoint.pad)
+    with pytest.raises(ArgumentError, match="without its donor"):
+        donor_rows(alone)
+    (longer,) = batches_of([encoded[0], encoded[4]], 1000, pad=checkpoint.pad)
+    with pytest.raises(ArgumentError, match="tokens and its donor"):
+        donor_rows(longer)
+    with pytest.raises(ArgumentError, match=r"the text 0 has \d+ tokens and its donor \d+"):
+        list(recipient_batches([encoded[0], encoded[4]], 1000, pad=checkpoint.pad))
+
+
+# Paths.
+
+
+def test_only_what_a_path_enters_changes(opened):
+    """Attention of other heads of the layer stays; a value changes no attention at all."""
+    checkpoint, encoder = opened(layers=4)
+    sender = HeadMask((Head(0, 1), Head(1, 0)))
+    watch = Reduction("row", "attention", (2, 3), lambda view: view.values[:, :, 0], True)
+    paths = [Variant(entry, (Path(sender, Head(2, 1), entry),)) for entry in ENTRIES]
+    (found,) = sweep(encoder, batches(checkpoint), [NONE, *paths], [watch])
+    none, *others = np.nan_to_num(found.reduced["row"])
+    for entry, one in zip(ENTRIES, others, strict=True):
+        np.testing.assert_array_equal(one[:, 0, [0, 2, 3]], none[:, 0, [0, 2, 3]])
+        assert (np.abs(one[:, 0, 1] - none[:, 0, 1]).max() < 1e-6) == (entry == "v")
+        assert np.abs(one[:, 1] - none[:, 1]).max() > 0  # above it, all runs free
+
+
+def test_a_path_is_named_by_both_its_ends():
+    sender = HeadMask((Head(0, 1), Head(1, 0)))
+    assert path_name("L3H7", Head(10, 2), "k") == "path:L3H7>L10H2.k"
+    assert Path(sender, Head(2, 1), "qk").kind == "path.qk"
+    assert Path(sender, Head(2, 1), "qk").heads == (Head(0, 1), Head(1, 0), Head(2, 1))
+
+
+# Weights set back.
+
+
+@pytest.fixture
+def tuned(opened) -> Callable[..., tuple]:
+    def build(family: str = "bert", **others: int) -> tuple:
+        checkpoint, encoder = opened(family, seed=1)
+        base, earlier = opened(family, seed=2, **others)
+        return checkpoint, encoder, base, Earlier(earlier, encoder)
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("family", "budget"), [*((family, 1000) for family in FAMILIES), ("bert", 1)]
+)
+def test_reverting_equals_written_weights(tuned, family, budget):
+    checkpoint, encoder, _, earlier = tuned(family)
+    given = batches(checkpoint, budget)
+    kept = tuple(head for head in EVERY_HEAD if head != Head(1, 1))
+    variants = [
+        NONE,
+        *(Variant(f"revert:{h}", (Reverted((h,), earlier),)) for h in EVERY_HEAD[::3]),
+        Variant("keep-one", (Reverted(kept, earlier),)),
+        Variant("every head", (Reverted(EVERY_HEAD, earlier),)),
+        Variant("layers", (RevertedLayers((0, 2), earlier),)),
+        Variant("embeddings", (RevertedLayers((), earlier, embeddings=True),)),
+        Variant("everything", (RevertedLayers((0, 1, 2), earlier, embeddings=True),)),
+        Variant("and out", (Reverted((Head(1, 2),), earlier), HeadMask((Head(1, 2), Head(1, 0))))),
+        Variant("layer and out", (Reverted((Head(2, 2),), earlier), HeadMask(EVERY_HEAD[8:]))),
+    ]
+    got = run(encoder, given, variants, tokens=60)
+    np.testing.assert_allclose(got, plain(checkpoint, given, variants), atol=1e-5)
+    np.testing.assert_allclose(plain(checkpoint, given, [NONE])[0], got[0], atol=1e-5)
+
+
+def test_everything_set_back_is_the_base_under_the_tuned_head(tuned):
+    checkpoint, encoder, base, earlier = tuned()
+    everything = Variant("all", (RevertedLayers((0, 1, 2), earlier, embeddings=True),))
+    (_, got) = run(encoder, batches(checkpoint), [NONE, everything])
+    base.model.bert.pooler = checkpoint.model.bert.pooler
+    base.model.classifier = checkpoint.model.classifier
+    (want,) = run(base.encoder(), batches(base), [NONE])
+    np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+def test_the_same_weights_change_nothing(opened):
+    checkpoint, encoder = opened()
+    earlier = Earlier(encoder, encoder)
+    variants = [
+        NONE,
+        Variant("heads", (Reverted(EVERY_HEAD, earlier),)),
+        Variant("all", (RevertedLayers((0, 1, 2), earlier, embeddings=True),)),
+    ]
+    got = run(encoder, batches(checkpoint), variants, len(TEXTS))
+    np.testing.assert_allclose(got[1:], np.broadcast_to(got[0], got[1:].shape), atol=1e-5)
+
+
+def test_a_base_of_another_shape_is_refused(tuned):
+    with pytest.raises(ArgumentError, match="do not fit the model's"):
+        tuned(layers=2)
+    with pytest.raises(ArgumentError, match="no layer to set back"):
+        RevertedLayers((), tuned()[-1])
+
+
+SENDER = HeadMask((Head(0, 1), Head(1, 0)))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: HeadMask(()), "no heads for 'zero'"),
+        (lambda: SegmentBlock(()), "no heads for 'block'"),
+        (lambda: Patch(()), "no heads for 'patch'"),
+        (lambda: Reverted((), None), "no heads for 'revert'"),
+        (lambda: HeadMask((Head(0, 0),), "off"), "mode 'off': choose from zero, uniform, mean"),
+        (lambda: HeadMask((Head(0, 0),), "mean"), "needs the heads' mean head outputs"),
+        (lambda: BlocksOut(()), "name layers from 0"),
+        (lambda: BlocksOut((-1,)), "name layers from 0"),
+        (lambda: blocks(Shape(1, 2)), "the only layer"),
+        (lambda: Cut("T>Q", 0, 1), "direction is 'T>Q'"),
+        (lambda: Cut("all", 2, 1), "layers 2 to 1"),
+        (lambda: Erasure(-1, a_map()), "r-1: places are counted from r0"),
+        (lambda: AffineMap(*[torch.zeros(2, 1)] * 2, torch.zeros(2)), "no affine map of 2 numbers"),
+        (lambda: Path(SENDER, Head(1, 1), "k"), "L1H0 does not lie below layer 1"),
+        (lambda: Path(SENDER, Head(2, 1), "x"), "entry 'x'"),
+        (lambda: LayerIntervention(output=a_map(), skipped=True), "changed besides"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(make, said):
+    with pytest.raises(ArgumentError, match=said):
+        make()
