@@ -130,8 +130,8 @@ class ProbeOptions(StudyOptions):
     """What experiments/baselines left, for `baselines`. [default: what ships, with the test split that
     ships]"""
     heads: str | None = None
-    """Heads to take for the matching ones ('L2H1 L3H7') in `patch`, `routes`, `surrogate`, `revert` and
-    `ladder`. [default: those that `matching` finds]"""
+    """Heads to take for the matching ones ('L2H1 L3H7') in `patch`, `routes`, `surrogate` and `revert`.
+    [default: those that `matching` finds]"""
     cases: Path | None = None
     """Queries with two titles each, for `behaviour`. [default: the cases that ship]"""
     band_from: Path | None = None
