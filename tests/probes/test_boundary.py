@@ -347,6 +347,8 @@ def test_the_best_reading_is_that_of_a_search_over_everything() -> None:
         )
         assert found.named.score[0, head] == pytest.approx(best / 2)
     said = found.say(weights)[0]
+    margin = found.readings[0].margin(features)
+    assert ((margin > 0) == said)[margin != 0].all() and (margin.max(-1) > 0).all()
     got = [(said[h][labels].mean() + (~said[h][~labels]).mean()) / 2 for h in range(3)]
     assert got == pytest.approx(found.named.score[0])
 
