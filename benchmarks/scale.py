@@ -27,7 +27,8 @@ from common.arguments import positive, scoring_parser
 from common.machine import processor
 from common.runs import texts_of, write_rows
 
-from qt_bert.cluster.score import RayOptions, ScoreJob, score_on_ray
+from qt_bert.cluster.ray import RayOptions
+from qt_bert.cluster.score import ScoreJob, score_on_ray
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint

@@ -17,19 +17,19 @@ import numpy as np
 
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.segmenters import segmenter
-from qt_bert.errors import ArgumentError, QtBertError
+from qt_bert.errors import ArgumentError
 from qt_bert.files import one_writer
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head, checked_heads
 from qt_bert.run.inputs import (
     Gathered,
+    ModelOptions,
     ProbeOptions,
     StudyOptions,
     discovery_of,
     gather,
     pairs_or_test,
 )
-from qt_bert.run.opening import ModelOptions
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import Explanation, explain_pair
 from qt_bert.scoring.judge import Outputs, read_outputs
@@ -332,25 +332,16 @@ class Grader:
         """Ask one question of the model (`qt-bert probe --list`), on `pairs` halved by query.
 
         `asked` are fields of `ProbeOptions` (`base`, the model before fine-tuning; `full`, `seed`, …) and
-        of `ReaderOptions`. The folder `out` (default: one that goes) holds NAME.json and sweeps, and
-        resumes.
+        of `ReaderOptions`. The run folder `out` (default: one that goes) holds probes/NAME.json and sweeps,
+        and resumes.
         """
-        from qt_bert.probes.registry import probe_named
-        from qt_bert.run.alone import run_alone
+        from qt_bert.run.stages import run_one_probe
 
-        chosen, gathered = probe_named(name), self._gathered(ProbeOptions, pairs, asked)
+        gathered = self._gathered(ProbeOptions, pairs, asked)
         with tempfile.TemporaryDirectory() as gone:
             folder = Path(gone) if out is None else Path(out)
             with one_writer(folder):
-                found = run_alone(
-                    chosen,
-                    folder,
-                    gathered.inputs,
-                    model=gathered.model,
-                    pairs=gathered.pairs,
-                    files=gathered.files,
-                    resume=True,
-                )
+                found = run_one_probe(name, gathered, folder, resume=True)
         return Probed(found, gathered)
 
     def report(
@@ -386,20 +377,12 @@ class Grader:
         and of `ReaderOptions`. `out` is the plan's folder, and resumes.
         """
         from qt_bert.report.plan import render_plan
-        from qt_bert.run.alone import run_plan
-        from qt_bert.run.stages import PlanRequest
+        from qt_bert.run.stages import PlanRequest, run_plan
 
         gathered, place = self._gathered(StudyOptions, pairs, asked), Path(out)
         with one_writer(place):
-            made = run_plan(
-                PlanRequest(budget=budget, limit=limit),
-                place,
-                gathered.inputs,
-                model=gathered.model,
-                pairs=gathered.pairs,
-                files=gathered.files,
-                resume=True,
-            )
+            asked_for = PlanRequest(budget=budget, limit=limit)
+            made = run_plan(asked_for, gathered, place, resume=True)
         render_plan(place)
         return Planned(made, place, gathered.model)
 
@@ -558,23 +541,17 @@ def run_report(
 
     `told` hears the forecast, and where the page lies when something stops it. Raises as the parts do.
     """
-    from qt_bert.progress import progress
     from qt_bert.report.render import render
-    from qt_bert.run.folder import RunFolder
-    from qt_bert.run.stage import StudyContext, forecast, run_study, select
-    from qt_bert.run.stages import stages
+    from qt_bert.run.stages import run_parts
 
-    chosen = select(stages(), gathered.inputs, only)
-    run = RunFolder.open(out, gathered.inputs, resume=resume, overwrite=overwrite)
-    context = StudyContext(
-        folder=run, model=gathered.model, pairs=gathered.pairs, files=gathered.files
+    parts = None if only is None else ["evaluation", *only]
+    _, ran = run_parts(
+        gathered,
+        out,
+        parts,
+        resume=resume,
+        overwrite=overwrite,
+        told=told,
+        stopped=lambda: told(f"what is done so far: {render(out).resolve()}"),
     )
-    try:
-        ahead = forecast(chosen, context)
-        told(ahead.text)
-        with progress(ahead.runs or None, "report", "runs") as shown:
-            ran = run_study(chosen, context, shown, ahead.share)
-    except (QtBertError, KeyboardInterrupt):
-        told(f"what is done so far: {render(out).resolve()}")
-        raise
     return render(out), ran

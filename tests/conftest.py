@@ -165,9 +165,7 @@ def fake_probe(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The modules of `tests/probes/room` stand in the room of the probes, as a new file would."""
     from qt_bert import probes
     from qt_bert.probes import registry, texts
-    from qt_bert.run.stages import stages
 
-    stages()  # declared once a process, of the probes there are: never of this one
     room = Path(__file__).parent / "probes" / "room"
     monkeypatch.setattr(probes, "__path__", [*probes.__path__, str(room)])
     monkeypatch.setattr(texts, "FOLDERS", [*texts.FOLDERS, room])

@@ -13,8 +13,7 @@ from qt_bert.cli import opening, options
 from qt_bert.cli.opening import figure, left_out, metrics_table, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.run.inputs import pairs_or_test
-from qt_bert.run.opening import HeadsOutOptions, ModelOptions, calibration_of
+from qt_bert.run.inputs import HeadsOutOptions, ModelOptions, pairs_or_test
 from qt_bert.shipped import DEV, shipped
 
 # `qt-bert check`: what is in a file of pairs, and what it shares with another.
@@ -71,10 +70,10 @@ def evaluate(
     if errors is not None:
         _check_errors(errors, path)
     from qt_bert.scoring.evaluate import evaluation_json, write_errors
-    from qt_bert.scoring.judge import judge_file
+    from qt_bert.scoring.judge import judge_file, saved_calibration
 
     scorer = model.open(without, reader, title_states=title_states, told=opening.say)
-    calibration = calibration_of(scorer, calibrated)
+    calibration = saved_calibration(scorer.checkpoint) if calibrated else None
     judged = judge_file(path, reader, scorer, calibration=calibration, rejects_path=rejects)
     found = evaluation_json(
         judged, scorer, path, by=tuple(by or ()), resamples=resamples, seed=seed

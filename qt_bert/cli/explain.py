@@ -12,7 +12,7 @@ import typer
 
 from qt_bert.cli import opening, options
 from qt_bert.cli.opening import left_out, table
-from qt_bert.run.opening import HeadsOutOptions, ModelOptions
+from qt_bert.run.inputs import HeadsOutOptions, ModelOptions
 
 if TYPE_CHECKING:
     from qt_bert.ablation.explain import HeadEffect, Restoring

@@ -92,8 +92,7 @@ def plan(
     others = study.held_out_files(reader.max_rejects)
     gathered = gather(study, pairs, reader, discovery=discovery)
     from qt_bert.report.plan import render_plan
-    from qt_bert.run.alone import run_plan
-    from qt_bert.run.stages import PlanRequest
+    from qt_bert.run.stages import PlanRequest, run_plan
 
     asked = PlanRequest(
         budget=budget,
@@ -105,16 +104,7 @@ def plan(
         control=offline_control,
     )
     with opening.resumable(out):
-        made = run_plan(
-            asked,
-            out,
-            gathered.inputs,
-            model=gathered.model,
-            pairs=gathered.pairs,
-            files=gathered.files,
-            resume=resume,
-            overwrite=overwrite,
-        )
+        made = run_plan(asked, gathered, out, resume=resume, overwrite=overwrite)
     page = render_plan(out)
     opening.say(f"plan: {out / 'plan.json'}, to read: {page}")
     typer.echo((out / "plan.json").read_text(encoding="utf-8") if as_json else _as_text(made))

@@ -76,10 +76,11 @@ def report(
             told=opening.say,
         )
     if save_heads is not None:
-        from qt_bert.run.alone import save_heads as write_heads
-        from qt_bert.run.folder import RunFolder
+        from qt_bert.results.heads import heads_file
+        from qt_bert.run.folder import RunFolder, read_probes
 
-        write_heads(RunFolder.read(out), save_heads)
+        ended = RunFolder.read(out)
+        heads_file(read_probes(ended), ended.record.versions).write(save_heads)
     if save_results is not None:
         from qt_bert.report.markdown import save_results as write_results
         from qt_bert.run.folder import RunFolder
@@ -99,48 +100,35 @@ def probe(
     name: Annotated[str | None, typer.Argument(help="Which question; --list names them.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the probes and stop.")] = False,
     pairs: options.Pairs = None,
-    out: Annotated[Path, typer.Option(help="Folder for NAME.json.")] = Path("probes"),
-    userdict: Annotated[
-        Path | None, typer.Option(help="Further words for the segmenter, one a line.")
-    ] = None,
-    gold: Annotated[Path | None, typer.Option(help="Segmented texts to compare with.")] = None,
+    out: Annotated[
+        Path, typer.Option(help="Run folder, of a report or of probes alone: probes/NAME.json.")
+    ] = Path("probes"),
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
-    html: Annotated[
-        bool, typer.Option("--html", help="Also draw NAME.html beside NAME.json.")
-    ] = False,
+    html: Annotated[bool, typer.Option("--html", help="Also draw probes/NAME.html.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Ask one question about the model's heads; heads are chosen on one half of the queries, claims tested on the other."""
-    from qt_bert.probes.registry import probe_named
-
     if listed:
         typer.echo(_listing(as_json))
         return
     if name is None:
         raise ArgumentError("which probe? `qt-bert probe --list` names them")
-    chosen = probe_named(name)
-    gathered = gather(study, pairs, reader, userdict=userdict, gold=gold)
-    from qt_bert.run.alone import run_alone
+    from qt_bert.probes.registry import probe_named
+
+    probe_named(name)
+    gathered = gather(study, pairs, reader)
+    from qt_bert.run.stages import run_one_probe
 
     with opening.resumable(out):
-        found = run_alone(
-            chosen,
-            out,
-            gathered.inputs,
-            model=gathered.model,
-            pairs=gathered.pairs,
-            files=gathered.files,
-            resume=resume,
-            overwrite=overwrite,
-        )
+        found = run_one_probe(name, gathered, out, resume=resume, overwrite=overwrite)
     if rejected := found.settings.get("rejected"):
         opening.say(f"{rejected:,} rows rejected; `qt-bert check --rejects` lists them")
-    opening.say(f"result: {out / chosen.name}.json")
+    opening.say(f"result: {out / 'probes' / name}.json")
     if html:
         from qt_bert.report.render import render_probe
 
-        opening.say(f"page: {render_probe(found, gathered.inputs, out).resolve()}")
+        opening.say(f"page: {render_probe(found, gathered.inputs, out / 'probes').resolve()}")
     typer.echo(json.dumps(found.to_json(), ensure_ascii=False) if as_json else _as_text(found))
 
 

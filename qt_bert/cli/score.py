@@ -11,14 +11,15 @@ import typer
 
 from qt_bert.cli import opening, options
 from qt_bert.cli.opening import differences_table
+from qt_bert.cluster.ray import RayOptions
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
-from qt_bert.run.opening import HeadsOutOptions, ModelOptions, calibration_of
+from qt_bert.run.inputs import HeadsOutOptions, ModelOptions
 from qt_bert.shipped import GRADED, shipped
 
 if TYPE_CHECKING:
     from qt_bert.cluster.estimate import Estimate
-    from qt_bert.cluster.score import RayOptions, RayReport, ScoreJob
+    from qt_bert.cluster.score import ScoreJob
     from qt_bert.scoring.bulk import Scorer
     from qt_bert.scoring.title_folder import Manifest
 
@@ -30,71 +31,43 @@ _ENGINES = ("local", "ray")
 _PANEL = {"rich_help_panel": "Cluster · 集群"}
 
 
-@dataclass(frozen=True)
-class EngineOptions:
-    """Who scores, and how on a cluster."""
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions(RayOptions):
+    """Who scores, and how on a cluster. Raises ArgumentError for options that go with Ray alone."""
 
     engine: str = field(default="local", metadata=_PANEL)
     """Who does the work: local, this process; or ray, actors on this machine or a cluster."""
-    address: str | None = field(default=None, metadata=_PANEL)
-    """With --engine ray: the cluster's HOST:PORT, or auto. [default: a private one here]"""
-    actors: int | None = field(default=None, metadata=_PANEL)
-    """With --engine ray: processes of one CPU each. [default: all CPUs]"""
-    rows_per_partition: int | None = field(default=None, metadata=_PANEL)
-    """With --engine ray: rows that an actor takes at a time. [default: about a minute's, at most 8192]"""
     dry_run: bool = field(default=False, metadata=_PANEL)
     """With --engine ray: scan, measure a sample, say what the run would take."""
     price_per_hour: float | None = field(default=None, metadata={**_PANEL, "min": 0})
     """With --dry-run: what a machine costs an hour."""
 
-    @property
-    def is_ray(self) -> bool:
-        """Whether Ray is asked for. Raises ArgumentError for options that go with it alone."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.engine not in _ENGINES:
             raise ArgumentError(f"--engine {self.engine}: give one of {', '.join(_ENGINES)}")
-        if self.engine == "ray":
-            return True
-        for one in fields(self)[1:]:
-            if getattr(self, one.name) != one.default:
+        for one in fields(self):
+            if self.engine != "ray" and getattr(self, one.name) != one.default:
                 option = f"--{one.name.replace('_', '-')}"
                 raise ArgumentError(f"{option} goes with --engine ray")
-        return False
-
-    def refuse(self, options: dict[str, object]) -> None:
-        """Raise ArgumentError for an option that Ray cannot do, and for a price without a dry run."""
-        for option, given in options.items():
-            if given:
-                raise ArgumentError(
-                    f"{option} and --engine ray: it is only done by --engine local, on this machine"
-                )
         if self.price_per_hour is not None and not self.dry_run:
             raise ArgumentError("--price-per-hour goes with --dry-run")
-
-    def options(self) -> RayOptions:
-        """As the run takes them."""
-        from qt_bert.cluster.score import RayOptions
-
-        return RayOptions(address=self.address, actors=self.actors, rows=self.rows_per_partition)
 
 
 def score_on_cluster(
     inputs: Sequence[str], job: ScoreJob, asked: EngineOptions, *, resume: bool, overwrite: bool
 ) -> None:
-    """Run it, or say what it would take."""
+    """Run it, or say what it would take; status 1 where partitions failed."""
     if asked.dry_run:
         from qt_bert.cluster.estimate import estimate
 
-        _tell_estimate(estimate(inputs, job, asked.options()), asked)
+        _tell_estimate(estimate(inputs, job, asked), asked)
         return
     from qt_bert.cluster.score import score_on_ray
 
-    with opening.resumable(None if "://" in job.out else Path(job.out)):
-        report = score_on_ray(inputs, job, asked.options(), resume=resume, overwrite=overwrite)
-    _tell(report, job.out)
-
-
-def _tell(report: RayReport, out: str) -> None:
-    """What came of it; status 1 where partitions failed."""
+    out = job.out
+    with opening.resumable(None if "://" in out else Path(out)):
+        report = score_on_ray(inputs, job, asked, resume=resume, overwrite=overwrite)
     if report.already:
         opening.say(f"{out} is there already and whole; --overwrite redoes it")
         return
@@ -110,13 +83,13 @@ def _tell(report: RayReport, out: str) -> None:
             f"{counts['unknown_titles']:,} with unknown titles, {counts['long_queries']:,} with long "
             "queries"
         )
-    listed = f", listed in {out}/rejects.tsv" if not report.failed else ""
     if counts["rejected"]:
+        listed = "" if report.failed else f", listed in {out}/rejects.tsv"
         opening.say(f"{counts['rejected']:,} rows rejected{listed}")
     opening.say(f"{counts['pairs']:,} pairs scored: {out}/parts")
+    for name, why in report.failed.items():
+        opening.say(f"error: partition {name}: {why}")
     if report.failed:
-        for name, why in report.failed.items():
-            opening.say(f"error: partition {name}: {why}")
         opening.say(
             f"error: {len(report.failed):,} partitions failed, all others are done; --resume tries these "
             "again"
@@ -125,10 +98,11 @@ def _tell(report: RayReport, out: str) -> None:
 
 
 def _tell_estimate(found: Estimate, asked: EngineOptions) -> None:
+    scan = found.scan
     lines = [
-        f"files          {found.files:,} ({found.skipped:,} others in the folders are skipped)",
-        f"rows           {found.rows:,}",
-        f"partitions     {found.partitions:,} of {found.rows_per_partition:,} rows",
+        f"files          {len(scan.files):,} ({scan.skipped:,} others in the folders are skipped)",
+        f"rows           {scan.rows:,}",
+        f"partitions     {len(scan.parts):,} of {scan.rows_per_partition:,} rows",
         f"sample         {found.sample_rows:,} rows in {found.sample_seconds:.1f} s on one thread of "
         f"this machine: {found.rate:,.1f} rows/s",
         f"actors         {found.actors:,} on {_machines(found.machines)}",
@@ -136,7 +110,7 @@ def _tell_estimate(found: Estimate, asked: EngineOptions) -> None:
         f"machine-hours  {found.machine_hours:,.3g}",
     ]
     if asked.price_per_hour is not None:
-        cost = found.cost(asked.price_per_hour)
+        cost = found.machine_hours * asked.price_per_hour
         each = found.actors / found.machines
         lines.append(
             f"cost           {cost:,.2f} at {asked.price_per_hour:g} a machine-hour, a machine with "
@@ -204,14 +178,17 @@ def score(
     overwrite: options.Overwrite = False,
 ) -> None:
     """Grade every pair of a file: probabilities, predicted and expected grade beside its columns."""
-    if cluster.is_ray:
-        cluster.refuse({"--heads-out": without.asked, "--compare-whole": compare_whole})
+    if cluster.engine == "ray":
+        for option, given in (("--heads-out", without.asked), ("--compare-whole", compare_whole)):
+            if given:
+                raise ArgumentError(
+                    f"{option} and --engine ray: it is only done by --engine local, on this machine"
+                )
         from qt_bert.cluster.score import ScoreJob
         from qt_bert.models.folder import resolve_folder
 
-        given = str(shipped(GRADED)) if model.model is None else model.model
         job = ScoreJob(
-            model=given if "://" in given else str(resolve_folder(given)),
+            model=str(resolve_folder(shipped(GRADED) if model.model is None else model.model)),
             out=out,
             reader=reader,
             dtype=model.dtype,
@@ -230,11 +207,12 @@ def score(
     reader.open(path)  # a file that cannot be read is said before the model is loaded
     if compare_whole and title_states is None:
         raise ArgumentError("--compare-whole goes with --title-states")
+    from qt_bert.scoring.judge import saved_calibration
     from qt_bert.scoring.score import score_file
 
     states = None if title_states is None else Path(title_states)
     scorer = model.open(without, reader, title_states=states, told=opening.say)
-    calibration = calibration_of(scorer, calibrated)
+    calibration = saved_calibration(scorer.checkpoint) if calibrated else None
     with opening.resumable(Path(out)):
         report = score_file(
             path,

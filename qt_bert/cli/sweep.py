@@ -10,8 +10,7 @@ import typer
 
 from qt_bert.cli import opening, options
 from qt_bert.cli.opening import figure, interval, table
-from qt_bert.run.inputs import pairs_or_test
-from qt_bert.run.opening import ModelOptions
+from qt_bert.run.inputs import ModelOptions, pairs_or_test
 
 if TYPE_CHECKING:
     from qt_bert.ablation.folder import SweepFolder

@@ -7,11 +7,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from qt_bert.cluster.partitions import scan
-from qt_bert.cluster.ray import Engine, available_cpus
-from qt_bert.cluster.score import PartScorer, RayOptions, ScoreJob, rows_of
+from qt_bert.cluster.partitions import Scan, scan
+from qt_bert.cluster.ray import RayOptions, available_cpus, connected
+from qt_bert.cluster.score import PartScorer, ScoreJob, rows_of
 from qt_bert.codec import encode
-from qt_bert.data.parts import FilePart
 from qt_bert.errors import PairFileError
 
 SAMPLE_ROWS, FIRST_ROWS = 512, 64
@@ -22,13 +21,9 @@ PLACES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What a run would take. `sample_rows` were scored in `sample_seconds` on one thread here."""
+    """What a run of `scan` would take. `sample_rows` were scored in `sample_seconds` on one thread here."""
 
-    files: int
-    skipped: int
-    partitions: int
-    rows_per_partition: int
-    rows: int
+    scan: Scan
     sample_rows: int
     sample_seconds: float
     actors: int
@@ -42,55 +37,36 @@ class Estimate:
     @property
     def seconds(self) -> float:
         """Until the last partition is done; the actors take whole partitions."""
-        turns = math.ceil(self.partitions / self.actors)
-        return turns * (self.rows / self.partitions) / self.rate
+        partitions = len(self.scan.parts)
+        return math.ceil(partitions / self.actors) * (self.scan.rows / partitions) / self.rate
 
     @property
     def machine_hours(self) -> float:
-        """Hours of all machines, busy or not."""
+        """Hours of all machines, busy or not; times a price an hour it is the bill."""
         return self.machines * self.seconds / 3600
-
-    def cost(self, price_per_hour: float) -> float:
-        """In the currency of the price of a machine and hour."""
-        return self.machine_hours * price_per_hour
 
 
 def estimate(inputs: Sequence[str], job: ScoreJob, options: RayOptions) -> Estimate:
     """Scan `inputs`, score a sample of them in this process, and work out the rest.
 
-    At an address the cluster is asked for its CPUs; no cluster is started. Nothing is written. Raises
-    as `scan`, `PartScorer` and `Engine` do; PairFileError where the sample holds no pair.
+    At an address the cluster is asked for its CPUs; no cluster is started. Nothing is written. The sample
+    are 512 pairs or, where that would take more than ten seconds, as many as these allow. Raises as `scan`,
+    `PartScorer` and `connected` do; PairFileError where the sample holds no pair.
     """
     machines, cpus = 1, available_cpus()
     if options.address is not None:
-        with Engine(options.address) as engine:
+        with connected(options.address) as engine:
             machines, cpus = engine.machines, engine.cpus
     actors = options.actors or cpus
-    found = scan(inputs, job.reader, options.rows, job.model, actors)
-    rows, seconds = _measured(replace(job, columns=found.columns), found.parts)
-    return Estimate(
-        files=len(found.files),
-        skipped=found.skipped,
-        partitions=len(found.parts),
-        rows_per_partition=found.rows_per_partition,
-        rows=found.rows,
-        sample_rows=rows,
-        sample_seconds=seconds,
-        actors=min(actors, len(found.parts)),
-        machines=machines,
-    )
-
-
-def _measured(job: ScoreJob, parts: Sequence[FilePart]) -> tuple[int, float]:
-    """Pairs scored as an actor scores them, and the seconds that took: 512 of them or, where that would
-    take more than 10 seconds, as many as these allow."""
-    scorer = PartScorer(encode(job))
-    places = min(PLACES, len(parts))
-    taken = [
-        rows_of(parts[number * len(parts) // places], job.reader)[0][: SAMPLE_ROWS // places]
-        for number in range(places)
+    found = scan(inputs, job.reader, options.rows_per_partition, actors)
+    scorer = PartScorer(encode(replace(job, columns=found.columns)))
+    places = min(PLACES, len(found.parts))
+    taken = [found.parts[place * len(found.parts) // places] for place in range(places)]
+    texts = [
+        (pair.query, pair.title)
+        for part in taken
+        for pair in rows_of(part, job.reader)[0][: SAMPLE_ROWS // places]
     ]
-    texts = [(pair.query, pair.title) for pairs in taken for pair in pairs]
     if not texts:
         raise PairFileError("the sample holds no pair; `qt-bert check` says what the rows are")
 
@@ -101,5 +77,11 @@ def _measured(job: ScoreJob, parts: Sequence[FilePart]) -> tuple[int, float]:
 
     first = texts[:FIRST_ROWS]
     fit = SAMPLE_SECONDS * len(first) / seconds_of(first)
-    rows = texts[: max(len(first), min(len(texts), int(fit)))]
-    return len(rows), seconds_of(rows)
+    sample = texts[: max(len(first), min(len(texts), int(fit)))]
+    return Estimate(
+        scan=found,
+        sample_rows=len(sample),
+        sample_seconds=seconds_of(sample),
+        actors=min(actors, len(found.parts)),
+        machines=machines,
+    )

@@ -1,22 +1,18 @@
-"""Where inputs, models and results lie: a path of this machine, or an address of a file system."""
+"""Where inputs and results lie: a path of this machine, or an address of a file system that pyarrow knows."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import posixpath
 import re
 import secrets
 import shutil
-import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
-from pathlib import Path, PurePosixPath
-from typing import IO, Any, NamedTuple, cast
+from pathlib import Path
+from typing import IO, Any, cast
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -30,13 +26,6 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _READ_BYTES = 2**20
 _WHOLE_AT_ONCE = ("s3", "gcs", "abfs")
 """Here a file appears when its stream is closed, and not before."""
-
-
-class Stored(NamedTuple):
-    """A file where it lies, and its bytes."""
-
-    place: Place
-    size: int
 
 
 @dataclass(frozen=True)
@@ -73,9 +62,7 @@ class Place:
                 f"{text}: this address cannot be reached ({_first_line(error)}); give a path, or an "
                 "address such as s3://bucket/folder, with %20 for a space"
             ) from error
-        if filesystem.type_name == "local":
-            return cls(text, None, path)
-        return cls(text, filesystem, path)
+        return cls(text, None if filesystem.type_name == "local" else filesystem, path)
 
     def __str__(self) -> str:
         return self.text
@@ -127,25 +114,22 @@ class Place:
             return None
         return int(found.size) if found.type == fs.FileType.File else -1
 
-    def files(self) -> dict[str, Stored]:
-        """All files in the folder and the folders in it, by their names under it, sorted by path.
+    def files(self) -> dict[str, int]:
+        """The bytes of all files in the folder and the folders in it, by their names under it, sorted by path.
 
-        Links are followed; one that leads nowhere is a file that cannot be read.
+        Links are followed; one that leads nowhere is a file of no bytes, which cannot be read.
         """
         if self.filesystem is None:
-            names = sorted(self._local_names(), key=lambda name: name.split("/"))
-            return {name: Stored(place := self.join(name), place.size() or 0) for name in names}
-        selector = fs.FileSelector(self.path, recursive=True)
-        with _os_errors():
-            listed = self.filesystem.get_file_info(selector)
-        found = sorted(
-            (one for one in listed if one.type == fs.FileType.File),
-            key=lambda one: one.path.split("/"),
-        )
-        below = [one.path.removeprefix(self.path.rstrip("/")).lstrip("/") for one in found]
-        return {
-            name: Stored(self.join(name), one.size) for name, one in zip(below, found, strict=True)
-        }
+            found = {name: self.join(name).size() or 0 for name in self._local_names()}
+        else:
+            with _os_errors():
+                listed = self.filesystem.get_file_info(fs.FileSelector(self.path, recursive=True))
+            found = {
+                posixpath.relpath(one.path, self.path or "."): int(one.size)
+                for one in listed
+                if one.type == fs.FileType.File
+            }
+        return dict(sorted(found.items(), key=lambda one: one[0].split("/")))
 
     def write(self, data: bytes) -> None:
         """Put a file in its place whole, with the folders it needs; a kill leaves the old one or none."""
@@ -153,16 +137,18 @@ class Place:
             with atomic_write(self.path) as temporary:
                 temporary.write_bytes(data)
             return
+        folder, base = posixpath.split(self.path)
+        whole = self.filesystem.type_name in _WHOLE_AT_ONCE
+        name = base if whole else f".{base}.{secrets.randbits(63)}.tmp"
+        first = posixpath.join(folder, name)
         with _os_errors():
-            if self.filesystem.type_name in _WHOLE_AT_ONCE:
-                self._put(self.path, data)
-                return
-            folder, base = posixpath.split(self.path)
-            if folder:
+            if folder and not whole:
                 self.filesystem.create_dir(folder, recursive=True)
-            beside = posixpath.join(folder, f".{base}.{secrets.randbits(63)}.tmp")
-            self._put(beside, data)
-            self.filesystem.move(beside, self.path)
+            # Without this pyarrow would pack what goes to a name that ends in .gz.
+            with self.filesystem.open_output_stream(first, compression=None) as stream:
+                stream.write(data)
+            if not whole:
+                self.filesystem.move(first, self.path)
 
     def remove(self) -> None:
         """Remove the file, or the folder with all that it holds, if there is one."""
@@ -173,58 +159,17 @@ class Place:
             shutil.rmtree(self.path) if size < 0 else Path(self.path).unlink()
             return
         with _os_errors():
-            delete = self.filesystem.delete_dir if size < 0 else self.filesystem.delete_file
-            delete(self.path)
-
-    def local_folder(self) -> Path:
-        """The folder, or a copy of it that all processes of this machine and user share.
-
-        The copy lies among temporary files, under a name that goes by address, names and sizes, and
-        appears whole. Raises ArgumentError where there is no file.
-        """
-        if self.filesystem is None:
-            return Path(self.path)
-        files = self.files() if self.size() == -1 else {}
-        if not files:
-            raise ArgumentError(f"{self}: there is no folder with files")
-        cache = Path(tempfile.gettempdir(), f"qt-bert-{os.getuid()}")
-        cache.mkdir(mode=0o700, exist_ok=True)
-        found = cache.lstat()
-        if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise PermissionError(
-                f"others may write to {cache}; remove it, or set TMPDIR to a folder of your own"
-            )
-        listing = json.dumps([str(self), *([name, one.size] for name, one in files.items())])
-        final = cache / f"{self.name}.{hashlib.sha256(listing.encode()).hexdigest()[:16]}"
-        if final.is_dir():
-            return final
-        with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as folder:
-            copy = Path(folder, "copy")
-            for name, one in files.items():
-                if ".." in PurePosixPath(name).parts:
-                    raise ArgumentError(f"{self}: the name {name!r} leads out of the folder")
-                (copy / name).parent.mkdir(parents=True, exist_ok=True)
-                (copy / name).write_bytes(one.place.read())
-            try:
-                copy.rename(final)
-            except OSError:  # another process was first
-                if not final.is_dir():
-                    raise
-        return final
-
-    def _put(self, path: str, data: bytes) -> None:
-        # Without this pyarrow would pack what goes to a name that ends in .gz.
-        with self.filesystem.open_output_stream(path, compression=None) as stream:
-            stream.write(data)
+            (self.filesystem.delete_dir if size < 0 else self.filesystem.delete_file)(self.path)
 
     def _local_names(self) -> Iterator[str]:
+        # pyarrow would follow a link that leads back forty times, and leave out one that leads nowhere.
         def refuse(error: OSError) -> None:
             raise error
 
         seen: set[str] = set()
         for folder, below, files in os.walk(self.path, onerror=refuse, followlinks=True):
             real = os.path.realpath(folder)
-            if real in seen:  # a link that leads back to where we have been
+            if real in seen:
                 below.clear()
                 continue
             seen.add(real)

@@ -22,13 +22,11 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import Any
-
-import joblib
 
 from qt_bert.errors import ArgumentError, RunFolderError
 
@@ -53,56 +51,43 @@ LONGEST_FOLDER = 40
 """Ray's sockets lie 66 characters below its folder, and the system takes 107."""
 
 
+_PANEL = {"rich_help_panel": "Cluster · 集群"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayOptions:
+    """How a run is done, on which its scores do not depend; the fields' docs are the help.
+
+    Raises ArgumentError for less than one actor or row.
+    """
+
+    address: str | None = field(default=None, metadata=_PANEL)
+    """With --engine ray: the cluster's HOST:PORT, or auto. [default: a private one here]"""
+    actors: int | None = field(default=None, metadata=_PANEL)
+    """With --engine ray: processes of one CPU each. [default: all CPUs]"""
+    rows_per_partition: int | None = field(default=None, metadata=_PANEL)
+    """With --engine ray: rows that an actor takes at a time. [default: at most 8192]"""
+
+    def __post_init__(self) -> None:
+        for name in ("actors", "rows_per_partition"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ArgumentError(f"--{name.replace('_', '-')} {value}: give at least 1")
+
+
 def available_cpus() -> int:
     """The processors that this process may use, by its affinity and its container's quota."""
+    import joblib
+
     return int(joblib.cpu_count())
 
 
 class Engine:
-    """A cluster of Ray: the one at `address`, or a private one of this machine with `cpus` CPUs.
+    """A connected cluster: `machines` and `cpus` are what it lends. Made by `connected`."""
 
-    A private one listens on 127.0.0.1 alone, asks for a token that only its own processes know, and is
-    gone when the block is left. Entering raises ArgumentError where Ray is missing, does not start, or
-    cannot be reached. `machines` and `cpus` are what the cluster lends.
-    """
-
-    def __init__(self, address: str | None = None, cpus: int | None = None) -> None:
-        self.address = address
-        self.cpus = cpus or available_cpus()
-        self.machines = 1
-
-    def __enter__(self) -> Engine:
-        check_address(self.address)
-        base = tempfile.gettempdir()
-        base = base if len(base) < LONGEST_FOLDER - 12 else "/tmp"
-        self._folder = tempfile.mkdtemp(prefix="qtb-", dir=base)
-        own = {} if self.address else PRIVATE | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "qt_bert.cluster.ray"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-            env=os.environ | QUIET | own,
-            start_new_session=True,  # a Ctrl-C is the command's, which then ends it
-        )
-        try:
-            self._ask({"address": self.address, "cpus": self.cpus, "folder": self._folder})
-            found = next(self._heard())
-        except BaseException:
-            self._leave()
-            raise
-        self.machines, self.cpus = found["machines"], found["cpus"]
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._leave()
+    def __init__(self, process: subprocess.Popen[str], where: str) -> None:
+        self._process, self._where = process, where
+        self.machines = self.cpus = 1
 
     def run(
         self, worker: str, arguments: Mapping[str, Any], items: Sequence[str], actors: int
@@ -113,49 +98,68 @@ class Engine:
         left out of which the actors died more often than Ray tries again. Raises RunFolderError where
         Ray gives up, or ends without a word.
         """
-        self._ask(
-            {
-                "worker": worker,
-                "arguments": dict(arguments),
-                "items": list(items),
-                "actors": actors,
-                "folder": os.getcwd(),
-            }
-        )
-        yield from self._heard()
+        work = {"worker": worker, "arguments": dict(arguments), "items": list(items)}
+        return self.ask(work | {"actors": actors, "folder": os.getcwd()})
 
-    def _ask(self, asked: Mapping[str, Any]) -> None:
-        assert self._process.stdin is not None
+    def ask(self, asked: Mapping[str, Any]) -> Iterator[Any]:
+        """Send a line, and give what is said until its end."""
+        assert self._process.stdin is not None and self._process.stdout is not None
         with suppress(BrokenPipeError):  # its end is told where an answer is missing
             self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()
-
-    def _heard(self) -> Iterator[Any]:
-        assert self._process.stdout is not None
         for line in self._process.stdout:
             said = json.loads(line)
             if "error" in said:
-                kind = ArgumentError if said["kind"] == "start" else RunFolderError
-                raise kind(said["error"])
+                raise (ArgumentError if said["kind"] == "start" else RunFolderError)(said["error"])
             if "end" in said:
                 return
             yield said["said"]
-        where = "on this machine" if self.address is None else f"of {self.address}"
         raise RunFolderError(
-            f"--engine ray: Ray's process ended without a word; the head {where}, or Ray's own processes "
-            "here, are gone, or memory ran out; --resume goes on"
+            f"--engine ray: Ray's process ended without a word; the head {self._where}, or Ray's own "
+            "processes here, are gone, or memory ran out; --resume goes on"
         )
 
-    def _leave(self) -> None:
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError, OSError):
-            self._process.stdin.close()
+
+@contextmanager
+def connected(address: str | None = None, cpus: int | None = None) -> Iterator[Engine]:
+    """The cluster at `address`, or a private one of this machine with `cpus` CPUs.
+
+    A private one listens on 127.0.0.1 alone, asks for a token that only its own processes know, and is
+    gone when the block is left. Raises ArgumentError where Ray is missing, does not start, or cannot be
+    reached.
+    """
+    check_address(address)
+    base = tempfile.gettempdir()
+    folder = tempfile.mkdtemp(
+        prefix="qtb-", dir=base if len(base) < LONGEST_FOLDER - 12 else "/tmp"
+    )
+    own = {} if address else PRIVATE | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "qt_bert.cluster.ray"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        encoding="utf-8",
+        env=os.environ | QUIET | own,
+        start_new_session=True,  # a Ctrl-C is the command's, which then ends it
+    )
+    engine = Engine(process, "on this machine" if address is None else f"of {address}")
+    try:
+        start = {"address": address, "cpus": cpus or available_cpus(), "folder": folder}
+        (found,) = engine.ask(start)
+        engine.machines, engine.cpus = found["machines"], found["cpus"]
+        yield engine
+    finally:
+        assert process.stdin is not None
+        with suppress(OSError):
+            process.stdin.close()
         try:
-            self._process.wait(LEAVE_SECONDS)
+            process.wait(LEAVE_SECONDS)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        take_down(self._folder)
+            process.kill()
+            process.wait()
+        take_down(folder)
 
 
 def take_down(folder: str) -> None:
@@ -223,7 +227,8 @@ def main() -> None:
         say.flush()
 
     try:
-        tell({"said": _connect(first["address"], first["cpus"], first["folder"])})
+        tell({"said": _connect(**first)})
+        tell({"end": True})
     except Exception as error:  # Ray raises whatever it meets
         tell({"kind": "start", "error": _refusal(first["address"], error)})
         return
@@ -301,8 +306,8 @@ def _handed_out(
 
 
 def _refusal(address: str | None, error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    words = (lines or [type(error).__name__])[0][:200]
+    words = next((line.strip() for line in str(error).splitlines() if line.strip()), "")[:200]
+    words = words or type(error).__name__
     if isinstance(error, ImportError):
         return f"--engine ray: Ray is not installed ({words}); pip install 'qt-bert[ray]'"
     if address is None:
@@ -310,18 +315,12 @@ def _refusal(address: str | None, error: Exception) -> str:
             f"--engine ray: no cluster could be started on this machine ({words}); is it very busy, or "
             "out of memory?"
         )
-    token = "put the cluster's own into RAY_AUTH_TOKEN or ~/.ray/auth_token"
-    said = f"{type(error).__name__}: {error}".lower()
-    if "auth" in said and "token" in said:
-        advice = f"it asks for a token: {token}"
-    elif "version" in said:
-        advice = "give this machine the cluster's versions of Ray and Python"
-    elif address == "auto":
-        advice = "no cluster runs on this machine: start one (`ray start --head`), or leave --address out"
-    else:
-        # Ray does not tell a wrong token from a machine that is none of the cluster's.
-        advice = f"run this on a machine of the cluster, and if it asks for a token, {token}"
-    return f"--address {address}: no connection to the cluster ({words}); {advice}"
+    # Ray does not tell a wrong token from a machine that is none of the cluster's.
+    return (
+        f"--address {address}: no connection to the cluster ({words}); run this on a machine of the "
+        "cluster (`ray start --head` starts one), with its versions of Ray and Python, and if it asks "
+        "for a token, put that into RAY_AUTH_TOKEN or ~/.ray/auth_token"
+    )
 
 
 if __name__ == "__main__":

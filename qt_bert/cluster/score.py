@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from qt_bert.cluster.partitions import Scan, refuse_inside, scan
+from qt_bert.cluster.partitions import refuse_inside, scan
 from qt_bert.cluster.places import Place
-from qt_bert.cluster.ray import Engine, available_cpus, check_address
+from qt_bert.cluster.ray import RayOptions, available_cpus, check_address, connected
 from qt_bert.codec import decode, encode
 from qt_bert.data.pairs import EXCERPT_CHARACTERS, Pair, Reject
 from qt_bert.data.parts import FilePart, read_part
@@ -34,13 +34,12 @@ from qt_bert.files import sha256_file
 from qt_bert.models.checkpoint import STREAM, bound_kernel_caches, open_checkpoint
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.judge import Outputs, read_outputs
+from qt_bert.scoring.judge import Outputs, read_outputs, saved_calibration
 from qt_bert.scoring.tables import InputColumns
 from qt_bert.scoring.title_folder import open_states, tokenizer_sha256
 from qt_bert.sources import installed_versions, source_hash
-from qt_bert.stats.calibration import Calibration
 
-RUN, PARTITIONS, PARTS, REJECTS = "run.json", "partitions.jsonl", "parts", "rejects.tsv"
+RUN, PARTS, REJECTS = "run.json", "parts", "rejects.tsv"
 FOUND = b"qt_bert"
 """The key in a part file's metadata under which its counts and its rejects stand."""
 LOOKED_AT = 10_000
@@ -53,8 +52,8 @@ READERS = 16
 class ScoreJob:
     """What is done to every partition, and all that the bytes of a part depend on.
 
-    `model` and `out` are paths or addresses, `title_states` is a path that all machines have. `facts` say
-    of the opened model, by name, what scores depend on: an actor that opens another one refuses.
+    `out` is a path or an address; `model` and `title_states` are paths that all machines have. `facts`
+    say of the opened model, by name, what scores depend on: an actor that opens another one refuses.
     """
 
     model: str
@@ -70,24 +69,6 @@ class ScoreJob:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RayOptions:
-    """How a run is done, on which its scores do not depend.
-
-    `address` of a cluster (None: a private one on this machine), `actors` of one CPU each (None: all
-    CPUs), `rows` a partition (None: by model and input). Raises ArgumentError for less than one.
-    """
-
-    address: str | None = None
-    actors: int | None = None
-    rows: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, value in (("--actors", self.actors), ("--rows-per-partition", self.rows)):
-            if value is not None and value < 1:
-                raise ArgumentError(f"{name} {value}: give at least 1")
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunRecord:
     """The content of `run.json`. `key` names all that the scored rows depend on; `counts` stand there
     once the run is `complete`."""
@@ -99,8 +80,8 @@ class RunRecord:
     columns: InputColumns
     files: tuple[str, ...]
     skipped: int
-    partitions: int
     rows: int
+    partitions: tuple[FilePart, ...]
     complete: bool = False
     counts: Mapping[str, int] = field(default_factory=dict)
 
@@ -131,25 +112,13 @@ class PartScorer:
         bound_kernel_caches(STREAM)
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         self.out = Place.of(self.job.out)
-        try:
-            folder = Place.of(self.job.model).local_folder()
-        except OSError as error:
-            raise CheckpointError(f"{self.job.model}: cannot be copied here ({error})") from error
         checkpoint = open_checkpoint(
-            folder, dtype=self.job.dtype, model_grades=self.job.model_grades, compact=True
+            self.job.model, dtype=self.job.dtype, model_grades=self.job.model_grades, compact=True
         )
         self.scorer = Scorer(checkpoint, max_length=self.job.max_length)
         if self.job.title_states is not None:
             self.scorer = self.scorer.reading(open_states(self.job.title_states, checkpoint))
-        self.calibration: Calibration | None = None
-        if self.job.calibrated:
-            stored = checkpoint.settings.calibration
-            if stored is None:
-                raise ArgumentError(
-                    f"--calibrated: {checkpoint.name} has no calibration; make one with "
-                    "`qt-bert calibrate`"
-                )
-            self.calibration = Calibration.from_json(stored)
+        self.calibration = saved_calibration(checkpoint) if self.job.calibrated else None
         mine = self.facts()
         other = [name for name, said in self.job.facts.items() if mine.get(name) != said]
         if other:
@@ -162,8 +131,9 @@ class PartScorer:
 
     def facts(self) -> dict[str, str]:
         """By name, what the scores depend on beside the options."""
-        checkpoint, offline = self.scorer.checkpoint, self.scorer.checkpoint.offline
-        split = self.scorer.split
+        checkpoint, split = self.scorer.checkpoint, self.scorer.split
+        offline = checkpoint.offline
+        versions = installed_versions("tokenizers", "pyarrow")
         return {
             "weights": checkpoint.sha256,
             "config": sha256_file(checkpoint.folder / "config.json"),
@@ -174,7 +144,7 @@ class PartScorer:
             "calibration": "" if self.calibration is None else repr(self.calibration),
             "title states": "" if split is None else json.dumps(split.states.describe()),
             "source of qt-bert": source_hash(),
-            **{f"version of {name}": said for name, said in _versions().items()},
+            **{f"version of {name}": said for name, said in versions.items()},
         }
 
     def __call__(self, item: str) -> dict[str, Any]:
@@ -183,16 +153,12 @@ class PartScorer:
         A fault of the partition is said, never raised; a disk that cannot be written is said as fatal.
         """
         part = FilePart.from_json(json.loads(item))
-        said: dict[str, Any] = {
-            "part": part.name(),
-            "rows": part.rows,
-            "node": socket.gethostname(),
-        }
+        said: dict[str, Any] = {"part": part.name(), "node": socket.gethostname()}
         try:
             table, counts = self.score(part)
         except QtBertError as error:
             return said | {"failed": str(error)}
-        except (Exception, MemoryError) as error:
+        except (Exception, MemoryError) as error:  # a row on which a library fails
             return said | {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
         try:
             self.out.join(part_file(part)).write(table)
@@ -206,20 +172,14 @@ class PartScorer:
         pairs, rejects = rows_of(part, self.job.reader)
         self.job.columns.table(pairs, {}, part.file)  # a late column is said before the model works
         scorer = self.scorer.fresh()
-        none: dict[str, list[Any]] = {name: [] for name in self._none}
         texts = [(pair.query, pair.title) for pair in pairs]
+        none: dict[str, list[Any]] = {name: [] for name in self._none}
         outputs = self.outputs(scorer.logits(texts)).columns() if texts else none
-        place: dict[str, list[Any]] = {
-            "file": [part.file] * len(pairs),
-            "line": [pair.line for pair in pairs],
-        }
-        types = {
-            name: pa.float32() if isinstance(column[0], np.floating) else pa.string()
-            for name, column in self._none.items()
-        } | {"line": pa.int64()}
-        columns = self.job.columns.table(pairs, outputs | place, part.file)
-        arrays = {
-            name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()
+        outputs |= {"file": [part.file] * len(pairs), "line": [pair.line for pair in pairs]}
+        columns = self.job.columns.table(pairs, outputs, part.file)
+        types = {name: pa.string() for name in columns} | {"line": pa.int64()}
+        types |= {
+            n: pa.float32() for n, one in self._none.items() if isinstance(one[0], np.floating)
         }
         counts = {
             "pairs": len(pairs),
@@ -229,9 +189,9 @@ class PartScorer:
             **({} if scorer.split is None else asdict(scorer.split.counts)),
         }
         found = {"rows": part.rows, "counts": counts, "file": part.file, "rejects": rejects}
-        table = pa.table(arrays).replace_schema_metadata({FOUND: json.dumps(found).encode()})
+        table = pa.table({name: pa.array(one, types[name]) for name, one in columns.items()})
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink)
+        pq.write_table(table.replace_schema_metadata({FOUND: json.dumps(found).encode()}), sink)
         return sink.getvalue().to_pybytes(), counts
 
     def outputs(self, logits: np.ndarray) -> Outputs:
@@ -258,10 +218,6 @@ def rows_of(part: FilePart, reader: ReaderOptions) -> tuple[list[Pair], list[lis
 def part_file(part: FilePart) -> str:
     """Where the scored rows of a partition lie in the run folder."""
     return f"{PARTS}/part-{part.name()}.parquet"
-
-
-def _versions() -> dict[str, str]:
-    return installed_versions("tokenizers", "pyarrow")
 
 
 # A run, in the process of the command.
@@ -298,38 +254,46 @@ def score_on_ray(
         )
     check_share(job.reader.max_rejects)
     check_address(options.address)
-    job = replace(
-        job,
-        model=_rooted(job.model),
-        out=_rooted(job.out),
-        title_states=None if job.title_states is None else os.path.realpath(job.title_states),
-    )
     out = Place.of(job.out)
+    if out.filesystem is None:  # actors may start in other folders
+        out = Place.of(os.path.realpath(job.out))
+    states = None if job.title_states is None else os.path.realpath(job.title_states)
+    job = replace(job, model=os.path.realpath(job.model), out=str(out), title_states=states)
     record = _begun(out, resume=resume, overwrite=overwrite)
     job = replace(job, facts=PartScorer(encode(job)).facts())
+    key = {
+        **job.facts,
+        "--dtype": job.dtype,
+        "--columns": job.reader.columns or "",
+        "--no-header": str(job.reader.no_header),
+        "--grades": job.reader.grades or "",
+        "inputs": json.dumps(list(inputs), ensure_ascii=False),
+        "--rows-per-partition": str(options.rows_per_partition),
+    }
     if record is None:
         actors = options.actors or available_cpus()
-        found = scan(inputs, job.reader, options.rows, job.model, actors)
-        record = _recorded(found, inputs, job, options)
-        out.join(PARTITIONS).write(
-            "".join(json.dumps(asdict(part)) + "\n" for part in found.parts).encode()
+        found = scan(inputs, job.reader, options.rows_per_partition, actors)
+        record = RunRecord(
+            key=key,
+            arguments={"inputs": list(inputs), "model": job.model},
+            columns=found.columns,
+            files=tuple(found.files),
+            skipped=found.skipped,
+            rows=found.rows,
+            partitions=tuple(found.parts),
         )
         _store(out, record)
-    else:
-        _check_key(out, record, _key(inputs, job, options))
+    elif other := [name for name, said in key.items() if record.key.get(name) != said]:
+        raise RunFolderError(
+            f"{out} was begun with another {', '.join(other)}; resume with the same, or start anew with "
+            "--overwrite"
+        )
     if record.complete:
         return RayReport(record.counts, already=True)
-    job = replace(job, columns=record.columns)
-    parts = _partitions(out)
-    there = (
-        {one for one in out.join(PARTS).files()} if out.join(PARTS).size() is not None else set()
-    )
-    missing = [part for part in parts if part_file(part).removeprefix(f"{PARTS}/") not in there]
-    failed: dict[str, str] = {}
-    if missing:
-        failed = _fill(out, job, record, parts, missing, dispatch or _on_ray(options))
-    counts, listed = _totals(out, [part for part in parts if part.name() not in failed])
-    _judge(out, record, counts, job.reader.max_rejects)
+    failed = _fill(out, replace(job, columns=record.columns), record, dispatch or _on(options))
+    done = [part for part in record.partitions if part.name() not in failed]
+    counts, listed = _totals(out, done)
+    _judge(record, counts, job.reader.max_rejects)
     if failed:
         return RayReport(counts, failed)
     if listed:
@@ -338,11 +302,6 @@ def score_on_ray(
         raise PairFileError(f"not one of {record.rows:,} rows is a pair; all are listed in {out}")
     _store(out, replace(record, complete=True, counts=counts))
     return RayReport(counts)
-
-
-def _rooted(text: str) -> str:
-    """A path from the root, for actors may start in other folders; an address as it is."""
-    return text if Place.of(text).filesystem is not None else os.path.realpath(text)
 
 
 def _begun(out: Place, *, resume: bool, overwrite: bool) -> RunRecord | None:
@@ -357,7 +316,7 @@ def _begun(out: Place, *, resume: bool, overwrite: bool) -> RunRecord | None:
         if run is None:
             return None
         if overwrite:
-            for name in (RUN, PARTITIONS, REJECTS, PARTS):
+            for name in (RUN, REJECTS, PARTS):
                 out.join(name).remove()
             return None
         record: RunRecord = decode(RunRecord, json.loads(out.join(RUN).read()), f"{out}/{RUN}")
@@ -373,40 +332,6 @@ def _begun(out: Place, *, resume: bool, overwrite: bool) -> RunRecord | None:
     return record
 
 
-def _key(inputs: Sequence[str], job: ScoreJob, options: RayOptions) -> dict[str, str]:
-    """All that the bytes of the parts depend on, by name."""
-    return {
-        **job.facts,
-        "--dtype": job.dtype,
-        "--columns": job.reader.columns or "",
-        "--no-header": str(job.reader.no_header),
-        "--grades": job.reader.grades or "",
-        "inputs": json.dumps(list(inputs), ensure_ascii=False),
-        "--rows-per-partition": str(options.rows),
-    }
-
-
-def _recorded(found: Scan, inputs: Sequence[str], job: ScoreJob, options: RayOptions) -> RunRecord:
-    return RunRecord(
-        key=_key(inputs, job, options),
-        arguments={"inputs": list(inputs), "model": job.model, **asdict(options)},
-        columns=found.columns,
-        files=tuple(found.files),
-        skipped=found.skipped,
-        partitions=len(found.parts),
-        rows=found.rows,
-    )
-
-
-def _check_key(out: Place, record: RunRecord, wanted: Mapping[str, str]) -> None:
-    other = [name for name in wanted if record.key.get(name) != wanted[name]]
-    if other:
-        raise RunFolderError(
-            f"{out} was begun with another {', '.join(other)}; resume with the same, or start anew with "
-            "--overwrite"
-        )
-
-
 def _store(out: Place, record: RunRecord) -> None:
     try:
         out.join(RUN).write(json.dumps(encode(record), ensure_ascii=False, indent=1).encode())
@@ -414,44 +339,33 @@ def _store(out: Place, record: RunRecord) -> None:
         raise RunFolderError(f"{out}: cannot be written ({error})") from error
 
 
-def _partitions(out: Place) -> list[FilePart]:
-    try:
-        lines = out.join(PARTITIONS).read().decode().splitlines()
-        return [FilePart.from_json(json.loads(line)) for line in lines]
-    except (OSError, ValueError) as error:
-        raise RunFolderError(
-            f"{out}/{PARTITIONS}: damaged or gone ({error}); start anew with --overwrite"
-        ) from error
+def _on(options: RayOptions) -> Dispatch:
+    """Ray as it is asked for."""
 
-
-def _on_ray(options: RayOptions) -> Dispatch:
     def dispatch(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
         cpus = min(options.actors or available_cpus(), len(parts))
-        with Engine(options.address, cpus) as engine:
+        with connected(options.address, cpus) as engine:
             items = [json.dumps(asdict(part)) for part in parts]
             actors = min(options.actors or engine.cpus, engine.cpus)
-            yield from engine.run(
-                "qt_bert.cluster.score:PartScorer", {"job": encode(job)}, items, actors
-            )
+            worker = f"{PartScorer.__module__}:{PartScorer.__name__}"
+            yield from engine.run(worker, {"job": encode(job)}, items, actors)
 
     return dispatch
 
 
-def _fill(
-    out: Place,
-    job: ScoreJob,
-    record: RunRecord,
-    parts: Sequence[FilePart],
-    missing: Sequence[FilePart],
-    dispatch: Dispatch,
-) -> dict[str, str]:
-    """Have the missing parts scored; those that were not, by name, with the reason."""
-    waiting = {part.name(): part for part in missing}
+def _fill(out: Place, job: ScoreJob, record: RunRecord, dispatch: Dispatch) -> dict[str, str]:
+    """Have the parts scored whose files are missing; those that were not, by name, with the reason."""
+    folder = out.join(PARTS)
+    there = folder.files() if folder.size() is not None else {}
+    named = {f"{PARTS}/{name}" for name in there}
+    waiting = {part.name(): part for part in record.partitions if part_file(part) not in named}
+    if not waiting:
+        return {}
     failed: dict[str, str] = {}
-    done = sum(part.rows for part in parts) - sum(part.rows for part in missing)
+    done = record.rows - sum(part.rows for part in waiting.values())
     counts: Counter[str] = Counter()
     with progress(record.rows, "scoring", "rows", done=done) as shown:
-        for said in dispatch(job, missing):
+        for said in dispatch(job, list(waiting.values())):
             if "fatal" in said:
                 raise RunFolderError(f"{said['fatal']}; what is done is kept, and --resume goes on")
             part = waiting.pop(said["part"])
@@ -466,14 +380,12 @@ def _fill(
                 )
             counts.update(said["counts"], rows=part.rows)
             if counts["rows"] >= LOOKED_AT:
-                _judge(out, record, counts, job.reader.max_rejects)
-    for name in waiting:
-        failed[name] = "its actors died (killed, or out of memory)"
-    return failed
+                _judge(record, counts, job.reader.max_rejects)
+    return failed | dict.fromkeys(waiting, "its actors died (killed, or out of memory)")
 
 
-def _judge(out: Place, record: RunRecord, counts: Mapping[str, int], most: float) -> None:
-    """Raise PairFileError for more rejects than --max-rejects allows, with the first of them."""
+def _judge(record: RunRecord, counts: Mapping[str, int], most: float) -> None:
+    """Raise PairFileError for more rejects than --max-rejects allows."""
     rows = counts["pairs"] + counts["rejected"]
     if too_many(counts["rejected"], rows, most):
         raise PairFileError(

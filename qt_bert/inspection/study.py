@@ -52,8 +52,7 @@ from qt_bert.progress import Progress
 from qt_bert.results.head_sets import SETS
 from qt_bert.results.heads import HeadsFile, HeadTable, head_tables, rounded
 from qt_bert.results.probe import PairsRef, Stability
-from qt_bert.run.alone import read_probes
-from qt_bert.run.folder import RunFolder
+from qt_bert.run.folder import RunFolder, read_probes
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import graded_pairs
 from qt_bert.shipped import DEV, TEST, shipped

@@ -26,8 +26,7 @@ from qt_bert.report.words import say
 from qt_bert.results.evaluation import EvaluationResult, MetricValue
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ProbeResult, set_label
-from qt_bert.run.alone import read_plan_claim
-from qt_bert.run.folder import RunFolder
+from qt_bert.run.folder import RunFolder, read_plan_claim
 from qt_bert.shipped import TEST, shipped, ships
 from qt_bert.stats.verdict import MOST_QUERIES
 from qt_bert.text import Text, interval, listed, number, shortest

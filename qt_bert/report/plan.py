@@ -45,8 +45,8 @@ from qt_bert.results.plan import (
     PlanTest,
 )
 from qt_bert.results.probe import PairsRef, label_of
-from qt_bert.run.alone import PAGE
 from qt_bert.run.folder import RunFolder
+from qt_bert.run.stages import PAGE
 from qt_bert.text import Text, counted, joined, listed, number
 
 # The grid of budgets: what each is expected to cost, what was measured, and what it saves.

@@ -36,7 +36,7 @@ from qt_bert.results.probe import (
     of_sources,
 )
 from qt_bert.results.quantities import QUANTITIES, Quantity
-from qt_bert.run import alone
+from qt_bert.run import folder as run_folder
 from qt_bert.run.folder import RunFolder
 from qt_bert.stats.verdict import Verdict
 from qt_bert.text import Label, Text, counted, digits_for, joined, plain, shortest
@@ -52,7 +52,7 @@ def read_probes(folder: RunFolder, where: str = "probes") -> tuple[ProbeResult, 
     """
     known = _read.setdefault(folder, {})
     if where not in known:
-        known[where] = alone.read_probes(folder, where)
+        known[where] = run_folder.read_probes(folder, where)
     return known[where]
 
 

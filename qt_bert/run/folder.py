@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
 
 from qt_bert.codec import encode, read_result
 from qt_bert.errors import RunFolderError
 from qt_bert.files import is_vacant, sha256_file, write_json
 from qt_bert.probes.split import HeldOutFile
-from qt_bert.results.probe import ModelRef, PairsRef
+from qt_bert.results.plan import Plan
+from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult, SourcedClaim
 from qt_bert.sources import installed_versions, source_hash
+from qt_bert.stats.verdict import with_q
 
 # Files that stages read beside model and pairs, and how they enter their keys.
 
@@ -91,7 +93,8 @@ def _model(folder: Path) -> str:
 class StageRecord:
     """One stage: its key (see `stage_key`), what it wrote and the seconds it took.
 
-    `folders` hold its sweeps, which a killed stage goes on with; they lie below `sweeps/`.
+    `folders` hold its sweeps, which a killed stage goes on with; they lie below `sweeps/`. `needs` are the
+    stages whose results it read.
     """
 
     status: Literal["pending", "running", "done"]
@@ -99,6 +102,7 @@ class StageRecord:
     seconds: float | None = None
     files: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,10 +196,10 @@ class RunFolder:
             ) from error
 
     def plan(self, keys: Mapping[str, str]) -> None:
-        """List this run's stages, given with their keys, as pending where they are not done.
+        """List stages, given with their keys, as pending where they are not done.
 
-        Recorded stages of another key, or that are no part of this run, are forgotten and their
-        files removed: a stale result must not reach the report.
+        Recorded stages of another key, or that are not given, are forgotten and their files removed: a
+        stale result must not reach the report.
         """
         self._forget([n for n, stage in self.record.stages.items() if stage.key != keys.get(n)])
         pending = {name: StageRecord(status="pending") for name in keys}
@@ -210,9 +214,8 @@ class RunFolder:
             and all(self.file(name).is_file() for name in stage.files)
         )
 
-    def begin(self, name: str, key: str, files: Iterable[str], folders: Iterable[str] = ()) -> None:
+    def begin(self, name: str, running: StageRecord) -> None:
         """Mark the stage as running, with the files and the folders that it is going to write."""
-        running = StageRecord(status="running", key=key, files=tuple(files), folders=tuple(folders))
         self._update(stages=self.record.stages | {name: running}, complete=False)
 
     def finish(self, name: str, seconds: float, guards: Mapping[str, Any]) -> None:
@@ -254,7 +257,8 @@ class RunFolder:
             for file in self.record.stages[name].files:
                 self.file(file).unlink(missing_ok=True)
             for folder in self.record.stages[name].folders:
-                remove_tree(self.work(folder))
+                if (place := self.work(folder)).is_dir():
+                    shutil.rmtree(place)
         stages = {n: stage for n, stage in self.record.stages.items() if n not in forgotten}
         guards = {n: guard for n, guard in self.record.guards.items() if n not in forgotten}
         self.record = replace(self.record, stages=stages, guards=guards)
@@ -267,7 +271,41 @@ class RunFolder:
         write_json(self.path / _RECORD, encode(self.record))
 
 
-def remove_tree(path: Path) -> None:
-    """Remove a folder with all that it holds; nothing where there is none."""
-    if path.is_dir():
-        shutil.rmtree(path)
+# The results that the probes of a run left, with q over all their claims.
+
+
+def read_probes(folder: RunFolder, where: str = "probes") -> tuple[ProbeResult, ...]:
+    """The results of the run's finished probes, in the order of the report.
+
+    `where` is their folder in the run's: the probes of a model that is compared lie in one of their own.
+    q is set anew over all claims of the run, which are one family; verdicts rest on p and stay.
+    Raises RunFolderError for a damaged result.
+    """
+    return _family(folder, where)[0]
+
+
+def read_plan_claim(folder: RunFolder) -> SourcedClaim | None:
+    """The claim of the run's plan, with q over all claims of the run; None where there is none."""
+    return _family(folder, "probes")[1]
+
+
+def _family(folder: RunFolder, where: str) -> tuple[tuple[ProbeResult, ...], SourcedClaim | None]:
+    # The file's name is one in its folder; what the file says of itself may be anything.
+    results = [replace(ProbeResult.read(path), probe=path.stem) for path in _files(folder, where)]
+    results.sort(key=lambda result: (result.order, result.probe))
+    of_plan = []
+    if where == "probes":
+        plans = [Plan.read(path) for path in _files(folder, "plan") if path.name == "plan.json"]
+        of_plan = [one.evidence.claim for one in plans if one.evidence and one.evidence.claim]
+    claims = iter(with_q([*(claim for result in results for claim in result.claims), *of_plan]))
+    found = [
+        replace(result, claims=tuple(next(claims) for _ in result.claims)) for result in results
+    ]
+    return tuple(found), next(claims, None)
+
+
+def _files(folder: RunFolder, where: str) -> Iterator[Path]:
+    for stage in folder.record.stages.values():
+        for name in stage.files:
+            if stage.status == "done" and PurePosixPath(name).parent == PurePosixPath(where):
+                yield folder.file(name)

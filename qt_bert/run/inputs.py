@@ -1,14 +1,14 @@
-"""What `report`, `probe` and `plan` run on: model, pairs, further files."""
+"""From what somebody asks for to what runs: the model and how it is opened, pairs, further files, a run's inputs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qt_bert.data.reader import ReaderOptions, for_each
 from qt_bert.errors import ArgumentError
-from qt_bert.run.opening import ModelOptions
 from qt_bert.shipped import (
     BASELINES,
     BEHAVIOURS,
@@ -22,7 +22,111 @@ from qt_bert.shipped import (
 )
 
 if TYPE_CHECKING:
-    from qt_bert.run.folder import ProbeFiles, RunInputs
+    from qt_bert.run.folder import ProbeFiles, RunFolder, RunInputs
+    from qt_bert.run.stage import StudyContext
+    from qt_bert.scoring.bulk import Scorer
+
+
+# The model, heads left out, title states.
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Which model, and how it is opened."""
+
+    model: str | None = None
+    """Model folder (or hub name). [default: the graded checkpoint that ships]"""
+    dtype: str = "float32"
+    """float32, or bfloat16 where the processor has it."""
+    max_length: int | None = None
+    """Tokens a pair may take; the title is cut first."""
+    model_grades: str | None = None
+    """Which grades each logit means: '0=1-2,1=3-4,2=5'."""
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ("float32", "bfloat16"):  # said before a folder is made
+            raise ArgumentError(f"--dtype {self.dtype}: choose from float32, bfloat16")
+
+    def open(
+        self,
+        heads_out: HeadsOutOptions | None = None,
+        reader: ReaderOptions | None = None,
+        *,
+        by_head: bool = False,
+        title_states: Path | None = None,
+        told: Callable[[str], None] = lambda line: None,
+    ) -> Scorer:
+        """The model, ready to score; `told` hears what a person may want to know.
+
+        The heads of `heads_out` are left out, its reference pairs read by `reader`. Where nobody asks
+        for single heads (`by_head`), a pruned model is opened as small as it is stored. `title_states`
+        is a folder of states to read; it goes with all heads alone. Raises ArgumentError for what
+        cannot be meant, CheckpointError for a folder that cannot be opened.
+        """
+        asked = heads_out is not None and heads_out.asked
+        if title_states is not None and asked:
+            raise ArgumentError(
+                "--title-states and --heads-out: the states were computed with all heads; leave one "
+                "out"
+            )
+        from qt_bert.models.checkpoint import has_bfloat16, open_checkpoint
+        from qt_bert.scoring.bulk import Scorer
+
+        if self.dtype == "bfloat16" and not has_bfloat16():
+            told("this processor has no bfloat16 products: float32 will be faster")
+        checkpoint = open_checkpoint(
+            self.model if self.model is not None else shipped(GRADED),
+            dtype=self.dtype,
+            model_grades=self.model_grades,
+            compact=not (by_head or asked),
+        )
+        scorer = Scorer(checkpoint, max_length=self.max_length)
+        if title_states is not None:
+            from qt_bert.scoring.title_folder import open_states
+
+            states = open_states(title_states, checkpoint)
+            block = f"{states.titles:,} titles behind {states.offline.layers} layers"
+            told(f"{title_states}: {block}, {states.dtype}")
+            return scorer.reading(states)
+        if heads_out is None or not asked:
+            return scorer
+        without = heads_out.of(scorer, reader or ReaderOptions())
+        described = without.describe()
+        told(f"{checkpoint.name} without {described['heads_out']} ({described['mode']})")
+        return without
+
+
+@dataclass(frozen=True)
+class HeadsOutOptions:
+    """Heads to leave out, and what replaces them. Raises ArgumentError for an option without heads."""
+
+    heads_out: str | None = None
+    """Leave these heads out: 'L2H1 L3H7', layers and heads from 0."""
+    mode: str | None = None
+    """What they are replaced by: zero, uniform, mean; or block: in them query and title cannot see
+    each other. [default: zero]"""
+    reference: Path | None = None
+    """Pairs to check --heads-out on and to take mean head outputs from, in the columns of the other
+    file. [default: the dev split that ships]"""
+
+    def __post_init__(self) -> None:
+        if self.heads_out is None and (self.mode, self.reference) != (None, None):
+            option = "--mode" if self.mode is not None else "--reference"
+            raise ArgumentError(f"{option} goes with --heads-out 'L2H1 L3H7', which names no head")
+
+    @property
+    def asked(self) -> bool:
+        """Whether heads are named."""
+        return self.heads_out is not None
+
+    def of(self, scorer: Scorer, reader: ReaderOptions) -> Scorer:
+        """`scorer` without the heads, proved on the reference pairs."""
+        from qt_bert.ablation.request import leave_heads_out
+
+        assert self.heads_out is not None
+        asked = reader if self.reference is not None else ReaderOptions()
+        pairs = list(asked.open(self.reference or shipped(DEV)))
+        return leave_heads_out(scorer, self.heads_out, self.mode or "zero", pairs)
 
 
 # What ships, where nothing else is named.
@@ -41,21 +145,6 @@ def discovery_of(pairs: Path) -> Path | None:
 def base_of(model: Path) -> Path | None:
     """The pretrained model beside the graded one that ships; of another the base is not known."""
     return shipped(PRETRAINED) if _ships(model, GRADED) else None
-
-
-def texts_of(pairs: Path) -> Path | None:
-    """The train split beside the test split that ships."""
-    return shipped(TRAIN) if _ships(pairs, TEST) else None
-
-
-def cases_that_ship() -> Path | None:
-    """The behaviour cases."""
-    return shipped(BEHAVIOURS) if ships(BEHAVIOURS) else None
-
-
-def baseline_table_of(pairs: Path) -> Path | None:
-    """The table of baselines that was measured on the test split that ships."""
-    return shipped(BASELINES) if _ships(pairs, TEST) and ships(BASELINES) else None
 
 
 def _ships(path: Path, name: str) -> bool:
@@ -113,35 +202,42 @@ class StudyOptions(ModelOptions):
         return found
 
 
+_PANEL = {"rich_help_panel": "For some probes · 个别探针"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProbeOptions(StudyOptions):
     """What probes may read besides."""
 
     base: str | None = None
     """Model before fine-tuning. [default: what ships, for the model that ships]"""
-    second: str | None = None
-    """Model tuned from the same base with another seed, for the probe `shift`."""
-    treebank: list[Path] | None = None
-    """Universal Dependencies file, CoNLL-U (repeatable), for `relations`, `features`, `layers`."""
-    texts: Path | None = None
-    """Pairs of other queries, for labels of `layers` that need no grader. [default: the train split
-    that ships, with the test split that ships]"""
-    baseline_table: Path | None = None
-    """What experiments/baselines left, for `baselines`. [default: what ships, with the test split that
-    ships]"""
-    heads: str | None = None
+    second: str | None = field(default=None, metadata=_PANEL)
+    """Model tuned from the same base with another seed, for `shift`."""
+    heads: str | None = field(default=None, metadata=_PANEL)
     """Heads to take for the matching ones ('L2H1 L3H7') in `patch`, `routes`, `surrogate` and `revert`.
     [default: those that `matching` finds]"""
-    cases: Path | None = None
+    segmenter: str = field(default="jieba", metadata=_PANEL)
+    """Cuts words: jieba, jieba-search, rjieba."""
+    userdict: Path | None = field(default=None, metadata=_PANEL)
+    """Further words for the segmenter, one a line."""
+    gold: Path | None = field(default=None, metadata=_PANEL)
+    """Segmented texts to compare with, for `boundary`."""
+    treebank: list[Path] | None = field(default=None, metadata=_PANEL)
+    """Universal Dependencies file, CoNLL-U (repeatable), for `relations`, `features`, `layers`."""
+    texts: Path | None = field(default=None, metadata=_PANEL)
+    """Pairs of other queries, for labels of `layers` that need no grader. [default: the train split
+    that ships, with the test split that ships]"""
+    baseline_table: Path | None = field(default=None, metadata=_PANEL)
+    """What experiments/baselines left, for `baselines`. [default: what ships, with the test split that
+    ships]"""
+    cases: Path | None = field(default=None, metadata=_PANEL)
     """Queries with two titles each, for `behaviour`. [default: the cases that ship]"""
-    band_from: Path | None = None
+    band_from: Path | None = field(default=None, metadata=_PANEL)
     """Pairs on which `behaviour` measures the band of a model with one logit. [default: the discovery
     pairs]"""
-    corpus: Path | None = None
+    corpus: Path | None = field(default=None, metadata=_PANEL)
     """Texts, one a line, in which `surrogate` counts how rare a word is. [default: the discovery
     pairs]"""
-    segmenter: str = "jieba"
-    """Cuts words: jieba, jieba-search, rjieba."""
 
     def files(self, pairs: Path, reader: ReaderOptions) -> dict[str, Any]:
         """The fields of `ProbeFiles`, what ships filled in where it belongs to `pairs` as `reader` takes
@@ -149,32 +245,35 @@ class ProbeOptions(StudyOptions):
 
         Raises ArgumentError or PairFileError for what cannot be meant or is not there.
         """
+        from qt_bert.models.folder import resolve_folder
         from qt_bert.probes.behaviour_cases import read_cases
         from qt_bert.probes.split import HeldOutFile
         from qt_bert.run.folder import BASELINES as TABLE
 
-        treebanks = tuple(self.treebank or ())
-        for path in treebanks:
-            if not path.is_file():
-                raise ArgumentError(f"--treebank {path}: there is no such file")
+        for option in ("gold", "treebank", "texts", "cases", "band_from", "corpus"):
+            given = getattr(self, option)
+            for path in given if isinstance(given, list) else [given]:
+                if path is not None and not path.is_file():
+                    name = option.replace("_", "-")
+                    raise ArgumentError(f"--{name} {path}: there is no such file")
+        on_test = _ships(pairs, TEST)
         table = self.baseline_table
-        if table is None and reader.limit is None:
-            table = baseline_table_of(pairs)
+        if table is None and reader.limit is None and on_test and ships(BASELINES):
+            table = shipped(BASELINES)
         if table is not None and not (table / TABLE).is_file():
             raise ArgumentError(f"--baseline-table {table}: no {TABLE} in that folder")
-        for option in ("cases", "band_from", "corpus"):
-            path = getattr(self, option)
-            if path is not None and not path.is_file():
-                raise ArgumentError(f"--{option.replace('_', '-')} {path}: there is no such file")
         if self.cases is not None:
             read_cases(self.cases)  # every bad row is told now, and not after minutes of other work
         held_out = self.held_out_files(reader.max_rejects)
         return {
-            "treebanks": treebanks,
-            "texts": self.texts or texts_of(pairs),
+            "second": None if self.second is None else resolve_folder(self.second),
+            "userdict": self.userdict,
+            "gold": self.gold,
+            "treebanks": tuple(self.treebank or ()),
+            "texts": self.texts or (shipped(TRAIN) if on_test else None),
             "held_out_files": tuple(HeldOutFile(path=p, reader=r) for p, r in held_out),
             "heads": self.heads,
-            "cases": self.cases or cases_that_ship(),
+            "cases": self.cases or (shipped(BEHAVIOURS) if ships(BEHAVIOURS) else None),
             "band_from": self.band_from,
             "corpus": self.corpus,
             "baseline_table": table,
@@ -193,6 +292,12 @@ class Gathered:
     files: ProbeFiles
     inputs: RunInputs
 
+    def context(self, folder: RunFolder) -> StudyContext:
+        """What the stages of the run in `folder` get."""
+        from qt_bert.run.stage import StudyContext
+
+        return StudyContext(folder=folder, model=self.model, pairs=self.pairs, files=self.files)
+
 
 def gather(
     asked: StudyOptions,
@@ -200,8 +305,6 @@ def gather(
     reader: ReaderOptions,
     *,
     discovery: Path | None = None,
-    userdict: Path | None = None,
-    gold: Path | None = None,
     compared: str | None = None,
     compared_grades: str | None = None,
 ) -> Gathered:
@@ -221,15 +324,12 @@ def gather(
 
     # A plan reads no more than every study does, and is cut by no base.
     more = asked if isinstance(asked, ProbeOptions) else ProbeOptions()
-    check_segmenter(more.segmenter, userdict=userdict)
+    check_segmenter(more.segmenter, userdict=more.userdict)
     folder = resolve_folder(asked.model if asked.model is not None else shipped(GRADED))
     tuned_from = resolve_folder(more.base) if more.base is not None else base_of(folder)
     files = ProbeFiles(
         discovery=discovery or discovery_of(path),
         base=tuned_from,
-        second=resolve_folder(more.second) if more.second is not None else None,
-        userdict=userdict,
-        gold=gold,
         compared=resolve_folder(compared) if compared is not None else None,
         **(asked.files(path, reader) if isinstance(asked, ProbeOptions) else {}),
     )

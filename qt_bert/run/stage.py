@@ -1,24 +1,24 @@
-"""Stages of a run: their registry, what they share, their keys, and running them."""
+"""Stages of a run: what they share, their keys, how long they take, and running them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from qt_bert.codec import encode
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.files import sha256_file
 from qt_bert.probes.split import PairFiles
 from qt_bert.progress import Progress, silent
 from qt_bert.results.kept import KeptFile
 from qt_bert.results.probe import ModelRef, PairsRef
-from qt_bert.run.folder import ProbeFiles, RunFolder, RunInputs, RunRecord
+from qt_bert.run.folder import ProbeFiles, RunFolder, RunInputs, RunRecord, StageRecord
 from qt_bert.shipped import shipped, ships
 
 if TYPE_CHECKING:
@@ -60,16 +60,6 @@ class StudyContext:
         return cast(T, self._shared[name])
 
 
-# Stages of a run and their registry.
-#
-# A new stage is one file of `stages/` that ends in `STAGES.add(Stage(...))`; it is found by itself.
-
-
-def always(inputs: RunInputs) -> bool:
-    """Every run has the stage."""
-    return True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """One part of a run.
@@ -92,28 +82,7 @@ class Stage:
     folders: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     quick_seconds: float
-    applies: Callable[[RunInputs], bool] = always
-
-
-class StageRegistry:
-    """Stages by name; iterating gives them in the order in which they run."""
-
-    def __init__(self) -> None:
-        self._stages: dict[str, Stage] = {}
-
-    def add(self, stage: Stage) -> Stage:
-        """Register `stage`. Raises ArgumentError when its name is taken."""
-        if stage.name in self._stages:
-            raise ArgumentError(f"two stages are named {stage.name!r}")
-        self._stages[stage.name] = stage
-        return stage
-
-    def __iter__(self) -> Iterator[Stage]:
-        return iter(sorted(self._stages.values(), key=lambda stage: (stage.order, stage.name)))
-
-
-STAGES = StageRegistry()
-"""The stages of `qt-bert report`."""
+    applies: Callable[[RunInputs], bool] = lambda inputs: True
 
 
 def stage_key(stage: Stage, record: RunRecord, needed: Mapping[str, str]) -> str:
@@ -231,8 +200,8 @@ def select(
 ) -> list[Stage]:
     """The stages of a run: those that apply, or `only` some with what they need.
 
-    `only` names probes or other stages; the evaluation belongs to every run. The plan then knows what
-    the chosen probes found. Raises ArgumentError for a name that is no stage of this run.
+    `only` names probes or other stages. The plan then knows what the chosen probes found. Raises
+    ArgumentError for a name that is no stage of this run.
     """
     applying = {stage.name: stage for stage in stages if stage.applies(inputs)}
     if only is None:
@@ -240,13 +209,13 @@ def select(
     short = {name.removeprefix("probe:"): name for name in applying}
     if strange := [name for name in only if name not in short]:
         raise ArgumentError(f"--only {strange[0]!r}: this run has {', '.join(short)}")
-    chosen = ["evaluation"] if "evaluation" in applying else []
+    chosen: set[str] = set()
     for name in only:
-        chosen += [*(applying[short[name]].needs if name != "plan" else ()), short[name]]
-    found = [stage for name, stage in applying.items() if name in chosen]
+        chosen |= {*(applying[short[name]].needs if name != "plan" else ()), short[name]}
     return [
         replace(stage, needs=tuple(name for name in stage.needs if name in chosen))
-        for stage in found
+        for name, stage in applying.items()
+        if name in chosen
     ]
 
 
@@ -327,22 +296,24 @@ def run_study(
     context: StudyContext,
     progress: Progress = silent,
     share: float = 1.0,
+    beside: Iterable[Stage] = (),
 ) -> tuple[str, ...]:
     """Bring every stage's files up to date; return the names of the stages that had to run.
 
-    Stages that do not apply to the run's inputs are left out.
-    A stage is reused when model, pairs, segmenter, its arguments, the package's sources and the
-    stages that it needs are unchanged and its files are there. An exception in a stage leaves the
-    folder as one that resumes there. `progress` counts runs, as `runs_of` has
-    them of this `share` of the pairs.
+    Stages that do not apply to the run's inputs are left out. A stage is reused when model, pairs,
+    segmenter, its arguments, the package's sources and the stages that it needs are unchanged and its
+    files are there. An exception in a stage leaves the folder as one that resumes there. `beside` are
+    stages that are not asked for now: what they left stays, and a run that would make it stale is refused.
+    `progress` counts runs, as `runs_of` has them of this `share` of the pairs.
 
-    Raises ArgumentError when a stage needs one that does not come before it.
+    Raises ArgumentError when a stage needs one that does not come before it, RunFolderError for results
+    of other inputs.
     """
     folder = context.folder
     applying = [stage for stage in stages if stage.applies(folder.record.inputs)]
     ordered = sorted(applying, key=lambda stage: stage.order)
     keys = _keys(ordered, folder)
-    folder.plan(keys)
+    folder.plan(keys | _kept(ordered, beside, folder))
     ran = []
     for stage in ordered:
         if folder.is_done(stage.name, keys[stage.name]):
@@ -352,6 +323,26 @@ def run_study(
         progress.advance(runs_of(stage, share), stage.name)
     folder.complete()
     return tuple(ran)
+
+
+def _kept(ordered: Sequence[Stage], beside: Iterable[Stage], folder: RunFolder) -> dict[str, str]:
+    """The keys of what is done and not asked for now. Raises RunFolderError where one no longer holds."""
+    asked = {stage.name for stage in ordered}
+    done = {n: one for n, one in folder.record.stages.items() if one.status == "done"}
+    there = [stage for stage in beside if stage.name in done and stage.name not in asked]
+    others = [
+        replace(stage, needs=done[stage.name].needs)
+        for stage in there
+        if stage.applies(folder.record.inputs)
+    ]
+    keys = _keys(sorted([*ordered, *others], key=lambda stage: stage.order), folder)
+    stale = [stage.name for stage in there if keys.get(stage.name) != done[stage.name].key]
+    if stale:
+        raise RunFolderError(
+            f"{folder.path} holds {', '.join(stale)} of another model, file, option or version; give "
+            "the same, choose another --out, or --overwrite all of it"
+        )
+    return {stage.name: keys[stage.name] for stage in others}
 
 
 def _keys(stages: Iterable[Stage], folder: RunFolder) -> dict[str, str]:
@@ -367,7 +358,14 @@ def _keys(stages: Iterable[Stage], folder: RunFolder) -> dict[str, str]:
 
 def _run_stage(stage: Stage, key: str, context: StudyContext) -> None:
     context.guards = {}
-    context.folder.begin(stage.name, key, stage.outputs, stage.folders)
+    running = StageRecord(
+        status="running",
+        key=key,
+        files=stage.outputs,
+        folders=stage.folders,
+        needs=stage.needs,
+    )
+    context.folder.begin(stage.name, running)
     start = time.perf_counter()
     stage.run(context)
     context.folder.finish(stage.name, time.perf_counter() - start, context.guards)

@@ -10,26 +10,29 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from qt_bert.codec import encode
 from qt_bert.data.reader import ReaderOptions
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.files import sha256_file, write_json
 from qt_bert.planning.task import FULL, IN_REPORT, QUICK, Effort
 from qt_bert.probes.base import Context, Probe, run_probe
 from qt_bert.probes.registry import probe_named, probes
 from qt_bert.probes.split import PairFiles
+from qt_bert.progress import progress
 from qt_bert.results.evaluation import CarryingHead, Reason, TermChange
-from qt_bert.results.plan import MEANS
+from qt_bert.results.plan import MEANS, Plan
 from qt_bert.results.probe import ProbeResult
-from qt_bert.run.folder import RunInputs
+from qt_bert.run.folder import RunFolder, RunInputs
+from qt_bert.run.inputs import Gathered
 from qt_bert.run.stage import (
     HEADS_GONE,
     SPLIT_ARGUMENTS,
-    STAGES,
     Stage,
-    StageRegistry,
     StudyContext,
-    always,
+    forecast,
+    judged_by,
     reader_options,
+    run_study,
     scorer_of,
+    select,
 )
 
 if TYPE_CHECKING:
@@ -106,56 +109,68 @@ def _reason(found: Explanation, heads: tuple[CarryingHead, ...]) -> Reason:
     )
 
 
-# A probe as a stage of a run.
+# A probe as a stage of a run, of its own model or of the one that it is compared with.
 
 
-_AFTER_EVALUATION = 100
-ARGUMENTS = (*SPLIT_ARGUMENTS, "userdict")
-"""What every probe depends on, beside model and pairs."""
+COMPARED = "compare"
+"""The folder of the compared model's results in that of the run."""
+
+COMPARED_ARGUMENTS = ("compared", "compared_grades")
+# Of these it is not known what they would be for another model.
+_OF_ONE_MODEL = ("base", "second", "heads")
 
 
-def probe_stage(probe: Probe) -> Stage:
-    """The stage `probe:NAME`, which writes `probes/NAME.json`.
+def probe_stage(probe: Probe, *, compared: bool = False) -> Stage:
+    """The stage `probe:NAME`, which writes `probes/NAME.json`; or `compare:NAME`, the same of the model
+    that the run's is compared with.
 
-    A probe that needs a base belongs only to runs that have one.
+    A probe that needs a base belongs only to runs that have one; of a compared model it is not known.
     """
+    prefix, place, sweeps = _places(probe, compared)
+    own = tuple(name for name in probe.inputs if not (compared and name in _OF_ONE_MODEL))
+
+    def applies(inputs: RunInputs) -> bool:
+        if compared:
+            return has_compared(inputs) and not probe.needs_base
+        return not probe.needs_base or inputs.arguments["base"] is not None
+
     return Stage(
-        name=f"probe:{probe.name}",
-        order=_AFTER_EVALUATION + probe.order,
-        run=partial(_run_probe, probe),
-        outputs=(_result(probe),),
-        arguments=(*ARGUMENTS, *_inputs(probe)),
-        needs=tuple(f"probe:{name}" for name in probe.needs),
-        folders=(sweeps_of(probe),),
+        name=f"{prefix}:{probe.name}",
+        order=(10_000 if compared else 100) + probe.order,
+        run=partial(_run_probe, probe, compared),
+        outputs=(f"{place}/{probe.name}.json",),
+        arguments=(*SPLIT_ARGUMENTS, "userdict", *own, *(COMPARED_ARGUMENTS if compared else ())),
+        needs=tuple(f"{prefix}:{name}" for name in probe.needs),
+        folders=(sweeps,),
         reads=probe.reads,
         quick_seconds=probe.quick_seconds,
-        applies=_has_base if probe.needs_base else always,
+        applies=applies,
     )
 
 
-def sweeps_of(probe: Probe) -> str:
-    """The folder of a probe's sweeps inside that of a run."""
-    return f"sweeps/{probe.name}"
+def _places(probe: Probe, compared: bool) -> tuple[str, str, str]:
+    """How its stage's name begins, and the folders of its result and of its sweeps in that of the run."""
+    if compared:
+        return "compare", COMPARED, f"sweeps/{COMPARED}/{probe.name}"
+    return "probe", "probes", f"sweeps/{probe.name}"
 
 
-def probe_context(
-    probe: Probe,
-    context: StudyContext,
-    sweeps: str | None = None,
-    find: Callable[[str], ProbeResult] | None = None,
-) -> Context:
-    """What the probe gets in this run; model and pairs are opened once for all stages.
+def _run_probe(probe: Probe, compared: bool, context: StudyContext) -> None:
+    _, place, sweeps = _places(probe, compared)
+    context = compared_context(context) if compared else context
 
-    `sweeps` is the folder of its sweeps in that of the run, where it is not the usual one; `find`
-    gives the result of a probe that it needs, where that is not among those of the run.
-    """
+    def find(name: str) -> ProbeResult:
+        if name not in probe.needs:
+            raise ArgumentError(f"the probe {probe.name!r} does not say that it needs {name!r}")
+        return ProbeResult.read(context.folder.file(f"{place}/{name}.json"))
+
     files = PairFiles(
         pairs=context.pairs, reader=reader_options(context), discovery=context.files.discovery
     )
-    return Context(
+    given = Context(
         label=probe.name,
         files=files,
-        work=context.folder.work(sweeps or sweeps_of(probe)),
+        work=context.folder.work(sweeps),
         open_model=lambda: scorer_of(context),
         read_pairs=lambda labels: context.shared("split", lambda: files.read(labels)),
         full=context.argument("profile") == "full",
@@ -164,48 +179,10 @@ def probe_context(
         segmenter_name=context.folder.record.inputs.segmenter or "jieba",
         userdict=context.files.userdict,
         guards=context.guards,
-        find=find or partial(_left, probe, context),
+        find=find,
         **{name: getattr(context.files, name) for name in probe.inputs},
     )
-
-
-def _inputs(probe: Probe) -> tuple[str, ...]:
-    """Its own inputs, and those of the probes it needs: alone, it runs them itself."""
-    asked = (probe, *map(probe_named, probe.needs))
-    return tuple(dict.fromkeys(name for one in asked for name in one.inputs))
-
-
-def _left(probe: Probe, context: StudyContext, name: str) -> ProbeResult:
-    """What a probe that `probe` needs left in this run."""
-    if name not in probe.needs:
-        raise ArgumentError(f"the probe {probe.name!r} does not say that it needs {name!r}")
-    return ProbeResult.read(context.folder.file(_result(probe_named(name))))
-
-
-def _run_probe(probe: Probe, context: StudyContext) -> None:
-    run_probe(probe, probe_context(probe, context)).write(context.folder.file(_result(probe)))
-
-
-def _result(probe: Probe) -> str:
-    return f"probes/{probe.name}.json"
-
-
-def _has_base(inputs: RunInputs) -> bool:
-    return inputs.arguments["base"] is not None
-
-
-# The model that a run sets beside its own: its context, and its probes as stages.
-
-
-COMPARED = "compare"
-"""The folder of its probes' results in that of the run."""
-
-EVALUATION, COMPARISON = "compared_evaluation.json", "comparison.json"
-
-COMPARED_ARGUMENTS = ("compared", "compared_grades")
-_AFTER_PROBES = 10_000
-# Of these it is not known what they would be for another model.
-_OF_ONE_MODEL = ("base", "second", "heads")
+    run_probe(probe, given).write(context.folder.file(f"{place}/{probe.name}.json"))
 
 
 def has_compared(inputs: RunInputs) -> bool:
@@ -218,65 +195,21 @@ def compared_context(context: StudyContext) -> StudyContext:
     folder = context.files.compared
     if folder is None:
         raise ArgumentError("this run has no second model; give one with --compare")
-
-    def build() -> StudyContext:
-        return replace(
+    other = context.shared(
+        "compared",
+        lambda: replace(
             context,
             model=folder,
             files=replace(context.files, base=None, second=None, heads=None),
             replaced={"model_grades": context.argument("compared_grades")},
-        )
-
-    other = context.shared("compared", build)
+        ),
+    )
     other.guards = context.guards
     return other
 
 
-def compared_stage(probe: Probe) -> Stage:
-    """The stage `compare:NAME`: the probe run on the other model, with what is known of that one.
-
-    A probe that needs a base is left out: which one the other model had is not known.
-    """
-    inputs = tuple(name for name in probe.inputs if name not in _OF_ONE_MODEL)
-    return Stage(
-        name=f"compare:{probe.name}",
-        order=_AFTER_PROBES + probe.order,
-        run=partial(_run_compared, probe),
-        outputs=(_compared_result(probe),),
-        arguments=(*ARGUMENTS, *inputs, *COMPARED_ARGUMENTS),
-        needs=tuple(f"compare:{name}" for name in probe.needs),
-        folders=(_sweeps(probe),),
-        quick_seconds=probe.quick_seconds,
-        applies=_never if probe.needs_base else has_compared,
-    )
-
-
-def _run_compared(probe: Probe, context: StudyContext) -> None:
-    def find(name: str) -> ProbeResult:
-        return ProbeResult.read(context.folder.file(_compared_result(probe_named(name))))
-
-    other = probe_context(probe, compared_context(context), _sweeps(probe), find)
-    run_probe(probe, other).write(context.folder.file(_compared_result(probe)))
-
-
-def _compared_result(probe: Probe) -> str:
-    return f"{COMPARED}/{probe.name}.json"
-
-
-def _sweeps(probe: Probe) -> str:
-    return f"sweeps/{COMPARED}/{probe.name}"
-
-
-def _never(inputs: RunInputs) -> bool:
-    return False
-
-
 # A plan as a stage: of a whole run, or alone in a folder.
 
-
-NAME = "plan"
-ASKED = "plan"
-"""The argument that holds what else a plan alone was asked."""
 
 _WORK = "sweeps/plan"
 
@@ -349,7 +282,7 @@ def plan_stage(
     names = ("plan.json", *([MEANS] if asked.replacement == "mean" else []))
     outputs = tuple(f"{folder}/{name}" if folder else name for name in names)
     return Stage(
-        name=NAME,
+        name="plan",
         order=order,
         run=partial(_run_plan, asked, outputs, quick),
         outputs=outputs,
@@ -418,7 +351,7 @@ def _of_probes(asked: PlanRequest, choosing: int | None, context: StudyContext) 
     """Where `redundancy` of this very run leaves every head out on the same pairs, in the same way."""
     if asked.run != context.folder.path or choosing is not None or asked.replacement != "zero":
         return None
-    return context.folder.work(sweeps_of(probe_named("redundancy")))
+    return context.folder.work("sweeps/redundancy")
 
 
 def _fewer(one: int | None, other: int | None) -> int | None:
@@ -470,10 +403,7 @@ def _held_out(path: Path, reader: ReaderOptions, scorer: Scorer) -> Sample:
 def write_evaluation(context: StudyContext, name: str) -> None:
     """Write the file `name`: the figures, why the examples have their grades, card and learning curve."""
     from qt_bert.data.segmenters import segmenter
-    from qt_bert.run.stage import judged_by
     from qt_bert.scoring.evaluate import evaluation_json
-
-    pass
     from qt_bert.training.state import read_log
 
     scorer = scorer_of(context)
@@ -482,7 +412,8 @@ def write_evaluation(context: StudyContext, name: str) -> None:
         judged,
         scorer,
         context.pairs,
-        by=_columns(judged.pairs[0].extra),
+        # Columns that cut the shipped set into slices; files without them have none.
+        by=tuple(name for name in ("field", "tags") if name in judged.pairs[0].extra),
         resamples=context.argument("resamples"),
         seed=context.argument("seed"),
     )
@@ -490,19 +421,10 @@ def write_evaluation(context: StudyContext, name: str) -> None:
     cut = segmenter(name_of_segmenter, userdict=context.files.userdict)
     found["examples"] = with_reasons(found["examples"], scorer, cut, context.guards)
     folder = scorer.checkpoint.folder
-    found["card"] = _card(folder)
+    card = folder / "README.md"
+    found["card"] = card.read_text(encoding="utf-8") if card.exists() else None
     found["learning_curve"] = read_log(folder / "training_log.jsonl") or None
     write_json(context.folder.file(name), found)
-
-
-def _columns(extra: Any) -> tuple[str, ...]:
-    """Columns that cut the shipped set into slices; files without them have none."""
-    return tuple(name for name in ("field", "tags") if name in extra)
-
-
-def _card(folder: Path) -> str | None:
-    path = folder / "README.md"
-    return path.read_text(encoding="utf-8") if path.exists() else None
 
 
 EVALUATION_ARGUMENTS = (
@@ -516,19 +438,10 @@ EVALUATION_ARGUMENTS = (
 )
 """What an evaluation depends on, beside model and pairs."""
 
-STAGES.add(
-    Stage(
-        name="evaluation",
-        order=10,
-        run=partial(write_evaluation, name="evaluation.json"),
-        outputs=("evaluation.json",),
-        arguments=EVALUATION_ARGUMENTS,
-        quick_seconds=6,
-    )
-)
-
-
 # Two models side by side: the other one's evaluation, and every difference with its interval.
+
+
+EVALUATION, COMPARISON = "compared_evaluation.json", "comparison.json"
 
 
 def run_comparison(context: StudyContext) -> None:
@@ -536,7 +449,6 @@ def run_comparison(context: StudyContext) -> None:
 
     Raises ArgumentError where the two models' outputs mean different things.
     """
-    from qt_bert.run.stage import judged_by
     from qt_bert.scoring.evaluate import check_comparable, comparison_json
 
     other = compared_context(context)
@@ -553,8 +465,24 @@ def run_comparison(context: StudyContext) -> None:
     write_json(context.folder.file(COMPARISON), found)
 
 
-STAGES.add(
-    Stage(
+# All stages of a report, and what runs them.
+
+
+BUDGET = "heads=0.6"
+"""Of the plan that a report holds."""
+
+
+def stages() -> list[Stage]:
+    """All stages of `qt-bert report`, in the order in which they run."""
+    evaluation = Stage(
+        name="evaluation",
+        order=10,
+        run=partial(write_evaluation, name="evaluation.json"),
+        outputs=("evaluation.json",),
+        arguments=EVALUATION_ARGUMENTS,
+        quick_seconds=6,
+    )
+    comparison = Stage(
         name="comparison",
         order=20,
         run=run_comparison,
@@ -563,40 +491,113 @@ STAGES.add(
         quick_seconds=30,
         applies=has_compared,
     )
-)
-for _probe in probes():
-    STAGES.add(compared_stage(_probe))
+    each = [probe_stage(probe, compared=other) for other in (False, True) for probe in probes()]
+    plan = replace(_plan_of_run(PlanRequest(budget=BUDGET)), run=_run_plan_of_run)
+    return sorted([evaluation, comparison, *each, plan], key=lambda stage: stage.order)
 
 
-for _probes_probe in probes():
-    STAGES.add(probe_stage(_probes_probe))
-
-
-BUDGET = "heads=0.6"
-_PLAN_AFTER_PROBES = 5_000
-
-
-def _of_run(context: StudyContext) -> None:
-    # Of a plan alone no probe has run: what the heads do is then known from the model's folder.
-    probed = any(context.folder.file("probes").glob("*.json"))
-    asked = PlanRequest(budget=BUDGET, run=context.folder.path if probed else None)
-    _stage(asked).run(context)
-
-
-def _stage(asked: PlanRequest) -> Stage:
+def _plan_of_run(asked: PlanRequest) -> Stage:
     # Probes that need a base do not belong to every run, and a stage can only need what does.
     return plan_stage(
         asked,
         folder="plan",
-        order=_PLAN_AFTER_PROBES,
+        order=5_000,
         needs=tuple(f"probe:{probe.name}" for probe in probes() if not probe.needs_base),
         quick=IN_REPORT,
     )
 
 
-STAGES.add(replace(_stage(PlanRequest(budget=BUDGET)), run=_of_run))
+def _run_plan_of_run(context: StudyContext) -> None:
+    # Of a plan alone no probe has run: what the heads do is then known from the model's folder.
+    probed = any(context.folder.file("probes").glob("*.json"))
+    asked = PlanRequest(budget=BUDGET, run=context.folder.path if probed else None)
+    _plan_of_run(asked).run(context)
 
 
-def stages() -> StageRegistry:
-    """All stages, in the order in which they run."""
-    return STAGES
+def run_parts(
+    gathered: Gathered,
+    out: Path,
+    only: Sequence[str] | None = None,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    told: Callable[[str], None] = lambda line: None,
+    stopped: Callable[[], None] = lambda: None,
+) -> tuple[RunFolder, tuple[str, ...]]:
+    """Run a report's stages, or `only` some, in the run folder `out`; the folder, and what had to run.
+
+    `told` hears the forecast; `stopped` is called where a stage does not come to its end. Raises RunFolderError where the flags do not fit what lies in `out`, or
+    what lies there and is not asked for now would become stale; else as the stages do.
+    """
+    chosen = select(stages(), gathered.inputs, only)
+    folder = RunFolder.open(out, gathered.inputs, resume=resume, overwrite=overwrite)
+    context = gathered.context(folder)
+    try:
+        ahead = forecast(chosen, context)
+        told(ahead.text)
+        with progress(ahead.runs or None, "report", "runs") as shown:
+            beside = () if only is None else stages()
+            return folder, run_study(chosen, context, shown, ahead.share, beside)
+    except (QtBertError, KeyboardInterrupt):
+        stopped()
+        raise
+
+
+def run_one_probe(
+    name: str, gathered: Gathered, out: Path, *, resume: bool = False, overwrite: bool = False
+) -> ProbeResult:
+    """Run one probe, with those it needs, in the run folder `out`; its result, with its own q.
+
+    Raises ArgumentError for a name that is no probe, and where it needs a base and there is none; else
+    as `run_parts` does.
+    """
+    probe = probe_named(name)
+    if probe.needs_base and gathered.files.base is None:
+        raise ArgumentError(
+            f"the probe {name!r} compares with the model before fine-tuning; give its folder with --base"
+        )
+    folder, _ = run_parts(gathered, out, [name], resume=resume, overwrite=overwrite)
+    return ProbeResult.read(folder.file(f"probes/{name}.json"))
+
+
+PAGE = "plan.html"
+"""The plan to read, drawn once it is made."""
+
+
+def run_plan(
+    asked: PlanRequest,
+    gathered: Gathered,
+    out: Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Plan:
+    """Make the plan in the folder `out`, or under `resume` go on with it, and return it.
+
+    The folder is a run of one stage: `run.json` says what it was made from, `sweeps/` holds what
+    survives a kill. Raises RunFolderError where the flags do not fit what lies there, ArgumentError
+    for a budget that cannot be meant or met and for retrained models that cannot be compared,
+    PairFileError for a file that cannot be read.
+    """
+    from qt_bert.models.loading import load_config
+    from qt_bert.planning.offline import check_same_recipe
+    from qt_bert.planning.shapes import count_kept, parse_budget
+
+    # What cannot be met is refused before a folder is made.
+    budget, config = parse_budget(asked.budget), load_config(gathered.model)
+    layers = int(config.num_hidden_layers)
+    totals = {"heads": layers * int(config.num_attention_heads), "layers": layers}
+    if budget.kind_of in totals:
+        count_kept(budget, totals[budget.kind_of])
+    if asked.retrained is not None:
+        check_same_recipe(*asked.retrained)
+    stage = plan_stage(asked, arguments=("plan",))
+    if not stage.applies(gathered.inputs):
+        raise ArgumentError(f"{gathered.model} was pruned itself; make the plan from its teacher")
+    arguments = {**gathered.inputs.arguments, "plan": asked.arguments(gathered.model)}
+    inputs = replace(gathered.inputs, arguments=arguments)
+    folder = RunFolder.open(out, inputs, resume=resume, overwrite=overwrite)
+    # What is drawn there may be of another plan, and must not outlive this one's being stopped.
+    folder.file(PAGE).unlink(missing_ok=True)
+    run_study([stage], gathered.context(folder))
+    return Plan.read(folder.file("plan.json"))

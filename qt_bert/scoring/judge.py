@@ -21,6 +21,7 @@ from qt_bert.stats.calibration import Calibration, apply_cutoffs, apply_temperat
 from qt_bert.stats.judgements import Judgements, judge_grades, judge_levels, judge_scores
 
 if TYPE_CHECKING:
+    from qt_bert.models.checkpoint import Checkpoint
     from qt_bert.scoring.bulk import Scorer
 
 
@@ -205,3 +206,12 @@ def default_scheme(labels: ModelLabels) -> LabelScheme:
     if labels.grades is None and labels.logits > 1:
         return LevelMap.parse(str(labels.logits))
     return GradeMap.identity()
+
+
+def saved_calibration(checkpoint: Checkpoint) -> Calibration:
+    """What `qt-bert calibrate` left beside the model. Raises ArgumentError where there is nothing."""
+    if checkpoint.settings.calibration is None:
+        raise ArgumentError(
+            f"--calibrated: {checkpoint.name} has no calibration; make one with `qt-bert calibrate`"
+        )
+    return Calibration.from_json(checkpoint.settings.calibration)

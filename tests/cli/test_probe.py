@@ -61,75 +61,66 @@ def test_a_probe_leaves_its_result_and_says_it(probe, tmp_path):
     assert ended.status == 0, ended.err
     assert "一个小探针" in ended.out and "a small probe" in ended.out
     assert "accuracy" in ended.out and "70" in ended.out
-    found = ProbeResult.read(tmp_path / "out" / "fake.json")
+    found = ProbeResult.read(tmp_path / "out" / "probes" / "fake.json")
     assert found.pairs.name == "pairs.tsv" and found.settings["profile"] == "quick"
 
 
 def test_json_alone_goes_to_standard_output(probe, tmp_path):
-    ended = probe("--json", "--full", "--seed", "4")
-    stored = json.loads((tmp_path / "out" / "fake.json").read_text(encoding="utf-8"))
+    ended = probe("--json", "--full", "--seed", "4", "--html")
+    stored = json.loads((tmp_path / "out" / "probes" / "fake.json").read_text(encoding="utf-8"))
     assert json.loads(ended.out) == stored
     assert (stored["settings"]["sample"], stored["settings"]["seed"]) == (20, 4)
-
-
-def test_files_of_others_are_no_obstacle(probe, tmp_path):
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "order.json").write_text("{}")
-    (out / "diary.txt").write_text("dear")
-    assert probe().status == 0
-    assert probe("--overwrite").status == 0
-    assert (out / "order.json").read_text() + (out / "diary.txt").read_text() == "{}dear"
+    assert (tmp_path / "out" / "probes" / "fake.html").is_file()
 
 
 def test_a_finished_one_asks_and_is_kept(probe, tmp_path):
     probe()
     asked = probe()
     assert asked.status == 2 and "--resume" in asked.err and "--overwrite" in asked.err
-    before = (tmp_path / "out" / "fake.json").stat().st_mtime_ns
+    result = tmp_path / "out" / "probes" / "fake.json"
+    before = result.stat().st_mtime_ns
     assert probe("--resume").status == 0
-    assert (tmp_path / "out" / "fake.json").stat().st_mtime_ns == before
+    assert result.stat().st_mtime_ns == before
     assert probe("--overwrite").status == 0
-    assert (tmp_path / "out" / "fake.json").stat().st_mtime_ns != before
+    assert result.stat().st_mtime_ns != before
     assert (tmp_path / "out" / "sweeps" / "fake" / "runs.txt").read_text() == "run\n"
 
 
-def test_other_inputs_are_never_resumed(probe):
-    probe()
-    ended = probe("--resume", "--seed", "1")
-    assert ended.status == 2 and "another model, file, option or version" in ended.err
-    assert probe("--overwrite", "--seed", "1").status == 0
+def test_another_probe_joins_the_folder_of_a_report(probe, run, checkpoint_of, pair_file, tmp_path):
+    out = tmp_path / "out"
+    given = ("--model", checkpoint_of(), "--pairs", pair_file, "--out", out)
+    assert run("report", *given, "--only", "fake").status == 0
+    there = (out / "evaluation.json").stat().st_mtime_ns
+    before = (out / "probes" / "fake.json").stat().st_mtime_ns
+    assert run("probe", "redundancy", *given, "--resume").status == 0
+    assert (out / "probes" / "redundancy.json").is_file()
+    assert (out / "probes" / "fake.json").stat().st_mtime_ns == before
+    assert (out / "evaluation.json").stat().st_mtime_ns == there
+    ended = run("probe", "redundancy", *given, "--resume", "--seed", "1")
+    assert ended.status == 2 and "holds evaluation, probe:fake of another" in ended.err
+    assert (out / "probes" / "fake.json").is_file()
 
 
 def test_an_interrupted_one_goes_on_with_its_sweeps(probe, tmp_path):
+    assert probe("--seed", "1").status == 0
     stop = tmp_path / "out" / "sweeps" / "stop"
-    stop.parent.mkdir(parents=True)
     stop.write_text("")
-    ended = probe()
+    ended = probe("--resume")
     assert ended.status == 130 and "--resume" in ended.err
     stop.unlink()
     asked = probe()
-    assert asked.status == 2 and "was begun and not finished" in asked.err
+    assert asked.status == 2 and "an interrupted run" in asked.err
     assert probe("--resume").status == 0
     assert (tmp_path / "out" / "sweeps" / "fake" / "runs.txt").read_text() == "run\nrun\n"
 
 
-def test_a_result_of_unknown_origin_is_not_resumed(probe, tmp_path):
+def test_a_folder_of_something_else_is_left_alone(probe, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "fake.json").write_text("{}")
-    for flags in ([], ["--resume"]):
+    for flags in ([], ["--resume"], ["--overwrite"]):
         ended = probe(*flags)
-        assert ended.status == 2 and "is there already" in ended.err
-    assert probe("--overwrite").status == 0
-
-
-def test_a_folder_in_the_place_of_the_sweeps_is_left_alone(probe, tmp_path):
-    mine = tmp_path / "out" / "sweeps" / "fake" / "mine.txt"
-    mine.parent.mkdir(parents=True)
-    mine.write_text("mine")
-    ended = probe("--overwrite")
-    assert ended.status == 2 and "no sweeps of this probe" in ended.err
-    assert mine.read_text() == "mine"
+        assert ended.status == 2 and "choose another folder" in ended.err
+    assert (tmp_path / "out" / "fake.json").read_text() == "{}"
 
 
 @pytest.mark.parametrize(
@@ -146,14 +137,14 @@ def test_a_folder_in_the_place_of_the_sweeps_is_left_alone(probe, tmp_path):
 def test_bad_options_are_one_line(probe, tmp_path, options, said):
     ended = probe(*options)
     assert ended.status == 2 and said in ended.err and ended.err.count("\n") == 1
-    assert not (tmp_path / "out" / "fake.json").exists()
+    assert not (tmp_path / "out").exists()
     assert probe().status == 0
 
 
 def test_a_file_in_the_place_of_the_folder(probe, tmp_path):
     (tmp_path / "out").write_text("")
     ended = probe()
-    assert ended.status == 2 and "is a file" in ended.err
+    assert ended.status == 2 and "is no folder" in ended.err
 
 
 def test_a_probe_that_needs_a_base_says_so(probe, monkeypatch):

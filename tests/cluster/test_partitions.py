@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 
 import pytest
 
-from qt_bert.cluster.partitions import refuse_inside, rows_for_model, scan
+from qt_bert.cluster.partitions import refuse_inside, scan
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, PairFileError
 
@@ -20,8 +19,8 @@ def write(path: Path, rows: int, header: str = "query\ttitle") -> Path:
     return path
 
 
-def cut(*inputs: Path, rows: int | None = 4, model: str = "none", actors: int = 1):
-    return scan([str(one) for one in inputs], ReaderOptions(), rows, model, actors)
+def cut(*inputs: Path, rows: int | None = 4, actors: int = 1):
+    return scan([str(one) for one in inputs], ReaderOptions(), rows, actors)
 
 
 def test_a_folder_stands_for_its_files_of_pairs(tmp_path: Path) -> None:
@@ -53,15 +52,6 @@ def test_few_rows_are_shared_among_all_actors(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", 1000)
     assert [part.rows for part in cut(path, rows=None, actors=2).parts] == [125] * 8
     assert [part.rows for part in cut(path, rows=None, actors=100).parts][:2] == [64, 64]
-
-
-def test_a_large_model_gets_fewer_rows(tmp_path: Path) -> None:
-    base = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12}
-    (tmp_path / "config.json").write_text(json.dumps(base))
-    assert rows_for_model(str(tmp_path)) == 2048
-    (tmp_path / "config.json").write_text(json.dumps(base | {"num_hidden_layers": 1000}))
-    assert rows_for_model(str(tmp_path)) == 256
-    assert rows_for_model(str(tmp_path / "nothing")) == 8192
 
 
 @pytest.mark.parametrize(

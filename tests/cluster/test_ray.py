@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from qt_bert.cluster.ray import Engine
+from qt_bert.cluster.ray import connected
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint
@@ -147,7 +147,7 @@ def test_an_item_that_kills_its_actors_is_left_out_and_all_others_are_done(
     (tmp_path / "planted_killer.py").write_text(KILLER)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
     items = [str(number) for number in range(12)]
-    with Engine(cpus=2) as engine:
+    with connected(cpus=2) as engine:
         assert (engine.machines, engine.cpus) == (1, 2)
         said = list(engine.run("planted_killer:Worker", {"fatal": "5"}, items, 2))
         broken = list(engine.run("planted_killer:Nothing", {}, items[:3], 2))
@@ -162,7 +162,7 @@ def test_an_item_that_kills_its_actors_is_left_out_and_all_others_are_done(
     [("here", "HOST:PORT"), ("ray://x:1", "HOST:PORT"), ("127.0.0.1:1", "nobody answers")],
 )
 def test_an_address_where_no_cluster_is(address: str, words: str) -> None:
-    with pytest.raises(ArgumentError, match=words), Engine(address):
+    with pytest.raises(ArgumentError, match=words), connected(address):
         pass
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from qt_bert.cluster.estimate import estimate
-from qt_bert.cluster.score import Dispatch, PartScorer, RayOptions, ScoreJob, score_on_ray
+from qt_bert.cluster.ray import RayOptions
+from qt_bert.cluster.score import Dispatch, PartScorer, ScoreJob, score_on_ray
 from qt_bert.codec import encode
 from qt_bert.data.parts import FilePart
 from qt_bert.data.reader import ReaderOptions
@@ -43,7 +45,7 @@ def here(order: Callable[[Sequence[FilePart]], Sequence[FilePart]] = list) -> Di
     def dispatch(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
         scorer = PartScorer(encode(job))
         for part in order(parts):
-            yield scorer(json.dumps(part.describe()))
+            yield scorer(json.dumps(asdict(part)))
 
     return dispatch
 
@@ -56,7 +58,7 @@ def run(checkpoint_of: Callable[..., Path], day: Path, tmp_path: Path) -> Run:
             out=str(tmp_path / out),
             reader=ReaderOptions(max_rejects=options.pop("max_rejects", 0.5)),
         )
-        rows = RayOptions(rows=options.pop("rows", 4))
+        rows = RayOptions(rows_per_partition=options.pop("rows", 4))
         options.setdefault("dispatch", here())
         return score_on_ray([str(one) for one in inputs], job, rows, **options)
 
@@ -216,15 +218,16 @@ def test_parts_that_do_not_arrive_here_are_told(run: Run) -> None:
 
 def test_the_estimate_counts_and_measures(checkpoint_of, day, tmp_path) -> None:
     job = ScoreJob(model=str(checkpoint_of()), out=str(tmp_path / "never"))
-    found = estimate([str(day)], job, RayOptions(rows=4, actors=2))
-    assert (found.files, found.partitions, found.rows, found.sample_rows) == (2, 5, 18, 13)
+    found = estimate([str(day)], job, RayOptions(rows_per_partition=4, actors=2))
+    scan = found.scan
+    assert (len(scan.files), len(scan.parts), scan.rows, found.sample_rows) == (2, 5, 18, 13)
     assert found.actors == 2 and found.machines == 1
     assert found.seconds == pytest.approx(3 * (18 / 5) / found.rate)
-    assert found.cost(2.0) == pytest.approx(2 * found.seconds / 3600)
+    assert found.machine_hours == pytest.approx(found.seconds / 3600)
     assert not (tmp_path / "never").exists()
 
 
-@pytest.mark.parametrize("options", [{"rows": 0}, {"actors": -1}])
+@pytest.mark.parametrize("options", [{"rows_per_partition": 0}, {"actors": -1}])
 def test_less_than_one_is_refused(options: dict[str, int]) -> None:
     with pytest.raises(ArgumentError, match="give at least 1"):
         RayOptions(**options)

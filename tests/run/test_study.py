@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from qt_bert import shipped
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.run.folder import RunFolder, RunInputs
-from qt_bert.run.stage import Stage, StudyContext, run_study, runs_of, select
+from qt_bert.run.folder import RunFolder, RunInputs, RunRecord
+from qt_bert.run.stage import Stage, StudyContext, run_study, runs_of, select, stage_key
 
 Study = Callable[..., tuple[str, ...]]
 
@@ -129,6 +130,20 @@ def test_a_stage_must_come_after_what_it_needs(study: Study, stages: Any) -> Non
         study(replace(stages.plan, order=1), stages.heads)
 
 
+def test_a_file_that_ships_and_is_read_is_in_the_key(
+    stages: Any, inputs: Callable[..., RunInputs], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped, "_ROOTS", (tmp_path,))
+    record = RunRecord(versions={}, source="s", inputs=inputs())
+    reading = replace(stages.grades, reads=("spans.tsv",))
+    keys = [stage_key(reading, record, {})]
+    for text in ("a", "b"):
+        (tmp_path / "spans.tsv").write_text(text)
+        keys.append(stage_key(reading, record, {}))
+    assert len(set(keys)) == 3
+    assert stage_key(stages.grades, record, {}) == keys[0]
+
+
 def test_a_missing_argument_is_named(study: Study, stages: Any) -> None:
     with pytest.raises(ArgumentError, match="'heads' needs the argument 'draws'"):
         study(replace(stages.heads, arguments=("draws",)))
@@ -177,9 +192,8 @@ def test_some_stages_alone_bring_what_they_need(inputs: Callable[..., RunInputs]
     def chosen(*only: str) -> dict[str, tuple[str, ...]]:
         return {one.name: one.needs for one in select(there, inputs(), only)}
 
-    assert list(chosen("patch")) == ["evaluation", "probe:matching", "probe:patch"]
+    assert list(chosen("patch")) == ["probe:matching", "probe:patch"]
     assert chosen("order", "plan") == {
-        "evaluation": (),
         "probe:order": (),
         "plan": ("probe:order",),
     }

@@ -1,0 +1,328 @@
+"""The stages of a report: probes, a compared model, the plan; what each depends on, and what stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import ArgumentError, RunFolderError
+from qt_bert.planning.task import Effort
+from qt_bert.probes.base import Context, Probe
+from qt_bert.probes.registry import probe_named
+from qt_bert.report.sections import PLAN
+from qt_bert.results.evaluation import ComparisonResult, EvaluationResult
+from qt_bert.results.plan import Plan
+from qt_bert.results.probe import ProbeResult
+from qt_bert.run.folder import ProbeFiles, RunFolder
+from qt_bert.run.inputs import ProbeOptions
+from qt_bert.run.stage import Stage, StudyContext, run_inputs, run_study
+from qt_bert.run.stages import PlanRequest, plan_stage, probe_stage, stages
+from qt_bert.shipped import BASELINES, TEST, shipped
+from qt_bert.text import Text
+from tests.conftest import PAIRS
+
+NO_FILES = ProbeFiles()
+FAKE = ("probe:fake",)
+Run = Callable[..., tuple[str, ...]]
+
+
+@pytest.fixture
+def run(
+    fake_probe: None, checkpoint_of: Callable[..., Path], pair_file: Path, tmp_path: Path
+) -> Run:
+    """Run stages on a tiny model in one folder, always going on; returns the names of those that ran."""
+
+    def go(
+        *chosen: Stage,
+        files: ProbeFiles = NO_FILES,
+        pairs: Path = pair_file,
+        beside: Iterable[Stage] = (),
+        **changes: Any,
+    ) -> tuple[str, ...]:
+        arguments = {
+            "reader": asdict(ReaderOptions()),
+            "dtype": "float32",
+            "max_length": None,
+            "model_grades": None,
+            "compared_grades": None,
+            "resamples": 20,
+            "seed": 0,
+            "profile": "quick",
+            **files.arguments(),
+            **changes,
+        }
+        inputs = run_inputs(checkpoint_of(), pairs, arguments, "jieba")
+        folder = RunFolder.open(tmp_path / "run", inputs, resume=True)
+        context = StudyContext(folder=folder, model=checkpoint_of(), pairs=pairs, files=files)
+        asked = chosen or (probe_stage(probe_named("fake")),)
+        return run_study(asked, context, beside=beside)
+
+    return go
+
+
+def fake(**changes: Any) -> Probe:
+    return replace(probe_named("fake"), **changes)
+
+
+def sweeps_run(tmp_path: Path) -> int:
+    """How often the probe added to its sweeps since they were last removed."""
+    return (tmp_path / "run" / "sweeps" / "fake" / "runs.txt").read_text().count("run")
+
+
+# A probe.
+
+
+def test_its_result_and_guards_stand_in_the_run(run: Run, tmp_path: Path) -> None:
+    assert (run(), run()) == (FAKE, ())
+    assert ProbeResult.read(tmp_path / "run" / "probes" / "fake.json").probe == "fake"
+    record = RunFolder.read(tmp_path / "run").record
+    assert record.guards == {"probe:fake": {"difference": 1e-6}}
+    assert record.stages["probe:fake"].folders == ("sweeps/fake",)
+
+
+@pytest.mark.parametrize("change", [{"profile": "full"}, {"seed": 1}, {"resamples": 30}])
+def test_a_changed_argument_starts_its_sweeps_anew(
+    run: Run, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    run()
+    assert run(**change) == FAKE
+    assert sweeps_run(tmp_path) == 1
+
+
+def test_other_discovery_pairs_change_the_result(run: Run, pair_file: Path, tmp_path: Path) -> None:
+    dev = tmp_path / "dev.tsv"
+    dev.write_bytes(pair_file.read_bytes())
+    files = ProbeFiles(discovery=dev)
+    assert (run(), run(files=files), run(files=files)) == (FAKE, FAKE, ())
+    dev.write_text("query\ttitle\tgrade\n狗\t猫\t1\n", encoding="utf-8")
+    assert run(files=files) == FAKE
+    settings = json.loads((tmp_path / "run" / "probes" / "fake.json").read_text())["settings"]
+    assert settings["discovery"]["n_pairs"] == 1
+
+
+def test_a_base_counts_only_where_it_is_needed(
+    run: Run, checkpoint_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    files, needing = ProbeFiles(base=checkpoint_of(labels=3)), fake(needs_base=True)
+    assert (run(), run(files=files)) == (FAKE, ())
+    assert run(probe_stage(needing)) == ()
+    assert not (tmp_path / "run" / "probes" / "fake.json").exists()
+    assert run(probe_stage(needing), files=files) == FAKE
+
+
+def test_a_second_model_counts_only_where_it_is_read(
+    run: Run, checkpoint_of: Callable[..., Path]
+) -> None:
+    files, using = ProbeFiles(second=checkpoint_of(labels=3)), fake(uses=("second",))
+    assert (run(), run(files=files)) == (FAKE, ())
+    assert (run(probe_stage(using)), run(probe_stage(using), files=files)) == (FAKE, FAKE)
+
+
+def test_sweeps_of_a_killed_stage_are_gone_on_with(run: Run, tmp_path: Path) -> None:
+    run(seed=5)
+    stop = tmp_path / "run" / "sweeps" / "stop"
+    stop.write_text("")
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    stop.unlink()
+    assert run() == FAKE
+    assert sweeps_run(tmp_path) == 2
+
+
+def _reads(context: Context) -> ProbeResult:
+    found = context.found("fake")
+    return replace(found, probe="reader", sets={"read": found.sets["chosen"]}, summary=Text("", ""))
+
+
+READER = Probe(
+    name="reader",
+    order=4,
+    title=Text("读取", "Reader"),
+    question=Text("读到什么？", "What is read?"),
+    run=_reads,
+    quick_seconds=1,
+    needs=("fake",),
+)
+
+
+def test_a_probe_follows_the_one_it_needs(run: Run, tmp_path: Path) -> None:
+    both = [probe_stage(READER), probe_stage(fake())]
+    assert run(*both) == ("probe:fake", "probe:reader")
+    read = ProbeResult.read(tmp_path / "run" / "probes" / "reader.json")
+    assert read.sets == {"read": ("L0H1",)}
+    with pytest.raises(ArgumentError, match="comes no earlier"):
+        run(replace(both[0], order=1), both[1])
+    other = replace(READER, run=lambda context: context.found("order"))
+    with pytest.raises(ArgumentError, match="'reader' does not say that it needs 'order'"):
+        run(probe_stage(other), both[1], seed=1)
+
+
+def test_what_is_not_asked_for_stays_while_it_holds(run: Run, tmp_path: Path) -> None:
+    both = [probe_stage(READER), probe_stage(fake())]
+    run(*both)
+    assert run(both[1], beside=both) == ()
+    assert (tmp_path / "run" / "probes" / "reader.json").is_file()
+    with pytest.raises(RunFolderError, match="holds probe:reader of another model, file, option"):
+        run(both[1], beside=both, seed=1)
+    assert (tmp_path / "run" / "probes" / "reader.json").is_file()
+
+
+# A model that the run's is compared with.
+
+
+@pytest.fixture
+def other(checkpoint_of: Callable[..., Path]) -> Path:
+    """A model of another family and another shape."""
+    return checkpoint_of("electra", layers=3, heads=4)
+
+
+NAMES = ("evaluation", "comparison", "probe:fake", "compare:fake")
+
+
+@pytest.fixture
+def compare(run: Run) -> Run:
+    """Evaluate, compare and probe in one folder; the names of what ran."""
+
+    def go(
+        compared: Path | None, base: Path | None = None, probe: Probe | None = None, **changes: Any
+    ) -> tuple[str, ...]:
+        common = {stage.name: stage for stage in stages()}
+        probe = probe or fake()
+        own, others = probe_stage(probe), probe_stage(probe, compared=True)
+        files = ProbeFiles(compared=compared, base=base)
+        return run(common["evaluation"], common["comparison"], own, others, files=files, **changes)
+
+    return go
+
+
+def test_two_models_of_different_shapes(compare: Run, other: Path, tmp_path: Path) -> None:
+    assert compare(other) == NAMES
+    out = tmp_path / "run"
+    found = ComparisonResult.read(out / "comparison.json")
+    assert [(one.layers, one.heads) for one in (found.a, found.b)] == [(2, 2), (3, 4)]
+    accuracy = found.metrics["accuracy"]
+    own = [
+        EvaluationResult.read(out / name).metrics["accuracy"].value
+        for name in ("evaluation.json", "compared_evaluation.json")
+    ]
+    assert found.n_pairs == 8 and [accuracy.value_a, accuracy.value_b] == own
+    one, two = (ProbeResult.read(out / name / "fake.json") for name in ("probes", "compare"))
+    assert one.model.sha256 != two.model.sha256
+    assert compare(None) == ()
+    left = {path.name for path in out.rglob("*") if path.is_file()}
+    assert not left & {"comparison.json", "compared_evaluation.json"}
+    assert not (out / "compare" / "fake.json").exists()
+    assert not (out / "sweeps" / "compare" / "fake").exists()
+
+
+def test_it_agrees_with_the_command_compare(
+    compare: Run, other: Path, checkpoint_of: Callable[..., Path], pair_file: Path, tmp_path: Path
+) -> None:
+    from qt_bert.models.checkpoint import open_checkpoint
+    from qt_bert.scoring.bulk import Scorer
+    from qt_bert.scoring.evaluate import compare_models
+
+    compare(other, resamples=2000)
+    scorers = [Scorer(open_checkpoint(folder)) for folder in (checkpoint_of(), other)]
+    expected = compare_models(pair_file, ReaderOptions(), *scorers)
+    stored = json.loads((tmp_path / "run" / "comparison.json").read_text())
+    assert stored["metrics"] == json.loads(json.dumps(expected["metrics"]))
+    assert stored["most_different"] == expected["most_different"]
+
+
+def test_both_models_are_in_the_key(
+    compare: Run, other: Path, checkpoint_of: Callable[..., Path]
+) -> None:
+    assert (compare(other), compare(other)) == (NAMES, ())
+    assert compare(checkpoint_of("electra", layers=3, heads=2)) == ("comparison", "compare:fake")
+    grades = "0=1,1=2,2=3,3=4,4=5"
+    assert compare(other, compared_grades=grades) == ("comparison", "compare:fake")
+
+
+def test_the_first_models_base_is_not_the_other_ones(
+    compare: Run, other: Path, checkpoint_of: Callable[..., Path]
+) -> None:
+    base = checkpoint_of(labels=3)
+    assert compare(other, base, fake(needs_base=True)) == NAMES[:3]
+    seen: dict[str, Path | None] = {}
+    found = fake()
+
+    def look(context: Any) -> ProbeResult:
+        seen[context.model_ref.sha256] = context.base
+        return found.run(context)
+
+    compare(other, base, fake(run=look, uses=("base",)), seed=1)
+    assert sorted(seen.values(), key=str) == sorted([base, None], key=str)
+
+
+def test_outputs_of_different_kinds_are_refused(
+    compare: Run, checkpoint_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    with pytest.raises(ArgumentError, match="outputs of different kinds"):
+        compare(checkpoint_of(labels=3))
+    assert (tmp_path / "run" / "evaluation.json").is_file()
+    assert not (tmp_path / "run" / "compared_evaluation.json").exists()
+
+
+# The plan.
+
+
+LEAST = Effort(
+    profile="quick", choosing=12, measuring=12, heads=(0.5,), counts=1, draws=1, alone=2, bulk=4
+)
+
+
+@pytest.fixture
+def more_pairs(tmp_path: Path) -> Path:
+    """Three copies of the small pair file, each of queries of its own."""
+    path = tmp_path / "more.tsv"
+    rows = "".join(f"{q}{copy}\t{t}\t{g}\n" for copy in range(3) for q, t, g in PAIRS)
+    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+    return path
+
+
+def test_the_plan_lies_in_the_run_and_is_drawn_from_it(
+    run: Run, more_pairs: Path, tmp_path: Path
+) -> None:
+    stage = plan_stage(PlanRequest(budget="heads=0.5"), folder="plan", quick=LEAST)
+    assert run(stage, pairs=more_pairs) == ("plan",)
+    folder = RunFolder.read(tmp_path / "run")
+    plan = Plan.read(tmp_path / "run" / "plan" / "plan.json")
+    assert plan.evidence is not None and plan.evidence.profile == "quick"
+    assert folder.record.guards["plan"]["unmasked"] <= folder.record.guards["plan"]["bound"]
+    offline = folder.record.guards["plan"]["offline"]
+    assert plan.offline is not None and plan.offline.rows and plan.offline.guards == offline
+    assert folder.record.stages["plan"].folders == ("sweeps/plan",)
+    assert PLAN.build(folder)
+    assert run(stage, pairs=more_pairs) == ()
+    assert run(stage, pairs=more_pairs, seed=1) == ("plan",)
+    with pytest.raises(ArgumentError, match="are also in"):
+        run(stage, pairs=more_pairs, files=ProbeFiles(discovery=more_pairs))
+
+
+def test_the_plan_comes_after_the_probes_that_every_run_has() -> None:
+    listed = stages()
+    names = [stage.name for stage in listed]
+    assert len(set(names)) == len(names)
+    plan = listed[names.index("plan")]
+    assert plan.outputs == ("plan/plan.json",)
+    assert "probe:redundancy" in plan.needs and "probe:shift" not in plan.needs
+    assert all(names.index(name) < names.index("plan") for name in plan.needs)
+
+
+# What a run reads, where nothing else is named.
+
+
+def test_the_table_that_ships_goes_with_all_of_the_test_split_alone() -> None:
+    whole = ProbeOptions().files(shipped(TEST), ReaderOptions())
+    assert whole["baseline_table"] == shipped(BASELINES)
+    some = ProbeOptions().files(shipped(TEST), ReaderOptions(limit=80))
+    assert some["baseline_table"] is None
+    given = ProbeOptions(baseline_table=shipped(BASELINES))
+    assert given.files(shipped(TEST), ReaderOptions(limit=80))["baseline_table"] is not None
