@@ -14,7 +14,6 @@ from qt_bert.probes.base import Context
 from qt_bert.probes.texts import COMMON, texts_of
 from qt_bert.results.probe import (
     OnSource,
-    ProbeResult,
     Stability,
     is_unstable,
     verdict_of,
@@ -323,11 +322,11 @@ def function_heads(context: Context) -> FunctionHeads | None:
     found = context.found("matching")
     forward, passed = (found.sets.get(name, ()) for name in (FORWARD, PASSED))
     unstable = is_unstable(found.stability, FORWARD)
-    chosen = [Head.parse(name) for name in forward if name in passed]
+    chosen = tuple(Head.parse(name) for name in forward if name in passed)
     if chosen:
-        return FunctionHeads(tuple(chosen), True, "probe", unstable)
-    best = [Head.parse(name) for name in forward] or _best_scored(found)
-    return FunctionHeads(tuple(best[:MOST]), False, "probe", unstable) if best else None
+        return FunctionHeads(chosen, True, "probe", unstable)
+    best = tuple(map(Head.parse, forward[:MOST]))
+    return FunctionHeads(best, False, "probe", unstable) if best else None
 
 
 def named_beside(context: Context, asked: FunctionHeads) -> list[Head]:
@@ -335,13 +334,3 @@ def named_beside(context: Context, asked: FunctionHeads) -> list[Head]:
     if asked.source == "option":
         return []
     return [Head.parse(name) for name in context.found("matching").sets.get(PASSED, ())]
-
-
-def _best_scored(found: ProbeResult) -> list[Head]:
-    """All heads that have a score, best first; ties by place."""
-    scored = [
-        (-value, Head.parse(one.head))
-        for one in found.heads
-        if (value := one.scores.get("score")) is not None
-    ]
-    return [head for _, head in sorted(scored)]
