@@ -244,15 +244,6 @@ def test_the_probe_ablates_the_planted_head(
     assert values(few)["order_ratio_plain"] is not None
 
 
-def test_of_texts_with_no_other_order_nothing_is_shuffled(
-    checkpoint_of: Folder, context_of: Build
-) -> None:
-    pairs = [pair("哈" + "c" * n, "哈哈哈", (1 if n % 3 else 5,)) for n in range(12)]
-    found = ask("order", context_of(checkpoint_of(), halves(pairs)))
-    assert (claim(found).reason, found.measurements) == ("no_ends", ())
-    assert found.settings["scored"]["validation"]["ineligible"] == 6 and found.sets["order"] == ()
-
-
 def known_logits(cost: Callable[[Sequence[Head]], float]) -> Callable[..., contests.Ablated]:
     """An ablation of which the logit of a good title is 4, of a shuffled one 4 − cost, of a poor one 1."""
 
