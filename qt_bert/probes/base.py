@@ -262,10 +262,12 @@ class Contest:
     @property
     def beyond(self) -> Estimate:
         """The target less the mean set."""
-        total = self.sets[0]
-        for one in self.sets[1:]:
-            total = total + one
-        return self.target - (1 / len(self.sets)) * total
+        return self.target - mean_of(self.sets)
+
+
+def mean_of(estimates: Sequence[Estimate]) -> Estimate:
+    """The mean of estimates over the same queries."""
+    return (1 / len(estimates)) * sum(estimates[1:], start=estimates[0])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from transformers import AutoModelForSequenceClassification
@@ -126,34 +126,14 @@ def _seeded(seed: int) -> Iterator[None]:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, eq=False)
-class OtherSeed(Generic[T]):
-    """Another model tuned from the same base, and what its heads score on the same pairs."""
+def other_seed(context: Context, score: Callable[[Scorer], T]) -> tuple[Text, T] | None:
+    """What the second model, tuned from the same base, is called beside a set, and what `score` makes of it.
 
-    checkpoint: Checkpoint
-    scores: T
-
-    @property
-    def name(self) -> Text:
-        """What it is called beside a set."""
-        return texts_of(COMMON).text("second_seed.named", {"name": self.checkpoint.name})
-
-
-def other_seed(context: Context, score: Callable[[Scorer], T]) -> OtherSeed[T] | None:
-    """What `score` makes of the second model; None where none was given.
-
-    Raises CheckpointError as `open_second` does.
+    None where none was given. Raises CheckpointError as `open_second` does.
     """
     if context.second is None:
         return None
     checkpoint = open_second(context.second, context.model.checkpoint)
     scorer = Scorer(checkpoint, max_length=context.model.tokenizer.max_length)
-    return OtherSeed(checkpoint, score(scorer))
-
-
-def described(second: OtherSeed[T] | None) -> dict[str, str]:
-    """Name and hash for a result's settings, or why there is none, in both languages."""
-    if second is None:
-        none = texts_of(COMMON).text("second_seed.none")
-        return {"zh": none.zh, "en": none.en}
-    return {"name": second.checkpoint.name, "sha256": second.checkpoint.sha256}
+    named = texts_of(COMMON).text("second_seed.named", {"name": checkpoint.name})
+    return named, score(scorer)

@@ -20,17 +20,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from qt_bert.ablation.engine import Reduction, View
 from qt_bert.data.lines import TextSource
 from qt_bert.data.pairs import Pair, Reject
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.data.splits import half_of
 from qt_bert.data.tokenise import QUERY, TITLE, PairTokenizer
 from qt_bert.errors import PairFileError
-from qt_bert.figures import Figure, Point, Token, TokenLine, Tokens, curve, head_map
-from qt_bert.models.batches import Batch
+from qt_bert.figures import Figure, Point, curve, head_map
 from qt_bert.models.heads import Head
 from qt_bert.probes.base import Context, Result
-from qt_bert.probes.base_model import other_seed
+from qt_bert.probes.base_model import open_base, other_seed, random_like
 from qt_bert.probes.contests import PAIRS_A_QUERY, few_a_query
 from qt_bert.probes.naming import (
     VALIDATION,
@@ -43,14 +43,13 @@ from qt_bert.probes.naming import (
     ranked,
     stability,
 )
-from qt_bert.probes.shared import attention_rows, estimate_bars, head_table, other_models, partition
-from qt_bert.probes.streams import characters_of, is_han
+from qt_bert.probes.shared import estimate_bars, head_table, partition
+from qt_bert.probes.streams import characters_of, is_han, stream
 from qt_bert.progress import Progress, silent
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
 from qt_bert.stats.estimate import Estimate, from_leave_one_out
-from qt_bert.text import Text
 
 LEAST_BALANCED = 0.60
 """The balanced accuracy from which on a head is said to know word ends."""
@@ -60,9 +59,7 @@ LEAST_DECISIONS = 4
 """Texts of discovery with fewer decisions are left out: they have too few shifts."""
 EPSILON = 1e-6
 QUICK_SHIFTS, FULL_SHIFTS = 20, 100
-NO_TEXT = Text("", "")
 UNION_SHIFTS = 200
-SHOWN_TEXTS, SHORTEST, LONGEST = 3, 5, 14
 
 PRECISE, SEARCH, FULL = "precise", "search", "full"
 Ends = Callable[[str], set[int]]
@@ -73,9 +70,9 @@ Float32Array = npt.NDArray[np.float32]
 # Where words end, by a segmenter or by people.
 
 
-def references(context: Context) -> dict[str, Ends]:
-    """The granularities by name."""
-    return granularities(partition(context), context.userdict)
+def word_ends(partition: Segmenter) -> Ends:
+    """Where words end by a segmenter whose words do not overlap."""
+    return lambda text: {end for _, end in partition.spans(text)}
 
 
 def granularities(precise: Segmenter, userdict: Path | None = None) -> dict[str, Ends]:
@@ -91,7 +88,7 @@ def granularities(precise: Segmenter, userdict: Path | None = None) -> dict[str,
         return set(range(1, len(text) + 1)) - crossed
 
     return {
-        PRECISE: lambda text: {end for _, end in precise.spans(text)},
+        PRECISE: word_ends(precise),
         SEARCH: lambda text: {edge for span in search.spans(text) for edge in span},
         FULL: uncrossed,
     }
@@ -278,33 +275,40 @@ FEATURES = ("next", "sep", "ratio")
 
 
 def weights_of(scorer: Scorer, decisions: Decisions, shown: Progress = silent) -> Weights:
-    """One plain pass over the pairs of `decisions`; `shown` counts pairs."""
+    """One plain pass over the pairs of `decisions`; no map outlives its batch. `shown` counts pairs."""
+    shape, number = scorer.checkpoint.shape, len(decisions)
+    found = np.zeros((3, *shape.size, number), np.float32)
+    if not number:
+        return Weights(found[0], found[1], np.zeros(shape.size))
+    order = np.argsort(decisions.pair, kind="stable")
+    sizes = np.bincount(decisions.pair, minlength=len(decisions.pairs))
+    of_pair = np.split(order, np.cumsum(sizes)[:-1])
 
-    def read(
-        weights: torch.Tensor, batch: Batch, rows: torch.Tensor, items: IntArray
-    ) -> torch.Tensor:
-        length = weights.shape[-1]
-        separators = torch.zeros(len(batch), length)
-        sides = torch.full((len(batch), length), -1)
+    def compute(view: View) -> torch.Tensor:
+        batch = view.batch
+        items = np.concatenate([of_pair[row] for row in batch.rows])
+        rows = torch.from_numpy(np.repeat(np.arange(len(batch)), sizes[batch.rows]))
+        separators = torch.zeros(batch.input_ids.shape)
+        sides = torch.full(batch.input_ids.shape, -1)
         for row, encoded in enumerate(batch.encoded):
             separators[row, encoded.separators] = 1
             sides[row, : len(encoded)] = torch.tensor(encoded.side)
         own = (sides[rows] == torch.from_numpy(decisions.side[items])[:, None]).float()
-        each = torch.arange(len(items))
-        following = weights[each, :, torch.from_numpy(decisions.token[items]) + 1]
-        return torch.stack(
+        token = torch.from_numpy(decisions.token[items])
+        weights = view.values[rows, :, token].float().cpu()
+        numbers = torch.stack(
             [
-                following,
+                weights[torch.arange(len(items)), :, token + 1],
                 torch.einsum("nhl,nl->nh", weights, separators[rows]),
                 torch.einsum("nhl,nl->nh", weights, own),
             ]
         )
+        found[:, view.layer][..., items] = numbers.transpose(1, 2).numpy()
+        return torch.zeros(len(batch))
 
-    following, separators, own = attention_rows(
-        scorer, decisions.pairs, decisions.pair, decisions.token, read, kinds=3, shown=shown
-    )
-    mean = own.mean(-1, dtype=np.float64) if len(decisions) else np.zeros(own.shape[:2])
-    return Weights(following, separators, mean)
+    layers = tuple(range(shape.layers))
+    stream(scorer, decisions.pairs, [Reduction("rows", "attention", layers, compute)], shown=shown)
+    return Weights(found[0], found[1], found[2].mean(-1, dtype=np.float64))
 
 
 # How good answers are.
@@ -425,10 +429,6 @@ class Calibrated:
     def say(self, weights: Weights) -> BoolArray:
         """Whether a word ends, by each head [layers, heads, D]."""
         return np.stack([one.say(weights.features(at)) for at, one in enumerate(self.readings)])
-
-    def margin(self, weights: Weights, head: Head) -> Float32Array:
-        """How far beyond its threshold a head is [D]; a word ends above 0."""
-        return self.readings[head.layer].margin(weights.features(head.layer))[head.head]
 
 
 def calibrate(
@@ -581,18 +581,13 @@ def union_of(
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """The decisions of both halves, and where words end there by each reference [D]."""
+    """The decisions of both halves, and where words end there by the reference [D]."""
 
     discovery: Decisions
     validation: Decisions
-    known: Mapping[str, BoolArray]
-    truth: Mapping[str, BoolArray]
+    known: BoolArray
+    truth: BoolArray
     shared: int = 0
-
-    @property
-    def first(self) -> str:
-        """The reference that heads are read against."""
-        return next(iter(self.truth))
 
 
 def texts_of_pairs(context: Context) -> Texts:
@@ -604,7 +599,9 @@ def texts_of_pairs(context: Context) -> Texts:
     discovery = asked_of(samples[0])
     validation = asked_of(samples[1], {one.text for one in discovery})
     shared = len(asked_of(samples[1])) - len(validation)
-    return _texts(discovery, validation, references(context), context.model.tokenizer, shared)
+    return _texts(
+        discovery, validation, word_ends(partition(context)), context.model.tokenizer, shared
+    )
 
 
 def texts_of_gold(context: Context, path: Path) -> Texts:
@@ -615,25 +612,19 @@ def texts_of_gold(context: Context, path: Path) -> Texts:
     halves: dict[str, list[Asked]] = {"discovery": [], "validation": []}
     for one in asked:
         halves[half_of(one.text)].append(one)
-    return _texts(halves["discovery"], halves["validation"], {"gold": ends}, tokenizer, 0)
+    return _texts(halves["discovery"], halves["validation"], ends, tokenizer)
 
 
 def _texts(
     discovery: list[Asked],
     validation: list[Asked],
-    ends: Mapping[str, Ends],
+    ends: Ends,
     tokenizer: PairTokenizer,
-    shared: int,
+    shared: int = 0,
 ) -> Texts:
     known = decisions_of(tokenizer, discovery, least=LEAST_DECISIONS)
     asked = decisions_of(tokenizer, validation)
-    return Texts(
-        known,
-        asked,
-        {name: known.labels(one) for name, one in ends.items()},
-        {name: asked.labels(one) for name, one in ends.items()},
-        shared,
-    )
+    return Texts(known, asked, known.labels(ends), asked.labels(ends), shared)
 
 
 @dataclass(frozen=True, eq=False)
@@ -641,29 +632,22 @@ class Study:
     """One model's heads on one reference: read on discovery, heard on validation.
 
     `own` [layers, heads] is the weight on their own text on discovery. `said` and `rule`
-    [layers, heads, D]: whether a word ends, by the reading and by the article's rule;
-    `rule_head` is the head that the rule reads best on discovery; `granularity` the balanced accuracy
-    on validation when read anew against each reference.
+    [layers, heads, D]: whether a word ends, by the reading and by the article's rule; `rule_order`
+    are the heads by the rule's accuracy on discovery, `rule_head` is the one that it reads best there.
     """
 
     texts: Texts
-    weights: Weights
     own: FloatArray
     calibrated: Calibrated
     said: BoolArray
     rule: BoolArray
     rule_head: Head
     rule_order: list[Head]
-    granularity: Mapping[str, FloatArray]
-
-    @property
-    def truth(self) -> BoolArray:
-        return self.texts.truth[self.texts.first]
 
     def measure(self, measure: str, said: BoolArray) -> Estimate:
         """How good answers `said` [D] are on validation."""
         decisions = self.texts.validation
-        counts = counts_of(said, self.truth, decisions)
+        counts = counts_of(said, self.texts.truth, decisions)
         total = counts.sum(0)
         left = measured(measure, total - counts)
         return from_leave_one_out(float(measured(measure, total)), left, decisions.queries)
@@ -672,15 +656,14 @@ class Study:
         """What is said on validation: by the rule, by the best reading, by each character's own rate of
         ending words, and by the commoner answer."""
         texts = self.texts
-        known = texts.known[texts.first]
-        commoner = bool(known.size) and bool(known.mean() >= 0.5)
+        commoner = bool(texts.known.size) and bool(texts.known.mean() >= 0.5)
         return {
             "rule": self.rule[self.rule_head],
             "reading": self.said[self.calibrated.best],
             "characters": by_character(
-                texts.discovery.characters(), known, texts.validation.characters()
+                texts.discovery.characters(), texts.known, texts.validation.characters()
             ),
-            "majority": np.full(len(self.truth), commoner),
+            "majority": np.full(len(texts.truth), commoner),
         }
 
 
@@ -688,28 +671,29 @@ def study(scorer: Scorer, texts: Texts, *, shifts: int, seed: int, shown: Progre
     """Two plain passes over `texts`, and what is made of them."""
     known = weights_of(scorer, texts.discovery, shown)
     asked = weights_of(scorer, texts.validation, shown)
-    labels = texts.known[texts.first]
-    readings = {
-        name: calibrate(
-            known, texts.discovery, one, shifts=shifts if name == texts.first else 0, seed=seed
-        )
-        for name, one in texts.known.items()
-    }
-    calibrated = readings[texts.first]
+    calibrated = calibrate(known, texts.discovery, texts.known, shifts=shifts, seed=seed)
     rule = known.rule()
+    balanced = balanced_of(rule, texts.known)
+    right = (rule == texts.known).mean(-1) if texts.known.size else balanced
     return Study(
         texts=texts,
-        weights=asked,
         own=known.own,
         calibrated=calibrated,
         said=calibrated.say(asked),
         rule=asked.rule(),
-        rule_head=ranked(balanced_of(rule, labels))[0],
-        rule_order=ranked((rule == labels).mean(-1) if labels.size else balanced_of(rule, labels)),
-        granularity={
-            name: balanced_of(one.say(asked), texts.truth[name]) for name, one in readings.items()
-        },
+        rule_head=ranked(balanced)[0],
+        rule_order=ranked(right),
     )
+
+
+def other_models(context: Context) -> Iterator[tuple[str, Scorer]]:
+    """The same architecture before fine-tuning (`pretrained`, where `--base` is there) and with random
+    weights (`random`), each ready to score."""
+    tuned = context.model
+    length = tuned.tokenizer.max_length
+    if context.base is not None:
+        yield "pretrained", Scorer(open_base(context.base, tuned.checkpoint), max_length=length)
+    yield "random", Scorer(random_like(tuned.checkpoint, context.seed), max_length=length)
 
 
 def measure(context: Context) -> Result:
@@ -735,7 +719,9 @@ def measure(context: Context) -> Result:
         "head_balanced": main.measure("balanced", answers["reading"]),
         "head_word_f1": main.measure("word_f1", answers["reading"]),
     }
-    union = union_of(main.rule, main.truth, texts.validation, main.rule_order, seed=context.seed)
+    union = union_of(
+        main.rule, main.texts.truth, texts.validation, main.rule_order, seed=context.seed
+    )
     heads = len(main.rule_order)
     measurements |= {
         "union": union.share(heads),
@@ -797,28 +783,23 @@ def measure(context: Context) -> Result:
 
 def _columns(main: Study) -> dict[str, FloatArray]:
     """Scores of every head: those of discovery say so, all others are of validation."""
-    named, decisions = main.calibrated.named, main.texts.validation
-    columns = {
+    named, truth = main.calibrated.named, main.texts.truth
+    return {
+        "balanced": balanced_of(main.said, truth),
+        "rule_balanced": balanced_of(main.rule, truth),
         "discovery_balanced": named.score,
         "null_balanced": main.calibrated.null,
         "p": named.p,
         "q": named.q,
         "weight_on_text": main.own,
     }
-    columns |= {f"balanced_{name}": values for name, values in main.granularity.items()}
-    for prefix, said in (("", main.said), ("rule_", main.rule)):
-        counts = np.array(
-            [[counts_of(one, main.truth, decisions).sum(0) for one in layer] for layer in said]
-        )
-        columns |= {f"{prefix}{name}": measured(name, counts) for name in MEASURES}
-    return columns
 
 
 def _stability(context: Context, main: Study, named: Sequence[Head]) -> Stability | None:
     """Of the named heads: by balanced accuracy, on validation and on another seed's model, too."""
     texts = main.texts
     again = np.stack(
-        [balanced_by_query(one, main.truth, texts.validation) for one in main.said], axis=1
+        [balanced_by_query(one, main.texts.truth, texts.validation) for one in main.said], axis=1
     )
     elsewhere = [Elsewhere(VALIDATION, by_mean(again), len(again))]
     second = other_seed(
@@ -826,14 +807,14 @@ def _stability(context: Context, main: Study, named: Sequence[Head]) -> Stabilit
         lambda scorer: calibrate(
             weights_of(scorer, texts.discovery),
             texts.discovery,
-            texts.known[texts.first],
+            texts.known,
             shifts=0,
             seed=context.seed,
         ),
     )
     if second is not None:
-        per_query = second.scores.per_query
-        elsewhere.append(Elsewhere(second.name, by_mean(per_query), len(per_query)))
+        name, read = second
+        elsewhere.append(Elsewhere(name, by_mean(read.per_query), len(read.per_query)))
     per_query = main.calibrated.per_query
     return stability(
         by_mean(per_query), named, len(per_query), elsewhere=elsewhere, seed=context.seed
@@ -843,11 +824,13 @@ def _stability(context: Context, main: Study, named: Sequence[Head]) -> Stabilit
 def _figures(
     context: Context, main: Study, union: Union, reached: Mapping[str, Estimate]
 ) -> Iterator[Figure]:
-    """Heads on a map, answers and models as bars, the union by k, three texts as one head cuts them."""
+    """Heads on a map, answers and models as bars, the union by k."""
     named = main.calibrated.named.heads()
-    yield head_map("heads", balanced_of(main.said, main.truth), marked=map(str, named), low=0.5)
     yield head_map(
-        "rule", balanced_of(main.rule, main.truth), marked=[str(main.rule_head)], low=0.5
+        "heads", balanced_of(main.said, main.texts.truth), marked=map(str, named), low=0.5
+    )
+    yield head_map(
+        "rule", balanced_of(main.rule, main.texts.truth), marked=[str(main.rule_head)], low=0.5
     )
     answers = main.answers()
     by_measure = {
@@ -866,38 +849,3 @@ def _figures(
         },
         dashed=("union_by_luck",),
     )
-    if (texts := _shown_texts(main, context.seed)) is not None:
-        yield texts
-
-
-def _shown_texts(main: Study, seed: int) -> Tokens | None:
-    """Some texts of which every two neighbours are a decision: by the segmenter, then by the best head."""
-    decisions, head = main.texts.validation, main.calibrated.best
-    whole = [
-        number
-        for number, one in enumerate(decisions.asked)
-        if SHORTEST <= len(one.text) <= LONGEST
-        and decisions.text_sizes[number] == len(one.text) - 1
-    ]
-    margin = main.calibrated.margin(main.weights, head)
-    lines: list[TokenLine] = []
-    for number in np.random.default_rng(seed).permutation(whole)[:SHOWN_TEXTS]:
-        first = decisions.text_starts[number]
-        here = slice(first, first + decisions.text_sizes[number])
-        text = decisions.asked[number].text
-        for name, ends, values in (
-            ("segmenter", main.truth[here], None),
-            (str(head), main.said[head][here], margin[here]),
-        ):
-            tokens = [
-                Token(
-                    text=character,
-                    value=None if values is None or place == len(ends) else float(values[place]),
-                    ends_word=place == len(ends) or bool(ends[place]),
-                )
-                for place, character in enumerate(text)
-            ]
-            lines.append(TokenLine(name=name, tokens=tuple(tokens)))
-    if not lines:
-        return None
-    return Tokens(name="texts", title=NO_TEXT, unit=NO_TEXT, lines=tuple(lines), scale="diverging")

@@ -260,13 +260,28 @@ def random_sets(
             Variant(f"{name}:near#{place:02d}", (ablated([head]),), "matched", place, seed)
             for place, head in enumerate(near)
         ], True
-    pool = [head for head in shape.all_heads if head not in outside]
+    return layer_matched_sets(shape, heads, outside, most, seed, name=name, ablated=ablated)
+
+
+def layer_matched_sets(
+    shape: Shape,
+    heads: Sequence[Head],
+    outside: Collection[Head],
+    draws: int,
+    seed: int,
+    *,
+    name: str = "matching",
+    ablated: Ablate = zeroed,
+) -> tuple[list[Variant], bool]:
+    """Sets of as many heads in each layer as `heads`, none of them in `heads` or `outside`, as variants;
+    and whether these are all there are. None where a layer has too few heads left."""
+    pool = [head for head in shape.all_heads if head not in {*heads, *outside}]
     wanted, there = Counter(h.layer for h in heads), Counter(h.layer for h in pool)
-    if any(there[layer] < count for layer, count in wanted.items()):
+    if not heads or any(there[layer] < count for layer, count in wanted.items()):
         return [], True
     possible = math.prod(math.comb(there[layer], count) for layer, count in wanted.items())
-    drawn = layer_matched(shape, ablated, heads, most, seed, [*pool, *heads], f"{name}:")
-    return drawn, possible <= most
+    drawn = layer_matched(shape, ablated, heads, draws, seed, [*pool, *heads], f"{name}:")
+    return drawn, possible <= draws
 
 
 def contest(

@@ -9,8 +9,7 @@ and where other queries choose it again; elsewhere its attention is measured and
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -20,17 +19,16 @@ import torch
 
 from qt_bert.ablation.checks import check_equivalence
 from qt_bert.ablation.engine import Reduction, View
-from qt_bert.ablation.families import layer_matched
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, Span
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
-from qt_bert.figures import Edge, Figure, Graph, Node, graph, head_map
+from qt_bert.figures import Figure, head_map
 from qt_bert.models.batches import Batch
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Contest, Context, Result
-from qt_bert.probes.contests import ablate, contest, zeroed
+from qt_bert.probes.contests import ablate, contest, layer_matched_sets, zeroed
 from qt_bert.probes.matching_scores import chosen_heads, discovery_scores, stable_matching
 from qt_bert.probes.naming import (
     VALIDATION,
@@ -56,7 +54,6 @@ from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray, IntArray
 from qt_bert.stats.estimate import Estimate, over_queries
-from qt_bert.stats.tests import FALSE_DISCOVERY_RATE, q_values
 from qt_bert.stats.verdict import judge_contest
 
 QUICK_PAIRS = 200
@@ -69,7 +66,6 @@ MATCHING = 5
 """As many heads as the article ablates."""
 LEAST_FOCUS = 0.10
 """From this focus on, of either sign, a head is named."""
-EDGES, LEAST_EDGE = 12, 0.01
 WITHOUT = (
     "reader_focus_change",
     "control_focus_change",
@@ -284,7 +280,8 @@ def choose_reader(context: Context, pairs: Sequence[Pair], layer: int) -> Reader
     heads = [head for head in shape.all_heads if head.layer == layer]
     if not heads:  # a smaller model may have lost them all
         return Reader(None, costs)
-    run = ablate(context, "alone", alone(heads), pairs)
+    alone = [Variant(str(head), (zeroed([head]),), "single") for head in heads]
+    run = ablate(context, "alone", alone, pairs)
     losses = [run.loss(str(head)) for head in heads]
     for head, loss in zip(heads, losses, strict=True):
         costs[head] = loss.value
@@ -296,11 +293,6 @@ def choose_reader(context: Context, pairs: Sequence[Pair], layer: int) -> Reader
         per_query[:, head.layer, head.head] = loss.values
     again = stability(by_mean(per_query), [worst], len(per_query), seed=context.seed)
     return Reader(worst, costs, again)
-
-
-def alone(heads: Sequence[Head]) -> list[Variant]:
-    """Each of `heads` ablated by itself."""
-    return [Variant(str(head), (zeroed([head]),), "single") for head in heads]
 
 
 def is_read(context: Context, reader: Reader, found: Contest | None) -> bool:
@@ -368,50 +360,6 @@ def _smaller(focus: FloatArray, within: FloatArray) -> FloatArray:
     return np.asarray(np.where(focus * within > 0, nearer, 0.0))
 
 
-# Which lower head gives which upper one its focus: what the upper loses where the lower is ablated alone.
-
-
-def strongest_edges(
-    sources: Sequence[Head], layer: int, found: FloatArray, seen: FloatArray
-) -> list[tuple[Head, Head]]:
-    """The (lower, upper) heads of the strongest significant losses of focus, strongest first.
-
-    `found` and `seen` [queries, sources, heads] are losses of the heads of `layer` on discovery and
-    validation. Significant: q < 0.05 over all pairs of heads on discovery, by two-sided t-tests over
-    queries. At most EDGES, each of LEAST_EDGE or more; one of another sign on validation is left out.
-    """
-    if not found.size:
-        return []
-    p = np.minimum(1, 2 * np.minimum(one_sided_p(found), one_sided_p(-found)))
-    q = np.array(q_values(list(p.ravel())), np.float64).reshape(p.shape)
-    first, then = means(found), means(seen)
-    order = np.argsort(-np.abs(np.nan_to_num(first)), axis=None, kind="stable")
-    strong = [
-        (int(source), int(head))
-        for source, head in (np.unravel_index(place, first.shape) for place in order)
-        if q[source, head] < FALSE_DISCOVERY_RATE and abs(first[source, head]) >= LEAST_EDGE
-    ]
-    return [
-        (sources[source], Head(layer, head))
-        for source, head in strong[:EDGES]
-        if first[source, head] * then[source, head] > 0
-    ]
-
-
-def layer_matched_sets(
-    shape: Shape, heads: Sequence[Head], named: Collection[Head], draws: int, seed: int
-) -> list[Variant]:
-    """Random sets of as many heads in each layer, outside `heads` and all that are `named`.
-
-    None where a layer has too few heads left.
-    """
-    left = [head for head in shape.all_heads if head not in {*heads, *named}]
-    wanted, there = Counter(head.layer for head in heads), Counter(head.layer for head in left)
-    if not heads or any(there[layer] < count for layer, count in wanted.items()):
-        return []
-    return layer_matched(shape, zeroed, heads, draws, seed, [*left, *heads], "matching:")
-
-
 # The probe.
 
 
@@ -444,19 +392,14 @@ def measure(context: Context) -> Result:
     matching = chosen_heads(context, MATCHING, below)
     named = discovery_scores(context).named()
     draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
-    sets = layer_matched_sets(shape, matching, named, draws, context.seed)
+    sets, _ = layer_matched_sets(shape, matching, named, draws, context.seed)
     together = [Variant("matching", (zeroed(matching),), "target")] if matching else []
-    sources = alone(below) if read else []
     encoded = scorer.tokenizer.encode([(p.query, p.title) for p in validation], offsets=False)
     context.guards["ablated"] = check_equivalence(
-        scorer.checkpoint,
-        scorer.encoder,
-        [*together, *sets, *sources],
-        encoded,
-        seed=context.seed,
+        scorer.checkpoint, scorer.encoder, [*together, *sets], encoded, seed=context.seed
     )
     seen, heard = (cls_rows(context, pairs, every)[:, 0] for pairs in (discovery, validation))
-    contested, known = (_few(pairs, QUICK_CONTESTED, context) for pairs in (validation, discovery))
+    contested = _few(validation, QUICK_CONTESTED, context)
     ablated = cls_rows(context, contested, [layer], [*together, *sets])[:, :, 0]
     readers = name_readers(seen)
 
@@ -478,28 +421,7 @@ def measure(context: Context) -> Result:
         "every": len(shape.all_heads),
         "contested": len(contested),
         "sets": len(sets),
-        "lower": None,
-        "upper": None,
     }
-    figures: list[Figure] = []
-    if read and reader.head is not None:
-        lost, kept = (
-            rows[:, :1, ..., FOCUS] - rows[:, 1:, ..., FOCUS]
-            for rows in (
-                cls_rows(context, p, [layer], sources)[:, :, 0] for p in (known, contested)
-            )
-        )
-        edges = strongest_edges(below, layer, lost, kept)
-        losses = {
-            (lower, upper): _mean(kept[:, below.index(lower), upper.head], contested)
-            for lower, upper in edges
-        }
-        measurements["strongest_edge"] = losses[edges[0]] if edges else None
-        if edges:
-            facts |= {"lower": str(edges[0][0]), "upper": str(edges[0][1])}
-        marked = [*matching, reader.head]
-        figures = list(_figures(context, heard, readers, layer, ablated, contested))
-        figures.append(_edges(losses, marked))
     return Result(
         measurements=measurements,
         heads=head_table(shape, _columns(heard, readers, reader, layer, ablated)),
@@ -511,7 +433,7 @@ def measure(context: Context) -> Result:
         },
         selected="focused",
         stability=_stabilities(context, reader, readers, matching, below, seen, heard),
-        figures=figures,
+        figures=list(_figures(context, heard, readers, layer, ablated, contested)) if read else [],
         facts=facts,
         settings={**settings, "contested_pairs": len(contested), "layer_matched_sets": len(sets)},
         pairs=validation,
@@ -613,23 +535,3 @@ def _figures(
     }
     categories = [f"L{layer}H{head}" for head in range(ablated.shape[2])]
     yield estimate_bars(context, "before_and_after", categories, series)
-
-
-def _edges(losses: Mapping[tuple[Head, Head], Estimate], marked: Sequence[Head]) -> Graph:
-    """The strongest losses of focus as arrows from lower to upper heads; the upper layer on top."""
-    heads = sorted({*marked, *(head for ends in losses for head in ends)})
-    layers = sorted({head.layer for head in heads}, reverse=True)
-    nodes = [
-        Node(
-            name=str(head),
-            column=head.head,
-            row=layers.index(head.layer),
-            marked=head in marked,
-        )
-        for head in heads
-    ]
-    edges = [
-        Edge(source=str(lower), target=str(upper), weight=loss.value)
-        for (lower, upper), loss in losses.items()
-    ]
-    return graph("wiring", nodes, edges)

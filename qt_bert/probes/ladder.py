@@ -19,8 +19,7 @@ from qt_bert.models.batches import Direction
 from qt_bert.models.card import layers_apart
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.contests import Ablated, ablate, grades_nothing
-from qt_bert.probes.naming import function_heads
-from qt_bert.probes.shared import estimate_bars
+from qt_bert.probes.shared import estimate_bars, estimate_points
 from qt_bert.probes.streams import for_model
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate
@@ -37,13 +36,7 @@ PARTS: dict[str, Direction] = {
     "cls_to_title": "C<T",
 }
 """What *all* cuts together, by who no longer sees whom: rows < columns."""
-OF_RHO = (
-    "ladder_all_spearman",
-    "ladder_cls",
-    "ladder_direction",
-    "ladder_half_way",
-    "ladder_step",
-)
+OF_RHO = ("ladder_all_spearman", "ladder_cls", "ladder_direction", "ladder_half_way")
 
 
 def cut(first: int, last: int, direction: Direction = "all") -> Variant:
@@ -77,8 +70,6 @@ def measure(context: Context) -> Result:
         run = ablate(context, "halves", [low, high], context.validation)
         halves = {"low_half": run.loss(low.name), "high_half": run.loss(high.name)}
 
-    asked = function_heads(context, "matching")
-    middle = math.nan if asked is None else float(np.median([one.layer for one in asked.heads]))
     bars = {
         "all": losses["validation"][-1],
         **{name: here.loss(one.name) for name, one in directions.items()},
@@ -91,7 +82,7 @@ def measure(context: Context) -> Result:
             **halves,
             "first_layer_loss": losses["validation"][free] if free < layers else None,
             "ladder_all_accuracy": here.accuracy_loss(rungs[-1].name),
-            **_of_rho(here, rungs, directions, middle, context),
+            **_of_rho(here, rungs, directions, context),
         },
         figures=[
             _first(losses, context),
@@ -102,7 +93,6 @@ def measure(context: Context) -> Result:
             "again": again,
             "layers": layers,
             "half": layers // 2,
-            "middle": middle,
             "offline": layers_apart(checkpoint.offline),
             "pairs": len(tested),
             "chosen_on": len(chosen),
@@ -116,7 +106,6 @@ def measure(context: Context) -> Result:
                 "confirmed": again >= free,
                 "bar": LEAST_LOSS,
             },
-            "matching_heads": None if asked is None else asked.describe(),
             "offline_layers": layers_apart(checkpoint.offline),
         },
         pairs=tested,
@@ -152,13 +141,12 @@ def _of_rho(
     run: Ablated,
     rungs: Sequence[Variant],
     directions: Mapping[str, Variant],
-    middle: float,
     context: Context,
 ) -> dict[str, Estimate | float | None]:
     """What cuts change of ρ, which moves with every pair, where accuracy moves in jumps.
 
-    `middle` is the matching heads' median layer. All are None of a single query, which no jackknife
-    can leave out; there is no half-way layer where the whole loss cannot be told from 0.
+    All are None of a single query, which no jackknife can leave out; there is no half-way layer where the
+    whole loss cannot be told from 0.
     """
     if len(set(run.queries)) < 2:
         return dict.fromkeys(OF_RHO)
@@ -173,7 +161,6 @@ def _of_rho(
         changes["cls_to_title"],
         changes["title_to_query"] - changes["query_to_title"],
         layer,
-        layer - middle,
     )
     return dict(zip(OF_RHO, found, strict=True))
 
@@ -185,12 +172,10 @@ def half_way(losses: FloatArray) -> float:
 
 def _first(losses: dict[str, list[Estimate]], context: Context) -> Curve:
     """The loss on each rung, on both halves of the pairs, beside what counts as none."""
-    drawn: dict[Label, list[Point]] = {}
-    for name, estimates in losses.items():
-        points = [Point(x=0, y=0)]
-        for rung, one in enumerate(estimates, 1):
-            low, high = one.interval(context.resamples, context.seed) or (None, None)
-            points.append(Point(x=rung, y=one.value, low=low, high=high))
-        drawn[name] = points
+    steps = range(1, len(losses["validation"]) + 1)
+    drawn: dict[Label, list[Point]] = {
+        name: [Point(x=0, y=0), *estimate_points(context, steps, estimates)]
+        for name, estimates in losses.items()
+    }
     ends = [Point(x=x, y=LEAST_LOSS) for x in (0, len(losses["validation"]))]
     return curve("ladder_first", {**drawn, "bar": ends}, dashed=["bar"])

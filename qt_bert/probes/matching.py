@@ -1,6 +1,6 @@
 """Which heads match terms of query and title, and what is left without them? (`heads_of_query_title_bert`, 2.4)
 
-Heads are scored on discovery (`matching_scores`): by lift, and beside it by matched weight. The five best by
+Heads are scored on discovery (`matching_scores`): by lift, with matched weight beside it. The five best by
 lift are ablated on validation, each of them alone, all but the one that costs most, and query and title are
 cut from each other inside them. The article halves a model's accuracy so, and loses nothing with five
 random heads.
@@ -20,8 +20,8 @@ from qt_bert.ablation.masks import SegmentBlock
 from qt_bert.data.pairs import Pair
 from qt_bert.figures import Figure, bars, head_map
 from qt_bert.models.heads import Head, Shape
-from qt_bert.probes.base import Contest, Context, Result
-from qt_bert.probes.base_model import OtherSeed, other_seed
+from qt_bert.probes.base import Contest, Context, Result, mean_of
+from qt_bert.probes.base_model import other_seed
 from qt_bert.probes.contests import (
     CONTEST_PAIRS,
     Ablated,
@@ -31,11 +31,10 @@ from qt_bert.probes.contests import (
     grades_nothing,
     zeroed,
 )
-from qt_bert.probes.matching_cells import DIRECTIONS, KINDS
+from qt_bert.probes.matching_cells import CHARACTERS, DIRECTIONS, KINDS
 from qt_bert.probes.matching_scores import (
     LEAST_QUERIES,
     LEAST_SCORE,
-    SINK_FREE_KIND,
     K,
     Scores,
     along,
@@ -46,23 +45,19 @@ from qt_bert.probes.matching_scores import (
     scores_on,
     stable_matching,
 )
-from qt_bert.probes.naming import VALIDATION, ranked
+from qt_bert.probes.naming import VALIDATION
 from qt_bert.probes.shared import estimate_bars, head_table
 from qt_bert.results.probe import Stability
 from qt_bert.stats import verdict
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, over_queries
 from qt_bert.stats.judgements import name_set
-from qt_bert.text import Label
+from qt_bert.text import Label, Text
 
 CLAIMS = ("five", "rest", "cut")
 FREE_SETS = 20
 """Sets of as many heads drawn anywhere, whose mean loss stands beside."""
 PERCENT = 100.0
-SHOWN_KINDS = {name: kind for kind, name in enumerate(KINDS) if name != "diagonal"} | {
-    "sink_free": SINK_FREE_KIND
-}
-"""Kinds of which heads have a lift of their own; of the diagonal they have a share."""
 
 
 def cut_apart(heads: Iterable[Head]) -> Intervention:
@@ -72,21 +67,15 @@ def cut_apart(heads: Iterable[Head]) -> Intervention:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Scores on both halves, and the heads chosen on discovery: the `five` best by lift, as many
-    `by_weight`, and the best of the low half. `second` are scores of a model of another seed."""
+    """Scores on both halves, and the heads chosen on discovery: the `five` best by lift, and the best of
+    the low half. `second` are scores of a model of another seed."""
 
     shape: Shape
     discovery: Scores
     validation: Scores
     five: list[Head]
     low: list[Head]
-    second: OtherSeed[Scores] | None
-
-    @cached_property
-    def by_weight(self) -> list[Head]:
-        """The heads of the largest matched weight on discovery, best first, as many as by lift."""
-        weight = self.own(self.discovery.matched_weight())
-        return [head for head in ranked(weight) if np.isfinite(weight[head])][: len(self.five)]
+    second: tuple[Text, Scores] | None
 
     def own(self, values: FloatArray) -> FloatArray:
         """Of [layers, heads, directions] each head's in its direction on discovery [layers, heads]."""
@@ -99,34 +88,18 @@ class Chosen:
 
     @cached_property
     def sets(self) -> dict[str, list[Head]]:
-        """Every set by its name; the named heads also by direction."""
-        named = self.discovery.named()
-        by_direction = {
-            f"named_{name}": [head for head in named if self.discovery.direction[head] == number]
-            for number, name in enumerate(DIRECTIONS)
-        }
-        return {
-            "matching": self.five,
-            "by_weight": self.by_weight,
-            "low_half": self.low,
-            "named": named,
-            **by_direction,
-        }
+        """Every set by its name."""
+        return {"matching": self.five, "low_half": self.low, "named": self.discovery.named()}
 
     def stability(self, seed: int) -> dict[str, Stability | None]:
         """Of every set, beside validation and a model of another seed."""
-        elsewhere = {VALIDATION: self.validation}
-        if self.second is not None:
-            elsewhere[self.second.name] = self.second.scores
-        by_direction = {f"named_{name}": number for number, name in enumerate(DIRECTIONS)}
+        elsewhere = dict([(VALIDATION, self.validation), *([self.second] if self.second else [])])
         return {
             name: stable_matching(
                 self.discovery,
                 heads,
                 seed=seed,
-                direction=by_direction.get(name),
                 within=low_half_of(self.shape) if name == "low_half" else None,
-                by_weight=name == "by_weight",
                 elsewhere=elsewhere,
             )
             for name, heads in self.sets.items()
@@ -189,7 +162,6 @@ def measure(context: Context) -> Result:
             **{f"alone_{rank + 1}": losses[str(h)] for rank, h in enumerate(chosen.five)},
             **_accuracies(chosen, run),
             "best_lift": chosen.validation.estimate(best, int(direction[best])),
-            "both": float(len({*chosen.five} & {*chosen.by_weight})),
         },
         figures=tuple(_figures(context, chosen, run, losses)),
         facts={**facts, "costliest": costliest and str(costliest)},
@@ -204,17 +176,16 @@ def _columns(chosen: Chosen) -> dict[str, FloatArray]:
     return {
         "score": chosen.lift,
         "discovery_score": found.score,
-        "matched_weight": chosen.own(again.matched_weight()),
-        "discovery_matched_weight": chosen.own(found.matched_weight()),
+        "matched_weight": chosen.own(again.matched_weight),
+        "discovery_matched_weight": chosen.own(found.matched_weight),
         **{name: again.ratio()[..., number] for number, name in enumerate(DIRECTIONS)},
         "p": found.tested.p,
         "q": found.tested.q,
         "weight": chosen.own(again.weight),
-        "diagonal": chosen.own(again.diagonal),
         **{
             name: chosen.own(again.firm_ratio(kind))
-            for name, kind in SHOWN_KINDS.items()
-            if name != "characters"
+            for kind, name in enumerate(KINDS)
+            if kind != CHARACTERS
         },
     }
 
@@ -231,7 +202,7 @@ def _settings(chosen: Chosen) -> dict[str, object]:
         },
         "queries": {
             name: dict(zip(DIRECTIONS, chosen.validation.queries(kind).tolist(), strict=True))
-            for name, kind in SHOWN_KINDS.items()
+            for kind, name in enumerate(KINDS)
         },
         "directions": {
             str(head): DIRECTIONS[chosen.discovery.direction[head]] for head in chosen.five
@@ -281,14 +252,10 @@ def _losses(chosen: Chosen, rest: list[Head], run: Ablated) -> dict[str, Estimat
     names = ["five", *(["rest"] if rest else []), "cut"]
     return {
         **{name: run.loss(name) for name in names},
-        "free": _mean([run.loss(name) for name in _free(run)]),
+        "free": mean_of([run.loss(name) for name in _free(run)]),
         "cut_all": run.loss("cut_all"),
         **{str(head): run.loss(str(head)) for head in chosen.five},
     }
-
-
-def _mean(estimates: list[Estimate]) -> Estimate:
-    return sum(estimates[1:], start=estimates[0]) / len(estimates)
 
 
 def _accuracies(chosen: Chosen, run: Ablated) -> dict[str, Estimate | None]:
@@ -296,7 +263,7 @@ def _accuracies(chosen: Chosen, run: Ablated) -> dict[str, Estimate | None]:
     whole, without = run.accuracy("none"), run.accuracy("five")
     if whole is None or without is None:
         return {}
-    free = _mean([one for name in _free(run) if (one := run.accuracy_loss(name)) is not None])
+    free = mean_of([one for name in _free(run) if (one := run.accuracy_loss(name)) is not None])
     kept = run.accuracy("low_half_kept") if chosen.low else None
     return {
         "accuracy_relative": PERCENT * (without / whole - 1.0),
@@ -348,7 +315,7 @@ def _figures(
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log2(chosen.lift)
     yield head_map("lift", logs, marked=named, scale="diverging", digits=1)
-    weight = PERCENT * chosen.own(chosen.validation.matched_weight())
+    weight = PERCENT * chosen.own(chosen.validation.matched_weight)
     yield head_map("matched_weight", weight, marked=named, low=0.0, digits=1)
     shown = {name: one for name, one in losses.items() if name != "cut_all"}
     yield estimate_bars(context, "losses", list(shown), {"loss": list(shown.values())}, digits=1)
@@ -356,11 +323,11 @@ def _figures(
     yield estimate_bars(
         context, "labels", list(by_label), {"loss": list(by_label.values())}, digits=1
     )
-    lifts = [chosen.own(chosen.validation.firm_ratio(kind)) for kind in SHOWN_KINDS.values()]
+    lifts = [chosen.own(chosen.validation.firm_ratio(kind)) for kind in range(len(KINDS))]
     series: dict[Label, tuple[list[float], None]] = {
         str(head): ([float(np.log2(one[head])) for one in lifts], None) for head in chosen.five
     }
-    yield bars("kinds", list(SHOWN_KINDS), series, digits=1)
+    yield bars("kinds", KINDS, series, digits=1)
 
 
 def _by_label(run: Ablated) -> dict[str, Estimate]:

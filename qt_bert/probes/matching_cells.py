@@ -1,14 +1,13 @@
 """Cells of a pair's attention matrix: where a row looks at its own term in the other text, and where not.
 
-A *kind* says what counts as one's own: the same character, the tokens of the same whole word, of a
-synonym, the same function character, the same punctuation, or merely the same offset. For each kind
-and direction, cells of the other text are `own` or `other`. The control is the same cells under a query
+A *kind* says what counts as one's own: the same character, the tokens of the same whole word or of a
+synonym. For each kind and direction, cells of the other text are `own` or `other`. The control is the same cells under a query
 that shares no character with the title (`Replacements`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -24,15 +23,13 @@ from qt_bert.probes.streams import (
     characters_of,
     is_content,
     is_marker,
-    is_punctuation,
-    is_stop,
     shared_terms,
 )
 from qt_bert.shipped import shipped
 from qt_bert.stats.arrays import FloatArray
 
-CHARACTERS, TERMS, SYNONYMS, STOP, PUNCTUATION, DIAGONAL = range(6)
-KINDS = ("characters", "terms", "synonyms", "stop", "punctuation", "diagonal")
+CHARACTERS, TERMS, SYNONYMS = range(3)
+KINDS = ("characters", "terms", "synonyms")
 TITLE_TO_QUERY, QUERY_TO_TITLE = range(2)
 DIRECTIONS = ("title_to_query", "query_to_title")
 """Rows are tokens of the first text, columns those of the second."""
@@ -102,9 +99,10 @@ class Cells:
         found = np.bincount(places[0], minlength=len(KINDS) * 2)
         return found.astype(np.float64).reshape(len(KINDS), 2)
 
-    def speak_of(self, *kinds: int) -> bool:
-        """Whether one of these kinds has both own and other cells in some direction."""
-        return bool((self.counts[list(kinds)] > 0).all(axis=-1).any())
+    @property
+    def speak(self) -> bool:
+        """Whether some kind has both own and other cells in some direction."""
+        return bool((self.counts > 0).all(axis=-1).any())
 
 
 def channel_of(kind: int, direction: int, part: int) -> int:
@@ -127,10 +125,7 @@ def cells_of(
     for direction, (of, to) in enumerate(((TITLE, QUERY), (QUERY, TITLE))):
         single, every = {c.token for c in characters[to]}, set(tokens[to])
         kinds: list[tuple[int, Iterable[Row], set[int]]] = [
-            (CHARACTERS, _same(characters[of], characters[to], is_content), single),
-            (STOP, _same(characters[of], characters[to], is_stop), single),
-            (PUNCTUATION, _same(characters[of], characters[to], is_punctuation), single),
-            (DIAGONAL, _same_offset(characters, tokens, of, to), single),
+            (CHARACTERS, _same(characters[of], characters[to]), single),
             (TERMS, _same_places(terms, tokens, of, to), every),
             (SYNONYMS, _same_places(spans, tokens, of, to), every),
         ]
@@ -152,27 +147,14 @@ def _tokens(encoded: EncodedPair, text: str, side: int) -> dict[int, Span]:
     }
 
 
-def _same(
-    of: Sequence[Character], to: Sequence[Character], wanted: Callable[[str], bool]
-) -> Iterable[Row]:
-    """Rows of the wanted characters that occur in the other text, with their occurrences there."""
+def _same(of: Sequence[Character], to: Sequence[Character]) -> Iterable[Row]:
+    """Rows of the content characters that occur in the other text, with their occurrences there."""
     places: dict[str, set[int]] = {}
     for one in to:
         places.setdefault(one.text.casefold(), set()).add(one.token)
     for one in of:
-        if wanted(one.text) and (own := places.get(one.text.casefold())):
+        if is_content(one.text) and (own := places.get(one.text.casefold())):
             yield one.token, own
-
-
-def _same_offset(
-    characters: Sequence[Sequence[Character]], tokens: Sequence[dict[int, Span]], of: int, to: int
-) -> Iterable[Row]:
-    """The rows of `characters` once more; own is the token as far from its text's beginning."""
-    offsets = {token: place for place, token in enumerate(tokens[of])}
-    columns = list(tokens[to])
-    for token, _ in _same(characters[of], characters[to], is_content):
-        if offsets[token] < len(columns):
-            yield token, {columns[offsets[token]]}
 
 
 def _same_places(

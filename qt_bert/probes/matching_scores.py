@@ -16,7 +16,6 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 
 import numpy as np
 import torch
@@ -31,18 +30,14 @@ from qt_bert.models.heads import Head
 from qt_bert.probes.base import Context
 from qt_bert.probes.matching_cells import (
     CHARACTERS,
-    DIAGONAL,
     DRAWS,
     KINDS,
     OTHER,
     OWN,
-    SYNONYMS,
-    TERMS,
     Cells,
     Replacements,
     alignments,
     cells_of,
-    channel_of,
     query_tokens,
 )
 from qt_bert.probes.naming import (
@@ -74,25 +69,16 @@ LEAST_QUERIES = 10
 """A kind's ratio is not shown in a direction that fewer queries speak of."""
 FLOOR = 1e-6
 """Added to mean weights, so that a head that gives a text next to nothing has no ratio of noise."""
-SINK_FREE_KIND = len(KINDS)
-"""Characters once more, in attention between the two texts alone."""
-
 PAIRS_AT_ONCE = 256
 KEPT = 4
 CHANNELS = len(KINDS) * 4
-SINK_FREE = slice(channel_of(CHARACTERS, 0, 0), channel_of(CHARACTERS, 1, 1) + 1)
-"""The channels that are summed a second time, without what goes to [CLS], [SEP] and itself."""
 
 
 # Sums of attention over cells.
 
 
 class CellSums:
-    """Computes the sums of each channel [B, heads, CHANNELS + 4]; `cells` by row of the stream.
-
-    The last four are those of `SINK_FREE`, of attention between the tokens of the two texts alone:
-    a row's weight on the separators, the first token and itself is taken off, and the rest made 1.
-    """
+    """Computes the sums of each channel [B, heads, CHANNELS]; `cells` by row of the stream."""
 
     def __init__(self, cells: Sequence[Cells]) -> None:
         self._cells = cells
@@ -102,11 +88,7 @@ class CellSums:
         if self._batch is not view.batch:
             self._batch = view.batch
             self._masks = self._masks_of(view.batch).to(view.values.device)
-            self._texts = _texts(view.batch).to(view.values.device)
-        weights = view.values.float()
-        sums = _over_cells(weights, self._masks)
-        free = _over_cells(sink_free(weights, self._texts), self._masks[:, SINK_FREE])
-        return torch.cat([sums, free], dim=-1)
+        return view.values.float().flatten(2) @ self._masks.flatten(2).transpose(1, 2)
 
     def _masks_of(self, batch: Batch) -> torch.Tensor:
         """1 in the cells of each channel [B, CHANNELS, L, L]."""
@@ -127,22 +109,9 @@ def sink_free(weights: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
     return seen / seen.sum(-1, keepdim=True).clamp_min(torch.finfo(seen.dtype).tiny)
 
 
-def _over_cells(weights: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
-    """[B, heads, L, L] and [B, channels, L, L] → [B, heads, channels]."""
-    return weights.flatten(2) @ masks.flatten(2).transpose(1, 2)
-
-
-def _texts(batch: Batch) -> torch.Tensor:
-    """True at the tokens of query and title [B, L]."""
-    found = torch.zeros(batch.input_ids.shape, dtype=torch.bool)
-    for place, encoded in enumerate(batch.encoded):
-        found[place, : len(encoded)] = torch.tensor(encoded.side) >= 0
-    return found
-
-
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over the pairs of each query; kinds are `KINDS` and `SINK_FREE_KIND`.
+    """Sums over the pairs of each query, of each of `KINDS`.
 
     `original` and `replaced` [queries, kinds, layers, heads, directions, own and other] of
     attention, the latter a mean over draws; `counts` [queries, kinds, directions, own and other] of
@@ -191,36 +160,6 @@ class _Ready:
         return [(query, self.title) for query in (self.query, *self.replaced)]
 
 
-def sums_of(
-    scorer: Scorer,
-    pairs: Sequence[Pair],
-    segmenter: Segmenter,
-    queries: Iterable[str],
-    *,
-    draws: int,
-    seed: int,
-    shown: Progress,
-) -> tuple[Sums, Sample]:
-    """Run the pairs, and each with up to `draws` other queries; no query where nothing is shared."""
-    ready, sample = _prepared(scorer, pairs, segmenter, queries, draws, seed)
-    numbers: dict[str, int] = {}
-    index = [numbers.setdefault(one.query, len(numbers)) for one in ready]
-    encoder, kinds = scorer.encoder, len(KINDS) + 1
-    shape = (len(numbers), kinds, len(encoder.layers), encoder.layers[0].heads, 2, 2)
-    original, replaced = np.zeros(shape), np.zeros(shape)
-    counts, rows = np.zeros((len(numbers), kinds, 2, 2)), np.zeros((len(numbers), kinds, 2))
-    done = 0
-    for chunk in _chunks(ready):
-        for one, (own, others) in zip(chunk, _attention(scorer, chunk, shown), strict=True):
-            query = index[done]
-            original[query] += own
-            replaced[query] += others
-            counts[query] += _with_sink_free(one.cells.counts)
-            rows[query] += _with_sink_free(one.cells.rows)
-            done += 1
-    return Sums(original, replaced, counts, rows), sample
-
-
 def _prepared(
     scorer: Scorer,
     pairs: Sequence[Pair],
@@ -238,7 +177,7 @@ def _prepared(
         query, title = pair.query, pair.title
         seen += sum(len(characters_of(one, query, title, side)) for side in (QUERY, TITLE))
         cells = cells_of(one, query, title, segmenter, spans.get((query, title), ()))
-        if not cells.speak_of(CHARACTERS, TERMS, SYNONYMS):
+        if not cells.speak:
             without += 1
             continue
         replaced = replacements.draw(title, query_tokens(one), draws, (seed, place))
@@ -264,23 +203,12 @@ def _attention(
     layers = tuple(range(len(scorer.encoder.layers)))
     reduction = Reduction("cells", "attention", layers, CellSums(cells))
     found = stream(scorer, texts, [reduction], shown=shown)["cells"][0].astype(np.float64)
-    found = np.moveaxis(found.reshape(*found.shape[:3], len(KINDS) + 1, 2, 2), 3, 1)
+    found = np.moveaxis(found.reshape(*found.shape[:3], len(KINDS), 2, 2), 3, 1)
     start = 0
     for one in chunk:
         end = start + len(one.texts)
         yield found[start], found[start + 1 : end].mean(0)
         start = end
-
-
-def _chunks(ready: Sequence[_Ready]) -> Iterator[list[_Ready]]:
-    left = iter(ready)
-    while chunk := list(islice(left, PAIRS_AT_ONCE)):
-        yield chunk
-
-
-def _with_sink_free(values: FloatArray) -> FloatArray:
-    """The characters' entry once more behind those of all kinds."""
-    return np.concatenate([values, values[CHARACTERS : CHARACTERS + 1]])
 
 
 # Scores.
@@ -290,8 +218,7 @@ def _with_sink_free(values: FloatArray) -> FloatArray:
 class Scores:
     """Scores of every head over one sample of pairs.
 
-    Arrays are [..., layers, heads, directions]; kinds are those of `cells.KINDS`, and after them
-    `SINK_FREE_KIND`: characters, in attention between the two texts alone.
+    Arrays are [..., layers, heads, directions]; kinds are those of `matching_cells.KINDS`.
     """
 
     sums: Sums
@@ -309,11 +236,6 @@ class Scores:
         """`ratio`, NaN where a direction rests on fewer than LEAST_QUERIES queries."""
         return np.where(self.queries(kind) >= LEAST_QUERIES, self.ratio(kind), np.nan)
 
-    def matched(self, kind: int = CHARACTERS, *, replaced: bool = False) -> FloatArray:
-        """M alone, or that of the replaced queries [layers, heads, directions]."""
-        sums = self.sums.replaced if replaced else self.sums.original
-        return np.asarray(np.exp(_log_m(sums[:, kind].sum(0), self.sums.counts[:, kind].sum(0))))
-
     @cached_property
     def score(self) -> FloatArray:
         """The better direction's ratio [layers, heads]; NaN where there is none."""
@@ -327,30 +249,20 @@ class Scores:
     @cached_property
     def weight(self) -> FloatArray:
         """The share of a matched row's attention that goes to the other text [layers, heads, directions]."""
-        given = self.sums.original[:, CHARACTERS].sum((0, -1))
-        rows = self.sums.rows[:, CHARACTERS].sum(0)
-        return np.asarray(np.divide(given, rows, out=np.zeros_like(given), where=rows > 0))
+        return self._share(self.sums.original[:, CHARACTERS].sum(-1), 0.0)
 
-    def matched_weight(self, weights: FloatArray | None = None) -> FloatArray:
-        """The share of a matched row's attention that goes to its own character in the other text.
-
-        → [layers, heads, directions]; with `weights` [R, queries], of how often each query counts,
-        [R, layers, heads, directions].
-        """
-        counted = np.ones((1, self.sums.n_queries)) if weights is None else weights
-        own = np.tensordot(counted, self.sums.original[:, CHARACTERS, ..., OWN], 1)
-        rows = np.tensordot(counted, self.sums.rows[:, CHARACTERS], 1)[:, None, None]
-        found = np.divide(own, rows, out=np.full(own.shape, np.nan), where=rows > 0)
-        return np.asarray(found[0] if weights is None else found)
+    def _share(self, given: FloatArray, unknown: float) -> FloatArray:
+        """Of what matched rows give, summed over queries; `unknown` where there are no such rows."""
+        total, rows = given.sum(0), self.sums.rows[:, CHARACTERS].sum(0)
+        return np.divide(total, rows, out=np.full(total.shape, unknown), where=rows > 0)
 
     @cached_property
-    def diagonal(self) -> FloatArray:
-        """The share of a row's attention to the other text that goes to its own offset there."""
-        sums = self.sums.original[:, DIAGONAL].sum(0)
-        total = sums.sum(-1)
-        return np.asarray(
-            np.divide(sums[..., OWN], total, out=np.full(total.shape, np.nan), where=total > 0)
-        )
+    def matched_weight(self) -> FloatArray:
+        """The share of a matched row's attention that goes to its own character in the other text.
+
+        → [layers, heads, directions].
+        """
+        return self._share(self.sums.original[:, CHARACTERS, ..., OWN], np.nan)
 
     def excess(self, kind: int = CHARACTERS) -> FloatArray:
         """log M less that of the replaced queries, by query [queries, layers, heads, directions]."""
@@ -378,24 +290,16 @@ class Scores:
         known = (head for head in self._order(self.score) if np.isfinite(self.score[head]))
         return [head for head in known if allowed is None or head in allowed][:k]
 
-    def rule(self, direction: int | None = None) -> Rule:
-        """The rule of `best`, for any weights of the queries; with a `direction` only heads whose
-        better one it is."""
+    @property
+    def rule(self) -> Rule:
+        """The rule of `best`, for any weights of the queries."""
 
         def score(weights: FloatArray) -> FloatArray:
             ratios = self._ratios(weights, CHARACTERS)
-            better = self._better(ratios)
-            found = along(better, ratios)
-            ordered = np.where(self._heavy, found, -1 / found)  # too light: last, in the same order
-            return ordered if direction is None else np.where(better == direction, ordered, np.nan)
+            found = along(self._better(ratios), ratios)
+            return np.where(self._heavy, found, -1 / found)  # too light: last, in the same order
 
         return score
-
-    def weight_rule(self) -> Rule:
-        """The matched weight in the better direction, for any weights of the queries."""
-        return lambda weights: along(
-            self._better(self._ratios(weights, CHARACTERS)), self.matched_weight(weights)
-        )
 
     @property
     def eligible(self) -> list[Head]:
@@ -459,13 +363,28 @@ def score_heads(
     seed: int = 0,
     shown: Progress = silent,
 ) -> Scores:
-    """Score every head of a model on `pairs`; replacements are drawn from `queries`.
+    """Score every head of a model on `pairs`, each also with up to `draws` other queries of `queries`.
 
-    `shown` counts texts run, `draws` + 1 a pair at most. Where no pair has a term to match and a
-    query to replace its own, every score is NaN and no head is among the best.
+    `shown` counts texts run, `draws` + 1 a pair at most; pairs with nothing shared are not run. Where no
+    pair has a term to match and a query to replace its own, every score is NaN and no head is among the
+    best.
     """
-    sums, sample = sums_of(scorer, pairs, segmenter, queries, draws=draws, seed=seed, shown=shown)
-    return Scores(sums, sample)
+    ready, sample = _prepared(scorer, pairs, segmenter, queries, draws, seed)
+    numbers: dict[str, int] = {}
+    index = [numbers.setdefault(one.query, len(numbers)) for one in ready]
+    layers = scorer.encoder.layers
+    shape = (len(numbers), len(KINDS), len(layers), layers[0].heads, 2, 2)
+    original, replaced = np.zeros(shape), np.zeros(shape)
+    counts, rows = np.zeros((*shape[:2], 2, 2)), np.zeros((*shape[:2], 2))
+    for start in range(0, len(ready), PAIRS_AT_ONCE):
+        chunk = ready[start : start + PAIRS_AT_ONCE]
+        found = _attention(scorer, chunk, shown)
+        for query, one, (own, others) in zip(index[start:], chunk, found, strict=False):
+            original[query] += own
+            replaced[query] += others
+            counts[query] += one.cells.counts
+            rows[query] += one.cells.rows
+    return Scores(Sums(original, replaced, counts, rows), sample)
 
 
 def discovery_scores(context: Context) -> Scores:
@@ -479,26 +398,23 @@ def discovery_scores(context: Context) -> Scores:
     return _kept[key]
 
 
-def scores_on(context: Context, pairs: Sequence[Pair]) -> Scores:
-    """Score the context's model on `pairs`, replacements drawn from both splits."""
-    return _scores(context.model, context, pairs)
+def scores_on(context: Context, pairs: Sequence[Pair], scorer: Scorer | None = None) -> Scores:
+    """Score the context's model (or `scorer`) on `pairs`, replacements drawn from both splits."""
+    queries = every_query(context)
+    with context.progress(None, "texts") as shown:
+        return score_heads(
+            scorer or context.model,
+            pairs,
+            context.segmenter,
+            queries,
+            seed=context.seed,
+            shown=shown,
+        )
 
 
 def scores_by(scorer: Scorer, context: Context) -> Scores:
     """Score another model on the discovery pairs that heads are chosen on."""
-    return _scores(scorer, context, scored_sample(context, context.discovery))
-
-
-def _scores(scorer: Scorer, context: Context, pairs: Sequence[Pair]) -> Scores:
-    with context.progress(None, "texts") as shown:
-        return score_heads(
-            scorer,
-            pairs,
-            context.segmenter,
-            every_query(context),
-            seed=context.seed,
-            shown=shown,
-        )
+    return scores_on(context, scored_sample(context, context.discovery), scorer)
 
 
 def scored_sample(context: Context, pairs: Sequence[Pair]) -> list[Pair]:
@@ -546,29 +462,25 @@ def stable_matching(
     chosen: Collection[Head],
     *,
     seed: int,
-    direction: int | None = None,
     within: Collection[Head] | None = None,
-    by_weight: bool = False,
     elsewhere: Mapping[Text, Scores] | None = None,
 ) -> Stability | None:
     """The stability of heads that are the best by `scores`, of all, or of those `within`.
 
-    `direction`: chosen among heads of this better direction; `by_weight`: by matched weight instead
-    of lift. `elsewhere` are scores of other data or another model, by name.
+    `elsewhere` are scores of other data or another model, by name.
     """
     if scores is None:
         return None
 
     def rule(of: Scores) -> Rule:
-        found = of.weight_rule() if by_weight else of.rule(direction)
-        return found if within is None else among(found, mask_of(within, of.score.shape))
+        return of.rule if within is None else among(of.rule, mask_of(within, of.score.shape))
 
     pool = [head for head in scores.eligible if within is None or head in within]
     return stability(
         rule(scores),
         chosen,
         scores.sums.n_queries,
-        pool=None if by_weight else pool,
+        pool=pool,
         elsewhere=[
             Elsewhere(name, rule(one), one.sums.n_queries)
             for name, one in (elsewhere or {}).items()

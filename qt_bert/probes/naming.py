@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,7 +14,6 @@ from qt_bert.probes.base import Context
 from qt_bert.probes.texts import COMMON, texts_of
 from qt_bert.results.probe import (
     OnSource,
-    ProbeResult,
     Stability,
     is_unstable,
     verdict_of,
@@ -189,11 +188,6 @@ def stability(
     )
 
 
-def known_stability(**found: Stability | None) -> dict[str, Stability]:
-    """By the set's name, those that are there."""
-    return {name: one for name, one in found.items() if one is not None}
-
-
 def chance_of(chosen: Collection[Head], pool: Collection[Head]) -> FloatArray:
     """The chance that a random set of as many heads in each layer shares 0, 1, … k heads [k + 1].
 
@@ -276,36 +270,23 @@ def _heads(where: BoolArray) -> list[Head]:
 
 # Heads with a function, as another probe named them: what causal probes ask about.
 #
-# They come from `--heads`, else from the results of `matching`, `order` and `boundary`.
+# The function is matching: they come from `--heads`, else from the result of `matching`.
 
 
-Function = Literal["matching", "order", "boundary"]
 MOST = 5
 """As many of the best by score as stand in where no head was named."""
-
-_SETS: Mapping[Function, tuple[str, str]] = {
-    "matching": ("matching", "named"),
-    "order": ("order", "order_named"),
-    "boundary": ("boundary", "boundary"),
-}
-"""The set that each probe puts forward, best first, and the heads that passed its bars."""
-
-_SCORES: Mapping[Function, str] = {
-    "matching": "score",
-    "order": "score",
-    "boundary": "discovery_balanced",
-}
+FORWARD, PASSED = "matching", "named"
+"""The set that `matching` puts forward, best first, and the heads that passed its bars."""
 
 
 @dataclass(frozen=True)
 class FunctionHeads:
-    """Heads of one function, best first.
+    """Heads that match, best first.
 
     `named`: each of them passed the bars of its probe. `source` says where they come from.
     `unstable`: its probe found that other queries name other heads.
     """
 
-    function: Function
     heads: tuple[Head, ...]
     named: bool
     source: Literal["option", "probe"]
@@ -330,40 +311,26 @@ class FunctionHeads:
         return replace(self, heads=heads)
 
 
-def function_heads(context: Context, function: Function) -> FunctionHeads | None:
-    """The heads of a function; None where the pairs gave no head a score.
+def function_heads(context: Context) -> FunctionHeads | None:
+    """The heads that match; None where the pairs gave no head a score.
 
-    Heads of `--heads` are taken for the matching ones, and count as named. Raises ArgumentError where
-    these are not heads of the model.
+    Heads of `--heads` count as named. Raises ArgumentError where these are not heads of the model.
     """
-    shape = context.model.checkpoint.shape
-    if function == "matching" and context.heads is not None:
-        return FunctionHeads(function, tuple(parse_heads(context.heads, shape)), True, "option")
-    found = context.found(function)
-    forward, passed = (found.sets.get(name, ()) for name in _SETS[function])
-    unstable = is_unstable(found.stability, _SETS[function][0])
-    chosen = [Head.parse(name) for name in forward if name in passed]
+    if context.heads is not None:
+        shape = context.model.checkpoint.shape
+        return FunctionHeads(tuple(parse_heads(context.heads, shape)), True, "option")
+    found = context.found("matching")
+    forward, passed = (found.sets.get(name, ()) for name in (FORWARD, PASSED))
+    unstable = is_unstable(found.stability, FORWARD)
+    chosen = tuple(Head.parse(name) for name in forward if name in passed)
     if chosen:
-        return FunctionHeads(function, tuple(chosen), True, "probe", unstable)
-    best = [Head.parse(name) for name in forward] or _best_functions(found, _SCORES[function])
-    if not best:
-        return None
-    return FunctionHeads(function, tuple(best[:MOST]), False, "probe", unstable)
+        return FunctionHeads(chosen, True, "probe", unstable)
+    best = tuple(map(Head.parse, forward[:MOST]))
+    return FunctionHeads(best, False, "probe", unstable) if best else None
 
 
 def named_beside(context: Context, asked: FunctionHeads) -> list[Head]:
-    """Every head that the function's probe names: none of them is in a control of `asked`."""
+    """Every head that `matching` names: none of them is in a control of `asked`."""
     if asked.source == "option":
         return []
-    passed = context.found(asked.function).sets.get(_SETS[asked.function][1], ())
-    return [Head.parse(name) for name in passed]
-
-
-def _best_functions(found: ProbeResult, score: str) -> list[Head]:
-    """All heads that have the score, best first; ties by place."""
-    scored = [
-        (-value, Head.parse(one.head))
-        for one in found.heads
-        if (value := one.scores.get(score)) is not None
-    ]
-    return [head for _, head in sorted(scored)]
+    return [Head.parse(name) for name in context.found("matching").sets.get(PASSED, ())]

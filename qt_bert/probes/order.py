@@ -34,7 +34,7 @@ from qt_bert.models.batches import Batch, to_batch
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.heads import Head
 from qt_bert.probes.base import Contest, Context, Result
-from qt_bert.probes.base_model import OtherSeed, described, other_seed
+from qt_bert.probes.base_model import other_seed
 from qt_bert.probes.contests import (
     Ablated,
     ablate,
@@ -67,6 +67,7 @@ from qt_bert.stats import verdict
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio
 from qt_bert.stats.estimate import Estimate, over_queries
 from qt_bert.stats.judgements import index_queries
+from qt_bert.text import Text
 
 K = 7
 """As many heads as the article ablated."""
@@ -545,7 +546,6 @@ def measure(context: Context) -> Result:
             "texts": {part: texts.part.count(part) for part in PARTS},
             "free_sets": FREE_SETS,
             "trained_on_shuffled_titles": trained,
-            "second_seed": described(second),
         },
     )
     if not texts.pairs:
@@ -673,10 +673,10 @@ def _stability(
     context: Context,
     found: OrderScores,
     again: OrderScores,
-    second: OtherSeed[OrderScores] | None,
+    second: tuple[Text, OrderScores] | None,
 ) -> dict[str, Stability | None]:
     """Of both sets, by the rule that chose each, on validation and on a model of another seed."""
-    others = [(VALIDATION, again), *([(second.name, second.scores)] if second else [])]
+    others = [(VALIDATION, again), *([second] if second else [])]
 
     def of(heads: Sequence[Head], rule: Callable[[OrderScores], Rule]) -> Stability | None:
         elsewhere = [Elsewhere(name, rule(one), one.n_queries) for name, one in others]

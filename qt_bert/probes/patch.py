@@ -318,7 +318,7 @@ def measure(context: Context) -> Result:
     eligible, missing = Corruption.of(context).corrupt(context.validation)
     if not eligible:
         return Result(nothing="no_terms", claims={"restores": "no_terms"}, settings=missing)
-    asked = function_heads(context, "matching")
+    asked = function_heads(context)
     if asked is None:
         return Result(nothing="no_heads", claims={"restores": "no_heads"}, settings=missing)
     most = context.choose(CONTEST_PAIRS, PAIRS_A_QUERY)

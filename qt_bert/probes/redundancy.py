@@ -15,9 +15,9 @@ from scipy.special import log_softmax
 from qt_bert.ablation.families import layers, random_sets, random_shares, single
 from qt_bert.ablation.importance import importance_on
 from qt_bert.ablation.interventions import Variant
-from qt_bert.figures import Curve, Point, bars, curve, head_map
+from qt_bert.figures import Curve, Point, curve, head_map
 from qt_bert.models.heads import Head, Shape
-from qt_bert.probes.base import Context, Result
+from qt_bert.probes.base import Context, Result, mean_of
 from qt_bert.probes.contests import (
     CONTEST_PAIRS,
     Ablated,
@@ -26,7 +26,7 @@ from qt_bert.probes.contests import (
     grades_nothing,
     zeroed,
 )
-from qt_bert.probes.shared import head_table
+from qt_bert.probes.shared import estimate_bars, estimate_points, head_table
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, spearman
 from qt_bert.stats.tests import q_values, sign_flip_p
@@ -69,7 +69,7 @@ def measure(context: Context) -> Result:
         claims=_claims(context, change, half_losses),
         measurements={
             "rho_without_fifth": change,
-            "fifth": _mean([whole.loss(one.name) for one in fifth]),
+            "fifth": mean_of([whole.loss(one.name) for one in fifth]),
             **{"low_half": None, "high_half": None, **half_losses},
             "costliest": alone[costliest],
             "within_a_point": float(np.mean(np.abs(losses[np.isfinite(losses)]) < 1)),
@@ -84,18 +84,11 @@ def measure(context: Context) -> Result:
         figures=[
             _curve(run, shares, context),
             head_map("heads", losses, marked=map(str, critical), digits=1, scale="diverging"),
-            bars(
+            estimate_bars(
+                context,
                 "layers",
                 list(of_layers),
-                {
-                    "layer_loss": (
-                        [one.value for one in of_layers.values()],
-                        [
-                            one.interval(context.resamples, context.seed)
-                            for one in of_layers.values()
-                        ],
-                    )
-                },
+                {"layer_loss": list(of_layers.values())},
                 digits=1,
             ),
         ],
@@ -137,14 +130,6 @@ def _claims(
     if len(halves) == 2:
         difference = halves["low_half"] - halves["high_half"]
     return {"random": change, "halves": difference}
-
-
-def _mean(found: Sequence[Estimate]) -> Estimate:
-    """The mean over draws of one share, over the same queries."""
-    total = found[0]
-    for one in found[1:]:
-        total = total + one
-    return (1 / len(found)) * total
 
 
 def _critical(alone: dict[Head, Estimate], q: FloatArray) -> list[Head]:
@@ -194,11 +179,10 @@ def _columns(
 
 def _curve(run: Ablated, shares: Sequence[Variant], context: Context) -> Curve:
     """Points lost against the share of the heads that goes, mean over draws."""
-    points = [Point(x=0, y=0)]
-    steps = dict.fromkeys(one.name.partition("#")[0] for one in shares)
-    for step in steps:
-        mean = _mean([run.loss(one.name) for one in shares if one.name.partition("#")[0] == step])
-        low, high = mean.interval(context.resamples, context.seed) or (None, None)
-        share = float(step.partition(":")[2].rstrip("%"))
-        points.append(Point(x=share, y=mean.value, low=low, high=high))
+    draws: dict[float, list[Estimate]] = {}
+    for one in shares:
+        share = float(one.name.partition("#")[0].partition(":")[2].rstrip("%"))
+        draws.setdefault(share, []).append(run.loss(one.name))
+    means = [mean_of(estimates) for estimates in draws.values()]
+    points = [Point(x=0, y=0), *estimate_points(context, list(draws), means)]
     return curve("effects", {"loss": points})

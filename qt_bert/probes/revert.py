@@ -253,7 +253,7 @@ def measure(context: Context) -> Result:
         raise ArgumentError("the model before fine-tuning is needed; give its folder with --base")
     scorer, shape = context.model, context.model.checkpoint.shape
     base, earlier = earlier_of(context.base, scorer)
-    asked = function_heads(context, "matching")
+    asked = function_heads(context)
     pairs = for_model(context.validation, QUICK_PAIRS, context)
     context.guards["ends"] = check_ends(scorer, context.base, pairs)
 

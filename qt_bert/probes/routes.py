@@ -30,13 +30,8 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.figures import Edge, Graph, Node, graph
 from qt_bert.models.heads import Head
 from qt_bert.probes.base import Context, Result
-from qt_bert.probes.focus import (
-    FOCUS,
-    Places,
-    layer_matched_sets,
-    partly_matched,
-    row_quantities,
-)
+from qt_bert.probes.contests import layer_matched_sets
+from qt_bert.probes.focus import FOCUS, Places, partly_matched, row_quantities
 from qt_bert.probes.naming import function_heads
 from qt_bert.probes.streams import for_model, stream
 from qt_bert.scoring.judge import ranking_scores
@@ -64,7 +59,7 @@ def measure(context: Context) -> Result:
     chosen = [Head.parse(name) for name in found.sets.get("reader", ())]
     if not chosen:
         return Result(nothing="no_reader")
-    reader, everywhere = chosen[0], function_heads(context, "matching")
+    reader, everywhere = chosen[0], function_heads(context)
     if everywhere is None:
         return Result(nothing="no_heads")
     senders = everywhere.below(reader.layer)
@@ -91,7 +86,7 @@ def measure(context: Context) -> Result:
         named = [Head.parse(name) for name in matching.sets.get("named", ())]
     draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
     shape = context.model.checkpoint.shape
-    sets = layer_matched_sets(shape, senders.heads, named, draws, context.seed)
+    sets, _ = layer_matched_sets(shape, senders.heads, named, draws, context.seed)
     check_paths(context, HeadMask(senders.heads), reader, pairs)
     routes = run_routes(context, pairs, senders.heads, sets, reader)
     figures = [routes_graph(context, routes, one) for one in OUTCOMES] if read else []

@@ -1,70 +1,18 @@
-"""What several probes measure with: attention of some tokens, streamed; heads as rows of a table."""
+"""What several probes share: the reference for words, bars of estimates, heads as rows of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
-import torch
 
-from qt_bert.ablation.engine import Reduction, View
 from qt_bert.data.segmenters import Segmenter, segmenter
-from qt_bert.figures import Bars, bars, known
-from qt_bert.models.batches import Batch
+from qt_bert.figures import Bars, Point, bars, known
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context
-from qt_bert.probes.base_model import open_base, random_like
-from qt_bert.probes.streams import stream
-from qt_bert.progress import Progress, silent
-from qt_bert.scoring.bulk import Scorer
-from qt_bert.stats.arrays import FloatArray, IntArray
+from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, Interval
 from qt_bert.text import Label
-
-Float32Array = npt.NDArray[np.float32]
-Read = Callable[[torch.Tensor, Batch, torch.Tensor, IntArray], torch.Tensor]
-"""Attention rows of n items [n, heads, L], their batch, each item's row in it [n] and the items'
-numbers [n] → numbers [k, n, heads]."""
-
-
-def attention_rows(
-    scorer: Scorer,
-    pairs: Sequence[tuple[str, str]],
-    pair: IntArray,
-    token: IntArray,
-    read: Read,
-    *,
-    kinds: int,
-    shown: Progress = silent,
-) -> Float32Array:
-    """What the attention of single tokens says: `read` of every item's row, float32.
-
-    An item is a token of a pair: `pair` [items] its row in `pairs`, `token` [items] its place. One
-    plain pass; no map outlives its batch. `shown` counts pairs.
-    → [kinds, layers, heads, items].
-    """
-    shape = scorer.checkpoint.shape
-    found = np.zeros((kinds, *shape.size, len(pair)), np.float32)
-    if not len(pair):
-        return found
-    order = np.argsort(pair, kind="stable")
-    cuts = np.cumsum(np.bincount(pair, minlength=len(pairs)))
-    of_pair = np.split(order, cuts[:-1])
-
-    def compute(view: View) -> torch.Tensor:
-        each = [of_pair[row] for row in view.batch.rows]
-        items = np.concatenate(each)
-        rows = torch.from_numpy(np.repeat(np.arange(len(view.batch)), [len(one) for one in each]))
-        weights = view.values[rows, :, torch.from_numpy(token[items])].float()
-        numbers = read(weights, view.batch, rows, items)
-        found[:, view.layer][..., items] = numbers.transpose(1, 2).cpu().numpy()
-        return torch.zeros(len(view.batch))
-
-    layers = tuple(range(shape.layers))
-    stream(scorer, pairs, [Reduction("rows", "attention", layers, compute)], shown=shown)
-    return found
 
 
 def partition(context: Context) -> Segmenter:
@@ -72,18 +20,6 @@ def partition(context: Context) -> Segmenter:
     if context.segmenter_name in ("jieba", "rjieba"):
         return context.segmenter
     return segmenter("jieba", context.userdict)
-
-
-def other_models(context: Context, random_draws: int = 1) -> Iterator[tuple[str, Scorer]]:
-    """The same architecture before fine-tuning (`pretrained`, where `--base` is there) and with random
-    weights (`random`, so many draws), each ready to score."""
-    tuned = context.model
-    length = tuned.tokenizer.max_length
-    if context.base is not None:
-        yield "pretrained", Scorer(open_base(context.base, tuned.checkpoint), max_length=length)
-    for draw in range(random_draws):
-        weights = random_like(tuned.checkpoint, context.seed + draw)
-        yield "random", Scorer(weights, max_length=length)
 
 
 def estimate_bars(
@@ -103,6 +39,18 @@ def estimate_bars(
         for label, estimates in series.items()
     }
     return bars(name, categories, drawn, digits=digits)
+
+
+def estimate_points(
+    context: Context, xs: Sequence[float], estimates: Sequence[Estimate]
+) -> list[Point]:
+    """Points of a curve, with the intervals of their estimates."""
+    none = (None, None)
+    ends = [one.interval(context.resamples, context.seed) or none for one in estimates]
+    return [
+        Point(x=x, y=one.value, low=low, high=high)
+        for x, one, (low, high) in zip(xs, estimates, ends, strict=True)
+    ]
 
 
 def head_table(shape: Shape, columns: Mapping[str, FloatArray]) -> pd.DataFrame:

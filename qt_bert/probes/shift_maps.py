@@ -26,8 +26,8 @@ from qt_bert.stats.arrays import BoolArray, FloatArray
 WEIGHTS = ("matched", "self", "sep", "cls")
 """What a token gives to its own term in the other text, to itself, to [SEP], to [CLS]."""
 
-LIKENESS = ("cosine", "cosine_texts", "js_distance")
-"""Of two maps: cosine over all tokens, over the texts' columns alone; mean Jensen–Shannon distance."""
+LIKENESS = ("cosine", "js_distance")
+"""Of two maps: cosine over all tokens; mean Jensen–Shannon distance of their rows."""
 
 OfBoth = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """From the maps of one layer before and after [B, heads, L, L] to numbers [B, heads, n]."""
@@ -88,7 +88,7 @@ class Places:
         return cls(torch.from_numpy(links), real, texts, real - texts - first, first)
 
     def of_both(self, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
-        """Weights before, weights after and likeness of two models' maps [B, heads, 4 + 4 + 3]."""
+        """Weights before, weights after and likeness of two models' maps [B, heads, 4 + 4 + 2]."""
         parts = self.weights(before), self.weights(after), self.likeness(before, after)
         return torch.cat(parts, dim=-1)
 
@@ -107,23 +107,16 @@ class Places:
         return torch.stack(means, dim=-1)
 
     def likeness(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        """Of two models' maps [B, heads, 3], in the order of `LIKENESS`; padding does not count."""
-        rows = self.real[..., None]
-        whole = rows * self.real[..., None, :]
-        texts = rows * self.text[..., None, :]
-        distance = _mean(_js_distance(one, other), self.real)
-        return torch.stack([_cosine(one, other, whole), _cosine(one, other, texts), distance], -1)
+        """Of two models' maps [B, heads, 2], in the order of `LIKENESS`; padding does not count."""
+        whole = self.real[..., None] * self.real[..., None, :]
+        flat = [(maps * whole).flatten(-2) for maps in (one, other)]
+        cosine = torch.cosine_similarity(flat[0], flat[1], dim=-1)
+        return torch.stack([cosine, _mean(_js_distance(one, other), self.real)], -1)
 
 
 def _mean(values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """The mean of [B, heads, L] over the `rows` [B, 1, L] that are 1; NaN where none is."""
     return (values * rows).sum(-1) / rows.sum(-1)
-
-
-def _cosine(one: torch.Tensor, other: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
-    """The cosine of two maps flattened over `cells` [B, 1, L, L]: [B, heads]."""
-    flat = [(maps * cells).flatten(-2) for maps in (one, other)]
-    return torch.cosine_similarity(flat[0], flat[1], dim=-1)
 
 
 def _js_distance(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -162,11 +155,6 @@ class Comparison:
     def alike(self, name: str) -> FloatArray:
         """One of LIKENESS, as means of each query [queries, layers, heads]."""
         return self._by_query(self.likeness[..., LIKENESS.index(name)])
-
-    @property
-    def pairs_with_tokens(self) -> int:
-        """How many pairs have a word in common that has tokens of its own in both texts."""
-        return int(np.isfinite(self.after[:, 0, 0, 0]).sum())
 
     def _by_query(self, values: FloatArray) -> FloatArray:
         return by_query(values, [pair.query for pair in self.pairs])

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from qt_bert.ablation.engine import Reduction, Swept, View, batch_tokens, sweep
+from qt_bert.ablation.engine import Reduction, Swept, batch_tokens, sweep
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, Span
@@ -19,7 +18,6 @@ from qt_bert.errors import ArgumentError
 from qt_bert.probes.base import Context
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.stats.arrays import FloatArray
 
 
 def for_model(pairs: Sequence[Pair], limit: int, context: Context) -> list[Pair]:
@@ -113,11 +111,6 @@ STOP_CHARACTERS = frozenset("的了是在和与及或吗呢吧啊呀嘛么怎什
 """Function characters that a query and a title share whatever they are about."""
 
 
-def is_stop(character: str) -> bool:
-    """Whether it is a function character."""
-    return character in STOP_CHARACTERS
-
-
 def is_punctuation(character: str) -> bool:
     """Whether it is neither a letter, a Chinese character nor a digit, nor white space."""
     return not (character.isalnum() or character.isspace())
@@ -125,7 +118,7 @@ def is_punctuation(character: str) -> bool:
 
 def is_content(character: str) -> bool:
     """Whether it is a letter, a Chinese character or a digit, and no function character."""
-    return character.isalnum() and not is_stop(character)
+    return character.isalnum() and character not in STOP_CHARACTERS
 
 
 def is_content_word(word: str) -> bool:
@@ -195,20 +188,3 @@ def gathered(swept: Iterable[Swept], pairs: int) -> dict[str, np.ndarray]:
                 found[name] = np.full(shape, np.nan, np.float32)
             found[name][:, batch.rows] = values
     return found
-
-
-def head_norms(scorer: Scorer, pairs: Sequence[Pair], *, shown: Progress = silent) -> FloatArray:
-    """Mean norm of W_O · context over the real tokens of all pairs [layers, heads]; `shown` counts pairs."""
-    encoder = scorer.encoder
-
-    def norms(view: View) -> torch.Tensor:
-        layer, real = encoder.layers[view.layer], view.batch.real
-        written = [layer.mix_some(view.values[:, [h]], [h]) for h in range(layer.heads)]
-        sizes = torch.stack([one.float().norm(dim=-1) for one in written], dim=1)
-        totals = (sizes * real[:, None]).sum(-1)
-        return torch.cat([totals, real.sum(-1, keepdim=True)], dim=1)
-
-    reduction = Reduction("norms", "z", tuple(range(len(encoder.layers))), norms)
-    texts = [(pair.query, pair.title) for pair in pairs]
-    found = stream(scorer, texts, [reduction], shown=shown)["norms"][0].sum(0, dtype=np.float64)
-    return np.asarray(found[:, :-1] / found[:, -1:])

@@ -244,7 +244,7 @@ def agreement(predicted: FloatArray, target: FloatArray, queries: Sequence[str])
 
     def mean_r(rows: IntArray) -> float:
         own = target[rows]
-        if not np.ptp(own):
+        if own.size < 2 or not np.ptp(own):
             return math.nan
         squares = ((own - own.mean()) ** 2).sum()
         return float(np.nan_to_num(pearson(predicted[:, rows], own, squares)).mean())
@@ -276,7 +276,7 @@ class Measured:
 def measure(context: Context) -> Result:
     """One pass over both halves and the held-out files; fits on discovery, agreement on the others."""
     shape = context.model.checkpoint.shape
-    asked = function_heads(context, "matching")
+    asked = function_heads(context)
     directions = directions_of(context.found("matching"), shape)
     discovery, *others = _measured(context, directions)
     validation = others[0]

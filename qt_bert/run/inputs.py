@@ -237,8 +237,8 @@ class ProbeOptions(StudyOptions):
     second: str | None = field(default=None, metadata=_PANEL)
     """Model tuned from the same base with another seed, for `shift`."""
     heads: str | None = field(default=None, metadata=_PANEL)
-    """Heads to take for the matching ones ('L2H1 L3H7') in `patch`, `routes`, `surrogate`, `revert` and
-    `ladder`. [default: those that `matching` finds]"""
+    """Heads to take for the matching ones ('L2H1 L3H7') in `patch`, `routes`, `surrogate` and `revert`.
+    [default: those that `matching` finds]"""
     segmenter: str = field(default="jieba", metadata=_PANEL)
     """Cuts words: jieba, jieba-search, rjieba."""
     userdict: Path | None = field(default=None, metadata=_PANEL)

@@ -93,15 +93,6 @@ def write_pairs(path: Path, *, queries: int, titles: int, characters: str = HAN)
     return path
 
 
-def coarsened(pairs: Path, path: Path) -> Path:
-    """The same pairs with the labels 0 (grades 1 to 3) and 1."""
-    head, *rows = pairs.read_text(encoding="utf-8").splitlines()
-    split = [row.rsplit("\t", 1) for row in rows]
-    coarse = [f"{row}\t{int(int(grade) > 3)}" for row, grade in split]
-    path.write_text("\n".join([head, *coarse]) + "\n", encoding="utf-8")
-    return path
-
-
 def made(sizes: list[int], queries: list[int] | None = None) -> Decisions:
     """Decisions of texts of these sizes, each one run and (by default) a query of its own."""
     text = np.repeat(np.arange(len(sizes)), sizes)

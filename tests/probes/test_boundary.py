@@ -1,36 +1,55 @@
-"""The probe of word boundaries: a planted head, random ones, other families, texts without any."""
+"""Word boundaries: a planted head, random ones; and the probe's parts against brute force and by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.segmenters import SpanSegmenter
+from qt_bert.errors import PairFileError
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.registry import probe_named
+from qt_bert.models.heads import Head
+from qt_bert.probes import boundary
+from qt_bert.probes.boundary import (
+    UNION_SHIFTS,
+    Asked,
+    Decisions,
+    Weights,
+    by_character,
+    calibrate,
+    counts_of,
+    decisions_of,
+    gold_texts,
+    granularities,
+    measured,
+    shifted_labels,
+    union_of,
+    weights_of,
+)
 from qt_bert.probes.split import PairFiles
-from qt_bert.results.probe import ProbeResult, SourcedClaim
+from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.another_seed import tuned_again
+from tests.probes.asked import ask, claim, values
+from tests.probes.conftest import Build
 from tests.probes.planted_boundary import (
     ENDS,
     HAN,
     PLANTED,
-    coarsened,
+    made,
     plant_word_ends,
     spans_of,
     words_of,
     write_pairs,
 )
-from tests.probes.planted_shift import untrained
 
-COARSE = "0=1-3,1=4-5"
+RNG = np.random.default_rng(7)
 Run = Callable[..., ProbeResult]
 
 
@@ -41,7 +60,7 @@ def made_pairs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(context_of: Build) -> Run:
     """Run the probe on a folder and pairs; `cut` stands in for jieba, by default the table."""
 
     def call(
@@ -49,66 +68,53 @@ def run(tmp_path: Path) -> Run:
         pairs: Path,
         *,
         cut: Any = spans_of,
-        grades: str | None = None,
         discovery: Path | None = None,
         max_length: int | None = None,
         **options: Any,
     ) -> ProbeResult:
-        context = Context(
-            label="boundary",
-            files=PairFiles(pairs=pairs, discovery=discovery, reader=ReaderOptions(grades=grades)),
-            work=tmp_path / "work" / model.name,
+        context = context_of(
+            model,
+            files=PairFiles(pairs=pairs, discovery=discovery),
             open_model=lambda: Scorer(open_checkpoint(model), max_length=max_length),
-            resamples=200,
             **options,
         )
         if cut is not None:
             context.segmenter = SpanSegmenter("jieba", cut)
-        found = run_probe(probe_named("boundary"), context)
-        found.write(tmp_path / "boundary.json")
-        return ProbeResult.read(tmp_path / "boundary.json")
+        return ask("boundary", context)
 
     return call
 
 
-@pytest.fixture
-def planted(tmp_path: Path, checkpoint_of: Callable[..., Path]) -> Path:
-    return plant_word_ends(tmp_path / "planted", checkpoint_of(), ENDS)
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory, checkpoint_of: Callable[..., Path]) -> Path:
+    return plant_word_ends(tmp_path_factory.mktemp("planted") / "model", checkpoint_of(), ENDS)
 
 
-def values(found: ProbeResult) -> dict[str, float | None]:
-    return {one.id: one.value for one in found.measurements}
-
-
-def claim(found: ProbeResult) -> SourcedClaim:
-    (one,) = found.claims
-    assert one.id == "boundary.beyond_characters"
-    return one
-
-
-def test_the_planted_head_is_named_and_no_other(run: Run, planted: Path, made_pairs: Path) -> None:
-    found = run(planted, made_pairs)
+def test_the_planted_head_is_named_and_no_other(
+    run: Run, planted: Path, made_pairs: Path, tmp_path: Path
+) -> None:
+    """With a base and another seed, which are the same model."""
+    second = tuned_again(planted, tmp_path / "second")
+    found = run(planted, made_pairs, base=planted, second=second)
     assert found.sets["boundary"] == (PLANTED,)
     assert [one.head for one in found.heads if one.selected] == [PLANTED]
     assert found.facts["rule_head"] == found.facts["head"] == PLANTED
-    measured = values(found)
+    measures = values(found)
     for name in ("rule_accuracy", "head_accuracy", "head_balanced", "head_word_f1", "union"):
-        assert measured[name] == pytest.approx(1.0)
-    assert (measured["characters_accuracy"] or 0) > 0.9
-    assert 0.4 < (measured["majority_accuracy"] or 0) < 0.7
-    assert 0.5 < (measured["random_balanced"] or 0) < 0.8
-    assert "pretrained_balanced" not in measured
+        assert measures[name] == pytest.approx(1.0)
+    assert (measures["characters_accuracy"] or 0) > 0.9
+    assert 0.4 < (measures["majority_accuracy"] or 0) < 0.7
+    assert 0.5 < (measures["random_balanced"] or 0) < 0.8
+    assert measures["pretrained_balanced"] == measures["head_balanced"]
     stable = found.stability["boundary"]
     assert (stable.overlap, stable.halves) == (1.0, 1.0)
-    assert [(one.source.en, one.overlap) for one in stable.sources] == [("validation", 1.0)]
-    assert [one.name for one in found.figures] == [
-        "heads",
-        "rule",
-        "answers",
-        "models",
-        "union",
-        "texts",
+    assert [(one.source.en, one.overlap) for one in stable.sources] == [
+        ("validation", 1.0),
+        ("another seed (second)", 1.0),
     ]
+    # The head says what the characters say, and is not told from them.
+    one = claim(found)
+    assert (one.verdict, one.reason, one.value) == ("not testable", "zero_width", 0.0)
 
 
 def test_a_head_that_knows_less_than_the_characters_is_not_beyond_them(
@@ -121,13 +127,6 @@ def test_a_head_that_knows_less_than_the_characters_is_not_beyond_them(
     assert one.ci_high is not None and one.ci_high < one.margin == 2.0
 
 
-def test_a_head_that_says_what_the_characters_say_is_not_told_from_them(
-    run: Run, planted: Path, made_pairs: Path
-) -> None:
-    one = claim(run(planted, made_pairs))
-    assert (one.verdict, one.reason, one.value) == ("not testable", "zero_width", 0.0)
-
-
 def test_on_characters_that_were_never_seen_the_head_is_beyond_them(
     run: Run, planted: Path, tmp_path: Path
 ) -> None:
@@ -136,28 +135,9 @@ def test_on_characters_that_were_never_seen_the_head_is_beyond_them(
     found = run(planted, other, discovery=known)
     one = claim(found)
     assert one.verdict == "reproduced" and one.ci_low is not None and one.ci_low > 20
-    measured = values(found)
-    gap = 100 * ((measured["rule_accuracy"] or 0) - (measured["characters_accuracy"] or 0))
+    measures = values(found)
+    gap = 100 * ((measures["rule_accuracy"] or 0) - (measures["characters_accuracy"] or 0))
     assert one.value == pytest.approx(gap)
-
-
-def test_with_a_base_pretraining_is_measured(run: Run, planted: Path, made_pairs: Path) -> None:
-    found = run(planted, made_pairs, base=planted)
-    assert values(found)["pretrained_balanced"] == values(found)["head_balanced"]
-    (bars,) = [one for one in found.figures if one.name == "models"]
-    names = [getattr(label, "en", label) for label in bars.categories]  # type: ignore[union-attr]
-    assert names == ["tuned", "pretrained", "random weights"]
-
-
-def test_another_seed_is_asked_for_the_same_heads(
-    run: Run, planted: Path, made_pairs: Path, tmp_path: Path
-) -> None:
-    found = run(planted, made_pairs, second=tuned_again(planted, tmp_path / "second"))
-    sources = found.stability["boundary"].sources
-    assert [(one.source.en, one.overlap) for one in sources] == [
-        ("validation", 1.0),
-        ("another seed (second)", 1.0),
-    ]
 
 
 def test_a_gold_file_is_a_second_reference(
@@ -167,39 +147,9 @@ def test_a_gold_file_is_a_second_reference(
     lines = [words_of("".join(rng.choice(list(HAN), 12))) for _ in range(30)]
     gold = tmp_path / "gold.txt"
     gold.write_text("".join(" ".join(words) + "\n" for words in lines), encoding="utf-8")
-    measured = values(run(planted, made_pairs, gold=gold))
-    assert measured["gold_rule_accuracy"] == measured["gold_head_word_f1"] == 1.0
-    assert 0.5 < (measured["gold_characters_accuracy"] or 0) <= 1
-
-
-@pytest.mark.parametrize(
-    ("family", "options"),
-    [("bert", {"labels": 1}), ("xlm-roberta", {}), ("electra", {"layers": 4, "heads": 4})],
-)
-def test_other_families_shapes_and_one_logit(
-    run: Run,
-    checkpoint_of: Callable[..., Path],
-    made_pairs: Path,
-    family: str,
-    options: dict[str, int],
-) -> None:
-    found = run(checkpoint_of(family, **options), made_pairs, cut=None)
-    assert found.facts["decisions"] > 100 and 0.5 < found.facts["coverage"] <= 1
-    assert claim(found).verdict in ("not reproduced", "inconclusive")
-
-
-def test_a_one_logit_model_with_a_planted_head(
-    run: Run, tmp_path: Path, checkpoint_of: Callable[..., Path], made_pairs: Path
-) -> None:
-    model = plant_word_ends(tmp_path / "planted", checkpoint_of(), ENDS, labels=1)
-    assert run(model, made_pairs).sets["boundary"] == (PLANTED,)
-
-
-def test_coarse_labels_change_nothing(
-    run: Run, planted: Path, tmp_path: Path, made_pairs: Path
-) -> None:
-    found = run(planted, coarsened(made_pairs, tmp_path / "coarse.tsv"), grades=COARSE)
-    assert values(found)["rule_accuracy"] == pytest.approx(1.0)
+    measures = values(run(planted, made_pairs, gold=gold))
+    assert measures["gold_rule_accuracy"] == measures["gold_head_word_f1"] == 1.0
+    assert 0.5 < (measures["gold_characters_accuracy"] or 0) <= 1
 
 
 def test_labels_of_one_kind_leave_no_nan_in_the_texts(
@@ -215,22 +165,8 @@ def test_a_segmenter_whose_words_overlap_is_not_the_reference(
 ) -> None:
     """Its finest reading ends a word wherever any word ends: jieba's partition stands in."""
     overlapping = run(planted, made_pairs, cut=None, segmenter_name="jieba-search")
-    plain = run(planted, made_pairs, cut=None)
     assert overlapping.settings["segmenter"] == "jieba-search"
-    assert values(overlapping) == values(plain)
-
-
-def test_the_picture_cuts_where_its_colours_are_above_zero(
-    run: Run, planted: Path, made_pairs: Path
-) -> None:
-    [picture] = [one for one in run(planted, made_pairs).figures if one.name == "texts"]
-    lines = picture.lines  # type: ignore[union-attr]
-    assert {line.name for line in lines[1::2]} == {PLANTED}
-    assert {getattr(line.name, "en", "") for line in lines[::2]} == {"segmenter"}
-    assert all(line.tokens[-1].value is None for line in lines[1::2])
-    inner = [token for line in lines[1::2] for token in line.tokens[:-1]]
-    assert {token.value > 0 for token in inner} == {True, False}
-    assert all((token.value > 0) == token.ends_word for token in inner)
+    assert values(overlapping) == values(run(planted, made_pairs, cut=None))
 
 
 def test_quick_takes_two_pairs_of_a_query_and_full_all(
@@ -254,24 +190,216 @@ def test_too_few_characters_of_their_own_test_nothing(
     assert values(found)["rule_accuracy"] is not None
 
 
-def test_texts_without_chinese_say_so(
-    run: Run, checkpoint_of: Callable[..., Path], tmp_path: Path
-) -> None:
-    path = tmp_path / "latin.tsv"
-    rows = "".join(f"phone {n}\tcheap phone {n}\t{n % 5 + 1}\n" for n in range(12))
-    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
-    found = run(checkpoint_of(), path, cut=None)
-    assert "no neighbouring" in found.summary.en and found.measurements == ()
-    assert found.sets == {} and found.heads == ()
-    assert (claim(found).verdict, claim(found).reason) == ("not testable", "no_characters")
+# Texts, decisions and their attention.
 
 
-@pytest.mark.slow
-def test_random_models_have_no_boundary_heads(
-    tmp_path: Path, run: Run, checkpoint_of: Callable[..., Path], made_pairs: Path
+def test_decisions_are_neighbours_that_are_tokens_of_their_own(
+    checkpoint_of: Callable[..., Path],
 ) -> None:
-    naming = 0
-    for seed in range(20):
-        folder = untrained(checkpoint_of(), tmp_path / f"random{seed}", seed)
-        naming += bool(run(folder, made_pairs, cut=None).sets["boundary"])
-    assert naming <= 2
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    pair = ("京东小哥ab在干", "京东 小哥")
+    asked = [Asked(pair[0], pair, 0, "q"), Asked(pair[1], pair, 1, "q")]
+    found = decisions_of(scorer.tokenizer, asked)
+    assert found.characters() == list("京东小在京小")
+    assert found.place.tolist() == [0, 1, 2, 6, 0, 3]
+    assert (found.coverage, found.queries) == (1.0, ("q",))
+    longer = decisions_of(scorer.tokenizer, asked, least=4)
+    assert (len(longer), len(longer.asked), longer.coverage) == (4, 1, 1.0)
+
+
+def test_a_cut_text_is_covered_in_part(checkpoint_of: Callable[..., Path]) -> None:
+    scorer = Scorer(open_checkpoint(checkpoint_of()), max_length=10)
+    pair = ("京东小哥", "京东小哥京东小哥")
+    found = decisions_of(scorer.tokenizer, [Asked(pair[1], pair, 1, "q")])
+    assert len(found) == 2 and found.coverage == pytest.approx(2 / 7)
+
+
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
+def test_weights_are_those_of_the_hugging_face_model(
+    checkpoint_of: Callable[..., Path], family: str
+) -> None:
+    import torch
+
+    scorer = Scorer(open_checkpoint(checkpoint_of(family)))
+    pairs = [("京东小哥", "京东小哥最近在干嘛"), ("狗追猫", "猫追狗")]
+    asked = [Asked(pair[side], pair, side, pair[0]) for pair in pairs for side in (0, 1)]
+    decisions = decisions_of(scorer.tokenizer, asked)
+    weights = weights_of(scorer, decisions)
+    own = np.zeros_like(weights.own)
+    for d, (row, side, token) in enumerate(
+        zip(decisions.pair, decisions.side, decisions.token, strict=True)
+    ):
+        encoded = scorer.tokenizer.encode([decisions.pairs[row]])[0]
+        with torch.no_grad():
+            maps = scorer.checkpoint.model(
+                input_ids=torch.tensor([encoded.input_ids]),
+                token_type_ids=torch.tensor([encoded.token_type_ids]),
+                output_attentions=True,
+            ).attentions
+        for layer, one in enumerate(maps):
+            seen = one[0, :, token].numpy()
+            assert weights.next[layer, :, d] == pytest.approx(seen[:, token + 1], abs=1e-6)
+            assert weights.sep[layer, :, d] == pytest.approx(
+                seen[:, encoded.separators].sum(1), abs=1e-6
+            )
+            own[layer] += seen[:, np.array(encoded.side) == side].sum(1) / len(decisions)
+    assert weights.own == pytest.approx(own, abs=1e-6)
+    assert (weights.rule() == (weights.sep > weights.next)).all()
+
+
+def test_three_granularities(monkeypatch: pytest.MonkeyPatch) -> None:
+    spans = [(0, 2), (0, 4), (2, 4), (4, 5)]
+    overlapping = SpanSegmenter("overlapping", lambda _: spans)
+    monkeypatch.setattr(boundary, "segmenter", lambda *_: overlapping)
+    ends = granularities(SpanSegmenter("jieba", lambda _: [(0, 4), (4, 5)]))
+    assert {name: one("一二三四五") for name, one in ends.items()} == {
+        "precise": {4, 5},
+        "search": {0, 2, 4, 5},
+        "full": {4, 5},
+    }
+
+
+@pytest.mark.parametrize(
+    ("most", "segments"),
+    [
+        (20, ["今天天气好，我们出去玩。"]),
+        (6, ["今天天气好，", "我们出去玩。"]),
+        (4, ["今天天气", "好，我们", "出去玩。"]),
+    ],
+)
+def test_long_lines_are_split_behind_punctuation_then_behind_words(
+    tmp_path: Path, most: int, segments: list[str]
+) -> None:
+    path = tmp_path / "gold.txt"
+    path.write_text("今天 天气 好 ， 我们 出去 玩 。\n一二三四五六七\n", encoding="utf-8")
+    asked, ends = gold_texts(path, most)
+    assert [one.text for one in asked] == [*segments, "一二三四五六七"]
+    assert ends("一二三四五六七") == {7}
+
+
+def test_a_gold_file_gives_each_segment_the_next_as_title(tmp_path: Path) -> None:
+    path = tmp_path / "gold.txt"
+    path.write_text("扬帆 远东\n做 与 中国\n扬帆 远东\n", encoding="utf-8")
+    asked, ends = gold_texts(path, 30)
+    assert [one.pair for one in asked] == [("扬帆远东", "做与中国"), ("做与中国", "扬帆远东")]
+    assert ends("做与中国") == {1, 2, 4}
+    path.write_text("扬帆 远东\n", encoding="utf-8")
+    with pytest.raises(PairFileError, match="two different lines"):
+        gold_texts(path, 30)
+
+
+def segments_of(cuts: np.ndarray) -> set[tuple[int, int]]:
+    """The words of one run by its cuts."""
+    edges = [0, *(np.flatnonzero(cuts) + 1).tolist(), len(cuts) + 1]
+    return set(pairwise(edges))
+
+
+def runs_of(decisions: Decisions) -> list[np.ndarray]:
+    """The decisions of each run of neighbours."""
+    same = (np.diff(decisions.text) == 0) & (np.diff(decisions.place) == 1)
+    return np.split(np.arange(len(decisions)), np.flatnonzero(~same) + 1)
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_measures_against_counting_by_hand(gap: bool) -> None:
+    decisions = made([5, 3, 1, 7], queries=[0, 0, 1, 2])
+    if gap:  # a Latin letter stands behind the second decision of the last text
+        place = decisions.place.copy()
+        place[11:] += 2
+        decisions = replace(decisions, place=place)
+    said, labels = RNG.random((2, len(decisions))) < 0.5
+    counts = counts_of(said, labels, decisions)
+    assert counts.shape == (3, 7)
+    total = counts.sum(0)
+    assert measured("accuracy", total) == pytest.approx((said == labels).mean())
+    balanced = (said[labels].mean() + (~said[~labels]).mean()) / 2
+    assert measured("balanced", total) == pytest.approx(balanced)
+    runs = runs_of(decisions)
+    assert len(runs) == 4 + gap
+    words = [[segments_of(cuts[run]) for cuts in (said, labels)] for run in runs]
+    right = sum(len(one & other) for one, other in words)
+    both = sum(len(one) + len(other) for one, other in words)
+    assert measured("word_f1", total) == pytest.approx(2 * right / both)
+
+
+def test_measures_without_decisions_are_undefined() -> None:
+    empty = made([])
+    counts = counts_of(np.zeros(0, bool), np.zeros(0, bool), empty).sum(0)
+    assert all(np.isnan(measured(name, counts)) for name in boundary.MEASURES)
+
+
+def random_weights(number: int, heads: int = 3) -> Weights:
+    following, separators = RNG.random((2, 1, heads, number)).astype(np.float32) / 2
+    return Weights(following.round(2), separators.round(2), np.ones((1, heads)))
+
+
+def test_the_best_reading_is_that_of_a_search_over_everything() -> None:
+    decisions, weights = made([6] * 10), random_weights(60)
+    labels = RNG.random(60) < 0.4
+    found = calibrate(weights, decisions, labels, shifts=3, seed=0)
+    features = weights.features(0)
+    for head in range(3):
+        best = max(
+            ((one > cut) == side)[labels].mean() + ((one > cut) != side)[~labels].mean()
+            for one in features[:, head]
+            for cut in one
+            for side in (True, False)
+        )
+        assert found.named.score[0, head] == pytest.approx(best / 2)
+    said = found.say(weights)[0]
+    margin = found.readings[0].margin(features)
+    assert ((margin > 0) == said)[margin != 0].all() and (margin.max(-1) > 0).all()
+    got = [(said[h][labels].mean() + (~said[h][~labels]).mean()) / 2 for h in range(3)]
+    assert got == pytest.approx(found.named.score[0])
+
+
+def test_a_shift_moves_every_text_and_keeps_its_labels() -> None:
+    decisions = made([4, 2, 9])
+    labels = np.arange(15)
+    for moved in shifted_labels(labels, decisions, 30, 1):  # type: ignore[arg-type]
+        assert (moved != labels).all()
+        for start, size in zip(decisions.text_starts, decisions.text_sizes, strict=True):
+            here = moved[start : start + size]
+            assert sorted(here) == list(range(start, start + size))
+            assert (np.diff(here.astype(int)) % size == 1).all()
+
+
+def test_a_head_that_sees_word_ends_is_named_and_noise_is_not() -> None:
+    decisions, labels = made([8] * 40), RNG.random(320) < 0.5
+    weights = random_weights(320)
+    weights.sep[0, 1] = np.where(labels, 0.6, 0.1) + RNG.random(320) / 10
+    found = calibrate(weights, decisions, labels, shifts=20, seed=0)
+    assert found.named.heads() == [Head(0, 1)] and found.best == Head(0, 1)
+    assert found.null[0, 1] < 0.6
+    unread = Weights(weights.next, weights.sep, np.full((1, 3), 0.04))
+    assert calibrate(unread, decisions, labels, shifts=20, seed=0).named.heads() == []
+
+
+def test_labels_of_one_kind_name_nothing() -> None:
+    decisions, weights = made([5, 5]), random_weights(10)
+    found = calibrate(weights, decisions, np.ones(10, bool), shifts=5, seed=0)
+    assert np.isnan(found.named.score).all() and found.named.heads() == []
+
+
+def test_the_union_and_luck_by_hand() -> None:
+    decisions = made([4, 4, 2])
+    said = RNG.random((2, 2, 10)) < 0.5
+    labels = RNG.random(10) < 0.5
+    order = [Head(1, 0), Head(0, 1), Head(0, 0), Head(1, 1)]
+    found = union_of(said, labels, decisions, order, seed=2)
+    long = np.arange(10) < 8  # the last text is too short to be shifted
+    moved = list(shifted_labels(labels, decisions, UNION_SHIFTS, 2))
+    for k in range(1, 5):
+        first = np.stack([said[head] for head in order[:k]])
+        right = (first == labels).any(0)
+        share = found.share(k)
+        assert share.value == pytest.approx(right[long].mean())
+        assert share.leave_one_out == pytest.approx([right[4:8].mean(), right[:4].mean()])
+        luck = np.mean([(first == one).any(0)[long].mean() for one in moved])
+        assert found.share(k, by_luck=True).value == pytest.approx(luck)
+    assert found.share(0).value == 0 and found.size.tolist() == [4, 4]
+
+
+def test_characters_alone() -> None:
+    learned, labels = list("的的我我的"), np.array([True, True, False, False, True])
+    assert by_character(learned, labels, list("的我他")).tolist() == [True, False, True]

@@ -141,6 +141,7 @@ def test_a_single_head_is_compared_with_its_own_and_both_neighbouring_layers() -
 
 def test_a_layer_with_too_few_heads_left_has_no_sets() -> None:
     assert sets_of([Head(0, 0), Head(0, 1)], Shape(2, 4), (Head(0, 2),)) == ([], True)
+    assert sets_of([], Shape(2, 4)) == ([], True)
 
 
 @dataclass

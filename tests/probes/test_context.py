@@ -1,44 +1,33 @@
-"""What a probe gets: pairs to choose on, pairs to test on, and what it was asked."""
+"""Which probes there are; what one gets: pairs to choose on, pairs to test on, and what it was asked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import half_of
-from qt_bert.errors import PairFileError
+from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.figures import Bars
 from qt_bert.files import sha256_file
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.registry import probe_named
+from qt_bert.probes.registry import probe_named, probes
 from qt_bert.probes.split import HeldOutFile, PairFiles
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.text import Text
+from tests.probes.conftest import Build
 from tests.results.made_stability import LOOSE
 
 Make = Callable[..., Context]
 
 
 @pytest.fixture
-def context(checkpoint_of: Callable[..., Path], pair_file: Path, tmp_path: Path) -> Make:
+def context(context_of: Build, checkpoint_of: Callable[..., Path]) -> Make:
     """A context around a tiny model and the eight pairs, any of its fields changed by keyword."""
-
-    def build(**changes: Any) -> Context:
-        facts: dict[str, Any] = {
-            "label": "fake",
-            "files": PairFiles(pairs=pair_file),
-            "work": tmp_path / "sweeps" / "fake",
-            "open_model": lambda: Scorer(open_checkpoint(checkpoint_of())),
-        }
-        return Context(**(facts | changes))
-
-    return build
+    return lambda **changes: context_of(checkpoint_of(), **changes)
 
 
 def test_a_file_is_halved_by_query(context: Make) -> None:
@@ -128,3 +117,18 @@ def test_a_word_on_sets_that_are_not_stable_stands_wherever_they_are_shown(
     its, every, none = (figure.note.en for figure in told.figures if figure.note)
     assert its.startswith("Note. Not stable: matching heads (") and every == its
     assert none == "Note"
+
+
+def test_a_probe_that_a_file_declares_is_found_in_its_place(fake_probe: None) -> None:
+    assert [probe.name for probe in probes()].count("fake") == 1
+    assert probe_named("fake").question.en == "Is the model good?"
+    orders = [probe.order for probe in probes()]
+    assert orders == sorted(orders)
+    with pytest.raises(ArgumentError, match=r"no probe 'fale'; there are .*fake"):
+        probe_named("fale")
+
+
+@pytest.mark.parametrize("name", ["", "Order", "a b", "../a", "7up"])
+def test_a_name_is_a_file_name(fake_probe: None, name: str) -> None:
+    with pytest.raises(ArgumentError, match="names no probe"):
+        replace(probe_named("fake"), name=name)

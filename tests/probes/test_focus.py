@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification
 
 from qt_bert.ablation.interventions import Variant
 from qt_bert.data.pairs import Pair
@@ -19,7 +18,7 @@ from qt_bert.data.segmenters import segmenter
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes import focus
-from qt_bert.probes.base import Contest, Context, run_probe
+from qt_bert.probes.base import Contest, Context
 from qt_bert.probes.focus import (
     ENTROPY,
     FOCUS,
@@ -32,48 +31,21 @@ from qt_bert.probes.focus import (
     cls_rows,
     is_read,
     kinds_of,
-    layer_matched_sets,
     layer_of,
     name_readers,
     partly_matched,
     row_quantities,
-    strongest_edges,
 )
 from qt_bert.probes.naming import by_mean, stability
-from qt_bert.probes.registry import probe_named
-from qt_bert.probes.split import PairFiles
-from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import Estimate, over_queries
-from tests.conftest import PAIRS
 from tests.probes import planted_focus as planted
+from tests.probes.asked import ask, values
+from tests.probes.conftest import Build
 
 JIEBA = segmenter("jieba")
 HEADS = 8
 """So many of the planted model: 23 neighbours are enough for a contest."""
-
-
-def write_pairs(path: Path, pairs: list[Pair]) -> Path:
-    lines = [f"{pair.query}\t{pair.title}\t{pair.label}\n" for pair in pairs]
-    path.write_text("query\ttitle\tgrade\n" + "".join(lines), encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Callable[..., Context]:
-    """A context around a model folder and a pair file."""
-
-    def build(model: Path, pairs: Path, **changes: Any) -> Context:
-        facts: dict[str, Any] = {
-            "label": "focus",
-            "files": PairFiles(pairs=pairs),
-            "work": tmp_path / "sweeps",
-            "open_model": lambda: Scorer(open_checkpoint(model)),
-            "resamples": 200,
-        }
-        return Context(**(facts | changes))
-
-    return build
 
 
 @pytest.fixture(scope="module")
@@ -82,33 +54,22 @@ def planted_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def on_planted(
-    context: Callable[..., Context], planted_model: Path, tmp_path: Path
-) -> Callable[..., Context]:
+def on_planted(context_of: Build, planted_model: Path) -> Build:
     def build(**changes: Any) -> Context:
-        test = write_pairs(tmp_path / "test.tsv", planted.pairs(45, seed=1))
-        dev = write_pairs(tmp_path / "dev.tsv", planted.pairs(45, seed=2))
-        return context(planted_model, test, files=PairFiles(pairs=test, discovery=dev), **changes)
+        halves = planted.pairs(45, seed=2), planted.pairs(45, seed=1)
+        return context_of(planted_model, halves, **changes)
 
     return build
-
-
-def values(result: ProbeResult) -> dict[str, float | None]:
-    return {one.id: one.value for one in result.measurements}
 
 
 # The probe.
 
 
-@pytest.mark.parametrize("full", [False, True])
-def test_the_planted_reader_is_read(
-    on_planted: Callable[..., Context], monkeypatch: pytest.MonkeyPatch, full: bool
-) -> None:
+def test_the_planted_reader_is_read(on_planted: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = Head.parse(planted.MATCHER)
     monkeypatch.setattr(focus, "chosen_heads", lambda *_: [matcher])
-    monkeypatch.setattr(focus, "QUICK_DRAWS", 3)
     monkeypatch.setattr(focus, "FULL_DRAWS", 5)
-    result = run_probe(probe_named("focus"), on_planted(full=full))
+    result = ask("focus", on_planted(full=True))
     assert result.sets["reader"] == result.sets["focused"] == (planted.READER,)
     assert result.sets["averted"] == () and result.facts["read"] is True
     found = values(result)
@@ -122,31 +83,24 @@ def test_the_planted_reader_is_read(
     assert control[planted.READS] == pytest.approx(before[planted.READS], abs=1e-3)
     assert found["reader_needs_matching"] == pytest.approx(found["reader_focus_change"], abs=1e-3)
     assert found["reader_scatters"] > 0.1
-    (edge,) = figures["wiring"].edges
-    assert (edge.source, edge.target) == (planted.MATCHER, planted.READER)
-    assert edge.weight == found["strongest_edge"] == pytest.approx(before[planted.READS], abs=1e-3)
-    assert set(figures) == {"heads", "before_and_after", "wiring"}
-    assert result.settings["layer_matched_sets"] == (5 if full else 3)
-
-
-def test_the_matching_heads_are_found_too(on_planted: Callable[..., Context]) -> None:
-    result = run_probe(probe_named("focus"), on_planted())
-    assert result.sets["matching_below"][0] == planted.MATCHER
-    assert result.sets["reader"] == (planted.READER,)
+    assert result.settings["layer_matched_sets"] == 5
 
 
 def test_a_reader_that_is_not_beyond_its_neighbours_is_measured_alone(
-    on_planted: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
+    on_planted: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In a quick run, with the matching heads that are found."""
     monkeypatch.setattr(focus, "is_read", lambda *_: False)
-    result = run_probe(probe_named("focus"), on_planted())
-    assert result.figures == () and result.facts["read"] is False
+    monkeypatch.setattr(focus, "QUICK_DRAWS", 3)
+    result = ask("focus", on_planted())
+    assert result.sets["matching_below"][0] == planted.MATCHER
     assert result.sets["reader"] == (planted.READER,)
-    assert values(result)["reader_focus"] > 0.3 and "strongest_edge" not in values(result)
+    assert result.figures == () and result.facts["read"] is False
+    assert values(result)["reader_focus"] > 0.3
 
 
 def test_reading_takes_a_loss_of_its_own_and_stability(
-    on_planted: Callable[..., Context],
+    on_planted: Build,
 ) -> None:
     made, queries = on_planted(), tuple(range(40))
     rng = np.random.default_rng(0)
@@ -168,79 +122,6 @@ def test_reading_takes_a_loss_of_its_own_and_stability(
     shaky = replace(reader, stability=noise)
     assert not is_read(made, shaky, Contest(target=loss(1), sets=others, enumerated=True))
     assert not is_read(made, reader, None)
-
-
-@pytest.mark.parametrize(
-    ("family", "options"),
-    [
-        ("bert", {"layers": 1}),
-        ("bert", {"layers": 4, "heads": 4}),
-        ("electra", {"labels": 1}),
-        ("roberta", {"labels": 3}),
-        ("xlm-roberta", {}),
-    ],
-)
-def test_any_model_goes_through(
-    context: Callable[..., Context],
-    checkpoint_of: Callable[..., Path],
-    tmp_path: Path,
-    family: str,
-    options: dict[str, int],
-) -> None:
-    path = tmp_path / "pairs.tsv"
-    grades = {
-        3: ["0", "0", "2", "1", "2", "1", "0", "1"],
-        1: ["1", "0", "1", "0", "1", "0", "1", "0"],
-    }
-    labels = grades.get(options.get("labels", 5), [str(grade) for *_, grade in PAIRS])
-    texts = [*PAIRS[:6], ("苹果多少钱一斤", "苹果手机多少钱", 2), ("abc 去油", "abc 洗油", 1)]
-    lines = [f"{q}\t{t}\t{label}\n" for (q, t, _), label in zip(texts, labels, strict=True)]
-    path.write_text("query\ttitle\tgrade\n" + "".join(lines), encoding="utf-8")
-    files = PairFiles(pairs=path, discovery=path)
-    result = run_probe(
-        probe_named("focus"), context(checkpoint_of(family, **options), path, files=files)
-    )
-    layers = options.get("layers", 2)
-    assert result.settings["layer"] == layer_of(Shape(layers, 1))
-    assert result.figures == () and result.facts["read"] is False
-    assert ("reader_loss" in values(result)) == bool(result.sets["reader"])
-    result.write(tmp_path / "focus.json")
-    assert ProbeResult.read(tmp_path / "focus.json").summary == result.summary
-
-
-def test_texts_that_share_nothing(
-    context: Callable[..., Context], checkpoint_of: Callable[..., Path], tmp_path: Path
-) -> None:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("query\ttitle\tgrade\ncat\tdog\t1\nred\tblue\t2\n", encoding="utf-8")
-    found = context(checkpoint_of(), path, files=PairFiles(pairs=path, discovery=path))
-    result = run_probe(probe_named("focus"), found)
-    assert (result.measurements, result.heads, result.figures) == ((), (), ())
-    assert result.settings["partly_matched"]["validation"]["none_matched"] == 2
-
-
-@pytest.mark.slow
-def test_random_models_have_no_readers(context: Callable[..., Context], tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    planted.write_tokenizer(folder)
-    path = write_pairs(tmp_path / "pairs.tsv", planted.pairs(60, seed=3))
-    named = 0
-    for seed in range(20):
-        torch.manual_seed(seed)
-        config = BertConfig(
-            vocab_size=len(planted.TOKENS),
-            hidden_size=64,
-            num_hidden_layers=4,
-            num_attention_heads=4,
-            intermediate_size=256,
-            max_position_embeddings=64,
-            num_labels=5,
-        )
-        BertForSequenceClassification(config).save_pretrained(folder)
-        made = context(folder, path, seed=seed)
-        found = name_readers(cls_rows(made, made.discovery, range(4))[:, 0])
-        named += bool(found.focused or found.averted)
-    assert named <= 2
 
 
 # Tokens and the [CLS] row.
@@ -323,11 +204,8 @@ def test_pairs_that_can_show_nothing_are_counted_out(checkpoint_of: Callable[...
     assert counts == {"pairs": 2, "none_matched": 1, "all_matched": 1, "coverage": 1.0}
 
 
-def test_rows_are_of_queries(
-    context: Callable[..., Context], planted_model: Path, tmp_path: Path
-) -> None:
-    pairs = planted.pairs(6, seed=4)
-    made = context(planted_model, write_pairs(tmp_path / "pairs.tsv", pairs))
+def test_rows_are_of_queries(context_of: Build, planted_model: Path) -> None:
+    made, pairs = context_of(planted_model), planted.pairs(6, seed=4)
     once, twice = (cls_rows(made, each, [2]) for each in (pairs, [*pairs, *pairs]))
     np.testing.assert_allclose(twice, once, atol=1e-5)
     assert cls_rows(made, [], [0, 2], [Variant("x")]).shape == (0, 2, 2, HEADS, len(QUANTITIES))
@@ -343,7 +221,7 @@ def test_the_layer_is_the_last_but_one(layers: int, layer: int) -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_head_is_chosen_only_where_its_absence_costs(
-    on_planted: Callable[..., Context], monkeypatch: pytest.MonkeyPatch, sign: int
+    on_planted: Build, monkeypatch: pytest.MonkeyPatch, sign: int
 ) -> None:
     class Costs:
         def loss(self, name: str) -> Estimate:
@@ -372,30 +250,3 @@ def test_a_reader_has_its_focus_within_the_texts_too() -> None:
     assert found.p[0, 0] < 1e-6 < found.p[0, 4]
     assert found.focus[0, 2] == pytest.approx(0.4, abs=0.02)
     assert found.within[0, 2] == pytest.approx(-0.2, abs=0.02)
-
-
-def test_edges_are_chosen_on_discovery_and_keep_their_sign() -> None:
-    rng = np.random.default_rng(0)
-    found = rng.normal(0, 0.001, (30, 2, 3))
-    found[:, 0, 1] += 0.2
-    found[:, 1, 2] -= 0.1
-    found[:, 1, 1] += 0.005  # too weak
-    found[:, 0, 2] += 0.3  # turns on validation
-    seen = np.zeros((20, 2, 3))
-    seen[:, 0, 1], seen[:, 1, 2], seen[:, 0, 2], seen[:, 1, 0] = 0.02, -0.4, -0.3, 0.9
-    heads = [Head(0, 3), Head(1, 0)]
-    kept = strongest_edges(heads, 2, found, seen)
-    assert kept == [(Head(0, 3), Head(2, 1)), (Head(1, 0), Head(2, 2))]
-    assert strongest_edges(heads, 2, found, seen[:0]) == []
-    assert strongest_edges(heads, 2, found[:0], seen) == []
-
-
-def test_random_sets_match_the_layers_and_leave_named_heads_out() -> None:
-    shape, heads = Shape(3, 5), [Head(0, 0), Head(1, 1)]
-    drawn = layer_matched_sets(shape, heads, [Head(0, 1), Head(1, 4)], 99, 0)
-    assert len(drawn) == 3 * 3  # of each layer three heads are left
-    for one in drawn:
-        assert [head.layer for head in one.heads] == [0, 1]
-        assert not {*one.heads} & {*heads, Head(0, 1), Head(1, 4)}
-    assert layer_matched_sets(shape, heads, [Head(0, head) for head in range(5)], 9, 0) == []
-    assert layer_matched_sets(shape, [], [], 9, 0) == []

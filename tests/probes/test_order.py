@@ -17,20 +17,18 @@ from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
 from qt_bert.probes import contests, order
-from qt_bert.probes.base import Contest, Context, run_probe
+from qt_bert.probes.base import Contest, Context
 from qt_bert.probes.naming import stability
-from qt_bert.probes.registry import probe_named
-from qt_bert.probes.split import PairFiles, Split
 from qt_bert.probes.texts import texts_of
-from qt_bert.results.probe import ProbeResult, SourcedClaim
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.verdict import judge_contest
 from tests.probes import planted_order
 from tests.probes.another_seed import tuned_again
+from tests.probes.asked import ask, claim, values
+from tests.probes.conftest import Build
 from tests.probes.planted_order import pair
-from tests.probes.planted_shift import untrained
 
-Build = Callable[..., Path]
+Folder = Callable[..., Path]
 FIVE = ModelLabels(5, tuple((grade,) for grade in GRADES))
 ONE = ModelLabels(1, None)
 PLANTED = Head(0, planted_order.HEAD)
@@ -190,7 +188,7 @@ def test_training_on_shuffled_titles_is_known_from_the_card(tmp_path: Path) -> N
 
 
 @pytest.fixture(scope="module")
-def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def planted(checkpoint_of: Folder, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("planted") / "order"
     return planted_order.plant(checkpoint_of(**planted_order.SHAPE), out)
 
@@ -199,36 +197,6 @@ def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> P
 def graded(planted: Path) -> list[Pair]:
     """Pairs of which the planted model grades the good ones above the poor ones."""
     return planted_order.graded_by(Scorer(open_checkpoint(planted)))
-
-
-def context_of(folder: Path, pairs: Sequence[Pair], tmp_path: Path, **changes: Any) -> Context:
-    tmp_path.mkdir(exist_ok=True)
-    path = tmp_path / "pairs.tsv"
-    path.write_text("query\ttitle\tgrade\n", encoding="utf-8")
-    middle = len(pairs) // 2
-    facts: dict[str, Any] = {
-        "label": "order",
-        "files": PairFiles(pairs=path),
-        "work": tmp_path / "sweeps",
-        "open_model": lambda: Scorer(open_checkpoint(folder)),
-        "read_pairs": lambda labels: Split(list(pairs[:middle]), list(pairs[middle:]), 0),
-        "resamples": 100,
-    }
-    return Context(**(facts | changes))
-
-
-def run(context: Context) -> ProbeResult:
-    return run_probe(probe_named("order"), context)
-
-
-def claim(result: ProbeResult) -> SourcedClaim:
-    (found,) = result.claims
-    assert found.id == "order.needed"
-    return found
-
-
-def measured(result: ProbeResult) -> dict[str, float | None]:
-    return {one.id: one.value for one in result.measurements}
 
 
 def test_the_planted_head_is_the_only_one_named(planted: Path) -> None:
@@ -241,32 +209,39 @@ def test_the_planted_head_is_the_only_one_named(planted: Path) -> None:
     assert np.abs(others - 1).max() < 0.01
 
 
+def halves(pairs: list[Pair]) -> tuple[list[Pair], list[Pair]]:
+    return pairs[: len(pairs) // 2], pairs[len(pairs) // 2 :]
+
+
 def test_the_probe_ablates_the_planted_head(
-    planted: Path, graded: list[Pair], tmp_path: Path
+    planted: Path, graded: list[Pair], context_of: Build, tmp_path: Path
 ) -> None:
-    found = run(context_of(planted, graded, tmp_path))
+    second = tuned_again(planted, tmp_path / "second")
+    found = ask("order", context_of(planted, halves(graded), second=second))
     assert found.sets["order_named"] == (str(PLANTED),)
     assert found.sets["order"][0] == str(PLANTED)
-    assert found.stability["order_named"].overlap == 1.0
-    assert found.stability["order_named"].sources[0].source.en == "validation"
+    stable = found.stability["order_named"]
+    assert stable.overlap == 1.0
+    assert [(one.source.en, one.overlap) for one in stable.sources] == [
+        ("validation", 1.0),
+        ("another seed (second)", 1.0),
+    ]
     assert found.settings["guards"]["order_heads"]["unmasked"] < 1e-4
     assert found.settings["texts"] == dict.fromkeys(order.PARTS, 20)
     # Three unnamed heads of its layer and four of the next: too few for a rank, whatever they do.
     judged = claim(found)
     assert judged.n_queries == 20
     assert judged.verdict != "reproduced" and (judged.p is None or judged.p >= 1 / 8)
-    values = measured(found)
-    clean, reach = values["order_sensitivity"], values["order_reach"]
-    assert values["order_ratio_plain"] == pytest.approx(clean / reach)
-    without = (clean + values["order_sensitivity_change"]) / (reach + values["order_reach_change"])
-    assert values["order_ratio_change"] == pytest.approx(without - clean / reach)
-    path = tmp_path / "order.json"
-    found.write(path)
-    assert ProbeResult.read(path) == found
-    assert found == run(context_of(planted, graded, tmp_path))  # from the kept sweeps
-    few = run(context_of(planted, graded[:60], tmp_path / "few", work=tmp_path / "other"))
-    assert (claim(few).reason, measured(few)["order_ratio_matched"]) == ("few_queries", None)
-    assert measured(few)["order_ratio_plain"] is not None
+    measured = values(found)
+    clean, reach = measured["order_sensitivity"], measured["order_reach"]
+    assert measured["order_ratio_plain"] == pytest.approx(clean / reach)
+    without = (clean + measured["order_sensitivity_change"]) / (
+        reach + measured["order_reach_change"]
+    )
+    assert measured["order_ratio_change"] == pytest.approx(without - clean / reach)
+    few = ask("order", context_of(planted, halves(graded[:60]), work=tmp_path / "few" / "sweeps"))
+    assert (claim(few).reason, values(few)["order_ratio_matched"]) == ("few_queries", None)
+    assert values(few)["order_ratio_plain"] is not None
 
 
 def known_logits(cost: Callable[[Sequence[Head]], float]) -> Callable[..., contests.Ablated]:
@@ -300,8 +275,8 @@ def _logit(one: Pair, cost: float) -> float:
 def test_the_claim_on_known_logits(
     needed: set[Head],
     verdict: str,
-    checkpoint_of: Build,
-    tmp_path: Path,
+    checkpoint_of: Folder,
+    context_of: Build,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Shuffling costs 2 of 3; each needed head that is ablated takes 0.9 of it, any other 0.01."""
@@ -318,7 +293,7 @@ def test_the_claim_on_known_logits(
         [pair(query, title) for query in queries for title in "gsp"], list(order.PARTS) * 30
     )
     folder = checkpoint_of(labels=1, layers=2, heads=12, hidden=48)
-    context = context_of(folder, [pair(query, "京东") for query in queries], tmp_path)
+    context = context_of(folder, halves([pair(query, "京东") for query in queries]))
     heads = [Head(0, 0), Head(1, 1)]
     contest = order._needed(context, texts, heads, {*heads, Head(0, 1)}, True)
     assert isinstance(contest, Contest) and len(contest.sets) == (99 if needed else 33)
@@ -338,73 +313,3 @@ def test_the_claim_on_known_logits(
     few = order.Texts(texts.pairs[:30], texts.part[:30])
     assert order._needed(context, few, heads, set(), True) == "few_queries"
     assert order._needed(context, texts, [], set(), True) == "no_heads"
-
-
-# Any model, any pairs.
-
-
-@pytest.mark.parametrize(
-    ("options", "sets", "unit"),
-    [
-        ({"labels": 1}, [(1,), (4,), (5,)], "units of the score"),
-        ({"labels": 3}, [(1,), (2,), (3,)], "levels"),
-        ({"layers": 4, "heads": 4}, [(1, 2), (3, 4), (5,)], "grades"),
-        ({"family": "xlm-roberta"}, [(1,), (3,), (5,)], "grades"),
-        ({"family": "electra", "layers": 1, "heads": 1}, [(2,), (3,)], ""),
-    ],
-)
-def test_no_random_model_of_any_kind_needs_order_heads(
-    options: dict[str, Any], sets: list[GradeSet], unit: str, checkpoint_of: Build, tmp_path: Path
-) -> None:
-    pairs = [
-        pair(one.query, title, grades)
-        for one in planted_order.pairs(60)
-        for title, grades in zip((one.title, one.title[::-1], one.query), sets, strict=False)
-    ]
-    found = run(context_of(checkpoint_of(**options), pairs, tmp_path))
-    found.write(tmp_path / "order.json")
-    judged = claim(found)
-    assert judged.verdict == "not testable"
-    if unit:
-        assert judged.reason in ("no_heads", "precondition:reach", "grades_nothing", "few_sets")
-        assert measured(found)["order_sensitivity"] is not None and unit in found.summary.en
-        assert [one.name for one in found.figures] == ["scores", "grades"]
-    else:  # no title is good
-        assert judged.reason == "no_ends" and found.measurements == ()
-
-
-@pytest.mark.parametrize("texts", [("a", "b"), ("iphone 15", "buy an iphone"), ("哈", "哈哈哈")])
-def test_texts_with_nothing_to_shuffle_or_no_characters(
-    texts: tuple[str, str], checkpoint_of: Build, tmp_path: Path
-) -> None:
-    pairs = [pair(texts[0] + "c" * n, texts[1], (1 if n % 3 else 5,)) for n in range(12)]
-    found = run(context_of(checkpoint_of(), pairs, tmp_path))
-    found.write(tmp_path / "order.json")
-    assert (claim(found).reason, found.measurements) == ("no_ends", ())
-    if len(texts[1]) == 1:
-        assert found.settings["scored"]["validation"]["ineligible"] == 6
-        assert found.sets["order"] == ()
-
-
-@pytest.mark.slow
-def test_random_models_have_no_order_heads(checkpoint_of: Build, tmp_path: Path) -> None:
-    pairs, base = planted_order.pairs(), checkpoint_of()
-    named = 0
-    for seed in range(20):
-        folder = untrained(base, tmp_path / str(seed), seed)
-        scores = order.order_scores(Scorer(open_checkpoint(folder)), pairs, seed=seed)
-        named += bool(scores.named().heads())
-    assert named <= 2
-
-
-def test_another_seed_is_asked_for_the_same_heads(
-    planted: Path, graded: list[Pair], tmp_path: Path
-) -> None:
-    second = tuned_again(planted, tmp_path / "second")
-    sources = (
-        run(context_of(planted, graded, tmp_path, second=second)).stability["order_named"].sources
-    )
-    assert [(one.source.en, one.overlap) for one in sources] == [
-        ("validation", 1.0),
-        ("another seed (second)", 1.0),
-    ]

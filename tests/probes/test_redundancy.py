@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,43 +12,15 @@ from scipy.stats import spearmanr
 
 from qt_bert.ablation.families import random_sets
 from qt_bert.data.pairs import Pair
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head, Shape
 from qt_bert.planning.choice import single_losses
-from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.contests import ablate, zeroed
-from qt_bert.probes.redundancy import DRAWS, SHARE, SINGLES, _critical
-from qt_bert.probes.registry import probe_named
-from qt_bert.probes.split import PairFiles, Split
-from qt_bert.results.probe import ProbeResult
-from qt_bert.scoring.bulk import Scorer
+from qt_bert.probes.redundancy import DRAWS, SHARE, SINGLES, _critical, _halves
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import PAIRS
+from tests.probes.asked import ask, reasons, values
+from tests.probes.conftest import Build
 from tests.wired import READER, wired_checkpoint, wired_pairs
-
-Build = Callable[..., Context]
-
-
-@pytest.fixture
-def context(tmp_path: Path, pair_file: Path) -> Build:
-    """A context around a model and pairs, which are discovery and validation alike."""
-
-    def build(model: Path, pairs: list[Pair], **facts: Any) -> Context:
-        made: dict[str, Any] = {
-            "label": "redundancy",
-            "files": PairFiles(pairs=pair_file),
-            "read_pairs": lambda labels: Split(pairs, pairs, 0),
-            "work": tmp_path / "sweeps",
-            "open_model": lambda: Scorer(open_checkpoint(model)),
-            "resamples": 200,
-        }
-        return Context(**(made | facts))
-
-    return build
-
-
-def asked(context: Context) -> ProbeResult:
-    return run_probe(probe_named("redundancy"), context)
 
 
 def numbered(count: int) -> list[Pair]:
@@ -61,9 +32,9 @@ def numbered(count: int) -> list[Pair]:
     ]
 
 
-def test_heads_that_carry_the_grade_are_critical(context: Build, tmp_path: Path) -> None:
+def test_heads_that_carry_the_grade_are_critical(context_of: Build, tmp_path: Path) -> None:
     model = wired_checkpoint(tmp_path / "wired")
-    result = asked(context(model, wired_pairs(60)))
+    result = ask("redundancy", context_of(model, wired_pairs(60)))
     assert result.sets["critical"][0] == str(READER)
     by_head = {one.head: one for one in result.heads}
     assert by_head[str(READER)].scores["change"] < -0.02
@@ -72,11 +43,13 @@ def test_heads_that_carry_the_grade_are_critical(context: Build, tmp_path: Path)
     assert [one.id for one in result.claims] == ["redundancy.random", "redundancy.halves"]
 
 
-def test_values_are_those_of_the_logits(context: Build, checkpoint_of: Callable[..., Path]) -> None:
+def test_values_are_those_of_the_logits(
+    context_of: Build, checkpoint_of: Callable[..., Path]
+) -> None:
     """What is lost, and the change of ρ, from the swept logits by sklearn's and scipy's means."""
     pairs = numbered(24)
-    given = context(checkpoint_of(layers=2, heads=5, hidden=20), pairs)
-    result = asked(given)
+    given = context_of(checkpoint_of(layers=2, heads=5, hidden=20), pairs)
+    result = ask("redundancy", given)
     shape = given.model.checkpoint.shape
     fifth = random_sets(shape, zeroed, round(SHARE * 10), DRAWS, given.seed)
     low = [one for one in result.measurements if one.id == "low_half"][0]
@@ -90,7 +63,7 @@ def test_values_are_those_of_the_logits(context: Build, checkpoint_of: Callable[
         - spearmanr(expected["none"], grades).statistic
         for one in fifth
     ]
-    measured = {one.id: one.value for one in result.measurements}
+    measured = values(result)
     assert measured["rho_without_fifth"] == pytest.approx(np.mean(changes), abs=1e-6)
     own = softmax(run.logits("none"), -1)[np.arange(len(pairs)), grades - 1]
     lost = [
@@ -102,11 +75,11 @@ def test_values_are_those_of_the_logits(context: Build, checkpoint_of: Callable[
 
 
 def test_a_plan_reads_on_the_sweep_over_single_heads(
-    context: Build, checkpoint_of: Callable[..., Path]
+    context_of: Build, checkpoint_of: Callable[..., Path]
 ) -> None:
     pairs = numbered(24)
-    given = context(checkpoint_of(layers=2, heads=2), pairs)
-    asked(given)
+    given = context_of(checkpoint_of(layers=2, heads=2), pairs)
+    ask("redundancy", given)
     swept = given.work / SINGLES / "logits.npy"
     before = swept.stat().st_mtime_ns
     found = single_losses(given.model, pairs, mask=zeroed, work=given.work)
@@ -126,36 +99,16 @@ def test_critical_heads_cost_enough_and_stand_out() -> None:
     assert _critical(alone, np.array([0.01, 0.01, 0.01, 0.2])) == [Head(1, 0), Head(0, 1)]
 
 
-@pytest.mark.parametrize("seed", range(3))
 def test_a_model_that_grades_nothing_is_not_judged(
-    context: Build, checkpoint_of: Callable[..., Path], seed: int
+    context_of: Build, checkpoint_of: Callable[..., Path]
 ) -> None:
-    result = asked(context(checkpoint_of(layers=4, heads=4, hidden=32, seed=seed), numbered(30)))
+    model = checkpoint_of(layers=4, heads=4, hidden=32)
+    result = ask("redundancy", context_of(model, numbered(30)))
     assert {one.verdict for one in result.claims} == {"not testable"}
-    assert {one.reason for one in result.claims} == {"grades_nothing"}
-
-
-@pytest.mark.parametrize(
-    ("family", "facts"), [("xlm-roberta", {"labels": 1}), ("bert", {"layers": 1, "heads": 2})]
-)
-def test_one_logit_and_one_layer_give_a_result(
-    context: Build, checkpoint_of: Callable[..., Path], family: str, facts: dict[str, int]
-) -> None:
-    result = asked(context(checkpoint_of(family, **facts), numbered(24)))
-    scores = result.heads[0].scores
-    assert ("kl" in scores) == (facts.get("labels") != 1) and scores["change"] is not None
-    values = {one.id: one.value for one in result.measurements}
-    assert (values["low_half"] is None) == (facts.get("layers") == 1)
-
-
-def test_a_single_query_gives_a_result(context: Build, checkpoint_of: Callable[..., Path]) -> None:
-    result = asked(context(checkpoint_of(), numbered(1)))
-    assert {one.verdict for one in result.claims} == {"not testable"}
+    assert reasons(result) == {"grades_nothing"}
 
 
 def test_the_low_half_is_the_smaller_one() -> None:
-    from qt_bert.probes.redundancy import _halves
-
     low, high = _halves(Shape(3, 2))
     assert [low.name, high.name] == ["low_half", "high_half"]
     assert [len(one.parts[0].heads) for one in (low, high)] == [2, 4]

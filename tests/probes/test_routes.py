@@ -21,7 +21,7 @@ from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
 from qt_bert.probes import routes
 from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.focus import layer_matched_sets
+from qt_bert.probes.contests import layer_matched_sets
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.routes import Routes, check_paths, run_routes, share, told_from_0
 from qt_bert.probes.split import PairFiles
@@ -255,7 +255,7 @@ def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
     pairs = [Pair(q, t, (1,), str(n), n, "1", {}) for n, (q, t) in enumerate(texts)]
     senders, reader = [Head(0, 1), Head(1, 0)], Head(2, 1)
     shape = made.model.checkpoint.shape
-    sets = layer_matched_sets(shape, senders, [], 9, 0)
+    sets, _ = layer_matched_sets(shape, senders, [], 9, 0)
     monkeypatch.setattr(routes, "AT_ONCE", 3)
     found = run_routes(made, pairs, senders, sets, reader)
     levels = torch.arange(3.0)

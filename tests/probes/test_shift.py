@@ -1,34 +1,36 @@
-"""What fine-tuning changes: a planted head, a second seed, the whole probe."""
+"""What fine-tuning changes: a planted head, a second seed; measures of maps against libraries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from scipy.spatial.distance import cosine, jensenshannon
 
+from qt_bert.data.segmenters import segmenter
 from qt_bert.errors import ArgumentError, CheckpointError
-from qt_bert.models.card import ModelLabels
+from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head, Shape
-from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.registry import probe_named
 from qt_bert.probes.shift import _last_layers, strengthened
-from qt_bert.probes.shift_maps import LIKENESS, WEIGHTS, Comparison
-from qt_bert.probes.split import PairFiles, Split
-from qt_bert.results.probe import ProbeResult
+from qt_bert.probes.shift_maps import LIKENESS, WEIGHTS, Comparison, links
+from qt_bert.probes.streams import Shared, shared_terms
 from tests.probes import planted_shift
+from tests.probes.asked import ask, claim, values
+from tests.probes.conftest import Build
 from tests.probes.planted_shift import compared, opened
 
-Build = Callable[..., Path]
-PLACED = list(enumerate(planted_shift.pairs()))
-HEADS = ("L0H1", "L0H0")
+Folder = Callable[..., Path]
+JIEBA = segmenter("jieba")
+PAIRS = [replace(one, grades=(1 + row % 5,)) for row, one in enumerate(planted_shift.pairs())]
+HALVES = PAIRS[:15], PAIRS[15:]
 
 
 @pytest.fixture(scope="module")
-def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> dict[float, Path]:
+def planted(checkpoint_of: Folder, tmp_path_factory: pytest.TempPathFactory) -> dict[float, Path]:
     """Models whose L0H1 matches tokens not at all, a little, and strongly."""
     folder = checkpoint_of(**planted_shift.SHAPE)
     out = tmp_path_factory.mktemp("planted")
@@ -38,47 +40,16 @@ def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> d
     }
 
 
-@pytest.fixture
-def context(tmp_path: Path, pair_file: Path) -> Callable[..., Context]:
-    """A context around two folders, of made pairs or of the eight in a file."""
-
-    def build(base: Path | None, model: Path, *, made: bool = True, **facts: Any) -> Context:
-        def split(labels: ModelLabels) -> Split:
-            fit = [replace(pair, grades=(1 + row % labels.logits,)) for row, pair in PLACED]
-            return Split(fit[:15], fit[15:], 0)
-
-        return Context(
-            label="shift",
-            files=PairFiles(pairs=pair_file),
-            read_pairs=split if made else None,
-            work=tmp_path / "sweeps" / "shift",
-            open_model=lambda: opened(model),
-            base=base,
-            resamples=200,
-            **facts,
-        )
-
-    return build
-
-
-def asked(context: Context) -> ProbeResult:
-    return run_probe(probe_named("shift"), context)
-
-
-def values(result: ProbeResult) -> dict[str, float | None]:
-    return {one.id: one.value for one in result.measurements}
-
-
 @pytest.fixture(scope="module")
-def random_pair(checkpoint_of: Build) -> tuple[Path, Path]:
+def random_pair(checkpoint_of: Folder) -> tuple[Path, Path]:
     return checkpoint_of(seed=1), checkpoint_of(seed=2)
 
 
 def test_a_model_beside_itself_has_not_changed(random_pair: tuple[Path, Path]) -> None:
     found = compared(random_pair[0], random_pair[0])
     assert np.abs(found.after - found.before).max() == 0
-    np.testing.assert_allclose(found.likeness[..., :2], 1, atol=1e-6)
-    np.testing.assert_allclose(found.likeness[..., 2], 0, atol=1e-6)
+    np.testing.assert_allclose(found.likeness[..., 0], 1, atol=1e-6)
+    np.testing.assert_allclose(found.likeness[..., 1], 0, atol=1e-6)
     assert strengthened(found).heads() == []
 
 
@@ -87,81 +58,51 @@ def test_exactly_the_planted_head_changes(planted: dict[float, Path]) -> None:
     likeness = found.likeness.mean(0)
     others = np.ones((2, 4), bool)
     others[0, 1] = False
-    np.testing.assert_allclose(likeness[others][:, :2], 1, atol=1e-6)
-    np.testing.assert_allclose(likeness[others][:, 2], 0, atol=1e-3)
-    assert likeness[0, 1, 0] < 0.9
-    assert likeness[0, 1, 2] > 0.3
+    np.testing.assert_allclose(likeness[others][:, 0], 1, atol=1e-6)
+    np.testing.assert_allclose(likeness[others][:, 1], 0, atol=1e-3)
+    assert likeness[0, 1, 0] < 0.9 and likeness[0, 1, 1] > 0.3
     assert found.after[:, 0, 1, 0].min() > 0.8
     assert strengthened(found).heads() == [Head(0, 1)]
     assert strengthened(compared(planted[1.0], planted[0.0])).heads() == []
 
 
 def test_the_probe_tells_what_became_of_the_planted_head(
-    planted: dict[float, Path], context: Callable[..., Context]
+    planted: dict[float, Path], context_of: Build
 ) -> None:
-    result = asked(context(planted[0.05], planted[1.0]))
+    result = ask("shift", context_of(planted[1.0], HALVES, base=planted[0.05]))
     assert result.sets == {"matching_before": ("L0H1",), "strengthened": ("L0H1",)}
-    (claim,) = result.claims
-    assert claim.id == "shift.matched" and claim.value is not None and claim.value > 30
-    found = values(result)
-    assert found["matched_after"] - found["matched_before"] == pytest.approx(claim.value)
-    assert found["strengthened_again"] == found["beyond_others"] == pytest.approx(claim.value)
+    rise, found = claim(result), values(result)
+    assert rise.id == "shift.matched" and rise.value is not None and rise.value > 30
+    assert found["matched_after"] - found["matched_before"] == pytest.approx(rise.value)
+    assert found["strengthened_again"] == found["beyond_others"] == pytest.approx(rise.value)
     assert found["separators"] < 0 and abs(found["all_separators"]) < abs(found["separators"])
     assert found["last_layers"] is None  # of two layers
     assert result.stability["strengthened"].overlap == 1
     heads = {one.head: one.scores for one in result.heads}
     assert heads["L0H1"]["matched_after"] > 0.8 > 0.5 > heads["L0H1"]["matched_before"]
     assert heads["L0H0"]["cosine"] == pytest.approx(1)
-    (backwards,) = asked(context(planted[1.0], planted[0.05])).claims
-    assert backwards.value == pytest.approx(-claim.value)
 
 
-def test_the_claim_is_decided_by_its_side(
-    planted: dict[float, Path], context: Callable[..., Context]
-) -> None:
+def test_the_claim_is_decided_by_its_side(planted: dict[float, Path], context_of: Build) -> None:
     """Twenty queries and more on validation: fifteen are too few."""
-    every = [replace(pair, grades=(1 + row % 5,)) for row, pair in PLACED]
-    split = Split(every, every, 0)
-    for models, verdict in (((0.05, 1.0), "reproduced"), ((1.0, 0.05), "not reproduced")):
-        made = context(*(planted[one] for one in models))
-        made.read_pairs = lambda labels: split
-        assert [one.verdict for one in asked(made).claims] == [verdict]
-
-
-@pytest.mark.parametrize(
-    ("family", "labels", "layers"), [("bert", 3, 4), ("xlm-roberta", 1, 2), ("electra", 5, 1)]
-)
-def test_any_model_any_file(
-    checkpoint_of: Build,
-    context: Callable[..., Context],
-    tmp_path: Path,
-    family: str,
-    labels: int,
-    layers: int,
-) -> None:
-    folders = [checkpoint_of(family, labels=labels, layers=layers, seed=seed) for seed in (1, 2)]
-    result = asked(context(*folders))
-    assert len(result.heads) == 2 * layers
-    found = values(result)
-    assert found["all_cls"] is not None
-    assert (found["last_layers"] is not None) == (layers > 2)
-    path = tmp_path / "shift.json"
-    result.write(path)
-    assert ProbeResult.read(path).summary == result.summary
+    found = {
+        one.verdict: one.value
+        for base, model in ((0.05, 1.0), (1.0, 0.05))
+        for one in ask("shift", context_of(planted[model], PAIRS, base=planted[base])).claims
+    }
+    assert list(found) == ["reproduced", "not reproduced"]
+    assert found["reproduced"] == pytest.approx(-(found["not reproduced"] or 0))
 
 
 def test_texts_without_a_match_are_not_judged(
-    random_pair: tuple[Path, Path], context: Callable[..., Context], tmp_path: Path
+    random_pair: tuple[Path, Path], context_of: Build, tmp_path: Path
 ) -> None:
     path = tmp_path / "english.tsv"
     rows = "".join(f"query {i}\tsome title\t{1 + i % 5}\n" for i in range(12))
     path.write_text(f"query\ttitle\tgrade\n{rows}", encoding="utf-8")
-    made = context(*random_pair, made=False)
-    made.files = PairFiles(pairs=path)
-    result = asked(made)
+    result = ask("shift", context_of(random_pair[1], path, base=random_pair[0]))
     assert result.sets == {"matching_before": (), "strengthened": ()}
-    (claim,) = result.claims
-    assert (claim.verdict, claim.reason) == ("not testable", "unnamed")
+    assert (claim(result).verdict, claim(result).reason) == ("not testable", "unnamed")
     assert values(result)["matched_before"] is None and values(result)["all_cls"] is not None
     assert [one.name for one in result.figures] == ["change_matched"]
 
@@ -172,52 +113,92 @@ def test_the_last_layers_by_hand() -> None:
     likeness[:, :, :, 0] = np.array([0.9, 0.8, 0.5, 0.3])[:, None]
     likeness[:, 3, 1, 0] = 0.0
     weights = np.zeros((3, 4, 2, len(WEIGHTS)))
-    pairs = [pair for _, pair in PLACED[:3]]
-    seen = Comparison(pairs, 3, weights, weights, likeness)
+    seen = Comparison(PAIRS[:3], 3, weights, weights, likeness)
     absent = Shape(4, 2, frozenset({(3, 1)}))
     assert _last_layers(seen, absent).value == pytest.approx(0.4 - 0.85)
     assert _last_layers(seen, Shape(4, 2)).value == pytest.approx((0.5 + 0.15) / 2 - 0.85)
 
 
 def test_a_second_seed_stands_beside_the_base(
-    planted: dict[float, Path], context: Callable[..., Context]
+    planted: dict[float, Path], context_of: Build
 ) -> None:
-    result = asked(context(planted[0.0], planted[1.0], second=planted[0.05]))
+    base, second = planted[0.0], planted[0.05]
+    result = ask("shift", context_of(planted[1.0], HALVES, base=base, second=second))
     found = values(result)
     assert found["cosine"] < found["cosine_second_seed"] < 1
-    changed, alike = ({one.head: one.scores for one in result.heads}[head] for head in HEADS)
+    scores = {one.head: one.scores for one in result.heads}
+    changed, alike = scores["L0H1"], scores["L0H0"]
     assert changed["cosine"] < changed["cosine_second_seed"] < 0.99
     assert changed["js_distance"] > changed["js_distance_second_seed"] > 0.01
     assert alike["cosine_second_seed"] == pytest.approx(1)
-    assert result.settings["second"]["name"] == planted[0.05].name
-    without = asked(context(planted[0.0], planted[1.0]))
-    assert without.settings["second"] is None
-    assert "cosine_second_seed" not in values(without)
+    assert result.settings["second"]["name"] == second.name
 
 
-def test_what_is_no_second_seed_is_refused(
-    random_pair: tuple[Path, Path], checkpoint_of: Build, context: Callable[..., Context]
+def test_what_is_no_base_and_no_second_seed_is_refused(
+    random_pair: tuple[Path, Path], checkpoint_of: Folder, context_of: Build
 ) -> None:
-    with pytest.raises(CheckpointError, match="--second"):
-        asked(context(*random_pair, second=random_pair[1]))
-    with pytest.raises(CheckpointError, match="number of layers.*--second"):
-        asked(context(*random_pair, second=checkpoint_of(layers=3)))
-
-
-def test_what_is_no_base_is_refused(checkpoint_of: Build, context: Callable[..., Context]) -> None:
+    base, model = random_pair
     with pytest.raises(ArgumentError, match="--base"):
-        asked(context(None, checkpoint_of()))
+        ask("shift", context_of(model))
     with pytest.raises(CheckpointError, match="number of layers"):
-        asked(context(checkpoint_of(layers=3), checkpoint_of()))
+        ask("shift", context_of(model, base=checkpoint_of(layers=3)))
+    with pytest.raises(CheckpointError, match="--second"):
+        ask("shift", context_of(model, base=base, second=model))
 
 
-@pytest.mark.slow
-def test_random_models_have_no_strengthened_heads(tmp_path: Path, checkpoint_of: Build) -> None:
-    named = 0
-    for seed in range(20):
-        folders = [
-            planted_shift.untrained(checkpoint_of(), tmp_path / f"{seed}-{which}", 2 * seed + which)
-            for which in (0, 1)
-        ]
-        named += bool(strengthened(compared(*folders)).heads())
-    assert named <= 2
+# Measures of maps, against libraries.
+
+
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
+def test_links_join_the_tokens_of_a_term(checkpoint_of: Folder, family: str) -> None:
+    scorer = opened(checkpoint_of(family))
+    (encoded,) = scorer.tokenizer.encode([("北京票价", "高铁北京")])
+    joined = {
+        (int(a), int(b)) for a, b in np.argwhere(links(encoded, [Shared([(0, 2)], [(2, 4)])]))
+    }
+    texts = ("北京票价", "高铁北京")
+    places = {
+        (side, start): token
+        for token, (side, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True))
+        if side >= 0 and end == start + 1 and texts[side][start] in "北京"
+    }
+    query, title = (
+        [places[side, at] for at in (first, first + 1)] for side, first in ((0, 0), (1, 2))
+    )
+    one_way = {(q, t) for q in query for t in title}
+    assert joined == one_way | {(t, q) for q, t in one_way}
+
+
+def reference_maps(folder: Path, query: str, title: str) -> np.ndarray:
+    """Hugging Face's own attention [layers, heads, L, L]."""
+    checkpoint = open_checkpoint(folder)
+    tokens = checkpoint.tokenizer(query, title, return_tensors="pt")
+    with torch.inference_mode():
+        found = checkpoint.model(**tokens, output_attentions=True).attentions
+    return torch.cat(found).numpy()
+
+
+def test_measures_agree_with_libraries_on_the_reference_maps(
+    random_pair: tuple[Path, Path],
+) -> None:
+    found = compared(*random_pair)
+    for row, pair in enumerate(PAIRS[:4]):
+        before, after = (reference_maps(one, pair.query, pair.title) for one in random_pair)
+        (encoded,) = opened(random_pair[0]).tokenizer.encode([(pair.query, pair.title)])
+        text = np.array(encoded.side) >= 0
+        linked = links(encoded, shared_terms(pair.query, pair.title, JIEBA).values())
+        for maps, got in ((before, found.before), (after, found.after)):
+            matched = (maps * linked).sum(-1)[..., linked.any(-1)].mean(-1)
+            own = np.diagonal(maps, axis1=-2, axis2=-1)[..., text].mean(-1)
+            sep = maps[..., encoded.separators].sum(-1)[..., text].mean(-1)
+            first = maps[..., 0][..., text].mean(-1)
+            np.testing.assert_allclose(
+                got[row], np.stack([matched, own, sep, first], -1), atol=1e-5
+            )
+        for layer, head in np.ndindex(2, 2):
+            one, other = before[layer, head], after[layer, head]
+            want = [
+                1 - cosine(one.ravel(), other.ravel()),
+                np.mean([jensenshannon(p, q, base=2) for p, q in zip(one, other, strict=True)]),
+            ]
+            np.testing.assert_allclose(found.likeness[row, layer, head], want, atol=1e-4)

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -63,6 +62,8 @@ REASONS = {
         "precondition:gap",
     ),
 }
+SAMPLE = {"margin": 2.0, "p": 0.2, "queries": 5}
+"""What reasons are filled from."""
 FIELD = re.compile(r"\{[a-z][a-z0-9_]*(?::[^{}]+)?\}")
 CONDITIONS = re.compile(r"\{%|\{\{| if any| if there | where there | or none|如果|若有|若无")
 KEYS_OF_FIGURES = {"title", "x_label", "y_label", "unit", "x_unit", "y_unit", "note", "sets"}
@@ -79,26 +80,21 @@ def results(
     and one in which a head goes by places.
     """
     folder = tmp_path_factory.mktemp("texts")
-    models = {
+    planted = {
         "boundary": plant_word_ends(folder / "planted", checkpoint_of(), ENDS),
-        "matching": checkpoint_of(layers=4, heads=5, hidden=40),
-        "surrogate": checkpoint_of(layers=4, heads=5, hidden=40),
-        "behaviour": checkpoint_of(),
-        "redundancy": checkpoint_of(layers=4, heads=5, hidden=40),
-        "ladder": checkpoint_of(layers=4, heads=5, hidden=40),
         "focus": planted_focus.plant(folder / "reader", heads=8),
         "routes": folder / "reader",
         "patch": planted_focus.plant(folder / "chain"),
-        "layers": checkpoint_of(),
-        "space": checkpoint_of(),
-        "usage": checkpoint_of(),
         "order": planted_order.plant(checkpoint_of(**planted_order.SHAPE), folder / "order"),
         "features": checkpoint_of(layers=3, heads=4, hidden=32),
         "relations": planted_relations.plant_links(folder / "links"),
-        "baselines": checkpoint_of(),
-        "patterns": checkpoint_of(),
         "shift": planted_shift.plant(checkpoint_of(**planted_shift.SHAPE), folder / "tuned", 1.0),
-        "revert": checkpoint_of(layers=4, heads=5, hidden=40),
+    }
+    many_heads = checkpoint_of(layers=4, heads=5, hidden=40)
+    models = {
+        **dict.fromkeys(PROBES, checkpoint_of()),
+        **dict.fromkeys(("matching", "surrogate", "redundancy", "ladder", "revert"), many_heads),
+        **planted,
     }
     graded = planted_order.graded_by(Scorer(open_checkpoint(models["order"])), queries=60)
     chain = planted_focus.pairs(60, 1)
@@ -157,10 +153,6 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def result(results: Callable[[str], ProbeResult], name: str) -> ProbeResult:
     return results(name)
-
-
-def test_there_are_probes_with_texts() -> None:
-    assert "boundary" in PROBES
 
 
 def test_every_id_has_its_text_and_every_text_its_id(name: str, result: ProbeResult) -> None:
@@ -226,7 +218,7 @@ def test_measurements_are_worded(result: ProbeResult) -> None:
 def test_everything_else_is_filled(name: str, result: ProbeResult) -> None:
     """Also what this run did not show: reasons why there is nothing to measure."""
     texts = texts_of(name)
-    facts = {**result.facts, "margin": 2.0, "p": 0.2, "queries": 5}
+    facts = {**result.facts, **SAMPLE}
     for path, _ in texts.every_text():
         check(texts.text(path, facts), path)
     check(result.summary, "summary")
@@ -262,13 +254,9 @@ def test_every_verdict_and_common_reason_has_words() -> None:
         for reason in reasons:
             if reason != "decided":
                 kind = reason.partition(":")[0]
-                check(common.text(f"reasons.{kind}", sample_facts()), reason)
+                check(common.text(f"reasons.{kind}", SAMPLE), reason)
 
 
 def test_no_common_reason_is_left_over() -> None:
     used = {one.partition(":")[0] for reasons in REASONS.values() for one in reasons}
     assert set(texts_of(COMMON).ids("reasons")) == used - {"decided"}
-
-
-def sample_facts() -> dict[str, Any]:
-    return {"margin": 2.0, "p": 0.2, "queries": 5}

@@ -8,6 +8,7 @@ from qt_bert.text import (
     Text,
     Words,
     clip,
+    counted,
     fit,
     interval,
     number,
@@ -83,3 +84,8 @@ def test_a_unit_that_repeats_the_label_is_said_once() -> None:
     assert Words("en").with_unit(share, share) == "share"
     assert Words("zh").with_unit(share, "%") == "比例 (%)"
     assert Words("zh").with_unit("", share) == "比例"
+
+
+def test_one_thing_has_no_plural_s() -> None:
+    assert [counted(n, "pair") for n in (0, 1, 1200)] == ["0 pairs", "1 pair", "1,200 pairs"]
+    assert [counted(n, "query", "queries") for n in (1, 2)] == ["1 query", "2 queries"]

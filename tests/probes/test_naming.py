@@ -1,26 +1,98 @@
-"""How much of a set comes back: by hand, for a planted set, for noise, beside chance."""
+"""Which heads have a function: tests over queries, least score and weight, stability, heads by function."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations, product
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_1samp
 
-from qt_bert.models.heads import Head
+from qt_bert.errors import ArgumentError
+from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.naming import (
     VALIDATION,
     Elsewhere,
+    FunctionHeads,
     among,
     by_mean,
+    by_query,
     chance_of,
-    known_stability,
+    function_heads,
     mask_of,
+    means,
+    name_heads,
+    one_sided_p,
     ranked,
     stability,
 )
+from qt_bert.results.probe import ProbeResult
+from tests.probes.matching_found import matching_found
+from tests.results.made_stability import LOOSE
 
 EVERY = [Head(layer, head) for layer in range(4) for head in range(5)]
+SHAPE = Shape(2, 4)
+
+
+def test_p_is_a_one_sided_t_test_over_the_queries_that_speak() -> None:
+    rng = np.random.default_rng(0)
+    excess = rng.normal(0.3, 1.0, size=(30, 2, 2))
+    excess[:4, 1, 1] = np.nan
+    p = one_sided_p(excess)
+    for place in np.ndindex(2, 2):
+        values = excess[(slice(None), *place)]
+        values = values[np.isfinite(values)]
+        assert p[place] == pytest.approx(ttest_1samp(values, 0, alternative="greater").pvalue)
+
+
+@pytest.mark.parametrize("values", [[], [0.7], [np.nan, np.nan]])
+def test_too_few_queries_are_no_test(values: list[float]) -> None:
+    assert one_sided_p(np.array(values)) == 1.0
+
+
+def test_all_three_bars_must_be_passed() -> None:
+    score = np.array([[3.0, 3.0, 1.9, 3.0]])
+    p = np.array([[0.001, 0.001, 0.001, 0.9]])
+    weight = np.array([[0.5, 0.04, 0.5, 0.5]])
+    named = name_heads(score, p, weight, least=2.0)
+    assert named.heads() == [Head(0, 0)]
+    assert named.q[0].tolist() == pytest.approx([0.004 / 3] * 3 + [0.9])
+
+
+def test_of_several_choices_the_smallest_q_counts_and_all_are_tests() -> None:
+    p = np.array([[[0.02, 0.9], [0.9, 0.9]]])
+    named = name_heads(np.full((1, 2), 5.0), p, np.ones((1, 2)), least=2.0)
+    assert named.q[0, 0] == pytest.approx(0.08)  # four tests, not two
+    assert named.heads() == []
+
+
+def test_a_head_is_named_by_the_test_of_the_choice_its_score_is_of() -> None:
+    p = np.array([[[0.001, 0.9], [0.9, 0.001]]])
+    choice = np.array([[1, 1]])
+    named = name_heads(np.full((1, 2), 5.0), p, np.ones((1, 2)), least=2.0, choice=choice)
+    assert named.p.tolist() == [[0.9, 0.001]] and named.q[0, 1] == pytest.approx(0.002)
+    assert named.heads() == [Head(0, 1)]
+
+
+def test_the_best_come_first_and_nan_last() -> None:
+    score = np.array([[np.nan, 2.0], [3.0, 2.0]])
+    assert ranked(score) == [Head(1, 0), Head(0, 1), Head(1, 1), Head(0, 0)]
+
+
+def test_means_by_query_leave_out_what_is_not_known() -> None:
+    values = np.array([[1.0], [3.0], [np.nan], [5.0]])
+    assert by_query(values, ["a", "a", "b", "a"])[0, 0] == pytest.approx(3.0)
+    assert np.isnan(by_query(values, ["a", "a", "b", "a"])[1, 0])
+    assert by_query(np.empty((0, 3)), []).shape == (0, 3)
+    silent = np.array([[1.0, np.nan], [3.0, np.nan]])
+    np.testing.assert_array_equal(means(silent), [2.0, np.nan])
+
+
+# How much of a set comes back: by hand, for a planted set, for noise, beside chance.
 
 
 def chosen_by(per_query: np.ndarray, k: int) -> list[Head]:
@@ -62,22 +134,6 @@ def test_resamples_by_hand() -> None:
     assert (found.low, found.high) == (0, 1)
 
 
-def test_all_of_the_rule_is_asked_at_once_and_ones_come_first() -> None:
-    seen = []
-
-    def rule(weights: np.ndarray) -> np.ndarray:
-        seen.append(weights)
-        scores = np.tile([[[2.0, 1.0], [np.nan, 3.0]]], (len(weights), 1, 1))
-        return scores
-
-    found = stability(rule, [Head(0, 0), Head(1, 1)], 7, resamples=3)
-    assert found is not None and (found.overlap, found.halves) == (1.0, 1.0)
-    (weights,) = seen
-    assert weights.shape == (10, 7) and (weights[0] == 1).all()
-    assert (weights[1:4].sum(axis=1) == 7).all()
-    assert (weights[4:7] + weights[7:] == 1).all() and (weights[4:7].sum(axis=1) == 3).all()
-
-
 def test_heads_without_a_score_never_come_back() -> None:
     per_query = np.full((10, 1, 3), np.nan)
     per_query[:, 0, 0] = 1.0
@@ -91,7 +147,6 @@ def test_no_heads_no_queries_and_a_single_query() -> None:
     assert stability(by_mean(per_query[:0]), [Head(0, 0)], 0) is None
     found = stability(by_mean(per_query), [Head(0, 0)], 1)
     assert found is not None and (found.halves, found.verdict) == (None, "undecided")
-    assert known_stability(none=None, one=found) == {"one": found}
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:
@@ -114,17 +169,6 @@ def test_chance_is_that_of_every_layer_matched_set(chosen: list[Head]) -> None:
     shared = [len(wanted.intersection(*[sum(one, ())])) for one in product(*pools)]
     law = np.bincount(shared, minlength=len(wanted) + 1) / len(shared)
     np.testing.assert_allclose(chance_of(wanted, EVERY), law, atol=1e-12)
-
-
-def test_chance_is_that_of_random_draws() -> None:
-    chosen, rng = {Head(0, 0), Head(0, 1), Head(1, 2), Head(3, 4)}, np.random.default_rng(0)
-    shared = []
-    for _ in range(4000):
-        drawn = [Head(0, int(head)) for head in rng.choice(5, 2, replace=False)]
-        drawn += [Head(1, int(rng.integers(5))), Head(3, int(rng.integers(5)))]
-        shared.append(len(chosen & set(drawn)))
-    law = np.bincount(shared, minlength=5) / len(shared)
-    np.testing.assert_allclose(chance_of(chosen, EVERY), law, atol=0.03)
 
 
 def test_chance_draws_from_the_heads_that_may_be_chosen() -> None:
@@ -167,3 +211,47 @@ def test_means_of_weighted_queries() -> None:
     scores = by_mean(per_query)(np.array([[3.0, 1.0], [0.0, 2.0]]))
     assert scores[0, 0].tolist() == pytest.approx([2, 3, np.nan], nan_ok=True)
     assert scores[1, 0].tolist() == pytest.approx([5, np.nan, np.nan], nan_ok=True)
+
+
+# Heads of a function: as named, as asked for, the best where none is named, and none at all.
+
+
+def context(find: Callable[[str], ProbeResult], heads: str | None = None) -> Any:
+    model = SimpleNamespace(checkpoint=SimpleNamespace(shape=SHAPE))
+    return SimpleNamespace(model=model, heads=heads, found=find)
+
+
+def test_those_that_passed_the_bars_are_named() -> None:
+    found = function_heads(context(matching_found(SHAPE, ("L1H2", "L0H1"), ("L1H2",))))
+    assert found == FunctionHeads((Head(1, 2),), True, "probe")
+    assert found.status == "named"
+    assert found.describe() == {"heads": ["L1H2"], "named": True, "source": "probe"}
+    assert found.below(1).heads == ()
+
+
+def test_without_a_named_one_the_best_stand_in_and_say_so() -> None:
+    found = function_heads(context(matching_found(SHAPE, ("L1H2", "L0H1"))))
+    assert found.heads == (Head(1, 2), Head(0, 1)) and found.status == "not_named"
+
+
+def test_a_set_that_is_not_stable_says_so_wherever_it_is_shown() -> None:
+    find = matching_found(SHAPE, ("L1H2", "L0H1"), ("L1H2", "L0H1"))
+    loose = replace(find("matching"), stability={"matching": LOOSE})
+    found = function_heads(context(lambda name: loose))
+    assert found is not None and found.unstable
+    assert found.status == "unstable" and found.below(1).heads == (Head(0, 1),)
+    assert replace(found, named=False).status == "not_named"
+    stable = replace(loose, stability={"matching": replace(LOOSE, verdict="stable")})
+    kept = function_heads(context(lambda name: stable))
+    assert kept is not None and kept.status == "named"
+
+
+def test_heads_of_the_user_count_as_named() -> None:
+    found = function_heads(context(matching_found(SHAPE), "L1H0 L0H3"))
+    assert found == FunctionHeads((Head(0, 3), Head(1, 0)), True, "option")
+    with pytest.raises(ArgumentError, match="no head L7H0"):
+        function_heads(context(matching_found(SHAPE), "L7H0"))
+
+
+def test_where_nothing_was_scored() -> None:
+    assert function_heads(context(matching_found(SHAPE, scored=False))) is None

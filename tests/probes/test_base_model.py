@@ -1,7 +1,8 @@
-"""The base of a tuned model, and random weights of its shape."""
+"""The base of a tuned model, random weights of its shape, and a model of another seed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,13 @@ import torch
 
 from qt_bert.errors import CheckpointError
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.probes.base_model import open_base, open_second, random_like
+from qt_bert.probes.base_model import open_base, open_second, other_seed, random_like
 from qt_bert.probes.streams import stream
 from qt_bert.scoring.bulk import Scorer
+from tests.conftest import FAMILIES
+from tests.probes.conftest import Build
 
+Folder = Callable[..., Path]
 PAIRS = [("京东小哥", "京东小哥最近在干嘛"), ("狗追猫", "猫追狗")]
 
 
@@ -54,21 +58,23 @@ def test_what_is_made_up_is_the_same_each_time_and_leaves_torch_alone(pretrained
 
 
 @pytest.mark.parametrize(
-    ("options", "word"),
-    [({"layers": 3}, "layers"), ({"heads": 4}, "heads"), ({"positions": 48}, "positions")],
+    ("family", "options", "said"),
+    [
+        ("bert", {"layers": 3}, "number of layers"),
+        ("bert", {"heads": 4}, "number of heads"),
+        ("bert", {"positions": 48}, "number of positions"),
+        ("electra", {}, "encoder family"),
+    ],
 )
-def test_another_shape_is_no_base(checkpoint_of, options, word):
+def test_another_shape_is_no_base(
+    checkpoint_of: Folder, family: str, options: dict[str, int], said: str
+) -> None:
     like = open_checkpoint(checkpoint_of())
-    with pytest.raises(CheckpointError, match=f"number of {word}.*--base"):
-        open_base(checkpoint_of(**options), like)
+    with pytest.raises(CheckpointError, match=f"{said}.*--base"):
+        open_base(checkpoint_of(family, **options), like)
 
 
-def test_another_family_is_no_base(checkpoint_of):
-    with pytest.raises(CheckpointError, match="encoder family"):
-        open_base(checkpoint_of("electra"), open_checkpoint(checkpoint_of()))
-
-
-@pytest.mark.parametrize("family", ["bert", "ernie", "roberta", "xlm-roberta", "electra"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_random_weights_come_from_the_seed_alone(checkpoint_of, family):
     like = open_checkpoint(checkpoint_of(family))
     first, again, other = (random_like(like, seed) for seed in (3, 3, 4))
@@ -85,10 +91,18 @@ def test_random_weights_come_from_the_seed_alone(checkpoint_of, family):
     assert (first.layers, first.dtype, first.folder) == (like.layers, like.dtype, like.folder)
 
 
-def test_a_second_model_is_another_of_the_same_shape(checkpoint_of):
-    like = open_checkpoint(checkpoint_of())
-    assert open_second(checkpoint_of(seed=1), like).sha256 != like.sha256
+def test_another_seed_is_scored_as_the_first(context_of: Build, checkpoint_of: Folder) -> None:
+    model, folder = checkpoint_of(), checkpoint_of(seed=4)
+    like = open_checkpoint(model)
+    opened = {"open_model": lambda: Scorer(like, max_length=20)}
+    found = other_seed(context_of(model, second=folder, **opened), lambda scorer: scorer)
+    assert found is not None
+    name, scorer = found
+    assert scorer.tokenizer.max_length == 20
+    assert scorer.checkpoint.sha256 == open_second(folder, like).sha256 != like.sha256
+    assert name.en == f"another seed ({folder.name})" and folder.name in name.zh
+    assert other_seed(context_of(model), lambda scorer: scorer) is None
     with pytest.raises(CheckpointError, match="its weights are those of"):
-        open_second(checkpoint_of(), like)
+        open_second(model, like)
     with pytest.raises(CheckpointError, match="number of layers.*--second"):
         open_second(checkpoint_of(layers=3), like)

@@ -1,0 +1,32 @@
+"""Asking a probe, and what it answered by id."""
+
+from __future__ import annotations
+
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.registry import probe_named
+from qt_bert.results.probe import ProbeResult, SourcedClaim
+
+
+def ask(name: str, context: Context) -> ProbeResult:
+    """The probe's result, as it was stored and read again."""
+    found = run_probe(probe_named(name), context)
+    path = context.work.parent / f"{name}.json"
+    found.write(path)
+    assert ProbeResult.read(path) == found
+    return found
+
+
+def values(result: ProbeResult) -> dict[str, float | None]:
+    """What was measured."""
+    return {one.id: one.value for one in result.measurements}
+
+
+def claim(result: ProbeResult) -> SourcedClaim:
+    """The one claim of a probe that has one."""
+    (found,) = result.claims
+    return found
+
+
+def reasons(result: ProbeResult) -> set[str]:
+    """Why claims are not decided, or that they are."""
+    return {one.reason for one in result.claims}

@@ -1,0 +1,228 @@
+"""Every probe on odd models and odd texts: a result that holds together, or a reason why there is none.
+
+What a probe finds is tested beside it on planted models. Here nothing is planted: models are tiny and
+random, and differ from the usual one in what a probe might take for granted.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from qt_bert.data.pairs import Pair
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.registry import probe_named, probes
+from qt_bert.probes.split import PairFiles, Split
+from qt_bert.probes.wording import claims_in_words, measurements_in_words
+from qt_bert.results.probe import ProbeResult
+from qt_bert.scoring.bulk import Scorer
+from tests.conftest import PAIRS
+from tests.probes import planted_focus
+from tests.probes.conftest import Build
+
+PROBES = [probe.name for probe in probes()]
+MODELS: dict[str, dict[str, Any]] = {
+    "one layer": {"family": "electra", "layers": 1},
+    "one head, three levels": {"family": "roberta", "heads": 1, "labels": 3},
+    "one logit": {"family": "ernie", "labels": 1},
+    "SentencePiece, no segments": {"family": "xlm-roberta"},
+    "no [SEP], no segments": {"template": "[CLS] $A $B"},
+}
+PLAIN = "plain"
+TEXTS = ("one query", "nothing shared", "no Chinese")
+QUERIES = 42
+"""Of discovery and validation together: of a half 21, enough for a claim to be judged."""
+
+
+@pytest.fixture(scope="module")
+def model_of(
+    checkpoint_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[Path, Path]]:
+    """A model of `MODELS`, or the usual one, and its base: the same with other weights."""
+
+    def one(template: str | None = None, **options: Any) -> Path:
+        folder = checkpoint_of(**options)
+        return folder if template is None else with_template(folder, template)
+
+    def with_template(folder: Path, template: str) -> Path:
+        """The model with pairs put together in another way."""
+        from tokenizers import Tokenizer
+        from tokenizers.processors import TemplateProcessing
+
+        out = tmp_path_factory.mktemp("odd") / "model"
+        shutil.copytree(folder, out)
+        tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
+        special = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+        tokenizer.post_processor = TemplateProcessing(
+            single="[CLS] $A", pair=template, special_tokens=special
+        )
+        tokenizer.save(str(out / "tokenizer.json"))
+        return out
+
+    def both(name: str) -> tuple[Path, Path]:
+        options = MODELS.get(name, {})
+        return one(**options), one(**options, seed=1)
+
+    return both
+
+
+def pairs_of(texts: str, labels: ModelLabels) -> list[Pair]:
+    """Pairs of as many queries, with every label that the model may be judged by."""
+    highest = labels.logits if labels.logits > 1 and labels.grades is None else 5
+    found = []
+    for number in range(QUERIES):
+        query, title, _ = PAIRS[number % len(PAIRS)]
+        query, title = f"{query}{number}", f"{title}{number % 7}"
+        if texts == "one query":
+            query = PAIRS[0][0]
+        if texts == "nothing shared":
+            query, title = f"狗{'追猫吃'[number % 3]}", f"{'北京上海'[number % 4]}高铁{number}"
+        if texts == "no Chinese":
+            query, title = f"phone {number}", f"cheap phone {number}"
+        grade = 1 + number % highest
+        found.append(Pair(query, title, (grade,), str(number), number + 1, str(grade), {}))
+    return found
+
+
+@pytest.fixture(scope="module")
+def result_of(
+    model_of: Callable[[str], tuple[Path, Path]], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, str, str], ProbeResult]:
+    """What a probe says of a model on such texts, each worked out once; probes read one another's."""
+    known: dict[tuple[str, str, str], ProbeResult] = {}
+    folder = tmp_path_factory.mktemp("every")
+    file = folder / "pairs.tsv"
+    file.write_text("query\ttitle\tgrade\n", encoding="utf-8")
+
+    def find(probe: str, name: str, texts: str) -> ProbeResult:
+        if (probe, name, texts) not in known:
+            model, base = model_of(name)
+
+            def split(labels: ModelLabels) -> Split:
+                pairs = pairs_of(texts, labels)
+                return Split(pairs[::2], pairs[1::2], 0)
+
+            context = Context(
+                label=probe,
+                files=PairFiles(pairs=file),
+                read_pairs=split,
+                work=folder / f"{probe}-{name}-{texts}",
+                open_model=lambda: Scorer(open_checkpoint(model)),
+                base=base,
+                resamples=50,
+                find=lambda other: find(other, name, texts),
+            )
+            known[probe, name, texts] = run_probe(probe_named(probe), context)
+        return known[probe, name, texts]
+
+    return find
+
+
+def check(result: ProbeResult, model: Path, path: Path) -> None:
+    """Whether a result holds together, and says why where it has nothing to say."""
+    result.write(path)
+    assert ProbeResult.read(path) == result and "NaN" not in path.read_text(encoding="utf-8")
+    heads = {str(head) for head in open_checkpoint(model).shape.all_heads}
+    assert {one.head for one in result.heads} in (set(), heads)
+    assert {head for named in result.sets.values() for head in named} <= heads
+    said = [result.summary]
+    for claim, words in zip(result.claims, claims_in_words(result), strict=True):
+        assert claim.verdict != "reproduced", "nothing is there to be found in random weights"
+        if claim.verdict == "not testable":
+            assert claim.reason and words.reason.en != claim.reason
+        else:
+            assert claim.value is not None and claim.n_queries >= 20
+        said += [words.text, words.conclusion]
+    assert result.measurements or all(one.verdict == "not testable" for one in result.claims)
+    for measurement, named in zip(result.measurements, measurements_in_words(result), strict=True):
+        ends = (measurement.ci_low, measurement.ci_high)
+        assert (ends[0] is None) == (ends[1] is None)
+        if ends[0] is not None and ends[1] is not None:
+            assert ends[0] <= ends[1] and math.isfinite(ends[0]) and math.isfinite(ends[1])
+        said.append(named.text)
+    for text in said:
+        for words_of in (text.zh, text.en):
+            assert words_of and not re.search(r"[{}]|\bnan\b|\bNone\b", words_of)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("probe", PROBES)
+def test_an_odd_model_gets_a_result_or_a_reason(
+    probe: str,
+    name: str,
+    model_of: Callable[[str], tuple[Path, Path]],
+    result_of: Callable[[str, str, str], ProbeResult],
+    tmp_path: Path,
+) -> None:
+    check(result_of(probe, name, PLAIN), model_of(name)[0], tmp_path / "result.json")
+
+
+@pytest.mark.parametrize("texts", TEXTS)
+@pytest.mark.parametrize("probe", PROBES)
+def test_odd_texts_get_a_result_or_a_reason(
+    probe: str,
+    texts: str,
+    model_of: Callable[[str], tuple[Path, Path]],
+    result_of: Callable[[str, str, str], ProbeResult],
+    tmp_path: Path,
+) -> None:
+    check(result_of(probe, PLAIN, texts), model_of(PLAIN)[0], tmp_path / "result.json")
+
+
+NAMED = {
+    "boundary": ("boundary",),
+    "order": ("order_named",),
+    "matching": ("named",),
+    "shift": ("strengthened",),
+    "focus": ("focused", "averted"),
+}
+"""Sets of heads that passed the bars of their probe."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("probe", NAMED)
+def test_random_models_have_next_to_no_named_heads(
+    probe: str, context_of: Build, tmp_path: Path
+) -> None:
+    """Of twenty as they are before pretraining, on words in random order."""
+    pairs = [
+        replace(one, query=one.query.replace(" ", ""), title=one.title.replace(" ", ""))
+        for one in planted_focus.pairs(120, seed=3)
+    ]
+    naming = 0
+    for seed in range(20):
+        model, base = (_untrained(tmp_path / f"{seed}-{at}", 2 * seed + at) for at in (0, 1))
+        work = tmp_path / f"{seed}-sweeps"
+        context = context_of(model, (pairs[:60], pairs[60:]), base=base, seed=seed, work=work)
+        found = run_probe(probe_named(probe), context)
+        naming += any(found.sets[name] for name in NAMED[probe])
+    assert naming <= 2
+
+
+def _untrained(folder: Path, seed: int) -> Path:
+    """A BERT of 4 layers of 4 heads that has learned nothing."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    planted_focus.write_tokenizer(folder)
+    config = BertConfig(
+        vocab_size=len(planted_focus.TOKENS),
+        hidden_size=64,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=128,
+        max_position_embeddings=64,
+        num_labels=5,
+    )
+    torch.manual_seed(seed)
+    BertForSequenceClassification(config).save_pretrained(folder)
+    return folder

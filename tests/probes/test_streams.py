@@ -1,0 +1,121 @@
+"""Characters of tokens, terms that both texts share, and the sample of a quick run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from qt_bert.data.pairs import Pair
+from qt_bert.data.segmenters import segmenter
+from qt_bert.data.tokenise import QUERY, TITLE
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.streams import (
+    Shared,
+    characters_of,
+    coverage,
+    for_model,
+    is_content_word,
+    is_han,
+    is_marker,
+    is_punctuation,
+    shared_terms,
+)
+from tests.probes.conftest import Build
+
+JIEBA = segmenter("jieba")
+
+
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
+def test_characters_have_their_place_and_their_token(
+    checkpoint_of: Callable[..., Path], family: str
+) -> None:
+    """A lone SentencePiece mark has the first character's span and is not it."""
+    checkpoint = open_checkpoint(checkpoint_of(family))
+    query, title = "狗追猫", "a猫 2狗"
+    [encoded] = checkpoint.pair_tokenizer().encode([(query, title)])
+    in_query = characters_of(encoded, query, title, QUERY)
+    assert [(one.place, one.text) for one in in_query] == [(0, "狗"), (1, "追"), (2, "猫")]
+    for one in in_query:
+        piece = checkpoint.tokenizer.convert_ids_to_tokens(encoded.input_ids[one.token])
+        assert piece == one.text
+    assert [one.text for one in characters_of(encoded, query, title, TITLE)] == ["猫", "狗"]
+
+
+def test_other_characters_count_on_request(checkpoint_of: Callable[..., Path]) -> None:
+    checkpoint = open_checkpoint(checkpoint_of())
+    [encoded] = checkpoint.pair_tokenizer().encode([("狗", "a 猫 2")])
+    found = characters_of(encoded, "狗", "a 猫 2", TITLE, han=False)
+    assert [one.text for one in found] == ["a", "猫", "2"]
+
+
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
+def test_a_marker_spells_nothing(checkpoint_of: Callable[..., Path], family: str) -> None:
+    checkpoint = open_checkpoint(checkpoint_of(family))
+    [encoded] = checkpoint.pair_tokenizer().encode([("狗追猫", "a猫2狗")])
+    pieces = checkpoint.tokenizer.convert_ids_to_tokens(encoded.input_ids)
+    assert [is_marker(encoded, token) for token in range(len(encoded))] == [
+        piece == "▁" for piece in pieces
+    ]
+    assert ("▁" in pieces) == (family == "xlm-roberta")
+
+
+def test_han_characters() -> None:
+    assert all(map(is_han, "狗〇㐀𠀀豈"))
+    assert not any(map(is_han, "aａ1。、あ한 "))
+
+
+def test_coverage_is_of_han_characters() -> None:
+    assert coverage(["狗a", "猫狗"], 2) == pytest.approx(2 / 3)
+    assert coverage(["abc"], 0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("query", "title", "shared"),
+    [
+        # 北京 is part of another word there, and 的 says nothing.
+        ("北京的票", "北京大学的票", {"票": Shared([(3, 4)], [(5, 6)])}),
+        ("EXCEL去重", "excel表格", {"excel": Shared([(0, 5)], [(0, 5)])}),
+        ("Excel 的 狗", "EXCEL的", {"excel": Shared([(0, 5)], [(0, 5)])}),
+        ("好吗？", "行吗？", {}),
+        ("苹果手机", "苹果 苹果", {"苹果": Shared([(0, 2)], [(0, 2), (3, 5)])}),
+    ],
+)
+def test_terms_stand_whole_in_both_texts_and_say_something(
+    query: str, title: str, shared: dict[str, Shared]
+) -> None:
+    assert shared_terms(query, title, JIEBA) == shared
+
+
+def test_terms_stand_in_the_order_of_the_query() -> None:
+    found = shared_terms("我在伊朗长大", "假期电影《我在伊朗长大》", JIEBA)
+    assert list(found) == ["我", "伊朗", "长大"]
+    assert found["长大"] == Shared([(4, 6)], [(9, 11)])
+
+
+def test_what_says_something() -> None:
+    assert is_content_word("的票") and not is_content_word("的了") and not is_content_word("，。")
+    assert is_punctuation("，") and not any(map(is_punctuation, "票a1 "))
+
+
+@pytest.mark.parametrize(
+    ("labels", "limit", "full", "pairs", "queries"),
+    [
+        (5, 5, False, 5, 5),  # of as many queries as there are
+        (1, 8, False, 8, 2),  # one logit is judged by whole queries
+        (5, 5, True, 20, 5),
+    ],
+)
+def test_the_sample_of_a_run(
+    context_of: Build,
+    checkpoint_of: Callable[..., Path],
+    labels: int,
+    limit: int,
+    full: bool,
+    pairs: int,
+    queries: int,
+) -> None:
+    every = [Pair(f"q{n % 5}", f"t{n}", None, str(n), n, None, {}) for n in range(20)]
+    found = for_model(every, limit, context_of(checkpoint_of(labels=labels), full=full))
+    assert (len(found), len({pair.query for pair in found})) == (pairs, queries)
