@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
@@ -15,7 +16,7 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.inspection.inputs import shipped_rows
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.maps import attention
-from qt_bert.inspection.shared import score_name
+from qt_bert.inspection.shared import NO_GRADES, score_name
 from qt_bert.inspection.state import State
 from qt_bert.inspection.study import STEPS, Studied, begin_study
 from qt_bert.inspection.work import Job, Stopped
@@ -23,14 +24,13 @@ from qt_bert.models.heads import Head
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.heads import atlas_figure, base_of, marked, offered, place_of, values_of
 from qt_bert.results.probe import set_label
-from qt_bert.text import Text, in_language, interval, number, shortest
+from qt_bert.text import Text, in_language, interval, listed, number, shortest
 
 # Pairs of the shipped dev among which the strongest are sought, and how many are shown.
 LOOKED_AT, SHOWN = 32, 3
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """One quantity of a head in words: its name, value, meaning, and what else is known."""
 
     title: Text
@@ -40,8 +40,7 @@ class Evidence:
     outlined: bool
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(NamedTuple):
     """A pair with its score as it is and without one head; `moved` is the KL divergence in nats.
 
     For a model of one logit it is the change of the score.
@@ -64,19 +63,14 @@ def main() -> None:
     if studied is None:
         _compute(here)
         return
-    intro = Text(
-        "每格是一个头，颜色是所选的量。点一格，看这个头做什么、证据、例子。",
-        "Every cell is a head, coloured by the quantity chosen. Click one to see what it does, the "
-        "evidence, and examples.",
-    )
-    st.caption(escaped(f"{say(intro)} {say(studied.origin)}"))
+    click = say("点一格，看那个头做什么。", "Click a cell to see what its head does.")
+    st.caption(escaped(f"{click} {say(studied.origin)}"))
     grid, side = st.columns([3, 2], gap="medium")
     with grid:
         _grid(here, studied)
     with side.container(border=True):
         _card(here, studied)
-    title = Text("证据（▣：图谱里有粗框）", "evidence (▣: outlined in the atlas)")
-    st.subheader(f"{head} · {say(title)}")
+    st.subheader(f"{head} · {say('证据（▣：有粗框）', 'evidence (▣: outlined)')}")
     found = evidence(studied, head)
     columns = st.columns(2, gap="medium")
     for place, one in enumerate(found):
@@ -93,17 +87,15 @@ def main() -> None:
 def _compute(here: Here) -> None:
     """Score the heads here; it begins by itself, unless the visitor stopped it."""
     key = f"atlas.job.{here.state.model}"
-    info(
-        "这个模型还没有研究结果；在这里可用自带的少量文本对逐头打分（未经检验）。",
-        "There are no results on this model yet; here its heads are scored on a few of the "
-        "pairs that ship (untested).",
-    )
     whole = "qt-bert report --model FOLDER --save-heads FOLDER/heads.json"
-    caption(f"完整的研究用命令 {whole}。", f"The whole study is the command {whole}.")
+    info(
+        f"这个模型还没有研究结果；在这里用自带的少量文本对逐头打分（未经检验）。完整的研究用命令 {whole}。",
+        "There are no results on this model yet; here its heads are scored on a few of the pairs "
+        f"that ship (untested). The whole study is the command {whole}.",
+    )
     job: Job[Studied] | None = st.session_state.get(key)
     failed = None if job is None else job.error
-    label = say("在这里计算", "Compute here")
-    again = failed is not None and st.button(label, key="atlas.start")
+    again = failed and st.button(say("在这里计算", "Compute here"), key="atlas.start")
     if job is None or job.result is not None or again:  # a result without `studied`: a model gone
         st.session_state[key] = job = begin_study(here.model, here.base)
     if job.error is None:
@@ -116,14 +108,9 @@ def _compute(here: Here) -> None:
 def _grid(here: Here, studied: Studied) -> None:
     """The map of the quantity chosen; a click chooses its head."""
     found = {quantity.name: (quantity, table) for quantity, table in offered(studied.tables)}
-    name = st.selectbox(
-        say("按什么着色", "Coloured by"),
-        list(found),
-        format_func=named({name: one[0].title for name, one in found.items()}),
-        key="atlas.colour",
-    )
-    if name is None:
-        return
+    titles = {name: one[0].title for name, one in found.items()}
+    label = say("按什么着色", "Coloured by")
+    name = st.selectbox(label, list(found), format_func=named(titles), key="atlas.colour")
     clicked = draw(atlas_figure(*found[name]), key=f"atlas.{name}", click=True)
     if clicked is not None:
         here.change(layer=clicked[0], head=clicked[1])
@@ -171,73 +158,41 @@ def evidence(studied: Studied, head: Head) -> list[Evidence]:
         rank = 1 + sum(one > every[head] for one in every.values())
         ends, q = quantity.interval(scores), quantity.q(scores)
         shown = number(value, quantity.digits)
-        within = f" {interval(*ends, quantity.digits)}" if ends else ""
-        sure = "" if q is None else f"q = {shortest(q)}"
+        unit, within = quantity.unit, f" {interval(*ends, quantity.digits)}" if ends else ""
+        sure = ("", "") if q is None else (f"，q = {shortest(q)}", f", q = {shortest(q)}")
+        measured = Text(
+            f"{shown} {in_language(unit, 'zh')}{within}{sure[0]}；第 {rank} / {len(every)}",
+            f"{shown} {in_language(unit, 'en')}{within}{sure[1]}; place {rank} of {len(every)}",
+        )
         beside = [
-            (t, known)
-            for name, t in quantity.beside.items()
+            Text(f"{said.zh} {shortest(known)}", f"{said.en} {shortest(known)}")
+            for name, said in quantity.beside.items()
             if (known := scores.get(name)) is not None
         ]
-        base = base_of(table)
-        found.append(
-            Evidence(
-                quantity.title,
-                Text(
-                    f"{shown} {in_language(quantity.unit, 'zh')}{within}{sure and '，' + sure}；"
-                    f"第 {rank} / {len(every)}",
-                    f"{shown} {in_language(quantity.unit, 'en')}{within}{sure and ', ' + sure}; "
-                    f"place {rank} of {len(every)}",
-                ),
-                quantity.means,
-                Text(
-                    "; ".join(
-                        filter(
-                            None, ["，".join(f"{t.zh} {shortest(v)}" for t, v in beside), base.zh]
-                        )
-                    ),
-                    "; ".join(
-                        filter(
-                            None, [", ".join(f"{t.en} {shortest(v)}" for t, v in beside), base.en]
-                        )
-                    ),
-                ),
-                place_of(str(head)) in marked(quantity, table),
-            )
-        )
+        more = listed([*beside, base_of(table)], "；", "; ")
+        outlined = place_of(str(head)) in marked(quantity, table)
+        found.append(Evidence(quantity.title, measured, quantity.means, more, outlined))
     return found
 
 
 def _at_work(here: Here) -> None:
-    """The head on the present pair, and on the pairs that it matters for."""
-    st.subheader(say("在当前这一对上的注意力", "Its attention on the present pair"))
-    here.stop_if_empty()
-    maps = attention(here.model, here.state)
-    for note in maps.notes:
-        caption(note)
-    for column, figure in zip(st.columns(max(1, len(maps.figures))), maps.figures, strict=False):
-        with column:
-            draw(figure, key=f"atlas.pair.{figure.name}")
+    """The pairs that the head matters for."""
     st.subheader(say("它最起作用的文本对", "Pairs where it matters most"))
     if not here.model.classifies:
-        none = Text(
-            "微调前的模型没有学过分档，没有例子。",
-            "A model before fine-tuning gives no grades: there are no examples.",
-        )
-        caption(none)
+        caption(NO_GRADES)
         return
-    about = Text(
+    caption(
         f"从自带 dev 的 {LOOKED_AT} 对里，挑出只去掉这个头时输出变化最大的 {SHOWN} 对。",
         f"Of {LOOKED_AT} pairs of the dev that ships, the {SHOWN} whose outputs change most without this "
         "head alone.",
     )
-    caption(about)
     with st.spinner(say("正在找例子…", "Looking for examples…")):
         found = strongest(here.model, here.state)
-    name = say(score_name(here.model.labels))
+    labels, name = here.model.labels, say(score_name(here.model.labels))
     for place, (column, one) in enumerate(zip(st.columns(SHOWN), found, strict=False)):
         with column:
             st.text(f"{one.query}\n{one.title}")
-            moved = "" if here.model.labels.logits == 1 else f", KL {shortest(one.moved)} nat"
+            moved = "" if labels.logits == 1 else f", KL {shortest(one.moved)} nat"
             st.caption(escaped(f"{name} {number(one.before, 2)} → {number(one.after, 2)}{moved}"))
             other = replace(here.state, query=one.query, title=one.title, out=())
             for figure in attention(here.model, other).figures:
@@ -259,16 +214,9 @@ def strongest(model: Inspected, state: State) -> tuple[Example, ...]:
         if before.probabilities is not None and after.probabilities is not None:
             p, q = (np.asarray(one.probabilities, np.float64) for one in (before, after))
             moved = (p * (np.log(p.clip(1e-300)) - np.log(q.clip(1e-300)))).sum(axis=-1)
-        return tuple(
-            Example(
-                texts[row][0],
-                texts[row][1],
-                float(before.ranking_score[row]),
-                float(after.ranking_score[row]),
-                float(moved[row]),
-            )
-            for row in np.argsort(-moved, kind="stable")[:SHOWN]
-        )
+        scores = np.stack([before.ranking_score, after.ranking_score, moved], axis=1)
+        most = np.argsort(-moved, kind="stable")[:SHOWN]
+        return tuple(Example(*texts[row], *scores[row].tolist()) for row in most)
 
     return model.kept.get(("strongest", state.chosen, state.mode), made)
 

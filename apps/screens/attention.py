@@ -11,10 +11,8 @@ from qt_bert.app.figures import draw
 from qt_bert.app.visit import Here, visit
 from qt_bert.app.widgets import caption, choose, info, metric, say
 from qt_bert.figures import HeatMap
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.maps import PARTS, WHOLE, Overview, attention, last_start, overview
+from qt_bert.inspection.maps import PARTS, SMALL, WHOLE, Overview, attention, last_start, overview
 from qt_bert.inspection.shared import AFTER, BEFORE, CHANGE, PERCENT, head_map
-from qt_bert.inspection.state import State
 from qt_bert.models.heads import Head
 from qt_bert.results.palette import LIGHT
 from qt_bert.text import Text, number
@@ -86,30 +84,20 @@ def _maps(here: Here, part: str, comparison: str) -> None:
 def _all_heads(here: Here, part: str) -> None:
     """All heads in small, and a grid to choose one from."""
     st.subheader(say("所有的头", "All heads"))
-    way = (
-        choose(Text("画什么", "What is drawn"), WAYS, "attention.way")
-        if here.state.out
-        else "before"
-    )
-    seen = overview(here.model, here.state)
-    way = way if len(seen.small) > 1 else "before"
+    seen, way = overview(here.model, here.state), "before"
+    if len(seen.small) > 1:
+        way = choose(Text("画什么", "What is drawn"), WAYS, "attention.way")
     picture = png(of_way(seen.small.astype(np.float32), way), here.state.chosen, way == "change")
     grid, beside = st.columns(2, gap="large")
     with grid:
-        clicked = draw(
-            grid_of(seen, part, way, here.state.chosen), key="attention.grid", click=True
-        )
+        grid_map = grid_of(seen, part, way, here.state.chosen)
+        clicked = draw(grid_map, key="attention.grid", click=True)
     with beside:
         st.image(picture, width="stretch")
-        caption(small_note(here.model, here.state, seen))
-        st.download_button(
-            say("保存这张图（PNG）", "Save the picture (PNG)"),
-            picture,
-            file_name="heads.png",
-            mime="image/png",
-            icon=":material/download:",
-            key="attention.save",
-            on_click="ignore",
+        caption(
+            f"行：谁在看；列：看谁，至多合成 {SMALL} × {SMALL} 格，每格取最大值。颜色的深浅是权重的平方根。",
+            f"Rows look at columns, drawn as {SMALL} × {SMALL} cells at most, each the largest within. "
+            "The shade is the root of the weight.",
         )
     if clicked is not None:
         here.change(layer=clicked[0], head=clicked[1])
@@ -147,22 +135,8 @@ def grid_of(seen: Overview, part: str, way: str, chosen: Head) -> HeatMap:
         scale="diverging" if change else "sequential",
         low=None if change else 0.0,
         digits=0,
-        note=Text(
-            "点一格选这个头；粗框：正在看的头",
-            "Click a cell to choose its head; outlined: the present one",
-        ),
+        note=Text("点一格选这个头", "Click a cell to choose its head"),
     )
-
-
-def small_note(model: Inspected, state: State, seen: Overview) -> Text:
-    """What a cell of a small map is."""
-    tokens, size = len(model.encode(state.query, state.title)), seen.small.shape[-1]
-    zh = "行：谁在看；列：看谁。颜色的深浅是权重的平方根，小的权重也看得见。"
-    en = "Rows look at columns. The shade is the root of the weight, so that small ones are seen."
-    if size < tokens:
-        zh += f"{tokens} 个词元合成 {size} × {size} 格，每格取最大值。"
-        en += f" {tokens} tokens are drawn as {size} × {size} cells, each the largest within."
-    return Text(zh, en)
 
 
 def png(maps: np.ndarray, chosen: Head, changes: bool = False) -> bytes:
@@ -181,24 +155,20 @@ def png(maps: np.ndarray, chosen: Head, changes: bool = False) -> bytes:
         for head in range(heads):
             tile = maps[layer, head][places][:, places]
             top, left = MARGIN + layer * step, MARGIN + head * step
-            frame, opacity = (3, 255) if (layer, head) == chosen else (1, 90)
-            around = (
-                slice(top - frame, top + TILE + frame),
-                slice(left - frame, left + TILE + frame),
-            )
-            pixels[around] = (*ink, opacity)
+            edge, opacity = (3, 255) if (layer, head) == chosen else (1, 90)
+            down, across = (slice(at - edge, at + TILE + edge) for at in (top, left))
+            pixels[down, across] = (*ink, opacity)
             colours = np.where((tile < 0)[..., None], less, more)
             cover = 255 * np.sqrt(np.abs(tile).clip(0, 1))[..., None]
             drawn = np.concatenate([colours, cover], axis=-1).round()
             pixels[top : top + TILE, left : left + TILE] = drawn
     image = Image.fromarray(pixels, "RGBA")
     pen, font = ImageDraw.Draw(image), ImageFont.load_default(size=13)
+    near, middle = MARGIN - 6, MARGIN + TILE // 2
     for layer in range(layers):
-        pen.text(
-            (MARGIN - 6, MARGIN + layer * step + TILE // 2), f"L{layer}", INK, font, anchor="rm"
-        )
+        pen.text((near, middle + layer * step), f"L{layer}", INK, font, anchor="rm")
     for head in range(heads):
-        pen.text((MARGIN + head * step + TILE // 2, MARGIN - 6), f"H{head}", INK, font, anchor="ms")
+        pen.text((middle + head * step, near), f"H{head}", INK, font, anchor="ms")
     file = io.BytesIO()
     image.save(file, "PNG", compress_level=3)
     return file.getvalue()

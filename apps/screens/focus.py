@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle
+from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
@@ -12,7 +14,7 @@ import torch
 from qt_bert.ablation.engine import Reduction
 from qt_bert.app.figures import draw
 from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import caption, choose, escaped, info, metric, say, table
+from qt_bert.app.widgets import caption, choose, info, metric, say
 from qt_bert.figures import Bars, BarSeries, HeatMap, Token, TokenLine, Tokens, known
 from qt_bert.inspection.inspected import Inspected, ReadPair
 from qt_bert.inspection.shared import (
@@ -39,90 +41,40 @@ from qt_bert.probes.focus import MATCHED, QUANTITIES, Kind, kinds_of, row_quanti
 from qt_bert.scoring.judge import Outputs
 from qt_bert.text import Label, Text, in_language, number, signed
 
-# Quantities of the row that stand at the top, beside the grade.
-IN_FRONT = 3
 SCORE_DIGITS = 4
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """How a quantity is read from what is measured of a row [..., QUANTITIES]."""
+class Quantity(NamedTuple):
+    """A quantity: its name and unit, and how often what the probe measures under `of` it is."""
 
     name: Text
     unit: Label
     digits: int
-    read: Callable[[np.ndarray], np.ndarray]
-    about: Text
-
-
-def _plain(name: str, scale: float = 1.0) -> Callable[[np.ndarray], np.ndarray]:
-    place = QUANTITIES.index(name)
-    return lambda measured: scale * measured[..., place]
-
-
-def _share(measured: np.ndarray) -> np.ndarray:
-    matched, other = _plain("matched")(measured), _plain("other")(measured)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return PERCENT * matched / (matched + other)
+    of: str = ""
+    times: float = 1.0
+    about: Text | None = None
 
 
 OF_ALL = Text("% 的注意力", "% of attention")
+FOCUS = Text(
+    "共有词的份额减去它们的字数占比；0：一视同仁",
+    "their share less their share of the characters; 0 is even-handed",
+)
+SCATTER = Text(
+    "字上注意力的归一化的熵。1：平均分给每个字；0：只看一个字",
+    "normalised entropy of the attention on characters. 1: even over them; 0: all on one",
+)
+SHARE = Text("在给两文本的字（不计标点）的注意力里", "of the weight on characters of both texts")
 MEASURED = (
-    Quantity(
-        Text("共有词的份额", "share on shared terms"),
-        "%",
-        1,
-        _share,
-        Text(
-            "两文本的字（不计标点）所得注意力中，落在共有词上的部分",
-            "of the weight on characters of both texts (punctuation aside), what lies on shared terms",
-        ),
-    ),
-    Quantity(
-        Text("关注度", "focus"),
-        Text("个百分点", "points"),
-        1,
-        _plain("focus", PERCENT),
-        Text(
-            "上面的份额，减去共有词的字数占比：0 为一视同仁",
-            "that share less the shared terms' share of the characters: 0 is even-handed",
-        ),
-    ),
-    Quantity(
-        Text("分散程度", "scatter"),
-        "0–1",
-        3,
-        _plain("entropy"),
-        Text(
-            "字上注意力的归一化的熵。1：平均分给每个字；0：只看一个字",
-            "normalised entropy of the attention on characters. 1: even over them; 0: all on one",
-        ),
-    ),
-    Quantity(
-        Text("给共有词的权重", "weight on shared terms"),
-        OF_ALL,
-        1,
-        _plain("matched", PERCENT),
-        Text("占 [CLS] 的全部注意力", "of all of [CLS]'s attention"),
-    ),
-    Quantity(
-        Text("给 [SEP] 的权重", "weight on [SEP]"),
-        OF_ALL,
-        1,
-        _plain("separator", PERCENT),
-        Text("两个 [SEP] 之和", "both separators together"),
-    ),
-    Quantity(
-        Text("给 [CLS] 自身的权重", "weight on [CLS] itself"),
-        OF_ALL,
-        1,
-        _plain("itself", PERCENT),
-        Text("[CLS] 看自己", "[CLS] looking at itself"),
-    ),
+    Quantity(Text("共有词的份额", "share on shared terms"), "%", 1, "share", PERCENT, SHARE),
+    Quantity(Text("关注度", "focus"), Text("个百分点", "points"), 1, "focus", PERCENT, FOCUS),
+    Quantity(Text("分散程度", "scatter"), "0–1", 3, "entropy", 1.0, SCATTER),
+    Quantity(Text("给共有词的权重", "weight on shared terms"), OF_ALL, 1, "matched", PERCENT),
+    Quantity(Text("给 [SEP] 的权重", "weight on [SEP]"), OF_ALL, 1, "separator", PERCENT),
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Focus:
     """One pair, all layers and heads at once, whole and (if there are heads left out) without these.
 
@@ -143,40 +95,24 @@ class Focus:
     random_grades: Outputs | None
 
 
-@dataclass(frozen=True)
-class Shift:
-    """One quantity before, after, and with random heads left out: mean, least, largest."""
+class Shift(NamedTuple):
+    """A quantity in each way (`after` None: no heads left out), and under each random draw."""
 
-    name: Text
-    unit: Label
-    digits: int
+    what: Quantity
     before: float | None
     after: float | None
-    random: tuple[float | None, float | None, float | None] | None
-    about: Text | None = None
+    random: np.ndarray | None
+
+    def said(self, value: float | None) -> str:
+        """`value` in the quantity's digits."""
+        return number(value, self.what.digits)
 
     @property
     def change(self) -> str | None:
         """After less before, with its sign."""
-        return self._less(self.after)
-
-    @property
-    def random_change(self) -> str | None:
-        """The mean over random draws less before."""
-        return self._less(self.random[0] if self.random else None)
-
-    @property
-    def spread(self) -> str | None:
-        """`3.91 (3.52 … 4.20)`: the mean over random draws, their least and largest."""
-        if self.random is None:
+        if self.after is None or self.before is None:
             return None
-        mean, low, high = (number(value, self.digits) for value in self.random)
-        return f"{mean} ({low} … {high})"
-
-    def _less(self, value: float | None) -> str | None:
-        if value is None or self.before is None:
-            return None
-        return signed(value - self.before, self.digits)
+        return signed(self.after - self.before, self.what.digits)
 
 
 def main() -> None:
@@ -193,39 +129,39 @@ def main() -> None:
 
 def focus(model: Inspected, state: State) -> Focus:
     """The state's pair, whole, without the state's heads, and without as many random ones."""
-    return model.kept.get(
-        ("focus", state.query, state.title, state.out, state.mode, state.seed),
-        lambda: _focus(model, state),
-    )
-
-
-def _focus(model: Inspected, state: State) -> Focus:
     text = (state.query, state.title)
-    encoded = model.encode(*text)
-    known_ways = plain_and_without(model, state.out, state.mode)
-    drawn = random_heads(model, state.out, state.mode, state.seed)
-    layers = tuple(range(model.shape.layers))
-    rows = Reduction("rows", "attention", layers, lambda v: v.values[:, :, 0], first_row=True)
-    seen = model.run([text], [*known_ways, *drawn], [rows])
-    logits, weights = seen.logits[:, 0], seen.reduced["rows"][:, 0]
-    kinds = kinds_of(encoded, *text, model.segmenter)
-    masks = torch.from_numpy(np.eye(len(Kind), dtype=np.float32)[kinds])[None]
-    flat = torch.from_numpy(weights).flatten(0, 2)[None]
-    quantities = row_quantities(flat, masks)[0].unflatten(0, weights.shape[:3]).numpy()
-    measured = np.stack([one.read(quantities) for one in MEASURED], axis=-1)
-    ways = len(known_ways)
-    sets = [(), state.out][:ways] if model.classifies else []
-    return Focus(
-        encoded=encoded,
-        tokens=model.tokens(encoded),
-        matched=np.isin(kinds, MATCHED),
-        rows=weights[:ways],
-        measured=measured[:ways],
-        grades=tuple(model.graded(encoded, heads, state.mode) for heads in sets),
-        control=weights[ways:].mean(0) if drawn else None,
-        random=measured[ways:] if drawn else None,
-        random_grades=model.outputs(logits[ways:]) if drawn and model.classifies else None,
-    )
+
+    def made() -> Focus:
+        encoded = model.encode(*text)
+        known_ways = plain_and_without(model, state.out, state.mode)
+        drawn = random_heads(model, state.out, state.mode, state.seed)
+        layers = tuple(range(model.shape.layers))
+        rows = Reduction("rows", "attention", layers, lambda v: v.values[:, :, 0], first_row=True)
+        seen = model.run([text], [*known_ways, *drawn], [rows])
+        logits, weights = seen.logits[:, 0], seen.reduced["rows"][:, 0]
+        kinds = kinds_of(encoded, *text, model.segmenter)
+        masks = torch.from_numpy(np.eye(len(Kind), dtype=np.float32)[kinds])[None]
+        flat = torch.from_numpy(weights).flatten(0, 2)[None]
+        found = row_quantities(flat, masks)[0].unflatten(0, weights.shape[:3]).numpy()
+        of = dict(zip(QUANTITIES, np.moveaxis(found, -1, 0), strict=True))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of["share"] = of["matched"] / (of["matched"] + of["other"])
+        measured = np.stack([one.times * of[one.of] for one in MEASURED], axis=-1)
+        ways = len(known_ways)
+        sets = [(), state.out][:ways] if model.classifies else []
+        return Focus(
+            encoded=encoded,
+            tokens=model.tokens(encoded),
+            matched=np.isin(kinds, MATCHED),
+            rows=weights[:ways],
+            measured=measured[:ways],
+            grades=tuple(model.graded(encoded, heads, state.mode) for heads in sets),
+            control=weights[ways:].mean(0) if drawn else None,
+            random=measured[ways:] if drawn else None,
+            random_grades=model.outputs(logits[ways:]) if drawn and model.classifies else None,
+        )
+
+    return model.kept.get(("focus", *text, state.out, state.mode, state.seed), made)
 
 
 def shifts(seen: Focus, head: Head) -> list[Shift]:
@@ -233,88 +169,55 @@ def shifts(seen: Focus, head: Head) -> list[Shift]:
     found = []
     if seen.grades:
         scores = [float(one.ranking_score[0]) for one in seen.grades]
-        random = None if seen.random_grades is None else _range(seen.random_grades.ranking_score)
+        random = None if seen.random_grades is None else seen.random_grades.ranking_score
         labels = seen.grades[0].labels
-        after = scores[1] if len(scores) > 1 else None
-        name, unit = score_name(labels), score_unit(labels)
-        found.append(Shift(name, unit, SCORE_DIGITS, scores[0], after, random))
+        score = Quantity(score_name(labels), score_unit(labels), SCORE_DIGITS)
+        found.append(Shift(score, scores[0], scores[-1], random))
     for place, one in enumerate(MEASURED):
-        values = [known(value) for value in seen.measured[:, *head, place]]
-        random = None if seen.random is None else _range(seen.random[:, *head, place])
-        after = values[1] if len(values) > 1 else None
-        found.append(Shift(one.name, one.unit, one.digits, values[0], after, random, one.about))
-    return found
-
-
-def _range(draws: np.ndarray) -> tuple[float | None, float | None, float | None]:
-    return known(draws.mean()), known(draws.min()), known(draws.max())
+        before, after = (known(seen.measured[way][*head, place]) for way in (0, -1))
+        random = None if seen.random is None else seen.random[:, *head, place]
+        found.append(Shift(one, before, after, random))
+    return found if len(seen.rows) > 1 else [one._replace(after=None) for one in found]
 
 
 def _row(here: Here, seen: Focus) -> None:
-    """The chosen head: what is left out, its row, the grade, all numbers."""
+    """The chosen head: what is left out, its row, the numbers, the grade."""
     head, state = here.state.chosen, here.state
-    layer = head.layer
-    st.header(say(f"第 {layer} 层 [CLS] 注意力：{head}", f"Layer {layer}'s \\[CLS\\]: {head}"))
+    zh, en = f"第 {head.layer} 层 [CLS] 注意力：{head}", f"Layer {head.layer}'s \\[CLS\\]: {head}"
+    st.header(say(zh, en))
     caption(intro(seen, state))
     for note in notes(seen, state):
         info(note)
     found = shifts(seen, head)
-    front = found[: IN_FRONT + bool(seen.grades)]
-    for place, (column, one) in enumerate(zip(st.columns(len(front)), front, strict=True)):
+    for column, one in zip(cycle(st.columns(3)), found, strict=False):
         with column:
-            _number(seen, one, grade=place == 0 and bool(seen.grades))
+            _number(seen, one)
     draw(cls_tokens(seen, head), key="focus.tokens")
     bars = grade_bars(seen)
     if bars is not None:
         draw(bars, key="focus.grades")
-    st.subheader(say("全部数字", "All numbers"))
-    rows = [
-        {
-            "name": one.name,
-            "unit": one.unit or None,
-            "before": number(one.before, one.digits),
-            "after": None if len(seen.rows) < 2 else number(one.after, one.digits),
-            "change": one.change,
-            "random": one.spread,
-            "random_change": one.random_change,
-        }
-        for one in found
-    ]
-    columns = {
-        "name": Text("量", "quantity"),
-        "unit": Text("单位", "unit"),
-        "before": BEFORE,
-        "after": Text("去掉之后", "without the heads"),
-        "change": Text("变化", "change"),
-        "random": Text("随机头：平均（最小–最大）", "random heads: mean (least–largest)"),
-        "random_change": Text("随机头的变化", "change, random heads"),
-    }
-    table(rows, columns, key="focus.numbers")
-    lines = [Text(f"{m.name.zh}：{m.about.zh}", f"{m.name.en}: {m.about.en}") for m in MEASURED]
-    st.caption("  \n".join(escaped(say(one)) for one in lines))
 
 
-def _number(seen: Focus, one: Shift, *, grade: bool) -> None:
+def _number(seen: Focus, one: Shift) -> None:
     """Without the heads, what that changes, and beside it the whole model and random heads."""
-    zh, en = in_language(one.unit, "zh"), in_language(one.unit, "en")
-    value = one.before if one.after is None else one.after
-    about = None if one.about is None else say(one.about)
+    name, unit, about = one.what.name, one.what.unit, one.what.about
     metric(
-        say(f"{one.name.zh}（{zh}）", f"{one.name.en} ({en})"),
-        number(value, one.digits),
+        say(f"{name.zh}（{in_language(unit, 'zh')}）", f"{name.en} ({in_language(unit, 'en')})"),
+        one.said(one.before if one.after is None else one.after),
         one.change,
-        about=about,
+        about=None if about is None else say(about),
     )
     if one.after is not None:
-        before, random = number(one.before, one.digits), one.spread
-        zh, en = f"完整模型 {before}", f"whole model {before}"
-        if random is not None:
-            zh, en = f"{zh}；随机头 {random}", f"{en}; random heads {random}"
+        zh, en = f"完整模型 {one.said(one.before)}", f"whole model {one.said(one.before)}"
+        if one.random is not None:
+            draws = (one.random.mean(), one.random.min(), one.random.max())
+            mean, low, high = (one.said(known(value)) for value in draws)
+            zh += f"；随机头 {mean}（{low} … {high}）"
+            en += f"; random heads {mean} ({low} … {high})"
         caption(zh, en)
-    predicted = [way.predicted[0] for way in seen.grades if way.predicted] if grade else []
-    if predicted:
-        shown = " → ".join(predicted)
-        caption(f"预测：{shown}", f"predicted: {shown}")
+    predicted = " → ".join(way.predicted[0] for way in seen.grades if way.predicted)
+    if not one.what.of and predicted:
+        caption(f"预测：{predicted}", f"predicted: {predicted}")
 
 
 def intro(seen: Focus, state: State) -> Text:
@@ -400,6 +303,10 @@ def grade_bars(seen: Focus) -> Bars | None:
         ends = tuple(zip(draws.min(0).tolist(), draws.max(0).tolist(), strict=True))
         series.append(BarSeries(name=RANDOM, values=tuple(draws.mean(0).tolist()), intervals=ends))
     what = level_name(labels)
+    whiskers = Text(
+        "线段：各次随机抽取中最小与最大的值，不是置信区间",
+        "Whiskers: least and largest over the random draws, no confidence interval",
+    )
     return Bars(
         name="grades",
         title=Text(f"各{what.zh}的概率", f"Probability of each {what.en}"),
@@ -412,12 +319,7 @@ def grade_bars(seen: Focus) -> Bars | None:
         ),
         series=tuple(series),
         digits=1,
-        note=None
-        if random is None
-        else Text(
-            "线段：各次随机抽取中最小与最大的值，不是置信区间",
-            "Whiskers: least and largest over the random draws, no confidence interval",
-        ),
+        note=None if random is None else whiskers,
     )
 
 

@@ -98,6 +98,19 @@ def level_name(labels: ModelLabels) -> Text:
     return Text("档", "grade") if labels.exact else Text("级别", "level")
 
 
+def score_columns(labels: ModelLabels) -> dict[str, Text]:
+    """The columns of a table of titles: their labels and scores, and the scores without heads."""
+    score = score_name(labels)
+    return {
+        "title": Text("标题", "title"),
+        "label": Text("标注", "label"),
+        "predicted": Text("预测", "predicted"),
+        "score": score,
+        "without": Text(f"{score.zh}，去掉头", f"{score.en}, heads left out"),
+        "change": Text("变化", "change"),
+    }
+
+
 def plain_and_without(inspected: Inspected, out: Sequence[Head], mode: str) -> list[Variant]:
     """The whole model and, where there are heads `out`, the model without them."""
     part = inspected.part(out, mode)

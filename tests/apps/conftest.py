@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -16,13 +17,28 @@ from weakref import WeakKeyDictionary
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from qt_bert.inspection.inspected import Inspected
+from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.state import State
 from tests.inspection.conftest import models, shelf  # noqa: F401 (fixtures)
 
 ROOT = Path(__file__).parents[2]
 ENTRY = ROOT / "apps" / "inspection.py"
 SECONDS = 60
 
+STATE = State(
+    model="m",
+    query="北京到上海高铁",
+    title="北京高铁票多少钱",
+    layer=2,
+    head=1,
+    out=(),
+    mode="zero",
+    seed=0,
+    language="zh",
+)
 Visit = Callable[..., AppTest]
+Build = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +74,30 @@ def app(tiny_models: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visit]:
         return at
 
     yield visit
+
+
+def opened(folder: Path) -> Inspected:
+    """The model of a checkpoint folder."""
+    alone = Shelf(folder)
+    return alone.open(alone.names[0])
+
+
+def counted(model: Inspected, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The calls of `model.run` from now on."""
+    calls: list[object] = []
+    run = model.run
+    monkeypatch.setattr(model, "run", lambda *given: calls.append(given) or run(*given))
+    return calls
+
+
+def until(at: AppTest, there: Callable[[], object]) -> AppTest:
+    """Run the page again until `there` is true of it, as it does by itself under a job."""
+    end = time.monotonic() + SECONDS
+    while not there():
+        assert time.monotonic() < end and not at.exception, shown(at)
+        time.sleep(0.1)
+        at.run()
+    return at
 
 
 def shown(at: AppTest) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,25 +13,19 @@ from apps.screens.behaviour import (
     Card,
     band_of,
     case_row,
-    case_tokens,
-    judge,
     judged_of,
     line_row,
-    score_bars,
+    own_scores,
     worst_first,
 )
 from qt_bert.data.splits import sample_queries
 from qt_bert.inspection import inputs
-from qt_bert.inspection.inputs import shipped_behaviours, shipped_rows
+from qt_bert.inspection.inputs import shipped_rows
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.models import Shelf
-from qt_bert.inspection.state import State
 from qt_bert.models.heads import Head
-from qt_bert.probes.behaviour_cases import COLUMNS, Case, Cases, read_cases
-from qt_bert.results.head_sets import PHENOMENA
-from tests.apps.conftest import Visit, plain, shown
+from qt_bert.probes.behaviour_cases import COLUMNS, Cases, read_cases
+from tests.apps.conftest import STATE, Build, Visit, opened, plain, shown, until
 
-Build = Callable[..., Path]
 OUT = (Head(0, 1), Head(1, 0))
 ROWS = [
     ("d1", "direction", "better", "北京到上海高铁", "北京到上海高铁票", "上海到北京高铁票"),
@@ -47,12 +39,6 @@ ROWS = [
 
 PAIR = {"q": "北京到上海高铁", "t": "北京高铁票多少钱"}
 OTHER = "上海到北京的高铁"
-SECONDS = 30.0
-
-
-def opened(folder: Path) -> Inspected:
-    shelf = Shelf(folder)
-    return shelf.open(shelf.names[0])
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +72,6 @@ def planted(inspected: Inspected, cases: Cases) -> Card:
     return Card(band, ways, 2)
 
 
-def test_the_cases_that_ship_are_there() -> None:
-    assert set(shipped_behaviours().phenomena) == set(PHENOMENA)
-
-
 def test_scores_are_the_scorers_own(inspected: Inspected, cases: Cases) -> None:
     texts = behaviour._texts(cases.listed)
     scorer = inspected.without(OUT, "zero")
@@ -99,17 +81,14 @@ def test_scores_are_the_scorers_own(inspected: Inspected, cases: Cases) -> None:
         assert scores == pytest.approx(inspected.outputs(logits).ranking_score, abs=1e-5)
 
 
-def state(out: tuple[Head, ...] = OUT, mode: str = "zero") -> State:
-    facts = {"query": "", "title": "", "layer": 0, "head": 0, "seed": 0, "language": "zh"}
-    return State(model="m", out=out, mode=mode, **facts)  # type: ignore[arg-type]
-
-
-def test_one_case_is_judged_alike(inspected: Inspected, cases: Cases) -> None:
-    case = cases.listed[0]
-    for way, out in zip(judge(inspected, case, state()).ways, ((), OUT), strict=True):
-        logits = inspected.without(out, "zero").logits(behaviour._texts([case]))
-        scores = inspected.outputs(logits).ranking_score
-        assert way.deltas == pytest.approx([scores[0] - scores[1]], abs=1e-5)
+def test_titles_of_ones_own_are_graded_alike(inspected: Inspected) -> None:
+    query, titles = "北京到上海高铁", ("北京到上海高铁票", "上海到北京高铁票")
+    found = own_scores(inspected, query, titles, replace(STATE, out=OUT))
+    for scores, out in zip(found, ((), OUT), strict=True):
+        scorer = inspected.without(out, "zero")
+        alone = [scorer.logits([(query, title)]) for title in titles]
+        expected = [inspected.outputs(one).ranking_score[0] for one in alone]
+        assert scores.tolist() == expected
 
 
 def test_the_card_by_hand(planted: Card) -> None:
@@ -128,36 +107,20 @@ def test_the_worst_cases_come_first(planted: Card) -> None:
     assert worst_first(planted.of("direction").ways[0]).tolist() == [2, 1, 0]
 
 
-def test_tables_and_bars_say_what_the_card_says(planted: Card) -> None:
+def test_the_tables_say_what_the_card_says(planted: Card) -> None:
     rows = [line_row(planted.of(name), name, 0) for name in ("direction", "filler")]
     assert [row["score"] for row in rows] == pytest.approx([0, 1 / 3])
-    assert [[row[name] for name in ("right", "undecided", "wrong")] for row in rows] == [
-        [1, 1, 1],
-        [2, None, 1],
-    ]
+    outcomes = [[row[name] for name in ("right", "undecided", "wrong")] for row in rows]
+    assert outcomes == [[1, 1, 1], [2, 0, 1]]
     assert [row["change"] for row in rows] == pytest.approx([1, -4 / 3])
-    better, alike = score_bars(planted, 0)
-    assert [one.values for one in better.series] == [(0,), (1,)]
-    assert alike.series[1].values == (-1,) and alike.series[0].intervals is not None
+    assert [row["without"] for row in rows] == [1, -1]
+    assert all(str(row["change_interval"]).startswith("[") for row in rows)
     found = [case_row(planted, place) for place in (2, 5)]
     assert [row["id"] for row in found] == ["d3", "f3"]
     assert [row["outcome"].en for row in found] == ["wrong", "wrong"]  # type: ignore[union-attr]
-    assert found[0]["delta_without"] == 1 and found[0]["first"] == 2
+    assert found[0]["delta_without"] == 1
     alone = Card(planted.band, planted.ways[:1], 0)
-    assert [len(one.series) for one in score_bars(alone, 0)] == [1, 1]
-
-
-def test_one_case_is_outlined_where_its_titles_differ(planted: Card, inspected: Inspected) -> None:
-    figure = case_tokens(planted, 0, inspected.labels, "case")
-    query, first, second = figure.lines
-    assert query.tokens[0].text == "北京到上海高铁" and query.tokens[0].value is None
-    assert "".join(token.text for token in first.tokens) == "北京到上海高铁票"
-    alike = ["".join(t.text for t in line.tokens if not t.marked) for line in (first, second)]
-    assert alike == ["北京高铁票"] * 2
-    assert {token.value for token in first.tokens} == {4.0}
-    assert first.name.en == "first title: 4.00 → 4.00"  # type: ignore[union-attr]
-    assert second.name.en == "second title: 2.00 → 1.00"  # type: ignore[union-attr]
-    assert (figure.low, figure.high) == (1, 5)
+    assert "change" not in line_row(alone.of("filler"), "filler", 0)
 
 
 def test_bands(checkpoint_of: Build, inspected: Inspected) -> None:
@@ -181,25 +144,13 @@ def test_the_band_of_one_logit_is_a_median_gap(
     assert (band.gaps, band.source) == (len(gaps), "dev.tsv")
 
 
-@pytest.mark.parametrize(
-    ("family", "options"),
-    [("xlm-roberta", {"labels": 1}), ("electra", {"layers": 1, "heads": 1}), ("ernie", {})],
-)
 @pytest.mark.parametrize("other", ["👨‍👩‍👧\u200d", "猫追狗0123 " * 40, "<b>x</b>", "\u200b"])
-def test_any_model_and_text(
-    checkpoint_of: Build,
-    family: str,
-    options: dict[str, int],
-    other: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(behaviour, "BAND_PAIRS", 10)
-    one = opened(checkpoint_of(family, **options))
-    case = Case("own", "own_better", "better", "狗追猫", "狗追猫", other)
-    found = judge(one, case, state((Head(0, 0),), "uniform"))
-    assert len(found.ways) == 2 and found.truncated == (len(other) > 100)
-    assert case_tokens(found, 0, one.labels, "own").to_json()
-    assert case_row(found, 0)["other"] == other
+def test_any_text(checkpoint_of: Build, other: str) -> None:
+    one = opened(checkpoint_of("xlm-roberta", labels=1))
+    scores = own_scores(
+        one, "狗追猫", ("狗追猫", other), replace(STATE, out=(Head(0, 0),), mode="uniform")
+    )
+    assert scores.shape == (2, 2) and np.isfinite(scores).all()
 
 
 def parted(at: AppTest) -> list[float]:
@@ -215,12 +166,7 @@ def typed(at: AppTest, text: str = OTHER) -> AppTest:
 def judged(at: AppTest) -> AppTest:
     if [one for one in at.main.button if one.key == "behaviour.go"]:  # no test before has done it
         at.button(key="behaviour.go").click().run()
-    end = time.monotonic() + SECONDS
-    while not at.main.pills:
-        assert time.monotonic() < end and not at.exception, "no card"
-        time.sleep(0.1)
-        at.run()
-    return at
+    return until(at, lambda: at.main.pills)
 
 
 def tables(at: AppTest) -> list[list[str]]:
@@ -230,11 +176,11 @@ def tables(at: AppTest) -> list[list[str]]:
 def test_two_titles_are_judged_at_once_with_and_without_heads(app: Visit) -> None:
     at = typed(app("behaviour", **PAIR, out="none", lang="en"))
     (whole,) = parted(at)
-    text = shown(at).replace("\\", "")
-    assert "0.25 grade" in text
-    assert any(word in text for word in ("right ·", "undecided ·", "wrong ·"))
+    assert "Band: 0.25 grade" in plain(at)
     at = typed(app("behaviour", **PAIR, out="L0H1", lang="en"))
     assert parted(at)[0] == whole and len(parted(at)) == 2
+    at = typed(at, "<img src=x onerror=alert(1)>")
+    assert len(parted(at)) == 2 and not at.error and "<img" not in shown(at)
 
 
 def test_titles_are_swapped(app: Visit) -> None:
@@ -255,11 +201,7 @@ def test_all_cases_are_judged_here(app: Visit) -> None:
     at.sidebar.text_input(key="side-out").set_value("L0H1").run()
     assert "without the chosen heads" in at.main.button(key="behaviour.go").label
     at.button(key="behaviour.go").click().run()
-    end = time.monotonic() + SECONDS
-    while not any("change" in columns for columns in tables(at)):
-        assert time.monotonic() < end and not at.exception
-        time.sleep(0.1)
-        at.run()
+    until(at, lambda: any("change" in columns for columns in tables(at)))
 
 
 def test_a_phenomenon_has_its_cases_and_a_case_its_pairs(app: Visit) -> None:
@@ -268,30 +210,11 @@ def test_a_phenomenon_has_its_cases_and_a_case_its_pairs(app: Visit) -> None:
     cases = next(one.value for one in at.main.dataframe if "outcome" in one.value)
     assert sorted(cases["id"]) == ["f1", "f2", "f3"]
     assert list(cases["delta"].abs()) == sorted(cases["delta"].abs(), reverse=True)
-    at.button(key="behaviour.open-other").click().run()
+    at.button(key="behaviour.open-title").click().run()
     assert not at.exception
-    assert (at.query_params["q"], at.query_params["t"]) == tuple(cases.iloc[0][["query", "other"]])
-
-
-@pytest.mark.parametrize(
-    "text", ["<img src=x onerror=alert(1)>", "👨‍👩‍👧", "=1+1", "$x$", "长" * 500]
-)
-def test_hostile_titles_stay_text(app: Visit, text: str) -> None:
-    at = typed(app("behaviour", **PAIR, out="L0H0"), text)
-    assert not at.exception and not at.error and len(parted(at)) == 2
-    assert "<img" not in shown(at)
+    assert (at.query_params["q"], at.query_params["t"]) == tuple(cases.iloc[0][["query", "title"]])
 
 
 def test_nothing_to_compare_is_said(app: Visit) -> None:
     at = typed(app("behaviour", **PAIR), PAIR["t"])
     assert any("没有可比的" in one.value for one in at.main.info) and not at.main.metric
-    at = app("behaviour", q="", t="标题")
-    assert not at.exception and at.main.info and not at.main.metric
-
-
-def test_a_model_of_one_logit(
-    app: Visit, checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("QT_BERT_APP_MODELS", str(checkpoint_of(labels=1)))
-    at = judged(typed(app("behaviour", **PAIR, out="none", lang="en")))
-    assert "the median gap between neighbours" in shown(at).replace("\\", "")

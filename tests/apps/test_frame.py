@@ -100,15 +100,7 @@ def test_a_head_that_is_none_is_said_beside_its_field(visit):
     assert "L9H9" in at.sidebar.error[0].value
     assert at.text_input(key="side-out").value == "L9H9"
     assert state_of(at)["out"] == "L0H0"
-    at.text_input(key="side-out").set_value("L1H1").run()
-    assert not at.sidebar.error and state_of(at)["out"] == "L1H1"
-
-
-def test_a_word_on_typed_heads_goes_when_the_heads_are_changed_elsewhere(visit, tiny_models):
-    at = visit(**START, out="L0H0")
-    at.text_input(key="side-out").set_value("L9H9").run()
-    assert at.sidebar.error
-    at.query_params["out"] = "L1H0"
+    at.query_params["out"] = "L1H0"  # changed elsewhere: the word goes
     at.run()
     assert not at.sidebar.error and at.text_input(key="side-out").value == "L1H0"
 
@@ -193,14 +185,11 @@ def test_a_row_of_an_uploaded_file_fills_the_fields(visit):
     assert (state_of(at)["q"], state_of(at)["t"]) == ("狗追猫", "<b>猫追狗</b>")
 
 
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [("a.tsv", b"PK\x03\x04\x00\x00"), ("a.tsv", b""), ("a.tsv", b"x\ty\n1\t2\n")],
-)
-def test_a_broken_file_gives_a_plain_word(visit, name, data):
+@pytest.mark.parametrize("data", [b"PK\x03\x04\x00\x00", b"x\ty\n1\t2\n"])
+def test_a_broken_file_gives_a_plain_word(visit, data):
     at = visit(**START)
     at.segmented_control(key="side-source").set_value("file").run()
-    at.file_uploader(key="side-file").set_value((name, data, "text/plain")).run()
+    at.file_uploader(key="side-file").set_value(("a.tsv", data, "text/plain")).run()
     assert at.sidebar.error[0].value.startswith("a\\.tsv") and not at.exception
     assert state_of(at)["q"] == START["q"]
 
@@ -224,13 +213,3 @@ def test_a_model_that_cannot_be_opened_leaves_the_others(visit, tiny_models, tmp
     assert state_of(at)["model"] == "tiny" and "torn" in at.warning[0].value
     at.selectbox(key="side-model").set_value("torn").run()
     assert state_of(at)["model"] == "tiny" and at.warning
-
-
-@pytest.mark.parametrize(
-    "text", ["<img src=x onerror=alert(1)>", "a" * 10_000, "🍎" * 40, "\x00\x1b["]
-)
-def test_hostile_texts_raise_nothing(visit, text):
-    at = visit(**START)
-    at.text_input(key="side-query").set_value(text).run()
-    assert not at.exception and not at.error
-    assert len(at.query_params["q"]) <= 2_000

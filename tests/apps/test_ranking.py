@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,26 +15,20 @@ from apps.screens.ranking import (
     NDCG,
     Title,
     head_moves,
-    queries_of,
     rank_titles,
-    ranking_figures,
     ranking_rows,
     term_moves,
     typed_titles,
 )
 from qt_bert.ablation.explain import explain_heads
-from qt_bert.data.pairs import Pair
-from qt_bert.figures import Bars, HeatMap
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.models import Shelf
-from qt_bert.inspection.state import State
 from qt_bert.models.heads import Head
 from qt_bert.scoring.explain import explain_pair
 from qt_bert.stats.judgements import judge_grades
 from qt_bert.stats.metrics import METRICS
-from tests.apps.conftest import Visit
+from tests.apps.conftest import STATE as SOME
+from tests.apps.conftest import Build, Visit, opened
 
-Build = Callable[..., Path]
 QUERY = "北京到上海高铁票价"
 TITLES = [
     Title("北京到上海高铁时刻表查询", "3", (3,)),
@@ -46,22 +38,7 @@ TITLES = [
 ]
 OUT = (Head(0, 1), Head(1, 0))
 PAIR = {"q": QUERY, "t": "北京上海高铁票多少钱"}
-STATE = State(
-    model="m",
-    query=QUERY,
-    title=TITLES[0].text,
-    layer=0,
-    head=0,
-    out=OUT,
-    mode="zero",
-    seed=0,
-    language="zh",
-)
-
-
-def opened(folder: Path) -> Inspected:
-    shelf = Shelf(folder)
-    return shelf.open(shelf.names[0])
+STATE = replace(SOME, query=QUERY, title=TITLES[0].text, out=OUT)
 
 
 @pytest.fixture(scope="module")
@@ -69,47 +46,27 @@ def inspected(checkpoint_of: Build) -> Inspected:
     return opened(checkpoint_of(layers=3))
 
 
-@pytest.fixture(scope="module")
-def one_logit(checkpoint_of: Build) -> Inspected:
-    return opened(checkpoint_of(labels=1))
-
-
-@pytest.fixture(scope="module")
-def levels(checkpoint_of: Build) -> Inspected:
-    return opened(checkpoint_of(labels=3))
-
-
 def test_a_title_a_line_with_a_label_after_a_tab(inspected: Inspected) -> None:
-    typed = "红烧排骨\t4\n\n  清蒸鱼 \n红烧排骨\t2\n"
+    typed = "红烧排骨\t4\n\n  清蒸鱼\x00\x07 \n红烧排骨\t2\n👨‍👩‍👧 好\ud800"
     titles, faults = typed_titles(typed, inspected.labels)
-    assert titles == [Title("红烧排骨", "4", (4,)), Title("清蒸鱼")]
-    assert [fault.en for fault in faults] == ["1 lines repeat a title."]
+    assert titles == [Title("红烧排骨", "4", (4,)), Title("清蒸鱼"), Title("👨‍👩‍👧 好")]
+    assert typed_titles(" \n\t\n", inspected.labels)[0] == []
+    assert faults == []
 
 
-def test_labels_are_read_as_the_model_means_them(levels: Inspected) -> None:
-    titles, faults = typed_titles("甲\t0\n乙\t5", levels.labels)
+def test_labels_are_read_as_the_model_means_them(checkpoint_of: Build) -> None:
+    titles, faults = typed_titles("甲\t0\n乙\t5", opened(checkpoint_of(labels=3)).labels)
     assert [title.grades for title in titles] == [(1,), None]
-    assert "cannot read 1 of the labels (5)" in faults[0].en
+    assert "cannot read 1 of the labels" in faults[0].en
 
 
 def test_no_more_titles_and_characters_than_can_be_run(inspected: Inspected) -> None:
     text = "\n".join(f"{n}" for n in range(MOST_TITLES + 3)) + "\n" + "长" * (MOST_CHARACTERS + 1)
     titles, faults = typed_titles(text, inspected.labels)
     assert len(titles) == MOST_TITLES
-    assert "4 more are left out" in faults[0].en and "1 titles are longer" in faults[1].en
-    (long,), _ = typed_titles("长" * 600, inspected.labels)
+    (long,), cut = typed_titles("长" * 600, inspected.labels)
     assert len(long.text) == MOST_CHARACTERS
-
-
-def test_control_characters_go_and_emoji_stay(inspected: Inspected) -> None:
-    titles, _ = typed_titles("<img src=x>\x00\x07\n👨‍👩‍👧 好\ud800", inspected.labels)
-    assert [title.text for title in titles] == ["<img src=x>", "👨‍👩‍👧 好"]
-    assert typed_titles(" \n\t\n", inspected.labels)[0] == []
-
-
-def test_queries_that_have_something_to_rank() -> None:
-    rows = [Pair(q, t, None, "", 1, None, {}) for q, t in ("甲一", "甲二", "乙一", "丙一", "丙二")]
-    assert queries_of(rows) == ["甲", "丙"]
+    assert faults == cut and "The first 50 titles are taken" in faults[0].en
 
 
 def scores(inspected: Inspected, out: tuple[Head, ...]) -> np.ndarray:
@@ -125,24 +82,24 @@ def test_titles_by_the_scorers_score(inspected: Inspected) -> None:
     np.testing.assert_allclose(found.scores, [whole[order], masked[order]], atol=1e-5)
     ranks = (-masked).argsort().argsort() + 1
     assert found.places.tolist() == [[1, 2, 3, 4], ranks[order].tolist()]
+    pairs = [(i, j) for i in range(4) for j in range(i)]
+    signs = [np.sign(whole[i] - whole[j]) * np.sign(masked[i] - masked[j]) for i, j in pairs]
+    assert found.tau == pytest.approx(np.mean(signs))
     moved = [row["moved"] for row in ranking_rows(found)]
-    for place, without, shown_ in zip(*found.places.tolist(), moved, strict=True):
+    for place, without, shown in zip(*found.places.tolist(), moved, strict=True):
         sign = "▲" if without < place else "▼"
-        assert shown_ == f"{without} " + (
-            "=" if place == without else f"{sign}{abs(place - without)}"
-        )
+        arrow = "=" if place == without else f"{sign}{abs(place - without)}"
+        assert shown == f"{without} {arrow}"
 
 
 def test_ndcg_is_the_evaluations_own(inspected: Inspected) -> None:
     found = rank_titles(inspected, QUERY, TITLES, OUT, "zero")
-    assert set(found.ndcg) == set(NDCG) and found.labelled == 4
-    for name, values in found.ndcg.items():
-        for out, value in zip(((), OUT), values, strict=True):
-            texts = [(QUERY, title.text) for title in TITLES]
-            outputs = inspected.outputs(inspected.without(out, "zero").logits(texts))
-            sets = [title.grades or () for title in TITLES]
-            judged = judge_grades(outputs.probabilities, sets, [QUERY] * 4)
-            assert value == pytest.approx(METRICS[name].value(judged))
+    for out, value in zip(((), OUT), found.ndcg, strict=True):
+        texts = [(QUERY, title.text) for title in TITLES]
+        outputs = inspected.outputs(inspected.without(out, "zero").logits(texts))
+        sets = [title.grades or () for title in TITLES]
+        judged = judge_grades(outputs.probabilities, sets, [QUERY] * 4)
+        assert value == pytest.approx(METRICS[NDCG].value(judged))
 
 
 @pytest.mark.parametrize(
@@ -152,61 +109,29 @@ def test_ndcg_is_the_evaluations_own(inspected: Inspected) -> None:
         [Title("甲", "5", (5,)), Title("乙")],
         [Title(title.text, "3", (3,)) for title in TITLES],
     ],
-    ids=["no labels", "one label", "all alike"],
 )
 def test_labels_that_order_nothing_give_no_ndcg(inspected: Inspected, titles: list[Title]) -> None:
-    assert rank_titles(inspected, QUERY, titles, (), "zero").ndcg == {}
-
-
-def test_no_heads_left_out_is_one_ranking(inspected: Inspected) -> None:
-    found = rank_titles(inspected, QUERY, TITLES, (), "zero")
-    assert found.tau is None and len(found.places) == 1
+    found = rank_titles(inspected, QUERY, titles, (), "zero")
+    assert found.ndcg == [] and found.tau is None and len(found.places) == 1
     assert {row.get("moved") for row in ranking_rows(found)} == {None}
-    bars, grades = ranking_figures(found, inspected.labels)
-    assert isinstance(bars, Bars) and len(bars.series) == 1 and isinstance(grades, HeatMap)
 
 
-def test_kendalls_tau_is_that_of_the_two_orders(inspected: Inspected) -> None:
-    found = rank_titles(inspected, QUERY, TITLES, OUT, "zero")
-    one, other = found.scores
-    signs = [
-        np.sign(one[i] - one[j]) * np.sign(other[i] - other[j]) for i in range(4) for j in range(i)
-    ]
-    assert found.tau == pytest.approx(np.mean(signs))
-
-
-def test_figures_hold_what_the_table_holds(inspected: Inspected) -> None:
-    found = rank_titles(inspected, QUERY, TITLES, OUT, "uniform")
-    bars, before, _ = ranking_figures(found, inspected.labels)
-    assert isinstance(bars, Bars) and isinstance(before, HeatMap)
-    assert [one.values for one in bars.series] == [tuple(one) for one in found.scores.tolist()]
-    for row, score in zip(before.values, found.scores[0], strict=True):
-        assert sum(p or 0 for p in row) == pytest.approx(100, abs=1e-3)
-        grades = sum((i + 1) * (p or 0) / 100 for i, p in enumerate(row))
-        assert grades == pytest.approx(score, abs=1e-5)
-
-
-def test_one_logit_ranks_by_its_score(one_logit: Inspected) -> None:
+def test_one_logit_ranks_by_its_score(checkpoint_of: Build) -> None:
+    one_logit = opened(checkpoint_of(labels=1))
     found = rank_titles(one_logit, QUERY, TITLES, (Head(0, 0),), "zero")
     assert {row["predicted"] for row in ranking_rows(found)} == {None}
-    assert len(ranking_figures(found, one_logit.labels)) == 1
-    assert found.ndcg["ndcg_at_3"][0] is not None
-
-
-def test_long_titles_are_said_to_be_cut(inspected: Inspected) -> None:
-    found = rank_titles(inspected, QUERY, [Title("红烧排骨" * 50), Title("高铁")], (), "zero")
-    assert found.truncated == 1
+    assert found.ndcg[0] is not None
+    assert rank_titles(one_logit, QUERY, [Title("红烧排骨" * 50)], (), "zero").truncated == 1
 
 
 def test_terms_as_explain_has_them(inspected: Inspected) -> None:
-    figures, passed_over = term_moves(inspected, STATE)
-    assert passed_over == 0 and len(figures) == 2
-    for out, figure in zip(((), OUT), figures, strict=True):
+    figure, passed_over = term_moves(inspected, STATE)
+    assert passed_over == 0 and len(figure.lines) == 4
+    for out, lines in zip(((), OUT), (figure.lines[:2], figure.lines[2:]), strict=True):
         scorer = inspected.without(out, "zero")
         expected = explain_pair(QUERY, STATE.title, scorer, inspected.segmenter)
-        texts = ["".join(token.text for token in line.tokens) for line in figure.lines]
-        assert texts == [QUERY, STATE.title]
-        values = [t.value for line in figure.lines for t in line.tokens if t.value is not None]
+        assert ["".join(t.text for t in line.tokens) for line in lines] == [QUERY, STATE.title]
+        values = [t.value for line in lines for t in line.tokens if t.value is not None]
         assert values == pytest.approx([one.change for one in expected.terms], abs=1e-5)
 
 
@@ -215,19 +140,18 @@ def test_only_so_many_terms_are_filled(
 ) -> None:
     monkeypatch.setattr(ranking, "MOST_TERMS", 3)
     state = replace(STATE, query="高铁", title="高铁 排骨 " * 5, out=())
-    (figure,), passed_over = term_moves(inspected, state)
+    figure, passed_over = term_moves(inspected, state)
     assert sum(t.value is not None for line in figure.lines for t in line.tokens) == 3
     assert passed_over == 8
 
 
 def test_heads_as_explain_has_them(inspected: Inspected) -> None:
-    bars, grid = head_moves(inspected, QUERY, STATE.title)
+    grid = head_moves(inspected, QUERY, STATE.title)
     expected = {one.head: one.change for one in explain_heads(QUERY, STATE.title, inspected.scorer)}
+    assert len(expected) == inspected.shape.layers * inspected.shape.heads
     for name, change in expected.items():
         head = Head.parse(name)
         assert grid.values[head.layer][head.head] == pytest.approx(change, abs=1e-6)
-    sizes = [abs(value) for value in bars.series[0].values if value is not None]
-    assert sizes == sorted(sizes, reverse=True) and sizes[0] == max(map(abs, expected.values()))
 
 
 def metrics(at: AppTest) -> dict[str, str]:
@@ -257,20 +181,8 @@ def test_typed_titles_with_labels_and_heads_out(app: Visit) -> None:
     assert len(table) == 3
     assert {"place", "moved", "label", "score", "without", "change"} <= set(table.columns)
     assert list(table["score"]) == sorted(table["score"], reverse=True)
-    assert "NDCG@3" in metrics(at)
+    assert "NDCG@10" in metrics(at)
     assert any("no link holds them" in caption.value for caption in at.main.caption)
-
-
-def test_a_query_that_ships_brings_its_titles(app: Visit) -> None:
-    at = app("ranking", **PAIR)
-    box = at.selectbox(key="ranking.shipped")
-    query = box.options[0]
-    box.select(query).run()
-    assert not at.exception
-    assert at.query_params["q"] == query
-    assert any("NDCG" in label for label in metrics(at))
-    again = app("ranking", q=query, t=at.query_params["t"])
-    assert titles(again) == titles(at)
 
 
 def test_typed_titles_survive_a_change_of_page(app: Visit) -> None:
@@ -278,18 +190,11 @@ def test_typed_titles_survive_a_change_of_page(app: Visit) -> None:
     at.switch_page("screens/order.py").run()
     at.switch_page("screens/ranking.py").run()
     assert at.text_area(key="ranking.titles").value == "甲\n乙"
-
-
-def test_other_query_other_titles(app: Visit) -> None:
-    at = typed(app("ranking", **PAIR), "甲\n乙")
     at.sidebar.text_input(key="side-query").set_value("狗追猫").run()
     assert at.text_area(key="ranking.titles").value.startswith(PAIR["t"])
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["<img src=x onerror=alert(1)>", "👨‍👩‍👧😀", "\x00\x07a", "长" * 5000, "=1+1\n" * 200, "$x$"],
-)
+@pytest.mark.parametrize("text", ["<img src=x onerror=alert(1)>", "\x00👨‍👩‍👧", "=1+1\n" * 200])
 def test_hostile_titles_stay_text(app: Visit, text: str) -> None:
     at = typed(app("ranking", **PAIR), text)
     assert not at.exception and not at.error
@@ -302,17 +207,3 @@ def test_a_title_is_looked_at_on_the_front_page(app: Visit) -> None:
     assert not at.exception
     assert at.query_params["t"] == "红烧排骨的家常做法"
     assert not [area for area in at.text_area if area.key == "ranking.titles"]
-
-
-def test_no_title_is_said(app: Visit) -> None:
-    at = typed(app("ranking", **PAIR), " \n ")
-    assert any("至少一条" in info.value for info in at.main.info)
-
-
-def test_a_model_of_one_logit(
-    app: Visit, checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("QT_BERT_APP_MODELS", str(checkpoint_of(labels=1)))
-    at = app("ranking", **PAIR, out="L0H0")
-    assert not at.exception
-    assert "predicted" not in at.main.dataframe[0].value.columns
