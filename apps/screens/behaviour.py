@@ -30,9 +30,9 @@ from qt_bert.app.widgets import (
 from qt_bert.data.splits import sample_queries
 from qt_bert.figures import Bars, BarSeries, Token, TokenLine, Tokens
 from qt_bert.inspection import inputs
+from qt_bert.inspection.inputs import State
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.shared import AFTER, BEFORE, NO_GRADES, score_name, score_unit, titles_cut
-from qt_bert.inspection.state import State
 from qt_bert.inspection.work import Job, Stopped
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.heads import Head

@@ -16,11 +16,8 @@ from qt_bert.app.widgets import escaped, language, say
 from qt_bert.charts import CLICKED, FONTS, chart
 from qt_bert.figures import Bars, Cell, Curve, Figure, Graph, HeatMap, Scatter, Tokens
 from qt_bert.results.palette import DARK, LIGHT, Palette
-from qt_bert.text import csv_bytes, in_language
+from qt_bert.text import Label, Words, csv_bytes
 from qt_bert.token_rows import token_rows
-
-Event = tuple[int, int, int]
-Row = tuple[str | float | int | None, ...]
 
 _NARROW = 8
 """A heat map of more columns takes the width there is; other figures are as wide as in a report."""
@@ -40,18 +37,22 @@ def draw(
     `bare` leaves out title, note and the buttons.
     """
     key = key or figure.name
-    clicked = None
-    with st.container(key=f"figure-{_plain(key)}", gap="small"):
+    plain = "".join(c if c.isalnum() and c.isascii() else "-" for c in key)
+    clicked, clicks, more = None, None, {}
+    with st.container(key=f"figure-{plain}", gap="small"):
         if not bare:
             st.markdown(f"**{escaped(say(figure.title))}**")
         if isinstance(figure, Tokens):
             st.html(token_rows(figure, language(), palette()))
-        elif click and isinstance(figure, HeatMap):
-            name = f"click-{key}"
-            clicked = new_click(name, len(figure.rows), len(figure.columns))
-            _show(figure, clicks=clicks_so_far(name), key=name, on_select="rerun")
         else:
-            _show(figure)
+            wide = isinstance(figure, HeatMap) and len(figure.columns) > _NARROW
+            if click and isinstance(figure, HeatMap):
+                name = f"click-{key}"
+                clicked, clicks = new_click(name, len(figure.rows), len(figure.columns))
+                more = {"key": name, "on_select": "rerun"}
+            drawn = chart(figure, language(), palette(), clicks=clicks)
+            width = "stretch" if wide else round(drawn.width + 220)
+            show_chart(drawn, width=width, alt=say(figure.title), **more)
         if not bare:
             if figure.note is not None:
                 st.caption(escaped(say(figure.note)))
@@ -73,153 +74,90 @@ def show_chart(drawn: Any, *, width: Any = "stretch", **more: Any) -> None:
     st.altair_chart(drawn, width=width, theme=None, **more)
 
 
-def _show(figure: Any, *, clicks: int | None = None, **more: Any) -> None:
-    drawn = chart(figure, language(), palette(), clicks=clicks)
-    wide = isinstance(figure, HeatMap) and len(figure.columns) > _NARROW
-    width = "stretch" if wide else round(drawn.width + 220)
-    show_chart(drawn, width=width, alt=say(figure.title), **more)
-
-
-def _plain(key: str) -> str:
-    return "".join(c if c.isalnum() and c.isascii() else "-" for c in key)
-
-
-# Clicks -------------------------------------------------------------------------------------------
-
-
-def clicks_so_far(key: str) -> int:
-    """The number of clicks on the chart `key`."""
-    count, _ = st.session_state.get(f"{key}-seen", (0, None))
-    return int(count)
-
-
-def new_click(key: str, rows: int, columns: int) -> Cell | None:
-    """The cell of a click on the chart `key` that nobody has asked for yet."""
+def new_click(key: str, rows: int, columns: int) -> tuple[Cell | None, int]:
+    """The cell of a click on the chart `key` that nobody has asked for yet; the clicks so far."""
     count, handled = st.session_state.get(f"{key}-seen", (0, None))
-    event = event_of(st.session_state.get(key))
-    if event is None or event == handled:
-        return None
+    try:
+        (found,) = st.session_state[key]["selection"][CLICKED]
+        event = int(found["row"]), int(found["column"]), int(found["click"])
+    except (KeyError, TypeError, ValueError):  # nothing was clicked, or what no chart sends
+        return None, count
+    if event == handled:
+        return None, count
     st.session_state[f"{key}-seen"] = (count + 1, event)
     row, column, _ = event
-    return (row, column) if 0 <= row < rows and 0 <= column < columns else None
-
-
-def event_of(state: Any) -> Event | None:
-    """(row, column, number) of the selection, as the browser sent it; anything else is none."""
-    try:
-        (found,) = state["selection"][CLICKED]
-        return int(found["row"]), int(found["column"]), int(found["click"])
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
-# Saving -------------------------------------------------------------------------------------------
+    inside = 0 <= row < rows and 0 <= column < columns
+    return (row, column) if inside else None, count + 1
 
 
 def _save_buttons(figure: Figure, key: str) -> None:
     """CSV and SVG behind one small button; the files are made when they are asked for."""
     shown = language()
-    with st.popover(
-        say("保存", "Save"),
-        icon=":material/download:",
-        type="tertiary",
-        help=say(
-            "表格（CSV），图还有矢量图（SVG）；位图（PNG）在图的右上角。",
-            "A table (CSV), of charts also a vector picture (SVG); a bitmap (PNG) by the button at the "
-            "chart's corner.",
-        ),
-    ):
-        st.download_button(
-            "CSV",
-            data=lambda: csv_of(figure, shown),
-            file_name=f"{figure.name}.csv",
-            mime="text/csv",
-            on_click="ignore",
-            key=f"{key}-csv",
-        )
-        if not isinstance(figure, Tokens):
+
+    def svg() -> bytes:
+        from qt_bert.report.figures import svg_file
+
+        return svg_file(figure, shown)
+
+    files = {"CSV": ("text/csv", lambda: csv_of(figure, shown)), "SVG": ("image/svg+xml", svg)}
+    if isinstance(figure, Tokens):
+        del files["SVG"]
+    with st.popover(say("保存", "Save"), icon=":material/download:", type="tertiary"):
+        for name, (mime, made) in files.items():
+            ending = name.lower()
             st.download_button(
-                "SVG",
-                data=lambda: _svg(figure, shown),
-                file_name=f"{figure.name}.svg",
-                mime="image/svg+xml",
+                name,
+                data=made,
+                file_name=f"{figure.name}.{ending}",
+                mime=mime,
                 on_click="ignore",
-                key=f"{key}-svg",
+                key=f"{key}-{ending}",
             )
-
-
-def _svg(figure: Figure, shown: str) -> bytes:
-    from qt_bert.report.figures import svg_file
-
-    return svg_file(figure, shown)
 
 
 def csv_of(figure: Figure, language: str) -> bytes:
     """One row a cell, point, bar, token, arrow or mark, under names; UTF-8 that Excel recognises."""
-    return csv_bytes(_rows(figure, language))
+    rows = list(_rows(figure, Words(language)))
+    return csv_bytes([rows[0], *(row.values() for row in rows)] if rows else [])
 
 
-def _rows(figure: Figure, language: str) -> Iterator[Row]:
+def _rows(figure: Figure, say: Words) -> Iterator[dict[str, object]]:
+    def said(label: Label | None) -> str | None:
+        return None if label is None else say(label)
+
     match figure:
         case HeatMap():
-            yield from _heat_map(figure, language)
+            for i, row in enumerate(figure.rows):
+                for j, column in enumerate(figure.columns):
+                    cell = {"row": say(row), "column": say(column), "value": figure.values[i][j]}
+                    note = figure.annotations[i][j] if figure.annotations is not None else None
+                    marked = int((i, j) in figure.marked)
+                    yield {**cell, "unit": say(figure.unit), "marked": marked, "note": note}
         case Bars():
-            yield from _bars(figure, language)
+            for bars in figure.series:
+                ends = bars.intervals or [None] * len(figure.categories)
+                for name, value, end in zip(figure.categories, bars.values, ends, strict=True):
+                    low, high = end or (None, None)
+                    bar = {"category": say(name), "series": say(bars.name), "value": value}
+                    yield {**bar, "low": low, "high": high, "unit": say(figure.unit)}
         case Curve():
-            yield ("series", "x", "y", "low", "high", "n", "unit")
-            unit = in_language(figure.unit, language)
-            for series in figure.series:
-                name = in_language(series.name, language)
-                yield from ((name, p.x, p.y, p.low, p.high, p.n, unit) for p in series.points)
+            for line in figure.series:
+                for p in line.points:
+                    point = {"series": say(line.name), "x": p.x, "y": p.y, "low": p.low}
+                    yield {**point, "high": p.high, "n": p.n, "unit": say(figure.unit)}
         case Tokens():
-            yield from _tokens(figure, language)
+            for row in figure.lines:
+                for t in row.tokens:
+                    token = {"line": say(row.name), "token": say(t.text), "value": t.value}
+                    marks = {"marked": int(t.marked), "ends_word": int(t.ends_word)}
+                    yield {**token, **marks, "unit": say(figure.unit), "note": said(t.note)}
         case Graph():
-            unit = in_language(figure.unit, language)
-            yield ("from", "to", "weight", "unit")
-            yield from ((edge.source, edge.target, edge.weight, unit) for edge in figure.edges)
+            for edge in figure.edges:
+                ends = {"from": edge.source, "to": edge.target}
+                yield {**ends, "weight": edge.weight, "unit": say(figure.unit)}
         case Scatter():
-            yield from _scatter(figure, language)
-
-
-def _heat_map(figure: HeatMap, language: str) -> Iterator[Row]:
-    noted = figure.annotations is not None
-    yield ("row", "column", "value", "unit", "marked", *(("note",) if noted else ()))
-    unit, marked = in_language(figure.unit, language), set(figure.marked)
-    columns = [in_language(label, language) for label in figure.columns]
-    for i, label in enumerate(figure.rows):
-        name = in_language(label, language)
-        for j, column in enumerate(columns):
-            note = (figure.annotations[i][j],) if figure.annotations is not None else ()
-            yield (name, column, figure.values[i][j], unit, int((i, j) in marked), *note)
-
-
-def _tokens(figure: Tokens, language: str) -> Iterator[Row]:
-    noted = any(token.note is not None for line in figure.lines for token in line.tokens)
-    yield ("line", "token", "value", "marked", "ends_word", "unit", *(("note",) if noted else ()))
-    unit = in_language(figure.unit, language)
-    for line in figure.lines:
-        name = in_language(line.name, language)
-        for t in line.tokens:
-            said = None if t.note is None else in_language(t.note, language)
-            marks = int(t.marked), int(t.ends_word)
-            yield (name, t.text, t.value, *marks, unit, *((said,) if noted else ()))
-
-
-def _bars(figure: Bars, language: str) -> Iterator[Row]:
-    yield ("category", "series", "value", "low", "high", "unit")
-    unit = in_language(figure.unit, language)
-    for series in figure.series:
-        name = in_language(series.name, language)
-        for i, category in enumerate(figure.categories):
-            low, high = (series.intervals[i] if series.intervals else None) or (None, None)
-            yield (in_language(category, language), name, series.values[i], low, high, unit)
-
-
-def _scatter(figure: Scatter, language: str) -> Iterator[Row]:
-    names = ("x", "x_low", "x_high", "y", "y_low", "y_high")
-    yield ("series", "label", *names, "x_unit", "y_unit")
-    units = in_language(figure.x_unit, language), in_language(figure.y_unit, language)
-    for mark in figure.points:
-        label = None if mark.label is None else in_language(mark.label, language)
-        numbers = (getattr(mark, name) for name in names)
-        yield (in_language(mark.series, language), label, *numbers, *units)
+            numbers = ("x", "x_low", "x_high", "y", "y_low", "y_high")
+            units = {"x_unit": say(figure.x_unit), "y_unit": say(figure.y_unit)}
+            for mark in figure.points:
+                names = {"series": say(mark.series), "label": said(mark.label)}
+                yield {**names, **{n: getattr(mark, n) for n in numbers}, **units}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from qt_bert.app import figures as clicks
-from qt_bert.app import sidebar
+from qt_bert.app import visit
 from qt_bert.app.figures import csv_of
 from qt_bert.charts import CLICKED
 from qt_bert.results.palette import LIGHT
@@ -27,7 +26,7 @@ def page(monkeypatch):
         if click is not None:
             found = dict(zip(("row", "column", "click"), click, strict=True))
             session["map"] = {"selection": {CLICKED: [found]}}
-        return clicks.new_click("map", 2, 3), clicks.clicks_so_far("map")
+        return clicks.new_click("map", 2, 3)
 
     return run
 
@@ -59,8 +58,9 @@ def test_a_quick_second_click_is_not_lost(page):
         {"selection": {CLICKED: [{"row": 0}, {"row": 1}]}},
     ],
 )
-def test_anything_else_is_no_click(state):
-    assert clicks.event_of(state) is None
+def test_anything_else_is_no_click(page, state):
+    clicks.st.session_state["map"] = state
+    assert page() == (None, 0)
 
 
 def test_a_cell_outside_the_map_is_no_click(page):
@@ -93,11 +93,6 @@ def test_tokens_say_where_words_end():
     assert tokens[2][-1] == "注"
 
 
-def test_tokens_without_notes_have_no_column_for_them():
-    names, *_ = rows_of(replace(TOKENS, lines=TOKENS.lines[:1]))
-    assert "note" not in names
-
-
 @pytest.mark.parametrize("figure", ALL, ids=lambda figure: figure.kind)
 def test_every_kind_has_a_table(figure):
     assert len(rows_of(figure)) > 1
@@ -107,7 +102,7 @@ NOBODY = {"row": -1, "column": -1}
 
 
 def test_the_specification_begins_with_the_heads_left_out():
-    spec = sidebar.chart_of(2, 3, frozenset({(1, 2)}), LIGHT).to_dict()
+    spec = visit.grid_of(2, 3, frozenset({(1, 2)}), LIGHT).to_dict()
     assert spec["params"][0]["value"] == [NOBODY, {"row": 1, "column": 2}]
     assert spec["params"][0]["select"]["fields"] == ["row", "column"]
     assert spec["data"]["values"][-1] == {"row": 1, "column": 2, "name": "L1H2"}
@@ -125,8 +120,8 @@ def test_the_specification_begins_with_the_heads_left_out():
     ],
 )
 def test_a_selection_is_a_set_of_heads(found, heads):
-    assert sidebar.chosen_in({"selection": {"heads": found}}, 2, 3) == heads
+    assert visit.chosen_in({"selection": {"heads": found}}, 2, 3) == heads
 
 
 def test_nothing_is_no_selection():
-    assert sidebar.chosen_in(None, 2, 3) is None
+    assert visit.chosen_in(None, 2, 3) is None

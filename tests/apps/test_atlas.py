@@ -18,9 +18,8 @@ from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.inspection import study
-from qt_bert.inspection.inputs import shipped_rows
-from qt_bert.inspection.models import Shelf
-from qt_bert.inspection.state import State
+from qt_bert.inspection.inputs import State, shipped_rows
+from qt_bert.inspection.inspected import Shelf
 from qt_bert.inspection.study import Studied
 from qt_bert.models.folder import HEADS, weights_sha256
 from qt_bert.models.heads import Head

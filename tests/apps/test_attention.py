@@ -15,8 +15,9 @@ from PIL import Image
 
 from apps.screens.attention import grid_of, of_way, png, small_note
 from qt_bert.figures import HeatMap
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.maps import (
+from qt_bert.inspection.inputs import State
+from qt_bert.inspection.inspected import Inspected, Shelf
+from qt_bert.inspection.shared import (
     MOST_TOKENS,
     PARTS,
     SMALL,
@@ -25,8 +26,6 @@ from qt_bert.inspection.maps import (
     layer_maps,
     overview,
 )
-from qt_bert.inspection.models import Shelf
-from qt_bert.inspection.state import State
 from qt_bert.models.heads import Head
 from tests.apps.conftest import Visit, shown
 

@@ -24,10 +24,8 @@ from apps.screens.behaviour import (
 )
 from qt_bert.data.splits import sample_queries
 from qt_bert.inspection import inputs
-from qt_bert.inspection.inputs import shipped_behaviours, shipped_rows
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.models import Shelf
-from qt_bert.inspection.state import State
+from qt_bert.inspection.inputs import State, shipped_behaviours, shipped_rows
+from qt_bert.inspection.inspected import Inspected, Shelf
 from qt_bert.models.heads import Head
 from qt_bert.probes.behaviour_cases import COLUMNS, Case, Cases, read_cases
 from qt_bert.results.head_sets import PHENOMENA

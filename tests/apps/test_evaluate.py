@@ -39,8 +39,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.figures import HeatMap
 from qt_bert.inspection import inputs
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.inspected import Inspected, Shelf
 from qt_bert.inspection.work import Job, JobState
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.heads import Head, spell

@@ -17,9 +17,8 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.request import leave_heads_out
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.models import Shelf
-from qt_bert.inspection.state import State
+from qt_bert.inspection.inputs import State
+from qt_bert.inspection.inspected import Inspected, Shelf
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
 from qt_bert.scoring.bulk import Scorer

@@ -26,8 +26,7 @@ from qt_bert.ablation.families import layer_matched
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.request import leave_heads_out
 from qt_bert.data.pairs import Pair
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.inspected import Inspected, Shelf
 from qt_bert.inspection.study import Studied
 from qt_bert.models.heads import Head, spell
 from qt_bert.probes.order import CASE_QUERY, CASE_SHUFFLED, CASE_TITLE

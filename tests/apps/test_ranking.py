@@ -27,9 +27,8 @@ from apps.screens.ranking import (
 from qt_bert.ablation.explain import explain_heads
 from qt_bert.data.pairs import Pair
 from qt_bert.figures import Bars, HeatMap
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.models import Shelf
-from qt_bert.inspection.state import State
+from qt_bert.inspection.inputs import State
+from qt_bert.inspection.inspected import Inspected, Shelf
 from qt_bert.models.heads import Head
 from qt_bert.scoring.explain import explain_pair
 from qt_bert.stats.judgements import judge_grades

@@ -23,8 +23,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import read_pairs
 from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.errors import ArgumentError
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.inspected import Inspected, Shelf
 from qt_bert.inspection.work import bytes_of
 from qt_bert.models.heads import Head
 from qt_bert.probes.boundary import PRECISE, asked_of, decisions_of, weights_of

@@ -19,8 +19,6 @@ from qt_bert.inspection.inputs import (
     MOST_ROWS,
     RefusedFile,
     RefusedInput,
-    case,
-    cases,
     clean_texts,
     default_titles,
     rows,
@@ -70,15 +68,6 @@ def test_a_query_of_none_stands_beside_other_titles_without_their_labels() -> No
     assert [one.title for one in default_titles("丁", "六", [], 0)] == ["六"]
 
 
-def test_cases_come_in_order_and_by_name() -> None:
-    found = cases()
-    assert found[0].id == "article-order" and len({one.id for one in found}) == len(found)
-    focus = case("article-focus")
-    assert focus.query == "紫熨斗" and focus.grade is None and "2.4.3" in focus.about
-    with pytest.raises(KeyError):
-        case("nothing")
-
-
 def test_rows_that_ship_are_those_of_the_file() -> None:
     assert list(shipped_rows("dev")) == read_pairs(shipped(DEV))
     assert shipped_rows("dev") is shipped_rows("dev")
@@ -87,7 +76,6 @@ def test_rows_that_ship_are_those_of_the_file() -> None:
 
 def test_an_upload_is_read_and_gone(temporary: Path) -> None:
     found = rows(TSV, "../我的 文件.tsv")
-    assert found.name == "我的 文件.tsv"
     assert [(p.query, p.title, p.label, p.line) for p in found.pairs] == [
         ("紫熨斗", "紫熨斗好用吗", "4", 2),
         ("狗追猫", "猫追狗", "2", 3),

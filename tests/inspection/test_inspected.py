@@ -22,8 +22,7 @@ from qt_bert.cli import main
 from qt_bert.errors import ArgumentError
 from qt_bert.inspection import inspected as module
 from qt_bert.inspection.inputs import shipped_rows
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.inspected import Inspected, Shelf
 from qt_bert.models.heads import Head, spell
 from qt_bert.probes.streams import stream
 

@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from qt_bert.errors import ArgumentError, CheckpointError
-from qt_bert.inspection import models as module
-from qt_bert.inspection.models import MOST_OPEN, Shelf, checkpoints_in
+from qt_bert.inspection import inspected as module
+from qt_bert.inspection.inspected import MOST_OPEN, Shelf, checkpoints_in
 from qt_bert.shipped import GRADED, shipped
 
 
 def test_classifiers_come_first_and_what_ships_last(shelf: Shelf) -> None:
     assert shelf.names == ("score", "tuned", "before", "graded", "student", "pretrained")
-    assert shelf.folder_of("graded") == shipped(GRADED)
 
 
 def test_what_ships_alone() -> None:
@@ -62,7 +61,7 @@ def test_no_model_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_unknown_name_is_refused(shelf: Shelf) -> None:
-    for ask in (shelf.open, shelf.base_of, shelf.folder_of):
+    for ask in (shelf.open, shelf.base_of):
         with pytest.raises(ArgumentError, match="no model '../../etc'.*score, tuned"):
             ask("../../etc")
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qt_bert.inspection.inputs import MOST_CHARACTERS
-from qt_bert.inspection.models import Shelf
-from qt_bert.inspection.state import KEYS, State, first_state, read_state
+from qt_bert.inspection.inputs import KEYS, MOST_CHARACTERS, State, first_state, read_state
+from qt_bert.inspection.inspected import Shelf
 from qt_bert.models.heads import Head
 
 DEFAULT = State(

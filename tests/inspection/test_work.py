@@ -12,7 +12,7 @@ import pytest
 
 from qt_bert.errors import ArgumentError
 from qt_bert.inspection import work
-from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.inspected import Shelf
 from qt_bert.inspection.work import Job, Kept, ModelLock, SharedScorer, Stopped, Worker, bytes_of
 
 SOON = 5.0
