@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-import pandas  # noqa: F401 (Altair takes it from sys.modules, where another visitor's import may be half done)
 import streamlit as st
 
 from qt_bert.app.figures import palette, show_chart
@@ -393,7 +392,7 @@ def _bound(
 
 
 def _number(here: Here, field: str, label: str, most: int, **more: Any) -> None:
-    limits = {"min_value": 0, "max_value": most, "step": 1}
+    limits: dict[str, Any] = {"min_value": 0, "max_value": most, "step": 1}
     _bound(here.shelf, here.state, field, st.number_input, label, **limits, **more)
 
 
@@ -526,8 +525,8 @@ def _sets(here: Here) -> None:
 
     names = {_NONE: Text("一个也不去掉", "none")}
     for name, heads in sets.items():
-        label = set_label(name, {} if studied is None else studied.stability)
-        names[name] = Text(f"{label.zh}（{len(heads)}）", f"{label.en} ({len(heads)})")
+        known_as = set_label(name, {} if studied is None else studied.stability)
+        names[name] = Text(f"{known_as.zh}（{len(heads)}）", f"{known_as.en} ({len(heads)})")
     names[_OWN] = Text("自选", "own choice")
     label = say("现成的一组", "A set found by the probes")
     st.selectbox(label, list(names), format_func=named(names), key=key, on_change=changed)
@@ -610,7 +609,12 @@ def grid_of(layers: int, heads: int, first: Places, palette: Palette) -> alt.Cha
     )
     places = [{"row": i, "column": j} for i in range(layers) for j in range(heads)]
     data = [{**place, "name": f"L{place['row']}H{place['column']}"} for place in places]
-    looks = {"title": None, "labelAngle": 0, "labelOverlap": "greedy", "grid": False}
+    looks: dict[str, Any] = {
+        "title": None,
+        "labelAngle": 0,
+        "labelOverlap": "greedy",
+        "grid": False,
+    }
     x, y = (alt.Axis(labelExpr=f"'{k}' + datum.value", **looks) for k in "HL")
     x.orient = "top"
     out = alt.condition(select, alt.value(palette.heat), alt.value(palette.surface), empty=False)

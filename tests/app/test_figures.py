@@ -1,19 +1,15 @@
-"""What a click is, what a visitor takes away, and the grid of heads."""
+"""What a click is, and the grid of heads."""
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import Any
 
 import pytest
 
 from qt_bert.app import figures as clicks
 from qt_bert.app import visit
-from qt_bert.app.figures import csv_of
 from qt_bert.charts import CLICKED
 from qt_bert.results.palette import LIGHT
-from tests.figures.examples import ALL, CURVE, HEAT_MAP, HOSTILE, TOKENS
 
 
 @pytest.fixture
@@ -65,37 +61,6 @@ def test_anything_else_is_no_click(page, state):
 
 def test_a_cell_outside_the_map_is_no_click(page):
     assert page((7, 0, 0)) == (None, 1)
-
-
-def rows_of(figure, language="zh"):
-    data = csv_of(figure, language)
-    assert data.startswith(b"\xef\xbb\xbf")
-    return list(csv.reader(io.StringIO(data.decode("utf-8-sig"))))
-
-
-def test_a_heat_map_is_a_row_a_cell():
-    names, *cells = rows_of(HEAT_MAP, "en")
-    assert names == ["row", "column", "value", "unit", "marked", "note"]
-    assert cells[0] == ["L0", "H0", "0.5", "points", "0", "3"]
-    assert cells[1][:3] == ["L0", HOSTILE, ""]
-    assert cells[5] == ["L1", "京", "2.0", "points", "1", "9"]
-
-
-def test_a_text_like_a_formula_is_no_formula():
-    _, first, *_ = rows_of(CURVE)
-    assert first == ["'=1+1", "0", "1", "0.5", "1.5", "9", ""]
-
-
-def test_tokens_say_where_words_end():
-    names, *tokens = rows_of(TOKENS)
-    assert names == ["line", "token", "value", "marked", "ends_word", "unit", "note"]
-    assert tokens[1] == ["查询", "[SEP]", "", "0", "1", "份额", ""]
-    assert tokens[2][-1] == "注"
-
-
-@pytest.mark.parametrize("figure", ALL, ids=lambda figure: figure.kind)
-def test_every_kind_has_a_table(figure):
-    assert len(rows_of(figure)) > 1
 
 
 NOBODY = {"row": -1, "column": -1}
