@@ -27,9 +27,9 @@ from tempfile import TemporaryDirectory
 from benchmarks.common.arguments import positive, scoring_parser
 from benchmarks.common.command import QT_BERT
 from benchmarks.common.machine import processor
+from benchmarks.common.many import Observed, observe, wrong
 from benchmarks.common.runs import differences, texts_of, write_rows
-from tests.browser.driving.guests import PAIRS, expected, guest, wrong
-from tests.browser.driving.many import Observed, observe
+from tests.browser.driving.guests import PAIRS, expected, guest
 from tests.browser.driving.server import serving
 
 EVERY = 5.0

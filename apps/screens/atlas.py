@@ -13,11 +13,9 @@ from qt_bert.app.figures import draw
 from qt_bert.app.visit import Here, visit
 from qt_bert.app.widgets import caption, escaped, info, named, say, watch
 from qt_bert.data.splits import spread_over_queries
-from qt_bert.inspection.inputs import shipped_rows
+from qt_bert.inspection.inputs import State, shipped_rows
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.maps import attention
-from qt_bert.inspection.shared import NO_GRADES, score_name
-from qt_bert.inspection.state import State
+from qt_bert.inspection.shared import NO_GRADES, attention, score_name
 from qt_bert.inspection.study import STEPS, Studied, begin_study
 from qt_bert.inspection.work import Job, Stopped
 from qt_bert.models.heads import Head
@@ -97,9 +95,9 @@ def _compute(here: Here) -> None:
     failed = None if job is None else job.error
     again = failed and st.button(say("在这里计算", "Compute here"), key="atlas.start")
     if job is None or job.result is not None or again:  # a result without `studied`: a model gone
-        st.session_state[key] = job = begin_study(here.model, here.base)
+        st.session_state[key] = job = begin_study(here.model)
     if job.error is None:
-        watch(job, unit=Text("%", "%"), steps=STEPS, key="atlas.job")
+        watch(job, unit=Text("次运行", "runs"), steps=STEPS, key="atlas.job")
     else:
         stopped = Text("已停止，没有结果。", "Stopped; there are no results.")
         st.warning(escaped(say(stopped if isinstance(failed, Stopped) else str(failed))))

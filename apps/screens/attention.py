@@ -11,8 +11,20 @@ from qt_bert.app.figures import draw
 from qt_bert.app.visit import Here, visit
 from qt_bert.app.widgets import caption, choose, info, metric, say
 from qt_bert.figures import HeatMap
-from qt_bert.inspection.maps import PARTS, SMALL, WHOLE, Overview, attention, last_start, overview
-from qt_bert.inspection.shared import AFTER, BEFORE, CHANGE, PERCENT, head_map
+from qt_bert.inspection.shared import (
+    AFTER,
+    BEFORE,
+    CHANGE,
+    PARTS,
+    PERCENT,
+    SMALL,
+    WHOLE,
+    Overview,
+    attention,
+    head_map,
+    last_start,
+    overview,
+)
 from qt_bert.models.heads import Head
 from qt_bert.results.palette import LIGHT
 from qt_bert.text import Text, number

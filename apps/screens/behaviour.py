@@ -15,9 +15,9 @@ from qt_bert.app.visit import Here, visit
 from qt_bert.app.widgets import caption, escaped, finished, info, metric, named, say, table, watch
 from qt_bert.data.splits import sample_queries
 from qt_bert.inspection import inputs
+from qt_bert.inspection.inputs import State
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.shared import AFTER, BEFORE, NO_GRADES, cut_notes, score_name, titles_cut
-from qt_bert.inspection.state import State
 from qt_bert.inspection.work import Job, Stopped
 from qt_bert.models.heads import Head
 from qt_bert.probes.behaviour import (

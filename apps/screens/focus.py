@@ -16,6 +16,7 @@ from qt_bert.app.figures import draw
 from qt_bert.app.visit import Here, visit
 from qt_bert.app.widgets import caption, choose, info, metric, say
 from qt_bert.figures import Bars, BarSeries, HeatMap, Token, TokenLine, Tokens, known
+from qt_bert.inspection.inputs import State
 from qt_bert.inspection.inspected import Inspected, ReadPair
 from qt_bert.inspection.shared import (
     AFTER,
@@ -35,7 +36,6 @@ from qt_bert.inspection.shared import (
     score_name,
     score_unit,
 )
-from qt_bert.inspection.state import State
 from qt_bert.models.heads import Head, spell
 from qt_bert.probes.focus import MATCHED, QUANTITIES, Kind, kinds_of, row_quantities
 from qt_bert.scoring.judge import Outputs

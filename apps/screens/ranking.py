@@ -18,7 +18,7 @@ from qt_bert.app.visit import Here, visit
 from qt_bert.app.widgets import caption, escaped, info, metric, say, table
 from qt_bert.data.pairs import GradeSet, Pair
 from qt_bert.figures import HeatMap, Token, TokenLine, Tokens
-from qt_bert.inspection.inputs import default_titles, plain_text, shipped_rows
+from qt_bert.inspection.inputs import State, default_titles, plain_text, shipped_rows
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.shared import (
     AFTER,
@@ -31,7 +31,6 @@ from qt_bert.inspection.shared import (
     score_unit,
     titles_cut,
 )
-from qt_bert.inspection.state import State
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.heads import Head
 from qt_bert.results.quantities import metric_name

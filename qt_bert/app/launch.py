@@ -104,6 +104,7 @@ def streamlit_arguments(host: str, port: int, *, browser: bool) -> list[str]:
         "server.fileWatcherType": "none",
         "server.runOnSave": False,
         "server.enableStaticServing": False,
+        "browser.serverAddress": "localhost" if ":" in host or host == "0.0.0.0" else host,
         "browser.gatherUsageStats": False,
         "client.showErrorDetails": "none",
         "client.disableDataExport": True,
@@ -111,7 +112,8 @@ def streamlit_arguments(host: str, port: int, *, browser: bool) -> list[str]:
         "global.developmentMode": False,
         "logger.hideWelcomeMessage": True,
     }
-    flags = [f"--{name}={_spelled(value)}" for name, value in options.items()]
+    spelled = {k: str(v).lower() if isinstance(v, bool) else v for k, v in options.items()}
+    flags = [f"--{name}={value}" for name, value in spelled.items()]
     if host in _LOCAL:
         # A page elsewhere cannot reach this server by a name that it points here.
         flags += [f"--server.allowedHosts={name}" for name in _LOCAL]
@@ -144,7 +146,3 @@ def _answers(host: str, port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _spelled(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Who looks at what: a visitor's state, and the models and results that visitors share."""
+"""The frame round every page: a visitor's state, what visitors share, the sidebar."""
 
 from __future__ import annotations
 
@@ -6,24 +6,43 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import streamlit as st
 
+from qt_bert.app.figures import palette, show_chart
 from qt_bert.app.launch import Settings
-from qt_bert.app.widgets import LANGUAGE, escaped, info, say
+from qt_bert.app.widgets import LANGUAGE, caption, escaped, fault_of, info, named, say, told
+from qt_bert.data.pairs import Pair
 from qt_bert.errors import QtBertError
-from qt_bert.text import Text
+from qt_bert.inspection.inputs import (
+    KEYS,
+    MOST_SEED,
+    REASONS,
+    UPLOADED_SUFFIXES,
+    State,
+    cases,
+    first_state,
+    read_state,
+    rows,
+    shipped_rows,
+    typed_heads,
+)
+from qt_bert.inspection.inspected import Inspected, Shelf
+from qt_bert.inspection.study import Looked, Studied, computed_here, look_for_studied
+from qt_bert.results.palette import Palette
+from qt_bert.results.probe import set_label
+from qt_bert.text import Text, clip
 
 if TYPE_CHECKING:
-    from qt_bert.inspection.inspected import Inspected
-    from qt_bert.inspection.models import Shelf
-    from qt_bert.inspection.state import State
-    from qt_bert.inspection.study import Looked, Studied
+    import altair as alt
+
+    from qt_bert.models.heads import Head
 
 
 # The pages there are, by file name, in the order of the navigation; the first is the front page.
@@ -43,9 +62,39 @@ SCREENS = {
 }
 
 
-def script_of(name: str) -> str:
-    """The script of a page, from the entry's folder."""
-    return f"screens/{name}.py"
+def run(script: str) -> None:
+    """Draw one run of the page whose entry lies at `script`, beside its pages and `icon.svg`."""
+    settings, folder = Settings.read(), Path(script).parent
+    asked = st.query_params.get("lang")  # known before the model is open
+    first = asked if asked in ("zh", "en") else settings.language
+    drawn = st.session_state.setdefault(LANGUAGE, first)
+    st.set_page_config(page_title="qt-bert", page_icon=folder / "icon.svg", layout="wide")
+    there = [name for name in SCREENS if (folder / "screens" / f"{name}.py").is_file()]
+    page = st.navigation(
+        [
+            st.Page(
+                folder / "screens" / f"{name}.py",
+                title=escaped(say(SCREENS[name][0])),
+                icon=SCREENS[name][1],
+                default=name == there[0],
+                url_path=name,
+            )
+            for name in there
+        ],
+        position="top",
+    )
+    with told():
+        with st.spinner(say("正在打开模型…", "Opening the model…"), show_time=True):
+            shelf = shelf_of(settings)
+            state = _begin(settings, shelf)
+        if state.language != drawn:  # the address turned to another one: the navigation too
+            st.rerun()
+        with st.sidebar:
+            _first(shelf, state)
+            _sidebar(visit())
+        for fault in st.session_state.pop(_FAULTS, []):
+            st.warning(escaped(say(fault)), icon=":material/link_off:")
+        page.run()
 
 
 # A visitor's state: in the session while it lives, and in the address for everybody else.
@@ -62,52 +111,39 @@ _ON_ITS_WAY = 2.0
 """Seconds in which a browser may still answer with the address before the last one."""
 
 
-def current() -> State:
-    """The state of this session, which has begun."""
-    state: State = st.session_state[_STATE]
-    return state
-
-
-def begin(shelf: Shelf, first: Callable[[], State]) -> State:
-    """The state at the start of a run: the session's, or what the address says (from `first`)."""
-    from qt_bert.inspection.state import read_state
-
-    params = st.query_params.to_dict()
-    state: State | None = st.session_state.get(_STATE)
-    changed = st.session_state.pop(_CHANGED, False)
-    if state is None or not (changed or _own(params)):
-        state, faults = read_state(params, first(), shelf)
-        _say_later(faults)
-    _keep(state)
-    write()
-    return state
-
-
 def change(shelf: Shelf, **fields: Any) -> None:
     """Change fields of the state, checked like a link; what does not fit stays as it was, and is said.
 
     For callbacks, after which Streamlit runs the script; elsewhere `Here.change`.
     """
-    from qt_bert.inspection.state import KEYS, read_state
-
-    state = current()
+    state: State = st.session_state[_STATE]
     asked = replace(state, **fields).to_query()
-    new, faults = read_state({KEYS[field]: asked[KEYS[field]] for field in fields}, state, shelf)
-    _say_later(faults)
-    _keep(new)
+    _keep(*read_state({KEYS[field]: asked[KEYS[field]] for field in fields}, state, shelf))
     st.session_state[_CHANGED] = True
 
 
-def go(shelf: Shelf, page: str, **fields: Any) -> None:
-    """Change the state and open another page, such as `focus`, with it."""
-    change(shelf, **fields)
-    st.switch_page(script_of(page), query_params=current().to_query())
+def _begin(settings: Settings, shelf: Shelf) -> State:
+    """The state at the start of a run: the session's, or what the address says.
+
+    What the address leaves out is as on a first visit: the shelf's first model on the first case.
+    """
+    params, session = st.query_params.to_dict(), st.session_state
+    # The address is this session's where it was written here, or emptied by a change of page.
+    late = time.monotonic() - session.get(_WRITTEN_AT, 0.0) < _ON_ITS_WAY
+    own = not params or params == session.get(_WRITTEN) or (late and params == session.get(_BEFORE))
+    if _STATE not in session or not (session.pop(_CHANGED, False) or own):
+        studied = studied_of(shelf.open(shelf.names[0]), settings).studied
+        first = replace(first_state(shelf, studied), language=settings.language)
+        _keep(*read_state(params, first, shelf))
+    _write()
+    state: State = session[_STATE]
+    return state
 
 
-def write() -> None:
+def _write() -> None:
     """Bring the address up to the state."""
-    wanted = current().to_query()
     session = st.session_state
+    wanted = session[_STATE].to_query()
     if session.get(_WRITTEN) != wanted:
         session[_BEFORE], session[_WRITTEN_AT] = session.get(_WRITTEN), time.monotonic()
         session[_WRITTEN] = wanted
@@ -115,27 +151,8 @@ def write() -> None:
         st.query_params.from_dict(wanted)
 
 
-def say_faults() -> None:
-    """Say what was wrong with a link or an input, once."""
-    for fault in st.session_state.pop(_FAULTS, []):
-        st.warning(escaped(say(fault)), icon=":material/link_off:")
-
-
-def _own(params: dict[str, str]) -> bool:
-    """Whether the address is what this session wrote, or was emptied by a change of page."""
-    session = st.session_state
-    if not params or params == session.get(_WRITTEN):
-        return True
-    fresh = time.monotonic() - session.get(_WRITTEN_AT, 0.0) < _ON_ITS_WAY
-    return fresh and params == session.get(_BEFORE)
-
-
-def _keep(state: State) -> None:
-    st.session_state[_STATE] = state
-    st.session_state[LANGUAGE] = state.language
-
-
-def _say_later(faults: list[Text]) -> None:
+def _keep(state: State, faults: list[Text]) -> None:
+    st.session_state[_STATE], st.session_state[LANGUAGE] = state, state.language
     st.session_state[_FAULTS] = [*st.session_state.get(_FAULTS, []), *faults]
 
 
@@ -153,10 +170,13 @@ def shelf_of(settings: Settings) -> Shelf:
         return _shelf(settings)
 
 
+@lru_cache(maxsize=8)
+def _shelf(settings: Settings) -> Shelf:
+    return Shelf(settings.models, base=settings.base)
+
+
 def studied_of(inspected: Inspected, settings: Settings) -> Looked:
     """The stored results on one model, and why others were refused."""
-    from qt_bert.inspection.study import look_for_studied
-
     with _LOCK:
         if inspected not in _LOOKED:
             _LOOKED[inspected] = look_for_studied(inspected, settings.run)
@@ -164,7 +184,7 @@ def studied_of(inspected: Inspected, settings: Settings) -> Looked:
 
 
 def warm(settings: Settings, listening: Callable[[], bool]) -> threading.Thread:
-    """Import torch and open the first model in the background, while the browser connects.
+    """Open the first model in the background, while the browser connects.
 
     Then its base, and its mean head outputs. Begins once the server is `listening`, which
     it would be later for it. A fault is left to the page, which meets it again and says it.
@@ -202,13 +222,6 @@ def _set_aside() -> None:
     gc.freeze()
 
 
-@lru_cache(maxsize=8)
-def _shelf(settings: Settings) -> Shelf:
-    from qt_bert.inspection.models import Shelf
-
-    return Shelf(settings.models, base=settings.base)
-
-
 # Who looks at what: the one thing a page asks for.
 
 
@@ -220,11 +233,6 @@ class Here:
     shelf: Shelf
     model: Inspected
     state: State
-
-    @property
-    def language(self) -> str:
-        """`zh` or `en`."""
-        return self.state.language
 
     @cached_property
     def base(self) -> Inspected | None:
@@ -240,19 +248,18 @@ class Here:
     @property
     def studied(self) -> Studied | None:
         """What the probes found for this model, where it is stored or was computed here."""
-        from qt_bert.inspection.study import computed_here
-
         return self.looked.studied or computed_here(self.model)
 
     def change(self, **fields: Any) -> None:
         """Change fields of the state, and with it the address; the script runs anew."""
         change(self.shelf, **fields)
-        write()
+        _write()
         st.rerun()
 
     def open(self, page: str, **fields: Any) -> None:
         """Change fields of the state, and look at another page, such as `focus`, with it."""
-        go(self.shelf, page, **fields)
+        change(self.shelf, **fields)
+        st.switch_page(f"screens/{page}.py", query_params=st.session_state[_STATE].to_query())
 
     def stop_if_empty(self) -> None:
         """End the page with a word where query or title is empty."""
@@ -266,26 +273,356 @@ class Here:
 
 
 def visit() -> Here:
-    """This run of this visitor, once the entry has read the address (`arrive`).
+    """This run of this visitor.
 
     Raises ArgumentError or CheckpointError where the model cannot be opened.
     """
     settings = Settings.read()
-    shelf = shelf_of(settings)
-    state = current()
+    shelf, state = shelf_of(settings), st.session_state[_STATE]
     return Here(settings=settings, shelf=shelf, model=shelf.open(state.model), state=state)
 
 
-def arrive(settings: Settings, shelf: Shelf) -> State:
-    """Read the address at the start of a run; a first visit shows what the shelf's first model shows."""
+# The sidebar: language, model, pair, the heads left out, layer, head and seed.
+#
+# A widget shows what the state says, in every run; what a visitor does with it changes the state, in
+# a callback, before the script runs. So there is one truth, and any widget may change it.
 
-    def first() -> State:
-        from dataclasses import replace
 
-        from qt_bert.inspection.state import first_state
+_READ, _FAULT, _GRID = "qt_bert.uploaded", "qt_bert.out_fault", "qt_bert.grid"
+_SHOWN, _SHOWN_REJECTS = 40, 3
+_NONE, _OWN = "none", "own"
 
-        model = shelf.open(shelf.names[0])
-        state = first_state(shelf, studied_of(model, settings).studied)
-        return replace(state, language=settings.language)
 
-    return begin(shelf, first)
+def _sidebar(here: Here) -> None:
+    """Language and model stand above it."""
+    _bound(here.shelf, here.state, "query", st.text_input, say("查询", "Query"))
+    _bound(here.shelf, here.state, "title", st.text_input, say("标题", "Title"))
+    fold = say("换一对：案例、数据、文件", "Another pair: cases, data, a file")
+    with st.expander(fold, key="side-pair-box"):
+        _other_pairs(here)
+    st.divider()
+    st.markdown(f"**{say('去掉的注意力头', 'Heads left out')}**")
+    _sets(here)
+    _typed(here)
+    with st.expander(say("在网格上点选", "Click on the grid"), key="side-grid-box"):
+        _grid(here)
+    st.button(
+        say("全部放回", "Put all back"),
+        key="side-clear",
+        icon=":material/restart_alt:",
+        type="tertiary",
+        disabled=not here.state.out,
+        on_click=lambda: _leave_out(here, ()),
+    )
+    modes = {"zero": Text("零", "zero"), "uniform": Text("均匀", "uniform")}
+    modes["mean"] = Text("均值", "mean")
+    _bound(
+        here.shelf,
+        here.state,
+        "mode",
+        st.radio,
+        say("代之以", "Replaced by"),
+        options=list(modes),
+        format_func=named(modes),
+        horizontal=True,
+        help=say(
+            "零：不给任何东西。均匀：对所有词元的平均。均值：这个头在自带开发集上的平均输出。",
+            "Zero: it gives nothing. Uniform: the even average over all tokens. Mean: its own average "
+            "over the dev split that ships.",
+        ),
+    )
+    st.divider()
+    st.markdown(f"**{say('看哪里', 'What is looked at')}**")
+    shape = here.model.shape
+    for column, field, label, count in zip(
+        st.columns(2),
+        ("layer", "head"),
+        (say("层", "Layer"), say("头", "Head")),
+        (shape.layers, shape.heads),
+        strict=True,
+    ):
+        with column:
+            _number(here, field, label, count - 1)
+    tip = "随机抽取（随机的头、打乱、抽样）都由它决定。"
+    tip = say(tip, "It decides every random draw: random heads, shuffles, samples.")
+    _number(here, "seed", say("随机种子", "Seed"), MOST_SEED, help=tip)
+    studied = here.studied
+    if studied is None:
+        caption(
+            "没有这个模型的探针结果；头图谱页可以现算。",
+            "No probe results for this model; the head atlas can compute them.",
+        )
+    else:
+        caption(f"探针结果：{studied.origin.zh}", f"Probe results: {studied.origin.en}")
+    for why in here.looked.refused:
+        caption(why)
+
+
+def _first(shelf: Shelf, state: State) -> None:
+    """What needs no open model: the language, and which model (another one leaves no heads out)."""
+    names = {"zh": "中文", "en": "English"}
+    _bound(
+        shelf,
+        state,
+        "language",
+        st.radio,
+        say("语言", "Language"),
+        options=list(names),
+        format_func=names.__getitem__,
+        horizontal=True,
+        label_visibility="collapsed",
+    )
+    tip = "服务器启动时给出的文件夹里的模型，和自带的模型。"
+    tip = say(tip, "Models of the folder that the server was started with, and those that ship.")
+    label = say("模型", "Model")
+    _bound(shelf, state, "model", st.selectbox, label, options=shelf.names, help=tip)
+
+
+def _bound(
+    shelf: Shelf, state: State, field: str, widget: Callable[..., Any], label: str, **options: Any
+) -> None:
+    """A widget that shows a field of the state and changes it."""
+    key = f"side-{field}"
+    st.session_state[key] = getattr(state, field)
+
+    def changed() -> None:
+        change(shelf, **{field: st.session_state[key]})
+
+    widget(label, key=key, on_change=changed, **options)
+
+
+def _number(here: Here, field: str, label: str, most: int, **more: Any) -> None:
+    limits: dict[str, Any] = {"min_value": 0, "max_value": most, "step": 1}
+    _bound(here.shelf, here.state, field, st.number_input, label, **limits, **more)
+
+
+# The pair: typed, a case, a row of the data that ships, or a row of an uploaded file.
+
+
+def _other_pairs(here: Here) -> None:
+    sources = {"cases": Text("案例", "Cases"), "rows": Text("自带数据", "Shipped data")}
+    sources["file"] = Text("文件", "A file")
+    chosen = st.segmented_control(
+        say("从哪里选", "From where"),
+        list(sources),
+        format_func=named(sources),
+        label_visibility="collapsed",
+        key="side-source",
+    )
+    if chosen != "file":
+        st.session_state.pop(_READ, None)
+    if chosen == "cases":
+        _choose(here, "side-case", cases(), numbered=False)
+    elif chosen == "rows":
+        names = {"test": Text("测试集", "Test split"), "dev": Text("开发集", "Dev split")}
+        split = st.radio(
+            say("哪一部分", "Which part"),
+            list(names),
+            format_func=named(names),
+            horizontal=True,
+            label_visibility="collapsed",
+            key="side-split",
+        )
+        _choose(here, f"side-row-{split}", shipped_rows(split))
+    elif chosen == "file":
+        _uploaded(here)
+
+
+def _uploaded(here: Here) -> None:
+    file = st.file_uploader(
+        say("句对文件，最大 10 MB", "A file of pairs, at most 10 MB"),
+        type=[suffix.removeprefix(".") for suffix in UPLOADED_SUFFIXES],
+        max_upload_size=10,
+        key="side-file",
+        help=say(
+            "TSV、CSV 或 JSON Lines，有 query 和 title 两列。文件不会保存，别人也看不到。",
+            "TSV, CSV or JSON Lines with the columns query and title. It is not kept, and nobody else "
+            "sees it.",
+        ),
+    )
+    if file is None:
+        st.session_state.pop(_READ, None)
+        return
+    known, read = st.session_state.get(_READ, (None, None))
+    if known != file.file_id or read is None:  # read once, kept in the session while it is there
+        try:
+            read = rows(file.getvalue(), file.name)
+        except QtBertError as error:
+            st.error(escaped(fault_of(error)), icon=":material/block:")
+            return
+        st.session_state[_READ] = (file.file_id, read)
+    total, offered = f"{read.total:,}", f"{len(read.pairs):,}"
+    caption(
+        f"读到 {total} 对，可选前 {offered} 对。",
+        f"{total} pairs read, the first {offered} offered.",
+    )
+    if read.rejected:
+        few = read.rejects[:_SHOWN_REJECTS]
+        why = "; ".join(f"{one.line} {say(REASONS.get(one.reason, one.reason))}" for one in few)
+        more = " …" if read.rejected > len(few) else ""
+        caption(
+            f"{read.rejected:,} 行不是句对（行号、原因）：{why}{more}",
+            f"{read.rejected:,} rows are no pairs (line, reason): {why}{more}",
+        )
+    if read.pairs:
+        _choose(here, f"side-row-{file.file_id}", read.pairs)
+    caption(
+        "选中的一对会写进链接；文件本身不在链接里。",
+        "The chosen pair goes into the link; the file itself does not.",
+    )
+
+
+def _choose(here: Here, key: str, pairs: Sequence[Pair], *, numbered: bool = True) -> None:
+    """A list of pairs, with their lines where they have any; it shows the one in the fields."""
+    now = (here.state.query, here.state.title)
+    shown = st.session_state.get(key)
+    if shown is None or (pairs[shown].query, pairs[shown].title) != now:
+        at = (i for i, pair in enumerate(pairs) if (pair.query, pair.title) == now)
+        st.session_state[key] = next(at, None)
+
+    def changed() -> None:
+        place = st.session_state[key]
+        if place is not None:
+            change(here.shelf, query=pairs[place].query, title=pairs[place].title)
+
+    def label(place: int) -> str:
+        pair = pairs[place]
+        texts = f"{clip(pair.query, _SHOWN)} / {clip(pair.title, _SHOWN)}"
+        return f"{pair.line} · {texts}" if numbered else texts
+
+    st.selectbox(
+        say("选一对…", "Choose a pair…"),
+        range(len(pairs)),
+        index=None,
+        format_func=label,
+        placeholder=say("选一对…", "Choose a pair…"),
+        label_visibility="collapsed",
+        key=key,
+        on_change=changed,
+    )
+
+
+# The heads left out: a set that the probes found, typed, or clicked.
+
+
+def _leave_out(here: Here, heads: Iterable[Head]) -> None:
+    st.session_state.pop(_FAULT, None)
+    change(here.shelf, out=tuple(sorted(heads)))
+
+
+def _sets(here: Here) -> None:
+    studied, key, out = here.studied, "side-set", set(here.state.out)
+    sets = {} if studied is None else studied.sets
+    same = [name for name, heads in sets.items() if set(heads) == out]
+    known = st.session_state.get(key)
+    own = known if known in same else (same or [_OWN])[0]
+    st.session_state[key] = own if out else _NONE
+
+    def changed() -> None:
+        name = st.session_state[key]
+        if name != _OWN:
+            _leave_out(here, sets.get(name, ()))
+
+    names = {_NONE: Text("一个也不去掉", "none")}
+    for name, heads in sets.items():
+        known_as = set_label(name, {} if studied is None else studied.stability)
+        names[name] = Text(f"{known_as.zh}（{len(heads)}）", f"{known_as.en} ({len(heads)})")
+    names[_OWN] = Text("自选", "own choice")
+    label = say("现成的一组", "A set found by the probes")
+    st.selectbox(label, list(names), format_func=named(names), key=key, on_change=changed)
+
+
+def _typed(here: Here) -> None:
+    key, there = "side-out", (here.state.model, here.state.out)
+    fault, asked = st.session_state.get(_FAULT, (None, None))
+    if fault is None or asked != there:  # or the heads became others meanwhile
+        fault = None
+        st.session_state[key] = " ".join(map(str, sorted(here.state.out)))
+
+    def changed() -> None:
+        try:
+            heads = typed_heads(st.session_state[key], here.model.shape)
+        except QtBertError as error:
+            st.session_state[_FAULT] = (fault_of(error), there)
+        else:
+            _leave_out(here, heads)
+
+    label = say("自己写（从 0 数起）", "Typed (counted from 0)")
+    st.text_input(label, key=key, placeholder="L3H7 L2H1", on_change=changed)
+    if fault is not None:
+        st.error(escaped(fault))
+
+
+# The grid of layers × heads: a click leaves a head out or puts it back.
+#
+# The set lives in the browser's selection, which shows it at once and sends the whole of it with
+# each click, so that no click of a quick hand is lost. Where the heads are changed by other means,
+# a new grid begins with them.
+
+
+_CHOSEN = "heads"
+_STEP = 17
+_NOBODY = (-1, -1)
+"""Always in the selection and on no grid: what is empty was never touched."""
+
+Places = frozenset[tuple[int, int]]
+
+
+def _grid(here: Here) -> None:
+    shape, out = here.model.shape, frozenset((head.layer, head.head) for head in here.state.out)
+    # The grid's number, its model, the heads it began with, and those it has now.
+    number, model, first, now = st.session_state.get(_GRID, (0, None, out, out))
+    if (model, now) != (here.state.model, out):
+        number, model, first, now = number + 1, here.state.model, out, out
+        st.session_state[_GRID] = (number, model, first, now)
+    key = f"side-grid-{number}"
+
+    def changed() -> None:
+        chosen = chosen_in(st.session_state.get(key), shape.layers, shape.heads)
+        if chosen is not None:
+            st.session_state[_GRID] = (number, model, first, chosen)
+            _leave_out(here, [head for head in shape.all_heads if head in chosen])
+
+    caption("点一格去掉或放回一个头。", "A click leaves a head out or puts it back.")
+    with st.container(key="side-grid"):
+        grid = grid_of(shape.layers, shape.heads, first, palette())
+        show_chart(grid, alt=say("去掉的注意力头", "Heads left out"), key=key, on_select=changed)
+
+
+def chosen_in(state: Any, layers: int, heads: int) -> Places | None:
+    """The places in the browser's selection; None where the grid was never touched."""
+    try:
+        places = {(int(one["row"]), int(one["column"])) for one in state["selection"][_CHOSEN]}
+    except (KeyError, TypeError, ValueError):
+        return None
+    inside = {(i, j) for i, j in places if 0 <= i < layers and 0 <= j < heads}
+    return frozenset(inside) if places else None
+
+
+def grid_of(layers: int, heads: int, first: Places, palette: Palette) -> alt.Chart:
+    """Squares that are dark where the head is left out; at the beginning, the `first` are."""
+    import altair as alt
+
+    value = [{"row": i, "column": j} for i, j in sorted(first | {_NOBODY})]
+    select = alt.selection_point(
+        name=_CHOSEN, fields=["row", "column"], toggle="true", clear=False, value=value
+    )
+    places = [{"row": i, "column": j} for i in range(layers) for j in range(heads)]
+    data = [{**place, "name": f"L{place['row']}H{place['column']}"} for place in places]
+    looks: dict[str, Any] = {
+        "title": None,
+        "labelAngle": 0,
+        "labelOverlap": "greedy",
+        "grid": False,
+    }
+    x, y = (alt.Axis(labelExpr=f"'{k}' + datum.value", **looks) for k in "HL")
+    x.orient = "top"
+    out = alt.condition(select, alt.value(palette.heat), alt.value(palette.surface), empty=False)
+    squares = alt.Chart(alt.Data(values=data), height=_STEP * layers, background="transparent")
+    squares = squares.mark_rect(stroke=palette.muted, strokeWidth=0.4, cursor="pointer").encode(
+        x=alt.X("column:O", axis=x), y=alt.Y("row:O", axis=y), fill=out, tooltip="name:N"
+    )
+    lines = alt.AxisConfig(labelFontSize=9, labelColor=palette.muted, domain=False, ticks=False)
+    squares = squares.add_params(select)
+    squares.config = alt.Config(view=alt.ViewConfig(stroke=None), axis=lines, aria=False)
+    return squares

@@ -10,6 +10,7 @@ from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
+import pandas  # at once: Altair takes it from sys.modules, where an import may be half done
 import streamlit as st
 
 from qt_bert import text
@@ -19,8 +20,6 @@ from qt_bert.inspection.inputs import REASONS
 from qt_bert.text import MISSING, Label, Text, csv_bytes, in_language, printable
 
 if TYPE_CHECKING:
-    import pandas
-
     from qt_bert.inspection.work import Job, JobState
 
 # The visitor's language, and text that stays text.
@@ -87,7 +86,6 @@ def choose(label: Text, options: Mapping[str, Text], key: str) -> str:
 Cell = str | int | float | None
 Row = Mapping[str, Cell | Text]
 _SHOWN_WHOLE, _DIGITS = 30, 3
-SAVE = Text("保存表格（CSV）", "Save the table (CSV)")
 
 
 def table(
@@ -111,21 +109,23 @@ def table(
         name: partial(_spelled, digits=(digits or {}).get(name, _DIGITS), sign=name in signed)
         for name in keys
     }
-    options: dict[str, Any] = {}
-    if select:
-        options = {"on_select": "rerun", "selection_mode": "single-row"}
+    options: dict[str, Any] = {"on_select": "rerun", "selection_mode": "single-row"}
+    frame = pandas.DataFrame(cells, columns=keys)
+    for name in keys:  # whole numbers stay whole beside missing ones
+        if all(isinstance(cell[name], int | None) for cell in cells):
+            frame[name] = frame[name].astype("Int64")
     event = st.dataframe(
-        _frame(cells, keys).style.format(spelled),
+        frame.style.format(spelled),
         hide_index=True,
         key=key,
         height="content" if len(rows) <= _SHOWN_WHOLE else "auto",
         placeholder=MISSING,
         column_config={name: say(columns[name]) for name in keys},
-        **options,
+        **(options if select else {}),
     )
     st.download_button(
-        say(SAVE),
-        csv_of(cells, [say(columns[name]) for name in keys]),
+        say("保存表格（CSV）", "Save the table (CSV)"),
+        csv_bytes([[say(columns[name]) for name in keys], *(row.values() for row in cells)]),
         file_name=f"{key}.csv",
         mime="text/csv",
         key=f"{key}-csv",
@@ -136,32 +136,14 @@ def table(
     return int(chosen[0]) if chosen and chosen[0] < len(rows) else None
 
 
-def csv_of(rows: Sequence[Row], names: Sequence[str]) -> bytes:
-    """Rows under `names`, UTF-8 that Excel recognises."""
-    return csv_bytes([names, *(row.values() for row in rows)])
-
-
 def _cell(value: str | int | float | Text | None) -> Cell:
     if isinstance(value, Text):
         return say(value)
     return printable(value) if isinstance(value, str) else value
 
 
-def _frame(cells: Sequence[Mapping[str, Cell]], keys: Sequence[str]) -> pandas.DataFrame:
-    """Columns that sort as what they hold: whole numbers stay whole beside missing ones."""
-    import pandas
-
-    frame = pandas.DataFrame(list(cells), columns=list(keys))
-    for name in keys:
-        if all(isinstance(cell[name], int | None) for cell in cells):
-            frame[name] = frame[name].astype("Int64")
-    return frame
-
-
 def _spelled(value: Any, digits: int, sign: bool) -> str:
     """A cell as the page spells numbers everywhere."""
-    import pandas
-
     if isinstance(value, str):
         return value
     if pandas.isna(value):
@@ -181,6 +163,10 @@ def metric(name: str, value: str, change: str | None = None, *, about: str | Non
 
     Value and change are as `number` and `signed` spell them; `about` is told where one asks.
     """
+    arrow: Literal["up", "down", "off"] = "off"
+    if change is not None and change[0] in f"+{_MINUS}":
+        # Streamlit would take the sign of a change from keyboards' hyphen alone.
+        arrow = "down" if change.startswith(_MINUS) else "up"
     with st.container(gap=None):
         st.caption(escaped(name), help=None if about is None else escaped(about))
         st.metric(
@@ -188,24 +174,9 @@ def metric(name: str, value: str, change: str | None = None, *, about: str | Non
             value,
             change,
             delta_color="off",
-            delta_arrow=_arrow(change),
+            delta_arrow=arrow,
             label_visibility="collapsed",
         )
-
-
-def _arrow(change: str | None) -> Literal["up", "down", "off"]:
-    """Streamlit would take the sign of a change from keyboards' hyphen alone."""
-    if change is None or change[0] not in f"+{_MINUS}":
-        return "off"
-    return "down" if change.startswith(_MINUS) else "up"
-
-
-COLUMNS = {
-    "line": Text("行", "line"),
-    "reason": Text("原因", "reason"),
-    "text": Text("开头", "start of its text"),
-}
-_SHOWN = 200
 
 
 def show_rejects(rejects: Sequence[Reject], rejected: int) -> None:
@@ -218,10 +189,11 @@ def show_rejects(rejects: Sequence[Reject], rejected: int) -> None:
             most = f"{len(rejects):,}"
             st.caption(say(Text(f"只列出前 {most} 行。", f"The first {most} are listed.")))
         rows: list[Row] = [
-            {"line": r.line, "reason": REASONS.get(r.reason, r.reason), "text": r.text[:_SHOWN]}
+            {"line": r.line, "reason": REASONS.get(r.reason, r.reason), "text": r.text[:200]}
             for r in rejects
         ]
-        table(rows, COLUMNS, key="rejects")
+        columns = {"line": Text("行", "line"), "reason": Text("原因", "reason")}
+        table(rows, {**columns, "text": Text("开头", "start of its text")}, key="rejects")
 
 
 # Errors as a visitor sees them: a plain word, never a trace.
@@ -240,7 +212,8 @@ def told() -> Iterator[None]:
     try:
         yield
     except QtBertError as error:
-        tell(error)
+        refused = say("这一步做不了：", "This cannot be done: ")
+        st.error(refused + escaped(fault_of(error)), icon=":material/block:")
     except Exception:
         _log.exception("a page failed")
         st.error(
@@ -251,12 +224,6 @@ def told() -> Iterator[None]:
             ),
             icon=":material/error:",
         )
-
-
-def tell(error: QtBertError) -> None:
-    """Say an input's fault where it stands."""
-    refused = say("这一步做不了：", "This cannot be done: ")
-    st.error(refused + escaped(fault_of(error)), icon=":material/block:")
 
 
 def fault_of(error: QtBertError) -> str:

@@ -50,7 +50,7 @@ def serve(
         raise ArgumentError("the page needs Streamlit: pip install 'qt-bert[app]'")
     from qt_bert.app import launch
     from qt_bert.app.launch import Settings
-    from qt_bert.inspection.models import Shelf
+    from qt_bert.inspection.inspected import Shelf
     from qt_bert.run.folder import RunFolder
 
     Shelf(models, base=base)  # what it refuses is said here, and not to every visitor

@@ -1,27 +1,35 @@
-"""What visitors type and upload, and the cases and rows that ship; what is refused, in words."""
+"""What a visitor looks at, and where it comes from: links, typed texts and heads, cases, rows, uploads.
+
+Links are checked like typed input. What cannot be meant is refused in both languages.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path, PurePath
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from qt_bert.ablation.masks import MODES
 from qt_bert.data.formats import FORMAT_OF_SUFFIX
 from qt_bert.data.pairs import Pair, Reason, Reject
 from qt_bert.data.reader import ReaderOptions, read_pairs
 from qt_bert.data.splits import spread_over_queries
-from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.models.heads import Head, Shape, parse_heads
+from qt_bert.errors import ArgumentError, PairFileError, QtBertError
+from qt_bert.models.heads import Head, Shape, parse_heads, spell
 from qt_bert.probes.behaviour_cases import Cases, read_cases
+from qt_bert.probes.focus import layer_of
 from qt_bert.shipped import BEHAVIOURS, CASES, DEV, TEST, shipped
 from qt_bert.text import Text
+
+if TYPE_CHECKING:
+    from qt_bert.inspection.inspected import Shelf
+    from qt_bert.inspection.study import Studied
 
 
 class RefusedInput(ArgumentError):
@@ -40,6 +48,153 @@ class RefusedFile(PairFileError):
         self.said = said
 
 
+# What a visitor looks at: one value that lives in the address.
+
+
+LANGUAGES = ("zh", "en")
+MOST_SEED = 2**31 - 1
+FIRST_CASE = "article-focus"
+NO_HEADS = "none"
+KEYS = {
+    "model": "model",
+    "query": "q",
+    "title": "t",
+    "layer": "layer",
+    "head": "head",
+    "out": "out",
+    "mode": "mode",
+    "seed": "seed",
+    "language": "lang",
+}
+"""Field of the state → its key in a link."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """Model, pair, the head looked at, the heads left out (`out`) and how, seed and language."""
+
+    model: str
+    query: str
+    title: str
+    layer: int
+    head: int
+    out: tuple[Head, ...]
+    mode: str
+    seed: int
+    language: str
+
+    @property
+    def chosen(self) -> Head:
+        """The head looked at."""
+        return Head(self.layer, self.head)
+
+    @property
+    def empty(self) -> bool:
+        """Whether a text says nothing, so that there is no pair to run."""
+        return not (self.query.strip() and self.title.strip())
+
+    def to_query(self) -> dict[str, str]:
+        """The state as the parameters of a link; `read_state` reads it."""
+        values = {field: str(getattr(self, field)) for field in KEYS}
+        values["out"] = spell(self.out) or NO_HEADS
+        return {KEYS[field]: value for field, value in values.items()}
+
+
+def first_state(shelf: Shelf, studied: Studied | None) -> State:
+    """What a first visit shows: the article's query with the matching heads left out (2.4.3)."""
+    model = shelf.names[0]
+    pair = next(one for one in cases() if one.id == FIRST_CASE)
+    layer = layer_of(shelf.open(model).shape)
+    sets = studied.sets if studied else {}
+    readers = [head for head in sets.get("reader", ()) if head.layer == layer]
+    return State(
+        model=model,
+        query=pair.query,
+        title=pair.title,
+        layer=layer,
+        head=readers[0].head if readers else 0,
+        out=tuple(head for head in sets.get("matching", ()) if head.layer < layer),
+        mode="zero",
+        seed=0,
+        language="zh",
+    )
+
+
+def read_state(query: Mapping[str, str], default: State, shelf: Shelf) -> tuple[State, list[Text]]:
+    """The state that a link's parameters name, and what did not fit, where `default` stands.
+
+    Parameters that are no key of a state say nothing. Another model leaves no heads out, and shows
+    the layer and head of `default` as far as it has them.
+    """
+    given = {field: query[key] for field, key in KEYS.items() if key in query}
+    faults: list[Text] = []
+    start, wanted = default, given.get("model", default.model)
+    if wanted != default.model:
+        try:
+            shape = shelf.open(wanted).shape
+        except QtBertError as error:
+            faults.append(
+                Text(
+                    f"模型 {short(wanted)} 打不开，保留原来的模型（{error}）",
+                    f"the model {short(wanted)} cannot be opened, the one before stays ({error})",
+                )
+            )
+        else:
+            layer = default.layer if default.layer < shape.layers else layer_of(shape)
+            head = default.head if default.head < shape.heads else 0
+            start = replace(default, model=wanted, layer=layer, head=head, out=())
+    shape = shelf.open(start.model).shape
+
+    def refused(field: str, known: str) -> None:
+        key, wrong, kept = KEYS[field], short(given[field]), getattr(start, field)
+        zh, en = f"{key}={wrong} 不合要求（{known}）", f"{key}={wrong} does not fit ({known})"
+        faults.append(Text(f"{zh}；保留 {kept}", f"{en}; {kept} stays"))
+
+    def number(field: str, most: int) -> int:
+        kept: int = getattr(start, field)
+        text = given.get(field, str(kept))
+        if text.isascii() and text.isdigit() and len(text) <= len(str(most)) and int(text) <= most:
+            return int(text)
+        refused(field, f"0–{most}")
+        return kept
+
+    def choice(field: str, choices: tuple[str, ...]) -> str:
+        kept: str = getattr(start, field)
+        text = given.get(field, kept)
+        if text in choices:
+            return text
+        refused(field, "/".join(choices))
+        return kept
+
+    def heads() -> tuple[Head, ...]:
+        text = given.get("out")
+        if text is None:
+            return start.out
+        try:
+            return () if text == NO_HEADS else typed_heads(text, shape)
+        except RefusedInput as error:
+            kept = spell(start.out) or NO_HEADS
+            faults.append(Text(f"{error.said.zh}；保留 {kept}", f"{error.said.en}; {kept} stays"))
+            return start.out
+
+    asked, title, said = clean_texts(
+        given.get("query", start.query), given.get("title", start.title)
+    )
+    faults += said
+    found = replace(
+        start,
+        query=asked,
+        title=title,
+        layer=number("layer", shape.layers - 1),
+        head=number("head", shape.heads - 1),
+        seed=number("seed", MOST_SEED),
+        out=heads(),
+        mode=choice("mode", MODES),
+        language=choice("language", LANGUAGES),
+    )
+    return found, faults
+
+
 # What visitors type: texts as they can be run and linked, and heads by name.
 
 
@@ -54,22 +209,20 @@ def typed_heads(text: str, shape: Shape) -> tuple[Head, ...]:
     Commas may part them, also Chinese ones, and small letters do. Raises RefusedInput (an
     ArgumentError) naming what is no head, or none of a model of `shape`.
     """
-    plain = unicodedata.normalize("NFKC", text).replace("、", " ").upper()
-    if not plain.replace(",", " ").strip():
-        return ()
-    try:
-        return tuple(parse_heads(plain, shape))
-    except ArgumentError as error:
-        wrong = next(
-            (name for name in plain.replace(",", " ").split() if not _fits(name, shape)), ""
-        )
-        last = Head(shape.layers - 1, shape.heads - 1)
-        raise RefusedInput(
-            Text(
-                f"{short(wrong)} 不是这个模型的注意力头；写法如 L3H7，这里有 L0H0 到 {last}",
-                f"{short(wrong)} is no head of this model; write it as L3H7, from L0H0 to {last}",
-            )
-        ) from error
+    plain = unicodedata.normalize("NFKC", text).replace("、", " ").replace(",", " ").upper()
+    heads: list[Head] = []
+    for name in plain.split():
+        try:
+            heads += parse_heads(name, shape)
+        except ArgumentError as error:
+            last = Head(shape.layers - 1, shape.heads - 1)
+            raise RefusedInput(
+                Text(
+                    f"{short(name)} 不是这个模型的注意力头；写法如 L3H7，这里有 L0H0 到 {last}",
+                    f"{short(name)} is no head of this model; write it as L3H7, from L0H0 to {last}",
+                )
+            ) from error
+    return tuple(sorted(set(heads)))
 
 
 def clean_texts(query: str, title: str) -> tuple[str, str, list[Text]]:
@@ -94,33 +247,17 @@ def clean_texts(query: str, title: str) -> tuple[str, str, list[Text]]:
                 f"query and title together have more than {MOST_CHARACTERS:,} characters and were cut",
             )
         )
-    for text, name in ((query, Text("查询", "query")), (title, Text("标题", "title"))):
+    for text, zh, en in ((query, "查询", "query"), (title, "标题", "title")):
         if not text.strip():
-            faults.append(
-                Text(
-                    f"{name.zh}是空的，没有可运行的句对",
-                    f"the {name.en} is empty: there is no pair to run",
-                )
-            )
+            none = f"the {en} is empty: there is no pair to run"
+            faults.append(Text(f"{zh}是空的，没有可运行的句对", none))
     return query, title, faults
-
-
-def _fits(name: str, shape: Shape) -> bool:
-    try:
-        return bool(parse_heads(name, shape))
-    except ArgumentError:
-        return False
 
 
 def plain_text(text: str) -> str:
     """Without control characters and lone surrogates; breaks and tabs are spaces."""
-    return "".join(_plain(c) for c in text)
-
-
-def _plain(character: str) -> str:
-    if character in "\t\n\v\f\r\x85\u2028\u2029":
-        return " "
-    return "" if unicodedata.category(character) in ("Cc", "Cs") else character
+    spaced = "".join(" " if c in "\t\n\v\f\r\x85\u2028\u2029" else c for c in text)
+    return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cs"))
 
 
 def short(text: str) -> str:
@@ -152,62 +289,29 @@ REASONS: dict[str, Text] = {
 """Why a row is rejected, in words."""
 
 
-# Where a visitor's pairs come from: the cases and rows that ship, and uploaded files.
+# Pairs that ship.
 
 
-MOST_BYTES = 10 * 2**20
-MOST_ROWS = 2000
-MOST_REJECTS = 100
 OTHERS = 7
 """Titles of other queries that are ranked beside one of no known query."""
-UPLOADED_SUFFIXES = tuple(suffix for suffix in FORMAT_OF_SUFFIX if suffix != ".parquet")
-"""Formats of uploads: a packed one could unpack to more than the server has."""
-
-_NAME_SHOWN = 80
-_SPLITS = {"dev": DEV, "test": TEST}
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A pair that ships to be looked at; `about` says what it is, or where it comes from."""
-
-    id: str
-    query: str
-    title: str
-    grade: str | None
-    about: str
-
-
-@dataclass(frozen=True, slots=True)
-class UploadedPairs:
-    """The pairs of an uploaded file.
-
-    `pairs` are the first 2,000 of `total`, in file order; `rejects` the first 100 of the `rejected`
-    rows, with line and reason. `sha256` is that of the file.
-    """
-
-    name: str
-    sha256: str
-    pairs: tuple[Pair, ...]
-    total: int
-    rejects: tuple[Reject, ...]
-    rejected: int
-
-
-def cases() -> list[Case]:
-    """The single pairs that ship, in their order. Raises ArgumentError where there are none."""
-    return list(_cases())
-
-
-def case(name: str) -> Case:
-    """The case of that id. Raises KeyError for another."""
-    return {one.id: one for one in _cases()}[name]
+@cache
+def cases() -> tuple[Pair, ...]:
+    """The single pairs that ship to be looked at. Raises ArgumentError where there are none."""
+    return tuple(read_pairs(shipped(CASES)))
 
 
 @cache
 def shipped_rows(split: Literal["dev", "test"]) -> tuple[Pair, ...]:
     """The pairs of a split that ships. Raises ArgumentError where this installation has none."""
-    return tuple(ReaderOptions().open(shipped(_SPLITS[split])))
+    return tuple(ReaderOptions().open(shipped({"dev": DEV, "test": TEST}[split])))
+
+
+@cache
+def shipped_behaviours() -> Cases:
+    """The contrast cases that ship."""
+    return read_cases(shipped(BEHAVIOURS))
 
 
 def default_titles(query: str, title: str, rows: Sequence[Pair], seed: int) -> list[Pair]:
@@ -224,10 +328,29 @@ def default_titles(query: str, title: str, rows: Sequence[Pair], seed: int) -> l
     return [own, *(pair for pair in bare if pair.title != title)]
 
 
-@cache
-def shipped_behaviours() -> Cases:
-    """The contrast cases that ship."""
-    return read_cases(shipped(BEHAVIOURS))
+# Uploaded files.
+
+
+MOST_BYTES = 10 * 2**20
+MOST_ROWS = 2000
+MOST_REJECTS = 100
+UPLOADED_SUFFIXES = tuple(suffix for suffix in FORMAT_OF_SUFFIX if suffix != ".parquet")
+"""Formats of uploads: a packed one could unpack to more than the server has."""
+_NAME_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedPairs:
+    """The pairs of an uploaded file.
+
+    `pairs` are the first 2,000 of `total`, in file order; `rejects` the first 100 of the `rejected`
+    rows, with line and reason.
+    """
+
+    pairs: tuple[Pair, ...]
+    total: int
+    rejects: tuple[Reject, ...]
+    rejected: int
 
 
 def rows(data: bytes, name: str) -> UploadedPairs:
@@ -242,14 +365,8 @@ def rows(data: bytes, name: str) -> UploadedPairs:
         pairs = tuple(islice(stream, MOST_ROWS))
         for _ in stream:  # the rest is counted, not held
             pass
-        return UploadedPairs(
-            shown_name(name),
-            hashlib.sha256(data).hexdigest(),
-            pairs,
-            reader.accepted,
-            listed_rejects(listed, MOST_REJECTS),
-            reader.rejected,
-        )
+        rejects = listed_rejects(listed, MOST_REJECTS)
+        return UploadedPairs(pairs, reader.accepted, rejects, reader.rejected)
 
 
 @contextmanager
@@ -259,10 +376,27 @@ def uploaded(data: bytes, name: str) -> Iterator[Path]:
     Raises RefusedFile for an empty, a too large or a packed file and an unknown format, and turns
     what the block says of the file (PairFileError) into one that names the upload.
     """
-    shown = shown_name(name)
-    _check(data, name)
+    shown, suffix, most = shown_name(name), PurePath(name).suffix.lower(), MOST_BYTES >> 20
+    if suffix not in UPLOADED_SUFFIXES:
+        known = " ".join(UPLOADED_SUFFIXES)
+        raise RefusedFile(
+            Text(
+                f"{shown}：这里只读取未压缩的文本文件，文件名以 {known} 之一结尾；其他格式请用命令行",
+                f"{shown}: the page reads plain text files whose names end in one of {known}; "
+                "use the command line for others",
+            )
+        )
+    if len(data) > MOST_BYTES:
+        raise RefusedFile(
+            Text(
+                f"{shown} 超过 {most} MB；更大的文件请用命令行 qt-bert evaluate --pairs",
+                f"{shown} is larger than {most} MB; use qt-bert evaluate --pairs for it",
+            )
+        )
+    if not data.strip():
+        raise RefusedFile(Text(f"{shown} 是空文件", f"{shown}: the file is empty"))
     with tempfile.TemporaryDirectory(prefix="qt_bert-") as folder:
-        path = Path(folder) / f"upload{_suffix(name)}"
+        path = Path(folder) / f"upload{suffix}"
         path.write_bytes(data)
         try:
             yield path
@@ -285,38 +419,3 @@ def shown_name(name: str) -> str:
     """The name of an upload as it is safe to show: without folders and control characters."""
     last = "".join(c for c in PurePath(name).name if c.isprintable())
     return last[-_NAME_SHOWN:] or "upload"
-
-
-@cache
-def _cases() -> tuple[Case, ...]:
-    return tuple(
-        Case(pair.id, pair.query, pair.title, pair.label, pair.extra.get("source", ""))
-        for pair in read_pairs(shipped(CASES))
-    )
-
-
-def _suffix(name: str) -> str:
-    return PurePath(name).suffix.lower()
-
-
-def _check(data: bytes, name: str) -> None:
-    shown = shown_name(name)
-    if _suffix(name) not in UPLOADED_SUFFIXES:
-        known = " ".join(UPLOADED_SUFFIXES)
-        raise RefusedFile(
-            Text(
-                f"{shown}：这里只读取未压缩的文本文件，文件名以 {known} 之一结尾；其他格式请用命令行",
-                f"{shown}: the page reads plain text files whose names end in one of {known}; "
-                "use the command line for others",
-            )
-        )
-    if len(data) > MOST_BYTES:
-        most = MOST_BYTES >> 20
-        raise RefusedFile(
-            Text(
-                f"{shown} 超过 {most} MB；更大的文件请用命令行 qt-bert evaluate --pairs",
-                f"{shown} is larger than {most} MB; use qt-bert evaluate --pairs for it",
-            )
-        )
-    if not data.strip():
-        raise RefusedFile(Text(f"{shown} 是空文件", f"{shown}: the file is empty"))

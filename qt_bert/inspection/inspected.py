@@ -1,36 +1,39 @@
-"""One model, ready to be asked by many visitors at once."""
+"""The models that a page offers, each opened once and ready to be asked by many visitors at once."""
 
 from __future__ import annotations
 
+import os
 import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from qt_bert.ablation.checks import check_equivalence
 from qt_bert.ablation.engine import Reduction, Swept, batch_tokens, sweep
-from qt_bert.ablation.explain import check_patches
 from qt_bert.ablation.interventions import Intervention, MeanZ, Variant
 from qt_bert.ablation.masks import INTERVENTIONS, MODES, HeadMask, Mode
-from qt_bert.ablation.patches import donor_batches
 from qt_bert.ablation.request import mean_z, without_intervention
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.data.tokenise import EncodedPair, PairTokenizer
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.files import read_json
 from qt_bert.inspection.inputs import shipped_rows
-from qt_bert.inspection.work import Kept, SharedScorer, Worker
-from qt_bert.models.batches import Batch, batches_of
-from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import Checkpoint
+from qt_bert.inspection.work import Kept, ModelLock, SharedScorer, Worker
+from qt_bert.models.batches import batches_of
+from qt_bert.models.card import ModelLabels, unmarked
+from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.folder import verify_folder, weight_shapes
 from qt_bert.models.heads import Head, checked_heads
+from qt_bert.probes.base_model import open_base
 from qt_bert.probes.streams import gathered, spelled
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import Outputs, read_outputs
-
-# Pairs as tokens for many threads at once.
+from qt_bert.shipped import GRADED, PRETRAINED, STUDENT, shipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +42,6 @@ class ReadPair(EncodedPair):
 
     query: str
     title: str
-
-    @classmethod
-    def of(cls, encoded: EncodedPair, query: str, title: str) -> ReadPair:
-        """`encoded` with the texts that it was made of."""
-        fields = {name: getattr(encoded, name) for name in EncodedPair.__slots__}
-        return cls(**fields, query=query, title=title)
 
 
 class LockedTokenizer(PairTokenizer):
@@ -60,9 +57,6 @@ class LockedTokenizer(PairTokenizer):
         """As `PairTokenizer.encode`."""
         with self._lock:
             return super().encode(pairs, offsets=offsets)
-
-
-# One model, ready to be asked by many visitors at once.
 
 
 CHECK_TEXTS = (
@@ -109,12 +103,12 @@ class Inspected:
         self.guards: Mapping[str, Any] = self._checked("zero", "uniform")
         self.making = threading.RLock()
         self._made: MeanZ | None = None
-        self._patched: Mapping[str, Any] | None = None
 
     def encode(self, query: str, title: str) -> ReadPair:
         """The tokens of a pair, with spans. Raises ArgumentError for a lone surrogate."""
         (one,) = self.scorer.tokenizer.encode([(query, title)])
-        return ReadPair.of(one, query, title)
+        fields = {name: getattr(one, name) for name in EncodedPair.__slots__}
+        return ReadPair(**fields, query=query, title=title)
 
     def tokens(self, pair: ReadPair) -> tuple[str, ...]:
         """What each token spells: characters of its text, `[CLS]`, `[SEP]`."""
@@ -148,23 +142,27 @@ class Inspected:
         encoded: Sequence[EncodedPair],
         variants: Sequence[Variant],
         reductions: Sequence[Reduction] = (),
-        *,
-        donors: bool = False,
     ) -> RunOutputs:
-        """`run` over pairs that are tokens already; `donors`: couples, as `donor_batches` takes them."""
+        """`run` over pairs that are tokens already."""
         if not encoded or not variants:
             raise ArgumentError("nothing to run: no pairs, or no variants")
-        batched = donor_batches if donors else batches_of
-        batches = batched(encoded, batch_tokens(len(variants)), pad=self.scorer.pad)
-        found = gathered(self._swept(batches, variants, reductions), len(encoded))
-        return RunOutputs(found.pop("logits"), found)
+        batches = batches_of(encoded, batch_tokens(len(variants)), pad=self.scorer.pad)
 
-    def checked_patches(self, couple: Sequence[EncodedPair]) -> Mapping[str, Any]:
-        """The figures of the check that patches do what they say, made once, on the first `couple`."""
-        with self.lock:
-            if self._patched is None:
-                self._patched = check_patches(self.scorer, couple)
-            return self._patched
+        def swept() -> Iterator[Swept]:
+            for batch in batches:
+                most = max(1, LOCK_TOKENS // batch.input_ids.numel())
+                parts: list[Swept] = []
+                for start in range(0, len(variants), most):
+                    with self.lock:
+                        some = variants[start : start + most]
+                        parts += sweep(self.scorer.encoder, [batch], some, reductions)
+                logits = np.concatenate([part.logits for part in parts])
+                names = parts[0].reduced
+                reduced = {n: np.concatenate([part.reduced[n] for part in parts]) for n in names}
+                yield Swept(parts[0].rows, logits, reduced)
+
+        found = gathered(swept(), len(encoded))
+        return RunOutputs(found.pop("logits"), found)
 
     def outputs(self, logits: np.ndarray) -> Outputs:
         """What logits [N, K] say: probabilities, expected and predicted grade, or the score."""
@@ -185,21 +183,6 @@ class Inspected:
     def job_scorer(self, heads: Iterable[Head] = (), mode: str = "zero") -> Scorer:
         """As `without`, for the thread of a job: it takes the lock itself, batch by batch."""
         return SharedScorer(self.without(heads, mode), self.lock, LOCK_TOKENS)
-
-    def _swept(
-        self,
-        batches: Iterable[Batch],
-        variants: Sequence[Variant],
-        reductions: Sequence[Reduction],
-    ) -> Iterator[Swept]:
-        for batch in batches:
-            most = max(1, LOCK_TOKENS // batch.input_ids.numel())
-            found: list[Swept] = []
-            for start in range(0, len(variants), most):
-                with self.lock:
-                    some = variants[start : start + most]
-                    found += sweep(self.scorer.encoder, [batch], some, reductions)
-            yield _joined(found)
 
     def _means(self) -> MeanZ:
         """The mean head outputs that `--mode mean` has, made by the first who asks."""
@@ -224,10 +207,160 @@ class Inspected:
             return check_equivalence(self.scorer.checkpoint, self.scorer.encoder, variants, encoded)
 
 
-def _joined(parts: Sequence[Swept]) -> Swept:
-    """One batch whose variants were run a few at a time."""
-    return Swept(
-        parts[0].rows,
-        np.concatenate([part.logits for part in parts]),
-        {name: np.concatenate([part.reduced[name] for part in parts]) for name in parts[0].reduced},
-    )
+# The shelf.
+
+
+MOST_OPEN = 4
+_SHAPE = (
+    "model_type",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "max_position_embeddings",
+    "vocab_size",
+)
+"""What a model and the one it was tuned from have in common."""
+
+
+class Shelf:
+    """Models by name, with the lock and the worker that all of them share.
+
+    `models` is a checkpoint folder, or a folder of such; what ships stands behind them. `base` names
+    the model that those of `models` were tuned from; without it their own training record is asked.
+    At most four models stay open. Raises CheckpointError for a folder without a checkpoint,
+    ArgumentError for a `base` that is not there.
+    """
+
+    def __init__(self, models: Path | None = None, *, base: str | None = None) -> None:
+        self.lock = ModelLock()
+        self.worker = Worker(self.lock)
+        self._base = base
+        self._folders = _folders(models)
+        if base is not None and base not in self._folders:
+            raise ArgumentError(f"--base {base!r}: there is {', '.join(self._folders)}")
+        self._open: OrderedDict[str, Inspected] = OrderedDict()
+        self._listed = threading.Lock()
+        self._opening = threading.Lock()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The models' names, the default first."""
+        return tuple(self._folders)
+
+    def _folder_of(self, name: str) -> Path:
+        if name not in self._folders:
+            raise ArgumentError(f"no model {name[:40]!r}; there is {', '.join(self._folders)}")
+        return self._folders[name]
+
+    def open(self, name: str) -> Inspected:
+        """The model, opened once for all.
+
+        Raises ArgumentError for an unknown name, CheckpointError and EquivalenceError as opening
+        does. Opening takes the lock, so that whoever holds it could wait for ever: RuntimeError.
+        """
+        self._folder_of(name)
+        found = self._opened(name)
+        if found is not None:
+            return found
+        if self.lock.mine:
+            raise RuntimeError("a model that is not open yet must not be opened under the lock")
+        with self._opening:  # one at a time: opening seeds torch's random numbers
+            found = self._opened(name) or self._inspected(name)
+            with self._listed:
+                self._open[name] = found
+                while len(self._open) > MOST_OPEN:
+                    self._open.popitem(last=False)
+            return found
+
+    def base_of(self, name: str) -> str | None:
+        """The name of the model before fine-tuning, where it is known and of the same shape."""
+        folder = self._folder_of(name)
+        known = self._known_base(folder)
+        if known is None or known == name or known not in self._folders:
+            return None
+        one, other = (unmarked(_record(at, "config.json")) for at in (folder, self._folders[known]))
+        return known if all(one.get(key) == other.get(key) for key in _SHAPE) else None
+
+    def _known_base(self, folder: Path) -> str | None:
+        """What ships says, else the option, else the model's own training record."""
+        places = {at.resolve(): name for name, at in self._folders.items()}
+        ours = dict(zip(_shipped(GRADED), _shipped(PRETRAINED), strict=False))
+        if folder in ours:
+            return places.get(ours[folder].resolve())
+        recorded = _record(folder, "training.json").get("base")
+        return self._base or (recorded if isinstance(recorded, str) else None)
+
+    def _opened(self, name: str) -> Inspected | None:
+        with self._listed:
+            if name in self._open:
+                self._open.move_to_end(name)
+            return self._open.get(name)
+
+    def _inspected(self, name: str) -> Inspected:
+        folder = self._folders[name]
+        tuned = next((one for one in self._folders if self.base_of(one) == name), None)
+        if tuned is not None:
+            _, family = verify_folder(folder)
+            if family.classifier not in weight_shapes(folder):  # opened like what was tuned from it
+                found = self._opened(tuned)
+                like = found.scorer.checkpoint if found else open_checkpoint(self._folders[tuned])
+                return Inspected(name, open_base(folder, like), self.worker, classifies=False)
+        return Inspected(name, open_checkpoint(folder), self.worker)
+
+
+def checkpoints_in(models: Path) -> list[Path]:
+    """`models` itself where it is a checkpoint, else those directly in it, classifiers first.
+
+    Raises CheckpointError where there is none.
+    """
+    if _is_checkpoint(models):
+        return [models]
+    inside = sorted(models.iterdir()) if models.is_dir() else []
+    found = [one for one in inside if _is_checkpoint(one)]
+    if not found:
+        raise CheckpointError(
+            f"{models}: no checkpoint here; give a folder that holds folders with config.json and "
+            "*.safetensors, or one of these"
+        )
+    return sorted(found, key=lambda folder: not _says_classifier(folder))
+
+
+def _folders(models: Path | None) -> dict[str, Path]:
+    """Name → folder: those given, then what ships, each folder once."""
+    given = [] if models is None else checkpoints_in(Path(os.path.abspath(models)))
+    found = {one.name: one for one in given}
+    there = {one.resolve() for one in given}
+    for folder in _shipped(GRADED, STUDENT, PRETRAINED):
+        if folder.resolve() not in there:
+            name = folder.name if folder.name not in found else f"{folder.name} (shipped)"
+            found[name] = folder
+    if not found:
+        raise CheckpointError("this installation ships no model; give a folder with --models")
+    return found
+
+
+def _shipped(*names: str) -> list[Path]:
+    """The folders of these names, as far as this installation has them."""
+    found = []
+    for name in names:
+        with suppress(ArgumentError):
+            found.append(shipped(name))
+    return found
+
+
+def _is_checkpoint(folder: Path) -> bool:
+    hidden = folder.name.startswith(".")
+    return not hidden and (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+
+
+def _says_classifier(folder: Path) -> bool:
+    kinds = _record(folder, "config.json").get("architectures")
+    return isinstance(kinds, list) and any("Classification" in str(kind) for kind in kinds)
+
+
+def _record(folder: Path, name: str) -> dict[str, Any]:
+    """A JSON object beside the weights; empty where there is none that can be read."""
+    try:
+        value = read_json(folder / name)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,20 +1,15 @@
-"""What a click is, what a visitor takes away, and the grid of heads."""
+"""What a click is, and the grid of heads."""
 
 from __future__ import annotations
 
-import csv
-import io
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from qt_bert.app import figures as clicks
-from qt_bert.app import sidebar
-from qt_bert.app.figures import csv_of
+from qt_bert.app import visit
 from qt_bert.charts import CLICKED
 from qt_bert.results.palette import LIGHT
-from tests.figures.examples import ALL, CURVE, HEAT_MAP, HOSTILE, TOKENS
 
 
 @pytest.fixture
@@ -27,7 +22,7 @@ def page(monkeypatch):
         if click is not None:
             found = dict(zip(("row", "column", "click"), click, strict=True))
             session["map"] = {"selection": {CLICKED: [found]}}
-        return clicks.new_click("map", 2, 3), clicks.clicks_so_far("map")
+        return clicks.new_click("map", 2, 3)
 
     return run
 
@@ -59,55 +54,20 @@ def test_a_quick_second_click_is_not_lost(page):
         {"selection": {CLICKED: [{"row": 0}, {"row": 1}]}},
     ],
 )
-def test_anything_else_is_no_click(state):
-    assert clicks.event_of(state) is None
+def test_anything_else_is_no_click(page, state):
+    clicks.st.session_state["map"] = state
+    assert page() == (None, 0)
 
 
 def test_a_cell_outside_the_map_is_no_click(page):
     assert page((7, 0, 0)) == (None, 1)
 
 
-def rows_of(figure, language="zh"):
-    data = csv_of(figure, language)
-    assert data.startswith(b"\xef\xbb\xbf")
-    return list(csv.reader(io.StringIO(data.decode("utf-8-sig"))))
-
-
-def test_a_heat_map_is_a_row_a_cell():
-    names, *cells = rows_of(HEAT_MAP, "en")
-    assert names == ["row", "column", "value", "unit", "marked", "note"]
-    assert cells[0] == ["L0", "H0", "0.5", "points", "0", "3"]
-    assert cells[1][:3] == ["L0", HOSTILE, ""]
-    assert cells[5] == ["L1", "京", "2.0", "points", "1", "9"]
-
-
-def test_a_text_like_a_formula_is_no_formula():
-    _, first, *_ = rows_of(CURVE)
-    assert first == ["'=1+1", "0", "1", "0.5", "1.5", "9", ""]
-
-
-def test_tokens_say_where_words_end():
-    names, *tokens = rows_of(TOKENS)
-    assert names == ["line", "token", "value", "marked", "ends_word", "unit", "note"]
-    assert tokens[1] == ["查询", "[SEP]", "", "0", "1", "份额", ""]
-    assert tokens[2][-1] == "注"
-
-
-def test_tokens_without_notes_have_no_column_for_them():
-    names, *_ = rows_of(replace(TOKENS, lines=TOKENS.lines[:1]))
-    assert "note" not in names
-
-
-@pytest.mark.parametrize("figure", ALL, ids=lambda figure: figure.kind)
-def test_every_kind_has_a_table(figure):
-    assert len(rows_of(figure)) > 1
-
-
 NOBODY = {"row": -1, "column": -1}
 
 
 def test_the_specification_begins_with_the_heads_left_out():
-    spec = sidebar.chart_of(2, 3, frozenset({(1, 2)}), LIGHT).to_dict()
+    spec = visit.grid_of(2, 3, frozenset({(1, 2)}), LIGHT).to_dict()
     assert spec["params"][0]["value"] == [NOBODY, {"row": 1, "column": 2}]
     assert spec["params"][0]["select"]["fields"] == ["row", "column"]
     assert spec["data"]["values"][-1] == {"row": 1, "column": 2, "name": "L1H2"}
@@ -125,8 +85,8 @@ def test_the_specification_begins_with_the_heads_left_out():
     ],
 )
 def test_a_selection_is_a_set_of_heads(found, heads):
-    assert sidebar.chosen_in({"selection": {"heads": found}}, 2, 3) == heads
+    assert visit.chosen_in({"selection": {"heads": found}}, 2, 3) == heads
 
 
 def test_nothing_is_no_selection():
-    assert sidebar.chosen_in(None, 2, 3) is None
+    assert visit.chosen_in(None, 2, 3) is None

@@ -35,6 +35,7 @@ def test_streamlit_is_told_to_be_safe():
     assert arguments[:2] == ["run", str(entry_script())]
     for flag in (
         "--server.address=127.0.0.1",
+        "--browser.serverAddress=127.0.0.1",
         "--server.port=8511",
         "--server.headless=true",
         "--server.enableXsrfProtection=true",
@@ -62,6 +63,7 @@ def test_the_pages_own_settings_are_as_safe():
         "server.maxUploadSize",
         "server.fileWatcherType",
         "browser.gatherUsageStats",
+        "browser.serverAddress",
         "client.showErrorDetails",
         "client.disableDataExport",
         "client.toolbarMode",

@@ -1,4 +1,4 @@
-"""Texts that stay text, numbers with arrows, tables and their CSV, words of a job."""
+"""Texts that stay text, numbers with arrows, tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from streamlit.proto.Metric_pb2 import Metric
 from streamlit.testing.v1 import AppTest
 
-from qt_bert.app.widgets import csv_of, escaped
+from qt_bert.app.widgets import escaped
+from qt_bert.text import csv_bytes
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_numbers_are_spelled_as_everywhere_and_sort_as_numbers() -> None:
 
 
 def test_csv_has_a_mark_for_excel_and_no_formulas() -> None:
-    data = csv_of([{"a": "=1+1", "b": -0.5}, {"a": "x,y", "b": None}], ["甲", "+b"])
+    data = csv_bytes([["甲", "+b"], ["=1+1", -0.5], ["x,y", None]])
     assert data.startswith(b"\xef\xbb\xbf")
     rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"))))
     assert rows == [["甲", "'+b"], ["'=1+1", "-0.5"], ["x,y", ""]]

@@ -17,9 +17,8 @@ from weakref import WeakKeyDictionary
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.models import Shelf
-from qt_bert.inspection.state import State
+from qt_bert.inspection.inputs import State
+from qt_bert.inspection.inspected import Inspected, Shelf
 from tests.inspection.conftest import models, shelf  # noqa: F401 (fixtures)
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.inspection import study
 from qt_bert.inspection.inputs import shipped_rows
-from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.inspected import Shelf
 from qt_bert.inspection.study import Studied
 from qt_bert.models.folder import HEADS, weights_sha256
 from qt_bert.models.heads import Head

@@ -15,7 +15,7 @@ from PIL import Image
 from apps.screens.attention import grid_of, of_way, png
 from qt_bert.figures import HeatMap
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.maps import (
+from qt_bert.inspection.shared import (
     MOST_TOKENS,
     PARTS,
     SMALL,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.inspected import Shelf
 
 
 @pytest.fixture(scope="session")

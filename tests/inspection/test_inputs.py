@@ -1,37 +1,40 @@
-"""What visitors type, cases and rows that ship, uploads: the broken refused in plain words."""
+"""What visitors type, upload and link: it comes back as it went, the broken refused in plain words."""
 
 from __future__ import annotations
 
 import io
 import tempfile
 import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from qt_bert.data.pairs import Pair
-from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.inspection import inputs
 from qt_bert.inspection.inputs import (
+    KEYS,
     MOST_BYTES,
     MOST_REJECTS,
     MOST_ROWS,
     RefusedFile,
     RefusedInput,
-    case,
-    cases,
+    State,
     clean_texts,
     default_titles,
+    first_state,
+    read_state,
     rows,
-    shipped_rows,
-    short,
     shown_name,
     typed_heads,
     uploaded,
 )
+from qt_bert.inspection.inspected import Shelf
 from qt_bert.models.heads import Head, Shape
-from qt_bert.shipped import DEV, shipped
 
 TSV = "query\ttitle\tgrade\n紫熨斗\t紫熨斗好用吗\t4\n狗追猫\t猫追狗\t2\n".encode()
 
@@ -70,24 +73,8 @@ def test_a_query_of_none_stands_beside_other_titles_without_their_labels() -> No
     assert [one.title for one in default_titles("丁", "六", [], 0)] == ["六"]
 
 
-def test_cases_come_in_order_and_by_name() -> None:
-    found = cases()
-    assert found[0].id == "article-order" and len({one.id for one in found}) == len(found)
-    focus = case("article-focus")
-    assert focus.query == "紫熨斗" and focus.grade is None and "2.4.3" in focus.about
-    with pytest.raises(KeyError):
-        case("nothing")
-
-
-def test_rows_that_ship_are_those_of_the_file() -> None:
-    assert list(shipped_rows("dev")) == read_pairs(shipped(DEV))
-    assert shipped_rows("dev") is shipped_rows("dev")
-    assert shipped_rows("test")[0].query != shipped_rows("dev")[0].query
-
-
 def test_an_upload_is_read_and_gone(temporary: Path) -> None:
     found = rows(TSV, "../我的 文件.tsv")
-    assert found.name == "我的 文件.tsv"
     assert [(p.query, p.title, p.label, p.line) for p in found.pairs] == [
         ("紫熨斗", "紫熨斗好用吗", "4", 2),
         ("狗追猫", "猫追狗", "2", 3),
@@ -160,16 +147,7 @@ def test_broken_uploads_are_refused_in_plain_words(
 def test_names_are_safe_to_show() -> None:
     assert shown_name("/etc/<b>\x1b\n.tsv") == "<b>.tsv"
     assert shown_name("") == "upload" and len(shown_name("长" * 300)) == 80
-
-
-def test_a_long_name_keeps_its_suffix_to_be_read_by() -> None:
     assert rows(TSV, "长" * 300 + ".TSV").total == 2
-
-
-def test_what_the_block_says_of_something_else_passes() -> None:
-    with pytest.raises(ZeroDivisionError), uploaded(TSV, "a.tsv"):
-        _ = 1 / 0
-    assert inputs.UPLOADED_SUFFIXES == (".tsv", ".txt", ".csv", ".jsonl", ".ndjson")
 
 
 SHAPE = Shape(12, 12)
@@ -199,15 +177,12 @@ def test_the_wrong_head_is_named_in_both_languages(text: str, wrong: str) -> Non
         assert f"“{wrong}”" in said and "L11H11" in said
 
 
-def test_texts_that_fit_stay_as_they_are() -> None:
-    query, title = "<img src=x onerror=alert(1)>", "👨‍👩‍👧 “紫熨斗” 好用吗"
-    assert clean_texts(query, title) == (query, title, [])
-
-
 def test_control_characters_go_and_breaks_are_spaces() -> None:
     query, title, (fault,) = clean_texts("a\x00b\x1b[1m\ud800", "第一行\n第二行\tc\u2028d")
     assert (query, title) == ("ab[1m", "第一行 第二行 c d")
     assert "控制字符" in fault.zh and "control characters" in fault.en
+    kept = ("<img src=x onerror=alert(1)>", "👨‍👩‍👧 “紫熨斗” 好用吗")
+    assert clean_texts(*kept) == (*kept, [])
 
 
 @pytest.mark.parametrize(
@@ -235,6 +210,95 @@ def test_empty_texts_are_said() -> None:
     ]
 
 
-def test_a_message_quotes_the_beginning_only() -> None:
-    assert short("x" * 25) == "“" + "x" * 24 + "…”"
-    assert short("a\x00b") == "“ab”"
+# The state in a link.
+
+
+DEFAULT = State(
+    model="tuned",
+    query="紫熨斗",
+    title="紫熨斗好用吗",
+    layer=1,
+    head=1,
+    out=(Head(0, 0),),
+    mode="zero",
+    seed=0,
+    language="zh",
+)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        DEFAULT,
+        replace(DEFAULT, query="<img src=x onerror=alert(1)>", title="a&t=b#c%20+ 👨‍👩‍👧"),
+        replace(DEFAULT, out=(), mode="mean", seed=2**31 - 1, language="en"),
+        replace(DEFAULT, model="score", layer=0, head=0, out=(Head(0, 1), Head(1, 1))),
+    ],
+)
+def test_a_link_gives_the_state_back(shelf: Shelf, state: State) -> None:
+    assert read_state(state.to_query(), DEFAULT, shelf) == (state, [])
+
+
+def test_what_a_link_does_not_say_is_the_default(shelf: Shelf) -> None:
+    assert read_state({}, DEFAULT, shelf) == (DEFAULT, [])
+    assert read_state({"q": "狗", "utm": "x"}, DEFAULT, shelf) == (replace(DEFAULT, query="狗"), [])
+
+
+def test_another_model_has_its_own_heads(shelf: Shelf) -> None:
+    start = replace(DEFAULT, layer=2)
+    found, faults = read_state({"model": "score"}, start, shelf)
+    assert (found.model, found.layer, found.head, found.out) == ("score", 1, 1, ())
+    assert faults == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("model", "../../etc/passwd", "no model"),
+        ("layer", "3", "layer=“3” does not fit (0–2)"),
+        ("layer", "-1", "layer=“-1”"),
+        ("layer", "１", "layer=“１”"),
+        ("head", "1e9", "head=“1e9”"),
+        ("head", "9" * 5000, "head=“999999999999999999999999…”"),
+        ("out", "L0H0 L9H9", "“L9H9” is no head of this model"),
+        ("out", "<script>", "“<SCRIPT>”"),
+        ("mode", "block", "(zero/uniform/mean)"),
+        ("seed", "2147483648", "seed="),
+        ("lang", "fr", "lang=“fr” does not fit (zh/en); zh stays"),
+    ],
+)
+def test_what_does_not_fit_is_replaced_and_said(
+    shelf: Shelf, key: str, value: str, said: str
+) -> None:
+    found, (fault,) = read_state({key: value}, DEFAULT, shelf)
+    assert found == DEFAULT
+    assert said in fault.en and len(fault.en) < 200 and len(fault.zh) < 200
+
+
+values = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(["0", "1", "99", "none", "L0H1", "L0H1,L1H0", "tuned", "score", "en", "mean"]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(query=st.dictionaries(st.sampled_from(sorted(KEYS.values())), values))
+def test_whatever_a_link_says_the_state_is_valid(shelf: Shelf, query: Mapping[str, str]) -> None:
+    found, _ = read_state(query, DEFAULT, shelf)
+    shape = shelf.open(found.model).shape
+    assert found.layer < shape.layers and found.head < shape.heads
+    assert set(found.out) <= set(shape.all_heads)
+    assert found.mode in ("zero", "uniform", "mean") and found.language in ("zh", "en")
+    assert read_state(found.to_query(), DEFAULT, shelf)[0] == found
+
+
+def test_the_first_visit_shows_the_article(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shelf, "names", property(lambda shelf: ("tuned", "score")))
+    studied = SimpleNamespace(
+        sets={"reader": (Head(1, 1),), "matching": (Head(2, 0), Head(0, 1), Head(1, 0))}
+    )
+    assert first_state(shelf, studied) == replace(DEFAULT, out=(Head(0, 1),))
+    bare = first_state(shelf, None)
+    assert (bare.layer, bare.head, bare.out) == (1, 0, ())
+    elsewhere = SimpleNamespace(sets={"reader": (Head(0, 1),)})
+    assert first_state(shelf, elsewhere).head == 0

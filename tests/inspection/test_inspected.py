@@ -1,8 +1,9 @@
-"""One model for many visitors: the numbers of the commands, whoever else asks at the same time."""
+"""Models for many visitors: the numbers of the commands, whoever else asks; which models there are."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -19,13 +20,13 @@ from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.request import reference_means
 from qt_bert.cli import main
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.inspection import inspected as module
 from qt_bert.inspection.inputs import shipped_rows
-from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.models import Shelf
+from qt_bert.inspection.inspected import MOST_OPEN, Inspected, Shelf, checkpoints_in
 from qt_bert.models.heads import Head, spell
 from qt_bert.probes.streams import stream
+from qt_bert.shipped import GRADED, shipped
 
 PAIR = ("京东小哥", "小哥最近在干嘛")
 TEXTS = [("狗追猫" * (1 + i % 3), "猫追狗" * (1 + i % 5)) for i in range(30)]
@@ -35,14 +36,6 @@ OUT = (Head(0, 1), Head(1, 0))
 @pytest.fixture
 def tuned(shelf: Shelf) -> Inspected:
     return shelf.open("tuned")
-
-
-def test_what_it_knows_of_itself(tuned: Inspected) -> None:
-    assert (tuned.name, tuned.shape.size, tuned.longest) == ("tuned", (3, 2), 64)
-    assert tuned.labels.exact and tuned.classifies
-    assert tuned.sha256 == tuned.scorer.checkpoint.sha256
-    assert {"zero", "uniform"} <= set(tuned.guards["variants"])
-    assert max(tuned.guards["variants"].values()) <= tuned.guards["bound"]
 
 
 def test_tokens_spell_the_texts(tuned: Inspected) -> None:
@@ -121,16 +114,6 @@ def test_a_long_run_holds_the_lock_several_times(
     np.testing.assert_allclose(found.reduced["row"], whole.reduced["row"], atol=1e-5)
 
 
-def test_an_error_in_a_run_frees_the_lock(tuned: Inspected) -> None:
-    def fail(view: object) -> None:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        tuned.run(TEXTS, [NONE], [Reduction("fails", "hidden", (0,), fail)])
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(tuned.run, TEXTS, [NONE]).result(20).logits.shape == (1, 30, 5)
-
-
 @pytest.mark.parametrize("mode", ["zero", "uniform", "mean"])
 @pytest.mark.parametrize("out", [(), OUT])
 def test_grades_equal_the_command_line_in_every_digit(
@@ -153,23 +136,6 @@ def test_grades_equal_the_command_line_in_every_digit(
     ]
     assert told["expected_grade"] == float(str(found["expected_grade"][0]))
     assert told["predicted_grade"] == found["predicted_grade"][0]
-
-
-def test_one_logit_gives_a_score(shelf: Shelf) -> None:
-    model = shelf.open("score")
-    graded = model.graded(model.encode(*PAIR), (), "zero")
-    assert graded.probabilities is None and graded.score is not None
-    np.testing.assert_allclose(graded.score, model.scorer.logits([PAIR])[:, 0], atol=1e-6)
-
-
-def test_a_scorer_without_heads_counts_for_itself(tuned: Inspected) -> None:
-    scorer = tuned.without(OUT, "zero")
-    assert scorer.left_out is not None and scorer.left_out.describe() == {
-        "heads_out": "L0H1 L1H0",
-        "mode": "zero",
-    }
-    assert scorer.counts is not tuned.scorer.counts and tuned.scorer.left_out is None
-    assert tuned.without((), "zero").left_out is None
 
 
 def test_sixteen_visitors_at_once_see_their_own_numbers(tuned: Inspected) -> None:
@@ -207,3 +173,120 @@ def test_the_tokenizer_serves_one_thread_at_a_time(
         assert not any(one.done() for one in waiting)
         tuned.scorer.tokenizer._lock.release()
         assert [one.result(20) for one in waiting] == alone
+
+
+# The shelf.
+
+
+def test_classifiers_come_first_and_what_ships_last(shelf: Shelf) -> None:
+    assert shelf.names == ("score", "tuned", "before", "graded", "student", "pretrained")
+
+
+def test_one_checkpoint_by_its_own_folder(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Shelf(models / "score").names == ("score", "graded", "student", "pretrained")
+    monkeypatch.chdir(models / "score")
+    assert Shelf(Path()).names[0] == "score"
+
+
+def test_the_shipped_folder_is_not_offered_twice() -> None:
+    assert Shelf(shipped(GRADED).parent).names == ("graded", "student", "pretrained")
+    assert Shelf(shipped(GRADED).parent).base_of("graded") == "pretrained"
+
+
+def test_a_model_called_like_one_that_ships(models: Path, tmp_path: Path) -> None:
+    for name in ("graded", "pretrained"):
+        shutil.copytree(models / "tuned", tmp_path / name)
+    shelf = Shelf(tmp_path)
+    own, ours = ("graded", "pretrained"), ("graded (shipped)", "student", "pretrained (shipped)")
+    assert shelf.names == own + ours
+    assert shelf.base_of("graded (shipped)") == "pretrained (shipped)"
+    assert shelf.base_of("graded") is None
+
+
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".hidden").mkdir()
+    for folder in (tmp_path, tmp_path / "gone"):
+        with pytest.raises(CheckpointError, match="no checkpoint here"):
+            checkpoints_in(folder)
+
+
+def test_an_unknown_name_is_refused(shelf: Shelf) -> None:
+    for ask in (shelf.open, shelf.base_of):
+        with pytest.raises(ArgumentError, match="no model '../../etc'.*score, tuned"):
+            ask("../../etc")
+
+
+def test_the_base_is_what_the_training_record_names(shelf: Shelf) -> None:
+    assert shelf.base_of("tuned") == "before"
+    assert shelf.base_of("before") is None and shelf.base_of("score") is None
+
+
+def test_the_base_given_counts_for_models_of_its_shape(models: Path) -> None:
+    shelf = Shelf(models, base="before")
+    assert shelf.base_of("tuned") == "before"
+    assert shelf.base_of("score") is None, "it has other layers"
+    assert shelf.base_of("graded") == "pretrained"
+    with pytest.raises(ArgumentError, match="--base 'nothing': there is score, tuned"):
+        Shelf(models, base="nothing")
+
+
+@pytest.mark.parametrize("record", ["[]", "{", '{"base": ["before"]}', '{"base": "tuned"}'])
+def test_a_strange_training_record_names_no_base(models: Path, tmp_path: Path, record: str) -> None:
+    shutil.copytree(models / "tuned", tmp_path / "tuned")
+    (tmp_path / "tuned" / "training.json").write_text(record)
+    assert Shelf(tmp_path).base_of("tuned") is None
+
+
+def test_a_model_is_opened_once_for_all(shelf: Shelf) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(shelf.open, ["score"] * 8))
+    assert len(found) == 1 and shelf.open("score") in found
+    assert shelf.open("score").lock is shelf.open("tuned").lock is shelf.lock
+
+
+def test_an_encoder_without_classifier_opens_as_the_base_of_its_model(shelf: Shelf) -> None:
+    base, tuned = shelf.open("before"), shelf.open("tuned")
+    assert not base.classifies and tuned.classifies
+    assert base.shape == tuned.shape and base.labels.grades is None
+    assert base.encode("狗追猫", "猫追狗") == tuned.encode("狗追猫", "猫追狗")
+
+
+def test_an_encoder_that_nothing_was_tuned_from_is_refused(models: Path) -> None:
+    with pytest.raises(CheckpointError, match="no classifier"):
+        Shelf(models / "before").open("before")
+
+
+def test_the_least_recently_used_is_forgotten(
+    checkpoint_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    for number in range(MOST_OPEN + 1):
+        shutil.copytree(checkpoint_of(labels=1), tmp_path / f"m{number}")
+    shelf = Shelf(tmp_path)
+    first, second = shelf.open("m0"), shelf.open("m1")
+    for number in range(2, MOST_OPEN):
+        shelf.open(f"m{number}")
+    assert shelf.open("m0") is first
+    shelf.open(f"m{MOST_OPEN}")
+    assert shelf.open("m0") is first
+    assert shelf.open("m1") is not second
+
+
+def test_no_model_is_opened_under_the_lock(models: Path) -> None:
+    shelf = Shelf(models)
+    with shelf.lock, pytest.raises(RuntimeError, match="under the lock"):
+        shelf.open("score")
+    opened = shelf.open("score")
+    with shelf.lock:
+        assert shelf.open("score") is opened
+
+
+def test_models_of_the_same_weights_do_not_share_what_is_kept(models: Path, tmp_path: Path) -> None:
+    """Other labels, or another tokenizer, give other answers."""
+    for name in ("grades", "levels"):
+        shutil.copytree(models / "tuned", tmp_path / name)
+    labels = {"grades": [[1], [2], [3], [4, 5], [5]]}
+    (tmp_path / "levels" / "qt_bert.json").write_text(json.dumps(labels), encoding="utf-8")
+    shelf = Shelf(tmp_path)
+    one, other = shelf.open("grades"), shelf.open("levels")
+    assert one.sha256 == other.sha256 and one.kept is not other.kept
+    assert one.labels.exact and not other.labels.exact

@@ -12,8 +12,8 @@ import pytest
 
 from qt_bert.errors import ArgumentError
 from qt_bert.inspection import work
-from qt_bert.inspection.models import Shelf
-from qt_bert.inspection.work import Job, Kept, ModelLock, SharedScorer, Stopped, Worker, bytes_of
+from qt_bert.inspection.inspected import Shelf
+from qt_bert.inspection.work import Job, Kept, ModelLock, SharedScorer, Stopped, Worker
 
 SOON = 5.0
 
@@ -65,13 +65,6 @@ def test_the_lock_is_of_one_thread_which_may_take_it_again() -> None:
     for one in threads:
         one.join(SOON)
     assert set(most) == {1} and len(most) == 120 and not lock.mine
-
-
-def test_an_error_frees_the_lock() -> None:
-    lock = ModelLock()
-    with pytest.raises(ZeroDivisionError), lock:
-        _ = 1 / 0
-    assert not lock.mine
 
 
 def test_whoever_waits_goes_first_where_a_job_gives_way() -> None:
@@ -152,23 +145,6 @@ def test_an_error_of_the_input_is_kept_and_one_of_the_program_logged(
     assert ended(worker.start(counting, 0)).result == "done"
 
 
-def test_visitors_go_between_a_jobs_reports(worker: Worker) -> None:
-    def holding(job: Job[None]) -> None:
-        while True:
-            with worker.lock:
-                time.sleep(0.01)
-                job.advance()
-
-    job = worker.start(holding, 0)
-    until(lambda: job.standing().done > 0)
-    for _ in range(5):
-        began = time.monotonic()
-        with worker.lock:
-            assert time.monotonic() - began < 1
-    job.stop()
-    ended(job)
-
-
 def test_it_is_made_once_while_it_is_kept() -> None:
     kept, made = Kept(most=2), []
 
@@ -189,11 +165,6 @@ def test_bytes_are_bounded() -> None:
     before = len(kept)
     kept.get("large", lambda: np.zeros(10_000))
     assert len(kept) == before
-
-
-def test_what_a_result_weighs() -> None:
-    assert bytes_of(np.zeros(1_000)) >= 8_000
-    assert bytes_of({"a": [np.zeros(10), "text"]}) > bytes_of(np.zeros(10))
 
 
 def test_many_threads_share_it() -> None:

@@ -105,26 +105,23 @@ _CONTRASTS = """
 """
 
 
-def overflow(page: Page) -> int:
-    """Pixels by which the page is wider than the window."""
-    return int(page.evaluate(_OVERFLOW))
+def faults(page: Page, least: float = 3.0) -> list[str]:
+    """What is wrong with a page's looks; empty is good.
 
-
-def clipped(page: Page) -> list[str]:
-    """Texts of which a part is hidden."""
-    return list(page.evaluate(_CLIPPED))
-
-
-def wide_charts(page: Page) -> list[str]:
-    """Charts that are cut off at their right edge."""
-    return list(page.evaluate(_WIDE_CHARTS))
+    Pixels by which it can be pushed sideways, texts of which a part is hidden, charts cut off at
+    their right edge, texts whose contrast with what lies behind them is below `least` : 1 (WCAG
+    2.2, 1.4.3).
+    """
+    beyond = int(page.evaluate(_OVERFLOW))
+    faint = [text for text, ratio in page.evaluate(_CONTRASTS) if ratio < least]
+    return [
+        *([f"{beyond} pixels too wide"] if beyond > 0 else []),
+        *(f"cut off: {text}" for text in page.evaluate(_CLIPPED)),
+        *(f"wide chart: {text}" for text in page.evaluate(_WIDE_CHARTS)),
+        *(f"faint: {text}" for text in faint),
+    ]
 
 
 def boxes(page: Page, text: str) -> list[str]:
     """Letters of `text` for which the page's fonts have no picture."""
     return list(page.evaluate(_BOXES, text))
-
-
-def faint(page: Page, least: float = 3.0) -> list[str]:
-    """Texts whose contrast with what lies behind them is below `least` : 1 (WCAG 2.2, 1.4.3)."""
-    return [text for text, ratio in page.evaluate(_CONTRASTS) if ratio < least]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -170,6 +170,15 @@ class Visitor:
         """What went wrong in this visitor's browser, and traces on the page; empty is good."""
         words = self.words() if self.page.url.startswith(self.url) else ""
         return [*self.watch.faults(), *(f"on the page: {t}" for t in TRACES.findall(words))]
+
+    def look(self, size: tuple[int, int], theme: Literal["light", "dark"]) -> None:
+        """Turn to light or dark; a window of another size loads the page anew."""
+        self.page.emulate_media(color_scheme=theme)
+        if self.page.viewport_size != {"width": size[0], "height": size[1]}:
+            self.page.set_viewport_size({"width": size[0], "height": size[1]})
+            self.page.reload(wait_until="domcontentloaded")
+        self.page.wait_for_timeout(100)
+        self.settle()
 
     def picture(self, path: Path) -> None:
         """Save what is seen."""

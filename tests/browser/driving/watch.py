@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Error, Page, Route
 
-LOUD = frozenset({"error"})
+VEGA = "WARN"
+"""What a warning of a chart begins with, as of an infinite extent or a dropped fit."""
 HOME = "127.0.0.1"
 SOUGHT = re.compile(r"^/\w+/_stcore/(health|host-config)$")
 """At a page's address Streamlit looks for its server below that address first, and then at the root,
@@ -44,7 +45,8 @@ class Watch:
 
     def _console(self, message: ConsoleMessage) -> None:
         where = urlsplit(message.location.get("url", ""))
-        if message.type in LOUD and not (where.hostname == HOME and SOUGHT.search(where.path)):
+        loud = message.type == "error" or message.text.startswith(VEGA)
+        if loud and not (where.hostname == HOME and SOUGHT.search(where.path)):
             self.console.append(f"{message.type}: {message.text}")
 
     def _error(self, error: Error) -> None:

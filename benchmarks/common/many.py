@@ -12,19 +12,11 @@ from playwright.async_api import Browser, Page, async_playwright
 
 from tests.browser.driving import clock
 from tests.browser.driving.chromium import options
+from tests.browser.driving.guests import Expected, Guest
 from tests.browser.driving.visitor import PATIENCE, SETTLED, WIDE
 
 GRADE = "[data-testid=stMain] [data-testid=stMetricValue]"
 FIELD = ".st-key-side-out input"
-
-
-@dataclass(frozen=True)
-class Guest:
-    """A pair, and the heads left out in turn."""
-
-    query: str
-    title: str
-    heads: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -120,3 +112,14 @@ async def _watch(memory: Callable[[], float], begun: float) -> list[tuple[float,
             await asyncio.sleep(1)
     except asyncio.CancelledError:
         return found
+
+
+def wrong(seen: list[Change], wanted: Expected) -> list[str]:
+    """What was shown to a guest and is not theirs; empty is good."""
+    return [
+        f"{one.guest.query}, {one.guest.title} without {one.heads}: shown {one.grade}, not {grade} "
+        f"with {words!r}"
+        for one in seen
+        for grade, words in [wanted[one.guest, one.heads]]
+        if one.grade != grade or words not in one.words
+    ]
