@@ -10,8 +10,9 @@ import pytest
 
 from qt_bert.figures import Curve, HeatMap
 from qt_bert.report.blocks import Block, Examples, FigureBlock, Interval, Table
+from qt_bert.report.evaluation import evaluation_section, summary_cards
 from qt_bert.report.render import render
-from qt_bert.report.sections import EVALUATION
+from qt_bert.report.stored import Stored
 from qt_bert.run.folder import RunFolder
 from qt_bert.text import Text
 
@@ -19,9 +20,9 @@ BuildRun = Callable[[dict[str, Any]], Path]
 
 
 def build(path: Path) -> Sequence[Block]:
-    blocks = EVALUATION.build(RunFolder.read(path))
-    assert blocks is not None
-    return blocks
+    section = evaluation_section(Stored(RunFolder.read(path)))
+    assert section is not None
+    return section.blocks
 
 
 def table(blocks: Sequence[Block], name: str) -> Table:
@@ -71,14 +72,14 @@ def test_an_example_says_what_moves_it_and_which_heads_carry_that(
     run = build_run(evaluation)
     shown = next(block for block in build(run) if isinstance(block, Examples))
     first, second, third = shown.examples[:3]
-    assert [(one.term, one.change) for one in first.moved_by] == [
+    assert [(term, change) for term, _, change in first.moved_by] == [
         ("油渍", -1.25), ("<b>", -0.4), ("洗掉", -0.3), ("怎么", 0.2),
     ]  # fmt: skip
     assert first.carried_by == Text(
         "换回“油渍”最多的头：L3H7 41%、L10H2 20%", "“油渍” restored by L3H7 41%, L10H2 20%"
     )
     assert (second.moved_by, second.carried_by) == (third.moved_by, third.carried_by) == ((), None)
-    assert "[MASK]" in shown.note.en and "For 1 example" in shown.note.en
+    assert "[MASK]" in shown.note.en and "heads were put back" in shown.note.en
     render(run)
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "<b>−1.25</b>" in page and "&lt;b&gt;" in page
@@ -144,7 +145,7 @@ def test_a_model_of_one_score_draws_what_it_has(
     errors = table(blocks, "errors")
     assert (errors.columns[-1].name, errors.rows[0][-1]) == ("score", -0.125)
     assert "−0.125" in render(run).read_text(encoding="utf-8")
-    titles = [card.title.en for card in EVALUATION.cards(RunFolder.read(run))]  # type: ignore[union-attr]
+    titles = [card.title.en for card in summary_cards(Stored(RunFolder.read(run)))]  # type: ignore[union-attr]
     assert titles == ["Pairwise accuracy", "Spearman ρ", "NDCG@5"]
 
 
@@ -161,7 +162,7 @@ def test_summary_leaves_out_what_was_not_measured(
     evaluation: dict[str, Any], build_run: BuildRun
 ) -> None:
     del evaluation["metrics"]["qwk"]
-    cards = EVALUATION.cards(RunFolder.read(build_run(evaluation)))
+    cards = summary_cards(Stored(RunFolder.read(build_run(evaluation))))
     assert [card.title.en for card in cards if isinstance(card.title, Text)] == [
         "Accuracy",
         "Spearman ρ",

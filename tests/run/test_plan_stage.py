@@ -12,7 +12,7 @@ import pytest
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.planning.task import Effort
-from qt_bert.report.sections import PLAN
+from qt_bert.report.stored import Stored
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ModelRef, PairsRef
 from qt_bert.run.folder import ProbeFiles, RunFolder, RunInputs
@@ -65,14 +65,14 @@ def test_the_plan_lies_in_the_run_and_is_drawn_from_it(run: Run, tmp_path: Path)
     offline = folder.record.guards["plan"]["offline"]
     assert plan.offline is not None and plan.offline.rows and plan.offline.guards == offline
     assert folder.record.stages["plan"].folders == ("sweeps/plan",)
-    assert PLAN.build(folder)
+    assert Stored(folder).plan
     assert run(PlanRequest(budget="heads=0.5")) == ()
     assert run(PlanRequest(budget="heads=0.5"), seed=1) == ("plan",)
 
 
 def test_a_run_without_a_plan_has_no_section(tmp_path: Path) -> None:
     inputs = RunInputs(model=ModelRef(name="m", sha256="1"), pairs=PairsRef(name="p", sha256="2"))
-    assert PLAN.build(RunFolder.open(tmp_path / "empty", inputs)) is None
+    assert Stored(RunFolder.open(tmp_path / "empty", inputs)).plan is None
 
 
 def test_queries_to_choose_on_are_none_to_test_on(run: Run, tmp_path: Path) -> None:

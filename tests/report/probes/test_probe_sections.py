@@ -62,7 +62,7 @@ def test_sets_say_how_much_of_them_comes_back(run_of: Run, result_of: Result) ->
     run = run_of(result_of("redundancy", 10, stability={"harmful": LOOSE}))
     first, second = table(run, "redundancy_sets")
     assert (first["stable_en"], first["halves"]) == ("not stable", "0.04")
-    assert first["overlap"].startswith("0.37") and first["elsewhere_en"] == "validation 0.40"
+    assert first["overlap"].startswith("0.37")
     assert first["chance_95"] == "0.2" and second["stable_zh"] == second["overlap"] == ""
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "不稳定" in page and "parted at random" in page
