@@ -341,7 +341,7 @@ def _slices(evaluation: EvaluationResult) -> Iterator[Table]:
     """One table a column of the file, one row a value of it."""
     for place, (column, parts) in enumerate(evaluation.slices.items(), start=1):
         valued = {name for metrics in parts.values() for name in with_value(metrics)}
-        shown = headlines(valued) or {name: name for name in sorted(valued)}
+        shown = headlines(valued) or {name: Text(name, name) for name in sorted(valued)}
         yield Table(
             name=f"slice_{place}",  # never the column's name, which is the user's, as a file name
             title=say("slices_by", column=column),

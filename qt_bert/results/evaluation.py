@@ -152,8 +152,7 @@ class EvaluationResult:
     """Everything measured on one file of pairs.
 
     `confusion[true level][predicted level]` counts pairs; `slices[column][value][metric]`;
-    `without_grade_1` is by metric, of the pairs whose label is not grade 1 alone;
-    `learning_curve` has one mapping (`step`, `train_loss`, `dev_qwk`, …) a measurement.
+    `without_grade_1` is by metric, of the pairs whose label is not grade 1 alone.
     """
 
     schema: Literal[1] = 1
@@ -172,7 +171,6 @@ class EvaluationResult:
     examples: tuple[GradedPair, ...] = ()
     truncated_titles: int = 0
     card: str | None = None
-    learning_curve: tuple[dict[str, float | None], ...] | None = None
 
     @classmethod
     def read(cls, path: Path) -> EvaluationResult:

@@ -12,8 +12,7 @@ from qt_bert.report.plan import TITLE, plan_section, recommendation
 from qt_bert.report.render import write_csv
 from qt_bert.results.plan import Harm, OfflinePlan, Plan, PlanTest
 from qt_bert.run.folder import RunFolder
-from tests.results.made_offline import changed, offline_rows, retrained, row
-from tests.results.made_plan import PAIRS, measured, plan
+from tests.results.made_plan import PAIRS, changed, measured, offline_rows, plan, retrained, row
 
 
 def blocks(made: Plan) -> dict[str, Block]:

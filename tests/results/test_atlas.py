@@ -74,13 +74,6 @@ def test_a_set_may_name_heads_without_scores() -> None:
     assert (figure.marked, figure.values[2][3]) == (((2, 3),), None)
 
 
-def test_sets_of_the_highest_scores_do_not_say_that_a_head_matches() -> None:
-    """They are as large where no head passed; the table says what was chosen, not what was shown."""
-    for name in ("matching", "low_half", "matching_below", "matching_left_out"):
-        assert "most, of the heads to choose from" in set_words(name).does.en
-    assert "q < 0.05" in set_words("named").does.en
-
-
 def test_no_results_no_figures() -> None:
     assert atlas_figures([]) == []
     assert atlas_figures(head_tables([replace(redundancy(), heads=())])) == []
