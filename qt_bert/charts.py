@@ -807,12 +807,12 @@ def _graph(figure: Graph, say: Words, palette: Palette) -> alt.LayerChart:
         description="tip:N",
         tooltip="tip:N",
     )
-    boxes = alt.Chart().mark_rect(fill=palette.surface, fillOpacity=1)
+    boxes = alt.Chart().mark_rect(
+        fill=palette.surface, fillOpacity=1, width=width, height=_NODE_HEIGHT
+    )
     boxes = boxes.encode(
-        x=alt.X("left:Q", axis=None),
-        x2="right:Q",
-        y=alt.Y("top:Q", axis=None),
-        y2="bottom:Q",
+        x=x,
+        y=y,
         stroke=alt.condition("datum.marked", alt.value(palette.ink), alt.value(palette.muted)),
         strokeWidth=alt.condition("datum.marked", alt.value(2), alt.value(1)),
     )
@@ -834,21 +834,11 @@ def _graph(figure: Graph, say: Words, palette: Palette) -> alt.LayerChart:
         (say(Text("纵：", "down: ")), say(figure.y_label)),
         (say(Text("线宽：", "width: ")), say(figure.unit)),
     )
-    nodes = []
-    for node in figure.nodes:
-        across, down = centres[node.name]
-        nodes.append(
-            {
-                "name": printable(node.name),
-                "marked": node.marked,
-                "x": across,
-                "y": down,
-                "left": across - width / 2,
-                "right": across + width / 2,
-                "top": down - _NODE_HEIGHT / 2,
-                "bottom": down + _NODE_HEIGHT / 2,
-            }
-        )
+    nodes = [
+        {"name": printable(node.name), "marked": node.marked, "x": across, "y": down}
+        for node in figure.nodes
+        for across, down in [centres[node.name]]
+    ]
     return _laid(layers, nodes, palette, size=size, heading=_axes(axes, size[0]))
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
-from qt_bert.codec import decode, encode, read_result
+from qt_bert.codec import decode, encode
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.figures import HeatMap
 from qt_bert.files import atomic_write
+from qt_bert.results import ResultFile
 from qt_bert.results.probe import (
     HEAD_NAME,
     Measurement,
@@ -168,7 +169,7 @@ _NUMBERS = re.compile(r"\[\n[\s\d.,eE+\-nul]*\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeadsFile:
+class HeadsFile(ResultFile):
     """What the probes of a run say of every head of one model; `model.sha256` is that of its weights."""
 
     kind: ClassVar[str] = "heads"
@@ -182,11 +183,6 @@ class HeadsFile:
         text = json.dumps(encode(self), ensure_ascii=False, indent=0, allow_nan=False)
         with atomic_write(path) as temporary:
             temporary.write_text(_NUMBERS.sub(_on_one_line, text) + "\n", encoding="utf-8")
-
-    @classmethod
-    def read(cls, path: Path) -> HeadsFile:
-        """Read a stored file. Raises RunFolderError naming the key that does not fit."""
-        return read_result(cls, path)
 
 
 def heads_file(results: Sequence[ProbeResult], versions: Mapping[str, str]) -> HeadsFile:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
-from qt_bert.codec import encode, read_result
+from qt_bert.codec import encode
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import Figure
-from qt_bert.files import write_json
+from qt_bert.results import ResultFile
 from qt_bert.results.head_sets import set_words
 from qt_bert.stats.verdict import Claim
 from qt_bert.text import Text
@@ -200,7 +199,7 @@ class HeadScores:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeResult:
+class ProbeResult(ResultFile):
     """The whole answer of one probe, as it stands in `probes/NAME.json`.
 
     `sets` maps a name (`matching`) to heads, and `stability` says of some how much of them comes
@@ -235,15 +234,6 @@ class ProbeResult:
     def to_json(self) -> dict[str, Any]:
         """Plain data; `ProbeResult.read` checks it against this class again."""
         return encode(self)  # type: ignore[no-any-return]
-
-    def write(self, path: Path) -> None:
-        """Store the result, atomically."""
-        write_json(path, self.to_json())
-
-    @classmethod
-    def read(cls, path: Path) -> ProbeResult:
-        """Read a stored result. Raises RunFolderError naming the key that does not fit."""
-        return read_result(cls, path)
 
 
 def _check_head(head: str) -> None:

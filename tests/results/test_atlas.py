@@ -18,17 +18,9 @@ def test_one_map_of_each_quantity_that_was_measured() -> None:
     effect = found["atlas_effect"]
     assert (effect.rows, effect.columns) == (("L0", "L1"), ("H0", "H1"))
     assert effect.values == ((-1.389, 0.0), (5.556, None))
-    assert (effect.scale, effect.unit) == ("diverging", offered(TABLES)[0][0].unit)
-
-
-def test_functions_are_outlined_where_heads_are_named() -> None:
-    found = {figure.name: figure for figure in atlas_figures(TABLES)}
+    assert effect.marked == ()  # two intervals exclude 0, but q is 0.2
     assert found["atlas_matching"].marked == ((0, 1), (1, 0))
-
-
-def test_an_interval_of_one_head_among_many_outlines_nothing() -> None:
-    found = {figure.name: figure for figure in atlas_figures(TABLES)}
-    assert found["atlas_effect"].marked == ()  # two intervals exclude 0, but q is 0.2
+    assert (effect.scale, effect.unit) == ("diverging", offered(TABLES)[0][0].unit)
 
 
 def test_effects_are_outlined_by_their_q() -> None:
