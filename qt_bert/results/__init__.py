@@ -21,4 +21,4 @@ class ResultFile:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a stored one. Raises RunFolderError naming the key that does not fit."""
-        return read_result(cls, path)  # type: ignore[no-any-return]
+        return read_result(cls, path)

@@ -33,20 +33,16 @@ def figures(blocks: Sequence[Block]) -> dict[str, Any]:
     return {block.figure.name: block.figure for block in blocks if isinstance(block, FigureBlock)}
 
 
-def test_confusion_is_drawn_as_shares_of_its_rows(run: Path) -> None:
-    figure = figures(build(run))["confusion"]
-    assert isinstance(figure, HeatMap)
-    assert figure.values[0] == pytest.approx((70.0, 23.75, 5.0, 1.25, 0.0))
-    assert figure.annotations is not None
-    assert figure.annotations[0][0] == "(112)"
-
-
-def test_a_level_without_pairs_has_no_shares(
+def test_confusion_is_drawn_as_shares_of_its_rows(
     evaluation: dict[str, Any], build_run: BuildRun
 ) -> None:
     evaluation["confusion"][2] = [0, 0, 0, 0, 0]
     figure = figures(build(build_run(evaluation)))["confusion"]
     assert figure.values[2] == (None,) * 5
+    assert isinstance(figure, HeatMap)
+    assert figure.values[0] == pytest.approx((70.0, 23.75, 5.0, 1.25, 0.0))
+    assert figure.annotations is not None
+    assert figure.annotations[0][0] == "(112)"
 
 
 def test_metrics_are_grouped_and_none_is_lost(evaluation: dict[str, Any], run: Path) -> None:
@@ -92,13 +88,8 @@ def test_a_metric_shows_its_base_and_meaning(run: Path) -> None:
     assert rows["mae"][7] == Text(
         "平均绝对误差：等级差的平均绝对值。", "Mean absolute error: Mean difference."
     )
-
-
-def test_a_metric_without_value_says_why(run: Path) -> None:
-    pnr = next(row for row in table(build(run), "metrics").rows if row[1] == "pnr")
-    assert pnr[2] == Interval(value=None, low=None, high=None)
-    assert isinstance(pnr[7], Text)
-    assert pnr[7].en.startswith("no value: nothing")
+    assert rows["pnr"][2] == Interval(value=None, low=None, high=None)
+    assert isinstance(rows["pnr"][7], Text) and rows["pnr"][7].en.startswith("no value: nothing")
 
 
 def test_empty_bins_are_left_out_of_the_reliability_curve(run: Path) -> None:
@@ -110,27 +101,24 @@ def test_empty_bins_are_left_out_of_the_reliability_curve(run: Path) -> None:
 def test_a_slice_never_names_a_file_after_its_column(
     evaluation: dict[str, Any], build_run: BuildRun
 ) -> None:
+    for pair, grade in zip(evaluation["errors"], (2.5, "0"), strict=False):
+        pair["grade"] = grade  # a label may be a number or a word
     evaluation["slices"] = {"../../field": evaluation["slices"]["field"]}
-    found = table(build(build_run(evaluation)), "slice_1")
+    del evaluation["metrics"]["qwk"]
+    run = build_run(evaluation)
+    blocks = build(run)
+    assert [row[3] for row in table(blocks, "errors").rows[:3]] == ["2.5", "0", "2"]
+    found = table(blocks, "slice_1")
     assert [row[0] for row in found.rows][:2] == ["医疗", "旅游"]
     assert found.rows[0][1] == 40
-
-
-def test_coarse_labels_still_show_the_models_own_grades(
-    evaluation: dict[str, Any], build_run: BuildRun
-) -> None:
-    evaluation["levels"] = ["0", "1", "2"]
-    evaluation["confusion"] = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
-    blocks = build(build_run(evaluation))
-    shown = next(block for block in blocks if isinstance(block, Examples))
-    assert shown.examples[0].levels == ("1", "2", "3", "4", "5")
+    assert len(summary_cards(Stored(RunFolder.read(run)))) == 3  # without what was not measured
 
 
 def test_a_model_of_one_score_draws_what_it_has(
     evaluation: dict[str, Any], build_run: BuildRun
 ) -> None:
     evaluation |= {"confusion": None, "per_grade": None, "reliability": None, "pnr_counts": None}
-    evaluation |= {"learning_curve": None, "slices": {}, "levels": []}
+    evaluation |= {"slices": {}, "levels": []}
     for name in ("accuracy", "qwk"):
         evaluation["metrics"][name] |= {"value": None, "reason": "no grades"}
     for pair in (*evaluation["examples"], *evaluation["errors"]):
@@ -149,22 +137,15 @@ def test_a_model_of_one_score_draws_what_it_has(
     assert titles == ["Pairwise accuracy", "Spearman ρ", "NDCG@5"]
 
 
-def test_a_coarse_label_makes_no_prediction_wrong(
+def test_coarse_labels_show_the_models_own_grades_and_make_no_prediction_wrong(
     evaluation: dict[str, Any], build_run: BuildRun
 ) -> None:
+    evaluation["levels"] = ["0", "1", "2"]
+    evaluation["confusion"] = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
     for pair in evaluation["examples"]:
         pair["grade"] = "0 = 1/2"
-    page = render(build_run(evaluation)).read_text(encoding="utf-8")
+    run = build_run(evaluation)
+    shown = next(block for block in build(run) if isinstance(block, Examples))
+    assert shown.examples[0].levels == ("1", "2", "3", "4", "5")
+    page = render(run).read_text(encoding="utf-8")
     assert '<b class="wrong">' not in page and '<b class="right">' not in page
-
-
-def test_summary_leaves_out_what_was_not_measured(
-    evaluation: dict[str, Any], build_run: BuildRun
-) -> None:
-    del evaluation["metrics"]["qwk"]
-    cards = summary_cards(Stored(RunFolder.read(build_run(evaluation))))
-    assert [card.title.en for card in cards if isinstance(card.title, Text)] == [
-        "Accuracy",
-        "Spearman ρ",
-        "NDCG@5",
-    ]

@@ -65,11 +65,6 @@ def test_the_weakest_slice_of_enough_pairs_is_named(
     assert "tags = weak" in following[0].en and "0.400" in following[0].en
 
 
-def test_without_probes_there_is_what_was_judged(run_of: RunOf) -> None:
-    subject, lines = _blocks(run_of())
-    assert isinstance(subject, Prose) and isinstance(lines, Listing)
-
-
 def test_claims_link_to_their_sections_and_stand_in_json_and_csv(
     run_of: RunOf, result_of: Result
 ) -> None:

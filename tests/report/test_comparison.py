@@ -12,13 +12,11 @@ from typing import Any
 import pytest
 
 from qt_bert.codec import decode
-from qt_bert.files import write_json
 from qt_bert.report.comparison import claims_table, measurements_table, metrics_table
 from qt_bert.report.render import render
 from qt_bert.results.evaluation import ComparisonResult, EvaluationResult
-from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult
-from qt_bert.run.folder import RunFolder, RunInputs
-from qt_bert.run.stage import Stage, StudyContext, run_study
+from qt_bert.results.probe import ProbeResult
+from tests.report.conftest import write_run
 from tests.results.made_claims import measurement
 
 Result = Callable[..., ProbeResult]
@@ -29,15 +27,7 @@ NO_VALUE = {"value_a": None, "value_b": None, "difference": None, "n": 800, "n_q
 def difference(a: float, b: float, half: float, p: float) -> dict[str, Any]:
     gap = b - a
     ends = {"ci_low": gap - half, "ci_high": gap + half}
-    return {
-        "value_a": a,
-        "value_b": b,
-        "difference": gap,
-        **ends,
-        "p": p,
-        "n": 800,
-        "n_queries": 160,
-    }
+    return NO_VALUE | ends | {"value_a": a, "value_b": b, "difference": gap, "p": p}
 
 
 @pytest.fixture
@@ -114,27 +104,12 @@ def run_of_two(
         "probes/shift.json": result_of("shift", 20),
         "compare/redundancy.json": result_of("redundancy", 10),
     }
-    files = {
-        "evaluation.json": evaluation,
-        "comparison.json": compared,
-    } | {name: one.to_json() for name, one in probes.items()}
-
-    def write(name: str) -> Callable[[StudyContext], None]:
-        return lambda context: write_json(context.folder.file(name), files[name])
-
-    stages = [
-        Stage(name=name, order=1, run=write(name), outputs=(name,), quick_seconds=1)
-        for name in files
-    ]
-    inputs = RunInputs(
-        model=ModelRef(name="graded", sha256="a"),
-        pairs=PairsRef(name="test.tsv", sha256="b"),
+    files = {"evaluation.json": evaluation, "comparison.json": compared}
+    return write_run(
+        tmp_path / "two",
+        files | {name: one.to_json() for name, one in probes.items()},
         arguments={"compared": {"name": compared["b"]["name"], "sha256": "c"}},
     )
-    path = tmp_path / "two"
-    context = StudyContext(folder=RunFolder.open(path, inputs), model=path, pairs=path)
-    run_study(stages, context)
-    return path
 
 
 def test_the_page_shows_both(run_of_two: Path, hostile: tuple[str, str]) -> None:
@@ -156,9 +131,3 @@ def test_the_tables_hold_the_differences(run_of_two: Path) -> None:
     assert rows["pnr"]["difference"] == ""
     page = (run_of_two / "report.html").read_text(encoding="utf-8")
     assert "Without a value: pnr, auc (no pair to judge)." in page
-
-
-def test_a_run_of_one_model_has_no_comparison(run: Path) -> None:
-    render(run)
-    data = json.loads((run / "report.json").read_text(encoding="utf-8"))
-    assert "comparison" not in [one["name"] for one in data["sections"]]
