@@ -195,6 +195,16 @@ def _quantity(field: str, low: float, high: float, **more: Any) -> Any:
     return kind(f"{field}:Q", scale=ends, **more)
 
 
+def _plane(figure: Curve | Scatter, say: Words, x: Interval, y: Interval) -> tuple[Any, Any]:
+    """Both scales, from end to end exactly; the heading says what y is."""
+    import altair as alt
+
+    title = say.with_unit(figure.x_label, figure.x_unit) or None
+    across = alt.Axis(title=title, tickCount=6, grid=False, domain=True, ticks=True)
+    up = alt.Axis(title=None, tickCount=5, labelPadding=6)
+    return _quantity("x", *x, axis=across), _quantity("y", *y, axis=up)
+
+
 # Heat maps
 
 STEPS, STEP = 24, 6
@@ -533,16 +543,11 @@ def _curve(figure: Curve, say: Words, palette: Palette) -> alt.LayerChart:
         [s.name for s in figure.series], say, _PLOT + 40, symbolType="stroke", symbolStrokeWidth=3
     )
     points = [point for series in figure.series for point in series.points]
-    x_title = say.with_unit(figure.x_label, figure.x_unit)
-    x = _quantity(
-        "x",
-        *_ends_of((point.x for point in points), 0.02),
-        axis=alt.Axis(title=x_title or None, tickCount=6, grid=False, domain=True, ticks=True),
-    )
-    y = _quantity(
-        "y",
-        *_ends_of(value for p in points for value in (p.y, p.low, p.high)),
-        axis=alt.Axis(title=None, tickCount=5, labelPadding=6),
+    x, y = _plane(
+        figure,
+        say,
+        _ends_of((point.x for point in points), 0.02),
+        _ends_of(value for p in points for value in (p.y, p.low, p.high)),
     )
     colour = alt.Color("series:N", scale=alt.Scale(domain=places, range=colours), legend=legend)
     base = alt.Chart().encode(x=x, color=colour)
@@ -629,13 +634,7 @@ def _scatter(figure: Scatter, say: Words, palette: Palette) -> alt.LayerChart:
 
     x_ends = _ends_of(_numbers(figure, "x"))
     y_ends = _ends_of(_numbers(figure, "y"))
-    x_title = say.with_unit(figure.x_label, figure.x_unit)
-    x = _quantity(
-        "x",
-        *x_ends,
-        axis=alt.Axis(title=x_title or None, tickCount=6, grid=False, domain=True, ticks=True),
-    )
-    y = _quantity("y", *y_ends, axis=alt.Axis(title=None, tickCount=5, labelPadding=6))
+    x, y = _plane(figure, say, x_ends, y_ends)
     places = list(range(len(figure.series)))
     legend, labels = _legend(figure.series, say, _PLOT + 40)
     shown = legend if any(say(name) for name in figure.series) else None
@@ -704,10 +703,13 @@ def _scatter_rows(figure: Scatter, say: Words, ends: tuple[Interval, Interval]) 
         yield row | {"tip": f"{' · '.join(names)}: x {across}, y {up}"}
 
 
-def _sides(figure: Scatter, say: Words, ends: tuple[Interval, Interval]) -> list[tuple[str, str]]:
-    """Where each label stands: beside its mark, where it covers least, and never over another.
+def _sides(
+    figure: Scatter, say: Words, ends: tuple[Interval, Interval]
+) -> Iterator[tuple[str, str]]:
+    """Where each label stands: on the first side of its mark where it covers no other label, and no
+    mark if that can be. A label without room has no side; its mark's tip tells it.
 
-    Reckoned for the natural size. A label without room has no side; its mark's tip tells it.
+    Reckoned for the natural size.
     """
     (x_low, x_high), (y_low, y_high) = ends
     centres = [
@@ -719,26 +721,18 @@ def _sides(figure: Scatter, say: Words, ends: tuple[Interval, Interval]) -> list
     ]
     dots = [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in centres]
     taken: list[Box] = []
-    found: list[tuple[str, str]] = []
     for mark, (x, y) in zip(figure.points, centres, strict=True):
         label = "" if mark.label is None else fit(say(mark.label), _LABEL_ROOM, SMALL)
-        side = ""
-        if label:
-            boxes = _boxes(x, y, width_of(label, SMALL))
-
-            def covers(side: str, boxes: dict[str, Box] = boxes) -> tuple[bool, int, int]:
-                box = boxes[side]
-                outside = (
-                    box[0] < 0 or box[1] < 0 or box[2] > _PLOT + 14 or box[3] > _SCATTER_HEIGHT
-                )
-                return outside, _met(box, taken), _met(box, dots)
-
-            best = min(boxes, key=covers)
-            if not _met(boxes[best], taken):
-                taken.append(boxes[best])
-                side = best
-        found.append((side, label))
-    return found
+        boxes = _boxes(x, y, width_of(label, SMALL)) if label else {}
+        free = (
+            side
+            for others in (taken + dots, taken)
+            for side, box in boxes.items()
+            if _inside(box) and not any(_meet(box, one) for one in others)
+        )
+        if side := next(free, ""):
+            taken.append(boxes[side])
+        yield side, label
 
 
 def _boxes(x: float, y: float, width: float) -> dict[str, Box]:
@@ -752,12 +746,13 @@ def _boxes(x: float, y: float, width: float) -> dict[str, Box]:
     return boxes
 
 
-def _met(box: Box, others: Iterable[Box]) -> int:
-    """How many of the others the box covers in part."""
-    return sum(
-        box[0] < one[2] and one[0] < box[2] and box[1] < one[3] and one[1] < box[3]
-        for one in others
-    )
+def _inside(box: Box) -> bool:
+    return box[0] >= 0 and box[1] >= 0 and box[2] <= _PLOT + 14 and box[3] <= _SCATTER_HEIGHT
+
+
+def _meet(box: Box, other: Box) -> bool:
+    across = box[0] < other[2] and other[0] < box[2]
+    return across and box[1] < other[3] and other[1] < box[3]
 
 
 # Graphs
@@ -812,12 +807,12 @@ def _graph(figure: Graph, say: Words, palette: Palette) -> alt.LayerChart:
         description="tip:N",
         tooltip="tip:N",
     )
-    boxes = alt.Chart().mark_rect(fill=palette.surface, fillOpacity=1)
+    boxes = alt.Chart().mark_rect(
+        fill=palette.surface, fillOpacity=1, width=width, height=_NODE_HEIGHT
+    )
     boxes = boxes.encode(
-        x=alt.X("left:Q", axis=None),
-        x2="right:Q",
-        y=alt.Y("top:Q", axis=None),
-        y2="bottom:Q",
+        x=x,
+        y=y,
         stroke=alt.condition("datum.marked", alt.value(palette.ink), alt.value(palette.muted)),
         strokeWidth=alt.condition("datum.marked", alt.value(2), alt.value(1)),
     )
@@ -840,17 +835,9 @@ def _graph(figure: Graph, say: Words, palette: Palette) -> alt.LayerChart:
         (say(Text("线宽：", "width: ")), say(figure.unit)),
     )
     nodes = [
-        {
-            "name": printable(node.name),
-            "marked": node.marked,
-            "x": centres[node.name][0],
-            "y": centres[node.name][1],
-            "left": centres[node.name][0] - width / 2,
-            "right": centres[node.name][0] + width / 2,
-            "top": centres[node.name][1] - _NODE_HEIGHT / 2,
-            "bottom": centres[node.name][1] + _NODE_HEIGHT / 2,
-        }
+        {"name": printable(node.name), "marked": node.marked, "x": across, "y": down}
         for node in figure.nodes
+        for across, down in [centres[node.name]]
     ]
     return _laid(layers, nodes, palette, size=size, heading=_axes(axes, size[0]))
 

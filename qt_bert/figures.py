@@ -19,17 +19,20 @@ from qt_bert.text import Label, Text
 Scale = Literal["sequential", "diverging"]
 """Colours from nothing to much, or from negative over zero to positive."""
 
+_NONE = Text("", "")
+
 Cell = tuple[int, int]
 Interval = tuple[float, float]
 Values = Sequence[float | None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BaseFigure:
-    """A figure of any kind."""
-
-    __slots__ = ()
+    """A figure of any kind. The texts of a probe's figures are filled in from its TOML."""
 
     name: str
+    title: Text = _NONE
+    note: Text | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data with the key `kind`; `codec.decode` of a `Figure` reads it."""
@@ -51,7 +54,15 @@ class BaseFigure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeatMap(BaseFigure):
+class Plot(BaseFigure):
+    """A figure with two axes."""
+
+    x_label: Label = _NONE
+    y_label: Label = _NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatMap(Plot):
     """A matrix of cells: `values[row][column]`.
 
     `annotations` (same shape) stand under the values, for instance counts under shares; `marked`
@@ -60,11 +71,7 @@ class HeatMap(BaseFigure):
     """
 
     kind: ClassVar[str] = "heat_map"
-    name: str
-    title: Text
-    x_label: Label
-    y_label: Label
-    unit: Label
+    unit: Label = _NONE
     columns: tuple[Label, ...]
     rows: tuple[Label, ...]
     values: tuple[tuple[float | None, ...], ...]
@@ -74,7 +81,6 @@ class HeatMap(BaseFigure):
     low: float | None = None
     high: float | None = None
     digits: int = 2
-    note: Text | None = None
 
     def __post_init__(self) -> None:
         shape = (len(self.rows), len(self.columns))
@@ -113,15 +119,12 @@ class Tokens(BaseFigure):
     """Text whose tokens are coloured by a value; colours as in `HeatMap`."""
 
     kind: ClassVar[str] = "tokens"
-    name: str
-    title: Text
-    unit: Label
+    unit: Label = _NONE
     lines: tuple[TokenLine, ...]
     scale: Scale = "sequential"
     low: float | None = None
     high: float | None = None
     digits: int = 2
-    note: Text | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,19 +137,14 @@ class BarSeries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bars(BaseFigure):
+class Bars(Plot):
     """One group of bars a category, for instance grades before and after heads are left out."""
 
     kind: ClassVar[str] = "bars"
-    name: str
-    title: Text
-    x_label: Label
-    y_label: Label
-    unit: Label
+    unit: Label = _NONE
     categories: tuple[Label, ...]
     series: tuple[BarSeries, ...]
     digits: int = 2
-    note: Text | None = None
 
     def __post_init__(self) -> None:
         for series in self.series:
@@ -176,18 +174,13 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve(BaseFigure):
+class Curve(Plot):
     """Lines over a numeric axis. `unit` is that of y, `x_unit` that of x."""
 
     kind: ClassVar[str] = "curve"
-    name: str
-    title: Text
-    x_label: Label
-    y_label: Label
-    unit: Label
+    unit: Label = _NONE
     series: tuple[Series, ...]
     x_unit: Label = ""
-    note: Text | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,19 +203,14 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Graph(BaseFigure):
+class Graph(Plot):
     """Nodes on a grid (for instance layer by head) and weighted arrows; `unit` is the weights'."""
 
     kind: ClassVar[str] = "graph"
-    name: str
-    title: Text
-    x_label: Label
-    y_label: Label
-    unit: Label
+    unit: Label = _NONE
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
     digits: int = 2
-    note: Text | None = None
 
     def __post_init__(self) -> None:
         names = {node.name for node in self.nodes}
@@ -248,18 +236,13 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scatter(BaseFigure):
+class Scatter(Plot):
     """Things by two numbers; a series, in the order it first comes, has its colour and shape."""
 
     kind: ClassVar[str] = "scatter"
-    name: str
-    title: Text
-    x_label: Label
-    y_label: Label
     points: tuple[Mark, ...]
     x_unit: Label = ""
     y_unit: Label = ""
-    note: Text | None = None
 
     def __post_init__(self) -> None:
         for point in self.points:
@@ -276,24 +259,17 @@ class Scatter(BaseFigure):
 Figure = HeatMap | Curve | Bars | Tokens | Graph | Scatter
 
 
-# Figures whose texts are filled in later ----------------------------------------------------------
+# Figures as probes make them --------------------------------------------------------------------
 
-_NONE = Text("", "")
 _HEAD = re.compile(r"L(\d+)H(\d+)")
 
 
 def head_map(
-    name: str,
-    values: Iterable[Values],
-    *,
-    marked: Iterable[str] = (),
-    low: float | None = None,
-    high: float | None = None,
-    digits: int = 2,
-    scale: Scale = "sequential",
+    name: str, values: Iterable[Values], *, marked: Iterable[str] = (), **looks: Any
 ) -> HeatMap:
     """A map of `values` [layers, heads]; NaN is missing, `marked` heads (`L3H7`) are outlined.
 
+    `looks` are `low`, `high`, `digits` and `scale` of a `HeatMap`.
     Raises ArgumentError where `marked` names no head of the map.
     """
     cells = tuple(tuple(known(value) for value in row) for row in values)
@@ -305,18 +281,11 @@ def head_map(
         places.append((int(found[1]), int(found[2])))
     return HeatMap(
         name=name,
-        title=_NONE,
-        x_label=_NONE,
-        y_label=_NONE,
-        unit=_NONE,
         columns=tuple(f"H{head}" for head in range(len(cells[0]) if cells else 0)),
         rows=tuple(f"L{layer}" for layer in range(len(cells))),
         values=cells,
         marked=tuple(places),
-        scale=scale,
-        low=low,
-        high=high,
-        digits=digits,
+        **looks,
     )
 
 
@@ -336,8 +305,7 @@ def bars(
         )
         for label, (values, intervals) in series.items()
     )
-    texts = {"title": _NONE, "x_label": _NONE, "y_label": _NONE, "unit": _NONE}
-    return Bars(name=name, categories=tuple(categories), series=made, digits=digits, **texts)
+    return Bars(name=name, categories=tuple(categories), series=made, digits=digits)
 
 
 def curve(
@@ -349,18 +317,17 @@ def curve(
         Series(name=label, points=tuple(points), dashed=label in controls)
         for label, points in series.items()
     )
-    return Curve(name=name, title=_NONE, x_label=_NONE, y_label=_NONE, unit=_NONE, series=made)
+    return Curve(name=name, series=made)
 
 
 def scatter(name: str, points: Iterable[Mark]) -> Scatter:
     """Marks by two numbers."""
-    return Scatter(name=name, title=_NONE, x_label=_NONE, y_label=_NONE, points=tuple(points))
+    return Scatter(name=name, points=tuple(points))
 
 
 def graph(name: str, nodes: Iterable[Node], edges: Iterable[Edge], *, digits: int = 2) -> Graph:
     """Nodes on a grid and weighted arrows."""
-    texts = {"title": _NONE, "x_label": _NONE, "y_label": _NONE, "unit": _NONE}
-    return Graph(name=name, nodes=tuple(nodes), edges=tuple(edges), digits=digits, **texts)
+    return Graph(name=name, nodes=tuple(nodes), edges=tuple(edges), digits=digits)
 
 
 def known(value: Any) -> float | None:

@@ -137,7 +137,7 @@ def _as_text(made: Plan) -> str:
 
 def _offline(made: Plan) -> list[str]:
     """What the plan says of reading titles before the query comes."""
-    from qt_bert.report.plan_offline import recommendation
+    from qt_bert.report.plan import recommendation
 
     return [] if made.offline is None else ["", recommendation(made.offline).en]
 

@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
-from qt_bert.files import sha256_file
-from qt_bert.probes.wording import ClaimInWords, claims_in_words, plan_claim_in_words
-from qt_bert.report.blocks import (
-    Block,
-    Column,
-    Link,
-    Listing,
-    Prose,
-    Section,
-    Table,
-)
-from qt_bert.report.comparison import beside, read_comparison
-from qt_bert.report.evaluation import headlines, read_evaluation, with_value
-from qt_bert.report.plan import read_plan
-from qt_bert.report.plan_summary import in_one_sentence
-from qt_bert.report.probes import anchor_of, badge, measured, read_probes, source_value
+from qt_bert.report import comparison, plan
+from qt_bert.report.blocks import Column, Link, Listing, Prose, Section, Table, columns, filled
+from qt_bert.report.evaluation import headlines, with_value
+from qt_bert.report.probes import badge, measured, source_value
+from qt_bert.report.stored import Stored
 from qt_bert.report.words import say
-from qt_bert.results.evaluation import EvaluationResult, MetricValue
-from qt_bert.results.plan import Plan
-from qt_bert.results.probe import ProbeResult, set_label
-from qt_bert.run.folder import RunFolder, read_plan_claim
-from qt_bert.shipped import TEST, shipped, ships
+from qt_bert.results.evaluation import EvaluationResult
+from qt_bert.results.probe import set_label
 from qt_bert.stats.verdict import MOST_QUERIES
 from qt_bert.text import Text, interval, listed, number, shortest
 
@@ -37,22 +23,26 @@ MOST_HEADS = 6
 SHOWN_SETS = ("matching", "boundary", "order", "reader")
 
 
-def _build(folder: RunFolder) -> Sequence[Block] | None:
-    evaluation, compared = read_evaluation(folder), read_comparison(folder)
-    probes, plan = read_probes(folder), read_plan(folder)
-    blocks = [
-        *(() if evaluation is None else (_subject(evaluation, judged_on_shipped(folder)),)),
-        *(() if compared is None else (Prose(body=beside(compared)),)),
-        *_claims(folder),
-        *_lines(evaluation, probes, plan),
-    ]
-    return blocks or None
+def answer_section(stored: Stored) -> Section | None:
+    """What was judged, every claim, and a line each on heads, faults, plan, and what comes next."""
+    compared = stored.comparison
+    lines = {
+        "heads": _heads(stored),
+        "breaks": list(_breaks(stored)),
+        "plan": [] if stored.plan is None else list(plan.in_one_sentence(stored.plan)),
+        "next": list(_next(stored)),
+    }
+    rows = tuple((say(name), tuple(said)) for name, said in lines.items() if said)
+    blocks = filled(
+        None if stored.evaluation is None else _subject(stored, stored.evaluation),
+        None if compared is None else Prose(body=comparison.in_one_sentence(compared)),
+        _claims(stored),
+        Listing(rows=rows) if rows else None,
+    )
+    return Section(name="answer", title=say("answer"), blocks=blocks) if blocks else None
 
 
-ANSWER = Section(name="answer", order=0, title=say("answer"), build=_build)
-
-
-def _subject(evaluation: EvaluationResult, shipped_pairs: bool) -> Prose:
+def _subject(stored: Stored, evaluation: EvaluationResult) -> Prose:
     model, pairs = evaluation.model, evaluation.pairs
     return Prose(
         body=say(
@@ -64,63 +54,32 @@ def _subject(evaluation: EvaluationResult, shipped_pairs: bool) -> Prose:
             pairs=pairs.name,
             n=pairs.n_pairs,
             queries=pairs.n_queries,
-            labels=say("labels_shipped" if shipped_pairs else "labels_own"),
+            labels=say("labels_shipped" if stored.on_shipped else "labels_own"),
         )
     )
 
 
-def judged_on_shipped(folder: RunFolder) -> bool:
-    """Whether the run's pairs are the test split that ships."""
-    return ships(TEST) and folder.record.inputs.pairs.sha256 == sha256_file(shipped(TEST))
-
-
-def standing(folder: RunFolder) -> Text:
+def standing(stored: Stored) -> Text:
     """What the verdicts are worth on the split that ships; nothing elsewhere."""
-    return say("exploratory") if judged_on_shipped(folder) else Text("", "")
+    return say("exploratory") if stored.on_shipped else Text("", "")
 
 
-# The twelve claims.
-
-
-class ClaimOf(NamedTuple):
-    """A claim in words, and the section that tells more of it."""
-
-    said: ClaimInWords
-    anchor: str
-
-
-def all_claims(folder: RunFolder) -> list[ClaimOf]:
-    """The claims of the run's probes and of its plan, in the order of the report; one family."""
-    said = [
-        ClaimOf(claim, anchor_of(result))
-        for result in read_probes(folder)
-        for claim in claims_in_words(result)
-    ]
-    kept = read_plan_claim(folder)
-    return said if kept is None else [*said, ClaimOf(plan_claim_in_words(kept), "plan")]
-
-
-def _claims(folder: RunFolder) -> Iterator[Table]:
-    listed = all_claims(folder)
-    if not listed:
-        return
-    counts = Counter(one.said.claim.verdict for one in listed)
+def _claims(stored: Stored) -> Table:
+    counts = Counter(one.said.claim.verdict for one in stored.claims)
     tally = say(
         "tally",
-        total=len(listed),
+        total=len(stored.claims),
         reproduced=counts["reproduced"],
         not_reproduced=counts["not reproduced"],
         inconclusive=counts["inconclusive"],
         not_testable=counts["not testable"],
     )
-    yield Table(
+    return Table(
         name="claims",
         title=say("claims"),
         columns=(
             Column("claim", say("claim"), whole=True),
-            Column("verdict", say("verdict")),
-            Column("value", say("value")),
-            Column("source", say("source_value")),
+            *columns(verdict="verdict", value="value", source="source_value"),
         ),
         rows=tuple(
             (
@@ -129,86 +88,45 @@ def _claims(folder: RunFolder) -> Iterator[Table]:
                 measured(said),
                 source_value(said.claim.source),
             )
-            for said, anchor in listed
+            for said, anchor in stored.claims
         ),
-        note=say("claims_note", tally=tally, standing=standing(folder)),
+        note=say("claims_note", tally=tally, standing=standing(stored)),
     )
 
 
-# What the heads do, what may go, what to look at next: a line each.
+# What the heads do, what breaks the model, what to look at next: a line each.
 
 
-def _lines(
-    evaluation: EvaluationResult | None, probes: Sequence[ProbeResult], plan: Plan | None
-) -> Iterator[Listing]:
-    listed = [
-        (say("heads"), tuple(_in_a_row(_heads(probes)))),
-        (say("breaks"), tuple(_breaks(evaluation, probes))),
-        (say("plan"), () if plan is None else tuple(in_one_sentence(plan))),
-        (say("next"), tuple(_next(evaluation, probes, plan))),
-    ]
-    rows = tuple((title, lines) for title, lines in listed if lines)
-    if rows:
-        yield Listing(rows=rows)
-
-
-def _heads(probes: Sequence[ProbeResult]) -> Iterator[Text]:
-    for result in probes:
+def _heads(stored: Stored) -> list[Text]:
+    """The heads of the sets that the claims are about, in one line."""
+    found = []
+    for result in stored.probes:
         for name in SHOWN_SETS:
-            heads = result.sets.get(name, ())
-            if not heads:
-                continue
-            shown = Text(*(2 * (" ".join(heads[:MOST_HEADS]),)))
-            if len(heads) > MOST_HEADS:
-                shown = say("heads_more", heads=shown, n=len(heads))
-            yield say("heads_of", name=set_label(name, result.stability), heads=shown)
+            if heads := result.sets.get(name, ()):
+                shown: str | Text = " ".join(heads[:MOST_HEADS])
+                if len(heads) > MOST_HEADS:
+                    shown = say("heads_more", heads=shown, n=len(heads))
+                found.append(say("heads_of", name=set_label(name, result.stability), heads=shown))
+    return [listed(found, "；", "; ")] if found else []
 
 
-def _in_a_row(said: Iterator[Text]) -> Iterator[Text]:
-    """All of them as one line."""
-    found = list(said)
-    if found:
-        yield listed(found, "；", "; ")
+def _breaks(stored: Stored) -> Iterator[Text]:
+    for result in stored.probes:
+        facts = result.facts
+        if facts.get("hardest") and facts.get("most_moved"):
+            hardest, moved = _text(facts["hardest"]), _text(facts["most_moved"])
+            score = facts["hardest_score"]
+            yield say("hardest", phenomenon=hardest, score=score, moved=moved)
+    if stored.evaluation is not None:
+        yield from _weakest(stored.evaluation)
 
 
-def _breaks(evaluation: EvaluationResult | None, probes: Sequence[ProbeResult]) -> Iterator[Text]:
-    for result in probes:
-        if result.facts.get("hardest") and result.facts.get("most_moved"):
-            yield say(
-                "hardest",
-                phenomenon=_text(result.facts["hardest"]),
-                score=result.facts["hardest_score"],
-                moved=_text(result.facts["most_moved"]),
-            )
-    weakest = None if evaluation is None else _weakest(evaluation)
-    if weakest is not None:
-        yield weakest
-
-
-def _text(stored: Any) -> Text:
+def _text(fact: Any) -> Text:
     """A fact that is a text, as JSON holds it."""
-    return stored if isinstance(stored, Text) else Text(stored["zh"], stored["en"])
+    return fact if isinstance(fact, Text) else Text(fact["zh"], fact["en"])
 
 
-def _next(
-    evaluation: EvaluationResult | None, probes: Sequence[ProbeResult], plan: Plan | None
-) -> Iterator[Text]:
-    if evaluation is not None and evaluation.errors:
-        yield say("next_worst")
-    undecided = [
-        (claim.claim.needs_queries, claim)
-        for result in probes
-        for claim in claims_in_words(result)
-        if claim.claim.needs_queries is not None and claim.claim.needs_queries <= MOST_QUERIES
-    ]
-    if undecided:
-        needs, claim = min(undecided, key=lambda one: one[0])
-        yield say("next_queries", needs=f"{needs:,}", claim=claim.short)
-    if plan is not None:
-        yield say("next_plan")
-
-
-def _weakest(evaluation: EvaluationResult) -> Text | None:
+def _weakest(evaluation: EvaluationResult) -> Iterator[Text]:
     """The slice with the lowest accuracy, or where there is none ρ, of those large enough."""
     for metric in ("accuracy", "spearman"):
         found = [
@@ -221,16 +139,24 @@ def _weakest(evaluation: EvaluationResult) -> Text | None:
         ]
         if found:
             _, column, value, one = min(found, key=lambda each: each[:3])
-            return say(
-                "next_slice",
-                column=column,
-                value=value,
-                metric=headlines(with_value(evaluation)).get(metric, Text(metric, metric)),
-                measured=_in_words(one),
-                n=one.n,
+            title = headlines(with_value(evaluation.metrics)).get(metric, metric)
+            shown = f"{number(one.value)} {interval(one.ci_low, one.ci_high)}".rstrip()
+            yield say(
+                "next_slice", column=column, value=value, metric=title, measured=shown, n=one.n
             )
-    return None
+            return
 
 
-def _in_words(metric: MetricValue) -> str:
-    return f"{number(metric.value)} {interval(metric.ci_low, metric.ci_high)}".rstrip()
+def _next(stored: Stored) -> Iterator[Text]:
+    if stored.evaluation is not None and stored.evaluation.errors:
+        yield say("next_worst")
+    undecided = [
+        (said.claim.needs_queries, said.short)
+        for said, anchor in stored.claims
+        if anchor != "plan" and (said.claim.needs_queries or MOST_QUERIES + 1) <= MOST_QUERIES
+    ]
+    if undecided:
+        needs, claim = min(undecided, key=lambda one: one[0] or 0)
+        yield say("next_queries", needs=f"{needs:,}", claim=claim)
+    if stored.plan is not None:
+        yield say("next_plan")

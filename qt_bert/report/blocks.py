@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from qt_bert.figures import Figure
-from qt_bert.run.folder import RunFolder
+from qt_bert.report.words import say
 from qt_bert.text import Label, Text
 
 # What sections are made of. Every kind has one template, `templates/blocks/KIND.html.j2`.
@@ -108,7 +107,6 @@ class Card:
     title: Label
     value: Interval
     base: Text
-    digits: int = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,20 +118,11 @@ class Cards:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
-    """A term, the text it stands in, and what a filler in its place changes."""
-
-    term: str
-    side: Text
-    change: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
     """A pair, its label, the model's answer and its probability for each level.
 
     `score` is the answer of a model of one logit, which has no levels. `moved_by` are the terms that
-    move it most, `carried_by` says which heads carry the first of them.
+    move it most, each with its text and the change; `carried_by` says which heads carry the first.
     """
 
     query: str
@@ -144,7 +133,7 @@ class Example:
     levels: tuple[str, ...]
     probabilities: tuple[float, ...]
     score: float | None = None
-    moved_by: tuple[Moved, ...] = ()
+    moved_by: tuple[tuple[str, Text, float], ...] = ()
     carried_by: Text | None = None
 
 
@@ -178,31 +167,22 @@ class Folded:
 Block = Table | Prose | FigureBlock | Cards | Examples | Listing | Folded
 
 
-# The shape of a section.
+def filled(*blocks: Block | None) -> tuple[Block, ...]:
+    """The blocks that hold something: none that is missing, no table without rows."""
+    return tuple(
+        one for one in blocks if one is not None and (not isinstance(one, Table) or one.rows)
+    )
 
 
-def _no_cards(folder: RunFolder) -> Sequence[Card]:
-    return ()
+def columns(**words: str) -> tuple[Column, ...]:
+    """Plain columns: by each name the word of `words.toml` that heads it."""
+    return tuple(Column(name, say(word)) for name, word in words.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the page.
-
-    `build` draws its blocks from the result files of a run folder, or gives `None` where they are
-    not there yet; `cards` adds to the summary that stays in view. `name` is its anchor.
-    """
+    """A part of the page; `name` is its anchor."""
 
     name: str
-    order: int
     title: Text
-    build: Callable[[RunFolder], Sequence[Block] | None]
-    cards: Callable[[RunFolder], Sequence[Card]] = _no_cards
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """A section together with what it drew from a run."""
-
-    section: Section
-    blocks: Sequence[Block]
+    blocks: tuple[Block, ...]

@@ -1,22 +1,26 @@
-"""How well the model grades: the parts of the section `evaluation`."""
+"""How well the model grades: the section `evaluation`, the model's card, the figures in view."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from qt_bert.report.blocks import (
-    Block,
     Card,
     Cell,
     Column,
     Example,
     Examples,
     FigureBlock,
+    Folded,
     Interval,
-    Moved,
+    Prose,
+    Section,
     Table,
+    columns,
+    filled,
 )
+from qt_bert.report.stored import Stored
 from qt_bert.report.words import say
 from qt_bert.results.evaluation import (
     EvaluationResult,
@@ -28,14 +32,38 @@ from qt_bert.results.evaluation import (
     confusion_map,
     reliability_curve,
 )
-from qt_bert.run.folder import RunFolder, RunRecord
-from qt_bert.text import MISSING, Label, Text, clip, counted, interval, joined, listed, number
+from qt_bert.run.folder import RunRecord
+from qt_bert.text import MISSING, Text, clip, interval, joined, listed, number
 
 
-def read_evaluation(folder: RunFolder) -> EvaluationResult | None:
-    """The run's `evaluation.json`, or `None` where it is not written yet."""
-    path = folder.file("evaluation.json")
-    return EvaluationResult.read(path) if path.is_file() else None
+def evaluation_section(stored: Stored) -> Section | None:
+    """What was judged, examples, figures, tables; None where nothing is evaluated yet."""
+    found = stored.evaluation
+    if found is None:
+        return None
+    reliability = reliability_curve(found.reliability or ())
+    blocks = filled(
+        _judged(found, stored.folder.record),
+        _examples(found),
+        None
+        if found.confusion is None
+        else FigureBlock(figure=confusion_map(found.levels, found.confusion)),
+        None if reliability is None else FigureBlock(figure=reliability),
+        _worst_errors(found),
+        _metrics(found),
+        *_slices(found),
+        _per_grade(found),
+    )
+    return Section(name="evaluation", title=say("evaluation"), blocks=blocks)
+
+
+def card_section(stored: Stored) -> Section | None:
+    """The model's card as its folder has it."""
+    if stored.evaluation is None or not stored.evaluation.card:
+        return None
+    card = Prose(body=stored.evaluation.card, preformatted=True)
+    folded = Folded(title=say("whole_card"), blocks=(card,))
+    return Section(name="model_card", title=say("model_card"), blocks=(folded,))
 
 
 # The metrics' names and groups on the page.
@@ -62,7 +90,6 @@ GROUPS: dict[str, tuple[Text, tuple[str, ...]]] = {
     ),
     "calibration": (say("calibration"), ("ece", "brier", "nll")),
 }
-_OTHER = say("other")
 
 HEADLINES = {
     "accuracy": say("accuracy"),
@@ -70,7 +97,6 @@ HEADLINES = {
     "spearman": say("spearman"),
     "ndcg_at_5": say("ndcg_5"),
 }
-_OF_AN_ORDER = {"pairwise_accuracy": say("pairwise_accuracy")}
 
 
 def headlines(known: Container[str]) -> dict[str, Text]:
@@ -78,34 +104,20 @@ def headlines(known: Container[str]) -> dict[str, Text]:
 
     A model that gives an order and no grades is judged by pairwise accuracy in accuracy's place.
     """
-    names = HEADLINES if "accuracy" in known else _OF_AN_ORDER | HEADLINES
-    return {name: title for name, title in names.items() if name in known}
+    order = {} if "accuracy" in known else {"pairwise_accuracy": say("pairwise_accuracy")}
+    return {name: title for name, title in (order | HEADLINES).items() if name in known}
 
 
-def with_value(evaluation: EvaluationResult) -> set[str]:
-    """The metrics that this evaluation holds a value of."""
-    return {name for name, metric in evaluation.metrics.items() if metric.value is not None}
-
-
-def metric_title(evaluation: EvaluationResult, name: str) -> Label:
-    """The metric's display name: the caller's, else ours, else its identifier."""
-    described = evaluation.descriptions.get(name)
-    if described is not None and described.title is not None:
-        return described.title
-    return HEADLINES.get(name, name)
-
-
-def grouped_metrics(evaluation: EvaluationResult) -> list[tuple[Text, str, MetricValue]]:
-    """(group, name, value) of every metric there is, in the page's order."""
-    return in_groups(evaluation.metrics)
+def with_value(metrics: Mapping[str, MetricValue]) -> set[str]:
+    """The metrics that have a value."""
+    return {name for name, metric in metrics.items() if metric.value is not None}
 
 
 def in_groups(values: Mapping[str, M]) -> list[tuple[Text, str, M]]:
     """(group, name, value) of what is known by metric, in the page's order."""
-    known = [(title, name) for title, names in GROUPS.values() for name in names]
-    others = [(_OTHER, name) for name in values.keys() - {name for _, name in known}]
-    ordered = known + sorted(others, key=lambda pair: pair[1])
-    return [(title, name, values[name]) for title, name in ordered if name in values]
+    known = {name: title for title, names in GROUPS.values() for name in names}
+    others = dict.fromkeys(sorted(values.keys() - known.keys()), say("other"))
+    return [(title, n, values[n]) for n, title in (known | others).items() if n in values]
 
 
 def as_interval(metric: MetricValue) -> Interval:
@@ -113,10 +125,31 @@ def as_interval(metric: MetricValue) -> Interval:
     return Interval(value=metric.value, low=metric.ci_low, high=metric.ci_high)
 
 
-def base(metric: MetricValue) -> Text:
+def summary_cards(stored: Stored) -> tuple[Card, ...]:
+    """The headline metrics that have a value, with what they are without grade 1."""
+    found = stored.evaluation
+    if found is None:
+        return ()
+    return tuple(
+        Card(
+            title=title,
+            value=as_interval(found.metrics[name]),
+            base=_harder(found.without_grade_1.get(name)) or _base(found.metrics[name]),
+        )
+        for name, title in headlines(with_value(found.metrics)).items()
+    )
+
+
+def _harder(metric: MetricValue | None) -> Text | None:
+    """The same without titles of another subject, which are easy to tell."""
+    if metric is None or metric.value is None:
+        return None
+    ends = interval(metric.ci_low, metric.ci_high)
+    return say("without_grade_1", value=number(metric.value), interval=ends)
+
+
+def _base(metric: MetricValue) -> Text:
     """What the value rests on: pairs, and eligible queries where it ranks titles."""
-    if metric.value is None and metric.reason:
-        return say("none", reason=metric.reason)
     said = []
     if metric.n is not None:
         said.append(say("pairs_judged", n=metric.n))
@@ -129,52 +162,38 @@ def base(metric: MetricValue) -> Text:
 
 
 _SHOWN, _TERMS_SHOWN, _WORST = 6, 4, 10
-_SIDES = {"query": say("query"), "title": say("title")}
-_GRADED = (
-    Column("predicted_grade", say("predicted")),
-    Column("expected_grade", say("expected_grade"), digits=2),
-)
-_SCORE = Column("score", say("score"))
 
 
-def examples(evaluation: EvaluationResult) -> tuple[Block, ...]:
+def _examples(evaluation: EvaluationResult) -> Examples | None:
     """The first pairs of the evaluation's examples with their grade distributions."""
     chosen = evaluation.examples[:_SHOWN]
     if not chosen:
-        return ()
+        return None
     graded = any(pair.score is None for pair in chosen)
-    return (
-        Examples(
-            title=say("what_model_does"),
-            note=joined([_bars(len(chosen)) if graded else _scores(len(chosen)), _reasons(chosen)]),
-            examples=tuple(_example(pair, evaluation.levels) for pair in chosen),
-        ),
+    note = say("each_bar_model_s" if graded else "model_gives_one_score")
+    return Examples(
+        title=say("what_model_does"),
+        note=joined([note, *_reasons(chosen)]),
+        examples=tuple(_example(pair, evaluation.levels) for pair in chosen),
     )
 
 
-def _bars(n: int) -> Text:
-    return say("each_bar_model_s", n=n, n_example=counted(n, "example"))
-
-
-def _scores(n: int) -> Text:
-    return say("model_gives_one_score", n=n, n_example=counted(n, "example"))
-
-
-def _reasons(pairs: Sequence[GradedPair]) -> Text:
+def _reasons(pairs: Sequence[GradedPair]) -> Iterator[Text]:
     """How terms and heads were tried out; nothing where they were not."""
     told = [pair.reason for pair in pairs if pair.reason]
-    if not told:
-        return Text("", "")
-    filler, n = told[0].filler, sum(bool(one.carried_by) for one in told)
-    terms = say("change_by_term", filler=filler, shown=_TERMS_SHOWN)
-    heads = [say("heads_put_back", n=n, n_example=counted(n, "example"))] if n else []
-    return joined([terms, *heads])
+    if told:
+        yield say("change_by_term", filler=told[0].filler, shown=_TERMS_SHOWN)
+    if any(one.carried_by for one in told):
+        yield say("heads_put_back")
 
 
 def _example(pair: GradedPair, levels: tuple[str, ...]) -> Example:
     probabilities = pair.p or ()
     if len(levels) != len(probabilities):  # a coarse label: the model still has its own grades
         levels = tuple(str(i + 1) for i in range(len(probabilities)))
+    reason = pair.reason
+    moved = [one for one in reason.terms if one.moved] if reason else []
+    moved.sort(key=lambda one: -abs(one.change))
     return Example(
         query=pair.query,
         title=pair.title,
@@ -184,19 +203,8 @@ def _example(pair: GradedPair, levels: tuple[str, ...]) -> Example:
         levels=levels,
         probabilities=probabilities,
         score=pair.score,
-        moved_by=_moved_by(pair.reason),
-        carried_by=_carried_by(pair.reason),
-    )
-
-
-def _moved_by(reason: Reason | None) -> tuple[Moved, ...]:
-    """The terms that move the grade, the largest change first."""
-    if reason is None:
-        return ()
-    moved = sorted((one for one in reason.terms if one.moved), key=lambda one: -abs(one.change))
-    return tuple(
-        Moved(term=one.term, side=_SIDES[one.side], change=one.change)
-        for one in moved[:_TERMS_SHOWN]
+        moved_by=tuple((one.term, say(one.side), one.change) for one in moved[:_TERMS_SHOWN]),
+        carried_by=_carried_by(reason),
     )
 
 
@@ -204,40 +212,38 @@ def _carried_by(reason: Reason | None) -> Text | None:
     if reason is None or reason.told_by is None or not reason.carried_by:
         return None
     term = clip(reason.terms[reason.told_by].term, 24)
-    heads = "、".join(f"{one.head} {one.share:.0%}" for one in reason.carried_by)
-    return say("restored", term=term, heads=heads, heads_replace=heads.replace("、", ", "))
+    heads = listed(f"{one.head} {one.share:.0%}" for one in reason.carried_by)
+    return say("restored", term=term, heads=heads)
 
 
-def worst_errors(evaluation: EvaluationResult) -> tuple[Block, ...]:
-    """The pairs furthest from their label, as a table."""
-    if not evaluation.errors:
-        return ()
+def _worst_errors(evaluation: EvaluationResult) -> Table:
+    """The pairs furthest from their label."""
     graded = any(pair.score is None for pair in evaluation.errors)
-    return (
-        Table(
-            name="errors",
-            title=say("pairs_furthest_off"),
-            columns=(
-                Column("id", "id"),
-                Column("query", say("query")),
-                Column("title", say("title")),
-                Column("grade", say("label")),
-                *(_GRADED if graded else (_SCORE,)),
-            ),
-            rows=tuple(
-                (
-                    pair.id,
-                    pair.query,
-                    pair.title,
-                    _shown(pair.grade),
-                    *(
-                        (_shown(pair.predicted_grade), pair.expected_grade)
-                        if graded
-                        else (pair.score,)
-                    ),
-                )
-                for pair in evaluation.errors[:_WORST]
-            ),
+    answer = (
+        (
+            Column("predicted_grade", say("predicted")),
+            Column("expected_grade", say("expected_grade"), digits=2),
+        )
+        if graded
+        else columns(score="score")
+    )
+    return Table(
+        name="errors",
+        title=say("pairs_furthest_off"),
+        columns=(
+            Column("id", "id"),
+            *columns(query="query", title="title", grade="label"),
+            *answer,
+        ),
+        rows=tuple(
+            (
+                pair.id,
+                pair.query,
+                pair.title,
+                _shown(pair.grade),
+                *((_shown(pair.predicted_grade), pair.expected_grade) if graded else (pair.score,)),
+            )
+            for pair in evaluation.errors[:_WORST]
         ),
     )
 
@@ -248,232 +254,127 @@ def _shown(grade: Grade | None) -> str:
     return f"{grade:g}" if isinstance(grade, float) else str(grade)
 
 
-# What was judged: model, pairs and the run's profile.
+# Tables to open: what was judged, metrics, parts of the file, levels.
 
 
-def judged(evaluation: EvaluationResult, record: RunRecord) -> Table:
-    """Sizes and hashes, to open."""
+def _judged(evaluation: EvaluationResult, record: RunRecord) -> Table:
+    """Sizes and hashes of model and pairs, and the run's profile."""
     model, pairs = evaluation.model, evaluation.pairs
-    shape = f"{model.layers} × {model.heads} × {model.hidden}"
-    facts: list[tuple[Text, Cell]] = [
-        (say("model"), model.name),
-        (say("layers_heads_width"), shape),
-        (say("parameters"), model.parameters),
-        (say("maximum_length_tokens"), model.max_length),
-        (say("number_type"), model.dtype),
-        (say("weights_sha_256"), model.sha256),
-        (say("file_pairs"), pairs.name),
-        (say("query_title_pairs"), pairs.n_pairs),
-        (say("distinct_queries"), pairs.n_queries),
-        (say("truncated_titles"), evaluation.truncated_titles),
-        (say("pairs_sha_256"), pairs.sha256),
-    ]
+    facts: dict[str, Cell] = {
+        "model": model.name,
+        "layers_heads_width": f"{model.layers} × {model.heads} × {model.hidden}",
+        "parameters": model.parameters,
+        "maximum_length_tokens": model.max_length,
+        "number_type": model.dtype,
+        "weights_sha_256": model.sha256,
+        "file_pairs": pairs.name,
+        "query_title_pairs": pairs.n_pairs,
+        "distinct_queries": pairs.n_queries,
+        "truncated_titles": evaluation.truncated_titles,
+        "pairs_sha_256": pairs.sha256,
+    }
     if profile := record.inputs.arguments.get("profile"):
-        facts.append((say("profile"), str(profile)))
+        facts["profile"] = str(profile)
     return Table(
         name="judged",
         title=say("sizes_hashes_model_pairs"),
-        columns=(Column("what", say("item")), Column("value", say("value_cell"))),
-        rows=tuple(facts),
+        columns=columns(what="item", value="value_cell"),
+        rows=tuple((say(name), value) for name, value in facts.items()),
         folded=True,
     )
-
-
-# Level by level: confusion, precision and recall, reliability.
-
-
-def confusion(evaluation: EvaluationResult) -> tuple[Block, ...]:
-    """Shares of each true level as a heat map."""
-    counts, levels = evaluation.confusion, evaluation.levels
-    if counts is None:
-        return ()
-    return (FigureBlock(figure=confusion_map(levels, counts)),)
-
-
-def confusion_counts(evaluation: EvaluationResult) -> tuple[Block, ...]:
-    """The same matrix in pairs, as a table to open."""
-    counts, levels = evaluation.confusion, evaluation.levels
-    if counts is None:
-        return ()
-    table = Table(
-        name="confusion",
-        title=say("confusion_matrix_pairs"),
-        columns=(
-            Column("true", say("true_predicted")),
-            *(Column(f"predicted_{level}", level) for level in levels),
-        ),
-        rows=tuple((level, *row) for level, row in zip(levels, counts, strict=True)),
-        folded=True,
-    )
-    return (table,)
-
-
-def reliability(evaluation: EvaluationResult) -> tuple[Block, ...]:
-    """Accuracy over confidence."""
-    figure = reliability_curve(evaluation.reliability or ())
-    return () if figure is None else (FigureBlock(figure=figure),)
-
-
-def per_grade(evaluation: EvaluationResult) -> tuple[Block, ...]:
-    """Precision, recall and F1 of every level."""
-    if evaluation.per_grade is None:
-        return ()
-    return (
-        Table(
-            name="per_grade",
-            title=say("level_level"),
-            columns=(
-                Column("level", say("level")),
-                Column("precision", say("precision_0_1")),
-                Column("recall", say("recall_0_1")),
-                Column("f1", "F1 (0–1)"),
-                Column("support", say("pairs")),
-            ),
-            rows=tuple(
-                (row.level, row.precision, row.recall, row.f1, row.support)
-                for row in evaluation.per_grade
-            ),
-        ),
-    )
-
-
-# The table of metrics.
 
 
 _DIRECTIONS = {"higher": "↑", "lower": "↓", "zero": "→ 0"}
 
 
-def metrics(evaluation: EvaluationResult) -> Table:
+def _metrics(evaluation: EvaluationResult) -> Table:
     """Every metric with its interval, its base and one sentence on what it means."""
-    counts = evaluation.pnr_counts
-    note = say("brackets_hold_95_intervals")
-    if counts is not None:
-        numbers = [f"{n:,}" for n in (counts.concordant, counts.discordant, counts.tied)]
-        note = say(
-            "title_pairs_pnr_concordant",
-            note=note,
-            numbers=numbers[0],
-            numbers_2=numbers[1],
-            numbers_3=numbers[2],
-        )
+    notes = [say("brackets_hold_95_intervals")]
+    if (counts := evaluation.pnr_counts) is not None:
+        three = {"one": counts.concordant, "two": counts.discordant, "ties": counts.tied}
+        notes.append(say("title_pairs_pnr_concordant", **three))
+    accuracy = evaluation.metrics.get("accuracy")
+    if accuracy is not None and accuracy.ci_low is not None and accuracy.ci_high is not None:
+        notes.append(say("resolution", half=50 * (accuracy.ci_high - accuracy.ci_low)))
     return Table(
         name="metrics",
         title=say("metrics"),
-        columns=(
-            Column("group", say("group")),
-            Column("metric", say("metric")),
-            Column("value", say("value_95_interval")),
-            Column("better", say("better_direction")),
-            Column("n", say("pairs")),
-            Column("n_eligible", say("eligible_queries")),
-            Column("n_queries", say("queries")),
-            Column("meaning", say("meaning")),
+        columns=columns(
+            group="group",
+            metric="metric",
+            value="value_95_interval",
+            better="better_direction",
+            n="pairs",
+            n_eligible="eligible_queries",
+            n_queries="queries",
+            meaning="meaning",
         ),
-        rows=tuple(_row(evaluation, *entry) for entry in grouped_metrics(evaluation)),
-        note=joined([note, _resolution(evaluation)]),
+        rows=tuple(
+            (
+                group,
+                name,
+                as_interval(metric),
+                _DIRECTIONS[described.direction] if described else None,
+                metric.n,
+                metric.n_eligible,
+                metric.n_queries,
+                _meaning(described, metric),
+            )
+            for group, name, metric in in_groups(evaluation.metrics)
+            for described in [evaluation.descriptions.get(name)]
+        ),
+        note=joined(notes),
         grouped=True,
         folded=True,
-    )
-
-
-def _row(
-    evaluation: EvaluationResult, group: Text, name: str, metric: MetricValue
-) -> tuple[Cell, ...]:
-    described = evaluation.descriptions.get(name)
-    direction = _DIRECTIONS[described.direction] if described else None
-    return (
-        group,
-        name,
-        as_interval(metric),
-        direction,
-        metric.n,
-        metric.n_eligible,
-        metric.n_queries,
-        _meaning(described, metric),
     )
 
 
 def _meaning(described: MetricDescription | None, metric: MetricValue) -> Text | None:
     if metric.value is None and metric.reason:
         return say("no_value", reason=metric.reason)
-    if described is None:
-        return None
-    if described.title is None:
-        return Text(described.zh, described.en)
-    title = described.title
-    return say("metric_meaning", title=title, described=described)
+    if described is None or described.title is None:
+        return None if described is None else Text(described.zh, described.en)
+    return say("metric_meaning", title=described.title, described=described)
 
 
-def _resolution(evaluation: EvaluationResult) -> Text:
-    """How small a difference this sample can show, after the interval of accuracy."""
-    metric = evaluation.metrics.get("accuracy")
-    if metric is None or metric.ci_low is None or metric.ci_high is None:
-        return Text("", "")
-    return say("resolution", half=50 * (metric.ci_high - metric.ci_low))
-
-
-# The same metrics on parts of the file.
-
-
-_NOTHING = Interval(value=None, low=None, high=None)
-
-
-def slices(evaluation: EvaluationResult) -> tuple[Block, ...]:
+def _slices(evaluation: EvaluationResult) -> Iterator[Table]:
     """One table a column of the file, one row a value of it."""
-    return tuple(
-        _table(evaluation, number, column, parts)
-        for number, (column, parts) in enumerate(evaluation.slices.items(), start=1)
-    )
+    for place, (column, parts) in enumerate(evaluation.slices.items(), start=1):
+        valued = {name for metrics in parts.values() for name in with_value(metrics)}
+        shown = headlines(valued) or {name: Text(name, name) for name in sorted(valued)}
+        yield Table(
+            name=f"slice_{place}",  # never the column's name, which is the user's, as a file name
+            title=say("slices_by", column=column),
+            columns=(
+                Column("value", column),
+                *columns(n="pairs"),
+                *(Column(name, title) for name, title in shown.items()),
+            ),
+            rows=tuple(
+                (
+                    value,
+                    max((m.n for m in metrics.values() if m.n is not None), default=None),
+                    *(as_interval(metrics.get(name, MetricValue(value=None))) for name in shown),
+                )
+                for value, metrics in parts.items()
+            ),
+            note=say("brackets_are_intervals"),
+            folded=True,
+        )
 
 
-def _table(
-    evaluation: EvaluationResult,
-    number: int,
-    column: str,
-    parts: dict[str, dict[str, MetricValue]],
-) -> Table:
-    present = {name for metrics in parts.values() for name in metrics}
-    valued = {n for metrics in parts.values() for n, m in metrics.items() if m.value is not None}
-    names = list(headlines(valued)) or sorted(present)
+def _per_grade(evaluation: EvaluationResult) -> Table:
+    """Precision, recall and F1 of every level."""
     return Table(
-        name=f"slice_{number}",  # never the column's name, which is the user's, as a file name
-        title=say("slices_by", column=column),
+        name="per_grade",
+        title=say("level_level"),
         columns=(
-            Column("value", column),
-            Column("n", say("pairs")),
-            *(Column(name, metric_title(evaluation, name)) for name in names),
+            *columns(level="level", precision="precision_0_1", recall="recall_0_1"),
+            Column("f1", "F1 (0–1)"),
+            *columns(support="pairs"),
         ),
         rows=tuple(
-            (
-                value,
-                max((m.n for m in metrics.values() if m.n is not None), default=None),
-                *(as_interval(metrics[name]) if name in metrics else _NOTHING for name in names),
-            )
-            for value, metrics in parts.items()
+            (row.level, row.precision, row.recall, row.f1, row.support)
+            for row in evaluation.per_grade or ()
         ),
-        note=say("brackets_are_intervals"),
-        folded=True,
     )
-
-
-# The grades at a glance: four numbers that stay in view.
-
-
-def summary_cards(evaluation: EvaluationResult) -> tuple[Card, ...]:
-    """The headline metrics that have a value, with what they are without grade 1."""
-    return tuple(
-        Card(
-            title=title,
-            value=as_interval(evaluation.metrics[name]),
-            base=_harder(evaluation.without_grade_1.get(name)) or base(evaluation.metrics[name]),
-        )
-        for name, title in headlines(with_value(evaluation)).items()
-    )
-
-
-def _harder(metric: MetricValue | None) -> Text | None:
-    """The same without titles of another subject, which are easy to tell."""
-    if metric is None or metric.value is None:
-        return None
-    ends = interval(metric.ci_low, metric.ci_high)
-    return say("without_grade_1", value=number(metric.value), interval=ends)

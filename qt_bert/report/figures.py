@@ -29,7 +29,6 @@ _SVG = "http://www.w3.org/2000/svg"
 _LEFT_OUT = {"class", "role", "font-family", "pointer-events", "version"}
 _NOTHING = {"opacity": "1", "fill-opacity": "1", "transform": "translate(0,0)"}
 _LONG = re.compile(r"\d+\.\d{3,}")
-_INHERITED = ("fill", "font-size", "font-weight", "stroke", "stroke-width", "text-anchor")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _INVISIBLE = "\N{WORD JOINER}"
 
@@ -90,7 +89,6 @@ def _picture(figure: Any, language: str, palette: Palette) -> ElementTree.Elemen
     for element in root.iter():
         _tidy(element, names, pairs)
     _prune(root, pairs)
-    _hoist(root)
     for name in ("width", "height"):
         root.attrib.pop(name, None)
     return root
@@ -136,29 +134,6 @@ def _in_both(zh: str, en: str) -> str:
     begun = commonprefix([zh, en])
     shared = begun[: begun.rfind(" ") + 1]
     return f"{shared}{zh[len(shared) :]} / {en[len(shared) :]}"
-
-
-def _hoist(group: ElementTree.Element) -> None:
-    """Attributes that all children share stand on their group alone; groups of nothing else go."""
-    for child in list(group):
-        _hoist(child)
-        bare = (
-            child.tag == "path" and not (set(child.attrib) - {"d", "transform"}) and not len(child)
-        )
-        if bare and "fill" not in group.attrib:  # a background that nothing colours
-            group.remove(child)
-    drawn = [child for child in group if child.tag in ("path", "text", "line", "rect")]
-    if group.tag == "g" and len(drawn) > 1 and len(drawn) == len(group):
-        for name in filter(drawn[0].attrib.__contains__, _INHERITED):
-            values = {child.get(name) for child in drawn}
-            if len(values) == 1 and name not in group.attrib:
-                group.set(name, str(values.pop()))
-                for child in drawn:
-                    del child.attrib[name]
-    for place, child in enumerate(list(group)):
-        if child.tag == "g" and not child.attrib and len(child) == 1:
-            group.remove(child)
-            group.insert(place, child[0])
 
 
 def _prune(parent: ElementTree.Element, pairs: Pairs) -> None:

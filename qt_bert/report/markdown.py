@@ -7,12 +7,12 @@ from pathlib import Path
 
 from qt_bert.files import atomic_write
 from qt_bert.probes.wording import MeasurementInWords, measurements_in_words
-from qt_bert.report.answer import ClaimOf, all_claims, standing
+from qt_bert.report.answer import standing
 from qt_bert.report.blocks import Interval
-from qt_bert.report.evaluation import as_interval, grouped_metrics, read_evaluation
-from qt_bert.report.plan import read_plan
-from qt_bert.report.plan_summary import in_one_sentence
-from qt_bert.report.probes import measured, read_probes, source_place, source_value, title_of
+from qt_bert.report.evaluation import as_interval, in_groups
+from qt_bert.report.plan import in_one_sentence
+from qt_bert.report.probes import measured, source_place, source_value, title_of
+from qt_bert.report.stored import ClaimOf, Stored
 from qt_bert.report.words import say
 from qt_bert.run.folder import RunFolder
 from qt_bert.text import Label, in_language, interval, number
@@ -24,14 +24,15 @@ FILES = {"en": "results.md", "zh": "results.zh-CN.md"}
 def save_results(folder: RunFolder, out: Path) -> tuple[Path, ...]:
     """Write what the run found into the folder `out`, a file a language; return their paths."""
     out.mkdir(parents=True, exist_ok=True)
+    stored = Stored(folder)
     for language, name in FILES.items():
         with atomic_write(out / name) as temporary:
-            temporary.write_text("\n".join(_lines(folder, language)) + "\n", encoding="utf-8")
+            temporary.write_text("\n".join(_lines(stored, language)) + "\n", encoding="utf-8")
     return tuple(out / name for name in FILES.values())
 
 
-def _lines(folder: RunFolder, language: str) -> Iterator[str]:
-    inputs, evaluation, plan = folder.record.inputs, read_evaluation(folder), read_plan(folder)
+def _lines(stored: Stored, language: str) -> Iterator[str]:
+    inputs, evaluation, plan = stored.folder.record.inputs, stored.evaluation, stored.plan
 
     def said(label: Label) -> str:
         return in_language(label, language).replace("|", "\\|")
@@ -41,26 +42,25 @@ def _lines(folder: RunFolder, language: str) -> Iterator[str]:
 
     yield f"# {words('results', model=inputs.model.name, pairs=inputs.pairs.name)}"
     yield from ("", words("results_made", profile=str(inputs.arguments.get("profile", "quick"))))
-    if worth := said(standing(folder)):
+    if worth := said(standing(stored)):
         yield from ("", worth)
-    claims = all_claims(folder)
-    if claims:
+    if stored.claims:
         yield from ("", f"## {words('claims')}", "")
         heads = ("claim", "verdict", "value", "source_value", "margin", "queries_needed")
         yield from _table([words(name) for name in heads])
-        yield from (_row(_claim(one, said)) for one in claims)
+        yield from (_row(_claim(one, said)) for one in stored.claims)
     if plan is not None:
         yield from ("", f"## {words('plan')}", "")
         yield from map(said, in_one_sentence(plan))
     if evaluation is not None:
         yield from ("", f"## {words('quality')}", "")
         yield from _table([words(name) for name in ("metric", "value", "without_grade_1_column")])
-        for _, name, metric in grouped_metrics(evaluation):
+        for _, name, metric in in_groups(evaluation.metrics):
             harder = evaluation.without_grade_1.get(name)
             yield _row(
                 (name, _shown(as_interval(metric)), _shown(as_interval(harder)) if harder else "")
             )
-    for result in read_probes(folder):
+    for result in stored.probes:
         yield from ("", f"## {said(title_of(result))} (`{result.probe}`)", "", said(result.summary))
         if found := measurements_in_words(result):
             yield ""

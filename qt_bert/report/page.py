@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import cache
 from itertools import compress
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from qt_bert.report.blocks import Badge, Card, Cell, Drawn, Interval, Link, Table
+from qt_bert.report.blocks import Badge, Card, Cell, Interval, Link, Section, Table
 from qt_bert.report.figures import drawn
 from qt_bert.report.words import say
 from qt_bert.run.folder import RunRecord
@@ -19,43 +20,32 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _TEMPLATES = Path(__file__).with_name("templates")
-_HEADING = say("query_title_relevance_model")
-_INCOMPLETE = say("this_run_not_complete")
-_BESIDE = say("beside")
-_CONTENTS = say("contents")
-_FOOTER = say("made_qt_bert_same")
 
 
 def page(
     record: RunRecord,
     cards: Sequence[Card],
-    sections: Sequence[Drawn],
+    sections: Sequence[Section],
     *,
-    heading: Text = _HEADING,
-    footer: Text = _FOOTER,
+    heading: Text | None = None,
+    footer: Text | None = None,
 ) -> str:
     """The whole page. Every text in it is escaped; see `_environment`."""
-    template = _environment().get_template("report.html.j2")
-    unfinished = [name for name, stage in record.stages.items() if stage.status != "done"]
-    return template.render(
-        record=record,
-        cards=cards,
-        sections=sections,
-        unfinished=unfinished,
-        style=_style(),
-        heading=heading,
-        incomplete=_INCOMPLETE,
-        contents=_CONTENTS,
-        beside=_BESIDE,
-        compared=_compared(record),
-        footer=footer,
+    compared = record.inputs.arguments.get("compared")  # the model that the run sets beside its own
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            record=record,
+            cards=cards,
+            sections=sections,
+            unfinished=[name for name, stage in record.stages.items() if stage.status != "done"],
+            style=_style(),
+            heading=heading or say("query_title_relevance_model"),
+            footer=footer or say("made_qt_bert_same"),
+            compared=str(compared.get("name")) if isinstance(compared, Mapping) else None,
+        )
     )
-
-
-def _compared(record: RunRecord) -> str | None:
-    """The name of the model that the run sets beside its own."""
-    given = record.inputs.arguments.get("compared")
-    return str(given.get("name")) if isinstance(given, Mapping) else None
 
 
 @cache
@@ -74,6 +64,7 @@ def _environment() -> Environment:
     environment.filters |= {"clip": clip, "number": number, "signed": signed}
     environment.globals |= {
         "drawn": drawn,
+        "say": say,
         "interval": interval,
         "p_value": _p_value,
         "groups": _groups,
@@ -127,16 +118,16 @@ def _groups(table: Table) -> list[tuple[Cell, list[tuple[Cell, ...]]]]:
     return list(groups.items())
 
 
+_SHAPES: dict[type, str] = {
+    NoneType: "missing",
+    Badge: "badge",
+    Interval: "interval",
+    Link: "link",
+    Text: "words",
+    str: "text",
+}
+
+
 def _shape(cell: Cell) -> str:
-    """How the page draws a cell: `text`, `words` (bilingual), `interval`, `badge`, `link`, `number`, `missing`."""
-    if cell is None:
-        return "missing"
-    if isinstance(cell, Badge):
-        return "badge"
-    if isinstance(cell, Interval):
-        return "interval"
-    if isinstance(cell, Link):
-        return "link"
-    if isinstance(cell, Text):
-        return "words"
-    return "text" if isinstance(cell, str) else "number"
+    """How the page draws a cell; `words` are bilingual."""
+    return _SHAPES.get(type(cell), "number")

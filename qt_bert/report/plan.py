@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from qt_bert.figures import Curve
@@ -10,309 +10,446 @@ from qt_bert.files import atomic_write
 from qt_bert.report.blocks import (
     Badge,
     Block,
+    Card,
+    Cards,
     Cell,
     Column,
-    Drawn,
     FigureBlock,
+    Interval,
     Prose,
     Section,
     Table,
+    columns,
+    filled,
 )
 from qt_bert.report.page import page
-from qt_bert.report.plan_offline import offline
-from qt_bert.report.plan_summary import (
-    MEGABYTE,
-    VERDICTS,
-    answer,
-    change,
-    expected,
-    measured_on,
-    metric_name,
-    ratio,
-    which_is_ahead,
-)
 from qt_bert.report.words import say
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import (
+    LEAST_KEPT,
     MARGIN,
+    MOST_LOST,
     TESTED,
-    AtRisk,
+    Expected,
     GridRow,
-    LayerEffect,
+    Measured,
+    NoRows,
+    OfflinePlan,
+    OfflineRow,
     Plan,
     PlanEvidence,
     PlanTest,
+    Ratio,
+    Retrained,
+    Verdict,
 )
 from qt_bert.results.probe import PairsRef, label_of
 from qt_bert.run.folder import RunFolder
 from qt_bert.run.stages import PAGE
-from qt_bert.text import Text, counted, joined, listed, number
+from qt_bert.stats.metrics import METRICS
+from qt_bert.text import Text, interval, joined, listed, number, signed
 
-# The grid of budgets: what each is expected to cost, what was measured, and what it saves.
+TITLE = say("plan_smaller_model")
+RHO = say("spearman_s")
+_NAMES = {TESTED: RHO, "qwk": say("qwk_weighted")}
+MEGABYTE, KILOBYTE = 1_000_000, 1_000
+
+VERDICTS: dict[Verdict, Badge] = {
+    "non-inferior": Badge(say("no_worse"), "good"),
+    "undecided": Badge(say("undecided"), "open"),
+    "inferior": Badge(say("worse"), "bad"),
+}
+_MEANINGS: dict[Verdict, Text] = {
+    "non-inferior": say("loses_no_more_than", MARGIN=MARGIN),
+    "undecided": say("these_data_cannot_tell", MARGIN=MARGIN),
+    "inferior": say("loses_more_than_fixed", MARGIN=MARGIN),
+}
 
 
-_INSIDE = Badge(say("inside"), "good")
-_OUTSIDE = Badge(say("outside"), "bad")
+def render_plan(out: Path) -> Path:
+    """Draw `plan.html` beside the `plan.json` of the folder `out`; return its path.
+
+    Raises RunFolderError where the folder holds no plan of this program.
+    """
+    folder = RunFolder.read(out)
+    section = plan_section(Plan.read(folder.file("plan.json")))
+    heading, footer = say("plan_smaller_relevance_model"), say("made_with_plan")
+    drawn = page(folder.record, (), [section], heading=heading, footer=footer)
+    with atomic_write(folder.file(PAGE)) as temporary:
+        temporary.write_text(drawn, encoding="utf-8")
+    return folder.file(PAGE)
 
 
-def grid(evidence: PlanEvidence) -> tuple[Block, ...]:
-    """A row a budget, and how many came out as predicted."""
-    if not evidence.grid:
-        return ()
-    where = measured_on(evidence)
-    return (
-        Table(
-            name="plan_grid",
-            title=say("budgets_quality_speed_size"),
-            columns=(
-                Column("of", say("budget_kept")),
-                Column("kept", say("grid_kept")),
-                Column("expected", say("expected_prediction")),
-                Column("measured", say("measured_95_interval")),
-                Column("inside", say("as_predicted")),
-                Column("latency", say("latency")),
-                Column("throughput", say("throughput")),
-                Column("parameters", say("grid_parameters")),
-                Column(
-                    "megabytes",
-                    say("memory_disk_mb_float16"),
-                    digits=1,
-                ),
-            ),
-            rows=tuple(map(_row, evidence.grid)),
-            note=say("all_without_training_measured", where=where),
-            grouped=True,
+def plan_section(plan: Plan) -> Section:
+    """The answer, its tests, the budgets with their curves, heads, risks, layers, titles, the samples."""
+    evidence = plan.evidence
+    if evidence is None:
+        return Section(name="plan", title=TITLE, blocks=(_layer_map(plan),))
+    blocks = filled(
+        Prose(body=recommended(plan, evidence)),
+        Cards(cards=tuple(_cards(evidence))),
+        _tests(evidence),
+        _grid(evidence),
+        *(FigureBlock(figure=one) for one in evidence.figures if isinstance(one, Curve)),
+        _rivals(evidence),
+        *(FigureBlock(figure=one) for one in evidence.figures if not isinstance(one, Curve)),
+        _at_risk(evidence),
+        _harm(evidence),
+        _layer_map(plan),
+        *_offline(plan.offline),
+        _sample(plan, evidence),
+    )
+    return Section(name="plan", title=TITLE, blocks=blocks)
+
+
+# Numbers and names in words.
+
+
+def metric_name(name: str) -> Text:
+    """A metric's display name."""
+    if name in _NAMES:
+        return _NAMES[name]
+    return Text(*METRICS[name].title) if name in METRICS else Text(name, name)
+
+
+def _shown(one: Measured | Expected | Ratio | None) -> Interval | None:
+    """A change with its interval, an expected one with that of a new sample, a ratio to the teacher."""
+    match one:
+        case Measured():
+            return Interval(value=one.change, low=one.ci_low, high=one.ci_high)
+        case Expected():
+            return Interval(value=one.value, low=one.pi_low, high=one.pi_high)
+        case Ratio():
+            return Interval(value=one.value, low=one.low, high=one.high, digits=2)
+    return None
+
+
+def _in_words(one: Measured) -> str:
+    """`−0.012 [−0.020, −0.004]`."""
+    return f"{signed(one.change)} {interval(one.ci_low, one.ci_high)}".rstrip()
+
+
+def _of(pairs: PairsRef | None, name: str = "pairs_of_file") -> Text:
+    if pairs is None:
+        return Text("—", "—")
+    count, queries = pairs.n_pairs or 0, pairs.n_queries or 0
+    return say(name, name=pairs.name, count=count, queries=queries)
+
+
+def _measured_on(evidence: PlanEvidence) -> Text:
+    """The pairs on which everything but the plan itself was measured."""
+    sampled = evidence.sampled
+    whole = sampled is None or sampled.n_pairs in (None, evidence.validation.n_pairs)
+    return say("validation") if whole else _of(sampled, "part_of_validation")
+
+
+# The answer in two sentences, and its figures.
+
+
+def in_one_sentence(plan: Plan) -> Iterator[Text]:
+    """What the plan recommends, and its price; nothing where it was made by hand."""
+    if plan.evidence is not None:
+        yield recommended(plan, plan.evidence)
+
+
+def recommended(plan: Plan, evidence: PlanEvidence) -> Text:
+    """What stays and what it saves; what that costs."""
+    share, speed = f"{100 * evidence.size.share:.0f}", evidence.speed
+    said = [say("plan_keeps", asked=plan.budget.asked, stays=_what_stays(plan), share=share)]
+    if speed is not None:
+        latency, rate = (number(one.value, 2) for one in (speed.latency, speed.throughput))
+        said.append(say("plan_speed", latency=latency, rate=rate))
+        if plan.budget.kind_of == "latency" and speed.latency.value > plan.budget.value:
+            said.append(say("plan_over_budget"))
+    return joined((say("sentence", said=listed(said, "", "")), _cost(evidence)))
+
+
+def _what_stays(plan: Plan) -> Text:
+    """The layers, heads and units that a plan keeps."""
+    teacher, kept = plan.teacher, len(plan.kept)
+    heads = sum(len(one.heads) for one in plan.kept)
+    stays = []
+    if kept < teacher.layers:
+        stays.append(say("layers_stay", kept=kept, layers=teacher.layers))
+    if heads < kept * teacher.heads:
+        name = "heads_of_those_stay" if stays else "heads_of_all_stay"
+        stays.append(say(name, kept=heads, heads=kept * teacher.heads))
+    units = {one.units for one in plan.kept if one.units not in (None, teacher.units)}
+    if units:
+        shown = "/".join(f"{one:,}" for one in sorted(filter(None, units)))
+        stays.append(say("units_stay", kept=shown, units=teacher.units))
+    return listed(stays)
+
+
+def _cost(evidence: PlanEvidence) -> Text:
+    validation = next((one for one in evidence.tests if one.role == "validation"), None)
+    found = None if validation is None else validation.measured.get(TESTED)
+    if validation is None or found is None:
+        return say("spearman_s_not_defined")
+    awaited = Text("", "")
+    if (one := evidence.expected.get(TESTED)) is not None:
+        ends = interval(one.pi_low, one.pi_high)
+        name = "expected_within" if ends else "expected_at"
+        awaited = say(name, value=signed(one.value), ends=ends)
+    cost = say("plan_costs", rho=RHO, shown=_in_words(found), awaited=awaited)
+    if validation.verdict is not None:
+        cost = say("plan_costs_judged", cost=cost, follows=_MEANINGS[validation.verdict])
+    return say("sentence", said=cost)
+
+
+def _cards(evidence: PlanEvidence) -> Iterator[Card]:
+    stored, whole = (
+        f"{one.stored / MEGABYTE:.1f} MB" for one in (evidence.size, evidence.teacher_size)
+    )
+    yield Card(
+        title=say("parameters_card"),
+        value=Interval(value=100 * evidence.size.share, low=None, high=None, unit="%", digits=0),
+        base=say("float16", stored=stored, whole=whole),
+    )
+    speed = evidence.speed
+    if speed is not None:
+        for title, one, pairs in (
+            ("latency_one_pair", speed.latency, speed.pairs),
+            ("throughput_bulk", speed.throughput, speed.bulk_pairs),
+        ):
+            base = say("timed_in_turns" if pairs is None else "timed_on_pairs", pairs=pairs)
+            value = Interval(
+                value=one.value, low=one.low, high=one.high, unit=say("times"), digits=2
+            )
+            yield Card(title=say(title), value=value, base=base)
+    for test in evidence.tests:
+        found = _shown(test.measured.get(TESTED))
+        if found is not None:
+            base = say("file_and_pairs", name=test.pairs.name, pairs=test.pairs.n_pairs or 0)
+            yield Card(title=say("change_of_rho", RHO=RHO), value=found, base=base)
+
+
+# The one plan on pairs that took no part in choosing it.
+
+
+_ROLES = {"validation": say("validation"), "held out": say("held_out")}
+
+
+def _tests(evidence: PlanEvidence) -> Table:
+    """Every metric on every file, and the verdict of the test."""
+    return Table(
+        name="plan_tests",
+        title=say("one_plan_tested"),
+        columns=columns(
+            file="file",
+            metric="metric",
+            whole="whole_model",
+            smaller="smaller",
+            change="change_interval",
+            verdict="verdict",
+            pairs="pairs",
+            queries="queries",
         ),
-        *_how_many(evidence.grid),
+        rows=tuple(row for test in evidence.tests for row in _test_rows(test)),
+        note=joined(_test_notes(evidence)),
+        grouped=True,
     )
 
 
-def _row(row: GridRow) -> tuple[Cell, ...]:
-    inside = row.inside()
-    speed = row.speed
+def _test_rows(test: PlanTest) -> Iterator[tuple[Cell, ...]]:
+    coarse = say("coarse_labels") if test.coarse else ""
+    name = say("tested_on", name=test.pairs.name, role=_ROLES[test.role], coarse=coarse)
+    for metric, one in test.measured.items():
+        judged = metric == TESTED and test.verdict is not None
+        yield (
+            name,
+            metric_name(metric),
+            one.base,
+            one.value,
+            _shown(one),
+            VERDICTS[test.verdict] if judged and test.verdict else None,
+            test.pairs.n_pairs,
+            test.pairs.n_queries,
+        )
+
+
+def _test_notes(evidence: PlanEvidence) -> Iterator[Text]:
+    """How to read the tests, the least loss that would show, what ρ means of one logit."""
+    yield say("chosen_discovery_here_only", MARGIN=MARGIN)
+    for test in evidence.tests[:1]:
+        found = test.measured.get(TESTED)
+        if found is not None and found.ci_low is not None and found.ci_high is not None:
+            half = number((found.ci_high - found.ci_low) / 2)
+            yield say("change_must_exceed_about", name=test.pairs.name, half=half)
+    if any("pairwise_accuracy" in test.measured for test in evidence.tests):
+        yield say("this_model_has_one")
+
+
+# The budgets: what each is expected to cost, what was measured, what it saves, and other ways to choose.
+
+
+_INSIDE, _OUTSIDE = Badge(say("inside"), "good"), Badge(say("outside"), "bad")
+
+
+def _grid(evidence: PlanEvidence) -> Table:
+    """A row a budget; the note says how many came out as predicted."""
+    note = say("all_without_training_measured", where=_measured_on(evidence))
+    return Table(
+        name="plan_grid",
+        title=say("budgets_quality_speed_size"),
+        columns=(
+            *columns(
+                of="budget_kept",
+                kept="grid_kept",
+                expected="expected_prediction",
+                measured="measured_95_interval",
+                inside="as_predicted",
+                latency="latency",
+                throughput="throughput",
+                parameters="grid_parameters",
+            ),
+            Column("megabytes", say("memory_disk_mb_float16"), digits=1),
+        ),
+        rows=tuple(map(_grid_row, evidence.grid)),
+        note=joined((note, *_how_many(evidence.grid))),
+        grouped=True,
+    )
+
+
+def _grid_row(row: GridRow) -> tuple[Cell, ...]:
+    inside, speed = row.inside(), row.speed
     return (
-        say("some_heads") if row.of == "heads" else say("some_layers"),
+        say("some_heads" if row.of == "heads" else "some_layers"),
         f"{row.kept} ({100 * row.share:.0f} %)",
-        expected(row.expected.get(TESTED)),
-        change(row.measured.get(TESTED)),
+        _shown(row.expected.get(TESTED)),
+        _shown(row.measured.get(TESTED)),
         None if inside is None else _INSIDE if inside else _OUTSIDE,
-        None if speed is None else ratio(speed.latency),
-        None if speed is None else ratio(speed.throughput),
+        None if speed is None else _shown(speed.latency),
+        None if speed is None else _shown(speed.throughput),
         row.size.parameters,
         row.size.stored / MEGABYTE,
     )
 
 
-def _how_many(rows: Sequence[GridRow]) -> tuple[Block, ...]:
-    known = [row for row in rows if row.inside() is not None]
-    if not known:
-        return ()
-    outside = [row for row in known if not row.inside()]
-    inside = len(known) - len(outside)
-    budgets = counted(len(known), "budget")
-    said = [say("budgets_inside", known=len(known), inside=inside, known_budget=budgets)]
-    if outside:
-        names = listed(_stays(row.of, row.kept) for row in outside)
-        said.append(say("budgets_outside", names=names))
-    return (Prose(body=say("sentence", said=listed(said, "；", "; "))),)
-
-
-def rivals(evidence: PlanEvidence) -> tuple[Block, ...]:
-    """How other ways to choose measure up, to open."""
-    if not evidence.rivals:
-        return ()
-    where = measured_on(evidence)
-    return (
-        Table(
-            name="plan_rivals",
-            title=say("same_budgets_chosen_other"),
-            columns=(
-                Column("budget", say("budget")),
-                Column("way", say("way")),
-                Column("change", say("change_95_interval")),
-                Column("ahead", say("this_plan_ahead_95")),
-            ),
-            rows=tuple(
-                (_stays(one.of, one.kept), one.name, change(one.measured), change(one.ahead))
-                for one in sorted(evidence.rivals, key=lambda one: (one.of, -one.kept))
-            ),
-            note=say("measured_without_training_differences", where=where),
-            grouped=True,
-            folded=True,
-        ),
-    )
+def _how_many(rows: tuple[GridRow, ...]) -> Iterator[Text]:
+    found = [(row, row.inside()) for row in rows if row.inside() is not None]
+    if found:
+        names = listed(_stays(row.of, row.kept) for row, inside in found if not inside)
+        name = "budgets_outside" if names.en else "budgets_inside"
+        inside = sum(bool(one) for _, one in found)
+        yield say(name, known=len(found), inside=inside, names=names)
 
 
 def _stays(of: str, kept: int) -> Text:
-    if of == "heads":
-        return say("heads_kept", kept=kept, kept_head=counted(kept, "head"))
-    return say("kept", kept=kept, kept_layer=counted(kept, "layer"))
+    return say("heads_kept" if of == "heads" else "layers_kept", kept=kept)
 
 
-# Which heads go, what they do, and what is at risk.
+def _rivals(evidence: PlanEvidence) -> Table:
+    """How other ways to choose measure up, and at the plan's own size the article's rule."""
+    ordered = sorted(evidence.rivals, key=lambda one: (one.of, -one.kept))
+    rows: list[tuple[Cell, ...]] = [
+        (_stays(one.of, one.kept), one.name, _shown(one.measured), _shown(one.ahead))
+        for one in ordered
+    ]
+    if (rule := evidence.rule) is not None:
+        way = say("low_layers_kept_article")
+        rows.append((say("size_of_the_plan"), way, _shown(rule.measured), _shown(rule.ahead)))
+    return Table(
+        name="plan_rivals",
+        title=say("same_budgets_chosen_other"),
+        columns=columns(
+            budget="budget",
+            way="way",
+            change="change_95_interval",
+            ahead="this_plan_ahead_95",
+        ),
+        rows=tuple(rows),
+        note=say("measured_without_training_differences", where=_measured_on(evidence)),
+        grouped=True,
+        folded=True,
+    )
 
 
-_SOURCES = {
-    "run": say("functions_those_this_run"),
-    "heads.json": say("functions_those_heads_json"),
-}
-_NOT_STUDIED = say("this_model_s_heads")
+# Which heads go, what they do, what is at risk; which layers a student's layers imitate.
 
 
-def at_risk(evidence: PlanEvidence) -> tuple[Block, ...]:
+def _at_risk(evidence: PlanEvidence) -> Block:
     """The functions whose heads are lost."""
     if evidence.functions == "none":
-        return (Prose(title=say("what_at_risk"), body=_NOT_STUDIED),)
-    if not evidence.at_risk:
-        return ()
-    source, where = _SOURCES[evidence.functions], measured_on(evidence)
-    return (
-        Table(
-            name="plan_at_risk",
-            title=say("what_at_risk"),
-            columns=(
-                Column("set", say("set_of_heads")),
-                Column("does", say("what_they_do")),
-                Column("lost", say("lost")),
-                Column("of", say("out_of")),
-                Column("change", say("without_these_alone")),
-                Column("which", say("which_go"), whole=True),
-            ),
-            rows=tuple(map(_risk_row, evidence.at_risk)),
-            note=say("s_change_measured_with", source=source, where=where),
-            folded=True,
-        ),
-    )
-
-
-def _risk_row(one: AtRisk) -> tuple[Cell, ...]:
-    return (
-        label_of(one.name, unstable=one.unstable),
-        set_words(one.name).does,
-        len(one.lost),
-        len(one.heads),
-        change(one.measured),
-        " ".join(one.lost) or None,
-    )
-
-
-def rule_of_thumb(plan: Plan, evidence: PlanEvidence) -> tuple[Block, ...]:
-    """What the article's rule would have kept, and how it measures up."""
-    rule = evidence.rule
-    if rule is None:
-        return ()
-    kept = {one.layer: len(one.heads) for one in plan.kept}
-    ours = tuple(kept.get(layer, 0) for layer in range(plan.teacher.layers))
-    rows: tuple[tuple[Cell, ...], ...] = (
-        (say("this_plan"), change(rule.chosen), *ours),
+        return Prose(title=say("what_at_risk"), body=say("this_model_s_heads"))
+    of_run = evidence.functions == "run"
+    source = say("functions_those_this_run" if of_run else "functions_those_heads_json")
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
-            say("low_layers_kept_article"),
-            change(rule.measured),
-            *rule.kept,
-        ),
+            label_of(one.name, unstable=one.unstable),
+            set_words(one.name).does,
+            len(one.lost),
+            len(one.heads),
+            _shown(one.measured),
+            " ".join(one.lost) or None,
+        )
+        for one in evidence.at_risk
     )
-    ahead, where = which_is_ahead(rule.ahead), measured_on(evidence)
-    return (
-        Table(
-            name="plan_rule",
-            title=say("what_article_s_rule"),
-            columns=(
-                Column("way", say("way")),
-                Column("change", say("change_95_interval")),
-                *(Column(f"L{layer}", f"L{layer}") for layer in range(len(ours))),
+    return Table(
+        name="plan_at_risk",
+        title=say("what_at_risk"),
+        columns=(
+            *columns(
+                set="set_of_heads",
+                does="what_they_do",
+                lost="lost",
+                of="out_of",
+                change="without_these_alone",
             ),
-            rows=rows,
-            note=say("article_2_1_when", where=where, ahead=ahead),
-            folded=True,
+            Column("which", say("which_go"), whole=True),
         ),
+        rows=rows,
+        note=say("s_change_measured_with", source=source, where=_measured_on(evidence)),
+        folded=True,
     )
 
 
-def harm(evidence: PlanEvidence) -> tuple[Block, ...]:
+def _harm(evidence: PlanEvidence) -> Prose | None:
     """Heads without which the model does better."""
     found = evidence.harm
     if found is None:
-        return ()
-    queries = evidence.discovery.n_queries or 0
-    title = say("heads_harm")
+        return None
     if not found.heads:
-        return (
-            Prose(
-                title=title,
-                body=say(
-                    "discovery_no_single_head",
-                    queries=queries,
-                    query_queries=counted(queries, "query", "queries"),
-                ),
-            ),
-        )
-    confirmed = [one.head for one in found.heads if one.confirmed]
-    shown = " ".join(confirmed) or "—"
-    count, metric = len(found.heads), metric_name(found.metric)
-    return (
-        Table(
-            name="plan_harm",
-            title=title,
-            columns=(
-                Column("head", say("head")),
-                Column("discovery", say("gain_discovery"), digits=4),
-                Column("validation", say("gain_validation"), digits=4),
-                Column("confirmed", say("confirmed")),
-            ),
-            rows=tuple(
-                (
-                    one.head,
-                    one.discovery,
-                    one.validation,
-                    say("yes") if one.confirmed else say("no"),
-                )
-                for one in found.heads
-            ),
-            note=say(
-                "harmful_candidates",
-                metric=metric,
-                count=count,
-                shown=shown,
-                count_candidate=counted(count, "candidate"),
-            ),
-            folded=count > 12,
-        ),
-    )
+        body = say("discovery_no_single_head", queries=evidence.discovery.n_queries or 0)
+    else:
+        names = " ".join(one.head for one in found.heads)
+        confirmed = " ".join(one.head for one in found.heads if one.confirmed) or "—"
+        metric = metric_name(found.metric)
+        body = say("harmful_candidates", metric=metric, names=names, confirmed=confirmed)
+    return Prose(title=say("heads_harm"), body=body)
 
 
-# Which layers stay, what each is worth, and which a student's layers imitate.
-
-
-def layer_map(plan: Plan) -> tuple[Block, ...]:
+def _layer_map(plan: Plan) -> Table:
     """A row a layer of the smaller model."""
     kept = {one.layer: one for one in plan.kept}
-    return (
-        Table(
-            name="plan_layer_map",
-            title=say("layer_map_student_teacher"),
-            columns=(
-                Column("student", say("layer_student")),
-                Column("starts", say("starts_as_teacher_s")),
-                Column("imitates", say("imitates_output")),
-                Column("heads", say("number_of_heads")),
-                Column("which", say("heads_stay"), whole=True),
-                Column("units", say("feed_forward_units")),
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            f"L{one.student}",
+            f"L{one.starts_as}",
+            f"L{one.imitates}",
+            len(kept[one.starts_as].heads),
+            _heads(kept[one.starts_as], plan.teacher.heads),
+            kept[one.starts_as].units or plan.teacher.units,
+        )
+        for one in plan.layer_map
+    )
+    return Table(
+        name="plan_layer_map",
+        title=say("layer_map_student_teacher"),
+        columns=(
+            *columns(
+                student="layer_student",
+                starts="starts_as_teacher_s",
+                imitates="imitates_output",
+                heads="number_of_heads",
             ),
-            rows=tuple(
-                (
-                    f"L{one.student}",
-                    f"L{one.starts_as}",
-                    f"L{one.imitates}",
-                    len(kept[one.starts_as].heads),
-                    _heads(kept[one.starts_as], plan.teacher.heads),
-                    kept[one.starts_as].units or plan.teacher.units,
-                )
-                for one in plan.layer_map
-            ),
-            note=say("when_distilling_each_layer"),
-            folded=True,
+            Column("which", say("heads_stay"), whole=True),
+            Column("units", say("feed_forward_units")),
         ),
+        rows=rows,
+        note=say("when_distilling_each_layer"),
+        folded=True,
     )
 
 
@@ -322,148 +459,10 @@ def _heads(kept: KeptLayer, heads: int) -> Text | str:
     return " ".join(f"H{head}" for head in kept.heads) or say("no_head")
 
 
-def layer_effects(effects: tuple[LayerEffect, ...]) -> tuple[Block, ...]:
-    """What leaving out each layer costs, and the turn in which it would go."""
-    if not effects:
-        return ()
-    return (
-        Table(
-            name="plan_layer_effects",
-            title=say("what_leaving_out_layer"),
-            columns=(
-                Column("layer", say("layer")),
-                Column(
-                    "heads",
-                    say("loss_added_without_heads"),
-                    digits=4,
-                ),
-                Column("block", say("loss_added_without_all"), digits=4),
-                Column("turn", say("turn_go")),
-            ),
-            rows=tuple(map(_layer_row, effects)),
-            note=say("discovery_one_layer_at"),
-            folded=True,
-        ),
-    )
-
-
-def _layer_row(one: LayerEffect) -> tuple[Cell, ...]:
-    return (f"L{one.layer}", one.heads, one.block, one.turn)
-
-
-# The one plan on pairs that took no part in choosing it.
-
-
-_ROLES = {
-    "validation": say("validation"),
-    "held out": say("held_out"),
-}
-_ONE_LOGIT = say("this_model_has_one")
-_COARSE = say("coarse_labels")
-
-
-def tests(evidence: PlanEvidence) -> tuple[Block, ...]:
-    """Every metric on every file, and the verdict of the test."""
-    if not evidence.tests:
-        return ()
-    return (
-        Table(
-            name="plan_tests",
-            title=say("one_plan_tested"),
-            columns=(
-                Column("file", say("file")),
-                Column("metric", say("metric")),
-                Column("whole", say("whole_model")),
-                Column("smaller", say("smaller")),
-                Column("change", say("change_interval")),
-                Column("verdict", say("verdict")),
-                Column("pairs", say("pairs")),
-                Column("queries", say("queries")),
-            ),
-            rows=tuple(row for test in evidence.tests for row in _rows(test)),
-            note=_note(evidence),
-            grouped=True,
-        ),
-    )
-
-
-def _note(evidence: PlanEvidence) -> Text:
-    """How to read the tests, with what ρ means of one logit and the least loss that would show."""
-    one_logit = any("pairwise_accuracy" in test.measured for test in evidence.tests)
-    return joined(
-        (
-            say("chosen_discovery_here_only", MARGIN=MARGIN),
-            *(_reach(test) for test in evidence.tests[:1]),
-            *([_ONE_LOGIT] if one_logit else []),
-        )
-    )
-
-
-def _reach(test: PlanTest) -> Text:
-    """Which change of ρ the first file could tell from none; see half its interval."""
-    found = test.measured.get(TESTED)
-    if found is None or found.ci_low is None or found.ci_high is None:
-        return Text("", "")
-    half = number((found.ci_high - found.ci_low) / 2)
-    return say("change_must_exceed_about", name=test.pairs.name, half=half)
-
-
-def _rows(test: PlanTest) -> Iterator[tuple[Cell, ...]]:
-    role, coarse = _ROLES[test.role], _COARSE if test.coarse else Text("", "")
-    name = say("tested_on", name=test.pairs.name, role=role, coarse=coarse)
-    for metric, one in test.measured.items():
-        verdict = test.verdict if metric == TESTED else None
-        yield (
-            name,
-            metric_name(metric),
-            one.base,
-            one.value,
-            change(one),
-            None if verdict is None else VERDICTS[verdict],
-            test.pairs.n_pairs,
-            test.pairs.n_queries,
-        )
-
-
-# The section of a plan, from its file.
-
-
-def read_plan(folder: RunFolder) -> Plan | None:
-    """The plan of a run, or None where it has none, or has it not yet."""
-    stage, path = folder.record.stages.get("plan"), folder.file("plan/plan.json")
-    if stage is None or stage.status != "done" or not path.is_file():
-        return None
-    return Plan.read(path)
-
-
-def plan_blocks(plan: Plan) -> tuple[Block, ...]:
-    """The answer, its tests, the grid with its curves, heads, risks, layers, titles, what all rests on."""
-    evidence = plan.evidence
-    if evidence is None:
-        return layer_map(plan)
-    curves = [one for one in evidence.figures if isinstance(one, Curve)]
-    maps = [one for one in evidence.figures if not isinstance(one, Curve)]
-    return (
-        *answer(plan, evidence),
-        *tests(evidence),
-        *grid(evidence),
-        *(FigureBlock(figure=figure) for figure in curves),
-        *rivals(evidence),
-        *(FigureBlock(figure=figure) for figure in maps),
-        *at_risk(evidence),
-        *rule_of_thumb(plan, evidence),
-        *layer_map(plan),
-        *layer_effects(evidence.layers),
-        *harm(evidence),
-        *offline(plan.offline),
-        _sample(plan, evidence),
-    )
-
-
-def _sample(plan: Plan, evidence: PlanEvidence) -> Block:
-    stands = "nothing_stands_in" if plan.replacement == "zero" else "mean_stands_in"
+def _sample(plan: Plan, evidence: PlanEvidence) -> Prose:
+    stands = say("nothing_stands_in" if plan.replacement == "zero" else "mean_stands_in")
     on = {"discovery": _of(evidence.discovery), "validation": _of(evidence.validation)}
-    said = [say("chosen_and_tested_on", **on, stands=say(stands))]
+    said = [say("chosen_and_tested_on", **on, stands=stands)]
     if evidence.cost is not None:
         said.append(say("choosing_cost", cost=evidence.cost))
     if evidence.profile == "quick":
@@ -471,26 +470,112 @@ def _sample(plan: Plan, evidence: PlanEvidence) -> Block:
     return Prose(title=say("sample"), body=joined(said))
 
 
-def _of(pairs: PairsRef) -> Text:
-    count, queries = pairs.n_pairs or 0, pairs.n_queries or 0
-    return say("pairs_of_file", name=pairs.name, count=count, queries=queries)
+# Which layers may read titles before the query comes: a few sentences, and a row a number of layers.
 
 
-TITLE = say("plan_smaller_model")
-_HEADING = say("plan_smaller_relevance_model")
-_FOOTER = say("made_with_plan")
+_NO_ROWS: dict[NoRows, Text] = {
+    "offline": say("this_model_offline_one"),
+    "one layer": say("one_layer_alone"),
+    "no room": say("queries_long_behind_most"),
+}
 
 
-def render_plan(out: Path) -> Path:
-    """Draw `plan.html` beside the `plan.json` of the folder `out`; return its path.
+def recommendation(found: OfflinePlan) -> Text:
+    """How many layers, what they cost before and after retraining, bytes and speed; or why none."""
+    if found.reason is not None:
+        return _NO_ROWS[found.reason]
+    return joined(_sentences(found))
 
-    Raises RunFolderError where the folder holds no plan of this program.
-    """
-    folder = RunFolder.read(out)
-    blocks = plan_blocks(Plan.read(folder.file("plan.json")))
-    section = Section(name="plan", order=0, title=TITLE, build=lambda _: blocks)
-    target = folder.file(PAGE)
-    with atomic_write(target) as temporary:
-        drawn = page(folder.record, (), [Drawn(section, blocks)], heading=_HEADING, footer=_FOOTER)
-        temporary.write_text(drawn, encoding="utf-8")
-    return target
+
+def _sentences(found: OfflinePlan) -> Iterator[Text]:
+    row = found.at
+    metric = say("quality_measured") if found.metric is None else metric_name(found.metric)
+    facts = {"layers": found.layers, "metric": metric, "most": MOST_LOST}
+    costs = _untrained(row, found.metric)
+    if found.chosen is not None:
+        yield say("lowest_layers_can_read", chosen=found.chosen, costs=costs, **facts)
+    else:
+        tried = listed(str(one.layers) for one in found.rows)
+        yield say(
+            "not_free_without_retraining", tried=tried, retrain=found.retrain, costs=costs, **facts
+        )
+    if found.retrained is not None:
+        yield _after_training(found.retrained)
+    elif found.chosen is None and found.retrain:
+        yield say("train_qt_bert_train", layers=found.retrain)
+    if (titles := found.titles) is not None:
+        half, eighth = (number(titles.size[kind] / KILOBYTE, 1) for kind in ("float16", "int8"))
+        tokens = number(titles.tokens, 1)
+        yield say("title_tokens_average_takes", tokens=tokens, half=half, eighth=eighth)
+    if row is not None and row.speed is not None and found.timed is not None:
+        ends = interval(row.speed.low, row.speed.high, 2)
+        shown = f"{number(row.speed.value, 2)} {ends}".rstrip()
+        yield say(
+            "one_query_over_titles", titles=found.timed.titles, layers=row.layers, shown=shown
+        )
+
+
+def _untrained(row: OfflineRow | None, metric: str | None) -> Text:
+    """`; untrained, it changes by … on validation`."""
+    if row is None or metric is None or metric not in row.both:
+        return Text("", "")
+    name, shown = metric_name(metric), _in_words(row.both[metric])
+    return say("untrained_changes_validation", name=name, shown=shown)
+
+
+def _after_training(one: Retrained) -> Text:
+    """What the retrained offline model keeps of its control."""
+    changes = (
+        say("name_and_value", name=metric_name(name), value=_in_words(found))
+        for name, found in one.measured.items()
+    )
+    kept = Text("", "")
+    if one.kept is not None:
+        low, high = (None if end is None else 100 * end for end in (one.kept.low, one.kept.high))
+        shown = f"{number(100 * one.kept.value, 1)} % {interval(low, high, 1)}".rstrip()
+        kept = say("keeps_control_s_qwk", shown=shown, aim=round(100 * LEAST_KEPT))
+    return say(
+        "retrained_with_such_layers",
+        name=one.name,
+        layers=one.layers,
+        changes=listed(changes, "，", ", "),
+        kept=kept,
+    )
+
+
+def _offline(found: OfflinePlan | None) -> Iterator[Block]:
+    """The recommendation, and a row a number of layers with the change of each metric and the speed."""
+    if found is None:
+        return
+    yield Prose(title=say("titles_read_before_query"), body=recommendation(found))
+    metrics = dict.fromkeys((*([found.metric] if found.metric else ()), *found.positions))
+    chosen = found.chosen is not None
+    badge = Badge(say("free"), "good") if chosen else Badge(say("train_with"), "open")
+    yield Table(
+        name="plan_offline",
+        title=say("layers_read_titles_beforehand"),
+        columns=(
+            *columns(layers="lowest_layers", choice="choice"),
+            *(Column(name, say("change", name=metric_name(name))) for name in metrics),
+            Column("speed", say("speed")),
+        ),
+        rows=tuple(
+            (
+                row.layers,
+                badge if row is found.at else None,
+                *(_shown(row.both.get(name)) for name in metrics),
+                _shown(row.speed),
+            )
+            for row in found.rows
+        ),
+        note=say(
+            "offline_measured_on",
+            validation=_of(found.validation),
+            discovery=_of(found.discovery),
+            start=found.title_start,
+            room=found.title_tokens,
+            long=f"{100 * found.long_queries:.1f}",
+            most=MOST_LOST,
+        ),
+        folded=True,
+    )

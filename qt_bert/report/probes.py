@@ -1,17 +1,17 @@
-"""What the probes found: a section each, headlines, the head atlas."""
+"""What the probes found: a section each, and the head atlas."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 from qt_bert.probes.wording import (
     ClaimInWords,
     MeasurementInWords,
     claims_in_words,
     measurements_in_words,
+    question_of,
 )
 from qt_bert.report.blocks import (
     Badge,
@@ -22,59 +22,48 @@ from qt_bert.report.blocks import (
     Folded,
     Interval,
     Prose,
+    Section,
     Table,
+    columns,
+    filled,
 )
+from qt_bert.report.stored import Stored, anchor_of, names
 from qt_bert.report.words import say
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.heads import HeadTable, atlas_figures, offered, place_of, table_of
 from qt_bert.results.probe import (
     VERDICTS,
+    HeadScores,
     ProbeResult,
     Source,
     Stability,
     StabilityVerdict,
-    of_sources,
 )
-from qt_bert.results.quantities import QUANTITIES, Quantity
-from qt_bert.run import folder as run_folder
-from qt_bert.run.folder import RunFolder
+from qt_bert.results.quantities import QUANTITIES
 from qt_bert.stats.verdict import Verdict
-from qt_bert.text import Label, Text, counted, digits_for, joined, plain, shortest
+from qt_bert.text import Label, Text, digits_for, joined, plain, shortest
 
-# Several sections of one drawing ask for the same; a folder is opened anew for each drawing.
-_read: WeakKeyDictionary[RunFolder, dict[str, tuple[ProbeResult, ...]]] = WeakKeyDictionary()
-
-
-def read_probes(folder: RunFolder, where: str = "probes") -> tuple[ProbeResult, ...]:
-    """The results of the run's finished probes, read once a drawing.
-
-    Raises RunFolderError for a damaged result.
-    """
-    known = _read.setdefault(folder, {})
-    if where not in known:
-        known[where] = run_folder.read_probes(folder, where)
-    return known[where]
+# Titles, verdicts, values and sources as cells.
 
 
-def title_of(result: ProbeResult) -> Text:
-    """The probe's title, or its name where the file gives none."""
-    return result.title or Text(result.probe, result.probe)
+Tone = Literal["good", "bad", "open"]
 
-
-def anchor_of(result: ProbeResult) -> str:
-    """The anchor of the probe's section."""
-    return f"probe-{result.probe}"
-
-
-# Verdicts, values and sources as cells.
-
-
-TONES: dict[Verdict, Literal["good", "bad", "open"]] = {
+TONES: dict[Verdict, Tone] = {
     "reproduced": "good",
     "not reproduced": "bad",
     "inconclusive": "open",
     "not testable": "open",
 }
+_STABLE: dict[StabilityVerdict, Tone] = {
+    "stable": "good",
+    "not stable": "bad",
+    "undecided": "open",
+}
+
+
+def title_of(result: ProbeResult) -> Text:
+    """The probe's title, or its name where the file gives none."""
+    return result.title or Text(result.probe, result.probe)
 
 
 def badge(said: ClaimInWords) -> Badge:
@@ -103,50 +92,23 @@ def source_place(source: Source) -> str:
     return f"{source.article.replace('_', ' ')}{mark}{source.section}"
 
 
-# How stable the named sets are, in tables.
-
-
-_TONES: dict[StabilityVerdict, Literal["good", "bad", "open"]] = {
-    "stable": "good",
-    "not stable": "bad",
-    "undecided": "open",
-}
-COLUMNS = (
-    Column("stable", say("stable")),
-    Column("overlap", say("shared_queries_resampled"), digits=2),
-    Column("halves", say("shared_two_halves"), digits=2),
-    Column("chance_95", say("95_chance"), digits=2),
-    Column("elsewhere", say("shared_elsewhere"), whole=True),
-)
-NOTE = say("stability_heads_scored_again")
-
-
-def stability_badge(found: Stability | None) -> Badge | None:
-    """The verdict, framed; nothing for a set that was not scored again."""
-    return None if found is None else Badge(VERDICTS[found.verdict], _TONES[found.verdict])
-
-
-def stability_cells(found: Stability | None) -> tuple[Cell, ...]:
-    """What `COLUMNS` shows of a set."""
-    if found is None:
-        return (None,) * len(COLUMNS)
-    return (
-        stability_badge(found),
-        Interval(value=found.overlap, low=found.low, high=found.high, digits=2),
-        found.halves,
-        found.chance_95,
-        of_sources(found),
-    )
+def _stable(found: Stability | None) -> Badge | None:
+    return None if found is None else Badge(VERDICTS[found.verdict], _STABLE[found.verdict])
 
 
 # The head atlas: what is known of every head, on one page.
 
 
-_INTRO = say("one_cell_head_rows")
-
-
 _MOST_HEADS = 12
 """Heads of a set in the atlas; all of them stand in the probe's section."""
+
+
+def atlas_section(stored: Stored) -> Section | None:
+    """The atlas of the model, and that of a second one behind it; None where no probe scored heads."""
+    blocks = atlas(stored.probes)
+    if stored.comparison is not None:
+        blocks += atlas(stored.compared_probes, "_b", names(stored.comparison)[1])
+    return Section(name="atlas", title=say("head_atlas"), blocks=blocks) if blocks else None
 
 
 def atlas(results: Sequence[ProbeResult], suffix: str = "", whose: str = "") -> tuple[Block, ...]:
@@ -154,121 +116,81 @@ def atlas(results: Sequence[ProbeResult], suffix: str = "", whose: str = "") -> 
 
     `suffix` and `whose` tell a second model's tables and figures from the first one's.
     """
+
+    def title(of: Text) -> Text:
+        return say("title_of_model", title=of, whose=whose) if whose else of
+
     tables = [table_of(result) for result in results]
     figures = [
-        replace(one, name=one.name + suffix, title=_of(one.title, whose))
+        FigureBlock(figure=replace(one, name=one.name + suffix, title=title(one.title)))
         for one in atlas_figures(tables)
     ]
     if not figures:
         return ()
-    return (
-        *(() if whose else (Prose(body=_INTRO),)),
-        *_sets(tables, suffix, whose),
-        *(FigureBlock(figure=figure) for figure in figures),
-        *_heads(tables, suffix, whose),
-    )
-
-
-def _of(title: Text, whose: str) -> Text:
-    return say("title_of_model", title=title, whose=whose) if whose else title
-
-
-def _sets(tables: Sequence[HeadTable], suffix: str, whose: str) -> tuple[Block, ...]:
-    rows = [
-        (
-            table.title,
-            set_words(name).name,
-            set_words(name).does,
-            len(heads),
-            " ".join(heads[:_MOST_HEADS]) + (" …" if len(heads) > _MOST_HEADS else ""),
-            stability_badge(table.stability.get(name)),
-        )
-        for table in tables
-        for name, heads in table.sets.items()
-        if heads
-    ]
-    if not rows:
-        return ()
-    return (
+    return filled(
+        None if whose else Prose(body=say("one_cell_head_rows")),
         Table(
             name=f"atlas_sets{suffix}",
-            title=_of(say("which_heads_do_what"), whose),
+            title=title(say("which_heads_do_what")),
             columns=(
-                Column("probe", say("probe")),
-                Column("set", say("set_of_heads")),
-                Column("does", say("what_they_do")),
-                Column("n", say("how_many")),
+                *columns(probe="probe", set="set_of_heads", does="what_they_do", n="how_many"),
                 Column("heads", say("which"), whole=True),
-                Column("stable", say("stable")),
+                *columns(stable="stable"),
             ),
-            rows=tuple(rows),
+            rows=tuple(_atlas_sets(tables)),
             grouped=True,
         ),
+        *figures,
+        _atlas_heads(tables, f"atlas_heads{suffix}", title(say("every_head_chosen"))),
     )
 
 
-def _heads(tables: Sequence[HeadTable], suffix: str, whose: str) -> tuple[Block, ...]:
-    """Head by head, those of the sets alone."""
-    named: dict[str, list[str]] = {}
+def _atlas_sets(tables: Sequence[HeadTable]) -> Iterator[tuple[Cell, ...]]:
     for table in tables:
         for name, heads in table.sets.items():
+            if heads:
+                words, more = set_words(name), " …" if len(heads) > _MOST_HEADS else ""
+                shown = " ".join(heads[:_MOST_HEADS]) + more
+                stable = _stable(table.stability.get(name))
+                yield table.title, words.name, words.does, len(heads), shown, stable
+
+
+def _atlas_heads(tables: Sequence[HeadTable], name: str, title: Text) -> Table:
+    """Head by head, those of the sets alone; what several sets say of a head stands there once."""
+    does: dict[str, list[Text]] = {}
+    for table in tables:
+        for set_name, heads in table.sets.items():
             for head in heads:
-                named.setdefault(head, []).append(name)
-    if not named:
-        return ()
-    shown = offered(tables)
-    scores = [table.rows() for _, table in shown]
-    return (
-        Table(
-            name=f"atlas_heads{suffix}",
-            title=_of(say("every_head_chosen"), whose),
-            columns=(
-                Column("head", say("head")),
-                Column("does", say("what_does")),
-                *(Column(one.name, one.title, digits=one.digits) for one, _ in shown),
-            ),
-            rows=tuple(
-                (
-                    head,
-                    _does(named[head]),
-                    *(
-                        _cell(quantity, rows.get(head, {}))
-                        for (quantity, _), rows in zip(shown, scores, strict=True)
-                    ),
-                )
-                for head in sorted(named, key=place_of)
-            ),
-            folded=True,
+                does.setdefault(head, []).append(set_words(set_name).does)
+    shown = [(quantity, table.rows()) for quantity, table in offered(tables)]
+    rows = []
+    for head in sorted(does, key=place_of):
+        cells: list[Cell] = []
+        for quantity, scores in shown:
+            own = scores.get(head, {})
+            low, high = quantity.interval(own) or (None, None)
+            value, digits = quantity.value(own), quantity.digits
+            unit = quantity.unit
+            cells.append(Interval(value=value, low=low, high=high, unit=unit, digits=digits))
+        rows.append((head, joined(dict.fromkeys(does[head])), *cells))
+    return Table(
+        name=name,
+        title=title,
+        columns=(
+            *columns(head="head", does="what_does"),
+            *(Column(one.name, one.title, digits=one.digits) for one, _ in shown),
         ),
-    )
-
-
-def _does(sets: Sequence[str]) -> Text:
-    """What its sets say of a head, each thing once."""
-    return joined(dict.fromkeys(set_words(name).does for name in sets))
-
-
-def _cell(quantity: Quantity, scores: dict[str, float | None]) -> Cell:
-    low, high = quantity.interval(scores) or (None, None)
-    return Interval(
-        value=quantity.value(scores), low=low, high=high, unit=quantity.unit, digits=quantity.digits
+        rows=tuple(rows),
+        folded=True,
     )
 
 
 # The section of one probe.
 
 
-_DETAILS = say("all_measurements_heads_chosen")
-
-_SOURCE = Column("source", say("place"))
 _THERE = Column("there", say("article_s_figure"), optional=True)
-_VALUE = Column("value", say("measured_interval"))
-_QUERIES = Column("n_queries", say("queries"))
 _CLAIMS = (
-    _SOURCE,
-    Column("claim", say("claim")),
-    Column("verdict", say("verdict")),
-    _VALUE,
+    *columns(source="place", claim="claim", verdict="verdict", value="measured_interval"),
     _THERE,
     Column("conclusion", say("what_follows"), whole=True),
     Column("margin", say("margin"), filed=True),
@@ -277,49 +199,31 @@ _CLAIMS = (
     Column("n_queries", say("queries"), filed=True),
 )
 _MEASUREMENTS = (
-    _SOURCE,
-    Column("measurement", say("measurement")),
-    _VALUE,
+    *columns(source="place", measurement="measurement", value="measured_interval"),
     _THERE,
-    _QUERIES,
+    *columns(n_queries="queries"),
 )
 
 
-def probe_blocks(result: ProbeResult, question: Text | None = None) -> tuple[Block, ...]:
+def probe_section(result: ProbeResult) -> Section:
     """Question, summary and sample; claims, figures; folded: measurements, heads, settings."""
-    figures = [replace(one, name=_unique(result.probe, one.name)) for one in result.figures]
-    details = (
-        *_measurements(result),
-        *_set_blocks(result),
-        *_head_blocks(result),
-        _settings(result),
-    )
-    return (
-        Prose(title=question, body=joined([result.summary, _sample(result)])),
-        *_claims(result),
-        *(FigureBlock(figure=figure) for figure in figures),
-        Folded(title=_DETAILS, blocks=details),
-    )
-
-
-def _unique(probe: str, name: str) -> str:
-    """A figure's name in the page; in its file it is unique, and may begin with the probe's."""
-    return name if name.startswith(f"{probe}_") else f"{probe}_{name}"
-
-
-def _claims(result: ProbeResult) -> tuple[Block, ...]:
-    claims = claims_in_words(result)
-    if not claims:
-        return ()
-    return (
+    details = filled(_measurements(result), _sets(result), _heads(result), _settings(result))
+    # In its file a figure's name is unique, and may begin with the probe's.
+    own = f"{result.probe}_"
+    figures = [replace(one, name=own + one.name.removeprefix(own)) for one in result.figures]
+    blocks = filled(
+        Prose(title=question_of(result.probe), body=joined([result.summary, *_sample(result)])),
         Table(
-            name=f"{result.probe}_claims",
+            name=f"{own}claims",
             title=say("claims_verdicts"),
             columns=_CLAIMS,
-            rows=tuple(map(_claim, claims)),
+            rows=tuple(map(_claim, claims_in_words(result))),
             grouped=True,
         ),
+        *(FigureBlock(figure=one) for one in figures),
+        Folded(title=say("all_measurements_heads_chosen"), blocks=details),
     )
+    return Section(name=anchor_of(result), title=title_of(result), blocks=blocks)
 
 
 def _claim(said: ClaimInWords) -> tuple[Cell, ...]:
@@ -338,79 +242,67 @@ def _claim(said: ClaimInWords) -> tuple[Cell, ...]:
     )
 
 
-def _measurements(result: ProbeResult) -> tuple[Block, ...]:
-    rows = [
-        (
-            source_place(said.source) or say("no_source"),
-            said.text,
-            measured(said),
-            source_value(said.source),
-            said.n_queries or None,
-        )
-        for said in measurements_in_words(result)
-    ]
-    if not rows:
-        return ()
-    return (
-        Table(
-            name=f"{result.probe}_measurements",
-            title=say("measurements_not_judged"),
-            columns=_MEASUREMENTS,
-            rows=tuple(rows),
-            grouped=True,
-            folded=True,
+def _measurements(result: ProbeResult) -> Table:
+    return Table(
+        name=f"{result.probe}_measurements",
+        title=say("measurements_not_judged"),
+        columns=_MEASUREMENTS,
+        rows=tuple(
+            (
+                source_place(said.source) or say("no_source"),
+                said.text,
+                measured(said),
+                source_value(said.source),
+                said.n_queries or None,
+            )
+            for said in measurements_in_words(result)
         ),
+        grouped=True,
+        folded=True,
     )
 
 
-def _sample(result: ProbeResult) -> Text:
-    pairs, queries = result.pairs.n_pairs, result.pairs.n_queries
-    name = result.pairs.name
-    said = [say("validation_file", name=name)]
-    if pairs is not None and queries is not None:
-        said = [
-            say(
-                "validation_pairs",
-                name=name,
-                pairs=pairs,
-                queries=queries,
-                n_pair=counted(pairs, "pair"),
-                n_query=counted(queries, "query", "queries"),
-            )
-        ]
+def _sample(result: ProbeResult) -> Iterator[Text]:
+    pairs = result.pairs
+    if pairs.n_pairs is None or pairs.n_queries is None:
+        yield say("validation_file", name=pairs.name)
+    else:
+        counts = {"pairs": pairs.n_pairs, "queries": pairs.n_queries}
+        yield say("validation_pairs", name=pairs.name, **counts)
     resolution = result.settings.get("resolution")
     if isinstance(resolution, Mapping):
-        said.append(Text(*(str(resolution.get(one, "")).rstrip() for one in ("zh", "en"))))
-    return joined(said)
+        yield Text(*(str(resolution.get(one, "")).rstrip() for one in ("zh", "en")))
 
 
-def _set_blocks(result: ProbeResult) -> tuple[Block, ...]:
-    if not result.sets:
-        return ()
+def _sets(result: ProbeResult) -> Table:
+    """Each set, and how much of it comes back over resampled queries, beside chance."""
     teachers = {one.head: f"{one.head}({one.teacher})" for one in result.heads if one.teacher}
-    return (
-        Table(
-            name=f"{result.probe}_sets",
-            title=say("heads_chosen"),
-            columns=(
-                Column("set", say("set")),
-                Column("what", say("set_of_heads")),
-                Column("n", say("how_many")),
-                Column("heads", say("which"), whole=True),
-                *(COLUMNS if result.stability else ()),
-            ),
-            rows=tuple(
-                (
-                    name,
-                    set_words(name).name,
-                    len(heads),
-                    " ".join(teachers.get(head, head) for head in heads) or None,
-                    *(stability_cells(result.stability.get(name)) if result.stability else ()),
-                )
-                for name, heads in result.sets.items()
-            ),
-            note=NOTE if result.stability else None,
+    stability = (
+        *columns(stable="stable"),
+        Column("overlap", say("shared_queries_resampled"), digits=2),
+        Column("halves", say("shared_two_halves"), digits=2),
+        Column("chance_95", say("95_chance"), digits=2),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for name, heads in result.sets.items():
+        found, shown = result.stability.get(name), [teachers.get(head, head) for head in heads]
+        cells: list[Cell] = [name, set_words(name).name, len(heads), " ".join(shown) or None]
+        if result.stability and found is None:
+            cells += [None] * len(stability)
+        elif found is not None:
+            overlap = Interval(value=found.overlap, low=found.low, high=found.high, digits=2)
+            cells += [_stable(found), overlap, found.halves, found.chance_95]
+        rows.append(tuple(cells))
+    return Table(
+        name=f"{result.probe}_sets",
+        title=say("heads_chosen"),
+        columns=(
+            *columns(set="set", what="set_of_heads", n="how_many"),
+            Column("heads", say("which"), whole=True),
+            *(stability if result.stability else ()),
         ),
+        rows=tuple(rows),
+        note=say("stability_heads_scored_again") if result.stability else None,
     )
 
 
@@ -425,34 +317,27 @@ def _score_column(probe: str, name: str) -> Column:
     return Column(name, titles.get(name, name))
 
 
-def _head_blocks(result: ProbeResult) -> tuple[Block, ...]:
-    if not result.heads:
-        return ()
+def _heads(result: ProbeResult) -> Table:
+    """Every head's scores, the selected ones first; the page shows little more than these."""
     scores = list(dict.fromkeys(name for head in result.heads for name in head.scores))
-    selected = say("selected")
     taught = any(one.teacher for one in result.heads)
-    return (
-        Table(
-            name=f"{result.probe}_heads",
-            title=say("scores_every_head"),
-            columns=(
-                Column("head", say("head")),
-                Column("selected", selected),
-                *((Column("teacher", say("teacher")),) if taught else ()),
-                *(_score_column(result.probe, name) for name in scores),
-            ),
-            rows=tuple(
-                (
-                    one.head,
-                    selected if one.selected else "",
-                    *((one.teacher,) if taught else ()),
-                    *map(one.scores.get, scores),
-                )
-                for one in sorted(result.heads, key=lambda one: not one.selected)
-            ),
-            folded=True,
-            shown=max(_MOST_HEADS, sum(one.selected for one in result.heads)),
+
+    def row(one: HeadScores) -> tuple[Cell, ...]:
+        teacher = (one.teacher,) if taught else ()
+        selected = say("selected") if one.selected else ""
+        return (one.head, selected, *teacher, *map(one.scores.get, scores))
+
+    return Table(
+        name=f"{result.probe}_heads",
+        title=say("scores_every_head"),
+        columns=(
+            *columns(head="head", selected="selected"),
+            *(columns(teacher="teacher") if taught else ()),
+            *(_score_column(result.probe, name) for name in scores),
         ),
+        rows=tuple(map(row, sorted(result.heads, key=lambda one: not one.selected))),
+        folded=True,
+        shown=max(_MOST_HEADS, sum(one.selected for one in result.heads)),
     )
 
 
@@ -460,7 +345,7 @@ def _settings(result: ProbeResult) -> Table:
     return Table(
         name=f"{result.probe}_settings",
         title=say("settings_this_probe"),
-        columns=(Column("name", say("name")), Column("value", say("value_cell"))),
+        columns=columns(name="name", value="value_cell"),
         rows=tuple((name, plain(value)) for name, value in _flat(result.settings)),
         folded=True,
     )

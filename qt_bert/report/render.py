@@ -2,83 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from qt_bert.codec import encode
 from qt_bert.files import atomic_write, read_json, write_json
-from qt_bert.probes.wording import question_of
-from qt_bert.report.answer import all_claims
-from qt_bert.report.blocks import (
-    Badge,
-    Block,
-    Card,
-    Cell,
-    Column,
-    Drawn,
-    Folded,
-    Interval,
-    Link,
-    Table,
-)
+from qt_bert.report.blocks import Badge, Block, Cell, Folded, Interval, Link, Table
+from qt_bert.report.evaluation import summary_cards
 from qt_bert.report.page import page
-from qt_bert.report.probes import probe_blocks
-from qt_bert.report.sections import probe_section, sections
+from qt_bert.report.probes import probe_section
+from qt_bert.report.sections import sections
+from qt_bert.report.stored import Stored
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder, RunInputs, RunRecord
 from qt_bert.sources import installed_versions, source_hash
 from qt_bert.text import Text, csv_bytes
-
-# Tables as CSV files that a spreadsheet opens, with nothing in them that it would run.
-
-
-def write_csv(table: Table, path: Path) -> None:
-    """Write `table` as UTF-8 with a byte order mark, so that Excel shows Chinese.
-
-    An interval takes three columns and those of its unit, a bilingual text two. A text that a spreadsheet would take
-    for a formula gets a leading apostrophe.
-    """
-    columns = list(zip(table.columns, zip(*table.rows, strict=True), strict=False))
-    if not table.rows:
-        columns = [(column, ()) for column in table.columns]
-    expanded = [pair for column, cells in columns for pair in _expand(column, cells)]
-    names, cells = (
-        [name for name, _ in expanded],
-        zip(*(cells for _, cells in expanded), strict=True),
-    )
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(csv_bytes([names, *cells]))
-
-
-def _expand(column: Column, cells: tuple[Cell, ...]) -> Iterator[tuple[str, list[object]]]:
-    if any(isinstance(cell, Interval) for cell in cells):
-        ends = [
-            cell if isinstance(cell, Interval) else Interval(value=None, low=None, high=None)
-            for cell in cells
-        ]
-        yield column.name, [cell.value for cell in ends]
-        yield f"{column.name}_ci_low", [cell.low for cell in ends]
-        yield f"{column.name}_ci_high", [cell.high for cell in ends]
-        if any(cell.unit for cell in ends):
-            units = Column(f"{column.name}_unit", column.title)
-            yield from _expand(units, tuple(cell.unit for cell in ends))
-    elif any(isinstance(cell, Badge) for cell in cells):
-        words = tuple(cell.text if isinstance(cell, Badge) else cell for cell in cells)
-        yield from _expand(column, words)
-    elif any(isinstance(cell, Link) for cell in cells):
-        texts = tuple(cell.text if isinstance(cell, Link) else cell for cell in cells)
-        yield from _expand(column, texts)
-    elif any(isinstance(cell, Text) for cell in cells):
-        for language in ("zh", "en"):
-            shown = [getattr(cell, language) if isinstance(cell, Text) else cell for cell in cells]
-            yield f"{column.name}_{language}", shown
-    else:
-        yield column.name, list(cells)
-
-
-# Drawing a run folder: `report.html`, `report.json` and `tables/*.csv`.
-
 
 _SCHEMA = 1
 
@@ -90,20 +28,34 @@ def render(path: Path) -> Path:
     Raises RunFolderError when `path` is no run folder or one of its files cannot be read.
     """
     folder = RunFolder.read(Path(path))
-    drawn = []
-    cards: list[Card] = []
-    for section in sections(folder):
-        if (blocks := section.build(folder)) is not None:
-            drawn.append(Drawn(section, blocks))
-        cards += section.cards(folder)
+    stored = Stored(folder)
+    drawn, cards = sections(stored), summary_cards(stored)
     _remove_tables(folder)
-    write_json(folder.file("report.json"), _as_data(folder, cards, drawn))
-    for table in _tables(block for part in drawn for block in part.blocks):
+    data = {
+        "schema": _SCHEMA,
+        "run": encode(folder.record),
+        "summary": encode(cards),
+        "claims": encode([one.said.claim for one in stored.claims]),
+        "sections": encode(drawn),
+    }
+    write_json(folder.file("report.json"), data)
+    for table in _tables(block for section in drawn for block in section.blocks):
         write_csv(table, folder.file(f"tables/{table.name}.csv"))
     report = folder.file("report.html")
     with atomic_write(report) as temporary:
         temporary.write_text(page(folder.record, cards, drawn), encoding="utf-8")
     return report
+
+
+def render_probe(result: ProbeResult, inputs: RunInputs, out: Path) -> Path:
+    """Draw `NAME.html` of one probe's result in the folder `out`; return its path."""
+    record = RunRecord(
+        versions=installed_versions(), source=source_hash(), inputs=inputs, complete=True
+    )
+    target = out / f"{result.probe}.html"
+    with atomic_write(target) as temporary:
+        temporary.write_text(page(record, (), [probe_section(result)]), encoding="utf-8")
+    return target
 
 
 def _tables(blocks: Iterable[Block]) -> Iterator[Table]:
@@ -129,30 +81,39 @@ def _remove_tables(folder: RunFolder) -> None:
         folder.file(f"tables/{name}.csv").unlink(missing_ok=True)
 
 
-def _as_data(folder: RunFolder, cards: list[Card], drawn: list[Drawn]) -> dict[str, Any]:
-    return {
-        "schema": _SCHEMA,
-        "run": encode(folder.record),
-        "summary": encode(cards),
-        "claims": encode([one.said.claim for one in all_claims(folder)]),
-        "sections": [
-            {
-                "name": part.section.name,
-                "title": encode(part.section.title),
-                "blocks": encode(part.blocks),
-            }
-            for part in drawn
-        ],
-    }
+# Tables as CSV files that a spreadsheet opens, with nothing in them that it would run.
 
 
-def render_probe(result: ProbeResult, inputs: RunInputs, out: Path) -> Path:
-    """Draw `NAME.html` of one probe's result in the folder `out`; return its path."""
-    record = RunRecord(
-        versions=installed_versions(), source=source_hash(), inputs=inputs, complete=True
-    )
-    drawn = Drawn(probe_section(result, 0), probe_blocks(result, question_of(result.probe)))
-    target = out / f"{result.probe}.html"
-    with atomic_write(target) as temporary:
-        temporary.write_text(page(record, (), [drawn]), encoding="utf-8")
-    return target
+def write_csv(table: Table, path: Path) -> None:
+    """Write `table` as UTF-8 with a byte order mark, so that Excel shows Chinese.
+
+    An interval takes three columns and those of its unit, a bilingual text two. A text that a
+    spreadsheet would take for a formula gets a leading apostrophe.
+    """
+    cells = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
+    expanded = [
+        pair
+        for column, values in zip(table.columns, cells, strict=True)
+        for pair in _expand(column.name, values)
+    ]
+    rows = zip(*(values for _, values in expanded), strict=True)
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(csv_bytes([[name for name, _ in expanded], *rows]))
+
+
+def _expand(name: str, cells: Sequence[Cell]) -> Iterator[tuple[str, Sequence[object]]]:
+    cells = [one.text if isinstance(one, Badge | Link) else one for one in cells]
+    if any(isinstance(one, Interval) for one in cells):
+        none = Interval(value=None, low=None, high=None)
+        ends = [one if isinstance(one, Interval) else none for one in cells]
+        yield name, [one.value for one in ends]
+        yield f"{name}_ci_low", [one.low for one in ends]
+        yield f"{name}_ci_high", [one.high for one in ends]
+        if any(one.unit for one in ends):
+            yield from _expand(f"{name}_unit", [one.unit for one in ends])
+    elif any(isinstance(one, Text) for one in cells):
+        for language in ("zh", "en"):
+            shown = [getattr(one, language) if isinstance(one, Text) else one for one in cells]
+            yield f"{name}_{language}", shown
+    else:
+        yield name, cells

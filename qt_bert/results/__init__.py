@@ -1,27 +1,24 @@
-"""Results as plain data: probe results and evaluations, to and from JSON."""
+"""Result files as dataclasses, to and from JSON, and what their names mean in words."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Self
 
-from qt_bert.text import Text
-
-if TYPE_CHECKING:
-    from qt_bert.results.evaluation import EvaluationResult
-    from qt_bert.results.probe import HeadScores, ProbeResult
-
-_MODULES = {"EvaluationResult": "evaluation"} | dict.fromkeys(
-    ("HeadScores", "ProbeResult"), "probe"
-)
+from qt_bert.codec import encode, read_result
+from qt_bert.files import write_json
 
 
-def __getattr__(name: str) -> Any:
-    # Probe results hold figures, and figures are made of this package's texts and numbers: were
-    # both imported at once, neither could be.
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+class ResultFile:
+    """A dataclass that is stored as a JSON file of its own."""
 
+    __slots__ = ()
 
-__all__ = ["EvaluationResult", "HeadScores", "ProbeResult", "Text"]
+    def write(self, path: Path) -> None:
+        """Store it, atomically."""
+        write_json(path, encode(self))
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a stored one. Raises RunFolderError naming the key that does not fit."""
+        return read_result(cls, path)

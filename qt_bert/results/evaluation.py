@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
-from qt_bert.codec import read_result
 from qt_bert.figures import Curve, HeatMap, Point, Series
+from qt_bert.results import ResultFile
 from qt_bert.text import Text, counted
 
 # The content of `evaluation.json`: how well a model grades a file of pairs.
@@ -148,12 +147,11 @@ class MetricDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationResult:
+class EvaluationResult(ResultFile):
     """Everything measured on one file of pairs.
 
     `confusion[true level][predicted level]` counts pairs; `slices[column][value][metric]`;
-    `without_grade_1` is by metric, of the pairs whose label is not grade 1 alone;
-    `learning_curve` has one mapping (`step`, `train_loss`, `dev_qwk`, …) a measurement.
+    `without_grade_1` is by metric, of the pairs whose label is not grade 1 alone.
     """
 
     schema: Literal[1] = 1
@@ -172,12 +170,6 @@ class EvaluationResult:
     examples: tuple[GradedPair, ...] = ()
     truncated_titles: int = 0
     card: str | None = None
-    learning_curve: tuple[dict[str, float | None], ...] | None = None
-
-    @classmethod
-    def read(cls, path: Path) -> EvaluationResult:
-        """Read `evaluation.json`. Raises RunFolderError naming the key that does not fit."""
-        return read_result(cls, path)
 
 
 # Figures of an evaluation, level by level.
@@ -277,7 +269,7 @@ class ComparedPair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonResult:
+class ComparisonResult(ResultFile):
     """Every metric of both models, and the pairs on which they differ most."""
 
     schema: Literal[1] = 1
@@ -287,8 +279,3 @@ class ComparisonResult:
     metrics: dict[str, MetricDifference]
     most_different: tuple[ComparedPair, ...] = ()
     settings: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, path: Path) -> ComparisonResult:
-        """Read `comparison.json`. Raises RunFolderError naming the key that does not fit."""
-        return read_result(cls, path)

@@ -6,18 +6,20 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
-from qt_bert.codec import decode, encode, read_result
+from qt_bert.codec import decode, encode
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.figures import HeatMap
 from qt_bert.files import atomic_write
+from qt_bert.results import ResultFile
 from qt_bert.results.probe import (
     HEAD_NAME,
     Measurement,
     ModelRef,
+    OnSource,
     PairsRef,
     ProbeResult,
     SourcedClaim,
@@ -45,7 +47,7 @@ than the one that its claims rest on."""
 _SHOWN = ("behaviour",)
 """Probes of which a page shows the measurements without a run."""
 
-T = TypeVar("T", SourcedClaim, Measurement)
+T = TypeVar("T", SourcedClaim, Measurement, Stability, OnSource)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,7 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
     """The table of a probe's result, with the scores named in `keep`, or all of them."""
     names = dict.fromkeys(name for head in result.heads for name in head.scores)
     scores = tuple(name for name in names if keep is None or name in keep)
+    metric = result.settings.get("metric")
     return HeadTable(
         probe=result.probe,
         title=result.title or Text(result.probe, result.probe),
@@ -105,15 +108,20 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
         profile=str(result.settings.get("profile", "")),
         pairs=_scored_on(result),
         discovery=_discovery(result.settings.get("discovery")),
-        metric=_text(result.settings.get("metric")),
+        metric=metric if isinstance(metric, str) else None,
         summary=result.summary,
-        claims=tuple(map(_short, result.claims)),
-        facts={name: _short_fact(one) for name, one in result.facts.items()}
-        if result.claims
-        else {},
-        measurements=tuple(map(_short, result.measurements)) if result.probe in _SHOWN else (),
+        claims=tuple(map(_few_digits, result.claims)),
+        facts={
+            name: rounded(one) if isinstance(one, float) else one
+            for name, one in result.facts.items()
+            if result.claims
+        },
+        measurements=tuple(map(_few_digits, result.measurements)) if result.probe in _SHOWN else (),
         sets={name: tuple(heads) for name, heads in sorted(result.sets.items())},
-        stability={name: _few_digits(one) for name, one in sorted(result.stability.items())},
+        stability={
+            name: _few_digits(replace(one, sources=tuple(map(_few_digits, one.sources))))
+            for name, one in sorted(result.stability.items())
+        },
         scores=scores,
         heads=tuple(one.head for one in result.heads),
         values=tuple(
@@ -127,22 +135,10 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{DIGITS}g}")
 
 
-def _few_digits(one: Stability) -> Stability:
-    shares = ("overlap", "low", "high", "halves", "chance_mean", "chance_95")
-    sources = tuple(replace(s, overlap=rounded(s.overlap) or 0.0) for s in one.sources)
-    numbers: dict[str, Any] = {name: rounded(getattr(one, name)) for name in shares}
-    return replace(one, sources=sources, **numbers)
-
-
-def _short(one: T) -> T:
-    """A claim or a measurement with fewer digits."""
-    names = ("value", "ci_low", "ci_high", "p", "q")
-    numbers: dict[str, Any] = {n: rounded(getattr(one, n)) for n in names if hasattr(one, n)}
-    return replace(one, **numbers)
-
-
-def _short_fact(value: Any) -> Any:
-    return rounded(value) if isinstance(value, float) else value
+def _few_digits(one: T) -> T:
+    """A claim, a measurement or a set's stability, each number with as many digits as a table keeps."""
+    values = {field.name: getattr(one, field.name) for field in fields(one)}
+    return replace(one, **{n: rounded(v) for n, v in values.items() if isinstance(v, float)})  # type: ignore[arg-type]
 
 
 def _scored_on(result: ProbeResult) -> PairsRef:
@@ -164,10 +160,6 @@ def _discovery(value: Any) -> PairsRef | None:
         return None
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
 # The small file of a run's named heads and head tables, which lies beside its model as
 # `heads.json`.
 
@@ -177,7 +169,7 @@ _NUMBERS = re.compile(r"\[\n[\s\d.,eE+\-nul]*\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeadsFile:
+class HeadsFile(ResultFile):
     """What the probes of a run say of every head of one model; `model.sha256` is that of its weights."""
 
     kind: ClassVar[str] = "heads"
@@ -191,11 +183,6 @@ class HeadsFile:
         text = json.dumps(encode(self), ensure_ascii=False, indent=0, allow_nan=False)
         with atomic_write(path) as temporary:
             temporary.write_text(_NUMBERS.sub(_on_one_line, text) + "\n", encoding="utf-8")
-
-    @classmethod
-    def read(cls, path: Path) -> HeadsFile:
-        """Read a stored file. Raises RunFolderError naming the key that does not fit."""
-        return read_result(cls, path)
 
 
 def heads_file(results: Sequence[ProbeResult], versions: Mapping[str, str]) -> HeadsFile:
@@ -231,7 +218,6 @@ def _on_one_line(found: re.Match[str]) -> str:
 # model.
 
 
-HEAD, LAYER = Text("头", "head"), Text("层", "layer")
 _BEYOND = 0.05
 """The share of heads that may lie beyond the end of the colours of a skewed quantity."""
 
@@ -260,8 +246,8 @@ def atlas_figure(quantity: Quantity, table: HeadTable) -> HeatMap:
     return HeatMap(
         name=f"atlas_{quantity.name}",
         title=quantity.title,
-        x_label=HEAD,
-        y_label=LAYER,
+        x_label=Text("头", "head"),
+        y_label=Text("层", "layer"),
         unit=quantity.unit,
         columns=tuple(f"H{head}" for head in range(heads)),
         rows=tuple(f"L{layer}" for layer in range(layers)),

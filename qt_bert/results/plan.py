@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 from qt_bert.codec import encode, read_result
 from qt_bert.figures import Figure
 from qt_bert.files import write_json
+from qt_bert.results import ResultFile
 from qt_bert.results.evaluation import JudgedModel, JudgedPairs, MetricDifference
 from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.probe import PairsRef, SourcedClaim
@@ -401,7 +402,7 @@ class LayerMatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(ResultFile):
     """`plan.json`. `teacher.sha256` is that of the teacher's weights: a plan is for one model.
 
     Under the replacement `mean` the mean head outputs lie beside it, in `MEANS`. `units`: by a
@@ -420,15 +421,6 @@ class Plan:
     units: dict[str, tuple[int, ...]] = field(default_factory=dict)
     evidence: PlanEvidence | None = None
     offline: OfflinePlan | None = None
-
-    def write(self, path: Path) -> None:
-        """Store the plan, atomically."""
-        write_json(path, encode(self))
-
-    @classmethod
-    def read(cls, path: Path) -> Plan:
-        """Read a stored plan. Raises RunFolderError naming the key that does not fit."""
-        return read_result(cls, path)
 
 
 def layer_map(kept: tuple[KeptLayer, ...], layers: int) -> tuple[LayerMatch, ...]:
@@ -487,7 +479,7 @@ class ArmDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArmsFile:
+class ArmsFile(ResultFile):
     """`arms.json`. `pairs` are the files that were judged on: `dev`, on which every run chose its
     step, and `validation`, where it was given."""
 
@@ -501,15 +493,6 @@ class ArmsFile:
     runs: tuple[ArmRun, ...]
     differences: tuple[ArmDifference, ...]
     summary: Text
-
-    def write(self, path: Path) -> None:
-        """Store it, atomically."""
-        write_json(path, encode(self))
-
-    @classmethod
-    def read(cls, path: Path) -> ArmsFile:
-        """Read a stored one. Raises RunFolderError naming the key that does not fit."""
-        return read_result(cls, path)
 
 
 # The content of `export.json`: what lies in a folder of `qt-bert export`, and how it was checked.

@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
-from qt_bert.codec import encode, read_result
+from qt_bert.codec import encode
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import Figure
-from qt_bert.files import write_json
+from qt_bert.results import ResultFile
 from qt_bert.results.head_sets import set_words
 from qt_bert.stats.verdict import Claim
-from qt_bert.text import Text, number
+from qt_bert.text import Text
 
 # Whether the same heads would be named again: how much of a set comes back, beside chance.
 
@@ -26,8 +25,6 @@ VERDICTS: dict[StabilityVerdict, Text] = {
     "not stable": Text("不稳定", "not stable"),
     "undecided": Text("无法判断", "cannot be told"),
 }
-NOT_STABLE = VERDICTS["not stable"]
-MOST = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +81,7 @@ def verdict_of(overlap: float, halves: float | None, chance_95: float) -> Stabil
     least = min(overlap, halves)
     if least > chance_95:
         return "stable"
-    return "undecided" if chance_95 >= 1 and least > MOST else "not stable"
+    return "undecided" if chance_95 >= 1 and least > 0.5 else "not stable"
 
 
 def is_unstable(stability: Mapping[str, Stability], name: str) -> bool:
@@ -101,7 +98,10 @@ def set_label(name: str, stability: Mapping[str, Stability]) -> Text:
 def label_of(name: str, *, unstable: bool) -> Text:
     """What a set is called, with a word where it is `unstable`."""
     label = set_words(name).name
-    return _behind(label, NOT_STABLE) if unstable else label
+    if not unstable:
+        return label
+    word = VERDICTS["not stable"]
+    return Text(f"{label.zh}（{word.zh}）", f"{label.en} ({word.en})")
 
 
 def said_not_stable(stability: Mapping[str, Stability]) -> Text | None:
@@ -114,21 +114,6 @@ def said_not_stable(stability: Mapping[str, Stability]) -> Text | None:
         f"Not stable: {', '.join(one.en for one in names)} (of other queries, hardly more of the "
         "heads come back than by chance).",
     )
-
-
-def of_sources(found: Stability) -> Text | None:
-    """The overlap on each further source in one line; None where there is none."""
-    if not found.sources:
-        return None
-    shown = [(one.source, number(one.overlap, 2)) for one in found.sources]
-    return Text(
-        "；".join(f"{source.zh} {value}" for source, value in shown),
-        "; ".join(f"{source.en} {value}" for source, value in shown),
-    )
-
-
-def _behind(said: Text, word: Text) -> Text:
-    return Text(f"{said.zh}（{word.zh}）", f"{said.en} ({word.en})")
 
 
 def _check_shares(*values: float) -> None:
@@ -214,7 +199,7 @@ class HeadScores:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeResult:
+class ProbeResult(ResultFile):
     """The whole answer of one probe, as it stands in `probes/NAME.json`.
 
     `sets` maps a name (`matching`) to heads, and `stability` says of some how much of them comes
@@ -249,15 +234,6 @@ class ProbeResult:
     def to_json(self) -> dict[str, Any]:
         """Plain data; `ProbeResult.read` checks it against this class again."""
         return encode(self)  # type: ignore[no-any-return]
-
-    def write(self, path: Path) -> None:
-        """Store the result, atomically."""
-        write_json(path, self.to_json())
-
-    @classmethod
-    def read(cls, path: Path) -> ProbeResult:
-        """Read a stored result. Raises RunFolderError naming the key that does not fit."""
-        return read_result(cls, path)
 
 
 def _check_head(head: str) -> None:

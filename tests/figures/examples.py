@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from qt_bert.figures import (
     Bars,
     BarSeries,
@@ -93,3 +95,10 @@ SCATTER = Scatter(
     ),
 )
 ALL = (HEAT_MAP, BARS, CURVE, TOKENS, GRAPH, SCATTER)
+EMPTY = (
+    replace(HEAT_MAP, rows=(), values=(), annotations=None, marked=()),
+    replace(BARS, categories=(), series=()),
+    replace(CURVE, series=()),
+    replace(GRAPH, nodes=(), edges=()),
+    replace(SCATTER, points=()),
+)

@@ -1,4 +1,4 @@
-"""An evaluation with plausible numbers and hostile texts, in a run folder."""
+"""Run folders of an evaluation and of probes, with plausible numbers and hostile texts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from qt_bert.files import write_json
-from qt_bert.results.probe import ModelRef, PairsRef
+from qt_bert.results.probe import HeadScores, ModelRef, PairsRef, ProbeResult, SourcedClaim
 from qt_bert.run.folder import RunFolder, RunInputs
 from qt_bert.run.stage import Stage, StudyContext, run_study
+from qt_bert.text import Text
+from tests.figures.examples import CURVE, HEAT_MAP
+from tests.results.made_claims import FACTS, claim, measurement, source, undecided, untestable
 
 HOSTILE_IMAGE = "<img src=x onerror=alert(1)>"
 HOSTILE_SCRIPT = "</script><script>alert('x')</script>"
@@ -139,15 +143,6 @@ def make_evaluation() -> dict[str, Any]:
         "examples": [graded_pair(i) for i in range(13)],
         "truncated_titles": 3,
         "card": f"# 模型卡片\n\n演示与研究用途。\n\n- 数据：自建五级数据\n\n{HOSTILE_SCRIPT}",
-        "learning_curve": [
-            {
-                "step": 100.0 * i,
-                "train_loss": 1.6 * 0.9**i + 0.4,
-                "dev_loss": 1.5 * 0.93**i + 0.5,
-                "dev_qwk": None if i == 0 else 0.77 * (1 - 0.8**i),
-            }
-            for i in range(20)
-        ],
     }
 
 
@@ -156,23 +151,30 @@ def evaluation() -> dict[str, Any]:
     return make_evaluation()
 
 
-def make_run(path: Path, evaluation: dict[str, Any]) -> Path:
-    inputs = RunInputs(
-        model=ModelRef(name=evaluation["model"]["name"], sha256="4f" * 32),
+def write_run(path: Path, files: dict[str, Any], **inputs: Any) -> Path:
+    """A complete run folder of these files, each made by the stage whose name stands before a `|`."""
+
+    def write(name: str, value: Any) -> Callable[[StudyContext], None]:
+        def run(context: StudyContext) -> None:
+            context.guards["difference"] = 1e-6
+            write_json(context.folder.file(name), value)
+
+        return run
+
+    stages = []
+    for key, value in files.items():
+        stage, _, name = key.rpartition("|")
+        made = write(name, value)
+        stages.append(
+            Stage(name=stage or name, order=1, run=made, outputs=(name,), quick_seconds=1)
+        )
+    given = RunInputs(
+        model=ModelRef(name=f"graded {HOSTILE_IMAGE}", sha256="4f" * 32),
         pairs=PairsRef(name="test.tsv", sha256="a7" * 32),
-        arguments={"profile": "quick", "max_length": 128},
         segmenter="jieba",
+        **inputs,
     )
-
-    def write(context: StudyContext) -> None:
-        context.guards["difference"] = 1e-6
-        write_json(context.folder.file("evaluation.json"), evaluation)
-
-    stage = Stage(
-        name="evaluation", order=10, run=write, outputs=("evaluation.json",), quick_seconds=15
-    )
-    folder = RunFolder.open(path, inputs)
-    run_study([stage], StudyContext(folder=folder, model=path, pairs=path))
+    run_study(stages, StudyContext(folder=RunFolder.open(path, given), model=path, pairs=path))
     return path
 
 
@@ -185,9 +187,89 @@ def hostile() -> tuple[str, str]:
 @pytest.fixture
 def build_run(tmp_path: Path) -> Callable[[dict[str, Any]], Path]:
     """A complete run folder around any evaluation."""
-    return lambda evaluation: make_run(tmp_path / "run", evaluation)
+    return lambda evaluation: write_run(
+        tmp_path / "run",
+        {"evaluation|evaluation.json": evaluation},
+        arguments={"profile": "quick", "max_length": 128},
+    )
 
 
 @pytest.fixture
-def run(tmp_path: Path, evaluation: dict[str, Any]) -> Path:
-    return make_run(tmp_path / "run", evaluation)
+def run(build_run: Callable[[dict[str, Any]], Path], evaluation: dict[str, Any]) -> Path:
+    return build_run(evaluation)
+
+
+# Results of probes, with hostile texts and figures of one name.
+
+
+LAYERS, HEADS = 6, 4
+EFFECTS = np.random.default_rng(0).normal(0, 1.5, (LAYERS, HEADS)).round(3)
+
+
+def make_claims(probe: str) -> tuple[SourcedClaim, ...]:
+    """One of every verdict; of `boundary` the first has a text."""
+    return (
+        claim(f"{probe}.beyond_characters"),
+        claim(f"{probe}.beside", verdict="not reproduced", value=-1.5, ci_low=-2.9, ci_high=-0.1),
+        undecided(f"{probe}.open", source=source(2.3)),
+        untestable(f"{probe}.untestable", reason="few_sets"),
+    )
+
+
+def make_result(name: str, order: int, **changes: Any) -> ProbeResult:
+    facts: dict[str, Any] = {
+        "title": Text("冗余 <b>", "Redundancy <b>"),
+        "settings": {
+            "profile": "quick",
+            "discovery": {"name": "dev.tsv", "n_pairs": 600},
+            "draws": 5,
+            "resolution": {
+                "zh": "能看出 2.1 个百分点以上的变化。",
+                "en": "It can show 2.1 points.",
+            },
+        },
+        "summary": Text("随机去掉几个头几乎没有影响。", "A few heads at random hardly matter."),
+        "facts": FACTS,
+        "claims": make_claims(name),
+        "measurements": (
+            measurement(),
+            measurement("unknown", value=None, n_queries=0, ci_low=None, ci_high=None),
+        ),
+        "heads": tuple(
+            HeadScores(
+                head=f"L{layer}H{head}",
+                scores={"effect": float(EFFECTS[layer, head]), "importance": None},
+                selected=(layer, head) == (1, 2),
+            )
+            for layer in range(LAYERS)
+            for head in range(HEADS)
+        ),
+        "sets": {"harmful": ("L1H2", "L4H0"), "none": ()},
+        "figures": (CURVE, HEAT_MAP),
+    }
+    return ProbeResult(
+        probe=name,
+        order=order,
+        model=ModelRef(name="graded", sha256="4f" * 32),
+        pairs=PairsRef(name="test.tsv", sha256="a7" * 32, n_pairs=800, n_queries=160),
+        **(facts | changes),
+    )
+
+
+@pytest.fixture
+def result_of() -> Callable[..., ProbeResult]:
+    """`result_of("redundancy", 10, title=None)`: a result, any of its fields changed."""
+    return make_result
+
+
+@pytest.fixture
+def run_of(tmp_path: Path, evaluation: dict[str, Any]) -> Callable[..., Path]:
+    """A complete run with an evaluation and these results of probes."""
+
+    def build(*results: ProbeResult) -> Path:
+        files = {"evaluation|evaluation.json": evaluation} | {
+            f"probe:{one.probe}|probes/{one.probe}.json": one.to_json() for one in results
+        }
+        return write_run(tmp_path / "probed", files)
+
+    return build

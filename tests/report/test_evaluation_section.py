@@ -10,8 +10,9 @@ import pytest
 
 from qt_bert.figures import Curve, HeatMap
 from qt_bert.report.blocks import Block, Examples, FigureBlock, Interval, Table
+from qt_bert.report.evaluation import evaluation_section, summary_cards
 from qt_bert.report.render import render
-from qt_bert.report.sections import EVALUATION
+from qt_bert.report.stored import Stored
 from qt_bert.run.folder import RunFolder
 from qt_bert.text import Text
 
@@ -19,9 +20,9 @@ BuildRun = Callable[[dict[str, Any]], Path]
 
 
 def build(path: Path) -> Sequence[Block]:
-    blocks = EVALUATION.build(RunFolder.read(path))
-    assert blocks is not None
-    return blocks
+    section = evaluation_section(Stored(RunFolder.read(path)))
+    assert section is not None
+    return section.blocks
 
 
 def table(blocks: Sequence[Block], name: str) -> Table:
@@ -32,20 +33,16 @@ def figures(blocks: Sequence[Block]) -> dict[str, Any]:
     return {block.figure.name: block.figure for block in blocks if isinstance(block, FigureBlock)}
 
 
-def test_confusion_is_drawn_as_shares_of_its_rows(run: Path) -> None:
-    figure = figures(build(run))["confusion"]
-    assert isinstance(figure, HeatMap)
-    assert figure.values[0] == pytest.approx((70.0, 23.75, 5.0, 1.25, 0.0))
-    assert figure.annotations is not None
-    assert figure.annotations[0][0] == "(112)"
-
-
-def test_a_level_without_pairs_has_no_shares(
+def test_confusion_is_drawn_as_shares_of_its_rows(
     evaluation: dict[str, Any], build_run: BuildRun
 ) -> None:
     evaluation["confusion"][2] = [0, 0, 0, 0, 0]
     figure = figures(build(build_run(evaluation)))["confusion"]
     assert figure.values[2] == (None,) * 5
+    assert isinstance(figure, HeatMap)
+    assert figure.values[0] == pytest.approx((70.0, 23.75, 5.0, 1.25, 0.0))
+    assert figure.annotations is not None
+    assert figure.annotations[0][0] == "(112)"
 
 
 def test_metrics_are_grouped_and_none_is_lost(evaluation: dict[str, Any], run: Path) -> None:
@@ -71,14 +68,14 @@ def test_an_example_says_what_moves_it_and_which_heads_carry_that(
     run = build_run(evaluation)
     shown = next(block for block in build(run) if isinstance(block, Examples))
     first, second, third = shown.examples[:3]
-    assert [(one.term, one.change) for one in first.moved_by] == [
+    assert [(term, change) for term, _, change in first.moved_by] == [
         ("油渍", -1.25), ("<b>", -0.4), ("洗掉", -0.3), ("怎么", 0.2),
     ]  # fmt: skip
     assert first.carried_by == Text(
         "换回“油渍”最多的头：L3H7 41%、L10H2 20%", "“油渍” restored by L3H7 41%, L10H2 20%"
     )
     assert (second.moved_by, second.carried_by) == (third.moved_by, third.carried_by) == ((), None)
-    assert "[MASK]" in shown.note.en and "For 1 example" in shown.note.en
+    assert "[MASK]" in shown.note.en and "heads were put back" in shown.note.en
     render(run)
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "<b>−1.25</b>" in page and "&lt;b&gt;" in page
@@ -91,13 +88,8 @@ def test_a_metric_shows_its_base_and_meaning(run: Path) -> None:
     assert rows["mae"][7] == Text(
         "平均绝对误差：等级差的平均绝对值。", "Mean absolute error: Mean difference."
     )
-
-
-def test_a_metric_without_value_says_why(run: Path) -> None:
-    pnr = next(row for row in table(build(run), "metrics").rows if row[1] == "pnr")
-    assert pnr[2] == Interval(value=None, low=None, high=None)
-    assert isinstance(pnr[7], Text)
-    assert pnr[7].en.startswith("no value: nothing")
+    assert rows["pnr"][2] == Interval(value=None, low=None, high=None)
+    assert isinstance(rows["pnr"][7], Text) and rows["pnr"][7].en.startswith("no value: nothing")
 
 
 def test_empty_bins_are_left_out_of_the_reliability_curve(run: Path) -> None:
@@ -109,27 +101,24 @@ def test_empty_bins_are_left_out_of_the_reliability_curve(run: Path) -> None:
 def test_a_slice_never_names_a_file_after_its_column(
     evaluation: dict[str, Any], build_run: BuildRun
 ) -> None:
+    for pair, grade in zip(evaluation["errors"], (2.5, "0"), strict=False):
+        pair["grade"] = grade  # a label may be a number or a word
     evaluation["slices"] = {"../../field": evaluation["slices"]["field"]}
-    found = table(build(build_run(evaluation)), "slice_1")
+    del evaluation["metrics"]["qwk"]
+    run = build_run(evaluation)
+    blocks = build(run)
+    assert [row[3] for row in table(blocks, "errors").rows[:3]] == ["2.5", "0", "2"]
+    found = table(blocks, "slice_1")
     assert [row[0] for row in found.rows][:2] == ["医疗", "旅游"]
     assert found.rows[0][1] == 40
-
-
-def test_coarse_labels_still_show_the_models_own_grades(
-    evaluation: dict[str, Any], build_run: BuildRun
-) -> None:
-    evaluation["levels"] = ["0", "1", "2"]
-    evaluation["confusion"] = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
-    blocks = build(build_run(evaluation))
-    shown = next(block for block in blocks if isinstance(block, Examples))
-    assert shown.examples[0].levels == ("1", "2", "3", "4", "5")
+    assert len(summary_cards(Stored(RunFolder.read(run)))) == 3  # without what was not measured
 
 
 def test_a_model_of_one_score_draws_what_it_has(
     evaluation: dict[str, Any], build_run: BuildRun
 ) -> None:
     evaluation |= {"confusion": None, "per_grade": None, "reliability": None, "pnr_counts": None}
-    evaluation |= {"learning_curve": None, "slices": {}, "levels": []}
+    evaluation |= {"slices": {}, "levels": []}
     for name in ("accuracy", "qwk"):
         evaluation["metrics"][name] |= {"value": None, "reason": "no grades"}
     for pair in (*evaluation["examples"], *evaluation["errors"]):
@@ -144,26 +133,19 @@ def test_a_model_of_one_score_draws_what_it_has(
     errors = table(blocks, "errors")
     assert (errors.columns[-1].name, errors.rows[0][-1]) == ("score", -0.125)
     assert "−0.125" in render(run).read_text(encoding="utf-8")
-    titles = [card.title.en for card in EVALUATION.cards(RunFolder.read(run))]  # type: ignore[union-attr]
+    titles = [card.title.en for card in summary_cards(Stored(RunFolder.read(run)))]  # type: ignore[union-attr]
     assert titles == ["Pairwise accuracy", "Spearman ρ", "NDCG@5"]
 
 
-def test_a_coarse_label_makes_no_prediction_wrong(
+def test_coarse_labels_show_the_models_own_grades_and_make_no_prediction_wrong(
     evaluation: dict[str, Any], build_run: BuildRun
 ) -> None:
+    evaluation["levels"] = ["0", "1", "2"]
+    evaluation["confusion"] = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
     for pair in evaluation["examples"]:
         pair["grade"] = "0 = 1/2"
-    page = render(build_run(evaluation)).read_text(encoding="utf-8")
+    run = build_run(evaluation)
+    shown = next(block for block in build(run) if isinstance(block, Examples))
+    assert shown.examples[0].levels == ("1", "2", "3", "4", "5")
+    page = render(run).read_text(encoding="utf-8")
     assert '<b class="wrong">' not in page and '<b class="right">' not in page
-
-
-def test_summary_leaves_out_what_was_not_measured(
-    evaluation: dict[str, Any], build_run: BuildRun
-) -> None:
-    del evaluation["metrics"]["qwk"]
-    cards = EVALUATION.cards(RunFolder.read(build_run(evaluation)))
-    assert [card.title.en for card in cards if isinstance(card.title, Text)] == [
-        "Accuracy",
-        "Spearman ρ",
-        "NDCG@5",
-    ]

@@ -11,7 +11,8 @@ from qt_bert.text import Text, listed
 
 FOLDER = Path(report.__file__).parent
 WORDS = tomllib.loads((FOLDER / "words.toml").read_text(encoding="utf-8"))
-CODE = "\n".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py"))
+FILES = (*FOLDER.glob("*.py"), *FOLDER.glob("templates/**/*.j2"))
+CODE = "\n".join(path.read_text(encoding="utf-8") for path in FILES)
 
 
 def test_every_text_has_both_languages() -> None:

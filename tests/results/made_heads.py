@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from qt_bert.figures import Bars, BarSeries, Edge, Graph, Node
 from qt_bert.results.probe import HeadScores, Measurement, ModelRef, PairsRef, ProbeResult, Source
 from qt_bert.text import Text
 from tests.results.made_claims import claim
@@ -101,49 +100,5 @@ def behaviour(**changes: Any) -> ProbeResult:
         ),
         "heads": (),
         "sets": {"carries_direction": ("L0H1",)},
-        "figures": (
-            Bars(
-                name="scores_better",
-                title=Text("应当更好", "Better"),
-                x_label="",
-                y_label="",
-                unit="",
-                categories=("direction",),
-                series=(BarSeries(name="score", values=(0.5,)),),
-            ),
-        ),
-    }
-    return ProbeResult(**(facts | changes))
-
-
-def made_routes(**changes: Any) -> ProbeResult:
-    """One arrow from the matching heads to the reader's key, and on to its row."""
-    facts: dict[str, Any] = {
-        "probe": "routes",
-        "order": 170,
-        "model": ModelRef(name="graded", sha256="4f"),
-        "pairs": PairsRef(name="test.tsv", sha256="a7", n_pairs=30, n_queries=30),
-        "settings": {"profile": "quick"},
-        "summary": Text("直接到达。", "Directly."),
-        "heads": (),
-        "sets": {},
-        "figures": (
-            Graph(
-                name="routes_focus",
-                title=Text("到关注度的路径", "Routes to the focus"),
-                x_label="",
-                y_label="",
-                unit="",
-                nodes=(
-                    Node(name="L1H0 [CLS]", column=0, row=0, marked=True),
-                    Node(name="L1H0.k", column=0, row=1),
-                    Node(name="M", column=0, row=2),
-                ),
-                edges=(
-                    Edge(source="M", target="L1H0.k", weight=0.6),
-                    Edge(source="L1H0.k", target="L1H0 [CLS]", weight=0.6),
-                ),
-            ),
-        ),
     }
     return ProbeResult(**(facts | changes))

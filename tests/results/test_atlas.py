@@ -18,17 +18,9 @@ def test_one_map_of_each_quantity_that_was_measured() -> None:
     effect = found["atlas_effect"]
     assert (effect.rows, effect.columns) == (("L0", "L1"), ("H0", "H1"))
     assert effect.values == ((-1.389, 0.0), (5.556, None))
-    assert (effect.scale, effect.unit) == ("diverging", offered(TABLES)[0][0].unit)
-
-
-def test_functions_are_outlined_where_heads_are_named() -> None:
-    found = {figure.name: figure for figure in atlas_figures(TABLES)}
+    assert effect.marked == ()  # two intervals exclude 0, but q is 0.2
     assert found["atlas_matching"].marked == ((0, 1), (1, 0))
-
-
-def test_an_interval_of_one_head_among_many_outlines_nothing() -> None:
-    found = {figure.name: figure for figure in atlas_figures(TABLES)}
-    assert found["atlas_effect"].marked == ()  # two intervals exclude 0, but q is 0.2
+    assert (effect.scale, effect.unit) == ("diverging", offered(TABLES)[0][0].unit)
 
 
 def test_effects_are_outlined_by_their_q() -> None:
@@ -72,13 +64,6 @@ def test_a_set_may_name_heads_without_scores() -> None:
     (figure,) = atlas_figures(head_tables([replace(matching(), sets={"matching": ("L2H3",)})]))
     assert (len(figure.rows), len(figure.columns)) == (3, 4)
     assert (figure.marked, figure.values[2][3]) == (((2, 3),), None)
-
-
-def test_sets_of_the_highest_scores_do_not_say_that_a_head_matches() -> None:
-    """They are as large where no head passed; the table says what was chosen, not what was shown."""
-    for name in ("matching", "low_half", "matching_below", "matching_left_out"):
-        assert "most, of the heads to choose from" in set_words(name).does.en
-    assert "q < 0.05" in set_words("named").does.en
 
 
 def test_no_results_no_figures() -> None:

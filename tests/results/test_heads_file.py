@@ -54,11 +54,8 @@ def test_claims_stay_with_fewer_digits_and_the_facts_of_their_texts() -> None:
     assert (kept.verdict, kept.margin) == ("reproduced", 2.0)
     assert table.facts == {"change": -0.1235, "head": "L1H0"} and table.measurements == ()
     assert heads_file([matching()], VERSIONS).probes[0].facts == {}
-
-
-def test_of_behaviour_the_measurements_stay() -> None:
-    (table,) = heads_file([behaviour()], VERSIONS).probes
-    assert [(one.id, one.value) for one in table.measurements][:2] == [
+    (behaves,) = heads_file([behaviour()], VERSIONS).probes  # a page shows what it measured
+    assert [(one.id, one.value) for one in behaves.measurements][:2] == [
         ("direction", 0.5),
         ("negation", -0.25),
     ]
@@ -81,16 +78,15 @@ def test_the_file_that_ships_is_read() -> None:
     assert tables["matching"].sets["matching"]
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_what_is_written_is_read_again_and_the_same_figures_give_the_same_bytes(
+    tmp_path: Path,
+) -> None:
     stored = heads_file([redundancy(), matching()], VERSIONS)
-    stored.write(tmp_path / "heads.json")
-    assert HeadsFile.read(tmp_path / "heads.json") == stored
-
-
-def test_the_same_figures_give_the_same_bytes(tmp_path: Path) -> None:
-    heads_file([redundancy(), matching()], VERSIONS).write(tmp_path / "one.json")
-    again = dict(reversed(VERSIONS.items()))
-    heads_file([matching(), redundancy()], again).write(tmp_path / "two.json")
+    stored.write(tmp_path / "one.json")
+    assert HeadsFile.read(tmp_path / "one.json") == stored
+    heads_file([matching(), redundancy()], dict(reversed(VERSIONS.items()))).write(
+        tmp_path / "two.json"
+    )
     text = (tmp_path / "one.json").read_text(encoding="utf-8")
     assert (tmp_path / "two.json").read_text(encoding="utf-8") == text
     assert "[-0.01389,-0.02389,-0.003889,0.2,0.0001235]" in text.replace(" ", "")

@@ -1,4 +1,4 @@
-"""The plan as a file: what comes back, what is refused, and the verdict of its test."""
+"""`plan.json` and `arms.json`: what comes back, what is refused, and the verdicts that are read off."""
 
 from __future__ import annotations
 
@@ -7,24 +7,57 @@ import json
 import pytest
 
 from qt_bert.errors import RunFolderError
-from qt_bert.results.kept import KeptLayer
-from qt_bert.results.plan import GridRow, Measured, Plan, PlanTest, Size, layer_map
-from tests.results.made_plan import PAIRS, expected, measured, plan
+from qt_bert.results.kept import KeptLayer, TeacherRef
+from qt_bert.results.plan import (
+    Arm,
+    ArmDifference,
+    ArmRun,
+    ArmsFile,
+    GridRow,
+    Measured,
+    OfflinePlan,
+    OfflineRow,
+    Plan,
+    PlanTest,
+    Size,
+    layer_map,
+)
+from qt_bert.results.probe import PairsRef
+from qt_bert.text import Text
+from tests.results.made_plan import (
+    PAIRS,
+    changed,
+    expected,
+    measured,
+    offline_rows,
+    plan,
+    retrained,
+)
 
 
-def test_a_plan_comes_back_as_it_was(tmp_path):
-    for made in (plan(), plan(2, 4), plan(2, 4, speed=None, rule=None, harm=None)):
-        made.write(tmp_path / "plan.json")
-        assert Plan.read(tmp_path / "plan.json") == made
+@pytest.mark.parametrize(
+    "made",
+    [
+        plan(),
+        plan(2, 4, speed=None, rule=None, harm=None),
+        plan(2, 4, offline=offline_rows(retrained=retrained(), chosen=3)),
+        plan(2, 4, offline=offline_rows(rows=(), timed=None, titles=None, metric=None)),
+        plan(2, 4, offline=OfflinePlan(layers=1, reason="one layer")),
+    ],
+)
+def test_a_plan_comes_back_as_it_was(tmp_path, made):
+    made.write(tmp_path / "plan.json")
+    assert Plan.read(tmp_path / "plan.json") == made
 
 
 def test_a_plan_made_by_hand_needs_no_evidence(tmp_path):
     path = tmp_path / "plan.json"
-    plan(2, 4).write(path)
+    plan(2, 4, offline=offline_rows()).write(path)
+    without = ("evidence", "units", "offline")
     stored = json.loads(path.read_text())
-    path.write_text(json.dumps({k: v for k, v in stored.items() if k not in ("evidence", "units")}))
+    path.write_text(json.dumps({k: v for k, v in stored.items() if k not in without}))
     found = Plan.read(path)
-    assert found.evidence is None and found.units == {}
+    assert (found.evidence, found.offline, found.units) == (None, None, {})
 
 
 @pytest.mark.parametrize("key", ["teacher", "budget", "replacement", "kept", "layer_map"])
@@ -35,6 +68,14 @@ def test_a_missing_key_is_named(tmp_path, key):
     del stored[key]
     path.write_text(json.dumps(stored))
     with pytest.raises(RunFolderError, match=key):
+        Plan.read(path)
+
+
+def test_an_unknown_reason_is_refused(tmp_path):
+    path = tmp_path / "plan.json"
+    plan(2, 4, offline=OfflinePlan(layers=1, reason="one layer")).write(path)
+    path.write_text(path.read_text(encoding="utf-8").replace("one layer", "bad luck"))
+    with pytest.raises(RunFolderError, match="reason"):
         Plan.read(path)
 
 
@@ -82,3 +123,56 @@ def test_inside_is_within_the_prediction_interval(change, inside):
     )
     assert row.inside() is inside
     assert row.inside("qwk") is None
+
+
+def test_what_may_be_lost_is_the_upper_end():
+    row = OfflineRow(layers=1, block={}, both={}, discovery=changed(-0.03, 0.01))
+    assert row.may_lose("accuracy") == pytest.approx(0.04)
+    assert row.may_lose("ndcg_at_3") == float("inf")
+
+
+def test_the_plan_speaks_for_the_chosen_row_else_for_the_one_to_retrain():
+    first, second, _ = offline_rows().rows
+    assert [offline_rows(chosen=n).at for n in (None, 3)] == [second, first]
+    assert OfflinePlan(layers=1, reason="one layer").at is None
+
+
+def test_arms_are_read_as_they_were_written_and_another_file_is_named(tmp_path):
+    kept = (KeptLayer(layer=0, heads=(0, 1)), KeptLayer(layer=2, heads=(), units=8))
+    made = ArmsFile(
+        teacher=TeacherRef(name="t", sha256="ab", layers=3, heads=2, units=16),
+        steps=10,
+        pairs={"dev": PairsRef(name="dev.tsv", sha256="cd")},
+        teacher_metrics={"dev": {"qwk": 0.7, "spearman": None}},
+        arms=(
+            Arm(
+                name="plan",
+                what=Text("方案", "the plan"),
+                kept=kept,
+                layer_map=layer_map(kept, 3),
+                parameters=99,
+            ),
+        ),
+        runs=(ArmRun(arm="plan", seed=0, best_step=10, metrics={"dev": {"qwk": 0.6}}),),
+        differences=(
+            ArmDifference(
+                rival="even",
+                on="dev",
+                metric="qwk",
+                seeds=5,
+                plan_value=0.6,
+                rival_value=0.5,
+                difference=0.1,
+                ci_low=0.05,
+                ci_high=None,
+                outcome="better",
+            ),
+        ),
+        summary=Text("好", "good"),
+    )
+    path = tmp_path / "arms.json"
+    made.write(path)
+    assert ArmsFile.read(path) == made
+    path.write_text('{"kind": "plan"}')
+    with pytest.raises(RunFolderError, match="arms.json"):
+        ArmsFile.read(path)

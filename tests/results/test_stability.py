@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from qt_bert.codec import decode, encode
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.results.heads import HeadTable, table_of
+from qt_bert.results.heads import table_of
 from qt_bert.results.probe import (
     ProbeResult,
-    of_sources,
     said_not_stable,
     set_label,
     verdict_of,
@@ -36,18 +33,6 @@ from tests.results.made_stability import LOOSE
 )
 def test_both_overlaps_must_exceed_chance(overlap, halves, chance, verdict) -> None:
     assert verdict_of(overlap, halves, chance) == verdict
-
-
-def test_a_file_without_the_field_still_reads(tmp_path: Path) -> None:
-    path = tmp_path / "matching.json"
-    matching().write(path)
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    assert stored.pop("stability") == {}
-    path.write_text(json.dumps(stored), encoding="utf-8")
-    assert ProbeResult.read(path) == matching()
-    table = encode(table_of(matching()))
-    del table["stability"]
-    assert decode(HeadTable, table) == table_of(matching())
 
 
 def test_what_is_written_is_read_again_and_tables_keep_four_digits(tmp_path: Path) -> None:
@@ -78,8 +63,3 @@ def test_the_word_stands_with_the_name() -> None:
     said = said_not_stable(loose)
     assert said is not None and said.zh.startswith("不稳定：匹配头（")
     assert said_not_stable({"order": loose["order"]}) is None
-
-
-def test_sources_in_one_line() -> None:
-    assert of_sources(LOOSE) == Text("验证集 0.40", "validation 0.40")
-    assert of_sources(replace(LOOSE, sources=())) is None

@@ -14,6 +14,7 @@ from qt_bert.text import (
     number,
     paired,
     printable,
+    signed,
     unpaired,
     width_of,
     wrap,
@@ -33,6 +34,21 @@ from qt_bert.text import (
 )
 def test_numbers(value: float | None, digits: int, expected: str) -> None:
     assert number(value, digits) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "shown"),
+    [
+        (0.25, 3, "+0.250"),
+        (-1.0126, 3, "−1.013"),
+        (0.0004, 3, "0.000"),
+        (-0.0004, 3, "0.000"),
+        (3, 3, "+3"),
+        (None, 3, "—"),
+    ],
+)
+def test_a_change_has_its_sign_where_it_shows(value, digits: int, shown: str) -> None:
+    assert signed(value, digits) == shown
 
 
 def test_an_interval_needs_both_ends() -> None:

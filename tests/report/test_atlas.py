@@ -55,13 +55,6 @@ def test_a_set_says_whether_it_is_stable(result_of: Result) -> None:
     assert [row[5] and row[5].text.en for row in table.rows] == [None, "not stable"]  # type: ignore[union-attr]
 
 
-def test_every_quantity_has_its_map(result_of: Result) -> None:
-    blocks = atlas([redundancy(result_of), matching(result_of)])
-    figures = {one.figure.name: one.figure for one in blocks if isinstance(one, FigureBlock)}
-    assert set(figures) == {"atlas_effect", "atlas_kl", "atlas_matching"}
-    assert all(figure.note is not None and "800" in figure.note.en for figure in figures.values())
-
-
 def test_a_named_head_says_what_it_does_once(result_of: Result) -> None:
     table = tables(atlas([redundancy(result_of), matching(result_of)]))["atlas_heads"]
     names = [column.name for column in table.columns]

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from qt_bert.codec import decode
-from qt_bert.report.answer import ANSWER, all_claims
+from qt_bert.report.answer import answer_section
 from qt_bert.report.blocks import Link, Listing, Prose, Table
 from qt_bert.report.evaluation import summary_cards
 from qt_bert.report.markdown import save_results
 from qt_bert.report.render import render
-from qt_bert.results.evaluation import EvaluationResult
+from qt_bert.report.stored import Stored
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder
 
@@ -24,7 +23,8 @@ RunOf = Callable[..., Path]
 
 
 def _blocks(run: Path) -> list[Any]:
-    return list(ANSWER.build(RunFolder.read(run)) or ())
+    section = answer_section(Stored(RunFolder.read(run)))
+    return list(section.blocks) if section else []
 
 
 def test_it_says_what_was_judged_every_claim_and_what_comes_next(
@@ -65,11 +65,6 @@ def test_the_weakest_slice_of_enough_pairs_is_named(
     assert "tags = weak" in following[0].en and "0.400" in following[0].en
 
 
-def test_without_probes_there_is_what_was_judged(run_of: RunOf) -> None:
-    subject, lines = _blocks(run_of())
-    assert isinstance(subject, Prose) and isinstance(lines, Listing)
-
-
 def test_claims_link_to_their_sections_and_stand_in_json_and_csv(
     run_of: RunOf, result_of: Result
 ) -> None:
@@ -80,17 +75,17 @@ def test_claims_link_to_their_sections_and_stand_in_json_and_csv(
     assert "11.0" in first
     stored = json.loads((run / "report.json").read_text(encoding="utf-8"))
     assert [one["id"] for one in stored["claims"]] == [
-        one.said.claim.id for one in all_claims(RunFolder.read(run))
+        one.said.claim.id for one in Stored(RunFolder.read(run)).claims
     ]
     lines = (run / "tables" / "claims.csv").read_text(encoding="utf-8-sig").splitlines()
     assert len(lines) == 5 and lines[0].startswith("claim_zh,claim_en,verdict_zh")
 
 
-def test_cards_say_what_is_left_without_grade_1(evaluation: dict[str, Any]) -> None:
+def test_cards_say_what_is_left_without_grade_1(run_of: RunOf, evaluation: dict[str, Any]) -> None:
     evaluation["without_grade_1"] = {
         "accuracy": {"value": 0.595, "ci_low": 0.55, "ci_high": 0.64, "n": 500}
     }
-    first, second, *_ = summary_cards(decode(EvaluationResult, evaluation))
+    first, second, *_ = summary_cards(Stored(RunFolder.read(run_of())))
     assert "0.595" in first.base.en and "[0.550, 0.640]" in first.base.en
     assert "800" in second.base.en
 

@@ -1,0 +1,89 @@
+"""The result files of a run folder, as the sections of a report read them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+from qt_bert.files import sha256_file
+from qt_bert.probes.wording import ClaimInWords, claims_in_words, plan_claim_in_words
+from qt_bert.results.evaluation import ComparisonResult, EvaluationResult
+from qt_bert.results.plan import Plan
+from qt_bert.results.probe import ProbeResult
+from qt_bert.run.folder import RunFolder, read_plan_claim, read_probes
+from qt_bert.run.stages import COMPARED, COMPARISON
+from qt_bert.shipped import TEST, shipped, ships
+from qt_bert.text import clip
+
+
+class ClaimOf(NamedTuple):
+    """A claim in words, and the section that tells more of it."""
+
+    said: ClaimInWords
+    anchor: str
+
+
+def anchor_of(result: ProbeResult) -> str:
+    """The anchor of a probe's section."""
+    return f"probe-{result.probe}"
+
+
+def names(comparison: ComparisonResult) -> tuple[str, str]:
+    """`A: graded` and `B: small`."""
+    return f"A: {clip(comparison.a.name, 40)}", f"B: {clip(comparison.b.name, 40)}"
+
+
+class Stored:
+    """What a run left in its `folder`, each file read once; None or nothing where it is not there yet.
+
+    Raises RunFolderError for a damaged file, where it is first asked for.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+
+    @cached_property
+    def evaluation(self) -> EvaluationResult | None:
+        """How well the model grades."""
+        path = self.folder.file("evaluation.json")
+        return EvaluationResult.read(path) if path.is_file() else None
+
+    @cached_property
+    def comparison(self) -> ComparisonResult | None:
+        """Both models pair by pair."""
+        path = self.folder.file(COMPARISON)
+        return ComparisonResult.read(path) if path.is_file() else None
+
+    @cached_property
+    def probes(self) -> tuple[ProbeResult, ...]:
+        """The results of the finished probes, in the order of the report."""
+        return read_probes(self.folder)
+
+    @cached_property
+    def compared_probes(self) -> tuple[ProbeResult, ...]:
+        """Those of the second model; q is over its own claims."""
+        return read_probes(self.folder, COMPARED)
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """The plan of a smaller model."""
+        stage, path = self.folder.record.stages.get("plan"), self.folder.file("plan/plan.json")
+        done = stage is not None and stage.status == "done" and path.is_file()
+        return Plan.read(path) if done else None
+
+    @cached_property
+    def claims(self) -> list[ClaimOf]:
+        """The claims of probes and plan, in the order of the report; one family."""
+        said = [
+            ClaimOf(claim, anchor_of(result))
+            for result in self.probes
+            for claim in claims_in_words(result)
+        ]
+        kept = read_plan_claim(self.folder)
+        return said if kept is None else [*said, ClaimOf(plan_claim_in_words(kept), "plan")]
+
+    @cached_property
+    def on_shipped(self) -> bool:
+        """Whether the run's pairs are the test split that ships."""
+        pairs = self.folder.record.inputs.pairs
+        return ships(TEST) and pairs.sha256 == sha256_file(shipped(TEST))

@@ -1,0 +1,207 @@
+"""The plan's section: what it says, for plans of any shape, of titles read beforehand, and in a page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from qt_bert.report.blocks import Block, Interval, Prose, Table
+from qt_bert.report.page import page
+from qt_bert.report.plan import TITLE, plan_section, recommendation
+from qt_bert.report.render import write_csv
+from qt_bert.results.plan import Harm, OfflinePlan, Plan, PlanTest
+from qt_bert.run.folder import RunFolder
+from tests.results.made_plan import PAIRS, changed, measured, offline_rows, plan, retrained, row
+
+
+def blocks(made: Plan) -> dict[str, Block]:
+    """Tables by their names, prose by its English title."""
+    found = {}
+    for block in plan_section(made).blocks:
+        if isinstance(block, Table):
+            found[block.name] = block
+        elif isinstance(block, Prose):
+            found[block.title.en if block.title else "answer"] = block
+    return found
+
+
+def said(made, name: str = "answer") -> str:
+    return blocks(made)[name].body.en
+
+
+def note(made, name: str) -> str:
+    return blocks(made)[name].note.en
+
+
+def on_validation(**found) -> PlanTest:
+    return PlanTest(role="validation", pairs=PAIRS, coarse=False, measured=found)
+
+
+def test_the_answer_says_what_stays_what_it_saves_and_what_it_costs():
+    answer = said(plan())
+    assert "132 of 144 heads" in answer
+    assert "86 % of the parameters, 0.81 times the latency" in answer
+    assert "changes by −0.011 [−0.019, −0.003] on validation" in answer
+    assert "(expected: −0.012, prediction interval [−0.032, 0.008])" in answer
+    assert "loses no more than the 0.02" in answer
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [(-0.015, "cannot tell"), (-0.2, "loses more than the 0.02")]
+)
+def test_the_answer_follows_the_verdict(change, words):
+    assert words in said(plan(tests=(on_validation(spearman=measured(change)),)))
+
+
+def test_a_latency_over_the_budget_is_said():
+    made = plan()
+    asked = replace(made.budget, kind_of="latency", value=0.8, asked="latency=0.8")
+    assert "over the budget" in said(replace(made, budget=asked))
+    assert "over the budget" not in said(replace(made, budget=replace(asked, value=0.82)))
+
+
+def test_what_was_measured_on_a_sample_says_so():
+    sampled = replace(PAIRS, n_pairs=96, n_queries=90)
+    for name in ("plan_grid", "plan_rivals", "plan_at_risk"):
+        assert "96 pairs of validation (90 queries)" in note(plan(sampled=sampled), name)
+        assert "96 pairs" not in note(plan(sampled=PAIRS), name)
+
+
+def test_the_tests_say_which_change_could_be_seen_and_what_one_logit_means():
+    found = note(plan(), "plan_tests")
+    assert "must exceed about 0.008" in found and "one output" not in found
+    one = on_validation(spearman=measured(), pairwise_accuracy=measured())
+    assert "one output" in note(plan(tests=(one,)), "plan_tests")
+
+
+def test_each_metric_of_each_file_has_a_row_and_one_verdict_a_file():
+    rows = blocks(plan())["plan_tests"].rows
+    assert [row[1].en for row in rows] == ["Spearman's ρ", "QWK (weighted κ)", "Spearman's ρ"]
+    assert [row[5].tone if row[5] else None for row in rows] == ["good", None, "bad"]
+    assert "coarse labels" in rows[2][0].en
+
+
+def test_budgets_outside_of_what_was_predicted_are_named():
+    ended = "2 of 3 budgets came out inside the prediction interval; outside: 1 layers kept."
+    assert note(plan(), "plan_grid").endswith(ended)
+    inside = plan(grid=plan().evidence.grid[:2])
+    assert note(inside, "plan_grid").endswith(
+        "All 2 budgets came out inside the prediction interval."
+    )
+
+
+def test_the_articles_rule_stands_among_the_other_ways():
+    *_, rule = blocks(plan())["plan_rivals"].rows
+    assert (rule[1].en, rule[2].value, rule[3].value) == (
+        "Low layers kept (the article)", -0.06, 0.05,
+    )  # fmt: skip
+
+
+def test_functions_show_how_many_of_their_heads_go():
+    rows = blocks(plan())["plan_at_risk"].rows
+    assert [(row[2], row[3], row[5]) for row in rows] == [(1, 2, "L0H0"), (0, 1, None)]
+    assert "were not studied" in said(plan(functions="none", at_risk=()), "What is at risk")
+
+
+def test_heads_that_harm_are_named_and_which_of_them_are_confirmed():
+    assert "one of L1H0" in said(plan(), "Heads that harm")
+    assert "no single head" in said(plan(harm=Harm(metric="nll")), "Heads that harm")
+
+
+def test_quick_figures_say_so():
+    assert "quick profile" in said(plan(), "Sample")
+    assert "quick profile" not in said(plan(profile="full"), "Sample")
+
+
+def test_the_layer_map_names_the_heads_that_stay():
+    assert blocks(plan(2, 3))["plan_layer_map"].rows == (
+        ("L0", "L0", "L0", 2, "H1 H2", 768),
+        ("L1", "L1", "L1", 2, "H1 H2", 768),
+    )
+
+
+# Titles read before the query comes.
+
+
+def test_nothing_free_names_what_to_retrain_and_what_that_costs_and_saves():
+    found = recommendation(offline_rows()).en
+    assert "Not free without retraining" in found and "3, 6, 9 of 12" in found
+    assert "to train with is 6; untrained, accuracy changes by −0.200 [−0.210, −0.190]" in found
+    assert "“qt-bert train --offline-layers 6”" in found
+    assert "18.4 tokens on average takes 7.1 kB as float16 states, 3.6 kB as int8" in found
+    assert "over 100 titles is then scored 1.60 [1.00, 1.80] times as fast with 6 layers" in found
+
+
+def test_a_free_number_is_recommended_without_training():
+    found = recommendation(offline_rows(chosen=3)).en
+    assert found.startswith("The lowest 3 of 12 layers can read titles before the query comes")
+    assert "qt-bert train" not in found and "1.30 [1.00, 1.50] times" in found
+
+
+def test_after_retraining_the_share_kept_stands_beside_the_aim():
+    found = recommendation(offline_rows(retrained=retrained())).en
+    assert "98.1 % [96.5, 99.7] of the control's QWK (aim: 97 %)" in found
+    assert "To train it" not in found
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("offline", "an offline one already"),
+        ("one layer", "has one layer"),
+        ("no room", "leaves no room"),
+    ],
+)
+def test_a_model_without_rows_says_why_and_no_more(reason, words):
+    found = OfflinePlan(layers=1, reason=reason)
+    assert words in recommendation(found).en
+    assert "plan_offline" not in blocks(plan(offline=found))
+
+
+def test_a_row_a_number_of_layers():
+    shown = blocks(plan(offline=offline_rows()))["plan_offline"]
+    assert [column.name for column in shown.columns] == [
+        "layers", "choice", "accuracy", "spearman", "qwk", "speed",
+    ]  # fmt: skip
+    assert [cells[0] for cells in shown.rows] == [3, 6, 9]
+    assert [cells[1] is not None for cells in shown.rows] == [False, True, False]
+    values = [cell.value for cell in shown.rows[1] if isinstance(cell, Interval)]
+    assert values == [-0.2, -0.2, -0.2, 1.6]
+    assert "begin at position 24" in shown.note.en and "160 pairs" in shown.note.en
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        *(plan(*shape) for shape in ((12, 12), (2, 4), (1, 2))),
+        *(
+            plan(offline=found)
+            for found in (
+                offline_rows(retrained=retrained(), chosen=3),
+                offline_rows(timed=None, rows=(row(1, -0.1),), retrain=1, layers=2),
+                offline_rows(metric=None, positions={}),
+                offline_rows(metric="spearman", positions={"spearman": changed(0.0)["spearman"]}),
+            )
+        ),
+    ],
+)
+def test_a_plan_of_any_shape_is_drawn_with_its_texts_escaped(run, tmp_path, made):
+    section = plan_section(made)
+    html = page(RunFolder.read(run).record, (), [section])
+    assert TITLE.zh in html and "qbqtc &lt;b&gt;.jsonl" in html
+    assert "qbqtc <b>" not in html and "offline <b>" not in html
+    for block in section.blocks:
+        if isinstance(block, Table):
+            write_csv(block, tmp_path / f"{block.name}.csv")
+
+
+def test_a_plan_with_little_known_is_drawn(run):
+    made = plan(2, 4)
+    least = replace(
+        made.evidence, speed=None, expected={}, cost=None, effects={}, layers=(), grid=(), tests=(),
+        rivals=(), functions="none", at_risk=(), rule=None, harm=None, figures=(),
+    )  # fmt: skip
+    assert "nothing was tested" in said(replace(made, evidence=least))
+    section = plan_section(replace(made, evidence=None))
+    assert "plan_layer_map" in page(RunFolder.read(run).record, (), [section])
