@@ -10,14 +10,12 @@ import pytest
 from safetensors import safe_open
 
 from experiments.pattern_maps.run import card_figures
-from experiments.pattern_maps.stored import read_maps
+from experiments.pattern_maps.stored import DrawnMap, maps_of, read_maps
 from qt_bert.data.reader import read_pairs
 from qt_bert.files import sha256_file
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.pattern_maps import (
     KINDS,
-    DrawnMap,
-    Maps,
     features,
     on_own_segment,
     open_classifier,
@@ -103,7 +101,7 @@ def test_the_record_counts_what_the_files_hold(maps: list[DrawnMap]) -> None:
 
 def test_the_rules_are_those_of_the_labels(maps: list[DrawnMap]) -> None:
     record = open_classifier(FOLDER).record
-    said = record.rules.of_features(features(Maps.of_drawn(maps)).double().numpy())
+    said = record.rules.of_features(features(maps_of(maps)).double().numpy())
     labels = [KINDS.index(one["label"]) for one in rows("labels.csv")]
     assert np.mean(said == labels) > 0.8
 
@@ -114,7 +112,7 @@ def test_blocks_over_everything_are_noted_as_the_labels_do(maps: list[DrawnMap])
         for drawn, row in zip(maps, rows("labels.csv"), strict=True)
         if row["label"] == "block"
     ]
-    own = on_own_segment(Maps.of_drawn([drawn for drawn, _ in blocks])).numpy()
+    own = on_own_segment(maps_of([drawn for drawn, _ in blocks])).numpy()
     assert np.mean((own < OWN_SEGMENT) == [whole for _, whole in blocks]) > 0.9
 
 
