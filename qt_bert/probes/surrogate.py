@@ -3,7 +3,7 @@
 The soft count of a head is Σ over the query's terms of idf × the attention between the term's tokens
 and all tokens of the title: weights as they are, in the direction in which `matching` scored the head.
 Least squares on discovery, one feature a head, is set against the model's own grade on other pairs:
-Pearson's r, beside BM25, word overlap and other heads of the same layers, all fitted alike.
+Pearson's r, beside BM25 and other heads of the same layers, all fitted alike.
 """
 
 from __future__ import annotations
@@ -123,12 +123,6 @@ def bm25(
         for term in query
         if counts[term.word]
     )
-
-
-def word_overlap(query: Sequence[Term], title: Sequence[Term]) -> float:
-    """The share of the query's distinct terms that stand in the title; 0 for a query without any."""
-    asked, given = ({term.word for term in text} for text in (query, title))
-    return len(asked & given) / len(asked) if asked else 0.0
 
 
 # Soft counts: how much attention passes between the query's terms and the title, by head.
@@ -259,14 +253,13 @@ def agreement(predicted: FloatArray, target: FloatArray, queries: Sequence[str])
 class Measured:
     """Some pairs: the model's `grade` [n], and what is fitted to it.
 
-    `soft` [n, layers, heads] are the soft counts of each head in its own direction, `lexical` [n, 2]
-    are BM25 and the overlap of words.
+    `soft` [n, layers, heads] are the soft counts of each head in its own direction, `bm25` [n].
     """
 
     pairs: list[Pair]
     grade: FloatArray
     soft: FloatArray
-    lexical: FloatArray
+    bm25: FloatArray
 
     def of_heads(self, heads: Sequence[Head]) -> FloatArray:
         """The features of some heads [n, k]."""
@@ -297,7 +290,7 @@ def measure(context: Context) -> Result:
     soft = np.moveaxis(validation.soft, 0, -1)
     of_each = pearson(soft, validation.grade, (soft**2).sum(-1))
     r = shape.spread([of_each[head] for head in shape.all_heads])
-    shown = [name for name in ("matching", "matched", "bm25", "overlap") if name in own]
+    shown = [name for name in ("matching", "matched", "bm25") if name in own]
     names = ["validation", *(name for name, _ in context.held_out)]
     compared = estimate_bars(
         context,
@@ -311,7 +304,6 @@ def measure(context: Context) -> Result:
             "surrogate_r": own.get("matching"),
             "surrogate_matched": own.get("matched"),
             "surrogate_bm25": own["bm25"],
-            "surrogate_overlap": own["overlap"],
             "surrogate_beyond_bm25": own["matching"] - own["bm25"] if heads else None,
             "surrogate_beyond_heads": own["matching"] - own["matched"] if sets else None,
         },
@@ -361,10 +353,7 @@ def _measured(context: Context, directions: IntArray) -> list[Measured]:
         weighed = [[(term.span, idf[term.word]) for term in cut[query]] for query, _ in texts]
         with context.progress(len(pairs), "pairs") as shown:
             counts, logits = soft_counts(scorer, texts, weighed, shown=shown)
-        lexical = [
-            (bm25(cut[query], cut[title], idf, mean_length), word_overlap(cut[query], cut[title]))
-            for query, title in texts
-        ]
+        lexical = [bm25(cut[query], cut[title], idf, mean_length) for query, title in texts]
         grade = ranking_scores(logits, scorer.checkpoint.settings.labels)
         soft = np.stack([along(directions, one) for one in counts])
         found.append(Measured(pairs, grade, soft, np.array(lexical)))
@@ -376,8 +365,7 @@ def _fits(
 ) -> dict[str, Estimate]:
     """r of what was fitted on `known`, on `new`: `matching` and `matched` where there are heads."""
     features = {
-        "bm25": [(known.lexical[:, :1], new.lexical[:, :1])],
-        "overlap": [(known.lexical[:, 1:], new.lexical[:, 1:])],
+        "bm25": [(known.bm25[:, None], new.bm25[:, None])],
         "matching": [(known.of_heads(heads), new.of_heads(heads))] if heads else [],
         "matched": [(known.of_heads(one), new.of_heads(one)) for one in sets],
     }

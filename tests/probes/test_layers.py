@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from qt_bert.data.pairs import Pair
-from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.segmenters import jieba_tagger, segmenter
 from qt_bert.data.splits import half_of
 from qt_bert.data.tokenise import PairTokenizer
@@ -31,10 +30,9 @@ from qt_bert.probes.layers import (
 )
 from qt_bert.probes.layers_reading import GRADE, LENGTH, ORDER, Task
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.split import PairFiles, Split
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import CHARACTERS
+from tests.probes.made_context import context_of
 
 Build = Callable[..., Path]
 PAIRS = (
@@ -75,21 +73,9 @@ def pairs_of(queries: int, seed: int, grades: Sequence[int] = (1, 2, 3, 4, 5)) -
     return pairs
 
 
-def context_of(folder: Path, tmp_path: Path, **changes: Any) -> Context:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("query\ttitle\tgrade\n", encoding="utf-8")
-    split = Split(
-        changes.pop("discovery", pairs_of(30, 1)), changes.pop("validation", pairs_of(20, 2)), 0
-    )
-    facts: dict[str, Any] = {
-        "label": "layers",
-        "files": PairFiles(pairs=path, reader=ReaderOptions()),
-        "work": tmp_path / "sweeps",
-        "open_model": lambda: Scorer(open_checkpoint(folder)),
-        "read_pairs": lambda labels: split,
-        "resamples": 100,
-    }
-    return Context(**{**facts, **changes})
+def layers_of(folder: Path, tmp_path: Path, **changes: Any) -> Context:
+    halves = changes.pop("discovery", pairs_of(30, 1)), changes.pop("validation", pairs_of(20, 2))
+    return context_of("layers", folder, tmp_path, halves, **changes)
 
 
 def test_recombined_pairs_are_new_and_every_other_title_is_shuffled() -> None:
@@ -121,7 +107,7 @@ def test_nothing_to_fit_on_holds_a_text_of_validation(checkpoint_of: Build, tmp_
     further = [(f"查询{n}", f"上海高铁{n}") for n in range(9)] + [("别的查询", validation[1].title)]
     rows = "".join(f"{query}\t{title}\t3\n" for query, title in further)
     texts.write_text(f"query\ttitle\tgrade\n{rows}", encoding="utf-8")
-    context = context_of(
+    context = layers_of(
         checkpoint_of("bert"), tmp_path, discovery=leaking, validation=validation, texts=texts
     )
     known = {text for pair in validation for text in (pair.query, pair.title)}
@@ -140,7 +126,7 @@ def test_coarse_labels_are_read_as_their_mean_grade(checkpoint_of: Build, tmp_pa
         Pair(one.query, one.title, (1, 2) if one.grades == (1,) else (3, 4), one.id, 1, "", {})
         for one in pairs_of(30, 1)
     ]
-    fit, _ = natural(context_of(checkpoint_of("bert"), tmp_path, discovery=coarse))
+    fit, _ = natural(layers_of(checkpoint_of("bert"), tmp_path, discovery=coarse))
     assert set(fit.labels) == {1.5, 3.5}
 
 
@@ -296,9 +282,7 @@ def test_groups_of_properties_are_compared_over_the_queries_of_all() -> None:
 
 def test_the_base_and_the_model_are_measured(checkpoint_of: Build, tmp_path: Path) -> None:
     base = checkpoint_of("bert", seed=5)
-    result = run_probe(
-        probe_named("layers"), context_of(checkpoint_of("bert"), tmp_path, base=base)
-    )
+    result = run_probe(probe_named("layers"), layers_of(checkpoint_of("bert"), tmp_path, base=base))
     found = {one.id: one for one in result.measurements}
     assert {"position_falls", "length_untrained", "position_falls_model"} <= set(found)
     assert found["position_falls"].ci_low is not None and found["position_falls"].n_queries == 20
@@ -316,10 +300,10 @@ def test_few_pairs_are_enough_and_of_too_few_nothing_is_read(
 ) -> None:
     folder, probe = checkpoint_of("bert"), probe_named("layers")
     few = {"discovery": pairs_of(5, 1), "validation": pairs_of(5, 2)}
-    alone = run_probe(probe, context_of(folder, tmp_path, **few))
+    alone = run_probe(probe, layers_of(folder, tmp_path, **few))
     measured = {one.id for one in alone.measurements}
     assert "position_falls_model" in measured and len(alone.figures) == 2
     assert all(one.endswith("_model") for one in measured)  # there is no base
     none = {"discovery": pairs_of(2, 1), "validation": pairs_of(5, 2)}
-    nothing = run_probe(probe, context_of(folder, tmp_path, **none))
+    nothing = run_probe(probe, layers_of(folder, tmp_path, **none))
     assert nothing.measurements == () and nothing.facts["fitted"] == 4

@@ -17,10 +17,9 @@ from sklearn.linear_model import LinearRegression
 from qt_bert.ablation.engine import View
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import SpanSegmenter
-from qt_bert.errors import ArgumentError, PairFileError
+from qt_bert.errors import PairFileError
 from qt_bert.figures import Bars
 from qt_bert.models.batches import to_batch
-from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.models.heads import Shape
 from qt_bert.planning.prune import save_smaller
@@ -34,8 +33,8 @@ from qt_bert.results.probe import HeadScores, Measurement, ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray
 from tests.probes import planted_shift
+from tests.probes.made_context import context_of
 from tests.probes.matching_found import matching_found
-from tests.probes.planted_shift import opened
 
 Build = Callable[..., Path]
 PAIRS = planted_shift.pairs()
@@ -72,11 +71,6 @@ def test_bm25_by_hand() -> None:
     assert surrogate.bm25(query, title, idf, 2.0) == pytest.approx(want)
     assert surrogate.bm25(query, cut("x y"), idf, 2.0) == 0
     assert surrogate.bm25(query, [], idf, 0.0) == 0
-
-
-def test_word_overlap_by_hand() -> None:
-    assert surrogate.word_overlap(cut("a b z a"), cut("a a b c")) == pytest.approx(2 / 3)
-    assert surrogate.word_overlap(cut("， ！"), cut("a")) == 0
 
 
 def counting(tmp_path: Path, corpus: Path | None) -> Context:
@@ -197,11 +191,6 @@ def test_fits_and_r_are_those_of_a_library() -> None:
     assert both.value == pytest.approx(0)
 
 
-def test_a_linear_truth_is_found_whole() -> None:
-    said = predictions(KNOWN, linear(KNOWN), NEW)
-    assert agreement(said[None], linear(NEW), QUERIES).value == pytest.approx(1)
-
-
 def test_what_does_not_vary() -> None:
     constant = predictions(np.ones((60, 1)) * 0.3, linear(KNOWN), np.ones((40, 1)) * 0.3)
     found = agreement(constant[None], linear(NEW), QUERIES)
@@ -217,23 +206,13 @@ def test_what_does_not_vary() -> None:
 
 
 @pytest.fixture
-def context(tmp_path: Path, pair_file: Path) -> Callable[..., Context]:
-    def build(model: Path, pairs: list[Pair] = PAIRS, **facts: Any) -> Context:
-        def split(labels: ModelLabels) -> Split:
-            fit = [replace(one, grades=(1 + at % labels.logits,)) for at, one in enumerate(pairs)]
-            return Split(fit[: len(fit) // 2], fit[len(fit) // 2 :], 0)
-
-        made: dict[str, Any] = {
-            "label": "surrogate",
-            "files": PairFiles(pairs=pair_file),
-            "read_pairs": split,
-            "work": tmp_path / "sweeps",
-            "open_model": lambda: opened(model),
-            "resamples": 200,
-        }
+def context(tmp_path: Path) -> Callable[..., Context]:
+    def build(model: Path, **facts: Any) -> Context:
+        fit = [replace(one, grades=(1 + at % 5,)) for at, one in enumerate(PAIRS)]
+        halves = fit[: len(fit) // 2], fit[len(fit) // 2 :]
         if "find" not in facts:
-            made["find"] = matching_found(open_checkpoint(model).shape, BEST, BEST)
-        return Context(**(made | facts))
+            facts["find"] = matching_found(open_checkpoint(model).shape, BEST, BEST)
+        return context_of("surrogate", model, tmp_path, halves, **facts)
 
     return build
 
@@ -258,7 +237,7 @@ def planted(
         for half in range(2):
             pairs = [Pair(f"{half}:{i}", "上海", (1,), "", i, "1", {}) for i in range(count)]
             soft = rng.normal(size=(count, 2, 8))
-            lexical = rng.normal(size=(count, 2))
+            lexical = rng.normal(size=count)
             halves.append(Measured(pairs, grade(soft, rng), soft, lexical))
         return halves
 
@@ -277,48 +256,6 @@ def test_a_grade_made_of_the_heads_is_fitted(
     assert result.facts["sets"] == 49  # seven others in either layer
     best = max(result.heads, key=lambda one: one.scores["r"] or 0)
     assert best.head == "L1H2" and result.claims == ()
-
-
-def test_a_random_grade_is_not(
-    checkpoint_of: Build, context: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    planted(monkeypatch, lambda soft, rng: rng.normal(size=len(soft)))
-    found = by_id(run(context(checkpoint_of(heads=8))))
-    assert abs(found["surrogate_r"].value or 0) < 0.25
-    for id in ("surrogate_beyond_bm25", "surrogate_beyond_heads"):
-        low, high = found[id].ci_low, found[id].ci_high
-        assert low is not None and high is not None and low < 0 < high
-
-
-@pytest.mark.parametrize(
-    ("family", "options"),
-    [
-        ("bert", {"heads": 4}),
-        ("electra", {"labels": 1, "heads": 4}),
-        ("xlm-roberta", {"labels": 3, "heads": 4}),
-        ("roberta", {"layers": 1, "heads": 1}),
-    ],
-)
-def test_any_model(
-    checkpoint_of: Build,
-    context: Callable[..., Context],
-    tmp_path: Path,
-    family: str,
-    options: dict[str, int],
-) -> None:
-    model = checkpoint_of(family, **options)
-    best = BEST if options["heads"] > 1 else ("L0H0",)
-    result = run(context(model, find=matching_found(open_checkpoint(model).shape, best)))
-    found = by_id(result)
-    gain = (found["surrogate_r"].value or 0) - (found["surrogate_bm25"].value or 0)
-    assert found["surrogate_beyond_bm25"].value == pytest.approx(gain)
-    assert (found["surrogate_matched"].value is not None) == (options["heads"] > 1)
-    assert result.settings["directions"] == dict.fromkeys(best, "query_to_title")
-    assert result.facts["target"] == ("score" if options.get("labels") == 1 else "grade")
-    assert result.facts["status"] == "not_named"
-    assert len(result.heads) == len(open_checkpoint(model).shape.all_heads)
-    result.write(tmp_path / "surrogate.json")
-    assert ProbeResult.read(tmp_path / "surrogate.json").summary == result.summary
 
 
 def test_other_files_and_a_corpus(
@@ -349,7 +286,7 @@ def test_texts_in_which_no_head_was_scored(
     found = matching_found(Shape(2, 2), scored=False)
     result = run(context(checkpoint_of(), find=found))
     known = {id for id, one in by_id(result).items() if one.n_queries}
-    assert known == {"surrogate_bm25", "surrogate_overlap"}
+    assert known == {"surrogate_bm25"}
     assert len(result.heads) == 4 and result.settings["asked"] is None
 
 
@@ -366,8 +303,3 @@ def test_controls_are_outside_every_named_head_and_absent_heads_stay_absent(
         there = [f"L{layer}H{head}" for layer in (0, 1) for head in (0, 2, 3)]
         assert [one.head for one in result.heads] == there
         assert result.facts["sets"] == sets
-
-
-def test_a_head_that_is_not_there(checkpoint_of: Build, context: Callable[..., Context]) -> None:
-    with pytest.raises(ArgumentError, match="no head L7H0"):
-        run(context(checkpoint_of(), heads="L7H0"))

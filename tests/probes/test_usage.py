@@ -16,9 +16,7 @@ from concept_erasure import LeaceEraser
 from scipy.stats import spearmanr
 
 from qt_bert.data.pairs import Pair
-from qt_bert.data.reader import ReaderOptions
 from qt_bert.figures import HeatMap
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes import usage
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.contests import LabelProbability
@@ -37,7 +35,6 @@ from qt_bert.probes.layers_reading import (
     Unit,
 )
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.split import PairFiles, Split
 from qt_bert.probes.usage import (
     WITHIN,
     change_of_rho,
@@ -51,8 +48,8 @@ from qt_bert.probes.usage import (
     removed_variance,
 )
 from qt_bert.results.probe import ProbeResult
-from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_order, planted_usage
+from tests.probes.made_context import context_of
 
 Build = Callable[..., Path]
 SIZE, N = 12, 400
@@ -258,19 +255,10 @@ def test_the_change_of_rho_is_that_of_the_erasers_less_that_of_their_controls() 
 # The whole probe.
 
 
-def context_of(folder: Path, pairs: Sequence[Pair], tmp_path: Path, **changes: Any) -> Context:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("query\ttitle\tgrade\n", encoding="utf-8")
+def made(folder: Path, pairs: Sequence[Pair], tmp_path: Path, **changes: Any) -> Context:
+    """The first half of the pairs is discovery, the other validation."""
     middle = len(pairs) // 2
-    facts: dict[str, Any] = {
-        "label": "usage",
-        "files": PairFiles(pairs=path, reader=ReaderOptions()),
-        "work": tmp_path / "sweeps",
-        "open_model": lambda: Scorer(open_checkpoint(folder)),
-        "read_pairs": lambda labels: Split(list(pairs[:middle]), list(pairs[middle:]), 0),
-        "resamples": 200,
-    }
-    return Context(**(facts | changes))
+    return context_of("usage", folder, tmp_path, (pairs[:middle], pairs[middle:]), **changes)
 
 
 @pytest.fixture(scope="module")
@@ -279,7 +267,7 @@ def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> P
     tmp_path = tmp_path_factory.mktemp("usage")
     folder = planted_usage.plant(checkpoint_of(**planted_usage.SHAPE), tmp_path / "model")
     pairs = planted_usage.pairs(120)
-    context = context_of(folder, pairs, tmp_path, full=True, resamples=1000)
+    context = made(folder, pairs, tmp_path, full=True, resamples=1000)
     asked = planted_usage.Asked(pairs[:60], pairs[60:], folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(usage, "tasks", lambda context, names: asked.tasks())
@@ -322,7 +310,7 @@ def test_one_logit_of_another_tokenizer(
 ) -> None:
     monkeypatch.setattr(usage, "QUICK_DRAWS", {"probe": 1, "eraser": 3})
     folder = checkpoint_of("xlm-roberta", labels=1, layers=4)
-    found = run_probe(probe_named("usage"), context_of(folder, planted_order.pairs(24), tmp_path))
+    found = run_probe(probe_named("usage"), made(folder, planted_order.pairs(24), tmp_path))
     assert found.settings["places"] == ["r1", "r4"]
     ceiling = measured(found)["usage_ceiling"]
     assert ceiling.value > 0 and not found.claims and not found.heads
@@ -330,7 +318,7 @@ def test_one_logit_of_another_tokenizer(
 
 @pytest.mark.parametrize("name", ["usage", "layers"])
 def test_too_few_pairs_give_nothing(name: str, checkpoint_of: Build, tmp_path: Path) -> None:
-    context = context_of(checkpoint_of(), planted_order.pairs(6), tmp_path)
+    context = made(checkpoint_of(), planted_order.pairs(6), tmp_path)
     found = run_probe(probe_named(name), context)
     assert (found.probe, found.measurements, found.figures) == (name, (), ())
     assert found.facts == {"fitted": 3, "scored": 3, "least": 5}
@@ -338,5 +326,5 @@ def test_too_few_pairs_give_nothing(name: str, checkpoint_of: Build, tmp_path: P
 
 def test_texts_without_a_property_give_nothing(checkpoint_of: Build, tmp_path: Path) -> None:
     pairs = [Pair(f"q{n}", f"t{n}", (3,), str(n), n + 1, None, {}) for n in range(24)]
-    found = run_probe(probe_named("usage"), context_of(checkpoint_of(), pairs, tmp_path))
+    found = run_probe(probe_named("usage"), made(checkpoint_of(), pairs, tmp_path))
     assert found.measurements == () and found.figures == ()
