@@ -9,7 +9,7 @@ subspaces of the same rank and variance. The grade itself is erased for comparis
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -179,28 +179,9 @@ def matched_subspaces(
 # Every property at every place: how well it is read, its eraser, and the controls of both.
 
 
-@dataclass(frozen=True, eq=False)
-class Erasers:
-    """The eraser of a property at one place rn, and its controls by family."""
-
-    name: str
-    place: int
-    eraser: AffineMap
-    controls: Mapping[str, Sequence[AffineMap]]
-
-    @property
-    def variants(self) -> dict[str, list[Variant]]:
-        """`erased:pos@r3`, `permuted:pos@r3#00`, `random:pos@r3#00`, by family."""
-        at = f"{self.name}@r{self.place}"
-        erased = Variant(f"erased:{at}", (Erasure(self.place, self.eraser),), "erased")
-        controls = {
-            family: [
-                Variant(f"{family}:{at}#{draw:02d}", (Erasure(self.place, one),), family, draw)
-                for draw, one in enumerate(maps)
-            ]
-            for family, maps in self.controls.items()
-        }
-        return {"erased": [erased], **controls}
+Erased = Mapping[tuple[str, int], Mapping[str, Sequence[Variant]]]
+"""By property and place rn the variants of each family: `erased:pos@r3`, and of CONTROLS
+`permuted:pos@r3#00`, `random:pos@r3#00`."""
 
 
 def on_dependents(task: Task) -> Task:
@@ -219,12 +200,8 @@ def on_dependents(task: Task) -> Task:
 
 
 def erasers(
-    read: Reader,
-    asked: Sequence[Task],
-    places: Sequence[int],
-    draws: int,
-    context: Context,
-) -> Iterator[Erasers]:
+    read: Reader, asked: Sequence[Task], places: Sequence[int], draws: int, context: Context
+) -> Erased:
     """Erasers of every task at every place, fitted on all texts that its probe is fitted on."""
 
     def columns(task: Task) -> list[Column]:
@@ -232,6 +209,7 @@ def erasers(
         count = 0 if task.about is GRADE else draws
         return [own, *permuted(task, count, context.seed)]
 
+    found: dict[tuple[str, int], dict[str, list[Variant]]] = {}
     for groups in passes(asked, columns):
         sums: list[Moments] = []
         with context.progress(len(groups[0].places("fit").texts), "texts") as shown:
@@ -242,17 +220,30 @@ def erasers(
                 for group, whole, one in zip(groups, sums, seen, strict=True):
                     whole.add(one.values, group.fit[one.rows].double())
         for group, whole in zip(groups, sums, strict=True):
-            blocks = group.blocks
             for task in group.tasks:
                 name = task.about.name
                 labels = [one.name for one in group.columns if one.task is task]
                 for layer, place in enumerate(places):
                     rng = np.random.default_rng([context.seed, place, *name.encode()])
-                    eraser, *others = (leace(whole, layer, blocks[one]) for one in labels)
-                    spread = covariance(whole, layer)
-                    random = matched_subspaces(spread, eraser, len(others), rng)
-                    controls = dict(zip(CONTROLS, (others, random), strict=True))
-                    yield Erasers(name, place, eraser, controls)
+                    own, *others = (leace(whole, layer, group.blocks[one]) for one in labels)
+                    random = matched_subspaces(covariance(whole, layer), own, len(others), rng)
+                    at = f"{name}@r{place}"
+                    found[name, place] = {
+                        "erased": [Variant(f"erased:{at}", (Erasure(place, own),), "erased")],
+                        **{
+                            family: [
+                                Variant(
+                                    f"{family}:{at}#{draw:02d}",
+                                    (Erasure(place, one),),
+                                    family,
+                                    draw,
+                                )
+                                for draw, one in enumerate(maps)
+                            ]
+                            for family, maps in zip(CONTROLS, (others, random), strict=True)
+                        },
+                    }
+    return found
 
 
 def readable(one: Decoded) -> list[Estimate]:
@@ -346,9 +337,8 @@ def measure(context: Context) -> Result:
 
     found = decode(read, asked, draws=draws["probe"], seed=context.seed)
     names = sorted(found, key=lambda name: name == GRADE.name)
-    made = {
-        (one.name, one.place): one for one in erasers(read, asked, places, draws["eraser"], context)
-    }
+    made = erasers(read, asked, places, draws["eraser"], context)
+    variants = {(name, place): made[name, place] for name in names for place in places}
     held = {
         (name, place): one
         for name in names
@@ -358,7 +348,6 @@ def measure(context: Context) -> Result:
 
     # All erasers and controls in one sweep: the shift of the grades, and the change of ρ.
     pairs = for_model(context.validation, QUICK_PAIRS, context)
-    variants = {(name, place): made[name, place].variants for name in names for place in places}
     listed = [one for families in variants.values() for each in families.values() for one in each]
     run = ablate(context, "erased", listed, pairs)
     shift: dict[tuple[str, int, str], Estimate] = {}
@@ -428,10 +417,9 @@ def measure(context: Context) -> Result:
                 name: {
                     "fitted_on": len(found[name].task.fit),
                     "scored_on": len(found[name].task.check),
-                    "by_place": {
+                    "controls": {
                         f"r{place}": {
-                            "rank": made[name, place].eraser.rank,
-                            **{key: len(one) for key, one in made[name, place].controls.items()},
+                            family: len(variants[name, place][family]) for family in CONTROLS
                         }
                         for place in places
                     },

@@ -25,7 +25,7 @@ def context_of(
     Any other field of the context by keyword.
     """
     if halves is not None:
-        path = tmp_path / "pairs.tsv"
+        path = tmp_path / "halves.tsv"
         path.write_text("query\ttitle\tgrade\n", encoding="utf-8")
         split = Split(list(halves[0]), list(halves[1]), 0)
         changes = {

@@ -13,7 +13,6 @@ import pytest
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes import behaviour
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.behaviour import Band, Judged, fixed_band, measured_band, ranked_pairs
@@ -21,9 +20,9 @@ from qt_bert.probes.behaviour_cases import ALIKE, BETTER, COLUMNS, Case, read_ca
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
 from qt_bert.results.probe import Measurement, ProbeResult
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import read_outputs
 from qt_bert.shipped import BEHAVIOURS, shipped
+from tests.probes.made_context import context_of
 
 Build = Callable[..., Context]
 SHIPPED = read_cases(shipped(BEHAVIOURS))
@@ -122,15 +121,8 @@ def cases(tmp_path: Path) -> Path:
 @pytest.fixture
 def context(tmp_path: Path, pair_file: Path, cases: Path) -> Build:
     def build(model: Path, **changes: Any) -> Context:
-        facts: dict[str, Any] = {
-            "label": "behaviour",
-            "files": PairFiles(pairs=pair_file),
-            "work": tmp_path / "sweeps",
-            "open_model": lambda: Scorer(open_checkpoint(model)),
-            "resamples": 100,
-            "cases": cases,
-        }
-        return Context(**(facts | changes))
+        facts = {"files": PairFiles(pairs=pair_file), "cases": cases, "resamples": 100} | changes
+        return context_of("behaviour", model, tmp_path, **facts)
 
     return build
 

@@ -25,10 +25,10 @@ from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult, SourcedClaim
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import FAMILIES, sentencepiece, wordpiece
 from tests.probes import planted_focus as planted
+from tests.probes.made_context import context_of
 from tests.probes.matching_found import matching_found
 
 Build = Callable[..., Context]
@@ -194,16 +194,9 @@ def write(path: Path, rows: list[tuple[str, str, Any]]) -> Path:
 def context(tmp_path: Path, pair_file: Path) -> Build:
     """A context around a model folder; the eight pairs are both halves unless others are given."""
 
-    def build(model: Path, *, dtype: str = "float32", **changes: Any) -> Context:
-        facts: dict[str, Any] = {
-            "label": "patch",
-            "files": PairFiles(pairs=pair_file, discovery=pair_file),
-            "work": tmp_path / "sweeps",
-            "open_model": lambda: Scorer(open_checkpoint(model, dtype=dtype)),
-            "resamples": 200,
-            "heads": "L0H0",
-        }
-        return Context(**(facts | changes))
+    def build(model: Path, **changes: Any) -> Context:
+        files = PairFiles(pairs=pair_file, discovery=pair_file)
+        return context_of("patch", model, tmp_path, **{"files": files, "heads": "L0H0"} | changes)
 
     return build
 

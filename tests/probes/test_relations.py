@@ -20,7 +20,7 @@ from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.models.heads import Head
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import relations_links
-from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.base import run_probe
 from qt_bert.probes.matching_cells import Aligned
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.relations import (
@@ -56,6 +56,7 @@ from qt_bert.probes.split import PairFiles
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import Measurement, ProbeResult
 from qt_bert.scoring.bulk import Scorer
+from tests.probes.made_context import context_of
 from tests.probes.planted_matching import pairs_of, write_pairs
 from tests.probes.planted_relations import PLANTED, plant_links, write_treebank
 
@@ -77,14 +78,10 @@ def run(pair_file: Path, tmp_path: Path) -> Run:
     """Run the probe on a model folder; any field of the context by keyword."""
 
     def call(model: Path, **changes: Any) -> ProbeResult:
-        facts: dict[str, Any] = {
-            "label": "relations",
-            "files": PairFiles(pairs=pair_file),
-            "work": tmp_path / "work" / model.name,
-            "open_model": lambda: Scorer(open_checkpoint(model)),
-            "resamples": 100,
-        }
-        return run_probe(probe_named("relations"), Context(**(facts | changes)))
+        facts = {"files": PairFiles(pairs=pair_file), "resamples": 100} | changes
+        return run_probe(
+            probe_named("relations"), context_of("relations", model, tmp_path, **facts)
+        )
 
     return call
 

@@ -300,8 +300,8 @@ def test_what_is_read_and_not_used_is_found(planted: ProbeResult) -> None:
 
 def test_erasers_leave_nothing_and_have_their_controls(planted: ProbeResult) -> None:
     assert planted.settings["guards"]["erased"]["unmasked"] < 1e-4
-    told = planted.settings["properties"][planted_usage.USED.name]["by_place"]["r0"]
-    assert (told["rank"], told["permuted"], told["random"]) == (1, 12, 12)
+    told = planted.settings["properties"][planted_usage.USED.name]["controls"]["r0"]
+    assert told == {"permuted": 12, "random": 12}
     json.dumps(planted.to_json(), allow_nan=False)
 
 
