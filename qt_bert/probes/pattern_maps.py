@@ -165,8 +165,6 @@ class Rules:
 
 RECORD = "classifier.json"
 RULES: Literal["rules"] = "rules"
-NETWORK = "network"
-"""A convolutional network that was judged too and not chosen; the record has its figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,14 +19,11 @@ import numpy.typing as npt
 import torch
 
 from qt_bert.ablation.engine import Reduction, View
-from qt_bert.data.lines import TextSource
-from qt_bert.data.pairs import Pair, Reject
+from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, Span
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair
-from qt_bert.errors import PairFileError
 from qt_bert.figures import head_map
-from qt_bert.files import sha256_file
 from qt_bert.models.batches import Batch
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context, Result
@@ -46,7 +43,7 @@ from qt_bert.stats.estimate import Estimate, jackknife
 QUICK_PAIRS, QUICK_HELD_OUT = 240, 120
 """Pairs of a quick run: of either half, and of each held-out file."""
 QUICK_TEXTS = 2000
-"""Discovery pairs whose texts are counted in a quick run, where there is no corpus."""
+"""Discovery pairs whose texts are counted in a quick run."""
 ROUNDING = 1e-12
 """A sum of squares that is a smaller share of another is rounding alone."""
 
@@ -76,36 +73,24 @@ def terms_of(text: str, segmenter: Segmenter) -> list[Term]:
 
 
 def idf_of(context: Context, wanted: Collection[str]) -> dict[str, float]:
-    """idf of the `wanted` terms, from the lines of `--corpus` or discovery's distinct texts.
+    """idf of the `wanted` terms, from discovery's distinct texts.
 
     As of BM25 without negative weights, ln(1 + (N − n + ½)/(n + ½)) (Robertson and Zaragoza 2009,
-    3.4). Raises PairFileError for a corpus that cannot be read or holds no text.
+    3.4).
     """
-    kept, documents = frozenset(wanted), 0
-    frequency: Counter[str] = Counter()
-    with context.progress(None, "texts") as shown:
-        for text in _texts_to_count(context):
-            words = (term.word for term in terms_of(text, context.segmenter))
-            frequency.update(kept.intersection(words))
-            documents += 1
-            shown.advance(1)
-    if context.corpus is not None and not documents:
-        raise PairFileError(f"{context.corpus}: no text in it to count words in")
-    return {
-        word: math.log1p((documents - frequency[word] + 0.5) / (frequency[word] + 0.5))
-        for word in kept
-    }
-
-
-def _texts_to_count(context: Context) -> Iterator[str]:
-    if context.corpus is not None:
-        for line in TextSource(context.corpus).lines():
-            if not isinstance(line, Reject):
-                yield line[1]
-        return
     limit = context.choose(QUICK_TEXTS, len(context.discovery))
     pairs = spread_over_queries(context.discovery, limit, context.seed)
-    yield from dict.fromkeys(text for pair in pairs for text in (pair.query, pair.title))
+    texts = dict.fromkeys(text for pair in pairs for text in (pair.query, pair.title))
+    frequency = Counter(
+        word
+        for text in texts
+        for word in {term.word for term in terms_of(text, context.segmenter)}
+        if word in wanted
+    )
+    return {
+        word: math.log1p((len(texts) - frequency[word] + 0.5) / (frequency[word] + 0.5))
+        for word in wanted
+    }
 
 
 def bm25(
@@ -321,7 +306,6 @@ def measure(context: Context) -> Result:
         settings={
             "asked": None if asked is None else asked.describe(),
             "directions": {str(head): DIRECTIONS[int(directions[head])] for head in heads},
-            "corpus": None if context.corpus is None else sha256_file(context.corpus),
         },
         pairs=validation.pairs,
         nothing=None if heads else "no_heads",

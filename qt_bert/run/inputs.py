@@ -137,9 +137,6 @@ class ProbeOptions(StudyOptions):
     band_from: Path | None = None
     """Pairs on which `behaviour` measures the band of a model with one logit. [default: the discovery
     pairs]"""
-    corpus: Path | None = None
-    """Texts, one a line, in which `surrogate` counts how rare a word is. [default: the discovery
-    pairs]"""
     segmenter: str = "jieba"
     """Cuts words: jieba, jieba-search, rjieba."""
 
@@ -162,7 +159,7 @@ class ProbeOptions(StudyOptions):
             table = baseline_table_of(pairs)
         if table is not None and not (table / TABLE).is_file():
             raise ArgumentError(f"--baseline-table {table}: no {TABLE} in that folder")
-        for option in ("cases", "band_from", "corpus"):
+        for option in ("cases", "band_from"):
             path = getattr(self, option)
             if path is not None and not path.is_file():
                 raise ArgumentError(f"--{option.replace('_', '-')} {path}: there is no such file")
@@ -176,7 +173,6 @@ class ProbeOptions(StudyOptions):
             "heads": self.heads,
             "cases": self.cases or cases_that_ship(),
             "band_from": self.band_from,
-            "corpus": self.corpus,
             "baseline_table": table,
         }
 

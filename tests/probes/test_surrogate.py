@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +16,6 @@ from sklearn.linear_model import LinearRegression
 from qt_bert.ablation.engine import View
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import SpanSegmenter
-from qt_bert.errors import PairFileError
 from qt_bert.figures import Bars
 from qt_bert.models.batches import to_batch
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
@@ -26,7 +24,7 @@ from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import surrogate
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.split import HeldOutFile, PairFiles, Split
+from qt_bert.probes.split import HeldOutFile, Split
 from qt_bert.probes.surrogate import Measured, SoftCounts, Term, agreement, pearson, predictions
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import HeadScores, Measurement, ProbeResult
@@ -73,46 +71,16 @@ def test_bm25_by_hand() -> None:
     assert surrogate.bm25(query, [], idf, 0.0) == 0
 
 
-def counting(tmp_path: Path, corpus: Path | None) -> Context:
+def test_the_distinct_texts_of_discovery_are_counted(tmp_path: Path) -> None:
     pairs = [Pair("a b", "a c", (1,), "1", 1, "1", {}), Pair("a b", "b", (2,), "2", 2, "2", {})]
-    made = Context(
-        label="surrogate",
-        files=PairFiles(pairs=tmp_path / "none"),
-        work=tmp_path,
-        open_model=lambda: pytest.fail("no model is needed to count words"),
-        corpus=corpus,
-    )
-    made.__dict__["_split"] = Split(pairs, pairs, 0)
+    made = context_of("surrogate", tmp_path, tmp_path, (pairs, pairs))
+    made.__dict__["_split"] = Split(pairs, pairs, 0)  # which asks no model for its labels
     made.__dict__["segmenter"] = BY_SPACES
-    return made
-
-
-def test_without_a_corpus_the_distinct_texts_of_discovery_are_counted(tmp_path: Path) -> None:
-    found = surrogate.idf_of(counting(tmp_path, None), {"a", "z"})
+    found = surrogate.idf_of(made, {"a", "z"})
     assert found == {  # "a b" is one text of three
         "a": pytest.approx(math.log(1 + 1.5 / 2.5)),
         "z": pytest.approx(math.log(1 + 3.5 / 0.5)),
     }
-
-
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_corpus_may_be_packed(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"corpus.txt{suffix}"
-    with (gzip.open if suffix else open)(path, "wb") as file:
-        file.write(b"a b\n\nb c\nb\n" + b"a \xff\xfe\n")
-    found = surrogate.idf_of(counting(tmp_path, path), {"a", "b"})
-    # Three texts: no empty line, and none that is no text.
-    assert found["a"] == pytest.approx(math.log(1 + 2.5 / 1.5))
-    assert found["b"] == pytest.approx(math.log(1 + 0.5 / 3.5)) and found["b"] > 0
-
-
-def test_what_is_no_corpus_is_refused(tmp_path: Path) -> None:
-    blank = tmp_path / "blank.txt"
-    blank.write_bytes(b"\n\r\n\xff\xfe\xff\n")
-    with pytest.raises(PairFileError, match="blank.txt: no text in it"):
-        surrogate.idf_of(counting(tmp_path, blank), {"a"})
-    with pytest.raises(PairFileError, match="cannot be read"):
-        surrogate.idf_of(counting(tmp_path, tmp_path / "none.txt"), {"a"})
 
 
 # Soft counts.
@@ -258,14 +226,11 @@ def test_a_grade_made_of_the_heads_is_fitted(
     assert best.head == "L1H2" and result.claims == ()
 
 
-def test_other_files_and_a_corpus(
+def test_files_held_out_stand_beside_validation(
     checkpoint_of: Build, context: Callable[..., Context], pair_file: Path, tmp_path: Path
 ) -> None:
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("北京到上海\n苹果手机\n", encoding="utf-8")
     made = context(
         checkpoint_of(heads=4),
-        corpus=corpus,
         held_out_files=(HeldOutFile(path=pair_file), HeldOutFile(path=pair_file)),
         heads="L0H0 L1H3",
         full=True,
@@ -277,7 +242,6 @@ def test_other_files_and_a_corpus(
     assert (first.name, second.name) == (pair_file.name, f"{pair_file.name} (2)")
     assert first.values == second.values != validation.values
     assert (result.facts["heads"], result.facts["status"]) == ("L0H0, L1H3", "option")
-    assert result.settings["corpus"] is not None
 
 
 def test_texts_in_which_no_head_was_scored(
