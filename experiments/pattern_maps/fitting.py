@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.pattern_maps.stored import CELLS, TABLE, read_maps
+from experiments.pattern_maps.stored import CELLS, TABLE, DrawnMap, maps_of, read_maps
 from qt_bert.codec import encode
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write, sha256_file, write_json
@@ -24,9 +24,7 @@ from qt_bert.probes.pattern_maps import (
     RULES,
     RULES_SECOND,
     WHOLE,
-    DrawnMap,
     Judged,
-    Maps,
     Measured,
     Passes,
     Rules,
@@ -251,7 +249,7 @@ def train_classifier(folder: Path, student: Path, seed: int) -> TrainingRecord:
     named = read_labels(folder / FIRST, ids)
     labels = places(named)
     second = places(read_labels(folder / SECOND, ids)) if (folder / SECOND).exists() else None
-    seen = features(Maps.of_drawn(maps)).double().numpy()
+    seen = features(maps_of(maps)).double().numpy()
     group = groups(maps, {"student": teachers(student)})
     trained = np.array([one.model != RANDOM for one in maps])
     said = rules_held_out(seen, labels, group, seed)

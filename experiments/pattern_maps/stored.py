@@ -4,18 +4,55 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from qt_bert.errors import ArgumentError
 from qt_bert.files import atomic_write
-from qt_bert.probes.pattern_maps import CLS, QUERY, SEP, TITLE, DrawnMap
+from qt_bert.models.batches import PADDING
+from qt_bert.models.batches import QUERY as QUERY_SIDE
+from qt_bert.models.batches import TITLE as TITLE_SIDE
+from qt_bert.probes.pattern_maps import Maps
+from qt_bert.stats.arrays import FloatArray
 
 TABLE, CELLS = "maps.csv", "maps.safetensors"
 COLUMNS = ("id", "model", "layer", "head", "pair", "tokens")
+CLS, SEP, QUERY, TITLE = 0, 1, 2, 3
+"""Kinds of tokens, as maps are stored with them."""
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnMap:
+    """One head's attention on one pair, `weights` [tokens, tokens], rows looking; `kinds` [tokens].
+
+    `id` says nothing of where it comes from: `model`, `layer`, `head`, and the pair's id.
+    """
+
+    id: str
+    model: str
+    layer: int
+    head: int
+    pair: str
+    weights: FloatArray
+    kinds: np.ndarray
+
+
+def maps_of(drawn: Sequence[DrawnMap]) -> Maps:
+    """Stored maps, padded to the longest; the title's segment begins behind the first separator."""
+    length = max(len(one.kinds) for one in drawn)
+    weights = np.zeros((len(drawn), length, length), np.float32)
+    segment = np.full((len(drawn), length), PADDING, np.int64)
+    for row, one in enumerate(drawn):
+        size, separator = len(one.kinds), int(np.flatnonzero(one.kinds == SEP)[0])
+        weights[row, :size, :size] = one.weights
+        segment[row, :size] = TITLE_SIDE
+        segment[row, : separator + 1] = QUERY_SIDE
+    return Maps(torch.from_numpy(weights), torch.from_numpy(segment))
 
 
 def kinds_of(side: Sequence[int], separators: Sequence[int], cls: int) -> np.ndarray:

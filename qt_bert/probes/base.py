@@ -60,7 +60,6 @@ Input = Literal[
     "heads",
     "cases",
     "band_from",
-    "corpus",
 ]
 """What a probe may read besides model and pairs; `Context` says what each is."""
 
@@ -77,8 +76,8 @@ class Context:
     files), `texts` (pairs of other queries, for labels that need no grader) and `held_out_files`
     (graded pairs for figures alone) are there where the user gave them; `baseline_table` is
     the folder of what the experiment of that name measured. `heads` are
-    those to take for the matching ones; `cases` (queries with two titles each), `band_from` (pairs
-    that a one-logit model's band is measured on) and `corpus` (texts to count words in) are files.
+    those to take for the matching ones; `cases` (queries with two titles each) and `band_from` (pairs
+    that a one-logit model's band is measured on) are files.
     `find` gives the result of another probe that this one needs. `work` is a folder of the probe's
     own for sweeps that resume: what lies in it was begun with the same inputs. A probe puts the
     figures of its checks into `guards`.
@@ -104,7 +103,6 @@ class Context:
     heads: str | None = None
     cases: Path | None = None
     band_from: Path | None = None
-    corpus: Path | None = None
     find: Callable[[str], ProbeResult] | None = None
     guards: dict[str, Any] = field(default_factory=dict)
     _cached: dict[str, Any] = field(default_factory=dict, init=False, repr=False)

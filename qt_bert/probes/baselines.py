@@ -13,10 +13,10 @@ import numpy as np
 
 from qt_bert.data.pairs import GRADES, Pair
 from qt_bert.errors import ArgumentError
-from qt_bert.figures import bars
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.matching_cells import OTHER, OWN
 from qt_bert.probes.matching_scores import FLOOR
+from qt_bert.probes.shared import estimate_bars
 from qt_bert.results.baselines import (
     BERT_LSTM,
     CHARACTERS,
@@ -75,17 +75,7 @@ def measure(context: Context) -> Result:
             "matching_of_pairs": matching_of_pairs(stored),
         },
         figures=[
-            bars(
-                "spearman",
-                list(found),
-                {
-                    "rho": (
-                        [one.value for one in found.values()],
-                        [one.interval(context.resamples, context.seed) for one in found.values()],
-                    )
-                },
-                digits=3,
-            )
+            estimate_bars(context, "spearman", [*found], {"rho": [*found.values()]}, digits=3)
         ],
         facts={
             "lstm": lstm,

@@ -3,8 +3,7 @@
 A case is a query with two titles; Δ is the score of the first less that of the second, the expected
 grade or the one logit. Of `better` cases a Δ above the band is right, one below minus the band wrong,
 the rest undecided; of `alike` ones a Δ within the band is right, else wrong. A phenomenon's score is
-(right − wrong) / cases (MacAvaney et al. 2022). Nothing is chosen for that, so that all cases count.
-Under --full heads are chosen on the discovery half of the queries, and shown on the other.
+(right − wrong) / cases (MacAvaney et al. 2022). Nothing is chosen, so that all cases count.
 """
 
 from __future__ import annotations
@@ -17,13 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qt_bert.ablation.families import single
-from qt_bert.ablation.interventions import Variant
 from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import sample_queries
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.figures import Figure, bars, head_map
-from qt_bert.models.heads import Head
+from qt_bert.figures import Figure, bars
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.behaviour_cases import (
     ALIKE,
@@ -34,11 +30,8 @@ from qt_bert.probes.behaviour_cases import (
     read_cases,
     titles_then_others,
 )
-from qt_bert.probes.contests import POINTS, ablate, zeroed
-from qt_bert.probes.naming import by_mean, by_query, means, name_heads, one_sided_p, stability
-from qt_bert.probes.shared import head_table
+from qt_bert.probes.contests import POINTS
 from qt_bert.results.head_sets import PHENOMENA, phenomenon_name
-from qt_bert.results.probe import Stability
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.shipped import BEHAVIOURS, shipped, ships
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
@@ -85,7 +78,7 @@ class Judged:
     @property
     def better(self) -> BoolArray:
         """Which cases ask for a better title [n]; the others ask for titles alike."""
-        return are_better(self.cases)
+        return np.array([case.relation == BETTER for case in self.cases], np.bool_)
 
     @cached_property
     def outcomes(self) -> IntArray:
@@ -114,11 +107,6 @@ class Judged:
         kept = [row for row, keep in enumerate(keeps) if keep]
         cases = tuple(self.cases[row] for row in kept)
         return Judged(cases, self.titles[kept], self.others[kept], self.band)
-
-
-def are_better(cases: Sequence[Case]) -> BoolArray:
-    """Which cases ask for a better title [n]."""
-    return np.array([case.relation == BETTER for case in cases], np.bool_)
 
 
 def higher(deltas: FloatArray) -> FloatArray:
@@ -210,7 +198,7 @@ def scores_of(context: Context, pairs: Sequence[Pair]) -> FloatArray:
 
 
 def measure(context: Context) -> Result:
-    """Score all cases; under --full ask every head which phenomena it carries."""
+    """Score all cases, and each phenomenon where there is a band."""
     cases = read_cases(context.cases or shipped(BEHAVIOURS))
     pairs = titles_then_others(cases.listed)
     titles, others = np.split(scores_of(context, pairs), 2)
@@ -244,7 +232,7 @@ def measure(context: Context) -> Result:
     scores = {
         name: one.score for name, one in replace(judged, band=band.value).by_phenomenon().items()
     }
-    found = replace(
+    return replace(
         found,
         measurements={
             **found.measurements,
@@ -261,7 +249,6 @@ def measure(context: Context) -> Result:
         },
         settings={**found.settings, "band": asdict(band)},
     )
-    return _with_heads(found, context, cases, band) if context.full else found
 
 
 def _are_shipped(cases: Cases) -> bool:
@@ -290,123 +277,3 @@ def _score_bars(context: Context, cases: Cases, scores: dict[str, Estimate]) -> 
             ends = [one.interval(context.resamples, context.seed) for one in own.values()]
             names = map(phenomenon_name, own)
             yield bars(f"scores_{relation}", names, {"case_score": (values, ends)})
-
-
-# Which heads carry which phenomenon: each left out alone. It is chosen on discovery.
-
-LEAST_OF_BAND = 0.2
-"""A head is named only where its absence moves mean Δ by so much of the band, either way.
-
-Of grades that is 0.05, a fifth of what a single case must part by to mean anything.
-"""
-MOST = 5
-"""Heads of a named set, at most."""
-MOST_ROWS = 30
-"""Heads that the map shows; the scores of all stand in the table."""
-SIGNS = {"carries": -1, "hinders": 1}
-"""Without heads that carry a phenomenon the model does worse on it, without those that hinder, better."""
-
-
-def towards(before: FloatArray, after: FloatArray, better: BoolArray) -> FloatArray:
-    """How far Δ [..., n] moved towards what a case asks for.
-
-    Of `better`: by how much Δ rose; of the others: by how much |Δ| fell.
-    """
-    return np.asarray(np.where(better, after - before, np.abs(before) - np.abs(after)))
-
-
-def changes_by_query(moved: FloatArray, cases: Sequence[Case]) -> dict[str, FloatArray]:
-    """Of each phenomenon, the mean of `moved` [variants, cases] for each query [queries, variants]."""
-    rows: dict[str, list[int]] = {}
-    for row, case in enumerate(cases):
-        rows.setdefault(case.phenomenon, []).append(row)
-    return {
-        name: by_query(moved[:, own].T, [cases[row].query for row in own])
-        for name, own in rows.items()
-    }
-
-
-def named_heads(
-    changes: dict[str, FloatArray], least: float, seed: int
-) -> tuple[dict[str, list[Head]], dict[str, Stability | None]]:
-    """Sets of at most five heads, as `carries_negation`, and how stable each is.
-
-    `changes` [queries, layers, heads] by phenomenon. A head is named where its mean change is at least
-    `least`, with q < 0.05 over all heads and phenomena: two-sided t-tests over queries.
-    """
-    tested = [
-        np.minimum(1, 2 * np.minimum(one_sided_p(one), one_sided_p(-one)))
-        for one in changes.values()
-    ]
-    p = np.stack(tested, axis=-1)
-    sets: dict[str, list[Head]] = {}
-    stable: dict[str, Stability | None] = {}
-    for column, (phenomenon, change) in enumerate(changes.items()):
-        choice = np.full(p.shape[:2], column)
-        for way, sign in SIGNS.items():
-            score = sign * means(change)
-            found = name_heads(score, p, np.ones(score.shape), least=least, choice=choice)
-            if heads := found.heads()[:MOST]:
-                name = f"{way}_{phenomenon}"
-                sets[name] = heads
-                stable[name] = stability(by_mean(sign * change), heads, len(change), seed=seed)
-    return sets, stable
-
-
-def _with_heads(found: Result, context: Context, cases: Cases, band: Band) -> Result:
-    shape = context.model.checkpoint.shape
-    own = cases.half("discovery")
-    moved = _moved(context, own, single(shape, zeroed), "discovery")
-    changes = {
-        name: np.stack([shape.spread(row) for row in one])
-        for name, one in changes_by_query(moved, own).items()
-    }
-    least = LEAST_OF_BAND * band.value
-    sets, stable = named_heads(changes, least, context.seed)
-    columns = {name: means(one) for name, one in changes.items()}
-    return replace(
-        found,
-        heads=head_table(shape, columns),
-        sets=sets,
-        stability=stable,
-        figures=(*found.figures, _carried(context, cases, columns, sets)),
-        facts={**found.facts, "least": least, "shown": MOST_ROWS},
-        settings={**found.settings, "least_change": least},
-    )
-
-
-def _moved(
-    context: Context, cases: Sequence[Case], variants: Sequence[Variant], name: str
-) -> FloatArray:
-    """How far Δ moves towards what each case asks for, under each variant [variants, cases]."""
-    swept = ablate(context, name, variants, titles_then_others(cases))
-    labels = context.model.checkpoint.settings.labels
-    logits = np.stack([swept.logits(one) for one in ("none", *(v.name for v in variants))])
-    titles, others = np.split(ranking_scores(logits, labels), 2, axis=1)
-    deltas = titles - others
-    return towards(deltas[:1], deltas[1:], are_better(cases))
-
-
-def _carried(
-    context: Context, cases: Cases, columns: dict[str, FloatArray], sets: dict[str, list[Head]]
-) -> Figure:
-    """The heads of the largest changes on discovery, as they are on validation; named cells marked."""
-    shape, own = context.model.checkpoint.shape, cases.half("validation")
-    largest = {head: max(abs(one[head]) for one in columns.values()) for head in shape.all_heads}
-    heads = sorted(sorted(largest, key=lambda one: -largest[one])[:MOST_ROWS])
-    variants = [one for one in single(shape, zeroed) if one.heads[0] in heads]
-    moved = changes_by_query(_moved(context, own, variants, "validation"), own)
-    unknown = np.full(len(heads), np.nan)
-    values = [means(moved[name]) if name in moved else unknown for name in columns]
-    marked = {
-        (heads.index(head), list(columns).index(name.partition("_")[2]))
-        for name, chosen in sets.items()
-        for head in chosen
-        if head in heads
-    }
-    return replace(
-        head_map("carried", np.stack(values, axis=1), scale="diverging"),
-        rows=tuple(map(str, heads)),
-        columns=tuple(map(phenomenon_name, columns)),
-        marked=tuple(sorted(marked)),
-    )

@@ -12,7 +12,6 @@ from typing import Literal, cast, get_args
 from qt_bert.data.formats import format_of, split_csv, split_tsv
 from qt_bert.data.lines import TextSource
 from qt_bert.data.pairs import Pair, Reject
-from qt_bert.data.splits import Half, half_of
 from qt_bert.errors import PairFileError
 
 Relation = Literal["better", "alike"]
@@ -25,7 +24,6 @@ SHOWN = 10
 """So many bad rows are told; the rest are counted."""
 
 _SPLIT = {"tsv": split_tsv, "csv": split_csv}
-_HALVES: tuple[Half, ...] = get_args(Half)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +62,6 @@ class Cases:
             digest.update(f"{case.query}\0{case.title}\0{case.other}\n".encode())
         return digest.hexdigest()
 
-    def half(self, name: Half) -> tuple[Case, ...]:
-        """The cases whose query belongs to that half."""
-        return tuple(case for case in self.listed if half_of(case.query) == name)
-
 
 def titles_then_others(cases: Sequence[Case]) -> list[Pair]:
     """The pairs of all titles, then those of all others [2 cases], without labels."""
@@ -82,7 +76,7 @@ def read_cases(path: Path) -> Cases:
     """All cases of `path`; further columns are left alone.
 
     Raises PairFileError for a file that is no TSV or CSV, lacks a column or a case, or has a bad
-    row (the line and the reason of each are told), and where a half of the queries has no case.
+    row (the line and the reason of each are told).
     """
     rows = _Rows()
     found = Cases(path, tuple(rows.read(path)))
@@ -94,12 +88,6 @@ def read_cases(path: Path) -> Cases:
         )
     if not found.listed:
         raise PairFileError(f"{path}: no case in it; a row has {', '.join(COLUMNS)}")
-    for half in _HALVES:
-        if not found.half(half):
-            raise PairFileError(
-                f"{path}: the {half} half of the queries has no case ({len(found.listed)} in all); "
-                "add cases of more queries"
-            )
     return found
 
 

@@ -394,8 +394,7 @@ def measure(context: Context) -> Result:
             stable[f"{kind}_{name}"] = _stability(
                 discovery, validation, kind, one, shape, context.seed
             )
-        measurements[f"added_peak_{name}"] = added(validation, "peak")
-        measurements[f"added_share_{name}"] = added(validation, "share")
+        measurements[f"added_peak_{name}"] = added(validation)
         figures.append(_bars(context, f"kinds_{name}", validation))
 
     discovery, validation = seen["pairs"]["discovery"], seen["pairs"]["validation"]
@@ -444,36 +443,30 @@ def _there(seen: Looking) -> list[str]:
     return [kind for kind in KINDS if kind != TUNED and seen.has(kind)]
 
 
-def added(seen: Looking, measure: str) -> Estimate | None:
+def added(seen: Looking) -> Estimate | None:
     """What tuning adds to nouns, objects and negation, in percent of what [CLS] and [SEP] get.
 
-    By one of MEASURES, over all heads: heads that only trade attention add nothing. None without a
-    base, or without such a token.
+    Over all heads: heads that only trade attention add nothing. None without a base, or without such
+    a token.
     """
     if seen.before is None or not seen.has(TUNED):
         return None
-    before = seen.mean(TUNED, before=True, measure=measure)
-    specials = seen.mean("cls", measure=measure) + seen.mean("sep", measure=measure)
-    gain, held = paired(seen.mean(TUNED, measure=measure) - before, specials)
+    rise = seen.mean(TUNED) - seen.mean(TUNED, before=True)
+    gain, held = paired(rise, seen.mean("cls") + seen.mean("sep"))
     return PERCENT * (gain / held)
 
 
 def trends(seen: Looking) -> dict[str, Estimate | None]:
     """How much more [CLS] gets in the first third of the layers, and [SEP] in the last third.
 
-    In points of attention; [SEP] by the source's measure and with both separators together, which say
-    different things of a pair. None for a single layer, or where all heads of a third were pruned.
+    In points of attention. None for a single layer, or where all heads of a third were pruned.
     """
     layers = seen.after.shape[1]
     size = max(1, layers // 3)
     first, last = slice(0, size), slice(layers - size, layers)
     found: dict[str, Estimate | None] = {}
-    for name, kind, measure, sign in (
-        ("cls_early", "cls", "peak", -PERCENT),
-        ("sep_late_peak", "sep", "peak", PERCENT),
-        ("sep_late", "sep", "share", PERCENT),
-    ):
-        early, late = (seen.mean(kind, some, measure=measure) for some in (first, last))
+    for name, kind, sign in (("cls_early", "cls", -PERCENT), ("sep_late_peak", "sep", PERCENT)):
+        early, late = (seen.mean(kind, some) for some in (first, last))
         there = layers > 1 and early.n_queries and late.n_queries
         found[name] = sign * (late - early) if there else None
     return found

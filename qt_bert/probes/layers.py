@@ -30,7 +30,6 @@ from qt_bert.probes.layers_reading import (
     DEPENDENCY,
     ENTITY,
     GRADE,
-    GRADE_CLS,
     LENGTH,
     MATCHED,
     ORDER,
@@ -45,6 +44,7 @@ from qt_bert.probes.layers_reading import (
     Task,
     Unit,
     decode,
+    in_words,
     task_of,
     vectors,
 )
@@ -53,7 +53,6 @@ from qt_bert.probes.streams import characters_of, shared_terms
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio
 from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries
-from qt_bert.text import Text
 
 SURFACE = (POSITION, LENGTH)
 SYNTAX = (BOUNDARY, POS, DEPENDENCY)
@@ -287,16 +286,6 @@ def grade_task(fit: Half, check: Half, tokenizer: PairTokenizer) -> Task | None:
     return task_of(GRADE, graded(fit), graded(check))
 
 
-def first_token(task: Task) -> Task:
-    """The grade asked of [CLS] alone."""
-    found = []
-    for half in (task.fit, task.check):
-        spans = np.zeros_like(half.places.spans)
-        spans[:, 0, 1] = 1
-        found.append(replace(half, about=GRADE_CLS, places=replace(half.places, spans=spans)))
-    return Task(*found)
-
-
 def _whole(half: Half, tokenizer: PairTokenizer) -> tuple[Places, list[float]]:
     """Query and title of every text, the span of one that was cut off empty; tokens of the pair."""
     encoded = tokenizer.encode(half.texts, offsets=False)
@@ -465,7 +454,6 @@ def measure(context: Context) -> Result:
     if few := too_few(context):
         return Result(nothing="few", facts=few)
     asked = tasks(context)
-    asked += [first_token(task) for task in asked if task.about is GRADE]
     draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
     models: dict[str, dict[str, Decoded]] = {}
     untrained: Estimate | None = None
@@ -493,8 +481,6 @@ def measure(context: Context) -> Result:
         measured[f"syntax_below_semantics{suffix}"] = higher(centres[name], SYNTAX, MEANING)
         if (position := found.get(POSITION.name)) is not None:
             measured[f"position_falls{suffix}"] = position_falls(position)
-        if (grade := found.get(GRADE_CLS.name)) is not None:
-            measured[f"grade_read_cls{suffix}"] = 1 - _of_spread(grade.own.good[:, -1], grade)
     if context.base is not None:
         measured["length_untrained"] = untrained
     first = next(iter(models))
@@ -504,7 +490,7 @@ def measure(context: Context) -> Result:
         facts={
             **counts(context),
             "which": first,
-            "centres": _told(centres[first]),
+            "centres": in_words({n: one.value for n, one in centres[first].items() if one}, ".1f"),
             "recombined": max((len(one.fit) for one in asked if one.about is LENGTH), default=0),
             "untrained": UNTRAINED,
             "draws": draws,
@@ -519,10 +505,6 @@ def measure(context: Context) -> Result:
                     "classes": list(one.classes),
                 }
                 for one in asked
-            },
-            "centres": {
-                name: {key: one and round(one.value, 6) for key, one in found.items()}
-                for name, found in centres.items()
             },
         },
         pairs=checked(context),
@@ -544,18 +526,7 @@ def _read(
     texts = {id(half.places.texts): half for task in asked for half in (task.fit, task.check)}
     with context.progress(sum(len(one.places.texts) for one in texts.values()), "texts") as shown:
         found = decode(_reader(scorer), asked, draws=draws, seed=context.seed, shown=shown)
-    return {name: found[name] for name in (*PROPERTIES, GRADE_CLS.name) if name in found}
-
-
-def _told(centres: Mapping[str, Estimate | None]) -> Text:
-    """The centres in words, lowest first."""
-    known = {key: one.value for key, one in centres.items() if one and key in PROPERTIES}
-    ranked = sorted(known, key=lambda key: known[key])
-    titles = {key: PROPERTIES[key].title for key in ranked}
-    return Text(
-        "、".join(f"{titles[key].zh} {known[key]:.1f}" for key in ranked) or "–",
-        ", ".join(f"{titles[key].en} {known[key]:.1f}" for key in ranked) or "–",
-    )
+    return {name: found[name] for name in PROPERTIES if name in found}
 
 
 def _figures(

@@ -75,8 +75,6 @@ MATCHED = Property("matched", "token")
 """Whether the character's word stands in the other text, too."""
 GRADE = Property("grade", "text", True)
 """What the label says: its grade, or the mean of the grades that it may mean."""
-GRADE_CLS = Property("grade_cls", "text", True)
-"""The grade, read from [CLS] alone; no property of its own."""
 
 PROPERTIES: Mapping[str, Property] = {
     one.name: one
@@ -86,6 +84,16 @@ PROPERTIES: Mapping[str, Property] = {
     )
 }
 """All of them by name, from the surface up."""
+
+
+def in_words(values: Mapping[str, float], form: str, *, reverse: bool = False) -> Text:
+    """Properties with their values in this format, the lowest first, or the highest if `reverse`."""
+    ranked = sorted(values, key=lambda name: values[name], reverse=reverse)
+    told = [(PROPERTIES[name].title, format(values[name], form)) for name in ranked]
+    return Text(
+        "、".join(f"{title.zh} {value}" for title, value in told) or "–",
+        ", ".join(f"{title.en} {value}" for title, value in told) or "–",
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,8 +347,8 @@ def columns_of(task: Task, draws: int, seed: int) -> list[Column]:
 
 
 @dataclass(frozen=True, eq=False)
-class Targets:
-    """Columns of labels at the same places as a matrix `fit` [places, targets].
+class Group:
+    """Tasks at the same places: their columns of labels side by side as targets `fit` [places, targets].
 
     `blocks` says by column which targets are its own. Numbers are brought to mean 0 and deviation 1 of
     the examples to fit (`scale`).
@@ -352,7 +360,7 @@ class Targets:
     scale: dict[str, tuple[float, float]]
 
     @classmethod
-    def of(cls, columns: Sequence[Column]) -> Targets:
+    def of(cls, columns: Sequence[Column]) -> Group:
         """Of columns at the same places."""
         blocks, parts, scale, start = {}, [], {}, 0
         for column in columns:
@@ -366,6 +374,16 @@ class Targets:
             blocks[column.name] = slice(start, start + parts[-1].shape[1])
             start = blocks[column.name].stop
         return cls(tuple(columns), blocks, torch.from_numpy(np.concatenate(parts, axis=1)), scale)
+
+    @property
+    def tasks(self) -> list[Task]:
+        """The tasks, in their order."""
+        return [column.task for column in self.columns if column.draw is None]
+
+    def places(self, half: Literal["fit", "check"]) -> Places:
+        """Those to fit, or to score."""
+        task = self.columns[0].task
+        return task.fit.places if half == "fit" else task.check.places
 
     def restored(self, column: Column, predicted: torch.Tensor) -> np.ndarray:
         """Of predictions [layers, n, targets] the column's: classes, or numbers [layers, n]."""
@@ -435,21 +453,18 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class Ridge:
-    """Weights [layers, width, targets] and intercepts [layers, targets], float32."""
+    """Weights [layers, width, targets] and intercepts [layers, targets], float32.
+
+    `penalties` are those chosen for each block of targets, in each layer [layers].
+    """
 
     weights: torch.Tensor
     intercepts: torch.Tensor
+    penalties: Mapping[str, FloatArray]
 
     def predict(self, x: torch.Tensor) -> torch.Tensor:
         """Of vectors [layers, n, width]: [layers, n, targets]."""
         return torch.baddbmm(self.intercepts[:, None], x, self.weights)
-
-
-class Fitted(NamedTuple):
-    """A ridge, and the penalty chosen for each block of targets in each layer [layers]."""
-
-    ridge: Ridge
-    penalties: Mapping[str, FloatArray]
 
 
 def fit(
@@ -457,7 +472,7 @@ def fit(
     rest: Moments,
     blocks: Mapping[str, slice],
     penalties: Sequence[float] = PENALTIES,
-) -> Fitted:
+) -> Ridge:
     """Ridge on the examples of both, its penalty the one that, fitted on `part`, errs least on `rest`.
 
     Each block of targets has a penalty of its own, in each layer: the least sum of squared errors.
@@ -478,8 +493,7 @@ def fit(
     n = max(whole.n, 1)
     mean = whole.x / n + whole.shift.double().numpy()  # the shift goes into the intercepts
     intercepts = whole.y / n - np.einsum("lw,lwt->lt", mean, weights)
-    ridge = Ridge(torch.from_numpy(weights).float(), torch.from_numpy(intercepts).float())
-    return Fitted(ridge, chosen)
+    return Ridge(torch.from_numpy(weights).float(), torch.from_numpy(intercepts).float(), chosen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -558,14 +572,13 @@ class Decoded:
     """How well one property is read from each layer, r0 first: its own labels, and its controls'.
 
     `majority` is what a probe gets that knows nothing: it says the commonest class of the examples
-    to fit, or their mean (one layer). `penalties` [layers] were chosen for its own labels.
+    to fit, or their mean (one layer).
     """
 
     task: Task
     own: Sums
     controls: tuple[Sums, ...]
     majority: Sums
-    penalties: FloatArray
 
     @property
     def score(self) -> FloatArray:
@@ -578,19 +591,6 @@ class Decoded:
         controls = [one.score() for one in self.controls]
         floor = np.broadcast_to(self.majority.score(), self.score.shape)
         return self.score - np.fmax(np.mean(controls, axis=0) if controls else floor, floor)
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Tasks at the same places, and their labels side by side."""
-
-    tasks: tuple[Task, ...]
-    targets: Targets
-
-    def places(self, half: Literal["fit", "check"]) -> Places:
-        """Those to fit, or to score."""
-        task = self.tasks[0]
-        return task.fit.places if half == "fit" else task.check.places
 
 
 def decode(
@@ -609,27 +609,24 @@ def decode(
             for group, (part, rest), one in zip(groups, sums, seen, strict=True):
                 of = group.places("fit").group[one.rows]
                 held = torch.from_numpy(of % HELD_BACK == HELD_BACK - 1)
-                targets = group.targets.fit[one.rows]
+                targets = group.fit[one.rows]
                 part.add(one.values[:, ~held], targets[~held])
                 rest.add(one.values[:, held], targets[held])
-        fitted = [
-            fit(*both, group.targets.blocks) for group, both in zip(groups, sums, strict=True)
-        ]
+        fitted = [fit(*both, group.blocks) for group, both in zip(groups, sums, strict=True)]
         answers: dict[str, np.ndarray] = {}
         for seen in read([group.places("check") for group in groups], shown):
             for group, probe, one in zip(groups, fitted, seen, strict=True):
-                predicted = probe.ridge.predict(one.values)
-                for column in group.targets.columns:
-                    told = group.targets.restored(column, predicted)
+                predicted = probe.predict(one.values)
+                for column in group.columns:
+                    told = group.restored(column, predicted)
                     empty = np.empty((len(told), len(column.check)), told.dtype)
                     answers.setdefault(column.name, empty)[:, one.rows] = told
-        for group, probe in zip(groups, fitted, strict=True):
+        for group in groups:
             for task in group.tasks:
-                columns = [one for one in group.targets.columns if one.task is task]
+                columns = [one for one in group.columns if one.task is task]
                 own, *others = (sums_of(one, answers[one.name]) for one in columns)
                 name = task.about.name
-                majority = majority_sums(task)
-                found[name] = Decoded(task, own, tuple(others), majority, probe.penalties[name])
+                found[name] = Decoded(task, own, tuple(others), majority_sums(task))
     return found
 
 
@@ -643,8 +640,7 @@ def passes(tasks: Sequence[Task], columns: Callable[[Task], list[Column]]) -> It
         at.setdefault(id(task.fit.places), []).append(task)
     by_texts: dict[int, list[Group]] = {}
     for together in at.values():
-        listed = [column for task in together for column in columns(task)]
-        group = Group(tuple(together), Targets.of(listed))
+        group = Group.of([column for task in together for column in columns(task)])
         by_texts.setdefault(id(together[0].fit.places.texts), []).append(group)
     yield from by_texts.values()
 
@@ -653,7 +649,7 @@ def begun(group: Group, first: Seen) -> tuple[Moments, Moments]:
     """Empty sums, their shift the mean of the first batch."""
     layers, n, width = first.values.shape
     shift = first.values.mean(1) if n else first.values.new_zeros(layers, width)
-    targets = group.targets.fit.shape[1]
+    targets = group.fit.shape[1]
     return Moments.empty(shift, targets), Moments.empty(shift, targets)
 
 

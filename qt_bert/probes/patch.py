@@ -27,17 +27,17 @@ from qt_bert.data.segmenters import Segmenter, Span
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
 from qt_bert.errors import ArgumentError, EquivalenceError
-from qt_bert.figures import Figure, bars, head_map
+from qt_bert.figures import Figure, head_map
 from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.contests import CONTEST_PAIRS, PAIRS_A_QUERY, against, few_a_query, random_sets
 from qt_bert.probes.naming import FunctionHeads, function_heads, named_beside
-from qt_bert.probes.shared import head_table
+from qt_bert.probes.shared import estimate_bars, head_table
 from qt_bert.probes.streams import gathered, is_content_word, is_marker, shared_terms
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.estimate import Estimate, Interval, over_queries
+from qt_bert.stats.estimate import Estimate, over_queries
 from qt_bert.stats.verdict import LEAST_QUERIES
 
 LEAST_CHARACTERS = 2
@@ -442,21 +442,12 @@ def _figures(
 ) -> Iterator[Figure]:
     """The set, its heads alone and the mean layer-matched set as bars; every head on a map."""
 
-    def series(
-        shares: Sequence[Estimate | None],
-    ) -> tuple[list[float | None], list[Interval | None]]:
-        return (
-            [None if one is None else one.value for one in shares],
-            [
-                None if one is None else one.interval(context.resamples, context.seed)
-                for one in shares
-            ],
-        )
-
-    yield bars(
+    nowhere = Estimate(float("nan"), np.empty(0), ())
+    yield estimate_bars(
+        context,
         "shares",
         ["together", *map(str, asked.heads), "matched"],
-        {"denoising": series([*restored, matched]), "noising": series([*broken, None])},
+        {"denoising": [*restored, matched or nowhere], "noising": [*broken, nowhere]},
     )
     if columns:
         yield head_map(

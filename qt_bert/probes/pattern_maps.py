@@ -8,7 +8,6 @@ that they were not fitted on, and shares are corrected for it.
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -20,10 +19,7 @@ from scipy.optimize import nnls
 from qt_bert.codec import read_result
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import sha256_file
-from qt_bert.models.batches import CLS as CLS_GROUP
-from qt_bert.models.batches import PADDING, Batch
-from qt_bert.models.batches import QUERY as QUERY_SIDE
-from qt_bert.models.batches import TITLE as TITLE_SIDE
+from qt_bert.models.batches import CLS, PADDING, QUERY, Batch
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
 
 KINDS = ("vertical", "diagonal", "both", "block", "heterogeneous")
@@ -31,29 +27,11 @@ KINDS = ("vertical", "diagonal", "both", "block", "heterogeneous")
 WHOLE = "whole"
 """The note of a block map that is spread over everything, not over the row's own segment."""
 
-CLS, SEP, QUERY, TITLE = 0, 1, 2, 3
-"""Kinds of tokens, as maps are stored with them."""
 RANDOM = "random"
 """What the model with random weights is called, of those that maps were drawn from."""
 
 
 # Maps of different lengths as one tensor, and which tokens of each belong together.
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnMap:
-    """One head's attention on one pair, `weights` [tokens, tokens], rows looking; `kinds` [tokens].
-
-    `id` says nothing of where it comes from: `model`, `layer`, `head`, and the pair's id.
-    """
-
-    id: str
-    model: str
-    layer: int
-    head: int
-    pair: str
-    weights: FloatArray
-    kinds: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,33 +70,14 @@ class Maps:
         return ((places[:, None] - places[None, :]).abs() <= width).float()
 
     @classmethod
-    def of_drawn(cls, drawn: Sequence[DrawnMap]) -> Maps:
-        """Stored maps, padded to the longest."""
-        length = max(len(one.kinds) for one in drawn)
-        weights = np.zeros((len(drawn), length, length), np.float32)
-        segment = np.full((len(drawn), length), PADDING, np.int64)
-        for row, one in enumerate(drawn):
-            size = len(one.kinds)
-            weights[row, :size, :size] = one.weights
-            segment[row, :size] = _segments(one.kinds)
-        return cls(torch.from_numpy(weights), torch.from_numpy(segment))
-
-    @classmethod
     def of_batch(cls, weights: torch.Tensor, batch: Batch) -> Maps:
         """The maps [B, heads, L, L] of every head on a batch, pair by pair."""
         size, heads, length, _ = weights.shape
-        segment = torch.where(batch.groups == CLS_GROUP, QUERY_SIDE, batch.groups)
+        segment = torch.where(batch.groups == CLS, QUERY, batch.groups)
         real = (segment != PADDING).float()
         clean = weights.float() * real[:, None, :, None] * real[:, None, None, :]
         wide = segment[:, None].expand(size, heads, length).reshape(-1, length)
         return cls(clean.reshape(-1, length, length), wide)
-
-
-def _segments(kinds: np.ndarray) -> np.ndarray:
-    """QUERY_SIDE up to the first separator, TITLE_SIDE behind it, from kinds of tokens [L]."""
-    segment = np.full(len(kinds), TITLE_SIDE, np.int64)
-    segment[: int(np.flatnonzero(kinds == SEP)[0]) + 1] = QUERY_SIDE
-    return segment
 
 
 # What the rules read of a map: a few numbers that say what the definitions of the kinds say.
@@ -206,8 +165,6 @@ class Rules:
 
 RECORD = "classifier.json"
 RULES: Literal["rules"] = "rules"
-NETWORK = "network"
-"""A convolutional network that was judged too and not chosen; the record has its figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

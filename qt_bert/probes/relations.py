@@ -208,7 +208,7 @@ def stable(
 # word that any relation's head points to most, word by word, so that it need not be a tree.
 
 
-WORDS, HEADS, RIGHT, LEFT = "words", "heads", "right", "left"
+WORDS, HEADS, RIGHT = "words", "heads", "right"
 ARCS, BEST, OFFSET = "arcs", "best", "offset"
 NOWHERE = -2
 
@@ -278,10 +278,10 @@ def attached(
     """Attach every word of `read`; `seen` are its `word_pairs` in the pointers' heads.
 
     By sentence [sentences]: WORDS but roots, and those attached rightly by the best heads (HEADS) and
-    by the chains RIGHT and LEFT; ARCS of the relations, and those whose head word is told by the
+    by the chain RIGHT; ARCS of the relations, and those whose head word is told by the
     relation's own head (BEST) and by its usual OFFSET.
     """
-    found = {name: np.zeros(len(read)) for name in (WORDS, HEADS, RIGHT, LEFT, ARCS, BEST, OFFSET)}
+    found = {name: np.zeros(len(read)) for name in (WORDS, HEADS, RIGHT, ARCS, BEST, OFFSET)}
     columns = {head: column for column, head in enumerate(seen.heads)}
     start = 0
     for number in range(len(read)):
@@ -307,7 +307,6 @@ def attached(
                 found[WORDS][number] += 1
                 found[HEADS][number] += told[place] == head
                 found[RIGHT][number] += place - 1 == head
-                found[LEFT][number] += place + 1 == head
     return found
 
 
@@ -412,7 +411,7 @@ def measure(context: Context) -> Result:
         },
         selected="relations",
         stability={"relations": stable(named, discovery, validation, shape, seed)},
-        figures=tuple(_figures(context, shape, listed, best, validation, drawn)),
+        figures=tuple(_figures(context, shape, listed, best, validation)),
         facts={
             **facts,
             "relations": len(relations),
@@ -468,7 +467,6 @@ def _measurements(
             "relations_arcs_offset": _share(drawn, OFFSET, ARCS),
             "relations_tree": _share(drawn, HEADS),
             "relations_tree_right": _share(drawn, HEADS) - _share(drawn, RIGHT),
-            "relations_tree_left": _share(drawn, HEADS) - _share(drawn, LEFT),
         }
     found["relations_left_out"] = None
     if losses:
@@ -496,9 +494,8 @@ def _figures(
     named: Sequence[Head],
     best: Mapping[str, int],
     validation: Mapping[str, Excess],
-    drawn: Mapping[str, FloatArray] | None,
 ) -> Iterator[Figure]:
-    """The best head of every relation; every head's largest excess; the tree beside two chains."""
+    """The best head of every relation; every head's largest excess."""
     excess = [_excess(validation, best, [relation]) for relation in best]
     yield estimate_bars(context, "relations_best", list(best), {"validation": excess}, digits=1)
     largest = np.max([validation[relation].value for relation in best], axis=0)
@@ -509,7 +506,3 @@ def _figures(
         scale="diverging",
         digits=1,
     )
-    if drawn is not None:
-        ways = (HEADS, RIGHT, LEFT)
-        scores = {"validation": [_share(drawn, way) for way in ways]}
-        yield estimate_bars(context, "relations_tree", ways, scores, digits=1)

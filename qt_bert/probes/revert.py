@@ -31,7 +31,7 @@ from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
 from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Head
-from qt_bert.probes.base import Contest, Context, Result
+from qt_bert.probes.base import Context, Result
 from qt_bert.probes.base_model import open_base
 from qt_bert.probes.contests import SETS, ablate, contest
 from qt_bert.probes.matching_scores import scores_by, sink_free
@@ -283,7 +283,7 @@ def measure(context: Context) -> Result:
     head = before[0] if before else None  # the article's head: it matches before tuning
     losses = {
         "set": None if alone is None else alone.loss("set"),
-        "others": _mean_set(found),
+        "others": None if found is None else found.target - found.beyond,
         "all_heads": run.loss("all_heads"),
         "kept": run.loss("kept") if kept else None,
         "everything": run.loss("everything"),
@@ -305,7 +305,7 @@ def measure(context: Context) -> Result:
             "status": None if asked is None else asked.status,
             "head": None if head is None else str(head),
             "sets": 0 if found is None else len(found.sets),
-            "more": 0 if found is None else _as_much(found),
+            "more": 0 if found is None else sum(s.value >= found.target.value for s in found.sets),
             "pairs": len(pairs),
             "seen": len(looked_at),
         },
@@ -316,15 +316,6 @@ def measure(context: Context) -> Result:
         pairs=pairs,
         nothing="no_heads" if asked is None else None,
     )
-
-
-def _mean_set(found: Contest | None) -> Estimate | None:
-    return None if found is None else found.target - found.beyond
-
-
-def _as_much(found: Contest) -> int:
-    """How many of the random sets cost as much as the target."""
-    return sum(one.value >= found.target.value for one in found.sets)
 
 
 def _figures(

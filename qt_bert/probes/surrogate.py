@@ -3,14 +3,14 @@
 The soft count of a head is Σ over the query's terms of idf × the attention between the term's tokens
 and all tokens of the title: weights as they are, in the direction in which `matching` scored the head.
 Least squares on discovery, one feature a head, is set against the model's own grade on other pairs:
-Pearson's r, beside BM25, word overlap and other heads of the same layers, all fitted alike.
+Pearson's r, beside BM25 and other heads of the same layers, all fitted alike.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,14 +19,11 @@ import numpy.typing as npt
 import torch
 
 from qt_bert.ablation.engine import Reduction, View
-from qt_bert.data.lines import TextSource
-from qt_bert.data.pairs import Pair, Reject
+from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Segmenter, Span
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair
-from qt_bert.errors import PairFileError
 from qt_bert.figures import head_map
-from qt_bert.files import sha256_file
 from qt_bert.models.batches import Batch
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context, Result
@@ -46,7 +43,7 @@ from qt_bert.stats.estimate import Estimate, jackknife
 QUICK_PAIRS, QUICK_HELD_OUT = 240, 120
 """Pairs of a quick run: of either half, and of each held-out file."""
 QUICK_TEXTS = 2000
-"""Discovery pairs whose texts are counted in a quick run, where there is no corpus."""
+"""Discovery pairs whose texts are counted in a quick run."""
 ROUNDING = 1e-12
 """A sum of squares that is a smaller share of another is rounding alone."""
 
@@ -76,36 +73,24 @@ def terms_of(text: str, segmenter: Segmenter) -> list[Term]:
 
 
 def idf_of(context: Context, wanted: Collection[str]) -> dict[str, float]:
-    """idf of the `wanted` terms, from the lines of `--corpus` or discovery's distinct texts.
+    """idf of the `wanted` terms, from discovery's distinct texts.
 
     As of BM25 without negative weights, ln(1 + (N − n + ½)/(n + ½)) (Robertson and Zaragoza 2009,
-    3.4). Raises PairFileError for a corpus that cannot be read or holds no text.
+    3.4).
     """
-    kept, documents = frozenset(wanted), 0
-    frequency: Counter[str] = Counter()
-    with context.progress(None, "texts") as shown:
-        for text in _texts_to_count(context):
-            words = (term.word for term in terms_of(text, context.segmenter))
-            frequency.update(kept.intersection(words))
-            documents += 1
-            shown.advance(1)
-    if context.corpus is not None and not documents:
-        raise PairFileError(f"{context.corpus}: no text in it to count words in")
-    return {
-        word: math.log1p((documents - frequency[word] + 0.5) / (frequency[word] + 0.5))
-        for word in kept
-    }
-
-
-def _texts_to_count(context: Context) -> Iterator[str]:
-    if context.corpus is not None:
-        for line in TextSource(context.corpus).lines():
-            if not isinstance(line, Reject):
-                yield line[1]
-        return
     limit = context.choose(QUICK_TEXTS, len(context.discovery))
     pairs = spread_over_queries(context.discovery, limit, context.seed)
-    yield from dict.fromkeys(text for pair in pairs for text in (pair.query, pair.title))
+    texts = dict.fromkeys(text for pair in pairs for text in (pair.query, pair.title))
+    frequency = Counter(
+        word
+        for text in texts
+        for word in {term.word for term in terms_of(text, context.segmenter)}
+        if word in wanted
+    )
+    return {
+        word: math.log1p((len(texts) - frequency[word] + 0.5) / (frequency[word] + 0.5))
+        for word in wanted
+    }
 
 
 def bm25(
@@ -123,12 +108,6 @@ def bm25(
         for term in query
         if counts[term.word]
     )
-
-
-def word_overlap(query: Sequence[Term], title: Sequence[Term]) -> float:
-    """The share of the query's distinct terms that stand in the title; 0 for a query without any."""
-    asked, given = ({term.word for term in text} for text in (query, title))
-    return len(asked & given) / len(asked) if asked else 0.0
 
 
 # Soft counts: how much attention passes between the query's terms and the title, by head.
@@ -259,14 +238,13 @@ def agreement(predicted: FloatArray, target: FloatArray, queries: Sequence[str])
 class Measured:
     """Some pairs: the model's `grade` [n], and what is fitted to it.
 
-    `soft` [n, layers, heads] are the soft counts of each head in its own direction, `lexical` [n, 2]
-    are BM25 and the overlap of words.
+    `soft` [n, layers, heads] are the soft counts of each head in its own direction, `bm25` [n].
     """
 
     pairs: list[Pair]
     grade: FloatArray
     soft: FloatArray
-    lexical: FloatArray
+    bm25: FloatArray
 
     def of_heads(self, heads: Sequence[Head]) -> FloatArray:
         """The features of some heads [n, k]."""
@@ -297,7 +275,7 @@ def measure(context: Context) -> Result:
     soft = np.moveaxis(validation.soft, 0, -1)
     of_each = pearson(soft, validation.grade, (soft**2).sum(-1))
     r = shape.spread([of_each[head] for head in shape.all_heads])
-    shown = [name for name in ("matching", "matched", "bm25", "overlap") if name in own]
+    shown = [name for name in ("matching", "matched", "bm25") if name in own]
     names = ["validation", *(name for name, _ in context.held_out)]
     compared = estimate_bars(
         context,
@@ -311,7 +289,6 @@ def measure(context: Context) -> Result:
             "surrogate_r": own.get("matching"),
             "surrogate_matched": own.get("matched"),
             "surrogate_bm25": own["bm25"],
-            "surrogate_overlap": own["overlap"],
             "surrogate_beyond_bm25": own["matching"] - own["bm25"] if heads else None,
             "surrogate_beyond_heads": own["matching"] - own["matched"] if sets else None,
         },
@@ -329,7 +306,6 @@ def measure(context: Context) -> Result:
         settings={
             "asked": None if asked is None else asked.describe(),
             "directions": {str(head): DIRECTIONS[int(directions[head])] for head in heads},
-            "corpus": None if context.corpus is None else sha256_file(context.corpus),
         },
         pairs=validation.pairs,
         nothing=None if heads else "no_heads",
@@ -361,10 +337,7 @@ def _measured(context: Context, directions: IntArray) -> list[Measured]:
         weighed = [[(term.span, idf[term.word]) for term in cut[query]] for query, _ in texts]
         with context.progress(len(pairs), "pairs") as shown:
             counts, logits = soft_counts(scorer, texts, weighed, shown=shown)
-        lexical = [
-            (bm25(cut[query], cut[title], idf, mean_length), word_overlap(cut[query], cut[title]))
-            for query, title in texts
-        ]
+        lexical = [bm25(cut[query], cut[title], idf, mean_length) for query, title in texts]
         grade = ranking_scores(logits, scorer.checkpoint.settings.labels)
         soft = np.stack([along(directions, one) for one in counts])
         found.append(Measured(pairs, grade, soft, np.array(lexical)))
@@ -376,8 +349,7 @@ def _fits(
 ) -> dict[str, Estimate]:
     """r of what was fitted on `known`, on `new`: `matching` and `matched` where there are heads."""
     features = {
-        "bm25": [(known.lexical[:, :1], new.lexical[:, :1])],
-        "overlap": [(known.lexical[:, 1:], new.lexical[:, 1:])],
+        "bm25": [(known.bm25[:, None], new.bm25[:, None])],
         "matching": [(known.of_heads(heads), new.of_heads(heads))] if heads else [],
         "matched": [(known.of_heads(one), new.of_heads(one)) for one in sets],
     }

@@ -35,7 +35,7 @@ class ProbeFiles:
     `texts`: pairs of other queries. `held_out_files`: graded pairs for figures alone.
     `baseline_table`: the folder of that study. `heads`:
     those to take for the matching ones, as text. `cases`: queries with two titles each.
-    `band_from`: pairs to measure a band on. `corpus`: texts to count words in.
+    `band_from`: pairs to measure a band on.
     """
 
     discovery: Path | None = None
@@ -51,7 +51,6 @@ class ProbeFiles:
     heads: str | None = None
     cases: Path | None = None
     band_from: Path | None = None
-    corpus: Path | None = None
 
     def arguments(self) -> dict[str, Any]:
         """Name and SHA-256 of each, as arguments of a run.

@@ -258,9 +258,6 @@ class ProbeOptions(StudyOptions):
     band_from: Path | None = field(default=None, metadata=_PANEL)
     """Pairs on which `behaviour` measures the band of a model with one logit. [default: the discovery
     pairs]"""
-    corpus: Path | None = field(default=None, metadata=_PANEL)
-    """Texts, one a line, in which `surrogate` counts how rare a word is. [default: the discovery
-    pairs]"""
 
     def files(self, pairs: Path, reader: ReaderOptions) -> dict[str, Any]:
         """The fields of `ProbeFiles`, what ships filled in where it belongs to `pairs` as `reader` takes
@@ -273,7 +270,7 @@ class ProbeOptions(StudyOptions):
         from qt_bert.probes.split import HeldOutFile
         from qt_bert.run.folder import BASELINES as TABLE
 
-        for option in ("gold", "treebank", "texts", "cases", "band_from", "corpus"):
+        for option in ("gold", "treebank", "texts", "cases", "band_from"):
             given = getattr(self, option)
             for path in given if isinstance(given, list) else [given]:
                 if path is not None and not path.is_file():
@@ -298,7 +295,6 @@ class ProbeOptions(StudyOptions):
             "heads": self.heads,
             "cases": self.cases or (shipped(BEHAVIOURS) if ships(BEHAVIOURS) else None),
             "band_from": self.band_from,
-            "corpus": self.corpus,
             "baseline_table": table,
         }
 

@@ -33,7 +33,7 @@ from experiments.pattern_maps.run import SEED, card_figures
 from experiments.pattern_maps.stored import read_maps, save_maps
 from qt_bert.errors import ArgumentError
 from qt_bert.models.heads import Head, Shape
-from qt_bert.probes.pattern_maps import KINDS, Maps, features, open_classifier
+from qt_bert.probes.pattern_maps import KINDS, features, open_classifier
 from qt_bert.shipped import PATTERNS, STUDENT, shipped
 from tests.probes.planted_maps import planted
 
@@ -94,7 +94,7 @@ def test_the_rules_learn_made_maps() -> None:
     maps = [planted(kind, seed) for kind in [*KINDS, "whole", "matching"] for seed in range(6)]
     called = {"whole": "block", "matching": "heterogeneous"}
     labels = np.array([KINDS.index(called.get(one.id, one.id)) for one in maps])
-    seen = features(Maps.of_drawn(maps)).double().numpy()
+    seen = features(maps_of(maps)).double().numpy()
     assert (fit_rules(seen, labels).of_features(seen) == labels).mean() > 0.95
 
 
@@ -128,7 +128,7 @@ def test_the_rules_that_ship_and_their_answers_come_from_the_labels() -> None:
     maps = read_maps(folder)
     ids = [one.id for one in maps]
     record = open_classifier(folder).record
-    seen = features(Maps.of_drawn(maps)).double().numpy()
+    seen = features(maps_of(maps)).double().numpy()
     group = groups(maps, {"student": teachers(shipped(STUDENT))})
     with (folder / "answers.csv").open(encoding="utf-8", newline="") as file:
         stored = list(csv.DictReader(file))
@@ -166,7 +166,7 @@ def test_training_leaves_a_folder_that_the_probe_opens(
     assert opened.record == record and opened.errors_second is None
     assert opened.errors.confusion.sum() == len(maps)
     assert np.trace(opened.errors.confusion) > 0.9 * len(maps)
-    assert len(opened.answers(Maps.of_drawn(maps))) == 1
+    assert len(opened.answers(maps_of(maps))) == 1
     assert "second" not in card_figures(tmp_path, record)
     # With a second pass, to which every vertical map is heterogeneous.
     stricter = rows.replace(",vertical,", ",heterogeneous,")
@@ -174,7 +174,7 @@ def test_training_leaves_a_folder_that_the_probe_opens(
     record = train_classifier(tmp_path, tmp_path, seed=0)
     opened = open_classifier(tmp_path)
     assert opened.errors_second is not None and opened.errors_second.confusion[0].sum() == 0
-    said = opened.answers(Maps.of_drawn(maps[:12]))
+    said = opened.answers(maps_of(maps[:12]))
     assert [KINDS[int(one[0])] for one in said] == ["vertical", "heterogeneous"]
     assert record.passes is not None and record.passes.confusion[0] == (0, 0, 0, 0, 12)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qt_bert.probes.pattern_maps import CLS, QUERY, SEP, TITLE, DrawnMap
+from experiments.pattern_maps.stored import CLS, QUERY, SEP, TITLE, DrawnMap
 from qt_bert.stats.arrays import FloatArray
 
 QUERY_TOKENS, TITLE_TOKENS = 8, 18

@@ -14,11 +14,9 @@ from scipy.stats import spearmanr
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.figures import Bars
-from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.base import run_probe
 from qt_bert.probes.baselines import better_lstm, coverage, matching_of_pairs
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.split import PairFiles, Split
 from qt_bert.results.baselines import (
     CHARACTERS,
     LEXICAL,
@@ -30,8 +28,8 @@ from qt_bert.results.baselines import (
     read_baselines,
 )
 from qt_bert.results.probe import Measurement, ProbeResult
-from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_baselines as planted
+from tests.probes.made_context import context_of
 
 PAIRS = planted.pairs_of()
 
@@ -39,19 +37,10 @@ PAIRS = planted.pairs_of()
 @pytest.fixture
 def probed(checkpoint_of: Callable[..., Path], tmp_path: Path) -> Callable[..., ProbeResult]:
     """Run the probe on the planted pairs with a table's folder."""
-    file = tmp_path / "test.tsv"
-    file.write_text("query\ttitle\tgrade\n", encoding="utf-8")
 
     def run(folder: Path | None, pairs: list[Pair] = PAIRS, **options: int) -> ProbeResult:
-        context = Context(
-            label="baselines",
-            files=PairFiles(pairs=file, discovery=file),
-            work=tmp_path / "sweeps",
-            open_model=lambda: Scorer(open_checkpoint(checkpoint_of("bert", **options))),
-            read_pairs=lambda labels: Split(pairs[:4], pairs, 0),
-            resamples=300,
-            baseline_table=folder,
-        )
+        model, halves = checkpoint_of("bert", **options), (pairs[:4], pairs)
+        context = context_of("baselines", model, tmp_path, halves, baseline_table=folder)
         return run_probe(probe_named("baselines"), context)
 
     return run
@@ -85,23 +74,6 @@ def test_planted_differences_are_found(probed: Callable[..., ProbeResult], tmp_p
     assert result.settings["lstm"] == LSTM_WORDS  # the better of the two on discovery
     (figure,) = result.figures
     assert isinstance(figure, Bars) and len(figure.categories) == len(MODELS)
-
-
-def test_equal_models_do_not_differ(probed: Callable[..., ProbeResult], tmp_path: Path) -> None:
-    whole = planted.table(PAIRS)
-    alike = np.tile(whole.of(LSTM_WORDS), (len(whole.probabilities), 1, 1))
-    replace(whole, probabilities=alike).write(tmp_path / "table")
-    found = measured(probed(tmp_path / "table"))
-    for name in ("over_lstm", "over_two_tower", "bert_lstm_below", "words_of_bert"):
-        assert found[name].value == 0
-
-
-def test_a_worse_cross_encoder_is_seen(probed: Callable[..., ProbeResult], tmp_path: Path) -> None:
-    noise = planted.NOISE | {"cross-encoder": 4.0, "words": 4.0}
-    folder = planted.write(tmp_path / "table", PAIRS, noise=noise, words_like_characters=False)
-    found = measured(probed(folder))
-    signs = [sign(found[name]) for name in ("over_lstm", "bert_lstm_below", "words_of_bert")]
-    assert signs == [-1, 1, -1]
 
 
 def test_differences_are_those_of_scipys_rho(

@@ -12,22 +12,17 @@ import pytest
 
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, PairFileError
-from qt_bert.figures import HeatMap
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
-from qt_bert.models.heads import Head
-from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import behaviour
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.behaviour import Band, Judged, fixed_band, measured_band, ranked_pairs
 from qt_bert.probes.behaviour_cases import ALIKE, BETTER, COLUMNS, Case, read_cases
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
-from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import Measurement, ProbeResult
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import read_outputs
 from qt_bert.shipped import BEHAVIOURS, shipped
+from tests.probes.made_context import context_of
 
 Build = Callable[..., Context]
 SHIPPED = read_cases(shipped(BEHAVIOURS))
@@ -74,19 +69,6 @@ def test_overlap_of_characters_by_hand() -> None:
     assert behaviour.character_overlap(" ", "甲") == 0
 
 
-def test_shared_characters_tell_no_direction() -> None:
-    own = [case for case in SHIPPED.listed if case.phenomenon == "direction"]
-    overlap = behaviour.character_overlap
-    told = [overlap(one.query, one.title) - overlap(one.query, one.other) for one in own]
-    assert not any(told)
-
-
-def test_towards_what_a_case_asks_for() -> None:
-    before, after = np.array([[0.5, 0.5, -0.5]]), np.array([[0.2, 0.2, 0.2], [1.0, -1.0, -0.5]])
-    moved = behaviour.towards(before, after, np.array([True, False, False]))
-    np.testing.assert_allclose(moved, [[-0.3, 0.3, 0.3], [0.5, -0.5, 0.0]])
-
-
 def test_bad_scores_are_refused() -> None:
     with pytest.raises(ArgumentError, match="scores of the others have shape"):
         Judged(CASES, np.zeros(8), np.zeros(7), 0.25)
@@ -117,54 +99,6 @@ def test_queries_of_one_title_rank_nothing() -> None:
     assert [(one.query, one.title) for one in ranked_pairs(pairs)] == [("a", "1"), ("a", "2")]
 
 
-# Heads that carry a phenomenon.
-
-HEADS = [Head(layer, head) for layer in range(2) for head in range(4)]
-CARRIER, STEADIER = 5, 2
-
-
-def by_head(planted: dict[str, dict[int, float]], noise: float = 0.02) -> dict[str, np.ndarray]:
-    """Changes of thirty queries [30, 2, 4]: noise, and what is planted at some heads."""
-    rng = np.random.default_rng(0)
-    changes = {name: rng.normal(0, noise, (30, 8)) for name in planted}
-    for name, heads in planted.items():
-        for head, change in heads.items():
-            changes[name][:, head] += change
-    return {name: one.reshape(30, 2, 4) for name, one in changes.items()}
-
-
-def sets_of(changes: dict[str, np.ndarray]) -> dict[str, list[Head]]:
-    return behaviour.named_heads(changes, 0.05, seed=0)[0]
-
-
-def test_planted_heads_are_named_by_their_sign() -> None:
-    changes = by_head({"negation": {CARRIER: -0.8}, "synonym": {STEADIER: 0.4}})
-    sets, stable = behaviour.named_heads(changes, 0.05, seed=0)
-    assert sets == {"carries_negation": [HEADS[CARRIER]], "hinders_synonym": [HEADS[STEADIER]]}
-    found = stable["carries_negation"]
-    assert found is not None and (found.overlap, found.halves, found.n_queries) == (1, 1, 30)
-
-
-def test_at_most_five_the_strongest_first() -> None:
-    changes = by_head({"negation": {row: -0.1 * (row + 1) for row in range(8)}})
-    assert sets_of(changes) == {"carries_negation": [HEADS[row] for row in (7, 6, 5, 4, 3)]}
-
-
-def test_a_change_that_is_sure_but_too_small_names_no_head() -> None:
-    changes = by_head({"negation": {CARRIER: -0.045, STEADIER: -0.055}}, noise=0.001)
-    assert sets_of(changes) == {"carries_negation": [HEADS[STEADIER]]}
-
-
-def test_nothing_planted_nothing_named() -> None:
-    assert sets_of(by_head({"negation": {}, "synonym": {}}, noise=0.3)) == {}
-
-
-def test_changes_are_averaged_within_queries() -> None:
-    cases = [Case(f"{n}", "negation", BETTER, f"q{n % 2}", "t", "o") for n in range(4)]
-    moved = np.array([[1.0, 10, 3, 30], [0.0, 0, 0, 1]])
-    assert behaviour.changes_by_query(moved, cases)["negation"].tolist() == [[2, 0], [20, 0.5]]
-
-
 # The probe.
 
 
@@ -187,15 +121,8 @@ def cases(tmp_path: Path) -> Path:
 @pytest.fixture
 def context(tmp_path: Path, pair_file: Path, cases: Path) -> Build:
     def build(model: Path, **changes: Any) -> Context:
-        facts: dict[str, Any] = {
-            "label": "behaviour",
-            "files": PairFiles(pairs=pair_file),
-            "work": tmp_path / "sweeps",
-            "open_model": lambda: Scorer(open_checkpoint(model)),
-            "resamples": 100,
-            "cases": cases,
-        }
-        return Context(**(facts | changes))
+        facts = {"files": PairFiles(pairs=pair_file), "cases": cases, "resamples": 100} | changes
+        return context_of("behaviour", model, tmp_path, **facts)
 
     return build
 
@@ -208,28 +135,17 @@ def measured(result: ProbeResult) -> dict[str, Measurement]:
     return {one.id: one for one in result.measurements}
 
 
-@pytest.mark.parametrize(
-    ("family", "options"),
-    [
-        ("bert", {}),
-        ("electra", {"labels": 1, "layers": 1}),
-        ("roberta", {"labels": 3}),
-        ("xlm-roberta", {}),
-    ],
-)
-def test_any_model_goes_through(
-    context: Build, checkpoint_of: Callable[..., Path], family: str, options: dict[str, int]
+def test_cases_of_ones_own_are_scored_and_not_judged(
+    context: Build, checkpoint_of: Callable[..., Path]
 ) -> None:
-    result = run(context(checkpoint_of(family, **options)))
+    result = run(context(checkpoint_of("roberta", labels=3)))
     shared = {"ranked_higher", "ranked_higher_by_characters"}
     assert set(measured(result)) == shared | {"direction", "filler"}
     assert {one.name for one in result.figures} == {"scores_better", "scores_alike"}
     assert [len(one.categories) for one in result.figures] == [3, 1]  # type: ignore[union-attr]
     (claim,) = result.claims
     assert (claim.verdict, claim.reason) == ("not testable", "precondition:cases")
-    assert result.sets == {} and result.heads == ()
-    band = result.settings["band"]["value"]
-    assert band == {5: 0.25, 3: 0.125}.get(options.get("labels", 5), band)
+    assert result.settings["band"]["value"] == 0.125
     json.dumps(result.to_json(), allow_nan=False)
 
 
@@ -281,38 +197,6 @@ def test_counting_characters_is_not_beyond_counting_characters(
     result = scored_by(overlap, monkeypatch, context(checkpoint_of(), cases=None))
     (claim,) = result.claims
     assert (claim.value, claim.reason) == (0, "zero_width")
-
-
-def test_a_random_model_does_not_tell(context: Build, checkpoint_of: Callable[..., Path]) -> None:
-    (claim,) = run(context(checkpoint_of(), cases=None)).claims
-    assert claim.verdict in ("not reproduced", "inconclusive")
-
-
-def test_under_full_heads_are_chosen_and_shown(
-    context: Build, checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(behaviour, "LEAST_OF_BAND", 0.0)
-    monkeypatch.setattr(behaviour, "MOST_ROWS", 5)
-    result = run(context(checkpoint_of(heads=4), full=True))
-    assert len(result.heads) == 8
-    assert all(set(one.scores) == {"fruit", "direction", "filler"} for one in result.heads)
-    assert set(result.stability) == set(result.sets)
-    assert {"discovery", "validation"} <= set(result.settings["guards"])
-    drawn = next(one for one in result.figures if one.name == "carried")
-    assert isinstance(drawn, HeatMap)
-    assert len(drawn.rows) == 5 and len(drawn.columns) == 3
-    known = [[value is not None for value in row] for row in drawn.values]
-    assert known == [[False, True, True]] * 5  # there is no fruit on validation
-
-
-def test_a_pruned_model_is_asked_of_the_heads_it_has(
-    context: Build, checkpoint_of: Callable[..., Path], tmp_path: Path
-) -> None:
-    kept = tuple(KeptLayer(layer=number, heads=(0, 2, 3)) for number in range(2))
-    small = smaller_checkpoint(open_checkpoint(checkpoint_of(heads=4)), kept)
-    result = run(context(save_smaller(tmp_path / "small", small), full=True))
-    there = [f"L{layer}H{head}" for layer in (0, 1) for head in (0, 2, 3)]
-    assert [one.head for one in result.heads] == there
 
 
 def test_one_logit_takes_the_band_from_its_own_rankings(

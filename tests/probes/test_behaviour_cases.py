@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.data.splits import half_of
 from qt_bert.errors import PairFileError
 from qt_bert.probes.behaviour_cases import COLUMNS, Case, read_cases, titles_then_others
 from qt_bert.results.head_sets import PHENOMENA
@@ -37,9 +36,6 @@ def test_a_file_of_cases(tmp_path: Path) -> None:
     texts = ("苹果多少钱", "苹果的价格", "梨的价格")
     assert cases.listed[0] == Case("a1", "direction", "better", *texts, line=2)
     assert cases.phenomena == {"direction": "better", "synonym": "alike"}
-    halves = [cases.half("discovery"), cases.half("validation")]
-    assert sum(map(len, halves)) == 3
-    assert all(half_of(case.query) == "discovery" for case in halves[0])
     pairs = titles_then_others(cases.listed)
     assert [pair.title for pair in pairs[:2]] == ["苹果的价格", "狗追猫的故事"]
     assert [(pair.id, pair.title) for pair in pairs[3:4]] == [("a1/other", "梨的价格")]
@@ -115,19 +111,8 @@ def test_files_that_hold_no_cases(tmp_path: Path) -> None:
     assert "the file is empty" in fault(tmp_path / "empty.tsv")
 
 
-def test_either_half_needs_a_case(tmp_path: Path) -> None:
-    own = [row for row in GOOD if half_of(row.split("\t")[3]) == "discovery"]
-    assert 0 < len(own) < 3
-    assert "the validation half of the queries has no case" in fault(
-        write(tmp_path / "c.tsv", *own)
-    )
-
-
 def test_the_cases_that_ship() -> None:
     cases = read_cases(shipped(BEHAVIOURS))
     assert set(cases.phenomena) == set(PHENOMENA)
     sizes = [sum(case.phenomenon == name for case in cases.listed) for name in cases.phenomena]
     assert min(sizes) >= 40
-    for name in cases.phenomena:
-        for half in (cases.half("discovery"), cases.half("validation")):
-            assert sum(case.phenomenon == name for case in half) >= 10

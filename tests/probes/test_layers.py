@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from qt_bert.data.pairs import Pair
-from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.segmenters import jieba_tagger, segmenter
 from qt_bert.data.splits import half_of
 from qt_bert.data.tokenise import PairTokenizer
@@ -19,7 +18,6 @@ from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.layers import (
     Half,
-    first_token,
     gains,
     grade_task,
     higher,
@@ -32,19 +30,15 @@ from qt_bert.probes.layers import (
 )
 from qt_bert.probes.layers_reading import GRADE, LENGTH, ORDER, Task
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.split import PairFiles, Split
-from qt_bert.results.probe import ProbeResult
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import over_queries
+from tests.conftest import CHARACTERS
+from tests.probes.made_context import context_of
 
 Build = Callable[..., Path]
 PAIRS = (
     ("苹果手机多少钱", "苹果多少钱一斤"),
     ("北京到上海", "上海到北京高铁票价"),
     ("红烧排骨", "家常做法大全"),
-)
-CHARACTERS = (
-    "北京到上海高铁票价时刻表查询怎么去除衣服上的油渍沾了洗掉红烧排骨家常做法小哥最近在干嘛"
 )
 WORDS = (
     *("北京", "上海", "高铁", "票价", "查询", "衣服"),
@@ -79,21 +73,9 @@ def pairs_of(queries: int, seed: int, grades: Sequence[int] = (1, 2, 3, 4, 5)) -
     return pairs
 
 
-def context_of(folder: Path, tmp_path: Path, **changes: Any) -> Context:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("query\ttitle\tgrade\n", encoding="utf-8")
-    split = Split(
-        changes.pop("discovery", pairs_of(30, 1)), changes.pop("validation", pairs_of(20, 2)), 0
-    )
-    facts: dict[str, Any] = {
-        "label": "layers",
-        "files": PairFiles(pairs=path, reader=ReaderOptions()),
-        "work": tmp_path / "sweeps",
-        "open_model": lambda: Scorer(open_checkpoint(folder)),
-        "read_pairs": lambda labels: split,
-        "resamples": 100,
-    }
-    return Context(**{**facts, **changes})
+def layers_of(folder: Path, tmp_path: Path, **changes: Any) -> Context:
+    halves = changes.pop("discovery", pairs_of(30, 1)), changes.pop("validation", pairs_of(20, 2))
+    return context_of("layers", folder, tmp_path, halves, **changes)
 
 
 def test_recombined_pairs_are_new_and_every_other_title_is_shuffled() -> None:
@@ -125,7 +107,7 @@ def test_nothing_to_fit_on_holds_a_text_of_validation(checkpoint_of: Build, tmp_
     further = [(f"查询{n}", f"上海高铁{n}") for n in range(9)] + [("别的查询", validation[1].title)]
     rows = "".join(f"{query}\t{title}\t3\n" for query, title in further)
     texts.write_text(f"query\ttitle\tgrade\n{rows}", encoding="utf-8")
-    context = context_of(
+    context = layers_of(
         checkpoint_of("bert"), tmp_path, discovery=leaking, validation=validation, texts=texts
     )
     known = {text for pair in validation for text in (pair.query, pair.title)}
@@ -144,7 +126,7 @@ def test_coarse_labels_are_read_as_their_mean_grade(checkpoint_of: Build, tmp_pa
         Pair(one.query, one.title, (1, 2) if one.grades == (1,) else (3, 4), one.id, 1, "", {})
         for one in pairs_of(30, 1)
     ]
-    fit, _ = natural(context_of(checkpoint_of("bert"), tmp_path, discovery=coarse))
+    fit, _ = natural(layers_of(checkpoint_of("bert"), tmp_path, discovery=coarse))
     assert set(fit.labels) == {1.5, 3.5}
 
 
@@ -216,16 +198,6 @@ def test_length_counts_tokens_and_order_says_what_was_shuffled(tokenizer: PairTo
     assert title[1] - title[0] == len(fit.texts[0][1])
 
 
-def test_the_first_token_is_a_property_of_its_own(tokenizer: PairTokenizer) -> None:
-    half = Half(PAIRS * 2, [1.0, 2.0, 3.0] * 2)
-    task = grade_task(half, half, tokenizer)
-    assert task is not None
-    first = first_token(task)
-    assert first.about.name == "grade_cls"
-    assert first.fit.places.spans.tolist() == [[[0, 1], [0, 0]]] * 6
-    assert first.fit.labels is task.fit.labels
-
-
 def conllu(sentences: Sequence[Sequence[tuple[str, str, int, str]]]) -> str:
     blocks = []
     for words in sentences:
@@ -235,14 +207,6 @@ def conllu(sentences: Sequence[Sequence[tuple[str, str, int, str]]]) -> str:
         ]
         blocks.append("\n".join(rows) + "\n")
     return "\n".join(blocks) + "\n"
-
-
-SENTENCE = [
-    ("小哥", "NOUN", 2, "nsubj"),
-    ("干", "VERB", 0, "root"),
-    ("红烧", "ADJ", 4, "amod"),
-    ("排骨", "NOUN", 2, "obj"),
-]
 
 
 @pytest.fixture
@@ -316,19 +280,11 @@ def test_groups_of_properties_are_compared_over_the_queries_of_all() -> None:
 # The probe.
 
 
-def ids(result: ProbeResult) -> set[str]:
-    return {one.id for one in result.measurements}
-
-
 def test_the_base_and_the_model_are_measured(checkpoint_of: Build, tmp_path: Path) -> None:
     base = checkpoint_of("bert", seed=5)
-    result = run_probe(
-        probe_named("layers"), context_of(checkpoint_of("bert"), tmp_path, base=base)
-    )
+    result = run_probe(probe_named("layers"), layers_of(checkpoint_of("bert"), tmp_path, base=base))
     found = {one.id: one for one in result.measurements}
-    assert {"position_falls", "length_untrained", "grade_read_cls", "position_falls_model"} <= set(
-        found
-    )
+    assert {"position_falls", "length_untrained", "position_falls_model"} <= set(found)
     assert found["position_falls"].ci_low is not None and found["position_falls"].n_queries == 20
     assert found["position_falls"].source.article == "what_bert_and_transformer_learn"
     assert result.claims == () and result.heads == () and result.sets == {}
@@ -339,46 +295,15 @@ def test_the_base_and_the_model_are_measured(checkpoint_of: Build, tmp_path: Pat
     assert "dependency" not in result.settings["examples"]
 
 
-def test_without_a_base_the_model_alone_is_measured(checkpoint_of: Build, tmp_path: Path) -> None:
-    result = run_probe(probe_named("layers"), context_of(checkpoint_of("bert"), tmp_path))
-    assert ids(result) and all(one.endswith("_model") for one in ids(result))
-    assert len(result.figures) == 2
-
-
-@pytest.mark.parametrize(
-    ("family", "options"),
-    [("xlm-roberta", {}), ("electra", {"labels": 1}), ("bert", {"layers": 1})],
-)
-def test_models_of_every_kind_are_read(
-    family: str, options: dict[str, int], checkpoint_of: Build, tmp_path: Path
-) -> None:
-    folder = checkpoint_of(family, **options)
-    result = run_probe(probe_named("layers"), context_of(folder, tmp_path, base=folder))
-    found = {one.id: one.value for one in result.measurements}
-    assert found["position_falls"] == found["position_falls_model"]
-    assert found["length_untrained"] is not None
-
-
 def test_few_pairs_are_enough_and_of_too_few_nothing_is_read(
     checkpoint_of: Build, tmp_path: Path
 ) -> None:
     folder, probe = checkpoint_of("bert"), probe_named("layers")
     few = {"discovery": pairs_of(5, 1), "validation": pairs_of(5, 2)}
-    assert "position_falls_model" in ids(run_probe(probe, context_of(folder, tmp_path, **few)))
+    alone = run_probe(probe, layers_of(folder, tmp_path, **few))
+    measured = {one.id for one in alone.measurements}
+    assert "position_falls_model" in measured and len(alone.figures) == 2
+    assert all(one.endswith("_model") for one in measured)  # there is no base
     none = {"discovery": pairs_of(2, 1), "validation": pairs_of(5, 2)}
-    nothing = run_probe(probe, context_of(folder, tmp_path, **none))
+    nothing = run_probe(probe, layers_of(folder, tmp_path, **none))
     assert nothing.measurements == () and nothing.facts["fitted"] == 4
-
-
-def test_characters_that_the_tokenizer_does_not_know_are_no_traceback(
-    checkpoint_of: Build, tmp_path: Path
-) -> None:
-    strange = [Pair(f"αβ{n}", f"γδ{n % 7}", (n % 5 + 1,), str(n), 1, "", {}) for n in range(40)]
-    halves = {"discovery": strange[:20], "validation": [one for one in strange[20:]]}
-    halves["validation"] = [
-        Pair(f"ω{n}", f"ψχ{n}", (n % 5 + 1,), str(n), 1, "", {}) for n in range(20)
-    ]
-    found = ids(
-        run_probe(probe_named("layers"), context_of(checkpoint_of("bert"), tmp_path, **halves))
-    )
-    assert "position_falls_model" not in found and "grade_read_cls_model" in found

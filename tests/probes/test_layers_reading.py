@@ -87,28 +87,19 @@ def scorer(request: pytest.FixtureRequest, checkpoint_of: Build) -> Scorer:
     return Scorer(open_checkpoint(checkpoint_of(request.param, layers=3)))
 
 
-def test_a_token_is_its_hidden_state_in_every_layer(scorer: Scorer) -> None:
-    found = gathered(scorer, places_of(scorer, "token"))
-    for text in range(3):
-        states = states_of(scorer, text)
-        assert found[:, 2 * text : 2 * text + 2] == pytest.approx(states[:, 1:3], abs=1e-4)
-
-
-def test_a_text_is_the_mean_of_its_tokens_without_special_ones(scorer: Scorer) -> None:
-    found = gathered(scorer, places_of(scorer, "text"))
+def test_what_is_read_is_made_of_the_hidden_states(scorer: Scorer) -> None:
+    """A token's own; the mean of all but special tokens; of an edge both words and their product."""
+    tokens, means, edges = (
+        gathered(scorer, places_of(scorer, unit)) for unit in ("token", "text", "edge")
+    )
     for text, one in enumerate(scorer.tokenizer.encode(TEXTS)):
-        own = [at for at, side in enumerate(one.side) if side != SPECIAL]
-        expected = states_of(scorer, text)[:, own].mean(axis=1)
-        assert found[:, text] == pytest.approx(expected, abs=1e-4)
-
-
-def test_an_edge_is_both_words_and_their_product(scorer: Scorer) -> None:
-    found = gathered(scorer, places_of(scorer, "edge"))
-    for text in range(3):
         states = states_of(scorer, text)
+        assert tokens[:, 2 * text : 2 * text + 2] == pytest.approx(states[:, 1:3], abs=1e-4)
+        own = [at for at, side in enumerate(one.side) if side != SPECIAL]
+        assert means[:, text] == pytest.approx(states[:, own].mean(axis=1), abs=1e-4)
         left, right = states[:, 1:3].mean(axis=1), states[:, 2:4].mean(axis=1)
         expected = np.concatenate([left, right, left * right], axis=1)
-        assert found[:, text] == pytest.approx(expected, abs=1e-4)
+        assert edges[:, text] == pytest.approx(expected, abs=1e-4)
 
 
 def test_some_layers_are_those_of_all(scorer: Scorer) -> None:
@@ -117,17 +108,12 @@ def test_some_layers_are_those_of_all(scorer: Scorer) -> None:
     assert (gathered(scorer, places, [2, 0]) == every[[2, 0]]).all()
 
 
-def test_places_of_other_texts_are_refused(checkpoint_of: Build) -> None:
-    scorer = Scorer(open_checkpoint(checkpoint_of("bert")))
+def test_other_texts_and_layers_that_are_not_there_are_refused(scorer: Scorer) -> None:
     places = places_of(scorer, "token")
     with pytest.raises(ArgumentError, match="same texts"):
         next(vectors(scorer, [places, replace(places, texts=TEXTS[::-1])]))
-
-
-def test_a_layer_that_is_not_there_is_refused(checkpoint_of: Build) -> None:
-    scorer = Scorer(open_checkpoint(checkpoint_of("bert")))
-    with pytest.raises(ArgumentError, match="r5: the model has r0 to r2"):
-        next(vectors(scorer, [places_of(scorer, "token")], [5]))
+    with pytest.raises(ArgumentError, match="r5: the model has r0 to r3"):
+        next(vectors(scorer, [places], [5]))
 
 
 # Ridge.
@@ -162,8 +148,8 @@ def test_the_weights_are_those_of_scikit_learn(penalty: float) -> None:
     for layer in range(LAYERS):
         mean_variance = np.var(x[layer].double().numpy(), axis=0).mean()
         reference = Reference(alpha=N * penalty * mean_variance).fit(x[layer].double(), y.double())
-        assert found.ridge.weights[layer].T.numpy() == pytest.approx(reference.coef_, abs=2e-4)
-        told = found.ridge.predict(x)[layer].numpy()
+        assert found.weights[layer].T.numpy() == pytest.approx(reference.coef_, abs=2e-4)
+        told = found.predict(x)[layer].numpy()
         assert told == pytest.approx(reference.predict(x[layer].double()), abs=2e-3)
 
 
@@ -176,7 +162,7 @@ def test_the_penalty_is_the_one_that_errs_least_on_what_is_held_back() -> None:
     for layer in range(LAYERS):
         errors = []
         for penalty in tried:
-            ridge = fit(part, empty(y), {"all": slice(0, 1)}, [penalty]).ridge
+            ridge = fit(part, empty(y), {"all": slice(0, 1)}, [penalty])
             missed = ridge.predict(x[:, held])[layer] - y[held]
             errors.append(float(missed.square().sum()))
         assert found[layer] == tried[int(np.argmin(errors))]
@@ -186,8 +172,8 @@ def test_vectors_without_variance_say_nothing() -> None:
     _, y = examples()
     same = torch.full((LAYERS, N, WIDTH), FAR)
     found = fit(summed(same, y), empty(y), {"all": slice(0, 3)})
-    assert found.ridge.weights.abs().max() == 0
-    assert found.ridge.predict(same)[0].numpy() == pytest.approx(
+    assert found.weights.abs().max() == 0
+    assert found.predict(same)[0].numpy() == pytest.approx(
         np.tile(y.mean(0).numpy(), (N, 1)), abs=1e-5
     )
 

@@ -23,14 +23,12 @@ from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.contests import CHUNK
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
-from qt_bert.probes.texts import texts_of
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult, SourcedClaim
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import over_queries
-from qt_bert.text import Text
-from tests.conftest import FAMILIES, PAIRS, sentencepiece, wordpiece
+from tests.conftest import FAMILIES, sentencepiece, wordpiece
 from tests.probes import planted_focus as planted
+from tests.probes.made_context import context_of
 from tests.probes.matching_found import matching_found
 
 Build = Callable[..., Context]
@@ -155,21 +153,17 @@ def test_the_rarest_term_is_replaced(tokenizer: PairTokenizer) -> None:
 def test_a_seed_and_a_pair_fix_the_draw(tokenizer: PairTokenizer) -> None:
     texts = "北京天气", "北京电影"
     alone = corrupted(corruption(tokenizer), *texts).corrupted.input_ids
-    among, _ = corruption(tokenizer).corrupt([pair("苹果手机", "苹果"), pair(*texts)])
+    every = "苹果手机上海高铁红烧排骨衣服油渍北京电影"
+    given = [pair("苹果手机", "苹果"), pair("北京", "上海"), pair("北京", every), pair(*texts)]
+    among, missing = corruption(tokenizer).corrupt(given)
+    assert [one.pair for one in among] == [given[0], given[3]]
+    assert missing == {"no_shared_term": 1, "no_replacement": 1}
     assert among[1].corrupted.input_ids == alone
     others = {
         tuple(corrupted(corruption(tokenizer, seed), *texts).corrupted.input_ids)
         for seed in range(30)
     }
     assert len(others) > 1
-
-
-def test_pairs_that_cannot_be_corrupted_are_counted(tokenizer: PairTokenizer) -> None:
-    every = "苹果手机上海高铁红烧排骨衣服油渍北京电影"
-    given = [pair("北京", "上海"), pair("北京", every), pair("北京", "北京电影")]
-    found, missing = corruption(tokenizer).corrupt(given)
-    assert [one.pair for one in found] == given[2:]
-    assert missing == {"no_shared_term": 1, "no_replacement": 1}
 
 
 # Shares.
@@ -187,13 +181,6 @@ def test_a_share_is_a_ratio_of_sums_over_queries() -> None:
     np.testing.assert_allclose(shares[1].values, 1)
 
 
-def test_the_pairs_of_a_query_are_averaged() -> None:
-    queries = ["a", "a", "b"]
-    gap = over_queries([1.0, 3.0, 1.0], queries)  # 2 and 1
-    (share,) = patch.shares_of(np.array([[1.0, 1.0, 0.5]]), gap, queries)  # 1 and 0.5
-    assert share.value == pytest.approx(1.5 / 3) and share.n_queries == 2
-
-
 # The probe on planted heads.
 
 
@@ -207,16 +194,9 @@ def write(path: Path, rows: list[tuple[str, str, Any]]) -> Path:
 def context(tmp_path: Path, pair_file: Path) -> Build:
     """A context around a model folder; the eight pairs are both halves unless others are given."""
 
-    def build(model: Path, *, dtype: str = "float32", **changes: Any) -> Context:
-        facts: dict[str, Any] = {
-            "label": "patch",
-            "files": PairFiles(pairs=pair_file, discovery=pair_file),
-            "work": tmp_path / "sweeps",
-            "open_model": lambda: Scorer(open_checkpoint(model, dtype=dtype)),
-            "resamples": 200,
-            "heads": "L0H0",
-        }
-        return Context(**(facts | changes))
+    def build(model: Path, **changes: Any) -> Context:
+        files = PairFiles(pairs=pair_file, discovery=pair_file)
+        return context_of("patch", model, tmp_path, **{"files": files, "heads": "L0H0"} | changes)
 
     return build
 
@@ -272,7 +252,7 @@ def figure(result: ProbeResult, name: str) -> Any:
     return next(one for one in result.figures if one.name == name)
 
 
-def test_two_heads_carry_the_match_and_no_other(planted_context: Build, tmp_path: Path) -> None:
+def test_two_heads_carry_the_match_and_no_other(planted_context: Build) -> None:
     made = planted_context()
     result = run(made)
     restored = {one.head: one.scores["restoring"] for one in result.heads}
@@ -293,21 +273,8 @@ def test_two_heads_carry_the_match_and_no_other(planted_context: Build, tmp_path
     assert bars.series[1].values[:4] == pytest.approx((1, 1, 0, 1), abs=0.02)
     assert bars.series[1].values[4] is None
     assert heads.marked == ((0, 2), (1, 0), (2, 1))
-    assert "restores 100% of it" in result.summary.en and "补回缺口的 100%" in result.summary.zh
     checked = made.guards["patch"]
     assert max(checked["identities"].values()) <= checked["bound"]
-    result.write(tmp_path / "patch.json")
-    assert ProbeResult.read(tmp_path / "patch.json").claims == result.claims
-
-
-def test_every_text_is_filled_from_what_is_stored(planted_context: Build, tmp_path: Path) -> None:
-    run(planted_context()).write(tmp_path / "patch.json")
-    facts = ProbeResult.read(tmp_path / "patch.json").facts
-    texts = texts_of("patch")
-    for path, _ in texts.every_text():
-        filled = texts.text(path, facts)
-        assert filled.zh and filled.en and "–" not in filled.zh, path
-    assert texts.text("measurements.gap", facts).en.endswith("(in grades)")
 
 
 def test_a_set_that_restores_no_more_ends_its_contest_early(planted_context: Build) -> None:
@@ -318,12 +285,6 @@ def test_a_set_that_restores_no_more_ends_its_contest_early(planted_context: Bui
     assert claim(result).verdict == "not reproduced"
 
 
-def test_a_single_head_has_too_few_rivals(planted_context: Build) -> None:
-    result = run(planted_context(heads=planted.MATCHER))
-    assert result.settings["layer_matched_sets"] == 7  # the others of its layer and of the next
-    assert (claim(result).verdict, claim(result).reason) == ("not testable", "few_sets")
-
-
 def test_no_control_holds_a_head_that_matching_names(
     planted_context: Build, planted_model: Path
 ) -> None:
@@ -332,12 +293,7 @@ def test_no_control_holds_a_head_that_matching_names(
     find = matching_found(shape, best=(planted.MATCHER, planted.READER), named=every)
     result = run(planted_context(heads=None, find=find))
     assert result.settings["layer_matched_sets"] == 1 * 3
-    assert "named on discovery: L0H2, L2H1" in result.summary.en
-    alone = matching_found(shape, best=(planted.MATCHER, planted.READER))
-    result = run(planted_context(heads=None, find=alone))
-    assert result.settings["heads"]["named"] is False
-    said = [result.summary, *(one.note for one in result.figures)]
-    assert all("not named" in one.en and "没有被命名" in one.zh for one in said)
+    assert result.facts["status"] == "named"
 
 
 def test_a_score_that_falls_with_the_match_has_no_gap(
@@ -351,18 +307,6 @@ def test_a_score_that_falls_with_the_match_has_no_gap(
     result = run(planted_context(tmp_path / "reversed"))
     assert (claim(result).verdict, claim(result).reason) == ("not testable", "precondition:gap")
     assert list(measured(result)) == ["gap"] and result.figures == () and result.heads == ()
-    assert "no gap to restore" in result.summary.en
-
-
-def test_quick_maps_some_of_the_pairs(
-    planted_context: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(patch, "QUICK_MAPPED", 12)
-    result = run(planted_context())
-    assert result.settings["mapped"] == 12 < claim(result).n_queries
-    assert "12 pairs" in figure(result, "heads").note.en
-    full = run(planted_context(full=True))
-    assert full.settings["mapped"] == claim(full).n_queries == claim(result).n_queries
 
 
 # Any model, any pairs.
@@ -398,39 +342,6 @@ def test_a_broken_identity_stops_the_run(
         run(context(checkpoint_of()))
 
 
-@pytest.mark.parametrize(
-    ("family", "options", "dtype", "unit"),
-    [
-        ("bert", {"layers": 4, "heads": 4, "hidden": 32}, "float32", "grades"),
-        ("bert", {"layers": 1, "heads": 1}, "float32", "grades"),
-        ("electra", {"labels": 1}, "float32", "units of the score"),
-        ("roberta", {"labels": 3}, "bfloat16", "levels"),
-        ("xlm-roberta", {"labels": 1}, "float32", "units of the score"),
-    ],
-)
-def test_any_model_goes_through_and_few_queries_decide_nothing(
-    context: Build,
-    checkpoint_of: Callable[..., Path],
-    tmp_path: Path,
-    family: str,
-    options: dict[str, int],
-    dtype: str,
-    unit: str,
-) -> None:
-    labels = {3: [0, 0, 2, 1, 2, 1, 0, 1], 1: [1, 0, 1, 0, 1, 0, 1, 0]}
-    grades = labels.get(options.get("labels", 5), [grade for *_, grade in PAIRS])
-    rows = [(query, title, grade) for (query, title, _), grade in zip(PAIRS, grades, strict=True)]
-    path = write(tmp_path / "some.tsv", rows)
-    files = PairFiles(pairs=path, discovery=path)
-    result = run(context(checkpoint_of(family, **options), files=files, dtype=dtype))
-    result.write(tmp_path / "patch.json")
-    assert ProbeResult.read(tmp_path / "patch.json").summary == result.summary
-    assert unit in result.summary.en and "nan" not in result.summary.en + result.summary.zh
-    judged = claim(result)
-    assert judged.verdict == "not testable" and judged.reason in ("few_queries", "few_sets")
-    assert measured(result)["gap"] is not None
-
-
 def test_pruned_heads_take_no_part(planted_context: Build, planted_model: Path, tmp_path: Path):
     kept = tuple(KeptLayer(layer=n, heads=h) for n, h in enumerate([(1, 2), (), (1,), (0,)]))
     whole = open_checkpoint(planted_model)
@@ -449,13 +360,3 @@ def test_texts_that_share_nothing(
     path = write(tmp_path / "none.tsv", [("cat", "dog", 1), ("苹果", "北京", 2), ("猫", "狗", 3)])
     result = run(context(checkpoint_of(), files=PairFiles(pairs=path, discovery=path)))
     assert (claim(result).reason, result.figures) == ("no_terms", ())
-    assert "No pair to patch" in result.summary.en and "没有可以做补丁的样本" in result.summary.zh
-
-
-def test_without_matching_heads_nothing_is_patched(
-    planted_context: Build, planted_model: Path
-) -> None:
-    find = matching_found(open_checkpoint(planted_model).shape, scored=False)
-    result = run(planted_context(heads=None, find=find))
-    assert (claim(result).reason, result.measurements) == ("no_heads", ())
-    assert isinstance(result.summary, Text) and "--heads" in result.summary.en

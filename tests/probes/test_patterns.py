@@ -11,24 +11,21 @@ import numpy as np
 import pytest
 
 from qt_bert.data.pairs import Pair
-from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.errors import ArgumentError
 from qt_bert.figures import Bars
-from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
-from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import patterns
-from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.base import run_probe
 from qt_bert.probes.pattern_maps import Errors, are_known, open_classifier, rates
 from qt_bert.probes.patterns import commonest
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.split import PairFiles, Split
-from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import PATTERNS, shipped
 from tests.conftest import CHARACTERS
 from tests.probes import planted_shift
+from tests.probes.made_context import context_of
 from tests.probes.planted_matching import HEADS, WIDTH, plant_matching
 from tests.probes.planted_matching import _plant as plant
 
@@ -38,25 +35,11 @@ KINDS = ("vertical", "diagonal", "both", "block", "heterogeneous")
 
 
 @pytest.fixture
-def run(tmp_path: Path, pair_file: Path) -> Run:
-    """The probe's result on a folder, over made pairs of as many queries."""
+def run(tmp_path: Path) -> Run:
+    """The probe's result on a folder, over made pairs of twenty queries."""
 
-    def result(model: Path, base: Path | None = None, pairs: int = 20) -> ProbeResult:
-        def split(labels: ModelLabels) -> Split:
-            graded = [
-                replace(pair, grades=(1 + row % labels.logits,)) for row, pair in enumerate(PAIRS)
-            ]
-            return Split(graded[:5], graded[-pairs:], 0)
-
-        context = Context(
-            label="patterns",
-            files=PairFiles(pairs=pair_file),
-            read_pairs=split,
-            work=tmp_path / "sweeps",
-            open_model=lambda: Scorer(open_checkpoint(model)),
-            base=base,
-            resamples=100,
-        )
+    def result(model: Path, base: Path | None = None) -> ProbeResult:
+        context = context_of("patterns", model, tmp_path, (PAIRS[:5], PAIRS[-20:]), base=base)
         return run_probe(probe_named("patterns"), context)
 
     return result
@@ -125,7 +108,7 @@ Told = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def told(tmp_path: Path, pair_file: Path) -> Told:
+def told(tmp_path: Path) -> Told:
     """The measurements on made shares of two heads, about [KINDS] each, over 60 queries."""
 
     def found(after: list[float], before: list[float], **options: object) -> dict[str, Any]:
@@ -135,13 +118,7 @@ def told(tmp_path: Path, pair_file: Path) -> Told:
             return patterns.Shares(seen, [Head(0, 0), Head(0, 1)], seen)
 
         classifier = replace(open_classifier(shipped(PATTERNS)), **options)
-        context = Context(
-            label="patterns",
-            files=PairFiles(pairs=pair_file),
-            work=tmp_path,
-            open_model=lambda: pytest.fail("no model is needed"),
-            resamples=200,
-        )
+        context = context_of("patterns", tmp_path, tmp_path, ((), ()))  # no model is needed
         return dict(
             patterns._measurements(context, shares(after, 1), shares(before, 2), classifier)
         )
@@ -171,49 +148,6 @@ def test_correction_gives_back_planted_shares(told: Told) -> None:
     found = told(*answers, errors=perfect, errors_second=None)
     assert found["vertical_corrected"].value == pytest.approx(found["vertical"].value, abs=1e-6)
     assert "vertical_corrected_second" not in found
-
-
-def test_a_model_beside_itself_has_not_changed(
-    run: Run, checkpoint_of: Callable[..., Path]
-) -> None:
-    (rise,) = (
-        one
-        for one in run(checkpoint_of(), checkpoint_of()).measurements
-        if one.id == "vertical_rise"
-    )
-    assert rise.value == rise.ci_low == rise.ci_high == 0
-
-
-@pytest.mark.parametrize(
-    ("family", "labels"), [("bert", 1), ("xlm-roberta", 3), ("electra", 5), ("ernie", 2)]
-)
-def test_any_family_without_a_base(
-    family: str, labels: int, run: Run, checkpoint_of: Callable[..., Path]
-) -> None:
-    result = run(checkpoint_of(family, labels=labels), pairs=4)
-    found = values(result)
-    assert found["vertical_rise"] is None and "vertical_rise_corrected" not in found
-    assert 0 <= found["others"] <= 100
-    assert "vertical_before" not in result.heads[0].scores
-
-
-def test_heads_that_were_pruned_take_no_part(
-    run: Run, checkpoint_of: Callable[..., Path], tmp_path: Path
-) -> None:
-    teacher = open_checkpoint(checkpoint_of(layers=3, heads=4, hidden=32))
-    kept = tuple(KeptLayer(layer=n, heads=heads) for n, heads in enumerate([(1, 3), (), (0,)]))
-    result = run(save_smaller(tmp_path / "small", smaller_checkpoint(teacher, kept)))
-    assert list(scores(result)) == ["L0H1", "L0H3", "L2H0"]
-    assert set(result.settings["commonest"]) == set(scores(result))
-
-
-def test_a_single_query_has_no_interval(run: Run, checkpoint_of: Callable[..., Path]) -> None:
-    assert all(one.ci_low is None for one in run(checkpoint_of(), pairs=1).measurements)
-
-
-def test_a_base_of_another_shape_is_refused(run: Run, checkpoint_of: Callable[..., Path]) -> None:
-    with pytest.raises(CheckpointError, match="number of heads"):
-        run(checkpoint_of(), checkpoint_of(heads=4))
 
 
 def test_without_the_classifier_it_says_so(

@@ -9,19 +9,23 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.pattern_maps.stored import kinds_of, read_maps, save_maps
-from qt_bert.errors import ArgumentError
-from qt_bert.probes.pattern_maps import (
+from experiments.pattern_maps.stored import (
     CLS,
-    FEATURES,
-    KINDS,
     QUERY,
     SEP,
     TITLE,
-    Classifier,
     DrawnMap,
+    kinds_of,
+    maps_of,
+    read_maps,
+    save_maps,
+)
+from qt_bert.errors import ArgumentError
+from qt_bert.probes.pattern_maps import (
+    FEATURES,
+    KINDS,
+    Classifier,
     Errors,
-    Maps,
     Rules,
     are_known,
     corrected,
@@ -49,7 +53,7 @@ def small(weights: list[list[float]], kinds: list[int]) -> DrawnMap:
 
 @pytest.mark.parametrize("kind", [*KINDS, *CALLED])
 def test_made_maps_are_told_rightly(kind: str, classifier: Classifier) -> None:
-    made = Maps.of_drawn([planted(kind, seed) for seed in range(10)])
+    made = maps_of([planted(kind, seed) for seed in range(10)])
     expected = KINDS.index(CALLED.get(kind, kind))
     said = classifier.answers(made)
     assert len(said) == 2
@@ -60,7 +64,7 @@ def test_made_maps_are_told_rightly(kind: str, classifier: Classifier) -> None:
 def test_features_of_a_map_by_hand() -> None:
     last = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
     weights = [[0.2, 0.2, 0.2, 0.2, 0.2, 0.0], last, last, last, last, [0.1, 0, 0, 0, 0, 0.9]]
-    maps = Maps.of_drawn([small(weights, [CLS, QUERY, SEP, TITLE, TITLE, SEP])])
+    maps = maps_of([small(weights, [CLS, QUERY, SEP, TITLE, TITLE, SEP])])
     found = dict(zip(FEATURES, features(maps)[0].tolist(), strict=True))
     # Columns by what they get: 4.9 the last, 0.3 the first, and two of those with 0.2.
     assert found["columns"] == pytest.approx((0.6 + 5) / 6)
@@ -77,16 +81,16 @@ def test_features_of_a_map_by_hand() -> None:
 
 
 def test_block_and_whole_lie_apart() -> None:
-    found = on_own_segment(Maps.of_drawn([planted("block"), planted("whole")]))
+    found = on_own_segment(maps_of([planted("block"), planted("whole")]))
     np.testing.assert_allclose(found, [1, 0], atol=0.02)
 
 
 def test_padding_changes_nothing() -> None:
     short = planted("vertical")
-    alone = Maps.of_drawn([short])
+    alone = maps_of([short])
     longer = replace(short, weights=np.full((40, 40), 1 / 40), kinds=np.full(40, TITLE, np.uint8))
     longer.kinds[[0, 20, 39]] = CLS, SEP, SEP
-    beside = Maps.of_drawn([short, longer])
+    beside = maps_of([short, longer])
     torch.testing.assert_close(features(alone)[0], features(beside)[0])
 
 

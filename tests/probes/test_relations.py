@@ -12,7 +12,6 @@ import pytest
 from qt_bert.ablation.engine import Reduction, sweep
 from qt_bert.ablation.interventions import NONE
 from qt_bert.data.pairs import Pair
-from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.data.treebank import Sentence, Word
 from qt_bert.errors import PairFileError
@@ -21,14 +20,13 @@ from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.models.heads import Head
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import relations_links
-from qt_bert.probes.base import Context, run_probe
+from qt_bert.probes.base import run_probe
 from qt_bert.probes.matching_cells import Aligned
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.relations import (
     ARCS,
     BEST,
     HEADS,
-    LEFT,
     OFFSET,
     RIGHT,
     WORDS,
@@ -58,6 +56,7 @@ from qt_bert.probes.split import PairFiles
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import Measurement, ProbeResult
 from qt_bert.scoring.bulk import Scorer
+from tests.probes.made_context import context_of
 from tests.probes.planted_matching import pairs_of, write_pairs
 from tests.probes.planted_relations import PLANTED, plant_links, write_treebank
 
@@ -79,14 +78,10 @@ def run(pair_file: Path, tmp_path: Path) -> Run:
     """Run the probe on a model folder; any field of the context by keyword."""
 
     def call(model: Path, **changes: Any) -> ProbeResult:
-        facts: dict[str, Any] = {
-            "label": "relations",
-            "files": PairFiles(pairs=pair_file),
-            "work": tmp_path / "work" / model.name,
-            "open_model": lambda: Scorer(open_checkpoint(model)),
-            "resamples": 100,
-        }
-        return run_probe(probe_named("relations"), Context(**(facts | changes)))
+        facts = {"files": PairFiles(pairs=pair_file), "resamples": 100} | changes
+        return run_probe(
+            probe_named("relations"), context_of("relations", model, tmp_path, **facts)
+        )
 
     return call
 
@@ -128,11 +123,7 @@ def test_planted_arcs_are_found_and_chance_ones_are_not(
     assert by_head > 2 * by_offset
     assert found["relations_left_out"].n_queries > 0
     assert result.facts["looked_at"] == "base" and result.facts["costliest"] == str(PLANTED)
-    assert {one.name for one in result.figures} == {
-        "relations_best",
-        "relations_heads",
-        "relations_tree",
-    }
+    assert {one.name for one in result.figures} == {"relations_best", "relations_heads"}
 
 
 def test_without_a_treebank_only_aligned_spans(
@@ -145,49 +136,12 @@ def test_without_a_treebank_only_aligned_spans(
     assert result.facts["treebank"] == "no_treebank" and result.facts["looked_at"] == "model"
 
 
-def test_under_full_everything_is_taken(
-    run: Run, planted: Path, treebank: Path, aligned_pairs: Path
-) -> None:
-    pairs = PairFiles(pairs=aligned_pairs)
-    result = run(planted, treebanks=(treebank, treebank), files=pairs, full=True)
-    assert result.sets["relations_words"] == (str(PLANTED),)
-    assert by_id(result)["relations_words"].n_queries > 100  # sentences of a half of 240
-    assert by_id(result)["relations_aligned"].value is not None
-
-
 def test_with_neither_there_is_nothing_to_measure(
     run: Run, checkpoint_of: Callable[..., Path]
 ) -> None:
     result = run(checkpoint_of())
     assert result.measurements == () and result.figures == () and result.heads == ()
     assert result.sets["relations"] == () and result.stability == {}
-
-
-@pytest.mark.parametrize(
-    ("family", "labels", "grades"),
-    [("xlm-roberta", 1, None), ("electra", 5, "0=1-3,1=4-5"), ("bert", 1, None)],
-)
-def test_other_families_one_logit_and_coarse_labels_name_next_to_no_head(
-    run: Run,
-    checkpoint_of: Callable[..., Path],
-    treebank: Path,
-    tmp_path: Path,
-    family: str,
-    labels: int,
-    grades: str | None,
-) -> None:
-    rows = "".join(f"{q}\t{t}\t{int(g > 3)}\n" for q, t, g in pairs_of(24))
-    path = tmp_path / "coarse.tsv"
-    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
-    if grades is None:
-        path = write_pairs(tmp_path / "p.tsv", pairs_of(24))
-    result = run(
-        checkpoint_of(family, labels=labels, hidden=32),
-        treebanks=(treebank,),
-        files=PairFiles(pairs=path, reader=ReaderOptions(grades=grades)),
-    )
-    assert result.facts["relations"] == 2 and len(result.sets["relations"]) <= 1
-    assert by_id(result)["relations_words"].value is not None
 
 
 def test_heads_and_layers_that_were_pruned_take_no_part(
@@ -373,7 +327,7 @@ def test_five_words_attached_by_hand() -> None:
     assert attach(points).tolist() == [1, 2, 4, 2, 3]
 
 
-def test_the_tree_of_a_sentence_beside_its_chains(checkpoint_of: Callable[..., Path]) -> None:
+def test_the_tree_of_a_sentence_beside_its_chain(checkpoint_of: Callable[..., Path]) -> None:
     tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
     labels = ["obj", "nmod", "root", "obj", "nmod"]
     read = read_sentences(tokenizer, [_sentence([1, 2, -1, 2, 2], labels)], None, 0)
@@ -392,7 +346,6 @@ def test_the_tree_of_a_sentence_beside_its_chains(checkpoint_of: Callable[..., P
         WORDS: [4],
         HEADS: [4],
         RIGHT: [1],
-        LEFT: [2],
         ARCS: [4],
         BEST: [4],
         OFFSET: [2],

@@ -21,11 +21,12 @@ from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import revert
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.revert import check_ends, earlier_of
-from qt_bert.probes.split import PairFiles, Split
+from qt_bert.probes.revert import check_ends
+from qt_bert.probes.split import Split
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult
 from tests.probes import planted_shift
+from tests.probes.made_context import context_of
 from tests.probes.matching_found import matching_found
 from tests.probes.planted_shift import opened
 
@@ -44,23 +45,12 @@ def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> t
 
 
 @pytest.fixture
-def context(tmp_path: Path, pair_file: Path) -> Callable[..., Context]:
-    def build(base: Path | None, model: Path, pairs: list[Pair] = PAIRS, **facts: Any) -> Any:
-        def split(labels: ModelLabels) -> Split:
-            fit = [replace(one, grades=(1 + at % labels.logits,)) for at, one in enumerate(pairs)]
-            return Split(fit[:10], fit[10:], 0)
-
-        made: dict[str, Any] = {
-            "label": "revert",
-            "files": PairFiles(pairs=pair_file),
-            "read_pairs": split,
-            "work": tmp_path / "sweeps",
-            "open_model": lambda: opened(model),
-            "base": base,
-            "resamples": 200,
-            "find": matching_found(open_checkpoint(model).shape, ("L0H1",), ("L0H1",)),
-        }
-        return Context(**(made | facts))
+def context(tmp_path: Path) -> Callable[..., Context]:
+    def build(base: Path | None, model: Path, pairs: list[Pair] = PAIRS, **facts: Any) -> Context:
+        fit = [replace(one, grades=(1 + at % 5,)) for at, one in enumerate(pairs)]
+        find = matching_found(open_checkpoint(model).shape, ("L0H1",), ("L0H1",))
+        halves, more = (fit[:10], fit[10:]), {"base": base, "find": find} | facts
+        return context_of("revert", model, tmp_path, halves, **more)
 
     return build
 
@@ -138,34 +128,6 @@ def test_both_ends_are_proved(planted: tuple[Path, Path], monkeypatch: pytest.Mo
         check_ends(scorer, planted[0], PAIRS)
 
 
-@pytest.mark.parametrize(
-    ("family", "options"),
-    [
-        ("bert", {"labels": 3, "layers": 4}),
-        ("xlm-roberta", {"labels": 1}),
-        ("electra", {"layers": 1}),
-        ("bert", {"layers": 1, "heads": 1}),
-    ],
-)
-def test_any_model(
-    checkpoint_of: Build,
-    context: Callable[..., Context],
-    tmp_path: Path,
-    family: str,
-    options: dict[str, int],
-) -> None:
-    base, model = (checkpoint_of(family, **options, seed=seed) for seed in (1, 2))
-    shape = Shape(options.get("layers", 2), options.get("heads", 2))
-    result = asked(context(base, model, find=matching_found(shape, ("L0H0",))))
-    found = values(result)
-    assert found["set_loss"] is not None and found["same"] is not None
-    assert result.facts["status"] == "not_named"
-    alone = options.get("heads") == 1  # there is no other head to compare with
-    assert (found["beyond_others"] is None) == (found["kept_loss"] is None) == alone
-    result.write(tmp_path / "revert.json")
-    assert ProbeResult.read(tmp_path / "revert.json").summary == result.summary
-
-
 def test_texts_that_share_nothing(checkpoint_of: Build, context: Callable[..., Context]) -> None:
     pairs = [Pair(f"a{i} b", f"c d{i} e", (1 + i % 5,), str(i), i + 1, "", {}) for i in range(20)]
     models = (checkpoint_of(seed=1), checkpoint_of(seed=2))
@@ -195,9 +157,3 @@ def test_what_is_no_base_is_refused(checkpoint_of: Build, context: Callable[...,
         asked(context(checkpoint_of(hidden=32), checkpoint_of()))
     with pytest.raises(ArgumentError, match="no head L7H0"):
         asked(context(checkpoint_of(), checkpoint_of(), heads="L7H0"))
-
-
-def test_a_base_that_the_model_cannot_come_from(checkpoint_of: Build) -> None:
-    scorer = opened(checkpoint_of())
-    with pytest.raises(CheckpointError, match="number of positions"):
-        earlier_of(checkpoint_of(positions=32), scorer)

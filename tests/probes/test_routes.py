@@ -17,20 +17,17 @@ from qt_bert.ablation.patches import ENTRIES
 from qt_bert.ablation.patches import Path as Route
 from qt_bert.data.pairs import Pair
 from qt_bert.figures import Graph
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
 from qt_bert.probes import routes
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.contests import layer_matched_sets
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.routes import Routes, check_paths, run_routes, share, told_from_0
-from qt_bert.probes.split import PairFiles
 from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import over_queries
 from qt_bert.text import Text
-from tests.conftest import PAIRS
-from tests.wired import DIRECT, MIDDLE, READER, RELAYED, wired_checkpoint, wired_pairs
+from tests.probes.made_context import context_of
+from tests.wired import DIRECT, READER, RELAYED, wired_checkpoint, wired_pairs
 
 
 def left(probe: str, *, read: bool = True, **sets: Sequence[str]) -> ProbeResult:
@@ -56,40 +53,23 @@ def wired(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return wired_checkpoint(tmp_path_factory.mktemp("wired") / "model")
 
 
-def write_pairs(path: Path, pairs: Sequence[Pair]) -> Path:
-    lines = [f"{pair.query}\t{pair.title}\t{pair.label}\n" for pair in pairs]
-    path.write_text("query\ttitle\tgrade\n" + "".join(lines), encoding="utf-8")
-    return path
-
-
 @pytest.fixture
 def context(tmp_path: Path) -> Callable[..., Context]:
     """A context around a model and pairs, both halves the same, and what other probes left."""
 
     def build(
-        model: Path, pairs: Path, found: Mapping[str, ProbeResult] = {}, **changes: Any
+        model: Path, pairs: Sequence[Pair] = (), found: Mapping[str, ProbeResult] = {}, **more: Any
     ) -> Context:
-        facts: dict[str, Any] = {
-            "label": "routes",
-            "files": PairFiles(pairs=pairs, discovery=pairs),
-            "work": tmp_path / "sweeps",
-            "open_model": lambda: Scorer(open_checkpoint(model)),
-            "resamples": 200,
-            "find": found.__getitem__,
-        }
-        return Context(**(facts | changes))
+        return context_of("routes", model, tmp_path, (pairs, pairs), find=found.__getitem__, **more)
 
     return build
 
 
 @pytest.fixture
-def on_wired(
-    context: Callable[..., Context], wired: Path, tmp_path: Path
-) -> Callable[..., Context]:
+def on_wired(context: Callable[..., Context], wired: Path) -> Callable[..., Context]:
     def build(heads: str | None, *found: ProbeResult, **changes: Any) -> Context:
-        pairs = write_pairs(tmp_path / "pairs.tsv", wired_pairs(16))
         results = {one.probe: one for one in (READS, *found)}
-        return context(wired, pairs, results, heads=heads, **changes)
+        return context(wired, wired_pairs(16), results, heads=heads, **changes)
 
     return build
 
@@ -174,73 +154,7 @@ def test_what_cannot_be_asked_is_said(
     assert (result.measurements, result.figures) == ((), ()) and result.summary.en
 
 
-def test_texts_that_share_nothing(
-    context: Callable[..., Context], wired: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("query\ttitle\tgrade\n北京\t苹果\t1\n上海\t电影\t2\n", encoding="utf-8")
-    result = run_probe(probe_named("routes"), context(wired, path, {"focus": READS}, heads=BOTH))
-    assert (result.measurements, result.figures) == ((), ())
-
-
-@pytest.mark.parametrize(
-    ("family", "options", "full"),
-    [
-        ("ernie", {"heads": 1}, False),
-        ("electra", {"labels": 1}, True),
-        ("roberta", {"labels": 3, "layers": 4}, False),
-        ("xlm-roberta", {"layers": 3}, True),
-    ],
-)
-def test_any_model_goes_through(
-    context: Callable[..., Context],
-    checkpoint_of: Callable[..., Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    family: str,
-    options: dict[str, int],
-    full: bool,
-) -> None:
-    monkeypatch.setattr(routes, "FULL_DRAWS", 2)
-    labels = options.get("labels", 5)
-    highest = {1: 1, 3: 2}.get(labels, 5)
-    texts = [*PAIRS[:6], ("苹果多少钱一斤", "苹果手机多少钱", 2), ("abc 去油", "abc 洗油", 1)]
-    lines = [
-        f"{q}\t{t}\t{min(grade - 1, highest) if labels < 5 else grade}\n" for q, t, grade in texts
-    ]
-    path = tmp_path / "pairs.tsv"
-    path.write_text("query\ttitle\tgrade\n" + "".join(lines), encoding="utf-8")
-    reader = left("focus", reader=(f"L{options.get('layers', 2) - 1}H0",))
-    model = checkpoint_of(family, **options)
-    made = context(model, path, {"focus": reader}, heads="L0H0", full=full)
-    result = run_probe(probe_named("routes"), made)
-    assert values(result)["focus_change"] is not None
-    assert (values(result)["direct_share"] is None) or options.get("heads", 2) > 1
-    figures = result.settings["guards"]["paths"]
-    assert max(figures["variants"].values()) <= figures["bound"]
-    result.write(tmp_path / "routes.json")
-    assert ProbeResult.read(tmp_path / "routes.json").summary == result.summary
-
-
 # Runs.
-
-
-def test_the_wiring_comes_back(wired: Path, context: Callable[..., Context]) -> None:
-    """What is read directly enters the key; what is relayed does not; nothing enters the query."""
-    made = context(wired, wired)
-    found = run_routes(made, wired_pairs(12), [DIRECT, RELAYED], [], READER)
-    one = run_routes(made, wired_pairs(12), [RELAYED], [], READER)
-    middle = run_routes(made, wired_pairs(12), [MIDDLE], [], READER)
-    for outcome in routes.OUTCOMES:
-        assert abs(found.whole(outcome).value) > 0.02
-        for entry in ("k", "qk"):
-            assert 0.1 < (found.direct(outcome, entry) / found.whole(outcome)).value < 0.9
-            assert abs((one.direct(outcome, entry) / one.whole(outcome)).value) <= 0.05
-        direct = found.direct(outcome, "k", str(DIRECT)).value
-        assert direct == pytest.approx(found.direct(outcome, "k").value, rel=0.05)
-        assert found.direct(outcome, "q").value == pytest.approx(0, abs=1e-6)
-        assert abs((found.direct(outcome, "v") / found.whole(outcome)).value) < 0.01
-    assert (middle.direct("focus", "k") / middle.whole("focus")).value >= 0.95
 
 
 def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
@@ -250,7 +164,7 @@ def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
 ) -> None:
     """Against one pair and one variant at a time; groups of variants change nothing."""
     model = checkpoint_of(layers=4, heads=2, labels=3)
-    made = context(model, model)
+    made = context(model)
     texts = [("苹果多", "苹果少"), ("狗追猫", "猫追狗吃"), ("苹果多", "苹果手机")]
     pairs = [Pair(q, t, (1,), str(n), n, "1", {}) for n, (q, t) in enumerate(texts)]
     senders, reader = [Head(0, 1), Head(1, 0)], Head(2, 1)
@@ -282,7 +196,7 @@ def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
 
 
 def test_the_check_keeps_its_figures(wired: Path, context: Callable[..., Context]) -> None:
-    made, out = context(wired, wired), HeadMask((DIRECT, RELAYED))
+    made, out = context(wired), HeadMask((DIRECT, RELAYED))
     check_paths(made, out, READER, wired_pairs(8))
     figures = made.guards["paths"]
     assert max(figures["variants"].values()) <= figures["bound"]
@@ -296,7 +210,7 @@ def test_a_share_is_a_ratio_of_sums_and_none_of_nothing(
     wired: Path, context: Callable[..., Context]
 ) -> None:
     """One pair that hardly moves does not own it, as it would own a mean of ratios."""
-    made = context(wired, wired)
+    made = context(wired)
     whole = over_queries([-1.0, -2.0, -3.0, -0.001], "abcd")
     part = over_queries([-0.5, -1.5, -1.0, -1.0], "abcd")
     found = share(made, part, whole - 2)
@@ -326,7 +240,7 @@ def test_controls_are_in_units_of_the_set(wired: Path, context: Callable[..., Co
         place={name: row for row, name in enumerate(rows)},
         queries=list(map(str, range(30))),
     )
-    found = routes._measurements(context(wired, wired), made)
+    found = routes._measurements(context(wired), made)
     assert {name: round(one.value, 6) for name, one in found.items() if one is not None} == {
         "focus_change": round(float(whole.mean()), 6),
         "direct_share": 0.1,
@@ -338,5 +252,5 @@ def test_controls_are_in_units_of_the_set(wired: Path, context: Callable[..., Co
         "grade_share_qk": 0.6,
         "grade_share_v": 0.6,
     }
-    bare = routes._measurements(context(wired, wired), replace(made, sets=[]))
+    bare = routes._measurements(context(wired), replace(made, sets=[]))
     assert bare["direct_share"] is None and bare["control_share_qk"] is None

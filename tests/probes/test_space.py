@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +17,8 @@ from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.space import WORDS_A_PAIR, above_chance, items_of, labelled, silhouettes
-from qt_bert.probes.split import PairFiles, Split
-from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
-from tests.probes.planted_kinds import SHAPE, plant
+from tests.probes.made_context import context_of
 
 Build = Callable[..., Path]
 
@@ -81,19 +78,10 @@ def test_words_are_drawn_once_with_their_tokens(checkpoint_of: Build) -> None:
 
 
 @pytest.fixture
-def context(tmp_path: Path, pair_file: Path) -> Callable[..., Context]:
-    def build(model: Path, pairs: list[Pair] | None = None, **facts: Any) -> Context:
-        split = Split(pairs[::2], pairs[1::2], 0) if pairs else None
-        return Context(
-            label="space",
-            files=PairFiles(pairs=pair_file),
-            read_pairs=(lambda labels: split) if split else None,
-            work=tmp_path / "sweeps" / "space",
-            open_model=lambda: Scorer(open_checkpoint(model)),
-            **{"resamples": 50, **facts},
-        )
-
-    return build
+def context(tmp_path: Path) -> Callable[..., Context]:
+    return lambda model, pairs, **facts: context_of(
+        "space", model, tmp_path, (pairs[::2], pairs[1::2]), **facts
+    )
 
 
 PLACES = "北京上海高铁票价手机苹果电影假期排骨衣服"
@@ -111,49 +99,17 @@ def made_pairs() -> list[Pair]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("family", "labels", "layers", "full"),
-    [("bert", 5, 3, True), ("xlm-roberta", 1, 2, False), ("electra", 3, 1, False)],
-)
-def test_the_probe_on_any_model(
-    checkpoint_of: Build,
-    context: Callable[..., Context],
-    tmp_path: Path,
-    family: str,
-    labels: int,
-    layers: int,
-    full: bool,
+def test_a_curve_two_pictures_and_three_measurements(
+    checkpoint_of: Build, context: Callable[..., Context]
 ) -> None:
-    model = checkpoint_of(family, labels=labels, layers=layers)
-    result = run_probe(probe_named("space"), context(model, made_pairs(), full=full))
+    result = run_probe(probe_named("space"), context(checkpoint_of(layers=3), made_pairs()))
     curve, *pictures = result.figures
-    assert isinstance(curve, Curve)
-    assert len(curve.series[0].points) == layers + 1
-    assert all(isinstance(figure, Scatter) for figure in pictures) and len(pictures) <= 2
-    assert {one.id for one in result.measurements} == {
-        "together_speech",
-        "together_side",
-        "together_grade",
-    }
-    path = tmp_path / "space.json"
-    result.write(path)
-    assert ProbeResult.read(path).figures == result.figures
-
-
-def test_r0_of_cls_is_one_point(checkpoint_of: Build, context: Callable[..., Context]) -> None:
-    result = run_probe(probe_named("space"), context(checkpoint_of(), made_pairs()))
-    curve = result.figures[0]
-    assert isinstance(curve, Curve)
+    assert isinstance(curve, Curve) and len(curve.series[0].points) == 4
     (grades,) = [line for line in curve.series if "[CLS]" in str(line.name) and not line.dashed]
-    assert grades.points[0].y == pytest.approx(0, abs=1e-6)
-
-
-def test_of_equal_vectors_there_is_no_picture(
-    checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
-) -> None:
-    even = plant(checkpoint_of(**SHAPE), tmp_path / "even", {})  # every [CLS] stays what it was
-    result = run_probe(probe_named("space"), context(even, made_pairs()))
-    assert "pca_grade" not in [figure.name for figure in result.figures]
+    assert grades.points[0].y == pytest.approx(0, abs=1e-6)  # r0 of [CLS] is one point
+    assert all(isinstance(figure, Scatter) for figure in pictures) and len(pictures) == 2
+    measured = {one.id for one in result.measurements}
+    assert measured == {"together_speech", "together_side", "together_grade"}
 
 
 def test_pairs_without_two_classes_say_nothing(

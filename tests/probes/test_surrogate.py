@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,25 +16,23 @@ from sklearn.linear_model import LinearRegression
 from qt_bert.ablation.engine import View
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import SpanSegmenter
-from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.figures import Bars
 from qt_bert.models.batches import to_batch
-from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.models.heads import Shape
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import surrogate
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.split import HeldOutFile, PairFiles, Split
+from qt_bert.probes.split import HeldOutFile, Split
 from qt_bert.probes.surrogate import Measured, SoftCounts, Term, agreement, pearson, predictions
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import HeadScores, Measurement, ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray
 from tests.probes import planted_shift
+from tests.probes.made_context import context_of
 from tests.probes.matching_found import matching_found
-from tests.probes.planted_shift import opened
 
 Build = Callable[..., Path]
 PAIRS = planted_shift.pairs()
@@ -74,51 +71,16 @@ def test_bm25_by_hand() -> None:
     assert surrogate.bm25(query, [], idf, 0.0) == 0
 
 
-def test_word_overlap_by_hand() -> None:
-    assert surrogate.word_overlap(cut("a b z a"), cut("a a b c")) == pytest.approx(2 / 3)
-    assert surrogate.word_overlap(cut("， ！"), cut("a")) == 0
-
-
-def counting(tmp_path: Path, corpus: Path | None) -> Context:
+def test_the_distinct_texts_of_discovery_are_counted(tmp_path: Path) -> None:
     pairs = [Pair("a b", "a c", (1,), "1", 1, "1", {}), Pair("a b", "b", (2,), "2", 2, "2", {})]
-    made = Context(
-        label="surrogate",
-        files=PairFiles(pairs=tmp_path / "none"),
-        work=tmp_path,
-        open_model=lambda: pytest.fail("no model is needed to count words"),
-        corpus=corpus,
-    )
-    made.__dict__["_split"] = Split(pairs, pairs, 0)
+    made = context_of("surrogate", tmp_path, tmp_path, (pairs, pairs))
+    made.__dict__["_split"] = Split(pairs, pairs, 0)  # which asks no model for its labels
     made.__dict__["segmenter"] = BY_SPACES
-    return made
-
-
-def test_without_a_corpus_the_distinct_texts_of_discovery_are_counted(tmp_path: Path) -> None:
-    found = surrogate.idf_of(counting(tmp_path, None), {"a", "z"})
+    found = surrogate.idf_of(made, {"a", "z"})
     assert found == {  # "a b" is one text of three
         "a": pytest.approx(math.log(1 + 1.5 / 2.5)),
         "z": pytest.approx(math.log(1 + 3.5 / 0.5)),
     }
-
-
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_corpus_may_be_packed(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"corpus.txt{suffix}"
-    with (gzip.open if suffix else open)(path, "wb") as file:
-        file.write(b"a b\n\nb c\nb\n" + b"a \xff\xfe\n")
-    found = surrogate.idf_of(counting(tmp_path, path), {"a", "b"})
-    # Three texts: no empty line, and none that is no text.
-    assert found["a"] == pytest.approx(math.log(1 + 2.5 / 1.5))
-    assert found["b"] == pytest.approx(math.log(1 + 0.5 / 3.5)) and found["b"] > 0
-
-
-def test_what_is_no_corpus_is_refused(tmp_path: Path) -> None:
-    blank = tmp_path / "blank.txt"
-    blank.write_bytes(b"\n\r\n\xff\xfe\xff\n")
-    with pytest.raises(PairFileError, match="blank.txt: no text in it"):
-        surrogate.idf_of(counting(tmp_path, blank), {"a"})
-    with pytest.raises(PairFileError, match="cannot be read"):
-        surrogate.idf_of(counting(tmp_path, tmp_path / "none.txt"), {"a"})
 
 
 # Soft counts.
@@ -197,11 +159,6 @@ def test_fits_and_r_are_those_of_a_library() -> None:
     assert both.value == pytest.approx(0)
 
 
-def test_a_linear_truth_is_found_whole() -> None:
-    said = predictions(KNOWN, linear(KNOWN), NEW)
-    assert agreement(said[None], linear(NEW), QUERIES).value == pytest.approx(1)
-
-
 def test_what_does_not_vary() -> None:
     constant = predictions(np.ones((60, 1)) * 0.3, linear(KNOWN), np.ones((40, 1)) * 0.3)
     found = agreement(constant[None], linear(NEW), QUERIES)
@@ -217,23 +174,13 @@ def test_what_does_not_vary() -> None:
 
 
 @pytest.fixture
-def context(tmp_path: Path, pair_file: Path) -> Callable[..., Context]:
-    def build(model: Path, pairs: list[Pair] = PAIRS, **facts: Any) -> Context:
-        def split(labels: ModelLabels) -> Split:
-            fit = [replace(one, grades=(1 + at % labels.logits,)) for at, one in enumerate(pairs)]
-            return Split(fit[: len(fit) // 2], fit[len(fit) // 2 :], 0)
-
-        made: dict[str, Any] = {
-            "label": "surrogate",
-            "files": PairFiles(pairs=pair_file),
-            "read_pairs": split,
-            "work": tmp_path / "sweeps",
-            "open_model": lambda: opened(model),
-            "resamples": 200,
-        }
+def context(tmp_path: Path) -> Callable[..., Context]:
+    def build(model: Path, **facts: Any) -> Context:
+        fit = [replace(one, grades=(1 + at % 5,)) for at, one in enumerate(PAIRS)]
+        halves = fit[: len(fit) // 2], fit[len(fit) // 2 :]
         if "find" not in facts:
-            made["find"] = matching_found(open_checkpoint(model).shape, BEST, BEST)
-        return Context(**(made | facts))
+            facts["find"] = matching_found(open_checkpoint(model).shape, BEST, BEST)
+        return context_of("surrogate", model, tmp_path, halves, **facts)
 
     return build
 
@@ -258,7 +205,7 @@ def planted(
         for half in range(2):
             pairs = [Pair(f"{half}:{i}", "上海", (1,), "", i, "1", {}) for i in range(count)]
             soft = rng.normal(size=(count, 2, 8))
-            lexical = rng.normal(size=(count, 2))
+            lexical = rng.normal(size=count)
             halves.append(Measured(pairs, grade(soft, rng), soft, lexical))
         return halves
 
@@ -279,56 +226,11 @@ def test_a_grade_made_of_the_heads_is_fitted(
     assert best.head == "L1H2" and result.claims == ()
 
 
-def test_a_random_grade_is_not(
-    checkpoint_of: Build, context: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    planted(monkeypatch, lambda soft, rng: rng.normal(size=len(soft)))
-    found = by_id(run(context(checkpoint_of(heads=8))))
-    assert abs(found["surrogate_r"].value or 0) < 0.25
-    for id in ("surrogate_beyond_bm25", "surrogate_beyond_heads"):
-        low, high = found[id].ci_low, found[id].ci_high
-        assert low is not None and high is not None and low < 0 < high
-
-
-@pytest.mark.parametrize(
-    ("family", "options"),
-    [
-        ("bert", {"heads": 4}),
-        ("electra", {"labels": 1, "heads": 4}),
-        ("xlm-roberta", {"labels": 3, "heads": 4}),
-        ("roberta", {"layers": 1, "heads": 1}),
-    ],
-)
-def test_any_model(
-    checkpoint_of: Build,
-    context: Callable[..., Context],
-    tmp_path: Path,
-    family: str,
-    options: dict[str, int],
-) -> None:
-    model = checkpoint_of(family, **options)
-    best = BEST if options["heads"] > 1 else ("L0H0",)
-    result = run(context(model, find=matching_found(open_checkpoint(model).shape, best)))
-    found = by_id(result)
-    gain = (found["surrogate_r"].value or 0) - (found["surrogate_bm25"].value or 0)
-    assert found["surrogate_beyond_bm25"].value == pytest.approx(gain)
-    assert (found["surrogate_matched"].value is not None) == (options["heads"] > 1)
-    assert result.settings["directions"] == dict.fromkeys(best, "query_to_title")
-    assert result.facts["target"] == ("score" if options.get("labels") == 1 else "grade")
-    assert result.facts["status"] == "not_named"
-    assert len(result.heads) == len(open_checkpoint(model).shape.all_heads)
-    result.write(tmp_path / "surrogate.json")
-    assert ProbeResult.read(tmp_path / "surrogate.json").summary == result.summary
-
-
-def test_other_files_and_a_corpus(
+def test_files_held_out_stand_beside_validation(
     checkpoint_of: Build, context: Callable[..., Context], pair_file: Path, tmp_path: Path
 ) -> None:
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("北京到上海\n苹果手机\n", encoding="utf-8")
     made = context(
         checkpoint_of(heads=4),
-        corpus=corpus,
         held_out_files=(HeldOutFile(path=pair_file), HeldOutFile(path=pair_file)),
         heads="L0H0 L1H3",
         full=True,
@@ -340,7 +242,6 @@ def test_other_files_and_a_corpus(
     assert (first.name, second.name) == (pair_file.name, f"{pair_file.name} (2)")
     assert first.values == second.values != validation.values
     assert (result.facts["heads"], result.facts["status"]) == ("L0H0, L1H3", "option")
-    assert result.settings["corpus"] is not None
 
 
 def test_texts_in_which_no_head_was_scored(
@@ -349,7 +250,7 @@ def test_texts_in_which_no_head_was_scored(
     found = matching_found(Shape(2, 2), scored=False)
     result = run(context(checkpoint_of(), find=found))
     known = {id for id, one in by_id(result).items() if one.n_queries}
-    assert known == {"surrogate_bm25", "surrogate_overlap"}
+    assert known == {"surrogate_bm25"}
     assert len(result.heads) == 4 and result.settings["asked"] is None
 
 
@@ -366,8 +267,3 @@ def test_controls_are_outside_every_named_head_and_absent_heads_stay_absent(
         there = [f"L{layer}H{head}" for layer in (0, 1) for head in (0, 2, 3)]
         assert [one.head for one in result.heads] == there
         assert result.facts["sets"] == sets
-
-
-def test_a_head_that_is_not_there(checkpoint_of: Build, context: Callable[..., Context]) -> None:
-    with pytest.raises(ArgumentError, match="no head L7H0"):
-        run(context(checkpoint_of(), heads="L7H0"))

@@ -10,14 +10,12 @@ import pytest
 from safetensors import safe_open
 
 from experiments.pattern_maps.run import card_figures
-from experiments.pattern_maps.stored import read_maps
+from experiments.pattern_maps.stored import DrawnMap, maps_of, read_maps
 from qt_bert.data.reader import read_pairs
 from qt_bert.files import sha256_file
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.pattern_maps import (
     KINDS,
-    DrawnMap,
-    Maps,
     on_own_segment,
     open_classifier,
 )
@@ -91,7 +89,7 @@ def test_blocks_over_everything_are_noted_as_the_labels_do(maps: list[DrawnMap])
         for drawn, row in zip(maps, rows("labels.csv"), strict=True)
         if row["label"] == "block"
     ]
-    own = on_own_segment(Maps.of_drawn([drawn for drawn, _ in blocks])).numpy()
+    own = on_own_segment(maps_of([drawn for drawn, _ in blocks])).numpy()
     assert np.mean((own < OWN_SEGMENT) == [whole for _, whole in blocks]) > 0.9
 
 

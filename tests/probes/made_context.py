@@ -1,0 +1,42 @@
+"""A probe's context around a model folder and made pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from qt_bert.data.pairs import Pair
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.probes.base import Context
+from qt_bert.probes.split import PairFiles, Split
+from qt_bert.scoring.bulk import Scorer
+
+
+def context_of(
+    probe: str,
+    model: Path,
+    tmp_path: Path,
+    halves: tuple[Sequence[Pair], Sequence[Pair]] | None = None,
+    **changes: Any,
+) -> Context:
+    """Discovery and validation are `halves`; without them those of `files`, which is to be given then.
+
+    Any other field of the context by keyword.
+    """
+    if halves is not None:
+        path = tmp_path / "halves.tsv"
+        path.write_text("query\ttitle\tgrade\n", encoding="utf-8")
+        split = Split(list(halves[0]), list(halves[1]), 0)
+        changes = {
+            "files": PairFiles(pairs=path),
+            "read_pairs": lambda labels: split,
+            **changes,
+        }
+    facts: dict[str, Any] = {
+        "label": probe,
+        "work": tmp_path / "sweeps",
+        "open_model": lambda: Scorer(open_checkpoint(model)),
+        "resamples": 200,
+    }
+    return Context(**(facts | changes))
