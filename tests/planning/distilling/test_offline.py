@@ -41,7 +41,6 @@ def test_both_see_what_the_scorer_sees(offline_checkpoint_of, pair_file, family)
         student.model,
         teacher.model,
         teacher.family,
-        kept=kept,
         layer_map=layer_map(kept, 3),
         weights=LossWeights(),
         dtype=torch.float64,

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.students.run import even_plan
 from qt_bert.ablation.interventions import MeanZ
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
-from qt_bert.planning.arms import even_plan
 from qt_bert.planning.distill import PARTS, LossWeights, run_distill
 from qt_bert.planning.prune import prune
 from qt_bert.results.kept import KeptFile, KeptLayer
@@ -42,7 +42,7 @@ def test_the_log_keeps_the_parts_apart(job_of, settings, tmp_path):
     assert last["step"] == 6 and "dev_qwk" in last
     parts = [last[f"train_{name}"] for name in PARTS]
     assert sum(parts) == pytest.approx(last["train_loss"], abs=1e-4)
-    assert parts[:3] > [0, 0, 0] and parts[3] == 0
+    assert min(parts) > 0
 
 
 def test_a_finished_run_asked_again_says_so_and_other_settings_are_refused(
@@ -140,7 +140,7 @@ def test_the_teacher_is_never_overwritten(job_of, settings):
 
 
 def test_one_output_learns_nothing_from_grades_alone(job_of, settings, tmp_path):
-    job = job_of(labels=1, loss=LossWeights().grades_alone())
+    job = job_of(labels=1, loss=LossWeights(distribution=0, hidden=0))
     with pytest.raises(ArgumentError, match="has one output"):
         run_distill(job, tmp_path / "s", settings)
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_meant_is_named(job_of, settings, tmp_path, change, said)
 def test_sources_that_cannot_teach_are_named(job_of, settings, tmp_path):
     job = job_of()
     labelled, texts = job.sources
-    alone = replace(job, sources=(texts,), loss=LossWeights().grades_alone())
+    alone = replace(job, sources=(texts,), loss=LossWeights(distribution=0, hidden=0))
     with pytest.raises(ArgumentError, match="needs labelled pairs"):
         run_distill(alone, tmp_path / "s", settings)
     auxiliary = replace(job, sources=(replace(labelled, auxiliary="other"),))
