@@ -6,7 +6,6 @@ import copy
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,8 @@ from qt_bert.ablation.interventions import Variant
 from qt_bert.ablation.masks import Cut
 from qt_bert.codec import encode, read_result
 from qt_bert.data.tokenise import PairTokenizer
-from qt_bert.errors import ArgumentError
-from qt_bert.files import read_json, write_json
+from qt_bert.files import write_json
 from qt_bert.models.card import Offline
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.planning.grid import as_measured
 from qt_bert.planning.runs import Changes, changes_of, logits
 from qt_bert.planning.task import OfflineEffort, PlanTask, Sample
@@ -32,7 +29,6 @@ from qt_bert.results.plan import (
     OfflinePlan,
     OfflineRow,
     Ratio,
-    Retrained,
     StoredTitles,
     Timed,
 )
@@ -382,163 +378,18 @@ def _reading_states(job: OfflineTask, layers: int, titles: Sequence[str]) -> Sco
     return scorer.reading(states_of(scorer, titles, STATES))
 
 
-# Were two models trained alike but for the block? By what their folders say of their making.
-
-
-FACTS = "training.json"
-BLOCK = ("offline_layers", "title_start", "title_tokens", "layers_above")
-"""What may differ between an offline model and its control, by the names in `asked`."""
-
-_DATA = ("texts_sha256", "data_sha256")
-"""Hashes of the training pairs: of their texts, or of their tokens, which a block may cut elsewhere."""
-
-
-def check_same_recipe(offline: Path, control: Path) -> None:
-    """Raise ArgumentError unless both folders were trained on the same pairs, from the same base, with
-    the same settings and seed."""
-    one, other = _facts(offline, "--offline"), _facts(control, "--offline-control")
-    asked, expected = _asked(one), _asked(other)
-    differ = [
-        f"{name}: {asked.get(name)!r} and {expected.get(name)!r}"
-        for name in sorted(asked.keys() | expected.keys())
-        if asked.get(name) != expected.get(name)
-    ]
-    known = next((name for name in _DATA if name in one and name in other), None)
-    if known is None or one[known] != other[known]:
-        differ.append(f"the training pairs, by {known or 'their hash, which is not there'}")
-    if differ:
-        raise ArgumentError(
-            f"--offline {offline} and --offline-control {control} differ in more than the block "
-            f"({'; '.join(differ[:3])}); train the control by the same command without "
-            "--offline-layers"
-        )
-
-
-def _asked(facts: dict[str, Any]) -> dict[str, Any]:
-    """All that was asked of a training but the block."""
-    return {name: value for name, value in facts["asked"].items() if name not in BLOCK}
-
-
-def _facts(folder: Path, option: str) -> dict[str, Any]:
-    """What a folder says of its making. Raises ArgumentError where that is not enough."""
-    try:
-        found = read_json(folder / FACTS)
-    except (OSError, ValueError, RecursionError) as error:
-        raise ArgumentError(
-            f"{option} {folder}: no {FACTS} that can be read ({error}); give a folder made by "
-            "`qt-bert train`"
-        ) from error
-    if not isinstance(found, dict) or not isinstance(found.get("asked"), dict):
-        raise ArgumentError(
-            f"{option} {folder}: its {FACTS} does not say what was asked of the training; give a "
-            "folder made by `qt-bert train`, not one that was averaged or made otherwise"
-        )
-    return found
-
-
-# A retrained offline model beside its control: what the block costs once the model had time to
-# learn.
-
-
-QWK = "qwk"
-
-
-def retrained_of(task: PlanTask) -> Retrained | None:
-    """Both models on all of validation, paired; None where none were given.
-
-    Raises ArgumentError where they were not trained alike (`check_same_recipe`), or are of another
-    shape than the plan's model, CheckpointError for folders that hold no model.
-    """
-    if task.retrained is None:
-        return None
-    check_same_recipe(task.retrained.offline, task.retrained.control)
-    control, offline = (
-        _opened(task, folder) for folder in (task.retrained.control, task.retrained.offline)
-    )
-    block = _block(offline, control)
-    with progress(2 * len(task.validation.pairs), "retrained models", "pairs") as shown:
-        found = np.stack([one.logits(task.validation.texts, shown) for one in (control, offline)])
-    effects = Effects(
-        found,
-        task.validation.pairs,
-        control.checkpoint.settings.labels,
-        resamples=task.resamples,
-        draws=0,
-        seed=task.seed,
-    )
-    defined = [metric for metric in task.metrics if effects.base(metric) is not None]
-    return Retrained(
-        name=offline.checkpoint.name,
-        sha256=offline.checkpoint.sha256,
-        control=control.checkpoint.name,
-        control_sha256=control.checkpoint.sha256,
-        layers=block.layers,
-        title_start=block.title_start,
-        title_tokens=block.title_tokens,
-        pairs=task.validation.ref,
-        measured=as_measured(changes_of(effects, 1, defined)),
-        kept=_share(effects) if QWK in defined else None,
-    )
-
-
-def _opened(task: PlanTask, folder: Path) -> Scorer:
-    """One of the two. Raises ArgumentError where it could not stand in for the plan's model."""
-    planned = task.scorer.checkpoint
-    found = open_checkpoint(folder, dtype=planned.dtype)
-    if found.shape != planned.shape or found.settings.labels != planned.settings.labels:
-        raise ArgumentError(
-            f"{folder}: it has {found.layers} layers of {found.heads} heads and "
-            f"{found.settings.labels.logits} outputs, and {planned.name} another shape or outputs "
-            "that mean something else; give models trained from it, or from the same base"
-        )
-    return Scorer(found)
-
-
-def _block(offline: Scorer, control: Scorer) -> Offline:
-    """The block of the first. Raises ArgumentError where it has none, or the other has one."""
-    block, other = offline.checkpoint.offline, control.checkpoint.offline
-    if block is None:
-        raise ArgumentError(
-            f"--offline {offline.checkpoint.folder}: the model has no offline layers; train one with "
-            "`qt-bert train --offline-layers`"
-        )
-    if other is not None:
-        raise ArgumentError(
-            f"--offline-control {control.checkpoint.folder}: the model has {other.layers} offline "
-            "layers itself; train the control by the same command without --offline-layers"
-        )
-    return block
-
-
-def _share(effects: Effects) -> Ratio | None:
-    """The offline model's QWK as a share of the control's; None where the control has none to keep."""
-    base, value = effects.base(QWK), effects.value(1, QWK)
-    if base is None or value is None or base <= 0:
-        return None
-    whole = effects.resampled_base([QWK])[0]
-    ends = effects.interval((effects.resampled(1, QWK) + whole) / whole)
-    low, high = ends or (None, None)
-    return Ratio(value=value / base, low=low, high=high)
-
-
 # The rows of a plan for layers that read titles before the query comes.
 
 
 def offline_plan(task: PlanTask) -> OfflinePlan:
-    """A row a number of offline layers, the number chosen, and a retrained model beside its control.
+    """A row a number of offline layers, and the number chosen.
 
     Finished sweeps and times lie in `task.work`. A model without rows has the reason for it. Raises
-    EquivalenceError where a block is not where it should be, ArgumentError as `retrained_of` does,
-    and for retrained models where there are no rows to compare them with.
+    EquivalenceError where a block is not where it should be.
     """
     found = _job(task)
     if isinstance(found, OfflineTask):
         return _filled(found)
-    if task.retrained is not None:
-        raise ArgumentError(
-            f"--offline {task.retrained.offline}: {task.scorer.checkpoint.name} can have no offline "
-            f"layers ({found}); give the model that both were trained from"
-        )
     return OfflinePlan(layers=task.form.layers, reason=found)
 
 
@@ -556,7 +407,6 @@ def _job(task: PlanTask) -> OfflineTask | NoRows:
 
 def _filled(job: OfflineTask) -> OfflinePlan:
     task, layout = job.task, job.layout
-    retrained = retrained_of(task)  # what may be refused comes first
     guards = job.check()
     with progress(runs_of(job), "offline layers", "runs") as shown:
         chosen_on = costs_of(job, job.discovery, role="discovery", block=False, shown=shown)
@@ -578,7 +428,6 @@ def _filled(job: OfflineTask) -> OfflinePlan:
         rows=rows if timed is None else _with_speeds(rows, timed),
         titles=stored_titles(job.moved, [pair.title for pair in task.whole_discovery.pairs]),
         timed=None if timed is None else timed.timed,
-        retrained=retrained,
         guards=guards,
     )
 

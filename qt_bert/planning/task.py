@@ -203,14 +203,6 @@ class Sample:
         return Sample.of(self.ref.name, self.ref.sha256, draw(self.pairs, limit, seed))
 
 
-@dataclass(frozen=True)
-class RetrainedPair:
-    """Folders of a retrained offline model and of its control, which differs in the block alone."""
-
-    offline: Path
-    control: Path
-
-
 @dataclass(kw_only=True)
 class PlanTask:
     """One plan to make.
@@ -218,8 +210,7 @@ class PlanTask:
     Everything is chosen on `discovery`, which may be a sample of `all_discovery`; `validation` and
     `held_out` give figures alone. `functions` are what the heads do. `work` is a folder for what is
     to survive a kill; `singles_work` is where the sweep over every head alone lies, where a probe
-    has made it. `replacement`: what stands in for a head that goes. `retrained`: an offline
-    model and its control.
+    has made it. `replacement`: what stands in for a head that goes.
     """
 
     scorer: Scorer
@@ -230,7 +221,6 @@ class PlanTask:
     singles_work: Path | None = None
     all_discovery: Sample | None = None
     held_out: Sequence[Sample] = ()
-    retrained: RetrainedPair | None = None
     functions: Functions = field(default_factory=lambda: Functions("none"))
     replacement: Replacement = "zero"
     effort: Effort = FULL

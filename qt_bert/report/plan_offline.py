@@ -9,14 +9,12 @@ from qt_bert.report.blocks import Badge, Block, Column, FigureBlock, Prose, Tabl
 from qt_bert.report.plan_summary import change, change_in_words, metric_name, ratio
 from qt_bert.report.words import say
 from qt_bert.results.plan import (
-    LEAST_KEPT,
     MOST_LOST,
     Measured,
     NoRows,
     OfflinePlan,
     OfflineRow,
     Ratio,
-    Retrained,
     StoredTitles,
 )
 from qt_bert.results.probe import PairsRef
@@ -45,9 +43,7 @@ def recommendation(found: OfflinePlan) -> Text:
 def _sentences(found: OfflinePlan) -> Iterator[Text]:
     row = found.at
     yield _free(found, row) if found.chosen is not None else _not_free(found, row)
-    if found.retrained is not None:
-        yield after_training(found.retrained)
-    elif found.chosen is None and found.retrain:
+    if found.chosen is None and found.retrain:
         yield _to_train(found.retrain)
     if found.titles is not None:
         yield _stored(found.titles)
@@ -100,31 +96,6 @@ def _changes(row: OfflineRow | None, found: OfflinePlan) -> Text:
     )
 
 
-def after_training(one: Retrained) -> Text:
-    """What the retrained offline model keeps of its control."""
-    changes = (
-        say("name_and_value", name=metric_name(name), value=change_in_words(found))
-        for name, found in one.measured.items()
-    )
-    kept = kept_in_words(one.kept) if one.kept is not None else Text("", "")
-    return say(
-        "retrained_with_such_layers",
-        name=one.name,
-        layers=one.layers,
-        changes=listed(changes, "，", ", "),
-        kept=kept,
-    )
-
-
-def kept_in_words(kept: Ratio) -> Text:
-    """`; it keeps 98.1 % [96.9, 99.2] of the control's QWK (aim: 97 %)`."""
-    ends = [None if end is None else PERCENT * end for end in (kept.low, kept.high)]
-    value, shown = number(PERCENT * kept.value, 1), interval(ends[0], ends[1], 1)
-    aim = round(PERCENT * LEAST_KEPT)
-    ends_said = f" {shown}" if shown else ""
-    return say("keeps_control_s_qwk", value=value, ends=ends_said, aim=aim)
-
-
 def _to_train(layers: int) -> Text:
     return say("train_qt_bert_train", layers=layers)
 
@@ -140,7 +111,7 @@ def _faster(row: OfflineRow, speed: Ratio, titles: int) -> Text:
     return say("one_query_over_titles", titles=titles, layers=row.layers, shown=shown)
 
 
-# Titles read before the query comes: a row a number of layers, bytes, and the retrained model.
+# Titles read before the query comes: a row a number of layers, and bytes.
 
 
 TITLE = say("titles_read_before_query")
@@ -156,7 +127,7 @@ _RETRAIN = Badge(say("train_with"), "open")
 
 
 def offline(found: OfflinePlan | None) -> tuple[Block, ...]:
-    """The recommendation, the rows with their curve, what titles take, and the retrained model."""
+    """The recommendation, the rows with their curve, and what titles take."""
     if found is None:
         return ()
     return (
@@ -164,7 +135,6 @@ def offline(found: OfflinePlan | None) -> tuple[Block, ...]:
         *_rows(found),
         *_curve(found),
         *_titles(found),
-        *_retrained(found),
     )
 
 
@@ -312,41 +282,6 @@ def _titles(found: OfflinePlan) -> tuple[Block, ...]:
                 titles=titles.titles,
                 tokens=titles.tokens,
                 distinct_title=counted(titles.titles, "distinct title"),
-            ),
-        ),
-    )
-
-
-def _retrained(found: OfflinePlan) -> tuple[Block, ...]:
-    one = found.retrained
-    if one is None:
-        return ()
-    kept = kept_in_words(one.kept) if one.kept is not None else Text("", "")
-    on = _of(one.pairs)
-    return (
-        Table(
-            name="plan_offline_retrained",
-            title=say("after_retraining"),
-            columns=(
-                Column("metric", say("metric")),
-                Column("control", say("control")),
-                Column("offline", say("offline_model")),
-                Column("change", say("difference_95_interval")),
-            ),
-            rows=tuple(
-                (metric_name(name), measured.base, measured.value, change(measured))
-                for name, measured in one.measured.items()
-            ),
-            note=say(
-                "texts_apart_lowest_titles",
-                name=one.name,
-                layers=one.layers,
-                title_start=one.title_start,
-                title_tokens=one.title_tokens,
-                control=one.control,
-                on=on,
-                kept=kept,
-                layers_layer=counted(one.layers, "layer"),
             ),
         ),
     )

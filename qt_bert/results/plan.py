@@ -254,9 +254,6 @@ class PlanEvidence:
 MOST_LOST = 0.02
 """What may be lost of the deciding metric (2 points of accuracy), by the upper end of its interval."""
 
-LEAST_KEPT = 0.97
-"""The share of the control's QWK that a retrained offline model should keep."""
-
 NoRows = Literal["offline", "one layer", "no room"]
 """Why there are no rows: the model is an offline one itself, has one layer, or queries leave no
 room for a title."""
@@ -312,26 +309,6 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retrained:
-    """A retrained offline model beside its control, which differs in nothing but the block.
-
-    `measured`: metric → the control (`base`), the offline model (`value`) and their paired change on
-    `pairs`; `kept`: the offline model's QWK as a share of the control's.
-    """
-
-    name: str
-    sha256: str
-    control: str
-    control_sha256: str
-    layers: int
-    title_start: int
-    title_tokens: int
-    pairs: PairsRef
-    measured: dict[str, Measured]
-    kept: Ratio | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OfflinePlan:
     """Which layers may read titles before the query comes, and what that costs and saves.
 
@@ -358,7 +335,6 @@ class OfflinePlan:
     rows: tuple[OfflineRow, ...] = ()
     titles: StoredTitles | None = None
     timed: Timed | None = None
-    retrained: Retrained | None = None
     guards: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -220,11 +220,10 @@ def run_plan(
 
     The folder is a run of one stage: `run.json` says what it was made from, `sweeps/` holds what
     survives a kill. Raises RunFolderError where the flags do not fit what lies there, ArgumentError
-    for a budget that cannot be meant or met and for retrained models that cannot be compared,
+    for a budget that cannot be meant or met,
     PairFileError for a file that cannot be read.
     """
     _check_budget(asked.budget, model)
-    _check_retrained(asked)
     stage = plan_stage(asked, arguments=(ASKED,))
     if not stage.applies(inputs):
         raise ArgumentError(f"{model} was pruned itself; make the plan from its teacher")
@@ -237,14 +236,6 @@ def run_plan(
     context = StudyContext(folder=folder, model=model, pairs=pairs, files=files)
     run_study([stage], context)
     return Plan.read(folder.file("plan.json"))
-
-
-def _check_retrained(asked: PlanRequest) -> None:
-    """Refuse models that were not trained alike before a folder is made."""
-    from qt_bert.planning.offline import check_same_recipe
-
-    if asked.retrained is not None:
-        check_same_recipe(*asked.retrained)
 
 
 def _check_budget(asked: str, model: Path) -> None:

@@ -10,7 +10,6 @@ from qt_bert.results.plan import (
     OfflinePlan,
     OfflineRow,
     Ratio,
-    Retrained,
     StoredTitles,
     Timed,
 )
@@ -59,18 +58,3 @@ def offline_rows(**changes: Any) -> OfflinePlan:
         "guards": {"unmasked": 2e-6, "bound": 1e-5},
     }
     return OfflinePlan(**(facts | changes))
-
-
-def retrained() -> Retrained:
-    return Retrained(
-        name="offline <b>",
-        sha256="1" * 64,
-        control="control",
-        control_sha256="2" * 64,
-        layers=6,
-        title_start=24,
-        title_tokens=103,
-        pairs=PAIRS,
-        measured=changed(-0.008),
-        kept=Ratio(value=0.981, low=0.965, high=0.997),
-    )

@@ -9,7 +9,7 @@ import pytest
 
 from qt_bert.errors import RunFolderError
 from qt_bert.results.plan import OfflinePlan, OfflineRow, Plan
-from tests.results.made_offline import changed, offline_rows, retrained
+from tests.results.made_offline import changed, offline_rows
 from tests.results.made_plan import plan
 
 
@@ -17,7 +17,7 @@ from tests.results.made_plan import plan
     "found",
     [
         offline_rows(),
-        offline_rows(retrained=retrained(), chosen=3),
+        offline_rows(chosen=3),
         offline_rows(rows=(), timed=None, titles=None, metric=None),
         OfflinePlan(layers=1, reason="one layer"),
     ],

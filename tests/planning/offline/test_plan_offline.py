@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from qt_bert.errors import ArgumentError
 from qt_bert.planning.offline import offline_plan
-from qt_bert.planning.task import OfflineEffort, RetrainedPair
+from qt_bert.planning.task import OfflineEffort
 from qt_bert.results.plan import OfflinePlan
 from tests.planning.offline.conftest import TaskOf
 
@@ -56,7 +55,7 @@ def test_other_families(task_of: TaskOf, family: str) -> None:
 
 
 def test_models_without_rows_have_a_reason(
-    task_of: TaskOf, offline_checkpoint_of: Callable[..., Path], checkpoint_of: Callable[..., Path]
+    task_of: TaskOf, offline_checkpoint_of: Callable[..., Path]
 ) -> None:
     offline = offline_checkpoint_of("bert", layers=3)
     reasons = {
@@ -67,6 +66,3 @@ def test_models_without_rows_have_a_reason(
     for reason, task in reasons.items():
         layers = task.form.layers
         assert offline_plan(task) == OfflinePlan(layers=layers, reason=reason)  # type: ignore[arg-type]
-        task.retrained = RetrainedPair(offline, checkpoint_of(layers=3))
-        with pytest.raises(ArgumentError, match="can have no offline layers"):
-            offline_plan(task)
