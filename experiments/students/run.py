@@ -348,7 +348,7 @@ def _judged(
     }
 
 
-def _judge(model: Path, pairs: Sequence[Pair], kept_in: Path | None = None) -> Judgements:
+def _judge(model: Path, pairs: list[Pair], kept_in: Path | None = None) -> Judgements:
     """What the model in the folder `model` gives in float32; its logits go to `kept_in`."""
     checkpoint = open_checkpoint(model, compact=True)
     logits = Scorer(checkpoint).logits([(p.query, p.title) for p in pairs])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,14 +18,12 @@ from qt_bert.codec import encode, read_result
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.files import write_json
 from qt_bert.models.card import Offline
-from qt_bert.planning.grid import as_measured
-from qt_bert.planning.runs import Changes, changes_of, logits
+from qt_bert.planning.budgets import in_time, in_turns, ratio
+from qt_bert.planning.runs import Changes, as_measured, changes_of, logits
 from qt_bert.planning.task import OfflineEffort, PlanTask, Sample
-from qt_bert.planning.timing import in_time, in_turns, ratio
 from qt_bert.progress import Progress, progress
 from qt_bert.results.plan import (
     MOST_LOST,
-    NoRows,
     OfflinePlan,
     OfflineRow,
     Ratio,
@@ -49,11 +47,6 @@ from qt_bert.training.model import Measured
 
 DECIDING = ("accuracy", "pairwise_accuracy", "spearman")
 """The metrics that may decide; the first that labels and model define does."""
-
-
-def deciding_metric(defined: Collection[str]) -> str | None:
-    """The metric that decides, of those that are defined; None where none of them is."""
-    return next((metric for metric in DECIDING if metric in defined), None)
 
 
 def largest_free(rows: Sequence[OfflineRow], metric: str | None) -> int | None:
@@ -248,7 +241,11 @@ def costs_of(job: OfflineTask, sample: Sample, *, role: str, block: bool, shown:
         name=f"offline-{role}-moved-{offline.title_start}-{offline.title_tokens}",
         shown=shown,
     )
-    found = _changes(task.metrics, _effects(job, sample, np.concatenate([plain, moved])))
+    both = np.concatenate([plain, moved])
+    labels = task.scorer.checkpoint.settings.labels
+    effects = Effects(both, sample.pairs, labels, resamples=task.resamples, draws=0, seed=task.seed)
+    defined = [metric for metric in task.metrics if effects.base(metric) is not None]
+    found = [changes_of(effects, row, defined) for row in range(effects.n_variants)]
     of_block = found[1 : len(plain)]
     positions, *of_both = found[len(plain) :]
     return Costs(
@@ -262,18 +259,6 @@ def runs_of(job: OfflineTask) -> int:
     """Variants × pairs that the rows take on both samples."""
     each = 1 + len(job.counts)
     return (1 + each) * len(job.discovery.pairs) + 2 * each * len(job.validation.pairs)
-
-
-def _effects(job: OfflineTask, sample: Sample, found: np.ndarray) -> Effects:
-    task = job.task
-    labels = task.scorer.checkpoint.settings.labels
-    return Effects(found, sample.pairs, labels, resamples=task.resamples, draws=0, seed=task.seed)
-
-
-def _changes(metrics: tuple[str, ...], effects: Effects) -> list[Changes]:
-    """The changes of every row, the whole model's own (none) first."""
-    defined = [metric for metric in metrics if effects.base(metric) is not None]
-    return [changes_of(effects, row, defined) for row in range(effects.n_variants)]
 
 
 # How many times as fast a query is ranked where title states are read: in turns, in one run.
@@ -308,7 +293,8 @@ def speedups(job: OfflineTask) -> Speedups | None:
     its interval a bootstrap over them. Weights do not matter to it. None where fewer than two queries
     end before the place where titles begin.
     """
-    path, key = job.task.work / "offline_speeds.json", _key(job)
+    path = job.task.work / "offline_speeds.json"
+    key = repr((job.layout.offline, job.counts, job.effort.queries))
     stored = read_result(_Stored, path) if path.exists() else _Stored({})
     if key not in stored.found:
         measured = _measure(job)
@@ -319,17 +305,15 @@ def speedups(job: OfflineTask) -> Speedups | None:
     return stored.found[key]
 
 
-def _key(job: OfflineTask) -> str:
-    return repr((job.layout.offline, job.counts, job.effort.queries))
-
-
 def _measure(job: OfflineTask) -> Speedups | None:
     task = job.task
     queries = _queries(job)
     if len(queries) < 2:
         return None
     titles = _spread(dict.fromkeys(pair.title for pair in task.validation.pairs), TITLES)
-    scorers = [task.scorer.fresh(), *(_reading_states(job, n, titles) for n in job.counts)]
+    # Offline models of so many layers, with the states of these titles at hand.
+    offline = [one.reading(states_of(one, titles, STATES)) for one in map(job.reading, job.counts)]
+    scorers = [task.scorer.fresh(), *offline]
     first, *others = queries
     in_turns(scorers, [(first, title) for title in titles[-WARM_UP:]], 1, 0)
     with progress(len(others), "offline layers: speed", "queries") as shown:
@@ -372,12 +356,6 @@ def _spread(texts: Iterable[str], count: int) -> list[str]:
     return [ordered[int(place)] for place in places]
 
 
-def _reading_states(job: OfflineTask, layers: int, titles: Sequence[str]) -> Scorer:
-    """The offline model of so many layers, with the states of these titles at hand."""
-    scorer = job.reading(layers)
-    return scorer.reading(states_of(scorer, titles, STATES))
-
-
 # The rows of a plan for layers that read titles before the query comes.
 
 
@@ -387,35 +365,35 @@ def offline_plan(task: PlanTask) -> OfflinePlan:
     Finished sweeps and times lie in `task.work`. A model without rows has the reason for it. Raises
     EquivalenceError where a block is not where it should be.
     """
-    found = _job(task)
-    if isinstance(found, OfflineTask):
-        return _filled(found)
-    return OfflinePlan(layers=task.form.layers, reason=found)
-
-
-def _job(task: PlanTask) -> OfflineTask | NoRows:
-    """What is to be done, or why there is nothing."""
-    if task.scorer.checkpoint.offline is not None:
-        return "offline"
+    layers = task.form.layers
     effort = task.effort.offline or OfflineEffort()
-    counts = counts_of(task.form.layers, effort.rows)
+    counts = counts_of(layers, effort.rows)
+    if task.scorer.checkpoint.offline is not None:
+        return OfflinePlan(layers=layers, reason="offline")
     if not counts:
-        return "one layer"
+        return OfflinePlan(layers=layers, reason="one layer")
     layout = layout_of(task.scorer.tokenizer, task.whole_discovery)
-    return "no room" if layout is None else OfflineTask(task, effort, layout, counts)
-
-
-def _filled(job: OfflineTask) -> OfflinePlan:
-    task, layout = job.task, job.layout
+    if layout is None:
+        return OfflinePlan(layers=layers, reason="no room")
+    job = OfflineTask(task, effort, layout, counts)
     guards = job.check()
     with progress(runs_of(job), "offline layers", "runs") as shown:
         chosen_on = costs_of(job, job.discovery, role="discovery", block=False, shown=shown)
         measured = costs_of(job, job.validation, role="validation", block=True, shown=shown)
-    rows = _rows(job, chosen_on, measured)
-    metric = deciding_metric(chosen_on.positions)
     timed = speedups(job)
+    rows = tuple(
+        OfflineRow(
+            layers=count,
+            block=as_measured(measured.block[count]),
+            both=as_measured(measured.both[count]),
+            discovery=as_measured(chosen_on.both[count]),
+            speed=None if timed is None else timed.ratios[place],
+        )
+        for place, count in enumerate(counts)
+    )
+    metric = next((one for one in DECIDING if one in chosen_on.positions), None)
     return OfflinePlan(
-        layers=task.form.layers,
+        layers=layers,
         title_start=layout.offline.title_start,
         title_tokens=layout.offline.title_tokens,
         long_queries=layout.long,
@@ -423,26 +401,10 @@ def _filled(job: OfflineTask) -> OfflinePlan:
         validation=job.validation.ref,
         metric=metric,
         chosen=largest_free(rows, metric),
-        retrain=task.form.layers // 2,
+        retrain=layers // 2,
         positions=as_measured(measured.positions),
-        rows=rows if timed is None else _with_speeds(rows, timed),
+        rows=rows,
         titles=stored_titles(job.moved, [pair.title for pair in task.whole_discovery.pairs]),
         timed=None if timed is None else timed.timed,
         guards=guards,
-    )
-
-
-def _with_speeds(rows: Sequence[OfflineRow], timed: Speedups) -> tuple[OfflineRow, ...]:
-    return tuple(replace(row, speed=one) for row, one in zip(rows, timed.ratios, strict=True))
-
-
-def _rows(job: OfflineTask, chosen_on: Costs, measured: Costs) -> tuple[OfflineRow, ...]:
-    return tuple(
-        OfflineRow(
-            layers=count,
-            block=as_measured(measured.block[count]),
-            both=as_measured(measured.both[count]),
-            discovery=as_measured(chosen_on.both[count]),
-        )
-        for count in job.counts
     )

@@ -29,7 +29,6 @@ from qt_bert.report.plan_summary import (
     measured_on,
     metric_name,
     ratio,
-    which_is_ahead,
 )
 from qt_bert.report.words import say
 from qt_bert.results.head_sets import set_words
@@ -194,90 +193,6 @@ def _risk_row(one: AtRisk) -> tuple[Cell, ...]:
         len(one.heads),
         change(one.measured),
         " ".join(one.lost) or None,
-    )
-
-
-def rule_of_thumb(plan: Plan, evidence: PlanEvidence) -> tuple[Block, ...]:
-    """What the article's rule would have kept, and how it measures up."""
-    rule = evidence.rule
-    if rule is None:
-        return ()
-    kept = {one.layer: len(one.heads) for one in plan.kept}
-    ours = tuple(kept.get(layer, 0) for layer in range(plan.teacher.layers))
-    rows: tuple[tuple[Cell, ...], ...] = (
-        (say("this_plan"), change(rule.chosen), *ours),
-        (
-            say("low_layers_kept_article"),
-            change(rule.measured),
-            *rule.kept,
-        ),
-    )
-    ahead, where = which_is_ahead(rule.ahead), measured_on(evidence)
-    return (
-        Table(
-            name="plan_rule",
-            title=say("what_article_s_rule"),
-            columns=(
-                Column("way", say("way")),
-                Column("change", say("change_95_interval")),
-                *(Column(f"L{layer}", f"L{layer}") for layer in range(len(ours))),
-            ),
-            rows=rows,
-            note=say("article_2_1_when", where=where, ahead=ahead),
-            folded=True,
-        ),
-    )
-
-
-def harm(evidence: PlanEvidence) -> tuple[Block, ...]:
-    """Heads without which the model does better."""
-    found = evidence.harm
-    if found is None:
-        return ()
-    queries = evidence.discovery.n_queries or 0
-    title = say("heads_harm")
-    if not found.heads:
-        return (
-            Prose(
-                title=title,
-                body=say(
-                    "discovery_no_single_head",
-                    queries=queries,
-                    query_queries=counted(queries, "query", "queries"),
-                ),
-            ),
-        )
-    confirmed = [one.head for one in found.heads if one.confirmed]
-    shown = " ".join(confirmed) or "—"
-    count, metric = len(found.heads), metric_name(found.metric)
-    return (
-        Table(
-            name="plan_harm",
-            title=title,
-            columns=(
-                Column("head", say("head")),
-                Column("discovery", say("gain_discovery"), digits=4),
-                Column("validation", say("gain_validation"), digits=4),
-                Column("confirmed", say("confirmed")),
-            ),
-            rows=tuple(
-                (
-                    one.head,
-                    one.discovery,
-                    one.validation,
-                    say("yes") if one.confirmed else say("no"),
-                )
-                for one in found.heads
-            ),
-            note=say(
-                "harmful_candidates",
-                metric=metric,
-                count=count,
-                shown=shown,
-                count_candidate=counted(count, "candidate"),
-            ),
-            folded=count > 12,
-        ),
     )
 
 
@@ -451,10 +366,8 @@ def plan_blocks(plan: Plan) -> tuple[Block, ...]:
         *rivals(evidence),
         *(FigureBlock(figure=figure) for figure in maps),
         *at_risk(evidence),
-        *rule_of_thumb(plan, evidence),
         *layer_map(plan),
         *layer_effects(evidence.layers),
-        *harm(evidence),
         *offline(plan.offline),
         _sample(plan, evidence),
     )

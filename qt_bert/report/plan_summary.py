@@ -82,16 +82,6 @@ def change_in_words(one: Measured) -> str:
     return f"{signed(one.change)} {interval(one.ci_low, one.ci_high)}".rstrip()
 
 
-def which_is_ahead(one: Measured) -> Text:
-    """How far the plan is from another way, and whether that tells which is better."""
-    shown = change_in_words(one)
-    if one.ci_low is not None and one.ci_low > 0:
-        return say("this_plan_ahead", shown=shown)
-    if one.ci_high is not None and one.ci_high < 0:
-        return say("this_plan_behind", shown=shown)
-    return say("this_plan_less_rule", shown=shown)
-
-
 def measured_on(evidence: PlanEvidence) -> Text:
     """The pairs on which everything but the plan itself was measured."""
     sampled, whole = evidence.sampled, evidence.validation

@@ -168,20 +168,6 @@ class AtRisk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """What the article's rule would have kept at the same size: the low layers.
-
-    `kept` is how many heads stay in each layer; `measured` and `chosen` are ρ's change by the rule
-    and by the plan on validation, `ahead` how much better the plan is.
-    """
-
-    kept: tuple[int, ...]
-    measured: Measured
-    chosen: Measured
-    ahead: Measured
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LayerEffect:
     """What a layer adds to the loss on discovery when its heads, or the whole of it, is left out alone.
 
@@ -195,30 +181,11 @@ class LayerEffect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HarmfulHead:
-    """A head without which the model does better by q < 0.05 on discovery: by how much there and on
-    validation (None: not defined there), and whether it is `confirmed` there."""
-
-    head: str
-    discovery: float
-    validation: float | None
-    confirmed: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Harm:
-    """The heads that harm, by `metric`; there may be none."""
-
-    metric: str
-    heads: tuple[HarmfulHead, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEvidence:
     """All that was measured for a plan.
 
-    Everything is chosen on `discovery`. The plan is tested on all of `validation`; the grid, rivals,
-    functions and the article's rule are measured on the pairs of it that `sampled` counts.
+    Everything is chosen on `discovery`. The plan is tested on all of `validation`; the grid, rivals
+    and functions are measured on the pairs of it that `sampled` counts.
     `functions` says where the heads' functions come from. `effects` is what leaving out each head
     alone adds to the loss on discovery, `cost` what choosing the heads took, in sweeps over all single
     heads. `claim` is `plan.kept`, judged on validation.
@@ -243,8 +210,6 @@ class PlanEvidence:
     claim: SourcedClaim | None = None
     functions: Literal["run", "heads.json", "none"] = "none"
     at_risk: tuple[AtRisk, ...] = ()
-    rule: Rule | None = None
-    harm: Harm | None = None
     figures: tuple[Figure, ...] = ()
 
 

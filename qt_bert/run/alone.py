@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import read_json, write_json
-from qt_bert.planning.shapes import count_kept, parse_budget
+from qt_bert.planning.budgets import count_kept, parse_budget
 from qt_bert.probes.base import Probe, run_probe
 from qt_bert.probes.registry import probe_named
 from qt_bert.results.heads import heads_file

@@ -366,7 +366,7 @@ def _run_plan(
 
 
 def _task(asked: PlanRequest, quick: Effort, context: StudyContext) -> PlanTask:
-    from qt_bert.planning.shapes import parse_budget
+    from qt_bert.planning.budgets import parse_budget
     from qt_bert.planning.task import PlanTask, functions_of
 
     scorer = scorer_of(context)

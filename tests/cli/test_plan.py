@@ -115,7 +115,7 @@ def test_queries_to_choose_on_must_not_be_tested_on(run, command, many_pairs, tm
 
 KILLED = """
 import os, signal, sys
-from qt_bert.planning import make_plan as expecting
+from qt_bert.planning import expectation as expecting
 from qt_bert.cli import main
 
 def deadly(*_, **__):

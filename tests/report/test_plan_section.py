@@ -10,7 +10,7 @@ from qt_bert.report.blocks import Drawn, Prose, Section, Table
 from qt_bert.report.page import page
 from qt_bert.report.plan import TITLE, plan_blocks
 from qt_bert.report.render import write_csv
-from qt_bert.results.plan import Harm, PlanTest
+from qt_bert.results.plan import PlanTest
 from qt_bert.run.folder import RunFolder
 from tests.results.made_plan import PAIRS, measured, plan
 
@@ -55,19 +55,10 @@ def test_a_latency_over_the_budget_is_said():
 
 def test_what_was_measured_on_a_sample_says_so():
     sampled = replace(PAIRS, n_pairs=96, n_queries=90)
-    for name in ("plan_grid", "plan_rivals", "plan_at_risk", "plan_rule"):
+    for name in ("plan_grid", "plan_rivals", "plan_at_risk"):
         note = table(plan(sampled=sampled), name).note
         assert "96 pairs of validation (90 queries)" in note.en and "96 对" in note.zh
         assert "96 pairs" not in table(plan(sampled=PAIRS), name).note.en
-
-
-@pytest.mark.parametrize(
-    ("change", "said"), [(0.05, "is ahead by +0.050"), (-0.05, "is behind"), (0.001, "do not tell")]
-)
-def test_the_rule_is_ahead_only_where_the_interval_says_so(change, said):
-    made = plan()
-    rule = replace(made.evidence.rule, ahead=measured(change))
-    assert said in table(plan(rule=rule), "plan_rule").note.en
 
 
 def test_the_tests_say_which_change_could_be_seen_and_what_one_logit_means():
@@ -115,10 +106,6 @@ def test_the_layer_map_names_the_heads_that_stay():
     )
 
 
-def test_nothing_harmful_is_said_in_words():
-    assert any("no single head" in body.en for body in prose(plan(harm=Harm(metric="nll"))))
-
-
 @pytest.mark.parametrize("shape", [(12, 12), (2, 4), (1, 2)])
 def test_a_plan_of_any_shape_is_drawn_with_its_texts_escaped(run, tmp_path, shape):
     made = plan(*shape)
@@ -133,7 +120,7 @@ def test_a_plan_with_little_known_is_drawn(run):
     made = plan(2, 4)
     least = replace(
         made.evidence, speed=None, expected={}, cost=None, effects={}, layers=(), grid=(), tests=(),
-        functions="none", at_risk=(), rule=None, harm=None, figures=(),
+        functions="none", at_risk=(), figures=(),
     )  # fmt: skip
     assert "nothing was tested" in drawn(replace(made, evidence=least), run)
     assert "plan_layer_map" in drawn(replace(made, evidence=None), run)

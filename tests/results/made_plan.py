@@ -11,8 +11,6 @@ from qt_bert.results.plan import (
     Budget,
     Expected,
     GridRow,
-    Harm,
-    HarmfulHead,
     LayerEffect,
     Measured,
     OfflinePlan,
@@ -21,7 +19,6 @@ from qt_bert.results.plan import (
     PlanTest,
     Ratio,
     RivalRow,
-    Rule,
     Size,
     Speed,
     layer_map,
@@ -161,16 +158,6 @@ def evidence(layers: int, heads: int, **changes: Any) -> PlanEvidence:
         "at_risk": (
             AtRisk(name="matching", heads=("L0H0", "L1H0"), lost=("L0H0",), measured=measured()),
             AtRisk(name="order", heads=("L1H1",), lost=()),
-        ),
-        "rule": Rule(
-            kept=(heads,) * (layers - 1) + (0,),
-            measured=measured(-0.06),
-            chosen=measured(),
-            ahead=measured(0.05),
-        ),
-        "harm": Harm(
-            metric="nll",
-            heads=(HarmfulHead(head="L1H0", discovery=0.01, validation=0.004, confirmed=True),),
         ),
         "figures": figures(layers, heads),
     }

@@ -13,7 +13,7 @@ from tests.results.made_plan import PAIRS, expected, measured, plan
 
 
 def test_a_plan_comes_back_as_it_was(tmp_path):
-    for made in (plan(), plan(2, 4), plan(2, 4, speed=None, rule=None, harm=None)):
+    for made in (plan(), plan(2, 4), plan(2, 4, speed=None)):
         made.write(tmp_path / "plan.json")
         assert Plan.read(tmp_path / "plan.json") == made
 
