@@ -29,8 +29,8 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import QtBertError
 from qt_bert.files import write_json
 from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.planning.budgets import Scores, Texts, in_turns, ratio, spread
 from qt_bert.planning.export_session import MODEL, OnnxScorer
-from qt_bert.planning.timing import Scores, Texts, in_turns, ratio, spread
 from qt_bert.results.plan import Ratio
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import GRADED, shipped

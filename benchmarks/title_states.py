@@ -33,7 +33,7 @@ from qt_bert.errors import ArgumentError, QtBertError
 from qt_bert.files import write_json
 from qt_bert.models.card import Offline
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
-from qt_bert.planning.timing import Texts, in_turns, ratio, spread
+from qt_bert.planning.budgets import Texts, in_turns, ratio, spread
 from qt_bert.results.plan import Ratio
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.title_folder import open_states

@@ -67,18 +67,6 @@ def plan(
             "heads.json beside the model]"
         ),
     ] = None,
-    offline: Annotated[
-        Path | None,
-        typer.Option(
-            help="Retrained offline model (`qt-bert train --offline-layers`) to compare with its control."
-        ),
-    ] = None,
-    offline_control: Annotated[
-        Path | None,
-        typer.Option(
-            help="The control of --offline: trained by the same command without --offline-layers."
-        ),
-    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(min=1, help="Take about so many pairs of discovery and of validation."),
@@ -100,8 +88,6 @@ def plan(
         held_out=others,
         limit=limit,
         run=run,
-        offline=offline,
-        control=offline_control,
     )
     with opening.resumable(out):
         made = run_plan(asked, gathered, out, resume=resume, overwrite=overwrite)

@@ -1,16 +1,14 @@
-"""Which heads and layers go: the least harmful first, other orders to compare, heads that harm."""
+"""Which heads and layers go, the least harmful first: under one budget, and under a grid of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 from pathlib import Path
 
 import numpy as np
 
-from qt_bert.ablation.effects import Effects
-from qt_bert.ablation.families import MaskOf, single
 from qt_bert.ablation.families import layers as without_heads
 from qt_bert.ablation.importance import importance_on
 from qt_bert.ablation.interventions import NONE, Variant
@@ -18,24 +16,43 @@ from qt_bert.ablation.masks import blocks, without_blocks
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.models.card import layers_apart
-from qt_bert.models.checkpoint import Checkpoint
-from qt_bert.models.heads import Head, checked_heads
-from qt_bert.planning.runs import Losses, losses, parts_of
-from qt_bert.probes.redundancy import SINGLES
-from qt_bert.progress import Progress, silent
-from qt_bert.scoring.bulk import Scorer
-from qt_bert.stats.metrics import METRICS
-from qt_bert.stats.tests import FALSE_DISCOVERY_RATE, q_values
+from qt_bert.models.heads import Head
+from qt_bert.models.pruned import Units
+from qt_bert.planning.budgets import (
+    FLOAT16_BYTES,
+    Form,
+    SpeedTable,
+    count_kept,
+    form_of,
+    forms_in_time,
+    forms_within,
+    parameter_costs,
+)
+from qt_bert.planning.prune import kept_by, names_of_removal, removal_of
+from qt_bert.planning.runs import (
+    Changes,
+    Losses,
+    MetricChange,
+    Removal,
+    as_measured,
+    losses,
+    losses_of,
+    parts_of,
+)
+from qt_bert.planning.task import PlanTask
+from qt_bert.progress import progress
+from qt_bert.results.kept import KeptLayer
+from qt_bert.results.plan import TESTED, Expected, GridRow, LayerEffect, RivalRow, Size
+from qt_bert.stats.intervals import percentile_interval
+from qt_bert.text import Text
 
 # Which heads go: the least harmful first, in rounds, the rest measured anew after each.
 #
 # Heads stand in for each other, so that two which are harmless alone may do harm together (Michel
-# et al.
-# 2019, "Are Sixteen Heads Really Better than One?", section 4.2, prune step by step for that
+# et al. 2019, "Are Sixteen Heads Really Better than One?", section 4.2, prune step by step for that
 # reason).
 
 
-ROUNDS = 3
 _GONE = "skipped layers"
 
 
@@ -51,112 +68,76 @@ class HeadPath:
 
     order: tuple[Head, ...]
     rounds: tuple[int, ...]
-    effects: dict[Head, float]
+    effects: Mapping[Head, float]
     cost: float
 
 
 def choose_heads(
-    scorer: Scorer,
+    task: PlanTask,
     pairs: Sequence[Pair],
     out: int,
     *,
-    mask: MaskOf,
-    among: Sequence[Head] | None = None,
+    rounds: int | None = None,
     skipped: Sequence[int] = (),
-    rounds: int = ROUNDS,
-    wide: float | None = None,
-    first: Losses | None = None,
+    before: HeadPath | None = None,
     work: Path | None = None,
-    shown: Progress = silent,
 ) -> HeadPath:
     """`out` heads to leave out, chosen on `pairs` by the exact mean loss of leaving them out.
 
-    Every round takes out its share of `out` (a third of three), those whose absence adds least, and
-    the rest is measured anew without them. `among` limits the heads that may go; the layers
-    `skipped` are gone as whole blocks. `wide`, for haste, limits what is measured anew to the heads
-    that were least harmful in the round before, `wide` times as many as are still to go. `first` are
-    the losses of `single_losses` where they are known, on these pairs or more; `work` is a folder in
-    which the rounds are kept and resumed; `shown` counts variants × pairs.
+    Every one of the `rounds` (by default those of the task's effort) takes out its share of `out`,
+    those whose absence adds least, and the rest is measured anew without them. The layers `skipped`
+    are gone as whole blocks. `before` is a path that is continued. Where nothing is gone, the first
+    round is `task.singles`. `work` is a folder in which the rounds are kept and resumed.
 
-    Raises ArgumentError for fewer than one head or more than may go, heads that the model does not
-    have, heads of skipped layers, no round at all, `wide` below 1, and for pairs that cannot be judged.
+    Raises ArgumentError for fewer than one head or more than may go, no round at all, and for pairs
+    that cannot be judged.
     """
-    pool = _pool(scorer, among, skipped)
-    _check(out, len(pool), rounds, wide)
-    measured = first.on(pairs) if first is not None else None
-    measured = measured or single_losses(
-        scorer, pairs, mask=mask, among=pool, skipped=skipped, work=work, shown=shown
-    )
-    start = measured.mean(_GONE if skipped else NONE.name)
-    effects = {head: measured.mean(str(head)) - start for head in pool}
-    left, runs = _by_loss(pool, measured), len(pool)
-    gone: list[Head] = []
+    every = task.scorer.checkpoint.shape.all_heads
+    rounds = task.effort.rounds if rounds is None else rounds
+    gone = [] if before is None else list(before.order)
+    left = [head for head in every if head not in gone and head.layer not in skipped]
+    if not 1 <= out <= len(left) or rounds < 1:
+        raise ArgumentError(f"{out} heads in {rounds} rounds: 1 to {len(left)} heads can go")
+    sizes = [out // rounds + (number < out % rounds) for number in range(rounds)]
+    sizes = [size for size in sizes if size]
+    known = not gone and not skipped
+    if known:
+        _ = task.singles  # which shows a progress of its own
+    runs = [1 + len(left) - sum(sizes[:number]) for number in range(len(sizes))]
+    ran = 0
+    effects: Mapping[Head, float] = {} if before is None else before.effects
     went: list[int] = []
-    for number, size in enumerate(_sizes(out, rounds)):
-        if number:
-            left = left[: None if wide is None else ceil(wide * (out - len(gone)))]
-            variants = [_without([*gone, head], skipped, mask, str(head)) for head in left]
-            name = f"heads-{number}"
-            measured = losses(scorer, pairs, variants, work=work, name=name, shown=shown)
-            left, runs = _by_loss(left, measured), runs + len(left)
-        gone, left = [*gone, *left[:size]], left[size:]
-        went += [number] * size
-    cost = runs / len(scorer.checkpoint.shape.all_heads)
+    with progress(sum(runs[known:]) * len(pairs), "choosing heads", "runs") as shown:
+        for number, size in enumerate(sizes):
+            if known and number == 0:
+                measured = task.singles.on(pairs)
+            else:
+                variants = [
+                    Variant(str(head), parts_of([*gone, head], skipped, task.mask), "plan")
+                    for head in left
+                ]
+                if skipped and number == 0:
+                    variants.append(Variant(_GONE, parts_of([], skipped, task.mask), "plan"))
+                name = f"heads-{number}"
+                measured = losses(task.scorer, pairs, variants, work=work, name=name, shown=shown)
+            if number == 0 and before is None:
+                start = measured.mean(_GONE if skipped else NONE.name)
+                effects = {head: measured.mean(str(head)) - start for head in left}
+            ran += len(left)
+            left = _by_loss(left, measured)
+            gone, left = [*gone, *left[:size]], left[size:]
+            went += [number] * size
+    cost = ran / len(every)
+    if before is not None:
+        last = before.rounds[-1] + 1
+        went = [*before.rounds, *(last + number for number in went)]
+        cost += before.cost
     return HeadPath(tuple(gone), tuple(went), effects, cost)
-
-
-def single_losses(
-    scorer: Scorer,
-    pairs: Sequence[Pair],
-    *,
-    mask: MaskOf,
-    among: Sequence[Head] | None = None,
-    skipped: Sequence[int] = (),
-    work: Path | None = None,
-    shown: Progress = silent,
-) -> Losses:
-    """The losses with each head alone left out: the first round of every choice on these pairs."""
-    if not skipped and among is None:
-        variants = single(scorer.checkpoint.shape, mask)
-        return losses(scorer, pairs, variants, work=work, name=SINGLES, shown=shown)
-    pool = _pool(scorer, among, skipped)
-    variants = [_without([head], skipped, mask, str(head)) for head in pool]
-    if skipped:
-        variants.append(_without([], skipped, mask, _GONE))
-    return losses(scorer, pairs, variants, work=work, name="heads-0", shown=shown)
-
-
-def _check(out: int, pool: int, rounds: int, wide: float | None) -> None:
-    if not 1 <= out <= pool or rounds < 1:
-        raise ArgumentError(f"{out} heads in {rounds} rounds: 1 to {pool} heads can go")
-    if wide is not None and not wide >= 1:
-        raise ArgumentError(f"{wide} times the heads to go cannot be measured anew: 1 or more")
 
 
 def _by_loss(heads: Sequence[Head], measured: Losses) -> list[Head]:
     """The least loss first; of equals the lower head."""
     return sorted(heads, key=lambda head: (measured.mean(str(head)), head))
-
-
-def _pool(scorer: Scorer, among: Sequence[Head] | None, skipped: Sequence[int]) -> list[Head]:
-    shape = scorer.checkpoint.shape
-    if among is None:
-        return [head for head in shape.all_heads if head.layer not in skipped]
-    pool = sorted(set(checked_heads(among, shape)))
-    strange = [head for head in pool if head.layer in skipped]
-    if strange:
-        raise ArgumentError(f"head {strange[0]} is gone already: its layer is left out whole")
-    return pool
-
-
-def _sizes(out: int, rounds: int) -> list[int]:
-    """How many heads each round takes out: as equal as can be, the larger ones first."""
-    sizes = [out // rounds + (number < out % rounds) for number in range(rounds)]
-    return [size for size in sizes if size]
-
-
-def _without(heads: Sequence[Head], skipped: Sequence[int], mask: MaskOf, name: str) -> Variant:
-    return Variant(name, parts_of(heads, skipped, mask), "plan")
 
 
 # Which layers go: whole blocks left out, one at a time, the rest measured anew after each.
@@ -166,64 +147,54 @@ def _without(heads: Sequence[Head], skipped: Sequence[int], mask: MaskOf, name: 
 class LayerPath:
     """An order of layers to leave out as whole blocks: of each budget the first so many go.
 
-    `order`: layers in the order in which they go; `losses`: the mean loss once each of them has gone
-    with those before it; `cost`: variants that were run. `base` is the loss of the whole model;
-    `blocks` and `heads` say what each layer alone adds to it, left out whole or its heads only; a
-    layer without heads adds nothing by these.
+    `order`: layers in the order in which they go; `blocks` and `heads` say what each layer alone
+    adds to the loss of the whole model, left out whole or its heads only; a layer without heads adds
+    nothing by these.
     """
 
     order: tuple[int, ...]
-    losses: tuple[float, ...]
-    cost: int
-    base: float
     blocks: tuple[float, ...]
     heads: tuple[float, ...]
 
 
 def choose_layers(
-    scorer: Scorer,
-    pairs: Sequence[Pair],
-    out: int,
-    *,
-    mask: MaskOf,
-    work: Path | None = None,
-    shown: Progress = silent,
+    task: PlanTask, pairs: Sequence[Pair], out: int, *, work: Path | None = None
 ) -> LayerPath:
     """`out` layers to leave out, chosen on `pairs` by the exact mean loss.
 
     Each time the block whose absence adds least goes, and all others are measured anew without it:
-    down to one layer that is n(n + 1)/2 − 1 variants, and n for the layers' heads alone, left out by
-    `mask`. Of an offline model a layer in which the texts meet always stays. `work` is a folder in which these sweeps are kept and resumed; `shown` counts variants ×
-    pairs. Raises ArgumentError for fewer than one layer, or all of them, and for pairs that cannot
-    be judged.
+    down to one layer that is n(n + 1)/2 − 1 variants, and n for the layers' heads alone. Of an
+    offline model a layer in which the texts meet always stays. `work` is a folder in which these
+    sweeps are kept and resumed. Raises ArgumentError for fewer than one layer, or all of them, and
+    for pairs that cannot be judged.
     """
-    shape = scorer.checkpoint.shape
+    shape = task.scorer.checkpoint.shape
+    layers = range(shape.layers)
     if not 1 <= out < shape.layers:
         raise ArgumentError(f"{out} layers: 1 to {shape.layers - 1} of {shape.layers} can go")
-    heads = without_heads(shape, mask)
-    first = losses(scorer, pairs, [*blocks(shape), *heads], work=work, name="layers-0", shown=shown)
+    meeting = [n for n in layers if n >= layers_apart(task.scorer.checkpoint.offline)]
     gone: list[int] = []
-    reached: list[float] = []
-    measured, cost = first, len(first.names) - 1
-    while len(gone) < out:
-        if gone:
-            variants = [without_blocks((*gone, n)) for n in range(shape.layers) if n not in gone]
-            name = f"layers-{len(gone)}"
-            measured = losses(scorer, pairs, variants, work=work, name=name, shown=shown)
-            cost += len(variants)
-        layer, loss = _least(measured, gone, _may_go(scorer.checkpoint, gone))
-        gone.append(layer)
-        reached.append(loss)
+    # Each time the whole model and every layer that is left; first the layers' heads alone, too.
+    runs = shape.layers + sum(1 + shape.layers - turn for turn in range(out))
+    with progress(runs * len(pairs), "choosing layers", "runs") as shown:
+        for turn in range(out):
+            variants = (
+                [without_blocks((*gone, n)) for n in layers if n not in gone]
+                if turn
+                else [*blocks(shape), *without_heads(shape, task.mask)]
+            )
+            name = f"layers-{turn}"
+            measured = losses(task.scorer, pairs, variants, work=work, name=name, shown=shown)
+            if turn == 0:
+                first = measured
+            free = [
+                n for n in layers if n not in gone and [n] != [m for m in meeting if m not in gone]
+            ]
+            gone.append(min(free, key=lambda n: measured.mean(without_blocks((*gone, n)).name)))
     return LayerPath(
         tuple(gone),
-        tuple(reached),
-        cost,
-        first.base,
-        tuple(first.added(f"B{layer}") for layer in range(shape.layers)),
-        tuple(
-            first.added(f"L{layer}") if f"L{layer}" in first.names else 0.0
-            for layer in range(shape.layers)
-        ),
+        tuple(first.added(f"B{layer}") for layer in layers),
+        tuple(first.added(f"L{n}") if f"L{n}" in first.names else 0.0 for n in layers),
     )
 
 
@@ -233,87 +204,43 @@ def even_layers(layers: int, kept: int) -> tuple[int, ...]:
     Sanh et al. 2019 ("DistilBERT") start a student from one layer out of two. Raises ArgumentError
     where so many cannot be kept.
     """
-    _check_kept(layers, kept)
-    return tuple(place * layers // kept for place in range(kept))
-
-
-def lowest_layers(layers: int, kept: int) -> tuple[int, ...]:
-    """The `kept` lowest of `layers` layers. Raises ArgumentError where so many cannot be kept."""
-    _check_kept(layers, kept)
-    return tuple(range(kept))
-
-
-def _may_go(checkpoint: Checkpoint, gone: Sequence[int]) -> list[int]:
-    """The layers left but one, where it is the last in which the texts meet."""
-    apart = layers_apart(checkpoint.offline)
-    left = [layer for layer in range(checkpoint.layers) if layer not in gone]
-    meeting = [layer for layer in left if layer >= apart]
-    return [layer for layer in left if [layer] != meeting]
-
-
-def _least(measured: Losses, gone: Sequence[int], candidates: Sequence[int]) -> tuple[int, float]:
-    """The candidate to go next, and the loss once it has; the lowest of equals."""
-    found = {layer: measured.mean(without_blocks((*gone, layer)).name) for layer in candidates}
-    layer = min(found, key=lambda one: found[one])
-    return layer, found[layer]
-
-
-def _check_kept(layers: int, kept: int) -> None:
     if not 1 <= kept <= layers:
         raise ArgumentError(f"{kept} layers kept: 1 to {layers} can stay")
+    return tuple(place * layers // kept for place in range(kept))
 
 
 # Other orders in which heads could go, to hold the chosen one against.
 
 
-Orders = dict[str, list[tuple[Head, ...]]]
+def head_rivals(task: PlanTask, chosen: HeadPath) -> dict[str, list[tuple[Head, ...]]]:
+    """Name → orders in which heads could go, the first to go first; random ones several times.
 
-
-def head_rivals(
-    scorer: Scorer,
-    pairs: Sequence[Pair],
-    *,
-    draws: int,
-    seed: int,
-    chosen: HeadPath | None = None,
-    shown: Progress = silent,
-) -> Orders:
-    """Name → orders in which all heads could go, the first to go first; `draws` of the random ones.
-
-    `gradient`: the least gradient importance first (one pass over `pairs`, in float32, which `shown`
-    counts). `random`: drawn. `low_layers`: the low layers are kept, so the highest layer's heads go
-    first, drawn within a layer. With `chosen`: `single`, by its single effects alone (the heads that
-    it measured; not where it went by these itself, in one round), and `matched`, as long as its order: drawn so that every budget takes as many heads
-    of each layer as it does.
-
-    Raises ArgumentError for no draw, a negative seed, or pairs that cannot be judged.
+    `gradient`: the least gradient importance first (one pass over discovery, in float32). `random`:
+    drawn. `low_layers`: the low layers are kept, so the highest layer's heads go first, drawn within
+    a layer. `single`: by the single effects of `chosen` alone; not where it went by these itself, in
+    one round. `matched`, as long as `chosen`: drawn so that every budget takes as many heads of each
+    layer as it does.
     """
-    if draws < 1 or seed < 0:
-        raise ArgumentError(f"{draws} draws, seed {seed}: at least one draw, and no seed below 0")
-    heads = scorer.checkpoint.shape.all_heads
-    importance = importance_on(scorer, pairs, shown)
-    orders: Orders = {
+    heads, draws = task.scorer.checkpoint.shape.all_heads, range(task.effort.draws)
+
+    def drawn(name: str, draw: int) -> list[Head]:
+        """One order of a name's; more draws leave the earlier ones as they were."""
+        rng = np.random.default_rng([task.seed, draw, *name.encode()])
+        return [heads[place] for place in rng.permutation(len(heads))]
+
+    with progress(None, "rivals", "pairs") as shown:
+        importance = importance_on(task.exact(), task.discovery.pairs, shown)
+    orders = {
         "gradient": [tuple(sorted(heads, key=lambda head: float(importance[head])))],
-        "random": [_shuffled(heads, seed, draw, "random") for draw in range(draws)],
+        "random": [tuple(drawn("random", draw)) for draw in draws],
         "low_layers": [
-            tuple(sorted(_shuffled(heads, seed, draw, "low_layers"), key=lambda head: -head.layer))
-            for draw in range(draws)
+            tuple(sorted(drawn("low_layers", draw), key=lambda head: -head.layer)) for draw in draws
         ],
     }
-    if chosen is not None:
-        effects = chosen.effects
-        if any(chosen.rounds):
-            orders["single"] = [tuple(sorted(effects, key=lambda head: effects[head]))]
-        orders["matched"] = [
-            _matched(chosen.order, _shuffled(heads, seed, draw, "matched")) for draw in range(draws)
-        ]
+    if any(chosen.rounds):
+        orders["single"] = [tuple(sorted(chosen.effects, key=lambda head: chosen.effects[head]))]
+    orders["matched"] = [_matched(chosen.order, drawn("matched", draw)) for draw in draws]
     return orders
-
-
-def _shuffled(heads: Sequence[Head], seed: int, draw: int, name: str) -> tuple[Head, ...]:
-    """One order of a name's; more draws leave the earlier ones as they were."""
-    rng = np.random.default_rng([seed, draw, *name.encode()])
-    return tuple(heads[place] for place in rng.permutation(len(heads)))
 
 
 def _matched(order: Sequence[Head], drawn: Sequence[Head]) -> tuple[Head, ...]:
@@ -324,84 +251,292 @@ def _matched(order: Sequence[Head], drawn: Sequence[Head]) -> tuple[Head, ...]:
     return tuple(left[head.layer].pop() for head in order)
 
 
-# Heads without which the model does better: found on discovery, confirmed on validation.
-
-
-LOSS = "nll"
+# What goes under a budget: heads, layers, or a shape that is small or fast enough.
 
 
 @dataclass(frozen=True)
-class Harmful:
-    """`candidates` gain on discovery by q < 0.05 over all heads, those `confirmed` gain on validation
-    by q < 0.05 over the candidates too; both the largest gain on discovery first.
+class Chosen:
+    """What stays: `kept`, with `units` where feed-forwards are narrower, and `removal`, what goes.
 
-    `gains`: candidate → how much better `metric` gets on discovery and on validation. The metric is
-    the mean −log p(label), or where labels and model have none the first that effects are tested by.
+    `cost` is what choosing heads took, in sweeps over all single heads.
     """
 
-    metric: str
-    candidates: tuple[Head, ...]
-    confirmed: tuple[Head, ...]
-    gains: dict[Head, tuple[float, float]]
+    kept: tuple[KeptLayer, ...]
+    removal: Removal
+    units: Units | None = None
+    cost: float | None = None
 
 
-def harmful_heads(
-    scorer: Scorer,
-    validation: Sequence[Pair],
-    first: Losses,
-    *,
-    mask: MaskOf,
-    seed: int = 0,
-    work: Path | None = None,
-    shown: Progress = silent,
-) -> Harmful:
-    """Which heads harm. `first` is what `single_losses` gave on discovery.
+def forms_asked(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
+    """The forms to choose from: the one that the budget names, or those that meet it.
 
-    p by swaps of whole queries (`Effects.p_values`), q by Benjamini and Hochberg. The candidates alone
-    are run on `validation`; `work` keeps that sweep, `shown` counts variants × pairs. Raises
-    ArgumentError for pairs that cannot be judged.
+    A budget of latency is met by `speeds`. Raises ArgumentError for a budget that cannot be met.
     """
-    effects = _effects(scorer, first, seed)
-    metric = LOSS if effects.base(LOSS) is not None else effects.tested[0]
-    found = _gaining(effects, metric, first.names)
-    candidates = sorted(found, key=lambda name: -found[name])
-    if not candidates:
-        return Harmful(metric, (), (), {})
-    variants = [Variant(name, (mask([Head.parse(name)]),), "plan") for name in candidates]
-    again = losses(scorer, validation, variants, work=work, name="harmful", shown=shown)
-    tested = _effects(scorer, again, seed)
-    confirmed = _gaining(tested, metric, again.names)
-    return Harmful(
-        metric,
-        tuple(map(Head.parse, candidates)),
-        tuple(Head.parse(name) for name in candidates if name in confirmed),
-        {
-            Head.parse(name): (found[name], _gain(tested, 1 + place, metric))
-            for place, name in enumerate(candidates)
-        },
+    whole, per_layer = task.form, task.teacher.heads
+    kind = task.budget.kind_of
+    if kind == "heads":
+        return (Form(whole.layers, count_kept(task.budget, whole.heads), whole.units),)
+    if kind == "layers":
+        kept = count_kept(task.budget, whole.layers)
+        return (Form(kept, kept * per_layer, whole.units),)
+    if kind == "latency":
+        return forms_in_time(task, speeds)
+    checkpoint = task.scorer.checkpoint
+    return forms_within(task.budget, parameter_costs(checkpoint.model, checkpoint.family), whole)
+
+
+def choose(
+    task: PlanTask, forms: Sequence[Form], pairs: Sequence[Pair], work: Path | None = None
+) -> Chosen:
+    """What stays in the best of `forms`, chosen on `pairs`: the one of least mean loss there.
+
+    Of each form layers go first; of those that stay, heads; then units.
+    """
+    found = []
+    for form in forms:
+        gone: tuple[int, ...] = ()
+        if form.layers < task.form.layers:
+            out = task.form.layers - form.layers
+            gone = choose_layers(task, pairs, out, work=below(work, "layers")).order
+        heads: tuple[Head, ...] = ()
+        cost = None
+        if out := form.layers * task.teacher.heads - form.heads:
+            folder = below(work, "heads", out, *gone)
+            path = choose_heads(task, pairs, out, skipped=gone, work=folder)
+            heads, cost = path.order, path.cost
+        removal = removal_of(heads, gone)
+        kept = kept_by(removal, task.teacher, form.units)
+        found.append(Chosen(kept, removal, task.units_of(kept, pairs), cost))
+    if len(found) == 1:
+        return found[0]
+    texts = [(pair.query, pair.title) for pair in pairs]
+    smaller = (task.pruned(one.kept, one.units) for one in found)
+    logits = np.stack([one.fresh().logits(texts) for one in (task.scorer, *smaller)])
+    names = ["whole", *map(str, range(len(found)))]
+    measured = losses_of(logits, names, pairs, task.scorer.checkpoint.settings.labels)
+    return found[int(np.argmin([measured.mean(name) for name in names[1:]]))]
+
+
+def below(work: Path | None, *names: object) -> Path | None:
+    """A folder in `work`, where there is one."""
+    return None if work is None else work / "-".join(map(str, names))
+
+
+# The grid of budgets: what goes under each, and what that costs.
+
+
+Found = Mapping[Removal, Changes]
+"""What was measured on validation by leaving it out."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The budgets chosen on all of discovery: heads and layers, most kept first."""
+
+    path: HeadPath
+    layer_path: LayerPath | None
+    heads: tuple[Removal, ...]
+    layers: tuple[Removal, ...]
+
+
+def choose_grid(task: PlanTask) -> Grid:
+    """What each budget removes, chosen on all of discovery: one path of heads, one of layers."""
+    heads, path = grid_heads(task, task.discovery.pairs, task.work)
+    layers, layer_path = grid_layers(task, task.discovery.pairs, task.work)
+    return Grid(path, layer_path, heads, layers)
+
+
+LARGEST_ROUND = 1 / 3
+"""Of all heads: how many go at most in a further round."""
+
+
+def grid_heads(
+    task: PlanTask, pairs: Sequence[Pair], work: Path | None = None
+) -> tuple[tuple[Removal, ...], HeadPath]:
+    """What the budgets of heads remove, the first so many of one path, chosen on `pairs`.
+
+    Where heads were asked for, the path begins with the rounds of that budget, and goes on in as few
+    further rounds as take no more than a third of all heads at a time.
+    """
+    total = task.form.heads
+    counts = {round(share * total) for share in task.effort.heads}
+    kept = sorted((n for n in counts if 1 <= n < total), reverse=True)
+    deepest = total - min(kept)
+    first = deepest
+    if task.budget.kind_of == "heads":
+        first = min(deepest, total - count_kept(task.budget, total))
+    path = choose_heads(task, pairs, first, work=below(work, "heads", first))
+    if more := deepest - first:
+        rounds = math.ceil(more / max(1, int(LARGEST_ROUND * total)))
+        folder = below(work, "heads", first, "to", deepest)
+        path = choose_heads(task, pairs, more, rounds=rounds, before=path, work=folder)
+    return tuple(removal_of(path.order[: total - n]) for n in kept), path
+
+
+def grid_layers(
+    task: PlanTask, pairs: Sequence[Pair], work: Path | None = None
+) -> tuple[tuple[Removal, ...], LayerPath | None]:
+    """What the budgets of layers remove; none where the model has a single one."""
+    layers, effort = task.form.layers, task.effort
+    least = max(1, round(effort.layers * layers))
+    steps = np.linspace(least, layers - 1, effort.counts).round()
+    kept = sorted({int(n) for n in steps if 1 <= n < layers}, reverse=True)
+    if not kept:
+        return (), None
+    path = choose_layers(task, pairs, layers - min(kept), work=below(work, "layers"))
+    return tuple(removal_of(blocks=path.order[: layers - n]) for n in kept), path
+
+
+def layer_effects(grid: Grid) -> tuple[LayerEffect, ...]:
+    """What each layer is worth, and when it goes."""
+    path = grid.layer_path
+    if path is None:
+        return ()
+    turns = {layer: turn for turn, layer in enumerate(path.order, start=1)}
+    return tuple(
+        LayerEffect(layer=layer, heads=heads, block=block, turn=turns.get(layer))
+        for layer, (heads, block) in enumerate(zip(path.heads, path.blocks, strict=True))
     )
 
 
-def _effects(scorer: Scorer, measured: Losses, seed: int) -> Effects:
-    labels = scorer.checkpoint.settings.labels
-    return Effects(measured.logits, measured.pairs, labels, resamples=0, seed=seed)
+def grid_rows(
+    task: PlanTask,
+    grid: Grid,
+    speeds: SpeedTable,
+    awaited: Mapping[Removal, Mapping[str, Expected]],
+    found: Found,
+) -> tuple[GridRow, ...]:
+    """The grid with everything that is known of each budget, heads first."""
+    rows = []
+    for removal in (*grid.heads, *grid.layers):
+        kept = kept_by(removal, task.teacher)
+        of_heads = not removal.blocks
+        count = sum(len(one.heads) for one in kept) if of_heads else len(kept)
+        rows.append(
+            GridRow(
+                of="heads" if of_heads else "layers",
+                kept=count,
+                share=count / (task.form.heads if of_heads else task.form.layers),
+                removed=names_of_removal(removal),
+                size=size_of(task, kept),
+                speed=speeds.of(kept),
+                expected=dict(awaited.get(removal, {})),
+                measured=as_measured(found.get(removal, {})),
+            )
+        )
+    return tuple(rows)
 
 
-def _gaining(effects: Effects, metric: str, names: Sequence[str]) -> dict[str, float]:
-    """Variant → gain, of those that gain by q < 0.05 over all of them."""
-    rows = range(1, effects.n_variants)
-    q = q_values(effects.p_values(rows, metric))
-    gains = {row: _gain(effects, row, metric) for row in rows}
-    return {
-        names[row]: gains[row]
-        for row, one in zip(rows, q, strict=True)
-        if one is not None and one < FALSE_DISCOVERY_RATE and gains[row] > 0
+def size_of(task: PlanTask, kept: Sequence[KeptLayer] | None = None) -> Size:
+    """Parameters and bytes of a model that keeps `kept`; by default of the whole model."""
+    checkpoint = task.scorer.checkpoint
+    costs = parameter_costs(checkpoint.model, checkpoint.family)
+    parameters = round(costs.of(task.form if kept is None else form_of(kept, task.teacher)))
+    return Size(
+        parameters=parameters,
+        share=parameters / costs.of(task.form),
+        stored=FLOAT16_BYTES * parameters,
+    )
+
+
+# Other ways to choose what goes, at the budgets of the grid.
+
+
+CHOSEN = "chosen"
+
+NAMES: dict[str, Text] = {
+    CHOSEN: Text("按本计划选", "as this plan chooses"),
+    "single": Text("单个头的效应，不重测", "effects of single heads, not measured anew"),
+    "gradient": Text("梯度重要性", "gradient importance"),
+    "even": Text("等间隔保留", "evenly spaced"),
+    "low_layers": Text("保留低层（文章的经验法则）", "low layers kept (the article's rule)"),
+    "matched": Text("随机，各层数量与计划相同", "random, as many of each layer as here"),
+    "random": Text("随机", "random"),
+}
+"""By their names, in the order in which they are drawn. The article's rule of thumb: when distilling,
+keep more of the low layers' heads ("BERT 可解释性-从“头”说起", 2.1)."""
+
+DRAWN = ("matched", "random")
+"""Those that choose nothing."""
+
+Removals = Mapping[str, Sequence[Sequence[Removal]]]
+"""Way to choose → for each budget what it removes: once, or once a draw."""
+
+
+def head_removals(task: PlanTask, grid: Grid) -> Removals:
+    """What each way removes: at each budget as many heads as the plan."""
+    sizes = [len(one.heads) for one in grid.heads]
+    return {CHOSEN: [[one] for one in grid.heads]} | {
+        name: [[removal_of(order[:size]) for order in orders] for size in sizes]
+        for name, orders in head_rivals(task, grid.path).items()
     }
 
 
-def _gain(effects: Effects, row: int, metric: str) -> float:
-    """How much better the metric is under a variant; NaN where it is not defined."""
-    change = effects.change(row, metric)
-    if change is None:
-        return float("nan")
-    return change if METRICS[metric].direction == "higher" else -change
+def layer_removals(grid: Grid, layers: int) -> Removals:
+    """What each way removes of `layers` layers: at each budget as many as the plan."""
+    kept = [layers - len(one.blocks) for one in grid.layers]
+    every = set(range(layers))
+    return {
+        CHOSEN: [[one] for one in grid.layers],
+        "even": [[removal_of(blocks=every - set(even_layers(layers, n)))] for n in kept],
+        "low_layers": [[removal_of(blocks=range(n, layers))] for n in kept],
+    }
+
+
+def every_one(removals: Removals) -> list[Removal]:
+    """All of them, of all ways and budgets."""
+    return [one for budgets in removals.values() for drawn in budgets for one in drawn]
+
+
+def rival_rows(rows: Sequence[GridRow], removals: Removals, found: Found) -> tuple[RivalRow, ...]:
+    """How each other way measures up at the budgets `rows`, and how far the plan's is ahead of it.
+
+    `ahead` is paired over the resamples of the queries.
+    """
+    made = []
+    for way, budgets in removals.items():
+        for row, drawn, [own] in zip(rows, budgets, removals[CHOSEN], strict=True):
+            theirs = averaged([found[one] for one in drawn], TESTED)
+            ours = found[own].get(TESTED)
+            if way == CHOSEN or theirs is None or ours is None:
+                continue
+            samples = ours.samples - theirs.samples
+            low, high = _ends([ours, theirs], samples)
+            gain = ours.value - theirs.value
+            lead = MetricChange(theirs.value, ours.value, gain, low, high, samples)
+            plain = as_measured({"theirs": theirs, "ahead": lead})
+            made.append(
+                RivalRow(
+                    of=row.of,
+                    kept=row.kept,
+                    way=way,
+                    name=NAMES[way],
+                    measured=plain["theirs"],
+                    ahead=plain["ahead"],
+                )
+            )
+    return tuple(made)
+
+
+def averaged(found: Sequence[Changes], metric: str) -> MetricChange | None:
+    """The mean over draws, its interval over queries; None where the metric is not defined."""
+    drawn = [one[metric] for one in found if metric in one]
+    if not drawn:
+        return None
+    samples = np.mean([one.samples for one in drawn], axis=0)
+    low, high = _ends(drawn, samples)
+    return MetricChange(
+        base=drawn[0].base,
+        value=float(np.mean([one.value for one in drawn])),
+        absolute=float(np.mean([one.absolute for one in drawn])),
+        ci_low=low,
+        ci_high=high,
+        samples=samples,
+    )
+
+
+def _ends(of: Sequence[MetricChange], samples: np.ndarray) -> tuple[float | None, float | None]:
+    """The interval of what was made of these changes; none where one of them has none."""
+    if any(one.ci_low is None for one in of):
+        return None, None
+    return percentile_interval(samples) or (None, None)

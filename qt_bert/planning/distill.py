@@ -1,4 +1,4 @@
-"""`qt-bert distill`: from a plan, pairs and a teacher to a student; its loss, in four parts."""
+"""`qt-bert distill`: from a plan, pairs and a teacher to a student; its loss, in three parts."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ from qt_bert.training.state import (
 # What a student's loss is made of, each part as a number an example, a token or a layer.
 
 
-PARTS = ("grades", "distribution", "hidden", "attention")
-STATES = ("norm", "plain", "cosine")
+PARTS = ("grades", "distribution", "hidden")
 
 
 @dataclass(frozen=True)
@@ -56,25 +55,18 @@ class LossWeights:
 
     `grades`: −log Σ p over the grades a label may mean, on labelled pairs. `distribution`: the
     teacher's distribution at `temperature`, on all pairs. `hidden`: the outputs of the teacher's
-    layers, compared as `states` says. `attention`: the teacher's attention, where heads have the
-    same number.
+    layers.
     """
 
     grades: float = 1.0
     distribution: float = 1.0
     hidden: float = 1.0
-    attention: float = 0.0
     temperature: float = 1.0
-    states: str = "norm"
 
     @property
     def asks_the_teacher(self) -> bool:
         """Whether any part needs the teacher's outputs."""
-        return any((self.distribution, self.hidden, self.attention))
-
-    def grades_alone(self) -> LossWeights:
-        """The same without the teacher."""
-        return replace(self, distribution=0.0, hidden=0.0, attention=0.0)
+        return bool(self.distribution or self.hidden)
 
 
 def check_weights(weights: LossWeights) -> None:
@@ -86,8 +78,6 @@ def check_weights(weights: LossWeights) -> None:
         raise ArgumentError("loss: every part has the weight 0, so there is nothing to learn")
     if not 0 < weights.temperature < float("inf"):
         raise ArgumentError(f"loss: temperature = {weights.temperature}; it must be above 0")
-    if weights.states not in STATES:
-        raise ArgumentError(f"loss: states = {weights.states!r}; choose from {', '.join(STATES)}")
 
 
 def distribution_loss(
@@ -106,46 +96,25 @@ def distribution_loss(
     return divergence * temperature**2
 
 
-def hidden_loss(student: torch.Tensor, teacher: torch.Tensor, states: str) -> torch.Tensor:
-    """How far two layers' outputs [..., hidden] are apart, for every token [...].
-
-    `norm`: mean squared error of the states brought to mean 0 and variance 1 each; `plain`: of the
-    states as they are; `cosine`: 1 − their cosine.
-    """
-    if states == "cosine":
-        return 1 - F.cosine_similarity(student, teacher, dim=-1)
-    if states == "norm":
-        width = student.shape[-1:]
-        student, teacher = F.layer_norm(student, width), F.layer_norm(teacher, width)
-    return (student - teacher).square().mean(-1)
+def hidden_loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    """Mean squared error of two layers' outputs [..., hidden], each token's brought to mean 0 and
+    variance 1, for every token [...]."""
+    width = student.shape[-1:]
+    return (F.layer_norm(student, width) - F.layer_norm(teacher, width)).square().mean(-1)
 
 
-def attention_loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
-    """KL(teacher ‖ student) of each row of attention [rows, heads, slots, slots], mean over the heads
-    [rows, slots]."""
-    tiny = torch.finfo(student.dtype).tiny
-    ratio = (teacher.clamp_min(tiny) / student.clamp_min(tiny)).log()
-    return (teacher * ratio).sum(-1).mean(1)
-
-
-def mean_of(values: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The mean of tensors of one shape."""
-    return torch.stack(list(values)).mean(0)
-
-
-# A student beside its teacher: one loss for the training loop, of four parts.
+# A student beside its teacher: one loss for the training loop, of three parts.
 
 
 Batch = Mapping[str, torch.Tensor]
-Layers = list[tuple[torch.Tensor, torch.Tensor | None]]
 
 
 class Distilled(nn.Module):
     """`model`, the student that is trained; `teacher`, frozen, in the number type of the products.
 
     `layer_map` says which of the teacher's layers a student's layer imitates; layers it does not
-    name imitate none. `kept` says which heads a student's layer has, `apart` how many of the lowest
-    layers of student and teacher are those of an offline model's block.
+    name imitate none. `apart` is how many of the lowest layers of student and teacher are those of an
+    offline model's block.
     """
 
     parts: tuple[str, ...] = PARTS
@@ -156,7 +125,6 @@ class Distilled(nn.Module):
         teacher: Any,
         family: Family,
         *,
-        kept: Sequence[KeptLayer],
         layer_map: Sequence[LayerMatch],
         weights: LossWeights,
         dtype: torch.dtype,
@@ -165,71 +133,55 @@ class Distilled(nn.Module):
         super().__init__()
         self.model = without_dropout(model)
         self.family = family
-        self.kept, self.layer_map, self.weights = tuple(kept), tuple(layer_map), weights
+        self.layer_map, self.weights = tuple(layer_map), weights
         self.apart = apart
         # In a tuple it is no part of the module, so neither trained nor stored.
         self._teacher = (teacher.to(dtype).eval().requires_grad_(False),)
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        """The weighted parts of the loss, in the order of `parts` [4]."""
+        """The weighted parts of the loss, in the order of `parts` [3]."""
         weights = self.weights
-        logits, layers = self._outputs(self.model, batch, self.apart[0])
+        logits, states = self._outputs(self.model, batch, self.apart[0])
         zero = logits.new_zeros(())
-        grades = (label_set_loss(logits, batch["allowed"]) * batch["share"]).sum()
+        grades = weights.grades * (
+            (label_set_loss(logits, batch["allowed"]) * batch["share"]).sum()
+        )
         if not weights.asks_the_teacher:
-            return torch.stack([weights.grades * grades, zero, zero, zero])
+            return torch.stack([grades, zero, zero])
         shown, taught = self._taught(batch)
         distance = distribution_loss(logits, shown, weights.temperature)
-        return torch.stack(
-            [
-                weights.grades * grades,
-                weights.distribution * (distance * batch["share"]).sum(),
-                weights.hidden * self._hidden(layers, taught, batch) if weights.hidden else zero,
-                weights.attention * self._attention(layers, taught, batch)
-                if weights.attention
-                else zero,
-            ]
-        )
+        distribution = weights.distribution * (distance * batch["share"]).sum()
+        hidden = weights.hidden * self._hidden(states, taught, batch) if weights.hidden else zero
+        return torch.stack([grades, distribution, hidden])
 
     @torch.compiler.disable
     @torch.no_grad()
-    def _taught(self, batch: Batch) -> tuple[torch.Tensor, Layers]:
+    def _taught(self, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """What the teacher gives; it is as fast uncompiled, and compiling it takes a minute."""
         return self._outputs(self._teacher[0], batch, self.apart[1])
 
-    def _outputs(self, model: Any, batch: Batch, apart: int) -> tuple[torch.Tensor, Layers]:
-        """Float32 logits [examples, K] and all layers' outputs."""
-        backbone = getattr(model, self.family.backbone)
-        wanted = bool(self.weights.attention)
-        layers = packed_layers(backbone, batch, apart=apart, attention=wanted)
-        first = layers[-1][0].flatten(0, 1)[batch["first_slot"]][:, None]
-        return self.family.head(model, first).float(), layers
+    def _outputs(
+        self, model: Any, batch: Batch, apart: int
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Float32 logits [examples, K] and every layer's output."""
+        states = [
+            one
+            for one, _ in packed_layers(getattr(model, self.family.backbone), batch, apart=apart)
+        ]
+        first = states[-1].flatten(0, 1)[batch["first_slot"]][:, None]
+        return self.family.head(model, first).float(), states
 
-    def _hidden(self, layers: Layers, taught: Layers, batch: Batch) -> torch.Tensor:
+    def _hidden(
+        self, states: Sequence[torch.Tensor], taught: Sequence[torch.Tensor], batch: Batch
+    ) -> torch.Tensor:
         """Mean over the tokens of each example, then over the layers that imitate one."""
         losses = [
-            hidden_loss(
-                layers[match.student][0].float(),
-                taught[match.imitates][0].float(),
-                self.weights.states,
-            )
+            hidden_loss(states[match.student].float(), taught[match.imitates].float())
             for match in self.layer_map
         ]
-        return (mean_of(losses) * batch["slot_share"]).sum() if losses else _nothing(batch)
-
-    def _attention(self, layers: Layers, taught: Layers, batch: Batch) -> torch.Tensor:
-        """The same of the attention of heads, against the heads of their number."""
-        losses = []
-        for match in self.layer_map:
-            own, shown = layers[match.student][1], taught[match.imitates][1]
-            heads = list(self.kept[match.student].heads)
-            if own is not None and shown is not None:
-                losses.append(attention_loss(own.float(), shown[:, heads].float()))
-        return (mean_of(losses) * batch["slot_share"]).sum() if losses else _nothing(batch)
-
-
-def _nothing(batch: Batch) -> torch.Tensor:
-    return batch["share"].new_zeros(())
+        if not losses:
+            return batch["share"].new_zeros(())
+        return (torch.stack(losses).mean(0) * batch["slot_share"]).sum()
 
 
 def without_dropout(model: Any) -> Any:
@@ -420,7 +372,6 @@ def _model(
         student.model,
         teacher.model,
         student.family,
-        kept=job.student.kept,
         layer_map=job.student.layer_map,
         weights=job.loss,
         dtype=getattr(torch, settings.dtype),

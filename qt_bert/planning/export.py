@@ -23,7 +23,7 @@ from qt_bert.files import atomic_folder, check_apart, sha256_file
 from qt_bert.models.checkpoint import Checkpoint, check_place
 from qt_bert.models.forward import Encoder, additive_mask
 from qt_bert.models.pruned import layers_of
-from qt_bert.planning import export_replay
+from qt_bert.planning import export_session
 from qt_bert.planning.export_session import (
     EXPORTING,
     INT8_MODEL,
@@ -41,15 +41,10 @@ from qt_bert.results.plan import EXPORT, CheckedCase, ExportCheck, ExportFile
 from qt_bert.sources import installed_versions
 
 # The forward of `models.forward` as a module that torch can trace: plain products, any batch and
-# length.
-#
-# It is what `Encoder.logits` computes: query, key and value in one product, and of the last layer
-# the
-# first token alone. The scale 1/√width lies in the query's weights, so that the graph has no step
-# for
-# it. A layer may have any number of heads and feed-forward units; without heads the bias of W_O is
-# all
-# that its attention gives.
+# length. It is what `Encoder.logits` computes: query, key and value in one product, and of the last
+# layer the first token alone. The scale 1/√width lies in the query's weights, so that the graph has
+# no step for it. A layer may have any number of heads and feed-forward units; without heads the bias
+# of W_O is all that its attention gives.
 
 
 class Graph(nn.Module):
@@ -322,7 +317,7 @@ def _case(checkpoint: Checkpoint, lengths: np.ndarray, generator: np.random.Gene
 
 @torch.inference_mode()
 def _with_logits(checkpoint: Checkpoint, cases: list[Case]) -> dict[str, np.ndarray]:
-    """What `replay` reads: the inputs of every case, and the logits that torch gives."""
+    """What `differences` reads: the inputs of every case, and the logits that torch gives."""
     encoder = Encoder(checkpoint.model, checkpoint.family)
     stored: dict[str, np.ndarray] = {}
     for number, case in enumerate(cases):
@@ -338,7 +333,7 @@ def _in_a_new_process(path: Path, stored: Mapping[str, np.ndarray]) -> list[floa
         cases = Path(work) / "cases.npz"
         np.savez(cases, **dict(stored))  # type: ignore[arg-type]
         ran = subprocess.run(
-            [sys.executable, "-P", export_replay.__file__, path, cases],
+            [sys.executable, "-P", "-m", export_session.__name__, path, cases],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             capture_output=True,
             text=True,

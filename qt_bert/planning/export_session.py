@@ -1,11 +1,17 @@
-"""Scoring with an exported file, without torch; weights in eight bits."""
+"""An exported file run without torch: scored with, held against stored logits, and in eight bits.
+
+As a module, `python -m qt_bert.planning.export_session MODEL.onnx CASES.npz` runs stored inputs and
+prints how far each batch's logits lie from the stored ones, as JSON.
+"""
 
 from __future__ import annotations
 
-import copy
+import json
 import logging
+import os
+import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -21,7 +27,6 @@ from qt_bert.data.tokenise import Counts, EncodedPair, PairTokenizer, length_bat
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.files import sha256_file
 from qt_bert.models.card import read_settings
-from qt_bert.planning.export_replay import open_session
 from qt_bert.progress import Progress, silent
 from qt_bert.results.evaluation import JudgedPairs, MetricDifference
 from qt_bert.results.plan import EXPORT, ExportFile, Int8Loss
@@ -60,6 +65,32 @@ def quietly() -> Iterator[None]:
         logging.disable(disabled)
 
 
+# Stored inputs run again.
+
+
+def open_session(path: Path, threads: int | None = None) -> Any:
+    """An onnxruntime session on the processor."""
+    import onnxruntime
+
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or (int(asked) if asked.isdecimal() else 0)
+    options.log_severity_level = 3  # errors alone
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def differences(session: Any, cases: Mapping[str, np.ndarray]) -> list[float]:
+    """Largest difference of a logit in each case; case 3 has its inputs as `3/input_ids`, …, and
+    the logits that are wanted as `3/logits`."""
+    names = [one.name for one in session.get_inputs()]
+    found: list[float] = []
+    while f"{len(found)}/logits" in cases:
+        case = len(found)
+        (logits,) = session.run(None, {name: cases[f"{case}/{name}"] for name in names})
+        found.append(float(np.abs(logits - cases[f"{case}/logits"]).max()))
+    return found
+
+
 # Scoring with an exported file: texts in, logits out, with onnxruntime and without torch.
 
 
@@ -78,39 +109,28 @@ class OnnxScorer:
 
     `path` is the folder, or one of its files (`model.onnx`, `model.int8.onnx`). Raises CheckpointError
     where the folder was not made by `qt-bert export`, or its files are damaged; ArgumentError where
-    onnxruntime is not installed, or for a `max_length` beyond the model's positions.
+    onnxruntime is not installed. `threads` defaults to OMP_NUM_THREADS, else to onnxruntime's choice.
     """
 
     def __init__(
         self,
         path: str | Path,
         *,
-        max_length: int | None = None,
-        batch_tokens: int = BATCH_TOKENS,
         threads: int | None = None,
     ) -> None:
         need(RUNNING)
         folder, file = _file_of(Path(path))
         self.name = folder.name if file.name == MODEL else f"{folder.name}/{file.name}"
         self.export = _verified(folder)
-        longest = self.export.positions
-        if max_length is not None and max_length > longest:
-            raise ArgumentError(
-                f"--max-length {max_length}: {self.name} has room for {longest} tokens"
-            )
-        self.session = _opened(file, threads)
+        try:
+            self.session = open_session(file, threads)
+        except Exception as error:  # onnxruntime's errors have no common base
+            raise CheckpointError(f"{file}: onnxruntime cannot open it ({error})") from error
         labels = int(self.session.get_outputs()[0].shape[1])
-        self.settings = read_settings(folder, labels, longest)
+        self.settings = read_settings(folder, labels, self.export.positions)
         tokenizer = _tokenizer(folder / TOKENIZER)
-        self.tokenizer = PairTokenizer(tokenizer, max_length or self.settings.max_length)
-        self.batch_tokens = batch_tokens
+        self.tokenizer = PairTokenizer(tokenizer, self.settings.max_length)
         self.counts = Counts()
-
-    def fresh(self) -> OnnxScorer:
-        """This scorer with counts of its own and everything else shared."""
-        other = copy.copy(self)
-        other.counts = Counts()
-        return other
 
     def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
         """Float32 logits [pair, output] of (query, title) pairs, in their order."""
@@ -126,7 +146,7 @@ class OnnxScorer:
         for start in range(0, len(pairs), WINDOW):
             encoded = self.tokenizer.encode(pairs[start : start + WINDOW], offsets=False)
             self.counts.add(encoded)
-            for rows in length_batches([len(one) for one in encoded], self.batch_tokens):
+            for rows in length_batches([len(one) for one in encoded], BATCH_TOKENS):
                 yield rows + start, [encoded[i] for i in rows]
 
     def _run(self, encoded: Sequence[EncodedPair]) -> np.ndarray:
@@ -156,13 +176,6 @@ def _verified(folder: Path) -> ExportFile:
                 f"{file}: missing, or its bytes differ from {EXPORT}; export the model again"
             )
     return export
-
-
-def _opened(file: Path, threads: int | None) -> Any:
-    try:
-        return open_session(file, threads)
-    except Exception as error:  # onnxruntime's errors have no common base
-        raise CheckpointError(f"{file}: onnxruntime cannot open it ({error})") from error
 
 
 def _tokenizer(file: Path) -> Any:
@@ -225,3 +238,8 @@ def int8_loss(
         metrics={name: decode(MetricDifference, encode(one)) for name, one in found.items()},
         largest=float(np.abs(logits[1] - logits[0]).max()),
     )
+
+
+if __name__ == "__main__":
+    with np.load(sys.argv[2]) as stored:
+        print(json.dumps(differences(open_session(Path(sys.argv[1])), stored)))

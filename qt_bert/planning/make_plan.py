@@ -2,57 +2,37 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from math import isnan
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from qt_bert.ablation.effects import Effects
-from qt_bert.data.pairs import Pair
-from qt_bert.data.splits import balanced_halves
 from qt_bert.figures import Curve, Figure, HeatMap, Point, Series
 from qt_bert.models.heads import Head
-from qt_bert.planning.choice import harmful_heads
-from qt_bert.planning.grid import (
-    Chosen,
-    Grid,
-    as_expected,
-    as_measured,
-    choose,
-    choose_grid,
-    forms_asked,
-    grid_heads,
-    grid_layers,
-    grid_rows,
-    layer_effects,
-    size_of,
-    teacher_size,
-)
-from qt_bert.planning.honest import Choose, Prediction, Reading, Square, expected, predict
-from qt_bert.planning.offline import offline_plan
-from qt_bert.planning.prune import lost_heads, removal_of
-from qt_bert.planning.rivals import (
+from qt_bert.planning.budgets import Form, SpeedTable
+from qt_bert.planning.choice import (
     CHOSEN,
     DRAWN,
-    LOW,
     NAMES,
-    Removals,
+    Chosen,
+    Found,
+    Grid,
+    choose,
+    choose_grid,
     every_one,
-    head_orders,
+    forms_asked,
+    grid_rows,
     head_removals,
+    layer_effects,
     layer_removals,
     rival_rows,
-    rule_of_thumb,
-    rule_removals,
+    size_of,
 )
-from qt_bert.planning.runs import MetricChange, Removal, changes
-from qt_bert.planning.shapes import Form
+from qt_bert.planning.expectation import expectations
+from qt_bert.planning.offline import offline_plan
+from qt_bert.planning.prune import lost_heads, removal_of
+from qt_bert.planning.runs import Removal, as_measured, changes
 from qt_bert.planning.task import Functions, PlanTask, Sample
-from qt_bert.planning.timing import SpeedTable
 from qt_bert.probes.base import judged
 from qt_bert.probes.contests import LEAST_RHO
 from qt_bert.progress import progress
@@ -61,8 +41,6 @@ from qt_bert.results.plan import (
     TESTED,
     AtRisk,
     GridRow,
-    Harm,
-    HarmfulHead,
     Measured,
     Plan,
     PlanEvidence,
@@ -76,127 +54,6 @@ from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, change_of_rho, rho
 from qt_bert.stats.judgements import known, set_means
 from qt_bert.text import Text, counted
-
-# What each budget is expected to change on queries that took no part in choosing.
-
-
-Predictions = Mapping[str, Prediction]
-"""By metric."""
-
-
-@dataclass(frozen=True)
-class Expectations:
-    """Of each budget of the grid, and of the plan that was asked for."""
-
-    grid: Mapping[Removal, Predictions]
-    asked: Predictions
-
-
-def expectations(task: PlanTask, forms: Sequence[Form], grid: Grid) -> Expectations:
-    """Chosen anew on each half of discovery, read on the other; see `choice.honest.expected`.
-
-    Budgets of heads and of layers are predicted apart. The plan asked for goes with those of its kind;
-    one that meets parameters or a latency stands alone, as it may narrow feed-forwards. Without two
-    queries nothing can be chosen on half of them, and nothing is expected.
-    """
-    kind = task.budget.kind_of
-
-    def own(pairs: Sequence[Pair]) -> list[Removal]:
-        return [choose(task, forms, pairs, _work(task, pairs)).removal]
-
-    def heads(pairs: Sequence[Pair]) -> list[Removal]:
-        found, _ = grid_heads(task, pairs, _work(task, pairs))
-        return [*found, *(own(pairs) if kind == "heads" else [])]
-
-    def layers(pairs: Sequence[Pair]) -> list[Removal]:
-        found, _ = grid_layers(task, pairs, _work(task, pairs))
-        return [*found, *(own(pairs) if kind == "layers" else [])]
-
-    by_kind = {
-        "heads": _expected(task, grid.heads, kind == "heads", heads),
-        "layers": _expected(task, grid.layers, kind == "layers", layers),
-    }
-    rows = [*zip(grid.heads, by_kind["heads"], strict=False)]
-    rows += zip(grid.layers, by_kind["layers"], strict=False)
-    if kind in by_kind:
-        return Expectations(dict(rows), by_kind[kind][-1] if by_kind[kind] else {})
-    return Expectations(dict(rows), _pruned(task, forms))
-
-
-def _expected(
-    task: PlanTask, grid: Sequence[Removal], with_asked: bool, choose_on: Choose
-) -> list[dict[str, Prediction]]:
-    """One prediction for each budget of `grid`, and one for the plan asked for."""
-    budgets = list(range(len(grid) + with_asked))
-    if not budgets or (task.discovery.ref.n_queries or 0) < 2:
-        return []
-    halves = balanced_halves(task.discovery.pairs)
-    # Before the progress of measuring begins: choosing shows its own.
-    chosen = {_name_of(half): choose_on(half) for half in halves}
-    # The grid is measured on a sample of validation, the plan is tested on all of it.
-    sampled, whole = (one.ref.n_queries or 1 for one in (task.sampled_validation, task.validation))
-    runs = (1 + 2 * len(budgets)) * len(task.discovery.pairs)
-    with progress(runs, "expected quality", "runs") as shown:
-        return expected(
-            task.scorer,
-            task.discovery.pairs,
-            budgets,
-            lambda half: chosen[_name_of(half)],
-            mask=task.mask,
-            n_new=[*[sampled] * len(grid), *[whole] * with_asked],
-            metrics=task.metrics,
-            resamples=task.resamples,
-            seed=task.seed,
-            shown=shown,
-        )
-
-
-def _pruned(task: PlanTask, forms: Sequence[Form]) -> Predictions:
-    """The same for a plan of any shape, read from models whose weights are really removed."""
-    if (task.discovery.ref.n_queries or 0) < 2:
-        return {}
-    halves = balanced_halves(task.discovery.pairs)
-    plans = [choose(task, forms, half, _work(task, half)) for half in halves]
-    readings = [
-        [_readings(task, plan, half, at) for at, half in enumerate(halves)] for plan in plans
-    ]
-    queries = [len({pair.query for pair in half}) for half in halves]
-    found = {}
-    for metric in readings[0][0]:
-        if all(metric in one for plan in readings for one in plan):
-            (a, b), (c, d) = ([one[metric] for one in plan] for plan in readings)
-            square: Square = ((a, b), (c, d))
-            n_new = task.validation.ref.n_queries or 1
-            [found[metric]] = predict([square], (queries[0], queries[1]), [n_new])
-    return found
-
-
-def _readings(task: PlanTask, plan: Chosen, half: Sequence[Pair], place: int) -> dict[str, Reading]:
-    """What a plan changes of each metric on one half."""
-    texts = [(pair.query, pair.title) for pair in half]
-    both = [one.fresh().logits(texts) for one in (task.scorer, task.pruned(plan.kept, plan.units))]
-    labels = task.scorer.checkpoint.settings.labels
-    effects = Effects(
-        np.stack(both), half, labels, resamples=task.resamples, draws=0, seed=task.seed + place
-    )
-    changes = {metric: effects.change(1, metric) for metric in task.metrics}
-    return {
-        metric: Reading(change, effects.resampled(1, metric))
-        for metric, change in changes.items()
-        if change is not None
-    }
-
-
-def _work(task: PlanTask, pairs: Sequence[Pair]) -> Path:
-    """A folder for what is chosen on these pairs."""
-    return task.work / f"half-{_name_of(pairs)}"
-
-
-def _name_of(pairs: Sequence[Pair]) -> str:
-    """A short name of these pairs, the same whenever they are the same."""
-    text = "\n".join(f"{pair.line}\t{pair.query}\t{pair.title}" for pair in pairs)
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
 
 # The one plan, tested without searching: the pruned model beside the whole one on other pairs.
 
@@ -275,37 +132,12 @@ def _labelled(sample: Sample) -> tuple[FloatArray, list[str]]:
     return grades, [pair.query for pair in sample.pairs]
 
 
-def harm_of(task: PlanTask) -> Harm:
-    """Heads without which the model does better: found on discovery, confirmed on validation."""
-    found = harmful_heads(
-        task.scorer,
-        task.validation.pairs,
-        task.singles,
-        mask=task.mask,
-        seed=task.seed,
-        work=task.work,
-    )
-    return Harm(
-        metric=found.metric,
-        heads=tuple(
-            HarmfulHead(
-                head=str(head),
-                discovery=found.gains[head][0],
-                validation=None if isnan(found.gains[head][1]) else found.gains[head][1],
-                confirmed=head in found.confirmed,
-            )
-            for head in found.candidates
-        ),
-    )
-
-
 # What is at risk: the functions whose heads are lost.
 
 
-Lost = dict[str, tuple[str, ...]]
-
-
-def lost_by_function(functions: Functions, chosen: Removal, teacher: TeacherRef) -> Lost:
+def lost_by_function(
+    functions: Functions, chosen: Removal, teacher: TeacherRef
+) -> dict[str, tuple[str, ...]]:
     """Set → those of its heads that go, by name."""
     gone = lost_heads(chosen, teacher)
     return {
@@ -314,13 +146,13 @@ def lost_by_function(functions: Functions, chosen: Removal, teacher: TeacherRef)
     }
 
 
-def risk_removals(lost: Lost) -> dict[str, Removal]:
+def risk_removals(lost: Mapping[str, Sequence[str]]) -> dict[str, Removal]:
     """Set → its lost heads left out alone, where it loses any."""
     return {name: removal_of(map(Head.parse, heads)) for name, heads in lost.items() if heads}
 
 
 def at_risk(
-    functions: Functions, lost: Lost, measured: Mapping[Removal, Mapping[str, MetricChange]]
+    functions: Functions, lost: Mapping[str, tuple[str, ...]], measured: Found
 ) -> tuple[AtRisk, ...]:
     """Each function's heads, those lost, and ρ's change without the lost ones alone."""
     removals = risk_removals(lost)
@@ -349,8 +181,6 @@ LETTERS: dict[str, tuple[str, Text]] = {
     "focused": ("F", Text("关注共有词", "focus on shared terms")),
 }
 """Functions that the map of heads names, each by a letter."""
-
-PERCENT = Text("%", "%")
 
 
 def quality_curve(
@@ -498,9 +328,6 @@ def _with_letters(note: Text, functions: Functions) -> Text:
 # From a model, pairs and a budget to a plan.
 
 
-Found = Mapping[Removal, Mapping[str, MetricChange]]
-
-
 def make_plan(task: PlanTask) -> Plan:
     """What stays under the task's budget, with all that is known of it and of the grid.
 
@@ -511,7 +338,6 @@ def make_plan(task: PlanTask) -> Plan:
     forms = forms_asked(task, speeds)
     offline = None if task.effort.offline is None else offline_plan(task)
     chosen = choose(task, forms, task.discovery.pairs, task.work)
-    grid = choose_grid(task)
     return Plan(
         teacher=task.teacher,
         budget=task.budget,
@@ -519,19 +345,25 @@ def make_plan(task: PlanTask) -> Plan:
         kept=chosen.kept,
         layer_map=layer_map(chosen.kept, task.teacher.layers),
         units={str(layer): tuple(units) for layer, units in (chosen.units or {}).items()},
-        evidence=_evidence(task, forms, chosen, grid, speeds),
+        evidence=_evidence(task, forms, chosen, speeds),
         offline=offline,
     )
 
 
 def _evidence(
-    task: PlanTask, forms: Sequence[Form], chosen: Chosen, grid: Grid, speeds: SpeedTable
+    task: PlanTask, forms: Sequence[Form], chosen: Chosen, speeds: SpeedTable
 ) -> PlanEvidence:
-    awaited = expectations(task, forms, grid)
-    compared = _Compared.of(task, grid, chosen)
-    found = compared.measure(task)
-    rows = grid_rows(task, grid, speeds, awaited.grid, found)
-    rivals = compared.rows(rows, found)
+    grid = choose_grid(task)
+    awaited, awaited_of_plan = expectations(task, forms, grid)
+    heads, layers = head_removals(task, grid), layer_removals(grid, task.form.layers)
+    lost = lost_by_function(task.functions, chosen.removal, task.teacher)
+    at_stake = risk_removals(lost).values()
+    found = _measure(task, [chosen.removal, *every_one(heads), *every_one(layers), *at_stake])
+    rows = grid_rows(task, grid, speeds, awaited, found)
+    rivals = (
+        *rival_rows([row for row in rows if row.of == "heads"], heads, found),
+        *rival_rows([row for row in rows if row.of == "layers"], layers, found),
+    )
     tests, claim = plan_tests(task, chosen)
     return PlanEvidence(
         profile=task.effort.profile,
@@ -539,11 +371,16 @@ def _evidence(
         discovery=task.discovery.ref,
         validation=task.validation.ref,
         sampled=task.sampled_validation.ref,
-        settings=_settings(task),
-        teacher_size=teacher_size(task),
+        settings={
+            "seed": task.seed,
+            "resamples": task.resamples,
+            "max_length": task.scorer.tokenizer.max_length,
+            "means_sha256": None if task.means is None else task.means.sha256,
+        },
+        teacher_size=size_of(task),
         size=size_of(task, chosen.kept),
         speed=speeds.of(chosen.kept),
-        expected=as_expected(awaited.asked),
+        expected=dict(awaited_of_plan),
         cost=chosen.cost,
         effects={str(head): effect for head, effect in sorted(grid.path.effects.items())},
         layers=layer_effects(grid),
@@ -552,68 +389,29 @@ def _evidence(
         tests=tests,
         claim=claim,
         functions=task.functions.source,
-        at_risk=at_risk(task.functions, compared.lost, found),
-        rule=rule_of_thumb(task.teacher, chosen.removal, compared.rule, found)
-        if chosen.units is None
-        else None,
-        harm=harm_of(task),
+        at_risk=at_risk(task.functions, lost, found),
         figures=tuple(_figures(task, grid, chosen, rows, rivals)),
     )
 
 
-@dataclass(frozen=True)
-class _Compared:
-    """Everything that is measured on validation by leaving it out."""
-
-    heads: Removals
-    layers: Removals
-    rule: list[Removal]
-    lost: Lost
-    chosen: Removal
-
-    @classmethod
-    def of(cls, task: PlanTask, grid: Grid, chosen: Chosen) -> _Compared:
-        """The plan, the grid, the rivals, the article's rule, and functions that lose heads."""
-        orders = head_orders(task, grid)
-        return cls(
-            heads=head_removals(grid, orders),
-            layers=layer_removals(grid, task.form.layers),
-            rule=rule_removals(task.teacher, chosen.removal, orders[LOW]),
-            lost=lost_by_function(task.functions, chosen.removal, task.teacher),
-            chosen=chosen.removal,
+def _measure(task: PlanTask, removals: Sequence[Removal]) -> Found:
+    """What each removal changes, in one sweep of validation."""
+    listed = [one for one in dict.fromkeys(removals) if one != Removal()]
+    pairs = task.sampled_validation.pairs
+    with progress((1 + len(listed)) * len(pairs), "measuring", "runs") as shown:
+        found = changes(
+            task.scorer,
+            pairs,
+            listed,
+            mask=task.mask,
+            metrics=task.metrics,
+            resamples=task.resamples,
+            seed=task.seed,
+            work=task.work,
+            name="measured",
+            shown=shown,
         )
-
-    def rows(self, rows: Sequence[GridRow], found: Found) -> tuple[RivalRow, ...]:
-        """How the rivals measure up at the budgets of the grid."""
-        heads = [row for row in rows if row.of == "heads"]
-        layers = [row for row in rows if row.of == "layers"]
-        return (*rival_rows(heads, self.heads, found), *rival_rows(layers, self.layers, found))
-
-    def measure(self, task: PlanTask) -> Found:
-        """All of it in one sweep of validation."""
-        listed = [
-            self.chosen,
-            *every_one(self.heads),
-            *every_one(self.layers),
-            *self.rule,
-            *risk_removals(self.lost).values(),
-        ]
-        removals = [one for one in dict.fromkeys(listed) if one != Removal()]
-        pairs = task.sampled_validation.pairs
-        with progress((1 + len(removals)) * len(pairs), "measuring", "runs") as shown:
-            found = changes(
-                task.scorer,
-                pairs,
-                removals,
-                mask=task.mask,
-                metrics=task.metrics,
-                resamples=task.resamples,
-                seed=task.seed,
-                work=task.work,
-                name="measured",
-                shown=shown,
-            )
-        return dict(zip(removals, found, strict=True))
+    return dict(zip(listed, found, strict=True))
 
 
 def _figures(
@@ -627,12 +425,3 @@ def _figures(
         if curve is not None:
             yield curve
     yield head_map(task.teacher, chosen.removal, grid.path.effects, task.functions)
-
-
-def _settings(task: PlanTask) -> dict[str, Any]:
-    return {
-        "seed": task.seed,
-        "resamples": task.resamples,
-        "max_length": task.scorer.tokenizer.max_length,
-        "means_sha256": None if task.means is None else task.means.sha256,
-    }

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,22 +16,17 @@ from qt_bert.ablation.interventions import Variant
 from qt_bert.ablation.masks import Cut
 from qt_bert.codec import encode, read_result
 from qt_bert.data.tokenise import PairTokenizer
-from qt_bert.errors import ArgumentError
-from qt_bert.files import read_json, write_json
+from qt_bert.files import write_json
 from qt_bert.models.card import Offline
-from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.planning.grid import as_measured
-from qt_bert.planning.runs import Changes, changes_of, logits
+from qt_bert.planning.budgets import in_time, in_turns, ratio
+from qt_bert.planning.runs import Changes, as_measured, changes_of, logits
 from qt_bert.planning.task import OfflineEffort, PlanTask, Sample
-from qt_bert.planning.timing import in_time, in_turns, ratio
 from qt_bert.progress import Progress, progress
 from qt_bert.results.plan import (
     MOST_LOST,
-    NoRows,
     OfflinePlan,
     OfflineRow,
     Ratio,
-    Retrained,
     StoredTitles,
     Timed,
 )
@@ -53,11 +47,6 @@ from qt_bert.training.model import Measured
 
 DECIDING = ("accuracy", "pairwise_accuracy", "spearman")
 """The metrics that may decide; the first that labels and model define does."""
-
-
-def deciding_metric(defined: Collection[str]) -> str | None:
-    """The metric that decides, of those that are defined; None where none of them is."""
-    return next((metric for metric in DECIDING if metric in defined), None)
 
 
 def largest_free(rows: Sequence[OfflineRow], metric: str | None) -> int | None:
@@ -252,7 +241,11 @@ def costs_of(job: OfflineTask, sample: Sample, *, role: str, block: bool, shown:
         name=f"offline-{role}-moved-{offline.title_start}-{offline.title_tokens}",
         shown=shown,
     )
-    found = _changes(task.metrics, _effects(job, sample, np.concatenate([plain, moved])))
+    both = np.concatenate([plain, moved])
+    labels = task.scorer.checkpoint.settings.labels
+    effects = Effects(both, sample.pairs, labels, resamples=task.resamples, draws=0, seed=task.seed)
+    defined = [metric for metric in task.metrics if effects.base(metric) is not None]
+    found = [changes_of(effects, row, defined) for row in range(effects.n_variants)]
     of_block = found[1 : len(plain)]
     positions, *of_both = found[len(plain) :]
     return Costs(
@@ -266,18 +259,6 @@ def runs_of(job: OfflineTask) -> int:
     """Variants × pairs that the rows take on both samples."""
     each = 1 + len(job.counts)
     return (1 + each) * len(job.discovery.pairs) + 2 * each * len(job.validation.pairs)
-
-
-def _effects(job: OfflineTask, sample: Sample, found: np.ndarray) -> Effects:
-    task = job.task
-    labels = task.scorer.checkpoint.settings.labels
-    return Effects(found, sample.pairs, labels, resamples=task.resamples, draws=0, seed=task.seed)
-
-
-def _changes(metrics: tuple[str, ...], effects: Effects) -> list[Changes]:
-    """The changes of every row, the whole model's own (none) first."""
-    defined = [metric for metric in metrics if effects.base(metric) is not None]
-    return [changes_of(effects, row, defined) for row in range(effects.n_variants)]
 
 
 # How many times as fast a query is ranked where title states are read: in turns, in one run.
@@ -312,7 +293,8 @@ def speedups(job: OfflineTask) -> Speedups | None:
     its interval a bootstrap over them. Weights do not matter to it. None where fewer than two queries
     end before the place where titles begin.
     """
-    path, key = job.task.work / "offline_speeds.json", _key(job)
+    path = job.task.work / "offline_speeds.json"
+    key = repr((job.layout.offline, job.counts, job.effort.queries))
     stored = read_result(_Stored, path) if path.exists() else _Stored({})
     if key not in stored.found:
         measured = _measure(job)
@@ -323,17 +305,15 @@ def speedups(job: OfflineTask) -> Speedups | None:
     return stored.found[key]
 
 
-def _key(job: OfflineTask) -> str:
-    return repr((job.layout.offline, job.counts, job.effort.queries))
-
-
 def _measure(job: OfflineTask) -> Speedups | None:
     task = job.task
     queries = _queries(job)
     if len(queries) < 2:
         return None
     titles = _spread(dict.fromkeys(pair.title for pair in task.validation.pairs), TITLES)
-    scorers = [task.scorer.fresh(), *(_reading_states(job, n, titles) for n in job.counts)]
+    # Offline models of so many layers, with the states of these titles at hand.
+    offline = [one.reading(states_of(one, titles, STATES)) for one in map(job.reading, job.counts)]
+    scorers = [task.scorer.fresh(), *offline]
     first, *others = queries
     in_turns(scorers, [(first, title) for title in titles[-WARM_UP:]], 1, 0)
     with progress(len(others), "offline layers: speed", "queries") as shown:
@@ -376,196 +356,44 @@ def _spread(texts: Iterable[str], count: int) -> list[str]:
     return [ordered[int(place)] for place in places]
 
 
-def _reading_states(job: OfflineTask, layers: int, titles: Sequence[str]) -> Scorer:
-    """The offline model of so many layers, with the states of these titles at hand."""
-    scorer = job.reading(layers)
-    return scorer.reading(states_of(scorer, titles, STATES))
-
-
-# Were two models trained alike but for the block? By what their folders say of their making.
-
-
-FACTS = "training.json"
-BLOCK = ("offline_layers", "title_start", "title_tokens", "layers_above")
-"""What may differ between an offline model and its control, by the names in `asked`."""
-
-_DATA = ("texts_sha256", "data_sha256")
-"""Hashes of the training pairs: of their texts, or of their tokens, which a block may cut elsewhere."""
-
-
-def check_same_recipe(offline: Path, control: Path) -> None:
-    """Raise ArgumentError unless both folders were trained on the same pairs, from the same base, with
-    the same settings and seed."""
-    one, other = _facts(offline, "--offline"), _facts(control, "--offline-control")
-    asked, expected = _asked(one), _asked(other)
-    differ = [
-        f"{name}: {asked.get(name)!r} and {expected.get(name)!r}"
-        for name in sorted(asked.keys() | expected.keys())
-        if asked.get(name) != expected.get(name)
-    ]
-    known = next((name for name in _DATA if name in one and name in other), None)
-    if known is None or one[known] != other[known]:
-        differ.append(f"the training pairs, by {known or 'their hash, which is not there'}")
-    if differ:
-        raise ArgumentError(
-            f"--offline {offline} and --offline-control {control} differ in more than the block "
-            f"({'; '.join(differ[:3])}); train the control by the same command without "
-            "--offline-layers"
-        )
-
-
-def _asked(facts: dict[str, Any]) -> dict[str, Any]:
-    """All that was asked of a training but the block."""
-    return {name: value for name, value in facts["asked"].items() if name not in BLOCK}
-
-
-def _facts(folder: Path, option: str) -> dict[str, Any]:
-    """What a folder says of its making. Raises ArgumentError where that is not enough."""
-    try:
-        found = read_json(folder / FACTS)
-    except (OSError, ValueError, RecursionError) as error:
-        raise ArgumentError(
-            f"{option} {folder}: no {FACTS} that can be read ({error}); give a folder made by "
-            "`qt-bert train`"
-        ) from error
-    if not isinstance(found, dict) or not isinstance(found.get("asked"), dict):
-        raise ArgumentError(
-            f"{option} {folder}: its {FACTS} does not say what was asked of the training; give a "
-            "folder made by `qt-bert train`, not one that was averaged or made otherwise"
-        )
-    return found
-
-
-# A retrained offline model beside its control: what the block costs once the model had time to
-# learn.
-
-
-QWK = "qwk"
-
-
-def retrained_of(task: PlanTask) -> Retrained | None:
-    """Both models on all of validation, paired; None where none were given.
-
-    Raises ArgumentError where they were not trained alike (`check_same_recipe`), or are of another
-    shape than the plan's model, CheckpointError for folders that hold no model.
-    """
-    if task.retrained is None:
-        return None
-    check_same_recipe(task.retrained.offline, task.retrained.control)
-    control, offline = (
-        _opened(task, folder) for folder in (task.retrained.control, task.retrained.offline)
-    )
-    block = _block(offline, control)
-    with progress(2 * len(task.validation.pairs), "retrained models", "pairs") as shown:
-        found = np.stack([one.logits(task.validation.texts, shown) for one in (control, offline)])
-    effects = Effects(
-        found,
-        task.validation.pairs,
-        control.checkpoint.settings.labels,
-        resamples=task.resamples,
-        draws=0,
-        seed=task.seed,
-    )
-    defined = [metric for metric in task.metrics if effects.base(metric) is not None]
-    return Retrained(
-        name=offline.checkpoint.name,
-        sha256=offline.checkpoint.sha256,
-        control=control.checkpoint.name,
-        control_sha256=control.checkpoint.sha256,
-        layers=block.layers,
-        title_start=block.title_start,
-        title_tokens=block.title_tokens,
-        pairs=task.validation.ref,
-        measured=as_measured(changes_of(effects, 1, defined)),
-        kept=_share(effects) if QWK in defined else None,
-    )
-
-
-def _opened(task: PlanTask, folder: Path) -> Scorer:
-    """One of the two. Raises ArgumentError where it could not stand in for the plan's model."""
-    planned = task.scorer.checkpoint
-    found = open_checkpoint(folder, dtype=planned.dtype)
-    if found.shape != planned.shape or found.settings.labels != planned.settings.labels:
-        raise ArgumentError(
-            f"{folder}: it has {found.layers} layers of {found.heads} heads and "
-            f"{found.settings.labels.logits} outputs, and {planned.name} another shape or outputs "
-            "that mean something else; give models trained from it, or from the same base"
-        )
-    return Scorer(found)
-
-
-def _block(offline: Scorer, control: Scorer) -> Offline:
-    """The block of the first. Raises ArgumentError where it has none, or the other has one."""
-    block, other = offline.checkpoint.offline, control.checkpoint.offline
-    if block is None:
-        raise ArgumentError(
-            f"--offline {offline.checkpoint.folder}: the model has no offline layers; train one with "
-            "`qt-bert train --offline-layers`"
-        )
-    if other is not None:
-        raise ArgumentError(
-            f"--offline-control {control.checkpoint.folder}: the model has {other.layers} offline "
-            "layers itself; train the control by the same command without --offline-layers"
-        )
-    return block
-
-
-def _share(effects: Effects) -> Ratio | None:
-    """The offline model's QWK as a share of the control's; None where the control has none to keep."""
-    base, value = effects.base(QWK), effects.value(1, QWK)
-    if base is None or value is None or base <= 0:
-        return None
-    whole = effects.resampled_base([QWK])[0]
-    ends = effects.interval((effects.resampled(1, QWK) + whole) / whole)
-    low, high = ends or (None, None)
-    return Ratio(value=value / base, low=low, high=high)
-
-
 # The rows of a plan for layers that read titles before the query comes.
 
 
 def offline_plan(task: PlanTask) -> OfflinePlan:
-    """A row a number of offline layers, the number chosen, and a retrained model beside its control.
+    """A row a number of offline layers, and the number chosen.
 
     Finished sweeps and times lie in `task.work`. A model without rows has the reason for it. Raises
-    EquivalenceError where a block is not where it should be, ArgumentError as `retrained_of` does,
-    and for retrained models where there are no rows to compare them with.
+    EquivalenceError where a block is not where it should be.
     """
-    found = _job(task)
-    if isinstance(found, OfflineTask):
-        return _filled(found)
-    if task.retrained is not None:
-        raise ArgumentError(
-            f"--offline {task.retrained.offline}: {task.scorer.checkpoint.name} can have no offline "
-            f"layers ({found}); give the model that both were trained from"
-        )
-    return OfflinePlan(layers=task.form.layers, reason=found)
-
-
-def _job(task: PlanTask) -> OfflineTask | NoRows:
-    """What is to be done, or why there is nothing."""
-    if task.scorer.checkpoint.offline is not None:
-        return "offline"
+    layers = task.form.layers
     effort = task.effort.offline or OfflineEffort()
-    counts = counts_of(task.form.layers, effort.rows)
+    counts = counts_of(layers, effort.rows)
+    if task.scorer.checkpoint.offline is not None:
+        return OfflinePlan(layers=layers, reason="offline")
     if not counts:
-        return "one layer"
+        return OfflinePlan(layers=layers, reason="one layer")
     layout = layout_of(task.scorer.tokenizer, task.whole_discovery)
-    return "no room" if layout is None else OfflineTask(task, effort, layout, counts)
-
-
-def _filled(job: OfflineTask) -> OfflinePlan:
-    task, layout = job.task, job.layout
-    retrained = retrained_of(task)  # what may be refused comes first
+    if layout is None:
+        return OfflinePlan(layers=layers, reason="no room")
+    job = OfflineTask(task, effort, layout, counts)
     guards = job.check()
     with progress(runs_of(job), "offline layers", "runs") as shown:
         chosen_on = costs_of(job, job.discovery, role="discovery", block=False, shown=shown)
         measured = costs_of(job, job.validation, role="validation", block=True, shown=shown)
-    rows = _rows(job, chosen_on, measured)
-    metric = deciding_metric(chosen_on.positions)
     timed = speedups(job)
+    rows = tuple(
+        OfflineRow(
+            layers=count,
+            block=as_measured(measured.block[count]),
+            both=as_measured(measured.both[count]),
+            discovery=as_measured(chosen_on.both[count]),
+            speed=None if timed is None else timed.ratios[place],
+        )
+        for place, count in enumerate(counts)
+    )
+    metric = next((one for one in DECIDING if one in chosen_on.positions), None)
     return OfflinePlan(
-        layers=task.form.layers,
+        layers=layers,
         title_start=layout.offline.title_start,
         title_tokens=layout.offline.title_tokens,
         long_queries=layout.long,
@@ -573,27 +401,10 @@ def _filled(job: OfflineTask) -> OfflinePlan:
         validation=job.validation.ref,
         metric=metric,
         chosen=largest_free(rows, metric),
-        retrain=task.form.layers // 2,
+        retrain=layers // 2,
         positions=as_measured(measured.positions),
-        rows=rows if timed is None else _with_speeds(rows, timed),
+        rows=rows,
         titles=stored_titles(job.moved, [pair.title for pair in task.whole_discovery.pairs]),
         timed=None if timed is None else timed.timed,
-        retrained=retrained,
         guards=guards,
-    )
-
-
-def _with_speeds(rows: Sequence[OfflineRow], timed: Speedups) -> tuple[OfflineRow, ...]:
-    return tuple(replace(row, speed=one) for row, one in zip(rows, timed.ratios, strict=True))
-
-
-def _rows(job: OfflineTask, chosen_on: Costs, measured: Costs) -> tuple[OfflineRow, ...]:
-    return tuple(
-        OfflineRow(
-            layers=count,
-            block=as_measured(measured.block[count]),
-            both=as_measured(measured.both[count]),
-            discovery=as_measured(chosen_on.both[count]),
-        )
-        for count in job.counts
     )

@@ -21,7 +21,9 @@ from qt_bert.ablation.sweep import run_sweep
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.models.heads import Head
+from qt_bert.probes.redundancy import SINGLES
 from qt_bert.progress import Progress, silent
+from qt_bert.results.plan import Measured
 from qt_bert.results.probe import PairsRef
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray
@@ -127,6 +129,19 @@ def parts_of(
     return (*([mask(others)] if others else []), *([BlocksOut(tuple(layers))] if layers else []))
 
 
+def single_losses(
+    scorer: Scorer,
+    pairs: Sequence[Pair],
+    *,
+    mask: MaskOf,
+    work: Path | None = None,
+    shown: Progress = silent,
+) -> Losses:
+    """The losses with each head alone left out, in the folder that the probe `redundancy` keeps."""
+    variants = single(scorer.checkpoint.shape, mask)
+    return losses(scorer, pairs, variants, work=work, name=SINGLES, shown=shown)
+
+
 def losses(
     scorer: Scorer,
     pairs: Sequence[Pair],
@@ -210,10 +225,6 @@ def _stored(
 # What removals change, with paired intervals over queries.
 
 
-GRADED_METRICS = ("spearman", "qwk", "accuracy", "macro_f1", "log_loss")
-SCORE_METRICS = ("spearman", "pairwise_accuracy", "ndcg_at_3")
-
-
 @dataclass(frozen=True)
 class Removal:
     """Heads and whole blocks (layers, by number) that are left out together; neither: the model."""
@@ -239,8 +250,22 @@ class MetricChange:
     samples: FloatArray = field(repr=False)
 
 
-Changes = dict[str, MetricChange]
+Changes = Mapping[str, MetricChange]
 """By metric."""
+
+
+def as_measured(found: Changes) -> dict[str, Measured]:
+    """Changes as plain data, without their resamples."""
+    return {
+        name: Measured(
+            base=one.base,
+            value=one.value,
+            change=one.absolute,
+            ci_low=one.ci_low,
+            ci_high=one.ci_high,
+        )
+        for name, one in found.items()
+    }
 
 
 def changes(
@@ -249,7 +274,7 @@ def changes(
     removals: Sequence[Removal],
     *,
     mask: MaskOf,
-    metrics: Sequence[str] | None = None,
+    metrics: Sequence[str],
     resamples: int = RESAMPLES,
     seed: int = 0,
     work: Path | None = None,
@@ -258,10 +283,9 @@ def changes(
 ) -> list[Changes]:
     """What each removal changes, in their order, measured in one sweep over `pairs`.
 
-    `metrics` are names of `Effects`; by default Spearman's ρ, QWK, accuracy, macro-F1 and the log loss,
-    or for a model of one logit ρ against its unmasked score, pairwise accuracy and NDCG@3. Those that
-    labels and model do not define are not among what is returned. `work` / `name` is the folder in
-    which the sweep is kept and resumed; `shown` counts variants × pairs.
+    Of `metrics`, names of `Effects`, those that labels and model do not define are not among what is
+    returned. `work` / `name` is the folder in which the sweep is kept and resumed; `shown` counts
+    variants × pairs.
 
     Raises ArgumentError for no pairs, unknown metrics, and heads or layers that the model lacks.
     """
@@ -273,8 +297,6 @@ def changes(
     found = logits(scorer, pairs, cut, work=work, name=name, shown=shown)
     labels = scorer.checkpoint.settings.labels
     effects = Effects(found, pairs, labels, resamples=resamples, draws=0, seed=seed)
-    if metrics is None:
-        metrics = SCORE_METRICS if labels.logits == 1 else GRADED_METRICS
     defined = [metric for metric in metrics if effects.base(metric) is not None]
     rows = [1 + cut.index(variant) if variant.parts else 0 for variant in variants]
     return [changes_of(effects, row, defined) for row in rows]
@@ -283,7 +305,7 @@ def changes(
 def changes_of(effects: Effects, row: int, metrics: Sequence[str]) -> Changes:
     """What one row of the effects changes of metrics that are defined for row 0."""
     samples = effects.resampled_by(row, metrics) if metrics else ()
-    found: Changes = {}
+    found: dict[str, MetricChange] = {}
     for metric, drawn in zip(metrics, samples, strict=True):
         base, value = effects.base(metric), effects.value(row, metric)
         if base is None or value is None:

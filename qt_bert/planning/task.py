@@ -17,11 +17,10 @@ from qt_bert.data.splits import sample_queries, spread_over_queries
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint, smaller_checkpoint
 from qt_bert.models.heads import Head
-from qt_bert.models.pruned import Units
-from qt_bert.planning.choice import single_losses
+from qt_bert.models.pruned import Units, reference_of
+from qt_bert.planning.budgets import Form
 from qt_bert.planning.prune import important_units
-from qt_bert.planning.runs import Losses
-from qt_bert.planning.shapes import Form, teacher_of
+from qt_bert.planning.runs import Losses, single_losses
 from qt_bert.progress import progress
 from qt_bert.results.heads import HeadsFile, HeadTable, table_of
 from qt_bert.results.kept import KeptLayer, TeacherRef
@@ -203,14 +202,6 @@ class Sample:
         return Sample.of(self.ref.name, self.ref.sha256, draw(self.pairs, limit, seed))
 
 
-@dataclass(frozen=True)
-class RetrainedPair:
-    """Folders of a retrained offline model and of its control, which differs in the block alone."""
-
-    offline: Path
-    control: Path
-
-
 @dataclass(kw_only=True)
 class PlanTask:
     """One plan to make.
@@ -218,8 +209,7 @@ class PlanTask:
     Everything is chosen on `discovery`, which may be a sample of `all_discovery`; `validation` and
     `held_out` give figures alone. `functions` are what the heads do. `work` is a folder for what is
     to survive a kill; `singles_work` is where the sweep over every head alone lies, where a probe
-    has made it. `replacement`: what stands in for a head that goes. `retrained`: an offline
-    model and its control.
+    has made it. `replacement`: what stands in for a head that goes.
     """
 
     scorer: Scorer
@@ -230,7 +220,6 @@ class PlanTask:
     singles_work: Path | None = None
     all_discovery: Sample | None = None
     held_out: Sequence[Sample] = ()
-    retrained: RetrainedPair | None = None
     functions: Functions = field(default_factory=lambda: Functions("none"))
     replacement: Replacement = "zero"
     effort: Effort = FULL
@@ -248,12 +237,14 @@ class PlanTask:
     @cached_property
     def teacher(self) -> TeacherRef:
         """The model by name, hash and shape."""
-        return self._described[0]
+        one = self.scorer.checkpoint
+        return reference_of(one.model, one.family, one.name, one.sha256)
 
     @cached_property
     def form(self) -> Form:
         """The model's own form."""
-        return self._described[1]
+        whole = self.teacher
+        return Form(whole.layers, whole.layers * whole.heads, whole.units)
 
     @cached_property
     def singles(self) -> Losses:
@@ -335,8 +326,3 @@ class PlanTask:
     ) -> Checkpoint:
         fold = None if self.means is None else self.means.vectors
         return smaller_checkpoint(scorer.checkpoint, kept, units=units, fold=fold)
-
-    @cached_property
-    def _described(self) -> tuple[TeacherRef, Form]:
-        one = self.scorer.checkpoint
-        return teacher_of(one.model, one.family, one.name, one.sha256)

@@ -9,7 +9,7 @@ subspaces of the same rank and variance. The grade itself is erased for comparis
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 
 from qt_bert.ablation.interventions import Variant
 from qt_bert.ablation.weights import AffineMap, Erasure
-from qt_bert.figures import Figure, Mark, head_map, scatter
+from qt_bert.figures import Figure, head_map
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.contests import Ablated, ablate
 from qt_bert.probes.layers import counts, tasks, too_few
@@ -38,6 +38,7 @@ from qt_bert.probes.layers_reading import (
     Task,
     begun,
     decode,
+    in_words,
     passes,
     vectors,
 )
@@ -45,7 +46,7 @@ from qt_bert.probes.streams import for_model
 from qt_bert.progress import Progress
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio
-from qt_bert.stats.estimate import Estimate, from_leave_one_out, jackknife, over_queries, spearman
+from qt_bert.stats.estimate import Estimate, from_leave_one_out, jackknife, over_queries
 from qt_bert.stats.judgements import known, set_means
 from qt_bert.text import Text
 
@@ -58,8 +59,6 @@ QUICK_DRAWS = {"probe": 2, "eraser": 5}
 FULL_DRAWS = {"probe": 5, "eraser": 10}
 """How often each control is drawn: of the probe, and of the eraser (of either kind)."""
 CONTROLS = ("permuted", "random")
-LEAST_POINTS = 3
-"""Fewer points of property and layer have no rank correlation."""
 LEAST_SINGULAR = 1e-6
 """Directions of the whitened vectors that covary less with the labels than this are left alone."""
 WITHIN, CLOSE = 0.1, 0.02
@@ -107,14 +106,6 @@ def covariance(sums: Moments, layer: int) -> FloatArray:
     mean = sums.x[layer] / sums.n
     found = sums.xx[layer] / sums.n - np.outer(mean, mean)
     return np.asarray((found + found.T) / 2)
-
-
-def left_over(sums: Moments, layer: int, block: slice, one: AffineMap) -> float:
-    """The largest covariance of vector and target behind a map, as a share of that before it."""
-    before = sums.xy[layer][:, block] - np.outer(sums.x[layer], sums.y[block]) / sums.n
-    behind = before - one.left.numpy() @ (one.right.numpy() @ before)
-    largest = np.abs(before).max()
-    return float(np.abs(behind).max() / largest) if largest > 0 else 0.0
 
 
 def removed_variance(one: AffineMap, spread: FloatArray) -> float:
@@ -188,30 +179,9 @@ def matched_subspaces(
 # Every property at every place: how well it is read, its eraser, and the controls of both.
 
 
-@dataclass(frozen=True, eq=False)
-class Erasers:
-    """The eraser of a property at one place rn, and its controls; `variance` is the share that it takes."""
-
-    name: str
-    place: int
-    eraser: AffineMap
-    controls: Mapping[str, Sequence[AffineMap]]
-    variance: float
-    left: float
-
-    @property
-    def variants(self) -> dict[str, list[Variant]]:
-        """`erased:pos@r3`, `permuted:pos@r3#00`, `random:pos@r3#00`, by family."""
-        at = f"{self.name}@r{self.place}"
-        erased = Variant(f"erased:{at}", (Erasure(self.place, self.eraser),), "erased")
-        controls = {
-            family: [
-                Variant(f"{family}:{at}#{draw:02d}", (Erasure(self.place, one),), family, draw)
-                for draw, one in enumerate(maps)
-            ]
-            for family, maps in self.controls.items()
-        }
-        return {"erased": [erased], **controls}
+Erased = Mapping[tuple[str, int], Mapping[str, Sequence[Variant]]]
+"""By property and place rn the variants of each family: `erased:pos@r3`, and of CONTROLS
+`permuted:pos@r3#00`, `random:pos@r3#00`."""
 
 
 def on_dependents(task: Task) -> Task:
@@ -230,12 +200,8 @@ def on_dependents(task: Task) -> Task:
 
 
 def erasers(
-    read: Reader,
-    asked: Sequence[Task],
-    places: Sequence[int],
-    draws: int,
-    context: Context,
-) -> Iterator[Erasers]:
+    read: Reader, asked: Sequence[Task], places: Sequence[int], draws: int, context: Context
+) -> Erased:
     """Erasers of every task at every place, fitted on all texts that its probe is fitted on."""
 
     def columns(task: Task) -> list[Column]:
@@ -243,6 +209,7 @@ def erasers(
         count = 0 if task.about is GRADE else draws
         return [own, *permuted(task, count, context.seed)]
 
+    found: dict[tuple[str, int], dict[str, list[Variant]]] = {}
     for groups in passes(asked, columns):
         sums: list[Moments] = []
         with context.progress(len(groups[0].places("fit").texts), "texts") as shown:
@@ -251,27 +218,32 @@ def erasers(
                 if not sums:
                     sums = [begun(group, one)[0] for group, one in zip(groups, seen, strict=True)]
                 for group, whole, one in zip(groups, sums, seen, strict=True):
-                    whole.add(one.values, group.targets.fit[one.rows].double())
+                    whole.add(one.values, group.fit[one.rows].double())
         for group, whole in zip(groups, sums, strict=True):
-            blocks = group.targets.blocks
             for task in group.tasks:
                 name = task.about.name
-                labels = [one.name for one in group.targets.columns if one.task is task]
+                labels = [one.name for one in group.columns if one.task is task]
                 for layer, place in enumerate(places):
                     rng = np.random.default_rng([context.seed, place, *name.encode()])
-                    spread = covariance(whole, layer)
-                    eraser, *others = (leace(whole, layer, blocks[one]) for one in labels)
-                    count = len(others)
-                    random = matched_subspaces(spread, eraser, count, rng)
-                    taken, all_of_it = removed_variance(eraser, spread), float(np.trace(spread))
-                    yield Erasers(
-                        name,
-                        place,
-                        eraser,
-                        dict(zip(CONTROLS, (others, random), strict=True)),
-                        taken / all_of_it if all_of_it else 0.0,
-                        left_over(whole, layer, blocks[name], eraser),
-                    )
+                    own, *others = (leace(whole, layer, group.blocks[one]) for one in labels)
+                    random = matched_subspaces(covariance(whole, layer), own, len(others), rng)
+                    at = f"{name}@r{place}"
+                    found[name, place] = {
+                        "erased": [Variant(f"erased:{at}", (Erasure(place, own),), "erased")],
+                        **{
+                            family: [
+                                Variant(
+                                    f"{family}:{at}#{draw:02d}",
+                                    (Erasure(place, one),),
+                                    family,
+                                    draw,
+                                )
+                                for draw, one in enumerate(maps)
+                            ]
+                            for family, maps in zip(CONTROLS, (others, random), strict=True)
+                        },
+                    }
+    return found
 
 
 def readable(one: Decoded) -> list[Estimate]:
@@ -355,7 +327,8 @@ def measure(context: Context) -> Result:
     if not asked:
         return Result(nothing="no_property")
     layers = context.model.checkpoint.shape.layers
-    places = tuple(range(layers + 1)) if context.full else quick_places(layers)
+    quick = tuple(range(layers, 0, -QUICK_STEP))[::-1]
+    places = tuple(range(layers + 1)) if context.full else quick
     draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
 
     # How well each property is read, and its erasers; the grade comes last.
@@ -364,10 +337,8 @@ def measure(context: Context) -> Result:
 
     found = decode(read, asked, draws=draws["probe"], seed=context.seed)
     names = sorted(found, key=lambda name: name == GRADE.name)
-    made = {
-        (one.name, one.place): one for one in erasers(read, asked, places, draws["eraser"], context)
-    }
-    context.guards["covariance_left"] = max(one.left for one in made.values())
+    made = erasers(read, asked, places, draws["eraser"], context)
+    variants = {(name, place): made[name, place] for name in names for place in places}
     held = {
         (name, place): one
         for name in names
@@ -377,7 +348,6 @@ def measure(context: Context) -> Result:
 
     # All erasers and controls in one sweep: the shift of the grades, and the change of ρ.
     pairs = for_model(context.validation, QUICK_PAIRS, context)
-    variants = {(name, place): made[name, place].variants for name in names for place in places}
     listed = [one for families in variants.values() for each in families.values() for one in each]
     run = ablate(context, "erased", listed, pairs)
     shift: dict[tuple[str, int, str], Estimate] = {}
@@ -420,31 +390,22 @@ def measure(context: Context) -> Result:
             candidates[name] = max(changes, key=lambda one: one[0])
     nearest = min(candidates, key=lambda name: candidates[name][0], default=None)
 
-    points = [(name, place) for name in tested for place in places]
-    together = (
-        spearman(
-            np.array([held[point].value for point in points]),
-            np.array([beyond(*point).value for point in points]),
-        )
-        if len(points) >= LEAST_POINTS
-        else None
-    )
     of_grade = [shift[GRADE.name, at, "erased"] for at in places if GRADE.name in names]
     ceiling = mean(of_grade) if of_grade else None
     measured: dict[str, Estimate | float | None] = {
         **{f"usage_used_{one.name}": used.get(one.name) for one in chosen if one is not GRADE},
         "usage_encoded_not_used": None if nearest is None else candidates[nearest][1],
-        "usage_map_correlation": together,
         "usage_ceiling": ceiling,
     }
-    cells = {point: beyond(*point) for point in variants}
     return Result(
         measurements=measured,
-        figures=_figures(names, places, held, cells, context),
+        figures=[_map(names, places, held, {point: beyond(*point) for point in variants}, context)],
         facts={
             **counts(context),
             "pairs": len(pairs),
-            "used": _told(used),
+            "used": in_words(
+                {n: one.value for n, one in used.items() if one}, "+.3f", reverse=True
+            ),
             "nearest": PROPERTIES[nearest].title if nearest else Text("–", "–"),
             "draws": draws["eraser"],
         },
@@ -456,11 +417,9 @@ def measure(context: Context) -> Result:
                 name: {
                     "fitted_on": len(found[name].task.fit),
                     "scored_on": len(found[name].task.check),
-                    "by_place": {
+                    "controls": {
                         f"r{place}": {
-                            "rank": made[name, place].eraser.rank,
-                            "variance": round(made[name, place].variance, 4),
-                            **{key: len(one) for key, one in made[name, place].controls.items()},
+                            family: len(variants[name, place][family]) for family in CONTROLS
                         }
                         for place in places
                     },
@@ -472,30 +431,14 @@ def measure(context: Context) -> Result:
     )
 
 
-def quick_places(layers: int) -> tuple[int, ...]:
-    """Every third r up to rn, rn among them."""
-    return tuple(range(layers, 0, -QUICK_STEP))[::-1]
-
-
-def _told(used: Mapping[str, Estimate | None]) -> Text:
-    """Properties with the shift of the grades beyond the controls, largest first."""
-    known = {name: one.value for name, one in used.items() if one is not None}
-    ranked = sorted(known, key=lambda name: -known[name])
-    titles = {name: PROPERTIES[name].title for name in ranked}
-    return Text(
-        "、".join(f"{titles[name].zh} {known[name]:+.3f}" for name in ranked) or "–",
-        ", ".join(f"{titles[name].en} {known[name]:+.3f}" for name in ranked) or "–",
-    )
-
-
-def _figures(
+def _map(
     names: Sequence[str],
     places: Sequence[int],
     held: Mapping[tuple[str, int], Estimate],
     cells: Mapping[tuple[str, int], Estimate],
     context: Context,
-) -> list[Figure]:
-    """What is used, property by layer, with what is read in small; and both against each other."""
+) -> Figure:
+    """What is used, property by layer, with what is read in small."""
     ends = {key: one.interval(context.resamples, context.seed) for key, one in cells.items()}
     marked = [
         (row, column)
@@ -509,7 +452,7 @@ def _figures(
         digits=3,
         scale="diverging",
     )
-    drawn = replace(
+    return replace(
         drawn,
         columns=tuple(f"r{place}" for place in places),
         rows=tuple(PROPERTIES[name].title for name in names),
@@ -518,25 +461,6 @@ def _figures(
         ),
         marked=tuple(marked),
     )
-    marks = []
-    for (name, place), one in cells.items():
-        x, interval = held[name, place], ends[name, place]
-        if np.isfinite(x.value) and np.isfinite(one.value):
-            low, high = interval or (None, None)
-            x_low, x_high = x.interval(context.resamples, context.seed) or (None, None)
-            marks.append(
-                Mark(
-                    x=x.value,
-                    y=one.value,
-                    series=PROPERTIES[name].title,
-                    label=f"r{place}",
-                    x_low=x_low,
-                    x_high=x_high,
-                    y_low=low,
-                    y_high=high,
-                )
-            )
-    return [drawn, scatter("usage_map", marks)]
 
 
 def _share(value: float) -> str:

@@ -27,7 +27,6 @@ from qt_bert.report.words import say
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import (
-    LEAST_KEPT,
     MARGIN,
     MOST_LOST,
     TESTED,
@@ -41,7 +40,6 @@ from qt_bert.results.plan import (
     PlanEvidence,
     PlanTest,
     Ratio,
-    Retrained,
     Verdict,
 )
 from qt_bert.results.probe import PairsRef, label_of
@@ -95,7 +93,6 @@ def plan_section(plan: Plan) -> Section:
         _rivals(evidence),
         *(FigureBlock(figure=one) for one in evidence.figures if not isinstance(one, Curve)),
         _at_risk(evidence),
-        _harm(evidence),
         _layer_map(plan),
         *_offline(plan.offline),
         _sample(plan, evidence),
@@ -341,15 +338,12 @@ def _stays(of: str, kept: int) -> Text:
 
 
 def _rivals(evidence: PlanEvidence) -> Table:
-    """How other ways to choose measure up, and at the plan's own size the article's rule."""
+    """How other ways to choose measure up."""
     ordered = sorted(evidence.rivals, key=lambda one: (one.of, -one.kept))
     rows: list[tuple[Cell, ...]] = [
         (_stays(one.of, one.kept), one.name, _shown(one.measured), _shown(one.ahead))
         for one in ordered
     ]
-    if (rule := evidence.rule) is not None:
-        way = say("low_layers_kept_article")
-        rows.append((say("size_of_the_plan"), way, _shown(rule.measured), _shown(rule.ahead)))
     return Table(
         name="plan_rivals",
         title=say("same_budgets_chosen_other"),
@@ -403,21 +397,6 @@ def _at_risk(evidence: PlanEvidence) -> Block:
         note=say("s_change_measured_with", source=source, where=_measured_on(evidence)),
         folded=True,
     )
-
-
-def _harm(evidence: PlanEvidence) -> Prose | None:
-    """Heads without which the model does better."""
-    found = evidence.harm
-    if found is None:
-        return None
-    if not found.heads:
-        body = say("discovery_no_single_head", queries=evidence.discovery.n_queries or 0)
-    else:
-        names = " ".join(one.head for one in found.heads)
-        confirmed = " ".join(one.head for one in found.heads if one.confirmed) or "—"
-        metric = metric_name(found.metric)
-        body = say("harmful_candidates", metric=metric, names=names, confirmed=confirmed)
-    return Prose(title=say("heads_harm"), body=body)
 
 
 def _layer_map(plan: Plan) -> Table:
@@ -499,9 +478,7 @@ def _sentences(found: OfflinePlan) -> Iterator[Text]:
         yield say(
             "not_free_without_retraining", tried=tried, retrain=found.retrain, costs=costs, **facts
         )
-    if found.retrained is not None:
-        yield _after_training(found.retrained)
-    elif found.chosen is None and found.retrain:
+    if found.chosen is None and found.retrain:
         yield say("train_qt_bert_train", layers=found.retrain)
     if (titles := found.titles) is not None:
         half, eighth = (number(titles.size[kind] / KILOBYTE, 1) for kind in ("float16", "int8"))
@@ -521,26 +498,6 @@ def _untrained(row: OfflineRow | None, metric: str | None) -> Text:
         return Text("", "")
     name, shown = metric_name(metric), _in_words(row.both[metric])
     return say("untrained_changes_validation", name=name, shown=shown)
-
-
-def _after_training(one: Retrained) -> Text:
-    """What the retrained offline model keeps of its control."""
-    changes = (
-        say("name_and_value", name=metric_name(name), value=_in_words(found))
-        for name, found in one.measured.items()
-    )
-    kept = Text("", "")
-    if one.kept is not None:
-        low, high = (None if end is None else 100 * end for end in (one.kept.low, one.kept.high))
-        shown = f"{number(100 * one.kept.value, 1)} % {interval(low, high, 1)}".rstrip()
-        kept = say("keeps_control_s_qwk", shown=shown, aim=round(100 * LEAST_KEPT))
-    return say(
-        "retrained_with_such_layers",
-        name=one.name,
-        layers=one.layers,
-        changes=listed(changes, "，", ", "),
-        kept=kept,
-    )
 
 
 def _offline(found: OfflinePlan | None) -> Iterator[Block]:

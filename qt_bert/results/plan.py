@@ -1,4 +1,4 @@
-"""The plan of a smaller model and what came of it: `plan.json`, `arms.json`, `export.json`."""
+"""The plan of a smaller model and what came of it: `plan.json`, `export.json`."""
 
 from __future__ import annotations
 
@@ -169,20 +169,6 @@ class AtRisk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """What the article's rule would have kept at the same size: the low layers.
-
-    `kept` is how many heads stay in each layer; `measured` and `chosen` are ρ's change by the rule
-    and by the plan on validation, `ahead` how much better the plan is.
-    """
-
-    kept: tuple[int, ...]
-    measured: Measured
-    chosen: Measured
-    ahead: Measured
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LayerEffect:
     """What a layer adds to the loss on discovery when its heads, or the whole of it, is left out alone.
 
@@ -196,30 +182,11 @@ class LayerEffect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HarmfulHead:
-    """A head without which the model does better by q < 0.05 on discovery: by how much there and on
-    validation (None: not defined there), and whether it is `confirmed` there."""
-
-    head: str
-    discovery: float
-    validation: float | None
-    confirmed: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Harm:
-    """The heads that harm, by `metric`; there may be none."""
-
-    metric: str
-    heads: tuple[HarmfulHead, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEvidence:
     """All that was measured for a plan.
 
-    Everything is chosen on `discovery`. The plan is tested on all of `validation`; the grid, rivals,
-    functions and the article's rule are measured on the pairs of it that `sampled` counts.
+    Everything is chosen on `discovery`. The plan is tested on all of `validation`; the grid, rivals
+    and functions are measured on the pairs of it that `sampled` counts.
     `functions` says where the heads' functions come from. `effects` is what leaving out each head
     alone adds to the loss on discovery, `cost` what choosing the heads took, in sweeps over all single
     heads. `claim` is `plan.kept`, judged on validation.
@@ -244,8 +211,6 @@ class PlanEvidence:
     claim: SourcedClaim | None = None
     functions: Literal["run", "heads.json", "none"] = "none"
     at_risk: tuple[AtRisk, ...] = ()
-    rule: Rule | None = None
-    harm: Harm | None = None
     figures: tuple[Figure, ...] = ()
 
 
@@ -254,9 +219,6 @@ class PlanEvidence:
 
 MOST_LOST = 0.02
 """What may be lost of the deciding metric (2 points of accuracy), by the upper end of its interval."""
-
-LEAST_KEPT = 0.97
-"""The share of the control's QWK that a retrained offline model should keep."""
 
 NoRows = Literal["offline", "one layer", "no room"]
 """Why there are no rows: the model is an offline one itself, has one layer, or queries leave no
@@ -313,26 +275,6 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retrained:
-    """A retrained offline model beside its control, which differs in nothing but the block.
-
-    `measured`: metric → the control (`base`), the offline model (`value`) and their paired change on
-    `pairs`; `kept`: the offline model's QWK as a share of the control's.
-    """
-
-    name: str
-    sha256: str
-    control: str
-    control_sha256: str
-    layers: int
-    title_start: int
-    title_tokens: int
-    pairs: PairsRef
-    measured: dict[str, Measured]
-    kept: Ratio | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OfflinePlan:
     """Which layers may read titles before the query comes, and what that costs and saves.
 
@@ -359,7 +301,6 @@ class OfflinePlan:
     rows: tuple[OfflineRow, ...] = ()
     titles: StoredTitles | None = None
     timed: Timed | None = None
-    retrained: Retrained | None = None
     guards: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -430,69 +371,6 @@ def layer_map(kept: tuple[KeptLayer, ...], layers: int) -> tuple[LayerMatch, ...
         LayerMatch(student=place, starts_as=one.layer, imitates=end)
         for place, (one, end) in enumerate(zip(kept, ends, strict=True))
     )
-
-
-# `arms.json`: does a plan pay? Students of one size, trained on the same data for the same steps.
-
-
-Outcome = Literal["better", "worse", "undecided"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
-    """One way to make a student: what it starts from and imitates, and its size."""
-
-    name: str
-    what: Text
-    kept: tuple[KeptLayer, ...]
-    layer_map: tuple[LayerMatch, ...]
-    parameters: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmRun:
-    """One training run: the step it kept, and its metrics on each file of pairs, by name."""
-
-    arm: str
-    seed: int
-    best_step: int
-    metrics: dict[str, dict[str, float | None]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmDifference:
-    """The plan's metric less the `rival`'s, mean over `seeds` paired seeds, on the pairs called `on`.
-
-    The interval is over seeds and queries together. `outcome` is `better` where it lies above 0.
-    """
-
-    rival: str
-    on: str
-    metric: str
-    seeds: int
-    plan_value: float
-    rival_value: float
-    difference: float
-    ci_low: float | None
-    ci_high: float | None
-    outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmsFile(ResultFile):
-    """`arms.json`. `pairs` are the files that were judged on: `dev`, on which every run chose its
-    step, and `validation`, where it was given."""
-
-    kind: ClassVar[str] = "arms"
-    schema: Literal[1] = 1
-    teacher: TeacherRef
-    steps: int
-    pairs: dict[str, PairsRef]
-    teacher_metrics: dict[str, dict[str, float | None]]
-    arms: tuple[Arm, ...]
-    runs: tuple[ArmRun, ...]
-    differences: tuple[ArmDifference, ...]
-    summary: Text
 
 
 # The content of `export.json`: what lies in a folder of `qt-bert export`, and how it was checked.

@@ -220,7 +220,6 @@ class PlanRequest:
 
     `held_out`: files to test on, each with the way to read it. `limit`: about so many pairs of
     discovery and of validation. `run`: the folder of a run whose probes say what the heads do.
-    `offline` and `control`: folders of a retrained offline model and of its control, or neither.
     """
 
     budget: str
@@ -228,23 +227,10 @@ class PlanRequest:
     held_out: Sequence[tuple[Path, ReaderOptions]] = ()
     limit: int | None = None
     run: Path | None = None
-    offline: Path | None = None
-    control: Path | None = None
-
-    @property
-    def retrained(self) -> tuple[Path, Path] | None:
-        """Both folders. Raises ArgumentError where one is given without the other."""
-        if self.offline is None and self.control is None:
-            return None
-        if self.offline is None or self.control is None:
-            raise ArgumentError(
-                "--offline and --offline-control go together: a model and its control"
-            )
-        return self.offline, self.control
 
     def arguments(self, model: Path) -> dict[str, Any]:
         """As arguments of a run; what the heads do is among them, for it stands in the plan."""
-        from qt_bert.models.folder import folder_sha256, weights_sha256
+        from qt_bert.models.folder import weights_sha256
         from qt_bert.planning.task import functions_of
 
         functions = functions_of(model, weights_sha256(model), self.run)
@@ -259,10 +245,6 @@ class PlanRequest:
             "functions": functions.source,
             "sets": dict(functions.sets),
             "unstable": sorted(functions.unstable),
-            "retrained": [
-                {"name": folder.name, "sha256": folder_sha256(folder)}
-                for folder in self.retrained or ()
-            ],
         }
 
 
@@ -317,8 +299,8 @@ def _run_plan(
 
 
 def _task(asked: PlanRequest, quick: Effort, context: StudyContext) -> PlanTask:
-    from qt_bert.planning.shapes import parse_budget
-    from qt_bert.planning.task import PlanTask, RetrainedPair, functions_of
+    from qt_bert.planning.budgets import parse_budget
+    from qt_bert.planning.task import PlanTask, functions_of
 
     scorer = scorer_of(context)
     effort = FULL if context.argument("profile") == "full" else quick
@@ -337,7 +319,6 @@ def _task(asked: PlanRequest, quick: Effort, context: StudyContext) -> PlanTask:
         all_discovery=discovery.smaller(asked.limit, whole_queries=one_logit, seed=seed),
         validation=validation.smaller(asked.limit, whole_queries=one_logit, seed=seed),
         held_out=held_out,
-        retrained=RetrainedPair(*asked.retrained) if asked.retrained else None,
         functions=functions_of(context.model, scorer.checkpoint.sha256, asked.run),
         work=context.folder.work(_WORK),
         singles_work=_of_probes(asked, choosing, context),
@@ -576,12 +557,10 @@ def run_plan(
 
     The folder is a run of one stage: `run.json` says what it was made from, `sweeps/` holds what
     survives a kill. Raises RunFolderError where the flags do not fit what lies there, ArgumentError
-    for a budget that cannot be meant or met and for retrained models that cannot be compared,
-    PairFileError for a file that cannot be read.
+    for a budget that cannot be meant or met, PairFileError for a file that cannot be read.
     """
     from qt_bert.models.loading import load_config
-    from qt_bert.planning.offline import check_same_recipe
-    from qt_bert.planning.shapes import count_kept, parse_budget
+    from qt_bert.planning.budgets import count_kept, parse_budget
 
     # What cannot be met is refused before a folder is made.
     budget, config = parse_budget(asked.budget), load_config(gathered.model)
@@ -589,8 +568,6 @@ def run_plan(
     totals = {"heads": layers * int(config.num_attention_heads), "layers": layers}
     if budget.kind_of in totals:
         count_kept(budget, totals[budget.kind_of])
-    if asked.retrained is not None:
-        check_same_recipe(*asked.retrained)
     stage = plan_stage(asked, arguments=("plan",))
     if not stage.applies(gathered.inputs):
         raise ArgumentError(f"{gathered.model} was pruned itself; make the plan from its teacher")

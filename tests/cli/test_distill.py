@@ -48,18 +48,6 @@ def test_a_student_by_recipe_and_options(run, asked, pair_file, tmp_path):
     assert [len(one.heads) for one in open_checkpoint(tmp_path / "s").kept.layers] == [2, 0]
 
 
-def test_arms_print_a_table(run, asked, tmp_path, monkeypatch):
-    from qt_bert.planning.arms import SEEDS
-
-    for name in SEEDS:
-        monkeypatch.setitem(SEEDS, name, 1)
-    pairs = tmp_path / "pairs.tsv"
-    done = run("distill", *asked, "--pairs", pairs, "--arms", "--validation", pairs)
-    assert done.status == 0, done.err
-    assert "validation" in done.out and "middle" in done.out and "95 % interval" in done.out
-    assert str(tmp_path / "s" / "arms.json") in done.out
-
-
 def test_a_plan_for_another_model_is_one_plain_line(run, asked, checkpoint_of, pair_file):
     other = checkpoint_of("bert", **SHAPE, seed=1)
     done = run("distill", *asked, "--model", other, "--pairs", pair_file)
@@ -75,8 +63,6 @@ def test_a_plan_for_another_model_is_one_plain_line(run, asked, checkpoint_of, p
         (["--plan", "nowhere.json"], "no such result file"),
         (["--lr", "7"], "--lr 7"),
         (["--steps", "-1"], "max_steps is -1"),
-        (["--validation", "x.tsv"], "goes with --arms"),
-        (["--arms", "--patience", "2"], "leave --patience out"),
         (["--recipe", "nowhere.toml"], "not a readable recipe"),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -116,7 +115,7 @@ def test_queries_to_choose_on_must_not_be_tested_on(run, command, many_pairs, tm
 
 KILLED = """
 import os, signal, sys
-from qt_bert.planning import make_plan as expecting
+from qt_bert.planning import expectation as expecting
 from qt_bert.cli import main
 
 def deadly(*_, **__):
@@ -145,42 +144,10 @@ def test_after_a_kill_it_goes_on_where_it_stopped(run, command, tmp_path):
     assert (out / "plan.json").is_file()
 
 
-@pytest.fixture
-def retrained(checkpoint_of, offline_checkpoint_of, tmp_path):
-    """Folders of an offline model and of its control, which say that they were trained alike."""
-    folders = {"--offline": offline_checkpoint_of(), "--offline-control": checkpoint_of()}
-    options = []
-    for option, folder in folders.items():
-        place = tmp_path / option.strip("-")
-        shutil.copytree(folder, place)
-        facts = {"asked": {"seed": 0}, "texts_sha256": "t"}
-        (place / "training.json").write_text(json.dumps(facts), encoding="utf-8")
-        options += [option, place]
-    return options
-
-
-def test_titles_read_before_the_query_comes(run, command, retrained, tmp_path):
+def test_titles_read_before_the_query_comes(run, command, tmp_path):
     out = tmp_path / "p"
-    ended = run(*command, "--budget", "heads=3", "--out", out, *retrained)
+    ended = run(*command, "--budget", "heads=3", "--out", out)
     assert ended.status == 0, ended.err
     assert "layers" in ended.out and "as float16 states" in ended.out
-    found = Plan.read(out / "plan.json").offline
-    assert [row.layers for row in found.rows] == [1] and found.retrained.layers == 1
+    assert [row.layers for row in Plan.read(out / "plan.json").offline.rows] == [1]
     assert "查询到来之前先读标题" in (out / "plan.html").read_text(encoding="utf-8")
-    asked = json.loads((out / "run.json").read_text(encoding="utf-8"))["inputs"]["arguments"]
-    assert [one["name"] for one in asked["plan"]["retrained"]] == ["offline", "offline-control"]
-
-
-def test_retrained_models_come_in_pairs_trained_alike(run, command, retrained, tmp_path):
-    out = tmp_path / "p"
-    ended = run(*command, "--budget", "heads=3", "--out", out, *retrained[:2])
-    assert ended.status == 2 and "go together" in ended.err
-    facts = {"asked": {"seed": 1}, "texts_sha256": "t"}
-    (retrained[3] / "training.json").write_text(json.dumps(facts), encoding="utf-8")
-    ended = run(*command, "--budget", "heads=3", "--out", out, *retrained)
-    assert ended.status == 2 and "seed: 0 and 1" in ended.err
-    ended = run(
-        *command, "--budget", "heads=3", "--out", out, "--offline", "no", "--offline-control", "x"
-    )
-    assert ended.status == 2 and "--offline no" in ended.err and "Traceback" not in ended.err
-    assert not out.exists()

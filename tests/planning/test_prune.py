@@ -18,8 +18,7 @@ from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.models.loading import stored_dtype
 from qt_bert.models.pruned import reference_of
 from qt_bert.planning.prune import masked_difference, narrowed, open_teacher, plan_means, prune
-from qt_bert.results.kept import KeptFile, KeptLayer
-from qt_bert.results.plan import layer_map
+from qt_bert.results.kept import KeptLayer
 
 TEXTS = [
     ("北京到上海高铁票价", "上海到北京高铁票价"),
@@ -203,15 +202,3 @@ def test_narrowing_never_widens(teacher, plan_of):
     layers = (KeptLayer(layer=0, heads=(0,), units=5), KeptLayer(layer=1, heads=(1,)))
     found = narrowed(plan_of(teacher, layers), "32").kept
     assert [one.units for one in found] == [5, 32]
-
-
-def test_kept_files_round_trip(teacher, tmp_path):
-    kept = KeptFile.of(reference(teacher), random_layers(1))
-    kept.write(tmp_path)
-    assert KeptFile.read(tmp_path) == kept
-    assert KeptFile.read(tmp_path / "none") is None
-
-
-def test_each_layer_imitates_the_one_below_the_next_kept():
-    kept = tuple(KeptLayer(layer=n, heads=(0,)) for n in (0, 3, 4))
-    assert [(m.starts_as, m.imitates) for m in layer_map(kept, 12)] == [(0, 2), (3, 3), (4, 11)]

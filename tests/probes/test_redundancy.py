@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 from qt_bert.ablation.families import random_sets
 from qt_bert.data.pairs import Pair
 from qt_bert.models.heads import Head, Shape
-from qt_bert.planning.choice import single_losses
+from qt_bert.planning.runs import single_losses
 from qt_bert.probes.contests import ablate, zeroed
 from qt_bert.probes.redundancy import DRAWS, SHARE, SINGLES, _critical, _halves
 from qt_bert.stats.estimate import over_queries

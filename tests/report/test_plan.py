@@ -10,9 +10,9 @@ from qt_bert.report.blocks import Block, Interval, Prose, Table
 from qt_bert.report.page import page
 from qt_bert.report.plan import TITLE, plan_section, recommendation
 from qt_bert.report.render import write_csv
-from qt_bert.results.plan import Harm, OfflinePlan, Plan, PlanTest
+from qt_bert.results.plan import OfflinePlan, Plan, PlanTest
 from qt_bert.run.folder import RunFolder
-from tests.results.made_plan import PAIRS, changed, measured, offline_rows, plan, retrained, row
+from tests.results.made_plan import PAIRS, changed, measured, offline_rows, plan, row
 
 
 def blocks(made: Plan) -> dict[str, Block]:
@@ -91,22 +91,10 @@ def test_budgets_outside_of_what_was_predicted_are_named():
     )
 
 
-def test_the_articles_rule_stands_among_the_other_ways():
-    *_, rule = blocks(plan())["plan_rivals"].rows
-    assert (rule[1].en, rule[2].value, rule[3].value) == (
-        "Low layers kept (the article)", -0.06, 0.05,
-    )  # fmt: skip
-
-
 def test_functions_show_how_many_of_their_heads_go():
     rows = blocks(plan())["plan_at_risk"].rows
     assert [(row[2], row[3], row[5]) for row in rows] == [(1, 2, "L0H0"), (0, 1, None)]
     assert "were not studied" in said(plan(functions="none", at_risk=()), "What is at risk")
-
-
-def test_heads_that_harm_are_named_and_which_of_them_are_confirmed():
-    assert "one of L1H0" in said(plan(), "Heads that harm")
-    assert "no single head" in said(plan(harm=Harm(metric="nll")), "Heads that harm")
 
 
 def test_quick_figures_say_so():
@@ -137,12 +125,6 @@ def test_a_free_number_is_recommended_without_training():
     found = recommendation(offline_rows(chosen=3)).en
     assert found.startswith("The lowest 3 of 12 layers can read titles before the query comes")
     assert "qt-bert train" not in found and "1.30 [1.00, 1.50] times" in found
-
-
-def test_after_retraining_the_share_kept_stands_beside_the_aim():
-    found = recommendation(offline_rows(retrained=retrained())).en
-    assert "98.1 % [96.5, 99.7] of the control's QWK (aim: 97 %)" in found
-    assert "To train it" not in found
 
 
 @pytest.mark.parametrize(
@@ -178,7 +160,7 @@ def test_a_row_a_number_of_layers():
         *(
             plan(offline=found)
             for found in (
-                offline_rows(retrained=retrained(), chosen=3),
+                offline_rows(chosen=3),
                 offline_rows(timed=None, rows=(row(1, -0.1),), retrain=1, layers=2),
                 offline_rows(metric=None, positions={}),
                 offline_rows(metric="spearman", positions={"spearman": changed(0.0)["spearman"]}),
@@ -190,7 +172,7 @@ def test_a_plan_of_any_shape_is_drawn_with_its_texts_escaped(run, tmp_path, made
     section = plan_section(made)
     html = page(RunFolder.read(run).record, (), [section])
     assert TITLE.zh in html and "qbqtc &lt;b&gt;.jsonl" in html
-    assert "qbqtc <b>" not in html and "offline <b>" not in html
+    assert "qbqtc <b>" not in html
     for block in section.blocks:
         if isinstance(block, Table):
             write_csv(block, tmp_path / f"{block.name}.csv")
@@ -200,7 +182,7 @@ def test_a_plan_with_little_known_is_drawn(run):
     made = plan(2, 4)
     least = replace(
         made.evidence, speed=None, expected={}, cost=None, effects={}, layers=(), grid=(), tests=(),
-        rivals=(), functions="none", at_risk=(), rule=None, harm=None, figures=(),
+        rivals=(), functions="none", at_risk=(), figures=(),
     )  # fmt: skip
     assert "nothing was tested" in said(replace(made, evidence=least))
     section = plan_section(replace(made, evidence=None))

@@ -12,8 +12,6 @@ from qt_bert.results.plan import (
     Budget,
     Expected,
     GridRow,
-    Harm,
-    HarmfulHead,
     LayerEffect,
     Measured,
     OfflinePlan,
@@ -22,9 +20,7 @@ from qt_bert.results.plan import (
     PlanEvidence,
     PlanTest,
     Ratio,
-    Retrained,
     RivalRow,
-    Rule,
     Size,
     Speed,
     StoredTitles,
@@ -167,16 +163,6 @@ def evidence(layers: int, heads: int, **changes: Any) -> PlanEvidence:
             AtRisk(name="matching", heads=("L0H0", "L1H0"), lost=("L0H0",), measured=measured()),
             AtRisk(name="order", heads=("L1H1",), lost=()),
         ),
-        "rule": Rule(
-            kept=(heads,) * (layers - 1) + (0,),
-            measured=measured(-0.06),
-            chosen=measured(),
-            ahead=measured(0.05),
-        ),
-        "harm": Harm(
-            metric="nll",
-            heads=(HarmfulHead(head="L1H0", discovery=0.01, validation=0.004, confirmed=True),),
-        ),
         "figures": figures(layers, heads),
     }
     return PlanEvidence(**(facts | changes))
@@ -243,18 +229,3 @@ def offline_rows(**changes: Any) -> OfflinePlan:
         "guards": {"unmasked": 2e-6, "bound": 1e-5},
     }
     return OfflinePlan(**(facts | changes))
-
-
-def retrained() -> Retrained:
-    return Retrained(
-        name="offline <b>",
-        sha256="1" * 64,
-        control="control",
-        control_sha256="2" * 64,
-        layers=6,
-        title_start=24,
-        title_tokens=103,
-        pairs=OFFLINE_PAIRS,
-        measured=changed(-0.008),
-        kept=Ratio(value=0.981, low=0.965, high=0.997),
-    )

@@ -7,12 +7,8 @@ import json
 import pytest
 
 from qt_bert.errors import RunFolderError
-from qt_bert.results.kept import KeptLayer, TeacherRef
+from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import (
-    Arm,
-    ArmDifference,
-    ArmRun,
-    ArmsFile,
     GridRow,
     Measured,
     OfflinePlan,
@@ -22,8 +18,6 @@ from qt_bert.results.plan import (
     Size,
     layer_map,
 )
-from qt_bert.results.probe import PairsRef
-from qt_bert.text import Text
 from tests.results.made_plan import (
     PAIRS,
     changed,
@@ -31,7 +25,6 @@ from tests.results.made_plan import (
     measured,
     offline_rows,
     plan,
-    retrained,
 )
 
 
@@ -39,8 +32,8 @@ from tests.results.made_plan import (
     "made",
     [
         plan(),
-        plan(2, 4, speed=None, rule=None, harm=None),
-        plan(2, 4, offline=offline_rows(retrained=retrained(), chosen=3)),
+        plan(2, 4, speed=None),
+        plan(2, 4, offline=offline_rows(chosen=3)),
         plan(2, 4, offline=offline_rows(rows=(), timed=None, titles=None, metric=None)),
         plan(2, 4, offline=OfflinePlan(layers=1, reason="one layer")),
     ],
@@ -135,44 +128,3 @@ def test_the_plan_speaks_for_the_chosen_row_else_for_the_one_to_retrain():
     first, second, _ = offline_rows().rows
     assert [offline_rows(chosen=n).at for n in (None, 3)] == [second, first]
     assert OfflinePlan(layers=1, reason="one layer").at is None
-
-
-def test_arms_are_read_as_they_were_written_and_another_file_is_named(tmp_path):
-    kept = (KeptLayer(layer=0, heads=(0, 1)), KeptLayer(layer=2, heads=(), units=8))
-    made = ArmsFile(
-        teacher=TeacherRef(name="t", sha256="ab", layers=3, heads=2, units=16),
-        steps=10,
-        pairs={"dev": PairsRef(name="dev.tsv", sha256="cd")},
-        teacher_metrics={"dev": {"qwk": 0.7, "spearman": None}},
-        arms=(
-            Arm(
-                name="plan",
-                what=Text("方案", "the plan"),
-                kept=kept,
-                layer_map=layer_map(kept, 3),
-                parameters=99,
-            ),
-        ),
-        runs=(ArmRun(arm="plan", seed=0, best_step=10, metrics={"dev": {"qwk": 0.6}}),),
-        differences=(
-            ArmDifference(
-                rival="even",
-                on="dev",
-                metric="qwk",
-                seeds=5,
-                plan_value=0.6,
-                rival_value=0.5,
-                difference=0.1,
-                ci_low=0.05,
-                ci_high=None,
-                outcome="better",
-            ),
-        ),
-        summary=Text("好", "good"),
-    )
-    path = tmp_path / "arms.json"
-    made.write(path)
-    assert ArmsFile.read(path) == made
-    path.write_text('{"kind": "plan"}')
-    with pytest.raises(RunFolderError, match="arms.json"):
-        ArmsFile.read(path)

@@ -15,7 +15,7 @@ from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.planning.task import Effort
 from qt_bert.probes.base import Context, Probe
 from qt_bert.probes.registry import probe_named
-from qt_bert.report.sections import PLAN
+from qt_bert.report.stored import Stored
 from qt_bert.results.evaluation import ComparisonResult, EvaluationResult
 from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ProbeResult
@@ -299,7 +299,7 @@ def test_the_plan_lies_in_the_run_and_is_drawn_from_it(
     offline = folder.record.guards["plan"]["offline"]
     assert plan.offline is not None and plan.offline.rows and plan.offline.guards == offline
     assert folder.record.stages["plan"].folders == ("sweeps/plan",)
-    assert PLAN.build(folder)
+    assert Stored(folder).plan
     assert run(stage, pairs=more_pairs) == ()
     assert run(stage, pairs=more_pairs, seed=1) == ("plan",)
     with pytest.raises(ArgumentError, match="are also in"):

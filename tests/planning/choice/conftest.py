@@ -1,8 +1,9 @@
-"""A small model with pairs of several queries, and the loss by hand."""
+"""Tasks of small models with pairs of several queries, and the loss by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,22 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.pairs import Pair
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
+from qt_bert.planning.budgets import parse_budget
+from qt_bert.planning.task import QUICK, PlanTask, Sample
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import PAIRS
 
 QUERIES = ("北京到上海高铁", "苹果多少钱", "红烧排骨怎么做", "狗追猫", "假期电影", "手机开不开")
+
+
+class Counted:
+    """Counts what is advanced."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        self.done += amount
 
 
 def zero(heads: Iterable[Head]) -> HeadMask:
@@ -40,6 +53,35 @@ def scorer_of(checkpoint_of: Callable[..., Path]) -> Callable[..., Scorer]:
     def build(family: str = "bert", dtype: str = "float32", **options: int) -> Scorer:
         shape = {"layers": 3, "heads": 2, "hidden": 16} | options
         return Scorer(open_checkpoint(checkpoint_of(family, **shape), dtype=dtype))
+
+    return build
+
+
+@pytest.fixture
+def task_of(scorer_of: Callable[..., Scorer], tmp_path: Path) -> Callable[..., PlanTask]:
+    """`task_of(pairs, seed=1, heads=4)`: a plan to choose on these pairs."""
+
+    def build(
+        pairs: list[Pair] | None = None,
+        *,
+        scorer: Scorer | None = None,
+        resamples: int = 50,
+        seed: int = 0,
+        draws: int = 2,
+        rounds: int = 3,
+        **options: int,
+    ) -> PlanTask:
+        sample = Sample.of("dev.tsv", "0", graded() if pairs is None else pairs)
+        return PlanTask(
+            scorer=scorer or scorer_of(**options),
+            budget=parse_budget("heads=0.5"),
+            discovery=sample,
+            validation=sample,
+            work=tmp_path / "work",
+            effort=replace(QUICK, draws=draws, rounds=rounds),
+            resamples=resamples,
+            seed=seed,
+        )
 
     return build
 

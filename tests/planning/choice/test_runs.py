@@ -1,3 +1,5 @@
+"""Runs of the masked loop for a plan: losses, changes, and folders that resume."""
+
 from __future__ import annotations
 
 import json
@@ -5,15 +7,150 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from qt_bert.ablation import sweep as run_sweep
+from qt_bert.ablation.engine import masked_forward
 from qt_bert.ablation.masks import blocks
 from qt_bert.ablation.sweep import SweepWork
 from qt_bert.errors import ArgumentError
-from qt_bert.planning.runs import logits
+from qt_bert.models.card import ModelLabels
+from qt_bert.models.heads import Head
+from qt_bert.planning.runs import Removal, changes, check_removals, logits, losses_of, parts_of
 from qt_bert.scoring.bulk import LeftOut
-from tests.planning.choice.conftest import graded
-from tests.planning.choice.test_heads import Counted
+from qt_bert.scoring.judge import judge_logits
+from qt_bert.stats.comparison import compare
+from tests.planning.choice.conftest import Counted, graded, pair, zero
+
+FIVE = ModelLabels(5, tuple((grade,) for grade in range(1, 6)))
+ONE = ModelLabels(1, None)
+
+
+def test_the_loss_of_a_label_by_hand() -> None:
+    pairs = [pair(2, "a", "b", (5,)), pair(3, "a", "c", (1, 2))]
+    p = np.array([[0.1, 0.1, 0.2, 0.2, 0.4], [0.2, 0.3, 0.1, 0.1, 0.3]])
+    found = losses_of(np.log([p, p[::-1]]), ["none", "v"], pairs, FIVE)
+    np.testing.assert_allclose(found.values, [[0.6, 0.5], [0.7, 0.8]])
+    assert found.base == pytest.approx(0.55)
+    assert found.added("v") == pytest.approx(0.2)
+
+
+def test_one_logit_counts_the_squared_change_of_the_score() -> None:
+    pairs = [pair(2, "a", "b", (5,)), pair(3, "a", "c", (1,))]
+    given = np.array([[[1.0], [2.0]], [[1.5], [0.0]]])
+    found = losses_of(given, ["none", "v"], pairs, ONE)
+    np.testing.assert_allclose(found.values, [[0, 0], [0.25, 4]])
+
+
+def test_some_of_the_pairs_in_their_own_order() -> None:
+    pairs = graded(6)
+    given = np.random.default_rng(0).normal(size=(3, 6, 5))
+    found = losses_of(given, ["none", "a", "b"], pairs, FIVE)
+    some = found.on([pairs[4], pairs[1]])
+    np.testing.assert_array_equal(some.values, found.values[:, [4, 1]])
+    np.testing.assert_array_equal(some.logits, given[:, [4, 1]])
+    assert some.mean("b") == pytest.approx(found.values[2, [1, 4]].mean())
+    with pytest.raises(ArgumentError, match="the pair of line 99 is not among those measured"):
+        found.on([pair(99, "a", "b", (1,))])
+    with pytest.raises(ArgumentError, match="nothing was measured without L0H0"):
+        found.mean("L0H0")
+
+
+def test_pairs_without_labels_are_refused() -> None:
+    pairs = [pair(2, "a", "b", None)]
+    with pytest.raises(ArgumentError, match="chosen by the labels, and the pairs have none"):
+        losses_of(np.zeros((1, 1, 5)), ["none"], pairs, FIVE)
+    assert losses_of(np.zeros((1, 1, 1)), ["none"], pairs, ONE).base == 0
+
+
+# What removals change.
+
+
+METRICS = ("spearman", "qwk", "accuracy", "macro_f1", "log_loss")
+REMOVALS = [
+    Removal((Head(0, 1), Head(2, 0))),
+    Removal(),
+    Removal((), (1,)),
+    Removal((Head(0, 0), Head(1, 1)), (1,)),
+]
+
+
+def measured(scorer, pairs, removals, *, metrics=METRICS, **more):
+    return changes(scorer, pairs, removals, mask=zero, metrics=metrics, **more)
+
+
+def logits_without(scorer, pairs, removal: Removal) -> np.ndarray:
+    parts = parts_of(removal.heads, removal.blocks, zero)
+    forward, out = masked_forward(scorer.encoder, *parts), np.empty((len(pairs), 5))
+    for batch in scorer.fresh().batches([(one.query, one.title) for one in pairs], 1024):
+        out[batch.rows] = forward(batch).numpy()
+    return out
+
+
+def test_changes_by_another_way(scorer_of) -> None:
+    """The same figures from single passes, `compare` and scipy."""
+    scorer, pairs = scorer_of(), graded()
+    labels = scorer.checkpoint.settings.labels
+    found = measured(scorer, pairs, REMOVALS, resamples=200, seed=3)
+    base = judge_logits(logits_without(scorer, pairs, Removal()), pairs, labels)
+    for removal, got in zip(REMOVALS, found, strict=True):
+        assert tuple(got) == METRICS
+        judged = judge_logits(logits_without(scorer, pairs, removal), pairs, labels)
+        want = compare(base, judged, resamples=200, seed=3, draws=0).metrics
+        for metric, registered in (("spearman", "spearman"), ("qwk", "qwk"), ("log_loss", "nll")):
+            assert got[metric].absolute == pytest.approx(want[registered].difference, abs=1e-4)
+            assert got[metric].ci_low == pytest.approx(want[registered].ci_low, abs=1e-3)
+            assert got[metric].ci_high == pytest.approx(want[registered].ci_high, abs=1e-3)
+            assert got[metric].value - got[metric].base == got[metric].absolute
+            assert got[metric].samples.shape == (200,)
+        rho = spearmanr(judged.ranking_score, judged.ranking_truth).statistic
+        assert got["spearman"].value == pytest.approx(rho, abs=1e-4)
+
+
+def test_heads_of_layers_that_are_gone_need_no_mask(scorer_of) -> None:
+    asked = [Removal((Head(1, 0),), (1,)), Removal((), (1,))]
+    both, alone = measured(scorer_of(), graded(), asked, resamples=0)
+    assert both["log_loss"].value == alone["log_loss"].value
+    assert both["log_loss"].ci_low is None
+
+
+def test_what_one_logit_does_not_define_is_left_out(scorer_of) -> None:
+    metrics = ("spearman", "qwk", "pairwise_accuracy")
+    (found,) = measured(scorer_of(labels=1), graded(), REMOVALS[:1], metrics=metrics, resamples=50)
+    assert list(found) == ["spearman", "pairwise_accuracy"]
+    assert found["spearman"].base == pytest.approx(1) and found["spearman"].absolute < 0
+
+
+def test_kept_in_a_folder(scorer_of, tmp_path: Path) -> None:
+    scorer, pairs = scorer_of(), graded()
+    for _ in range(2):
+        kept = measured(scorer, pairs, REMOVALS, resamples=20, work=tmp_path, name="test")
+        fresh = measured(scorer, pairs, REMOVALS, resamples=20)
+        assert [one["qwk"].absolute for one in kept] == [one["qwk"].absolute for one in fresh]
+    assert (tmp_path / "test" / "logits.npy").exists()
+
+
+def test_faults_are_named(scorer_of) -> None:
+    scorer, pairs = scorer_of(), graded()
+    with pytest.raises(ArgumentError, match="no metric of effects is called 'taste'"):
+        measured(scorer, pairs, REMOVALS, metrics=["taste"])
+    with pytest.raises(ArgumentError, match="there is no head L9H0"):
+        measured(scorer, pairs, [Removal((Head(9, 0),))])
+    with pytest.raises(ArgumentError, match="leaves out every layer"):
+        measured(scorer, pairs, [Removal((), (0, 1, 2))])
+    with pytest.raises(ArgumentError, match="no pairs"):
+        measured(scorer, [], REMOVALS)
+
+
+def test_checks_of_a_plan(scorer_of) -> None:
+    scorer = scorer_of()
+    found = check_removals(scorer, graded(), zero)
+    assert found["pairs"] == 8 and max(found["variants"].values()) <= found["bound"]
+    assert any(name.startswith("B") for name in found["variants"])
+    assert check_removals(scorer_of(layers=1), graded(), zero)["layers_off"].keys() == {"L0"}
+
+
+# Folders that resume.
 
 
 def test_in_memory_as_in_a_folder(scorer_of, tmp_path: Path) -> None:

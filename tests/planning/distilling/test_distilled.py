@@ -1,23 +1,41 @@
-"""A student's loss against plain transformers, pair by pair."""
+"""A student's loss: by hand, against plain transformers pair by pair, and of an offline teacher."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
+from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.models.families import FAMILIES
 from qt_bert.models.pruned import whole
-from qt_bert.planning.distill import PARTS, Distilled, LossWeights
+from qt_bert.planning.distill import (
+    PARTS,
+    Distilled,
+    LossWeights,
+    check_weights,
+    distribution_loss,
+    hidden_loss,
+)
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import layer_map
-from qt_bert.training.batches import BatchLayout, LabelledExample, plan_epoch, to_tensors
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.training.batches import (
+    BatchLayout,
+    LabelledExample,
+    plan_epoch,
+    to_tensors,
+    training_set,
+)
+from qt_bert.training.recipes import PairSource
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "小哥最近在干嘛"), ("狗", "猫" * 9), ("苹果", "手机")]
 LABELS = [(1, 0, 0, 0, 0), (0, 0, 1, 1, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0, 1)]  # the third has none
-ALL = LossWeights(grades=1.0, distribution=0.5, hidden=2.0, attention=3.0, temperature=2.0)
+ALL = LossWeights(grades=1.0, distribution=0.5, hidden=2.0, temperature=2.0)
 SHAPE = {"layers": 3, "heads": 4, "hidden": 32}
 KEPT = (
     KeptLayer(layer=0, heads=(1, 3), units=40),
@@ -33,7 +51,7 @@ class Case:
     def __init__(self, folder, kept=KEPT, units=UNITS, weights=ALL):
         self.teacher = open_checkpoint(folder)
         self.small = smaller_checkpoint(self.teacher, kept, units=units)
-        self.kept, self.map = kept, layer_map(kept, 3)
+        self.map = layer_map(kept, 3)
         self.examples = [
             LabelledExample(
                 np.array(one.input_ids),
@@ -51,7 +69,6 @@ class Case:
             self.small.model,
             open_checkpoint(folder).model,
             self.teacher.family,
-            kept=kept,
             layer_map=self.map,
             weights=weights,
             dtype=torch.float32,
@@ -67,7 +84,6 @@ class Case:
             input_ids=torch.from_numpy(example.input_ids)[None],
             token_type_ids=torch.from_numpy(example.token_type_ids)[None],
             output_hidden_states=True,
-            output_attentions=True,
         )
 
     def expected(self):
@@ -80,22 +96,16 @@ class Case:
             grades = -log_p[allowed].logsumexp(0) if allowed.any() else torch.tensor(0.0)
             soft, target = (F.log_softmax(one.logits[0] / 2, -1) for one in (own, shown))
             distance = 4 * F.kl_div(soft, target, reduction="sum", log_target=True)
-            hidden, attention = [], []
-            given = iter(own.attentions)  # a layer without heads has none
-            for match, kept in zip(self.map, self.kept, strict=True):
+            hidden = []
+            for match in self.map:
                 states = (
                     own.hidden_states[match.student + 1],
                     shown.hidden_states[match.imitates + 1],
                 )
                 normal = [F.layer_norm(one, one.shape[-1:]) for one in states]
                 hidden.append(F.mse_loss(*normal))
-                if kept.heads:
-                    target = shown.attentions[match.imitates][:, list(kept.heads)]
-                    logs = [one.clamp_min(1e-38).log() for one in (target, next(given))]
-                    attention.append((target * (logs[0] - logs[1])).sum(-1).mean())
-            parts = grades, distance, torch.stack(hidden).mean(), torch.stack(attention).mean()
-            found.append(torch.stack(parts))
-        return torch.stack(found).mean(0) * torch.tensor([1.0, 0.5, 2.0, 3.0])
+            found.append(torch.stack((grades, distance, torch.stack(hidden).mean())))
+        return torch.stack(found).mean(0) * torch.tensor([1.0, 0.5, 2.0])
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
@@ -137,16 +147,16 @@ def test_dropout_is_off_while_it_trains(checkpoint_of):
 
 def test_without_the_teacher_only_the_grades_count(checkpoint_of):
     folder = checkpoint_of("bert", **SHAPE)
-    case, alone = Case(folder), Case(folder, weights=ALL.grades_alone())
+    case, alone = Case(folder), Case(folder, weights=LossWeights(distribution=0, hidden=0))
     got = alone.model.loss(alone.batch())
     torch.testing.assert_close(got[0], case.model.loss(case.batch())[0])
-    assert got[1:].tolist() == [0, 0, 0]
+    assert got[1:].tolist() == [0, 0]
 
 
 def test_layers_that_imitate_none_are_left_alone(checkpoint_of):
     case = Case(checkpoint_of("bert", **SHAPE))
     case.model.layer_map = ()
-    assert case.model.loss(case.batch())[2:].tolist() == [0, 0]
+    assert case.model.loss(case.batch())[2] == 0
 
 
 def test_layers_without_heads_learn(checkpoint_of):
@@ -161,3 +171,69 @@ def test_layers_without_heads_learn(checkpoint_of):
         loss.backward()
         optimizer.step()
     assert losses[-1] < 0.8 * losses[0]
+
+
+def logits(*probabilities: float) -> torch.Tensor:
+    return torch.tensor([probabilities]).log()
+
+
+def test_the_distribution_is_a_divergence_from_the_teacher():
+    got = distribution_loss(logits(0.5, 0.5), logits(0.8, 0.2), 1.0)
+    assert got.tolist() == pytest.approx([0.8 * math.log(1.6) + 0.2 * math.log(0.4)])
+
+
+def test_temperature_two_takes_roots_and_counts_fourfold():
+    got = distribution_loss(logits(0.5, 0.5), logits(0.8, 0.2), 2.0)  # √0.8 : √0.2 = 2 : 1
+    by_hand = 2 / 3 * math.log(4 / 3) + 1 / 3 * math.log(2 / 3)
+    assert got.tolist() == pytest.approx([4 * by_hand], rel=1e-5)
+
+
+def test_a_single_logit_is_a_squared_error_whatever_the_temperature():
+    got = distribution_loss(torch.tensor([[3.0], [1.0]]), torch.tensor([[1.0], [1.0]]), 4.0)
+    assert got.tolist() == [4.0, 0.0]
+
+
+def test_hidden_states_are_compared_once_normed():
+    got = hidden_loss(torch.tensor([[1.0, 3.0]]), torch.tensor([[5.0, 1.0]]))
+    assert got.tolist() == pytest.approx([4.0], rel=1e-4)  # [-1, 1] and [1, -1]
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        (LossWeights(hidden=-1.0), "hidden = -1.0"),
+        (LossWeights(grades=float("nan")), "grades = nan"),
+        (LossWeights(0.0, 0.0, 0.0), "every part"),
+        (LossWeights(temperature=0.0), "temperature = 0.0"),
+    ],
+)
+def test_weights_that_cannot_be_meant_are_named(weights, said):
+    with pytest.raises(ArgumentError, match=said):
+        check_weights(weights)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_both_see_what_the_scorer_sees(offline_checkpoint_of, pair_file, family):
+    teacher = open_checkpoint(offline_checkpoint_of(family, below=2, **SHAPE, labels=5))
+    teacher.model.double()  # both ways round alike
+    kept = tuple(KeptLayer(layer=n, heads=(0, 1, 2)) for n in (1, 2))
+    student = smaller_checkpoint(teacher, kept)
+    pairs = [(p.query, p.title) for p in PairSource(pair_file).read(labelled=True)]
+    expected = [torch.from_numpy(Scorer(one).logits(pairs)) for one in (student, teacher)]
+    data = training_set([PairSource(pair_file)], teacher.pair_tokenizer(), teacher.settings.labels)
+    layout = BatchLayout.of(teacher.family, teacher.pad, 48, 480, student.offline)
+    (plan,) = plan_epoch(data.examples, layout, 0, 0)
+    batch = to_tensors(plan, data.examples, layout)
+    model = Distilled(
+        student.model,
+        teacher.model,
+        teacher.family,
+        layer_map=layer_map(kept, 3),
+        weights=LossWeights(),
+        dtype=torch.float64,
+        apart=(1, 2),
+    )
+    order = [i for row in plan.rows for i in row]
+    seen = (model._outputs(model.model, batch, 1)[0], model._taught(batch)[0])
+    for logits, wanted in zip(seen, expected, strict=True):
+        torch.testing.assert_close(logits[: len(order)], wanted[order], atol=1e-5, rtol=0)

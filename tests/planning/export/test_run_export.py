@@ -6,7 +6,7 @@ import onnx
 import pytest
 import torch
 
-from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
+from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError
 from qt_bert.files import sha256_file
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.planning import export, export_session
@@ -68,17 +68,6 @@ def test_a_failed_check_leaves_nothing(traced_already, tmp_path, monkeypatch):
     assert list((tmp_path / "exports").iterdir()) == []
 
 
-def test_a_failed_check_keeps_what_was_there(traced_already, tmp_path, monkeypatch):
-    monkeypatch.setattr(export, "BOUND", 1e-12)
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "note").write_text("mine")
-    with pytest.raises(EquivalenceError):
-        export_onnx(traced_already, out, overwrite=True)
-    assert [file.name for file in tmp_path.iterdir()] == ["out"]
-    assert (out / "note").read_text() == "mine"
-
-
 def test_an_old_folder_is_replaced_whole(traced_already, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
@@ -106,15 +95,6 @@ def test_the_models_own_folder_is_never_replaced(fresh_checkpoint):
     with pytest.raises(ArgumentError, match="which is read"):
         export_onnx(open_checkpoint(folder), folder, overwrite=True)
     assert (folder / "model.safetensors").exists()
-
-
-def test_a_place_that_is_taken_is_refused(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunFolderError, match="is not empty"):
-        export.check_ready(tmp_path, overwrite=False)
-    with pytest.raises(RunFolderError, match="is a file"):
-        export.check_ready(tmp_path / "file", overwrite=True)
-    export.check_ready(tmp_path, overwrite=True)
 
 
 def test_a_missing_package_is_named_with_the_extra(monkeypatch):

@@ -1,9 +1,15 @@
+"""What a budget is expected to change: the readings that count, and the intervals by hand."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from qt_bert.planning.honest import Reading, between_plans, predict
+from qt_bert.data.splits import balanced_halves
+from qt_bert.models.heads import Head
+from qt_bert.planning.expectation import Reading, between_plans, expected, predict
+from qt_bert.planning.runs import Removal, changes
+from tests.planning.choice.conftest import graded, zero
 
 RNG = np.random.default_rng(0)
 
@@ -100,3 +106,20 @@ def test_a_single_resample_makes_no_interval() -> None:
     one = Reading(-0.1, np.array([-0.2]))
     [found] = predict([((one, one), (one, one))], (5, 5), [10])
     assert (found.value, found.ci_low, found.pi_low) == (-0.1, None, None)
+
+
+def test_each_half_is_read_under_the_other_halfs_choice(task_of) -> None:
+    task = task_of(resamples=100)
+    halves = balanced_halves(graded())
+    plans = tuple([Removal((Head(0, place),)), Removal((), (place,))] for place in (0, 1))
+    found = expected(task, plans, [9, 900])
+    read = [
+        changes(task.scorer, half, chosen, mask=zero, metrics=task.metrics, resamples=0)
+        for half, chosen in zip(halves[::-1], plans, strict=True)
+    ]
+    for budget in range(2):
+        assert list(found[budget]) == ["spearman", "qwk", "accuracy"]
+        for metric, one in found[budget].items():
+            want = (read[0][budget][metric].absolute + read[1][budget][metric].absolute) / 2
+            assert one.value == pytest.approx(want)
+            assert one.pi_low <= one.value <= one.pi_high and one.pi_low < one.pi_high

@@ -1,0 +1,420 @@
+"""Does a plan pay? Students of one size, trained alike, compared over seeds and queries.
+
+python -m experiments.students.run --plan PLAN --recipe RECIPE --data DATA --out runs/arms
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qt_bert.cli.opening import table
+from qt_bert.codec import encode
+from qt_bert.data.pairs import Pair
+from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
+from qt_bert.files import atomic_write, is_vacant, read_json, sha256_file, write_json
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.folder import resolve_folder
+from qt_bert.planning.choice import even_layers
+from qt_bert.planning.distill import DistillJob, LossWeights, Student, levels_of, run_distill
+from qt_bert.results.kept import KeptLayer
+from qt_bert.results.plan import LayerMatch, Plan, layer_map
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.judge import judge_logits
+from qt_bert.shipped import GRADED, shipped
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.intervals import RESAMPLES, bootstrap_weights, interval_or_reason, resample
+from qt_bert.stats.judgements import Judgements
+from qt_bert.stats.metrics import METRICS
+from qt_bert.training.finetune import TuneSettings
+from qt_bert.training.recipes import PairSource, load_recipe, typed
+from qt_bert.training.state import STATE_FILE, workspace_of
+
+# The students: same size, same data, same steps.
+
+
+PLAN, EVEN, GRADES, MIDDLE = "plan", "even", "grades", "middle"
+
+SEEDS = {PLAN: 5, EVEN: 5, GRADES: 3, MIDDLE: 3}
+"""Runs of each arm: seeds 0, 1, …; runs of one seed see the data in one order."""
+
+
+def arms_of(job: DistillJob) -> dict[str, DistillJob]:
+    """The plan of `job` first, then its rivals, by name.
+
+    Raises ArgumentError where the loss has no hidden states to leave out, or no teacher at all.
+    """
+    if not job.loss.asks_the_teacher or not job.loss.hidden:
+        raise ArgumentError(
+            "the arms are ways to learn from a teacher: give the loss's `hidden` a weight"
+        )
+    plan = job.student.plan
+    alone = replace(job.loss, distribution=0.0, hidden=0.0)
+    return {
+        PLAN: job,
+        EVEN: replace(job, student=replace(job.student, plan=even_plan(plan))),
+        GRADES: replace(job, loss=alone),
+        MIDDLE: replace(job, student=replace(job.student, plan=middle_plan(plan))),
+    }
+
+
+def even_plan(plan: Plan) -> Plan:
+    """As many layers, heads and feed-forward units as `plan` keeps, all at even spacing.
+
+    Heads and units are shared out evenly over the layers; where they do not divide, the lower layers
+    have one more. Which units these are is for their gradient importance to say, as in a plan that
+    names none. Heads that go leave zeros.
+    """
+    teacher = plan.teacher
+    count = len(plan.kept)
+    layers = even_layers(teacher.layers, count)
+    heads = _shared(sum(len(one.heads) for one in plan.kept), count)
+    units = _shared(sum(one.units or teacher.units for one in plan.kept), count)
+    kept = tuple(
+        KeptLayer(
+            layer=layer,
+            heads=tuple(place * teacher.heads // number for place in range(number)),
+            units=None if width == teacher.units else width,
+        )
+        for layer, number, width in zip(layers, heads, units, strict=True)
+    )
+    mapped = layer_map(kept, teacher.layers)
+    return replace(plan, kept=kept, layer_map=mapped, replacement="zero", units={})
+
+
+def middle_plan(plan: Plan) -> Plan:
+    """`plan` with a layer map into the teacher's middle third alone.
+
+    A student's layer stands for the teacher's layers from the one it starts as to the one it
+    imitates. Where some of these lie in the middle third, it imitates the highest of them; else it
+    imitates none.
+    """
+    low, high = middle_third(plan.teacher.layers)
+    matches: Sequence[LayerMatch] = [
+        replace(match, imitates=min(match.imitates, high))
+        for match in plan.layer_map
+        if match.starts_as <= high and match.imitates >= low
+    ]
+    return replace(plan, layer_map=tuple(matches))
+
+
+def middle_third(layers: int) -> tuple[int, int]:
+    """The lowest and highest layer of the middle third: 4 and 7 of twelve."""
+    low = layers // 3
+    return low, max(low, layers - layers // 3 - 1)
+
+
+def _shared(total: int, parts: int) -> list[int]:
+    """`total` as `parts` whole numbers that differ by at most one, larger ones first."""
+    least, more = divmod(total, parts)
+    return [least + (place < more) for place in range(parts)]
+
+
+# Differences over seeds and queries together.
+
+
+JUDGED = ("spearman", "qwk")
+"""What arms are compared by: the order of the expected grades, and the grades themselves."""
+
+SHOWN = (*JUDGED, "accuracy")
+
+BySeed = Mapping[int, Judgements]
+"""Seed → what its student gave, all on the same pairs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """The plan's metric less the `rival`'s, mean over `seeds` paired seeds, on the pairs called `on`.
+
+    The interval is over seeds and queries together. `outcome` is `better` where it lies above 0.
+    """
+
+    rival: str
+    on: str
+    metric: str
+    seeds: int
+    plan_value: float
+    rival_value: float
+    difference: float
+    ci_low: float | None
+    ci_high: float | None
+    outcome: str
+
+
+def paired_differences(
+    plan: BySeed, rival: BySeed, *, name: str, on: str, resamples: int = RESAMPLES, seed: int = 0
+) -> list[Difference]:
+    """The plan's students against a rival's by each of `JUDGED`, where it is defined.
+
+    A resample draws seeds, and apart from these queries, with replacement; both arms see the same
+    draw, and the difference is the mean over the drawn seeds. Resampling both factors of a crossed
+    design apart is the pigeonhole bootstrap (Owen 2007, Annals of Applied Statistics 1), which is
+    rather too wide than too narrow where both have many members. Of few seeds a plain resample is
+    too narrow, by (n − 1) / n in variance; `over_seeds` makes up for that. What three or five seeds
+    happen not to show remains unseen.
+    """
+    seeds = sorted(set(plan) & set(rival))
+    found = []
+    for metric in JUDGED:
+        values = [_values(arm, seeds, metric, resamples, seed) for arm in (plan, rival)]
+        if any(np.isnan(one[:, 0]).any() for one in values):
+            continue
+        ours, theirs = (float(one[:, 0].mean()) for one in values)
+        samples = over_seeds(values[0][:, 1:] - values[1][:, 1:], seed)
+        low, high, _ = interval_or_reason(samples, plan[seeds[0]].n_queries)
+        found.append(
+            Difference(
+                rival=name,
+                on=on,
+                metric=metric,
+                seeds=len(seeds),
+                plan_value=ours,
+                rival_value=theirs,
+                difference=ours - theirs,
+                ci_low=low,
+                ci_high=high,
+                outcome=outcome_of(low, high),
+            )
+        )
+    return found
+
+
+def outcome_of(low: float | None, high: float | None) -> str:
+    """What an interval of a difference says."""
+    if low is None or high is None or low <= 0 <= high:
+        return "undecided"
+    return "better" if low > 0 else "worse"
+
+
+def _values(arm: BySeed, seeds: list[int], metric: str, resamples: int, seed: int) -> FloatArray:
+    """A metric of each seed's student, plain and under the same query weights [seeds, 1 + R]."""
+    rows = []
+    for one in (arm[number] for number in seeds):
+        if METRICS[metric].refusal(one):
+            rows.append(np.full(1 + resamples, np.nan))
+            continue
+        estimator = [METRICS[metric].estimator(one)]
+        weights = bootstrap_weights(one.n_queries, resamples, seed, width=len(one))
+        plain = resample(estimator, iter([np.ones((1, one.n_queries))]))
+        rows.append(np.concatenate([plain, resample(estimator, weights)], axis=1)[0])
+    return np.array(rows)
+
+
+def over_seeds(differences: FloatArray, seed: int) -> FloatArray:
+    """Means over seeds drawn anew for each resample of the queries: [seeds, R] → [R].
+
+    Their distance from the mean of all seeds is stretched by √(n / (n − 1)), so that they vary as
+    much as the variance s² / n of a mean of n seeds says (the rescaling of Rao & Wu 1988, Journal
+    of the American Statistical Association 83).
+    """
+    count, resamples = differences.shape
+    if count == 1:
+        return differences[0]
+    drawn = np.random.default_rng([seed, 1]).integers(count, size=(count, resamples))
+    plain, middle = np.take_along_axis(differences, drawn, axis=0).mean(0), differences.mean(0)
+    return middle + (plain - middle) * np.sqrt(count / (count - 1))
+
+
+# All arms trained, judged, and held against the plan; taken up after a kill.
+
+
+ARMS_FILE, RUNS, LOGITS = "arms.json", "runs", "logits"
+
+
+def run_arms(
+    job: DistillJob,
+    out: Path,
+    settings: TuneSettings,
+    *,
+    validation: PairSource | None = None,
+    seeds: Mapping[str, int] = SEEDS,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Train every arm with its seeds under `out/runs`, judge them, and write `out/arms.json`.
+
+    Seed s trains with `settings.seed` + s, which fixes the order of the data, and for all steps,
+    whatever `settings.patience`. A teacher of one output has no arm on grades alone. The logits of
+    each run are kept in `out/logits/ARM-SEED.dev.npy` (float32 [pair, output], pairs in file order).
+    The pairs of `validation` are for the end: given with `resume` to finished runs, they train
+    nothing anew.
+
+    Raises ArgumentError where `job` has no `dev` or nothing to learn from the teacher,
+    RunFolderError where `out` holds anything and neither flag says what to do, and as `run_distill`.
+    """
+    if job.dev is None:
+        raise ArgumentError("the recipe names no [dev]: all arms are judged on the same pairs")
+    labels = open_checkpoint(job.student.model).settings.labels
+    named = {"dev": job.dev, **({} if validation is None else {"validation": validation})}
+    # A fault of these is found before hours of training.
+    files = {
+        name: (one.file, one.read(levels=levels_of(labels), labelled=True))
+        for name, one in named.items()
+    }
+    arms = {n: one for n, one in arms_of(job).items() if n != GRADES or labels.logits > 1}
+    _open(out, resume=resume, overwrite=overwrite)
+    for arm, seed in _order(arms, seeds):
+        folder = out / RUNS / f"{arm}-{seed}"
+        own = replace(settings, patience=0, seed=settings.seed + seed)
+        run_distill(arms[arm], folder, own, resume=True)
+        # What a run resumes from is some eight times its student, and there are many runs.
+        (workspace_of(folder) / STATE_FILE).unlink(missing_ok=True)
+    found = _judged(job, arms, seeds, files, out)
+    write_json(out / ARMS_FILE, encode(found))
+    return found
+
+
+def _order(arms: Mapping[str, DistillJob], seeds: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """Seed by seed: a work that is stopped has arms to compare."""
+    for seed in range(max(seeds.values())):
+        yield from ((arm, seed) for arm in arms if seed < seeds[arm])
+
+
+def _open(out: Path, *, resume: bool, overwrite: bool) -> None:
+    if is_vacant(out) or (resume and (out / RUNS).is_dir()):
+        return
+    if not overwrite:
+        raise RunFolderError(
+            f"{out} is not empty; --resume goes on with arms begun there, --overwrite starts anew"
+        )
+    for name in (RUNS, LOGITS):
+        shutil.rmtree(out / name, ignore_errors=True)
+    (out / ARMS_FILE).unlink(missing_ok=True)
+
+
+def _judged(
+    job: DistillJob,
+    arms: Mapping[str, DistillJob],
+    seeds: Mapping[str, int],
+    files: Mapping[str, tuple[Path, list[Pair]]],
+    out: Path,
+) -> dict[str, Any]:
+    """Every run on every file, and the plan against each rival."""
+    judged: dict[tuple[str, str], dict[int, Judgements]] = {}
+    for arm, seed in _order(arms, seeds):
+        for name, (_, pairs) in files.items():
+            run = f"{arm}-{seed}"
+            found = _judge(out / RUNS / run, pairs, out / LOGITS / f"{run}.{name}.npy")
+            judged.setdefault((arm, name), {})[seed] = found
+    facts = {
+        (arm, seed): read_json(out / RUNS / f"{arm}-{seed}" / "training.json")
+        for arm, seed in _order(arms, seeds)
+    }
+    teacher = job.student.model
+    return {
+        "teacher": job.student.plan.teacher,
+        "steps": max(int(one["planned_steps"]) for one in facts.values()),
+        "pairs": {
+            name: {"name": file.name, "sha256": sha256_file(file)}
+            for name, (file, _) in files.items()
+        },
+        "teacher_metrics": {
+            name: _metrics(_judge(teacher, pairs)) for name, (_, pairs) in files.items()
+        },
+        "arms": [
+            {
+                "name": name,
+                "kept": one.student.kept,
+                "layer_map": one.student.layer_map,
+                "parameters": open_checkpoint(out / RUNS / f"{name}-0", compact=True).parameters,
+            }
+            for name, one in arms.items()
+        ],
+        "runs": [
+            {
+                "arm": arm,
+                "seed": seed,
+                "best_step": one["best_step"],
+                "metrics": {name: _metrics(judged[arm, name][seed]) for name in files},
+            }
+            for (arm, seed), one in facts.items()
+        ],
+        "differences": [
+            found
+            for name in files
+            for arm in arms
+            if arm != PLAN
+            for found in paired_differences(
+                judged[PLAN, name], judged[arm, name], name=arm, on=name
+            )
+        ],
+    }
+
+
+def _judge(model: Path, pairs: list[Pair], kept_in: Path | None = None) -> Judgements:
+    """What the model in the folder `model` gives in float32; its logits go to `kept_in`."""
+    checkpoint = open_checkpoint(model, compact=True)
+    logits = Scorer(checkpoint).logits([(p.query, p.title) for p in pairs])
+    if kept_in is not None:
+        with atomic_write(kept_in) as temporary, open(temporary, "wb") as handle:
+            np.save(handle, logits)
+    return judge_logits(logits, pairs, checkpoint.settings.labels)
+
+
+def _metrics(judged: Judgements) -> dict[str, float | None]:
+    """Metric → its value; None where it is not defined."""
+    return {name: METRICS[name].value(judged) for name in SHOWN}
+
+
+# The command.
+
+
+def rows_of(differences: Sequence[Difference]) -> list[tuple[str, ...]]:
+    """The differences as rows of a table, its heading first."""
+    rows: list[tuple[str, ...]] = [
+        ("on", "rival", "metric", "plan", "rival's", "difference", "95 % interval", "")
+    ]
+    for one in differences:
+        ends = "" if one.ci_low is None else f"[{one.ci_low:+.3f}, {one.ci_high:+.3f}]"
+        values = f"{one.plan_value:.3f}", f"{one.rival_value:.3f}", f"{one.difference:+.3f}"
+        rows.append((one.on, one.rival, one.metric, *values, ends, one.outcome))
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command; an input's fault is one line and exit status 2."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--plan", type=Path, required=True)
+    parser.add_argument("--recipe", type=Path, required=True, help="as of `qt-bert distill`")
+    parser.add_argument("--data", type=Path, default=Path("."))
+    parser.add_argument("--model", help="the teacher [default: the checkpoint that ships]")
+    parser.add_argument("--steps", type=int, default=250)
+    parser.add_argument("--validation", type=Path, help="graded pairs for the end")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--overwrite", action="store_true")
+    asked = parser.parse_args(arguments)
+    try:
+        stored = load_recipe(asked.recipe, asked.data)
+        teacher = resolve_folder(asked.model or shipped(GRADED))
+        values = {
+            **stored.job,
+            "student": Student.of(asked.plan, teacher),
+            "sources": tuple(stored.pairs),
+            "dev": stored.dev,
+            "loss": typed(LossWeights, stored.loss, f"{stored.where} [loss]"),
+        }
+        settings = {**stored.settings, "max_steps": asked.steps}
+        found = run_arms(
+            typed(DistillJob, values, f"{stored.where} [job]"),
+            asked.out,
+            typed(TuneSettings, settings, f"{stored.where} [settings]"),
+            validation=None if asked.validation is None else PairSource(asked.validation),
+            resume=asked.resume,
+            overwrite=asked.overwrite,
+        )
+    except (QtBertError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    print(table(rows_of(found["differences"]), left=3))
+
+
+if __name__ == "__main__":
+    main()

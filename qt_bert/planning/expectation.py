@@ -1,0 +1,234 @@
+"""What each budget will cost on new queries, free of the winner's luck.
+
+What was chosen for its figure on some queries looks better on these than it is. So heads or layers
+are chosen on each half of the queries and read on the other half: every query counts once, under a
+choice that has not seen it (cross-fitting; Chernozhukov et al. 2018, "Double/debiased machine
+learning").
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qt_bert.ablation.effects import Effects
+from qt_bert.data.pairs import Pair
+from qt_bert.data.splits import balanced_halves
+from qt_bert.planning.budgets import Form
+from qt_bert.planning.choice import Grid, choose, grid_heads, grid_layers
+from qt_bert.planning.runs import Removal, changes
+from qt_bert.planning.task import PlanTask
+from qt_bert.progress import progress
+from qt_bert.results.plan import Expected
+from qt_bert.stats.arrays import FloatArray
+from qt_bert.stats.intervals import interval_or_reason
+
+Predictions = Mapping[str, Expected]
+"""By metric."""
+
+Halves = tuple[Sequence[Removal], Sequence[Removal]]
+"""What was chosen on each half: a removal for each budget."""
+
+
+def expectations(
+    task: PlanTask, forms: Sequence[Form], grid: Grid
+) -> tuple[Mapping[Removal, Predictions], Predictions]:
+    """What each budget of the grid, and the plan that was asked for, is expected to change.
+
+    Budgets of heads and of layers are predicted apart. The plan asked for goes with those of its kind;
+    one that meets parameters or a latency stands alone, as it may narrow feed-forwards. Without two
+    queries nothing can be chosen on half of them, and nothing is expected.
+    """
+    if (task.discovery.ref.n_queries or 0) < 2:
+        return {}, {}
+    halves = balanced_halves(task.discovery.pairs)
+    # The grid is measured on a sample of validation, the plan is tested on all of it.
+    sampled, whole = (one.ref.n_queries or 1 for one in (task.sampled_validation, task.validation))
+    rows: dict[Removal, Predictions] = {}
+    asked: Predictions | None = None
+    for kind, budgets, on_half in (
+        ("heads", grid.heads, grid_heads),
+        ("layers", grid.layers, grid_layers),
+    ):
+        with_asked = task.budget.kind_of == kind
+        if not budgets and not with_asked:
+            continue
+        plans: list[list[Removal]] = []
+        for half in halves:
+            work = task.work / f"half-{_name_of(half)}"
+            plans.append([*on_half(task, half, work)[0]])
+            if with_asked:
+                plans[-1].append(choose(task, forms, half, work).removal)
+        news = [*[sampled] * len(budgets), *[whole] * with_asked]
+        found = expected(task, (plans[0], plans[1]), news)
+        rows |= dict(zip(budgets, found, strict=False))
+        if with_asked:
+            asked = found[-1]
+    return rows, _of_shape(task, forms) if asked is None else asked
+
+
+def expected(task: PlanTask, plans: Halves, n_new: Sequence[int]) -> list[Predictions]:
+    """For each budget: metric → what it is expected to change, measured on `n_new` new queries.
+
+    Both halves' plans are measured on both halves; the estimate is the mean of the two readings on
+    the half that did not choose. Its error is that of a bootstrap over the queries of each half. The
+    prediction interval adds in variance
+
+    - the error of the new sample: the estimate's own, times queries here over `n_new` (Hahn and Meeker
+      1991, "Statistical Intervals", section 4: s²(1/n + 1/m) for the mean of m further values), and
+    - that the one plan of all queries is another than those of the halves (`between_plans`).
+    """
+    halves = balanced_halves(task.discovery.pairs)
+    runs = (1 + 2 * len(n_new)) * len(task.discovery.pairs)
+    with progress(runs, "expected quality", "runs") as shown:
+        measured = [
+            changes(
+                task.scorer,
+                half,
+                [*plans[0], *plans[1]],
+                mask=task.mask,
+                metrics=task.metrics,
+                resamples=task.resamples,
+                seed=task.seed + place,  # two halves of one size must not share their resamples
+                shown=shown,
+            )
+            for place, half in enumerate(halves)
+        ]
+    found: list[dict[str, Expected]] = [{} for _ in n_new]
+    for metric in task.metrics:
+        squares: dict[int, Square] = {}
+        for budget in range(len(n_new)):
+            cells = [half[budget + plan * len(n_new)] for plan in (0, 1) for half in measured]
+            if all(metric in cell for cell in cells):
+                a, b, c, d = (
+                    Reading(cell[metric].absolute, cell[metric].samples) for cell in cells
+                )
+                squares[budget] = ((a, b), (c, d))
+        made = predict(list(squares.values()), _queries(halves), [n_new[one] for one in squares])
+        for budget, prediction in zip(squares, made, strict=True):
+            found[budget][metric] = prediction
+    return [*found]
+
+
+def _of_shape(task: PlanTask, forms: Sequence[Form]) -> Predictions:
+    """The same for a plan of any shape, read from models whose weights are really removed."""
+    halves = balanced_halves(task.discovery.pairs)
+    labels = task.scorer.checkpoint.settings.labels
+    readings: list[list[dict[str, Reading]]] = []
+    for own in halves:
+        plan = choose(task, forms, own, task.work / f"half-{_name_of(own)}")
+        smaller = task.pruned(plan.kept, plan.units)
+        readings.append([])
+        for place, half in enumerate(halves):
+            texts = [(pair.query, pair.title) for pair in half]
+            both = np.stack([one.fresh().logits(texts) for one in (task.scorer, smaller)])
+            effects = Effects(
+                both, half, labels, resamples=task.resamples, draws=0, seed=task.seed + place
+            )
+            changed = {metric: effects.change(1, metric) for metric in task.metrics}
+            readings[-1].append(
+                {
+                    metric: Reading(change, effects.resampled(1, metric))
+                    for metric, change in changed.items()
+                    if change is not None
+                }
+            )
+    found = {}
+    for metric in task.metrics:
+        if all(metric in one for plan in readings for one in plan):
+            (a, b), (c, d) = ([one[metric] for one in plan] for plan in readings)
+            news = [task.validation.ref.n_queries or 1]
+            [found[metric]] = predict([((a, b), (c, d))], _queries(halves), news)
+    return found
+
+
+def _queries(halves: tuple[Sequence[Pair], Sequence[Pair]]) -> tuple[int, int]:
+    first, second = (len({pair.query for pair in half}) for half in halves)
+    return first, second
+
+
+def _name_of(pairs: Sequence[Pair]) -> str:
+    """A short name of these pairs, the same whenever they are the same."""
+    text = "\n".join(f"{pair.line}\t{pair.query}\t{pair.title}" for pair in pairs)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+# From readings of two halves' plans to what a new sample of queries will show.
+
+
+NORMAL_95 = 1.959964
+ANOTHER_PLAN = 1.5
+"""Variance of one plan's true change against the mean of two others', in variances between plans."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A metric's change under one plan on one half, `samples` [R] under resamples of its queries.
+
+    Plans that are read on one half share its resamples.
+    """
+
+    value: float
+    samples: FloatArray
+
+
+Square = tuple[tuple[Reading, Reading], tuple[Reading, Reading]]
+"""[plan][half]: the plan chosen on each half, read on each half."""
+
+
+def predict(
+    budgets: Sequence[Square], queries: tuple[int, int], n_new: Sequence[int]
+) -> list[Expected]:
+    """One prediction for each budget of a grid.
+
+    `queries` are those of the two halves, `n_new` those of the new sample that each budget will be
+    measured on. There is no interval for want of queries or resamples.
+    """
+    first, second = queries
+    share = np.array([first, second]) / (first + second)
+    plans = ANOTHER_PLAN * between_plans(budgets, share)
+    found = []
+    for square, new_queries in zip(budgets, n_new, strict=True):
+        # What the plans change on the half that did not choose them.
+        crossed = _weighted(square[1][0], square[0][1], share)
+        value = crossed.value
+        low, high, _ = interval_or_reason(crossed.samples, min(queries))
+        pi_low = pi_high = None
+        if low is None or high is None or crossed.samples.size < 2:
+            low = high = None
+        else:
+            own = float(np.nanvar(crossed.samples, ddof=1))
+            new = own * (first + second) / new_queries
+            reach = NORMAL_95 * float(np.sqrt(own + new + plans))
+            pi_low, pi_high = value - reach, value + reach
+        found.append(
+            Expected(value=value, ci_low=low, ci_high=high, pi_low=pi_low, pi_high=pi_high)
+        )
+    return found
+
+
+def between_plans(budgets: Sequence[Square], share: FloatArray) -> float:
+    """The variance between the true changes of plans chosen alike on other queries.
+
+    Two such plans differ by d with E d² = 2σ² + the variance of d's error. Both are read on all
+    queries; each was lucky on one half, which cancels. One pair of plans says little, so σ² is taken
+    to be the same for all budgets of a grid: the mean over them, or 0 where that is negative.
+    """
+    found = []
+    for square in budgets:
+        one, other = (_weighted(*plan, share) for plan in square)
+        if one.samples.size > 1:
+            error = float(np.nanvar(one.samples - other.samples, ddof=1))
+            found.append(((one.value - other.value) ** 2 - error) / 2)
+    return max(float(np.mean(found)), 0.0) if found else 0.0
+
+
+def _weighted(on_first: Reading, on_second: Reading, share: FloatArray) -> Reading:
+    """The mean of readings on the first and on the second half, by their queries."""
+    return Reading(
+        float(share @ [on_first.value, on_second.value]),
+        share[0] * on_first.samples + share[1] * on_second.samples,
+    )

@@ -1,0 +1,223 @@
+"""Heads and layers that go, by rounds written out; other orders; budgets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qt_bert.ablation import sweep as run_sweep
+from qt_bert.ablation.engine import batch_tokens, masked_forward
+from qt_bert.ablation.importance import importance_on
+from qt_bert.ablation.masks import BlocksOut
+from qt_bert.errors import ArgumentError
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head
+from qt_bert.planning.choice import (
+    HeadPath,
+    choose_heads,
+    choose_layers,
+    even_layers,
+    head_rivals,
+)
+from qt_bert.scoring.bulk import Scorer
+from tests.planning.choice.conftest import graded, loss_by_hand, zero
+
+
+def loss_without(scorer, pairs, heads, skipped=()) -> float:
+    """The loss by one pass with all these heads left out."""
+    parts = [zero(heads)] if heads else []
+    forward = masked_forward(scorer.encoder, *parts, *([BlocksOut(skipped)] if skipped else []))
+    logits = np.empty((len(pairs), 5))
+    texts = [(one.query, one.title) for one in pairs]
+    for batch in scorer.fresh().batches(texts, batch_tokens()):
+        logits[batch.rows] = forward(batch).numpy()
+    return loss_by_hand(logits, pairs)
+
+
+def by_hand(task, pairs, sizes, skipped=()) -> list[Head]:
+    """The rounds, written out."""
+    gone: list[Head] = []
+    pool = [h for h in task.scorer.checkpoint.shape.all_heads if h.layer not in skipped]
+    for size in sizes:
+        left = [head for head in pool if head not in gone]
+        loss = {head: loss_without(task.scorer, pairs, [*gone, head], skipped) for head in left}
+        gone += sorted(left, key=loss.__getitem__)[:size]
+    return gone
+
+
+def test_three_rounds_by_hand(task_of) -> None:
+    task, pairs = task_of(), graded()
+    path = choose_heads(task, pairs, 4)
+    assert list(path.order) == by_hand(task, pairs, [2, 1, 1])
+    assert path.rounds == (0, 0, 1, 2)
+    assert path.cost == pytest.approx((6 + 4 + 3) / 6)
+    base = loss_without(task.scorer, pairs, [])
+    for head in task.scorer.checkpoint.shape.all_heads:
+        added = loss_without(task.scorer, pairs, [head]) - base
+        assert path.effects[head] == pytest.approx(added, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("out", "rounds", "want"),
+    [(1, 3, (0,)), (2, 3, (0, 1)), (5, 2, (0, 0, 0, 1, 1)), (6, 1, (0,) * 6)],
+)
+def test_sizes_of_rounds(task_of, out, rounds, want) -> None:
+    path = choose_heads(task_of(), graded(), out, rounds=rounds)
+    assert path.rounds == want and len(set(path.order)) == out
+
+
+def test_after_layers_are_gone(task_of) -> None:
+    task, pairs = task_of(), graded()
+    path = choose_heads(task, pairs, 3, skipped=(1,))
+    assert list(path.order) == by_hand(task, pairs, [1, 1, 1], (1,))
+    start = loss_without(task.scorer, pairs, [], (1,))
+    assert {head.layer for head in path.effects} == {0, 2}
+    for head, effect in path.effects.items():
+        added = loss_without(task.scorer, pairs, [head], (1,)) - start
+        assert effect == pytest.approx(added, abs=1e-5)
+
+
+def test_a_path_goes_on_behind_what_is_gone(task_of) -> None:
+    task, pairs = task_of(), graded()
+    first = choose_heads(task, pairs, 2, rounds=1)
+    path = choose_heads(task, pairs, 3, rounds=2, before=first)
+    assert list(path.order) == by_hand(task, pairs, [2, 2, 1])
+    assert path.rounds == (0, 0, 1, 1, 2) and path.effects == first.effects
+    assert path.cost == pytest.approx((6 + 4 + 2) / 6)
+
+
+def test_a_half_of_the_pairs_chooses_from_rows_of_the_whole_sweep(task_of) -> None:
+    whole, half = task_of(), task_of(graded()[::2])
+    shared, alone = (choose_heads(task, graded()[::2], 3) for task in (whole, half))
+    assert shared.order == alone.order and shared.cost == alone.cost
+    for head, effect in alone.effects.items():
+        assert shared.effects[head] == pytest.approx(effect, abs=1e-5)
+
+
+def test_rounds_are_kept_and_resumed(task_of, tmp_path: Path, monkeypatch) -> None:
+    pairs = graded()
+    fresh = choose_heads(task_of(), pairs, 4)
+    kept = choose_heads(task_of(), pairs, 4, work=tmp_path / "path")
+    assert (kept.order, kept.rounds) == (fresh.order, fresh.rounds)
+    assert sorted(path.name for path in (tmp_path / "path").iterdir()) == ["heads-1", "heads-2"]
+    swept = []
+    sweep = run_sweep.sweep
+    monkeypatch.setattr(run_sweep, "sweep", lambda *a, **k: swept.append(1) or sweep(*a, **k))
+    assert choose_heads(task_of(), pairs, 4, work=tmp_path / "path") == kept and not swept
+    other = choose_heads(task_of(pairs[:12]), pairs[:12], 4, work=tmp_path / "path")
+    assert swept and other.order == choose_heads(task_of(pairs[:12]), pairs[:12], 4).order
+
+
+def test_one_logit_and_coarse_labels(task_of) -> None:
+    one = choose_heads(task_of(labels=1), graded(), 2)
+    assert min(one.effects.values()) > 0  # any change of the score counts against a head
+    coarse = [
+        type(one)(one.query, one.title, (1, 2) if n % 2 else (3, 4, 5), one.id, one.line, None, {})
+        for n, one in enumerate(graded())
+    ]
+    task = task_of(coarse)
+    assert list(choose_heads(task, coarse, 3).order) == by_hand(task, coarse, [1, 1, 1])
+
+
+def test_layers_go_one_at_a_time_by_hand(task_of, tmp_path: Path) -> None:
+    task, pairs = task_of(layers=4), graded()
+    path = choose_layers(task, pairs, 3, work=tmp_path / "path")
+    gone: list[int] = []
+    for layer in path.order:
+        left = [n for n in range(4) if n not in gone]
+        found = {n: loss_without(task.scorer, pairs, [], (*gone, n)) for n in left}
+        assert layer == min(found, key=found.__getitem__)
+        gone.append(layer)
+    base = loss_without(task.scorer, pairs, [])
+    for layer in range(4):
+        heads = [head for head in task.scorer.checkpoint.shape.all_heads if head.layer == layer]
+        alone = loss_without(task.scorer, pairs, heads) - base
+        assert path.heads[layer] == pytest.approx(alone, abs=1e-5)
+        block = loss_without(task.scorer, pairs, [], (layer,)) - base
+        assert path.blocks[layer] == pytest.approx(block, abs=1e-5)
+    names = sorted(path.name for path in (tmp_path / "path").iterdir())
+    assert names == ["layers-0", "layers-1", "layers-2"]
+    assert choose_layers(task, pairs, 3, work=tmp_path / "path") == path
+
+
+@pytest.mark.parametrize("below", [1, 2, 3])
+def test_a_layer_in_which_the_texts_meet_stays(
+    task_of, offline_checkpoint_of: Callable[..., Path], below: int
+) -> None:
+    folder = offline_checkpoint_of(below=below, layers=4, heads=2, hidden=16)
+    path = choose_layers(task_of(scorer=Scorer(open_checkpoint(folder))), graded(), 3)
+    [left] = set(range(4)) - set(path.order)
+    assert left >= below
+
+
+def test_layers_at_even_spacing() -> None:
+    assert even_layers(12, 6) == (0, 2, 4, 6, 8, 10)
+    assert even_layers(12, 4) == (0, 3, 6, 9)
+    assert even_layers(5, 2) == (0, 2) and even_layers(7, 1) == (0,)
+    for kept in range(1, 13):
+        assert len(set(even_layers(12, kept))) == kept
+    with pytest.raises(ArgumentError, match="13 layers kept: 1 to 12 can stay"):
+        even_layers(12, 13)
+
+
+def test_rivals_order_all_heads(task_of) -> None:
+    task = task_of(heads=4, draws=3, seed=1)
+    chosen = choose_heads(task, graded(), 8)
+    found = head_rivals(task, chosen)
+    assert {name: len(orders) for name, orders in found.items()} == {
+        "gradient": 1, "random": 3, "low_layers": 3, "single": 1, "matched": 3,
+    }  # fmt: skip
+    heads = task.scorer.checkpoint.shape.all_heads
+    for name in ("gradient", "random", "low_layers", "single"):
+        assert len(set(found[name])) == len(found[name])
+        assert all(sorted(order) == heads for order in found[name])
+    importance = importance_on(task.scorer, graded()).raw
+    ranked = [importance[head] for head in found["gradient"][0]]
+    assert ranked == sorted(ranked)
+    effects = [chosen.effects[head] for head in found["single"][0]]
+    assert effects == sorted(effects)
+    for order in found["low_layers"]:
+        assert [head.layer for head in order] == [2] * 4 + [1] * 4 + [0] * 4
+    assert len(set(found["matched"])) > 1
+    for order in found["matched"]:  # as many of each layer at every budget
+        assert len(set(order)) == 8
+        for budget in range(9):
+            ours, theirs = (
+                Counter(head.layer for head in one[:budget]) for one in (chosen.order, order)
+            )
+            assert ours == theirs
+
+
+def test_more_draws_leave_the_earlier_ones(task_of) -> None:
+    once = HeadPath((Head(0, 1), Head(1, 0)), (0, 0), {}, 1.0)
+    few, many, other = (
+        head_rivals(task_of(graded(6), draws=draws, seed=seed), once)
+        for draws, seed in ((2, 7), (4, 7), (2, 8))
+    )
+    assert "single" not in few
+    for name in ("random", "low_layers", "matched"):
+        assert many[name][:2] == few[name]
+    assert other["random"] != few["random"]
+
+
+def test_importance_in_float32_whatever_the_dtype(task_of, scorer_of) -> None:
+    once = HeadPath((Head(0, 1),), (0,), {}, 1.0)
+    exact, short = (
+        head_rivals(task_of(scorer=scorer_of(dtype=dtype)), once)["gradient"]
+        for dtype in ("float32", "bfloat16")
+    )
+    assert exact == short
+
+
+def test_faults_are_named(task_of) -> None:
+    task = task_of()
+    for out in (0, 7):
+        with pytest.raises(ArgumentError, match="1 to 6 heads can go"):
+            choose_heads(task, graded(), out)
+    for out in (0, 3):
+        with pytest.raises(ArgumentError, match="1 to 2 of 3 can go"):
+            choose_layers(task, graded(), out)

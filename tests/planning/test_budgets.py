@@ -1,0 +1,401 @@
+"""Budgets as they are written, the shapes that meet them, and times by a clock made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from qt_bert.errors import ArgumentError
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.pruned import reference_of
+from qt_bert.planning import budgets
+from qt_bert.planning.budgets import (
+    Costs,
+    Form,
+    SpeedTable,
+    count_kept,
+    form_of,
+    forms_in_time,
+    forms_within,
+    latency_costs,
+    parameter_costs,
+    parameters_of,
+    parse_budget,
+)
+from qt_bert.results.kept import TeacherRef
+from qt_bert.results.plan import Budget, Ratio, Speed
+from tests.conftest import FAMILIES
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value", "share"),
+    [
+        ("heads=0.6", "heads", 0.6, True),
+        ("heads=86", "heads", 86, False),
+        ("layers=6", "layers", 6, False),
+        ("layers=.5", "layers", 0.5, True),
+        ("latency=0.5", "latency", 0.5, True),
+        ("params=4000000", "params", 4_000_000, False),
+        ("params=0.55", "params", 0.55, True),
+        ("params=4M", "params", 4_000_000, False),
+        ("params=4.5M", "params", 4_500_000, False),
+        (" Heads=1 ", "heads", 1, False),
+    ],
+)
+def test_a_point_makes_a_share(text, kind, value, share):
+    asked = text.strip()
+    assert parse_budget(text) == Budget(kind_of=kind, value=value, share=share, asked=asked)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("head=0.6", "heads=, layers=, latency= or params="),
+        ("heads", "heads="),
+        ("heads=60%", "the share that is kept"),
+        ("heads=-3", "heads="),
+        ("heads=1e3", "heads="),
+        ("heads=1.0", "above 0 and below 1"),
+        ("heads=1.5", "above 0 and below 1"),
+        ("layers=0.0", "above 0 and below 1"),
+        ("latency=2", "latency=0.5"),
+        ("heads=2M", "params alone"),
+        ("layers=0", "something must stay"),
+        ("", "heads="),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_can(text, said):
+    with pytest.raises(ArgumentError, match="--budget") as error:
+        parse_budget(text)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "total", "kept"),
+    [("heads=0.6", 144, 86), ("heads=86", 144, 86), ("layers=0.5", 12, 6), ("layers=1", 2, 1)],
+)
+def test_counts(text, total, kept):
+    assert count_kept(parse_budget(text), total) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "total", "said"),
+    [
+        ("heads=144", 144, "keeps all of the model's 144 heads; give heads=1 to heads=143"),
+        ("heads=200", 144, "keeps 200 of the model's 144 heads"),
+        ("heads=0.001", 144, "keeps none of the model's 144 heads"),
+        ("layers=0.9", 2, "or a share from 0.26 to 0.74"),
+        ("layers=0.5", 1, "a single layer"),
+    ],
+)
+def test_a_number_out_of_range_gets_the_range(text, total, said):
+    with pytest.raises(ArgumentError) as error:
+        count_kept(parse_budget(text), total)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("total", [2, 4, 12, 24, 144, 384])
+def test_the_shares_that_are_named_work(total):
+    with pytest.raises(ArgumentError) as error:
+        count_kept(parse_budget(f"heads={total}"), total)
+    for share in str(error.value).split("a share from ")[1].split(" to "):
+        assert 1 <= count_kept(parse_budget(f"heads={share}"), total) < total
+
+
+# Shapes within a budget: the largest ones, whole layers first.
+
+
+FORM = Form(layers=4, heads=16, units=64)
+# 1,000 for a layer: 200 + 4 × 40 + 64 × 10.
+COSTS = Costs(fixed=1000, layer=200, head=40, unit=10)
+
+
+def forms(text):
+    return forms_within(parse_budget(text), COSTS, FORM)
+
+
+def test_as_few_whole_layers_go_as_meet_it():
+    assert forms("params=3000")[0] == Form(2, 8, 64)
+    assert forms("params=3999")[0] == Form(2, 8, 64)
+
+
+def test_one_layer_more_gives_up_units_for_its_place():
+    # Three layers with u units cost 1,000 + 3 × (360 + 10 u): 3,000 at u = 30; steps of two.
+    assert forms("params=3000")[1] == Form(3, 12, 30)
+    assert COSTS.of(Form(3, 12, 30)) <= 3000 < COSTS.of(Form(3, 12, 32))
+
+
+def test_then_heads_go_where_units_are_not_enough():
+    # Four layers at 16 units: 1,000 + 4 × 360 + 40 × heads.
+    assert forms("params=4000") == (Form(3, 12, 64), Form(4, 16, 38))
+    whole, narrow = forms("params=2600")
+    assert (whole, narrow.layers) == (Form(1, 4, 64), 2)
+    costs = Costs(fixed=0, layer=0, head=100, unit=1)
+    assert forms_within(parse_budget("params=1300"), costs, FORM)[-1] == Form(3, 12, 32)
+    assert forms_within(parse_budget("params=1000"), costs, FORM)[-1] == Form(3, 9, 16)
+
+
+def test_a_share_is_of_the_whole_model():
+    assert forms("params=0.6") == forms("params=3000")
+
+
+def test_no_form_goes_over():
+    for target in range(1400, 4990, 37):
+        for form in forms(f"params={target}"):
+            assert COSTS.of(form) <= target
+
+
+def test_out_of_reach_names_the_nearest_that_can_be_met():
+    # One layer of 1 head and 16 units: 1,000 + 200 + 40 + 160.
+    with pytest.raises(ArgumentError) as error:
+        forms("params=1399")
+    assert "params=1400 is the nearest" in str(error.value)
+    assert "embeddings and the head, which cannot go, are 20%" in str(error.value)
+    assert forms("params=1400") == (Form(1, 1, 16),)
+    with pytest.raises(ArgumentError, match=r"params=0\.28 is the nearest"):
+        forms("params=0.1")
+    assert forms("params=0.28") == (Form(1, 1, 16),)
+
+
+def test_the_nearest_that_is_named_is_met_where_steps_miss_the_narrowest():
+    # 71 units go in steps of two: 69, 67, …, 19; the narrowest has 18. One head cannot go.
+    whole, costs = Form(layers=1, heads=1, units=71), Costs(fixed=100, layer=0, head=0, unit=10)
+    with pytest.raises(ArgumentError, match="params=280 is the nearest"):
+        forms_within(parse_budget("params=200"), costs, whole)
+    assert forms_within(parse_budget("params=280"), costs, whole) == (Form(1, 1, 18),)
+
+
+def test_what_the_model_meets_as_it_is_is_refused():
+    with pytest.raises(ArgumentError, match="meets it as it is"):
+        forms("params=5000")
+
+
+def test_a_single_layer_can_only_get_narrower():
+    whole = Form(layers=1, heads=4, units=64)
+    found = forms_within(parse_budget("params=1800"), COSTS, whole)
+    assert found == (Form(1, 4, 44),)
+
+
+# What shapes cost, against models that were really made so.
+
+
+def reference(checkpoint):
+    """The model's shape, and its own form."""
+    one = reference_of(checkpoint.model, checkpoint.family, "t", "0")
+    return one, Form(one.layers, one.layers * one.heads, one.units)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("form", [Form(3, 6, 32), Form(2, 4, 32), Form(2, 3, 7), Form(1, 0, 1)])
+def test_parameters_are_those_of_the_pruned_model(checkpoint_of, family, form):
+    checkpoint = open_checkpoint(checkpoint_of(family, layers=3))
+    teacher, whole = reference(checkpoint)
+    assert whole == Form(3, 6, 32)
+    kept = form.example(teacher)
+    assert form_of(kept, teacher) == form
+    units = {one.layer: range(one.units) for one in kept if one.units is not None}
+    small = smaller_checkpoint(checkpoint, kept, units=units)
+    costs = parameter_costs(checkpoint.model, checkpoint.family)
+    assert costs.of(form) == parameters_of(small.model)
+    assert costs.of(whole) == checkpoint.parameters
+
+
+def test_heads_of_a_form_are_spread_over_its_layers(checkpoint_of):
+    checkpoint = open_checkpoint(checkpoint_of(layers=3))
+    teacher, _ = reference(checkpoint)
+    assert [one.heads for one in Form(3, 4, 32).example(teacher)] == [(0, 1), (0,), (0,)]
+
+
+def test_every_form_of_an_offline_model_has_a_layer_in_which_the_texts_meet(offline_checkpoint_of):
+    checkpoint = open_checkpoint(offline_checkpoint_of(layers=3, below=2))
+    teacher, whole = reference(checkpoint)
+    for layers in (1, 2, 3):
+        kept = Form(layers, 2 * layers, whole.units).example(teacher)
+        assert smaller_checkpoint(checkpoint, kept).offline.layers == layers - 1
+
+
+# A budget of latency, met by a fit to times made by hand.
+
+
+TEACHER = TeacherRef(name="t", sha256="0", layers=8, heads=4, units=64)
+WHOLE = Form(8, 32, 64)
+
+
+class Times:
+    """Latency as a sum over parts, with noise; whole is 1."""
+
+    def __init__(self, noise=0.0, slower=1.0):
+        self.rng, self.noise, self.slower = np.random.default_rng(0), noise, slower
+
+    def of(self, kept):
+        units = [64 if one.units is None else one.units for one in kept]
+        value = 0.2 + 0.04 * len(kept) + 0.005 * sum(len(one.heads) for one in kept)
+        value += 0.32 * sum(units) / (8 * 64)
+        value = (value + self.noise * self.rng.normal()) * self.slower
+        ratio = Ratio(value=value, low=None, high=None)
+        return Speed(latency=ratio, throughput=ratio, teacher_ms=1.0, pairs=1)
+
+
+def asked(text):
+    return SimpleNamespace(form=WHOLE, teacher=TEACHER, budget=parse_budget(text))
+
+
+def test_the_fit_finds_what_each_part_costs():
+    costs = latency_costs(asked("latency=0.5"), Times())
+    assert costs.fixed == pytest.approx(0.2) and costs.layer == pytest.approx(0.04)
+    assert costs.head == pytest.approx(0.005) and costs.unit == pytest.approx(0.000625)
+    assert costs.of(WHOLE) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_noise_does_not_flip_the_shape(noise):
+    # A layer costs 0.1: five whole layers are 0.7.
+    whole, narrow = forms_in_time(asked("latency=0.74"), Times(noise))
+    assert whole == Form(5, 20, 64) and narrow.layers == 6 and narrow.units < 64
+
+
+def test_a_shape_that_proves_too_slow_is_made_smaller():
+    class Slow(Times):
+        """Only what is smaller than half is slow, which no fit over all can know."""
+
+        def of(self, kept):
+            found = super().of(kept)
+            if len(kept) not in (5, 6) or all(one.units is None for one in kept):
+                return found
+            slow = Ratio(value=found.latency.value * 1.1, low=None, high=None)
+            return Speed(latency=slow, throughput=slow, teacher_ms=1.0, pairs=1)
+
+    forms = forms_in_time(asked("latency=0.74"), Slow())
+    assert all(Slow().of(form.example(TEACHER)).latency.value <= 0.74 for form in forms)
+
+
+class SlowOnceFitted(Times):
+    """Takes three times what the parts say after the ten shapes of the fit."""
+
+    calls = 0
+
+    def of(self, kept):
+        self.calls += 1
+        self.slower = 1.0 if self.calls <= 10 else 3.0
+        return super().of(kept)
+
+
+def test_where_all_shapes_prove_too_slow_the_fastest_is_named():
+    with pytest.raises(ArgumentError, match="proved slower, the fastest took") as error:
+        forms_in_time(asked("latency=0.5"), SlowOnceFitted())
+    assert "latency=0.5:" in str(error.value)
+
+
+def test_what_is_met_stays_where_nothing_smaller_can_be_had():
+    class Mixed(Times):
+        """Narrow models take far longer than their parts say."""
+
+        def of(self, kept):
+            found = super().of(kept)
+            if len(kept) == 8 or all(one.units is None for one in kept):
+                return found
+            return replace(found, latency=Ratio(value=5.0, low=None, high=None))
+
+    assert forms_in_time(asked("latency=0.74"), Mixed()) == (Form(5, 20, 64),)
+
+
+def test_out_of_reach_is_said_of_what_was_asked():
+    with pytest.raises(ArgumentError, match="latency=0.1 is out of reach"):
+        forms_in_time(asked("latency=0.1"), Times())
+
+
+def test_times_are_kept(tmp_path, monkeypatch):
+    measured = []
+
+    def once(*_, **__):
+        measured.append(1)
+        ratio = Ratio(value=0.5, low=0.4, high=0.6)
+        return Speed(latency=ratio, throughput=ratio, teacher_ms=2.0, pairs=3)
+
+    monkeypatch.setattr(budgets, "measure_speed", once)
+    task = SimpleNamespace(
+        work=tmp_path,
+        scorer=None,
+        seed=0,
+        pruned=lambda kept, units: None,
+        validation=SimpleNamespace(texts=[]),
+        effort=SimpleNamespace(bulk=1, alone=1),
+    )
+    kept = Form(2, 6, 8).example(TEACHER)
+    found = SpeedTable(task).of(kept)
+    assert SpeedTable(task).of(kept) == found and len(measured) == 1
+    SpeedTable(task).of(Form(2, 5, 8).example(TEACHER))
+    assert len(measured) == 2
+
+
+# Times: in turns, as ratios.
+
+
+class Timed:
+    """Takes a fixed time for each text."""
+
+    def __init__(self, clock, seconds, log=None):
+        self.clock, self.seconds, self.log = clock, seconds, log if log is not None else []
+
+    def fresh(self):
+        return self
+
+    def logits(self, texts):
+        self.clock[0] += self.seconds * len(texts)
+        self.log.append(self.seconds)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(budgets.time, "perf_counter", lambda: now[0])
+    return now
+
+
+TEXTS = [("q" * length, "t") for length in range(1, 21)]
+
+
+def test_ratios_are_smaller_to_teacher(clock):
+    found = budgets.measure_speed(Timed(clock, 0.004), Timed(clock, 0.001), TEXTS, alone=6)
+    assert found.latency.value == pytest.approx(0.25)
+    assert found.throughput.value == pytest.approx(4)
+    assert (found.latency.low, found.latency.high) == (pytest.approx(0.25), pytest.approx(0.25))
+    assert found.teacher_ms == pytest.approx(4) and found.pairs == 6
+
+
+def test_the_two_take_turns_and_turns_at_being_first(clock):
+    log = []
+    budgets.in_turns((Timed(clock, 2, log), Timed(clock, 1, log)), TEXTS[:1], 3)
+    assert log == [2, 1, 1, 2, 2, 1]
+
+
+def test_a_slow_spell_during_one_round_does_not_count(clock):
+    class Spell(Timed):
+        def logits(self, texts):
+            super().logits(texts)
+            if len(self.log) == 10:
+                self.clock[0] += 100
+
+    found = budgets.measure_speed(Spell(clock, 0.004), Timed(clock, 0.001), TEXTS, alone=6)
+    assert found.latency.value == pytest.approx(0.25)
+
+
+def test_one_pair_has_no_interval(clock):
+    found = budgets.measure_speed(Timed(clock, 0.004), Timed(clock, 0.002), TEXTS[:1], alone=6)
+    assert found.latency.value == pytest.approx(0.5) and found.latency.low is None
+
+
+def test_few_runs_have_a_median_and_no_interval():
+    found = budgets.ratio(np.array([0.4, 0.5, 0.5, 0.6]), 0)
+    assert (found.value, found.low, found.high) == (0.5, None, None)
+    known = budgets.ratio(np.array([0.3, 0.4, 0.5, 0.6, 0.7]), 0)
+    assert (known.value, known.low, known.high) == (0.5, 0.3, 0.7)
+
+
+def test_a_slow_model_is_timed_on_fewer_pairs(clock):
+    found = budgets.measure_speed(Timed(clock, 1.0), Timed(clock, 0.5), TEXTS, alone=20)
+    assert found.throughput.low is None and found.bulk_pairs == 20
+    assert found.pairs == budgets.LEAST_PAIRS and found.latency.value == pytest.approx(0.5)
