@@ -361,9 +361,22 @@ def effect_rows(
             relative = None if change is None or not base or base < 0 else change / base
             low, high = (None if change is None else effects.interval(resampled)) or (None, None)
             p, q = tests.get((number, metric), (None, None))
-            figures = (base, value, change, relative, low, high, p, q)
-            row = (variant.name, metric, *figures, effects.n_pairs, effects.n_queries)
-            rows.append(EffectRow._make(row))
+            rows.append(
+                EffectRow(
+                    variant.name,
+                    metric,
+                    base,
+                    value,
+                    change,
+                    relative,
+                    low,
+                    high,
+                    p,
+                    q,
+                    effects.n_pairs,
+                    effects.n_queries,
+                )
+            )
         shown.advance()
     return rows
 
