@@ -357,12 +357,22 @@ def effect_rows(
             base, value = effects.base(metric), effects.value(number, metric)
             change = None if value is None or base is None else value - base
             relative = None if change is None or not base or base < 0 else change / base
-            ends = (None if change is None else effects.interval(resampled)) or (None, None)
-            tested = tests.get((number, metric), (None, None))
-            size = effects.n_pairs, effects.n_queries
+            low, high = (None if change is None else effects.interval(resampled)) or (None, None)
+            p, q = tests.get((number, metric), (None, None))
             rows.append(
                 EffectRow(
-                    variant.name, metric, base, value, change, relative, *ends, *tested, *size
+                    variant.name,
+                    metric,
+                    base,
+                    value,
+                    change,
+                    relative,
+                    low,
+                    high,
+                    p,
+                    q,
+                    effects.n_pairs,
+                    effects.n_queries,
                 )
             )
         shown.advance()

@@ -1,4 +1,4 @@
-"""What each term does to a score: for a toy that counts words, and for a checkpoint."""
+"""What each term does to a score: by hand, and for a checkpoint."""
 
 from __future__ import annotations
 
