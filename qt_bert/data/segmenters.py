@@ -122,14 +122,17 @@ def _private_cache(name: str) -> Path:
 Span = tuple[int, int]
 """Characters [start, end) of a text, counted from 0."""
 
-SEGMENTER_NAMES = ("jieba", "jieba-search", "rjieba", "rjieba-search")
+SEGMENTER_NAMES = ("jieba", "jieba-full", "jieba-search", "rjieba", "rjieba-search")
+
+
+_LATIN = re.compile("[a-zA-Z0-9]")
 
 
 class Segmenter(Protocol):
     """Cuts a text into words.
 
     The spans of `jieba`, `rjieba` and `gold` follow each other without overlap, and their words
-    join to the text; the search modes also give words inside words.
+    join to the text; the full and search modes also give words inside words.
     """
 
     name: str
@@ -160,8 +163,9 @@ class SpanSegmenter:
 def segmenter(name: str, userdict: str | Path | None = None) -> Segmenter:
     """The segmenter called `name`, one of `SEGMENTER_NAMES`.
 
-    `jieba` cuts precisely, `-search` adds the words inside long words. `userdict` is a file of
-    further words (word, frequency, tag; one a line) for jieba and rjieba.
+    `jieba` cuts precisely, `-full` gives every dictionary word, `-search` adds the words inside
+    long words. `userdict` is a file of further words (word, frequency, tag; one a line) for jieba
+    and rjieba.
 
     Raises ArgumentError for another name, for a missing rjieba, and for a file that cannot be read.
     """
@@ -171,6 +175,8 @@ def segmenter(name: str, userdict: str | Path | None = None) -> Segmenter:
     tokenizer = tokenizer_of(library, read_userdict(Path(userdict)) if userdict else ())
 
     def spans(text: str) -> list[Span]:
+        if mode == "full":
+            return _full_spans(tokenizer, text)
         found = tokenizer.tokenize(text, mode or "default")
         return sorted((start, end) for _, start, end in found)
 
@@ -202,6 +208,26 @@ def _load_rjieba() -> Any:
         raise ArgumentError(
             "the segmenter 'rjieba' is not installed; pip install 'qt-bert[fast]', or use 'jieba'"
         ) from error
+
+
+def _full_spans(tokenizer: Any, text: str) -> list[Span]:
+    """What jieba's full mode yields, which it does without places: read from its word graph.
+
+    Every dictionary word is one, a character that does not lie in the word before it, and a run of
+    Latin letters and digits. Punctuation, kana and emoji stand alone here, where jieba joins a run.
+    """
+    spans: list[Span] = []
+    last, in_run = -1, False
+    for start, lasts in tokenizer.get_DAG(text).items():
+        ends = [end for end in lasts if end > start] or ([start] if start > last else [])
+        is_latin = ends == [start] and _LATIN.match(text, start) is not None
+        if is_latin and in_run:
+            spans[-1] = (spans[-1][0], start + 1)
+        else:
+            spans.extend((start, end + 1) for end in ends)
+        in_run = is_latin
+        last = ends[-1] if ends else last
+    return spans
 
 
 # Words with jieba's part-of-speech tags.

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio
@@ -223,6 +222,8 @@ def jackknife(
 
 def spearman(one: FloatArray, other: FloatArray) -> float:
     """ρ of two series [items], ties at their mean rank; NaN where either does not vary, or is empty."""
+    from scipy.stats import rankdata
+
     if not len(one):
         return math.nan
     first, second = rankdata(one), rankdata(other)

@@ -166,15 +166,23 @@ def _measure_all(judgements: Judgements, resamples: int, seed: int) -> dict[str,
     measured = {}
     for name, metric in METRICS.items():
         resting = eligible if metric.per_query else n_queries
-        counts = (n, resting, n_queries) if metric.needs == "ranking" else (n, None, None)
+        ranking = metric.needs == "ranking"
         value = low = high = None
         reason = metric.refusal(judgements)
         if name in found:
             point, drawn = found[name]
             if np.isnan(point):
-                reason = NO_ORDER if counts[1] == 0 else metric.undefined
+                reason = NO_ORDER if ranking and not resting else metric.undefined
             else:
                 value = float(point)
                 low, high, reason = interval_or_reason(drawn, n_queries)
-        measured[name] = Measurement(value, low, high, *counts, reason)
+        measured[name] = Measurement(
+            value,
+            low,
+            high,
+            n,
+            n_eligible=resting if ranking else None,
+            n_queries=n_queries if ranking else None,
+            reason=reason,
+        )
     return measured

@@ -74,9 +74,10 @@ def load_corpus(
     if cache.exists():
         with np.load(cache) as stored:
             if str(stored["key"]) == key:
-                return Corpus(
-                    *(TokenStore(*(stored[f"{n}_{p}"] for p in _PARTS)) for n in _STORES), key
+                first, second, third = (
+                    TokenStore(*(stored[f"{n}_{p}"] for p in _PARTS)) for n in _STORES
                 )
+                return Corpus(first, second, third, key)
     encode = _encoder(tokenizer_folder)
     fragments = encode(line for shard in shards for line in text_lines(shard))
     if not len(fragments):

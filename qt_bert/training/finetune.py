@@ -320,7 +320,7 @@ def run_train(
     measured = Measured(dev, name, PairTokenizer(tokenizer, job.max_length))
     layers = int(load_config(job.base).num_hidden_layers)
     offline, source = job.block.of(stored_block(job.base), measured, layers)
-    block = {} if offline is None else {"offline": offline.describe()}
+    block: dict[str, Any] = {} if offline is None else {"offline": offline.describe()}
     card = ModelSettings(labels, job.max_length, offline=offline)
     titles = None if offline is None else offline.title_tokens
     reader = PairTokenizer(tokenizer, job.max_length, title_tokens=titles)

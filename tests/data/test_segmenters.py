@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import stat
 import subprocess
 import sys
@@ -31,6 +32,14 @@ def test_precise(name: str) -> None:
 @pytest.mark.parametrize("name", ["jieba-search", "rjieba-search"])
 def test_search_adds_the_words_inside_long_words(name: str) -> None:
     assert segmenter(name).spans("清华大学") == [(0, 2), (0, 4), (1, 3), (2, 4)]
+
+
+@pytest.mark.parametrize(
+    "text", [TEXT, "永和服装饰品有限公司", "北京大学生前来应聘", "乒乓球拍卖完了", "T恤iphone13"]
+)
+def test_full_gives_what_jieba_gives(text: str) -> None:
+    jieba = importlib.import_module("jieba")
+    assert segmenter("jieba-full").words(text) == [w for w in jieba.cut(text, cut_all=True) if w]
 
 
 @pytest.mark.parametrize("name", ["jieba", "rjieba"])
@@ -63,7 +72,7 @@ def test_bad_user_dictionaries(write: Write, content: bytes, reason: str) -> Non
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(ArgumentError, match="jieba, jieba-search, rjieba"):
+    with pytest.raises(ArgumentError, match="jieba, jieba-full, jieba-search, rjieba"):
         segmenter("hanlp")
 
 
