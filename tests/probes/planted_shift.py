@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import torch
-from transformers import AutoTokenizer, BertForSequenceClassification
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
@@ -36,6 +36,24 @@ def plant(folder: Path, out: Path, strength: float) -> Path:
         _match(model.bert.encoder.layer[0].attention.self, width, strength)
     model.save_pretrained(out)
     AutoTokenizer.from_pretrained(folder).save_pretrained(out)
+    return out
+
+
+def untrained(folder: Path, out: Path, seed: int) -> Path:
+    """A BERT with the tokens of `folder` as it is before pretraining: 4 layers of 4 heads."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=128,
+        max_position_embeddings=64,
+        num_labels=5,
+    )
+    torch.manual_seed(seed)
+    BertForSequenceClassification(config).save_pretrained(out)
+    tokenizer.save_pretrained(out)
     return out
 
 
