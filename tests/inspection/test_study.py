@@ -13,7 +13,6 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import pytest
-from tests.run.test_save_heads import run_of
 
 from qt_bert.inspection import study
 from qt_bert.inspection.inspected import Inspected, Shelf
@@ -30,7 +29,7 @@ from qt_bert.models.heads import Head
 from qt_bert.results.heads import heads_file, offered
 from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult
 from qt_bert.run.folder import RunInputs
-from tests.results.made_heads import matching, redundancy
+from tests.results.made_heads import matching, redundancy, run_of
 
 PAIRS = 12
 
@@ -55,7 +54,7 @@ def store(model: Inspected, *results: ProbeResult) -> Path:
 
 def run_folder(path: Path, *results: ProbeResult) -> Path:
     inputs = RunInputs(model=results[0].model, pairs=results[0].pairs)
-    return run_of(path, lambda: inputs, *results).path
+    return run_of(path, inputs, *results)
 
 
 def test_nothing_there_is_nothing_found(model: Inspected) -> None:

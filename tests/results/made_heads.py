@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from qt_bert.files import write_json
 from qt_bert.results.probe import HeadScores, Measurement, ModelRef, PairsRef, ProbeResult, Source
+from qt_bert.run.folder import RunFolder, RunInputs
+from qt_bert.run.stage import Stage, StudyContext, run_study
 from qt_bert.text import Text
 from tests.results.made_claims import claim
 
@@ -102,3 +106,20 @@ def behaviour(**changes: Any) -> ProbeResult:
         "sets": {"carries_direction": ("L0H1",)},
     }
     return ProbeResult(**(facts | changes))
+
+
+def run_of(path: Path, inputs: RunInputs, *results: ProbeResult) -> Path:
+    """A complete run folder at `path` that holds these results."""
+
+    def stage(result: ProbeResult) -> Stage:
+        file = f"probes/{result.probe}.json"
+
+        def run(context: StudyContext) -> None:
+            write_json(context.folder.file(file), result.to_json())
+
+        return Stage(name=result.probe, order=1, run=run, outputs=(file,), quick_seconds=1)
+
+    folder = RunFolder.open(path, inputs, resume=True)
+    context = StudyContext(folder=folder, model=path, pairs=path)
+    run_study([stage(result) for result in results], context)
+    return path

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 from qt_bert.errors import RunFolderError
-from qt_bert.files import write_json
-from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder, RunInputs, read_probes
-from qt_bert.run.stage import Stage, StudyContext, run_study
-from tests.results.made_heads import matching, redundancy
+from qt_bert.run.stage import StudyContext
+from tests.results.made_heads import matching, redundancy, run_of
 
 Study = Callable[..., tuple[str, ...]]
 Inputs = Callable[..., RunInputs]
@@ -147,18 +145,8 @@ def test_a_link_to_another_folder_is_not_followed(
 
 
 def test_q_of_a_run_is_over_all_its_claims(tmp_path: Path, inputs: Inputs) -> None:
-    def stage(result: ProbeResult) -> Stage:
-        file = f"probes/{result.probe}.json"
-
-        def run(context: StudyContext) -> None:
-            write_json(context.folder.file(file), result.to_json())
-
-        return Stage(name=result.probe, order=1, run=run, outputs=(file,), quick_seconds=1)
-
-    folder = RunFolder.open(tmp_path / "run", inputs())
-    assert read_probes(folder) == ()
-    context = StudyContext(folder=folder, model=tmp_path, pairs=tmp_path)
-    run_study([stage(matching()), stage(redundancy())], context)
+    assert read_probes(RunFolder.open(tmp_path / "run", inputs())) == ()
+    run_of(tmp_path / "run", inputs(), matching(), redundancy())
     found = read_probes(RunFolder.read(tmp_path / "run"))
     assert [one.probe for one in found] == ["redundancy", "matching"]
     # one claim alone; the probe's own file says .01
