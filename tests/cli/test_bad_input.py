@@ -239,7 +239,7 @@ def test_a_shard_that_is_cut_short(run, checkpoint_of, tmp_path):
         "pretrain", "--init", checkpoint_of(), "--text", shard, "--steps", "1",
         "--out", tmp_path / "o",
     )  # fmt: skip
-    assert ended.status == 2 and "cannot be read as a text shard" in ended.err
+    assert ended.status == 2 and "is damaged or cut short" in ended.err
 
 
 def test_json_goes_to_standard_output_alone(run, checkpoint_of, pair_file):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -106,7 +107,7 @@ def test_an_unfinished_score_is_not_gone_on_with_by_another_model(
     run, checkpoint_of, pair_file, tmp_path, monkeypatch
 ):
     arguments = ("score", pair_file, "--model", checkpoint_of(), "--out", tmp_path / "o.tsv")
-    windows, logits, calls = score_module._windows, Scorer.logits, []
+    logits, calls = Scorer.logits, []
 
     def interrupted_second(scorer, pairs, shown):
         calls.append(1)
@@ -115,7 +116,7 @@ def test_an_unfinished_score_is_not_gone_on_with_by_another_model(
         return logits(scorer, pairs, shown)
 
     with monkeypatch.context() as patch:
-        patch.setattr(score_module, "_windows", lambda reader, _: windows(reader, 3))
+        patch.setattr(score_module, "score_file", partial(score_module.score_file, window=3))
         patch.setattr(Scorer, "logits", interrupted_second)
         assert run(*arguments, "--heads-out", HEADS).status == 130
     for other in ([], ["--heads-out", "L0H0"], ["--heads-out", HEADS, "--mode", "uniform"]):

@@ -243,6 +243,6 @@ def test_the_probe_reads_it(made: Path, study: Study, tmp_path: Path) -> None:
     asked += ["--baseline-table", str(made), "--out", str(out)]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
-    stored = json.loads((out / "baselines.json").read_text(encoding="utf-8"))
+    stored = json.loads((out / "probes" / "baselines.json").read_text(encoding="utf-8"))
     names = {one["id"] for one in stored["measurements"]}
     assert {"over_lstm", "words_of_bert", "words_of_lstm"} <= names
