@@ -478,15 +478,10 @@ def _noted(figure: Figure, probe: Probe, found: ProbeResult) -> Figure:
     shown = probe.shows.get(figure.name, ())
     of_them = {name: one for name, one in found.stability.items() if shown is None or name in shown}
     unstable = said_not_stable(of_them)
-    return figure if unstable is None else _ending_with(unstable, figure)
-
-
-def _ending_with(sentence: Text, figure: Figure) -> Figure:
-    """`figure` with a sentence at the end of its note."""
-    if figure.note is None:
-        return replace(figure, note=sentence)
+    if unstable is None or figure.note is None:
+        return figure if unstable is None else replace(figure, note=unstable)
     zh, en = figure.note.zh.rstrip("。"), figure.note.en.rstrip(".")
-    return replace(figure, note=Text(f"{zh}。{sentence.zh}", f"{en}. {sentence.en}"))
+    return replace(figure, note=Text(f"{zh}。{unstable.zh}", f"{en}. {unstable.en}"))
 
 
 def _as_in_teacher(found: ProbeResult, context: Context) -> dict[str, Any]:

@@ -329,12 +329,6 @@ def named(seen: Looking, kinds: Sequence[str]) -> dict[str, Named]:
     return found
 
 
-def empty_heads(seen: Looking, shape: Shape) -> list[Head]:
-    """The heads that give over half of their attention to EMPTY."""
-    given = np.sum([np.nan_to_num(seen.of(kind)) for kind in EMPTY], axis=0)
-    return [head for head in shape.all_heads if given.mean(axis=0)[head] > HALF]
-
-
 def _stability(
     discovery: Looking, validation: Looking, kind: str, one: Named, shape: Shape, seed: int
 ) -> Stability | None:
@@ -398,7 +392,8 @@ def measure(context: Context) -> Result:
         figures.append(_bars(context, f"kinds_{name}", validation))
 
     discovery, validation = seen["pairs"]["discovery"], seen["pairs"]["validation"]
-    sets["over_half"] = empty_heads(validation, shape)
+    given = np.sum([np.nan_to_num(validation.of(kind)) for kind in EMPTY], axis=0).mean(axis=0)
+    sets["over_half"] = [head for head in shape.all_heads if given[head] > HALF]
     rival = rival_of(discovery, validation)
     measurements |= {
         "cls_attention": PERCENT * validation.mean("cls"),

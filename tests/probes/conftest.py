@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from qt_bert.data.pairs import Pair
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.base import Context
-from qt_bert.probes.split import PairFiles, Split
-from qt_bert.scoring.bulk import Scorer
+from qt_bert.probes.split import PairFiles
+from tests.probes.made_context import context_of as made_context
 
 Build = Callable[..., Context]
 
@@ -30,16 +29,10 @@ def context_of(tmp_path: Path, pair_file: Path) -> Build:
         pairs: Path | Sequence[Pair] | tuple[Sequence[Pair], Sequence[Pair]] | None = None,
         **changes: Any,
     ) -> Context:
-        facts: dict[str, Any] = {
-            "label": "asked",
-            "files": PairFiles(pairs=pairs if isinstance(pairs, Path) else pair_file),
-            "work": tmp_path / "sweeps",
-            "open_model": lambda: Scorer(open_checkpoint(model)),
-            "resamples": 200,
-        }
-        if pairs is not None and not isinstance(pairs, Path):
-            halves = pairs if isinstance(pairs, tuple) else (pairs, pairs)
-            facts["read_pairs"] = lambda labels: Split(list(halves[0]), list(halves[1]), 0)
-        return Context(**(facts | changes))
+        if pairs is None or isinstance(pairs, Path):
+            files = PairFiles(pairs=pair_file if pairs is None else pairs)
+            return made_context("asked", model, tmp_path, **({"files": files} | changes))
+        halves = pairs if isinstance(pairs, tuple) else (pairs, pairs)
+        return made_context("asked", model, tmp_path, halves, **changes)
 
     return build

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import torch
 
-from qt_bert.probes.layers_reading import Examples, Places, Property, Reader, Seen, Task, Unit
+from qt_bert.probes.layers_reading import Places, Reader, Seen, Unit
 from qt_bert.progress import Progress
 
 LAYERS, WIDTH, BATCH = 4, 6, 50
@@ -23,12 +23,6 @@ def places(count: int, unit: Unit = "token", per_text: int = 5) -> Places:
         np.zeros((count, 1, 2), np.int64),
         np.arange(texts),
     )
-
-
-def task(about: Property, fit: Examples, check: Examples) -> Task:
-    """The two halves of a task."""
-    assert fit.about is check.about is about
-    return Task(fit, check)
 
 
 def reader(values: Mapping[int, np.ndarray]) -> Reader:

@@ -182,33 +182,12 @@ def test_a_reason_is_kept_and_said(run: Callable[..., ProbeResult]) -> None:
     assert gap.conclusion.en == "The claim cannot be tested on these data: there is no gap."
 
 
-def test_a_precondition_without_a_text_of_its_own_is_told_by_its_kind(
-    run: Callable[..., ProbeResult],
-) -> None:
-    (one,) = claims_in_words(run(claims={"gap": "precondition:other"}))
-    assert one.reason.en == "a precondition of the claim does not hold here"
-    (unknown,) = claims_in_words(run(claims={"gap": "strange"}))
-    assert unknown.reason == Text("strange", "strange")
-
-
 def test_q_is_over_the_claims_of_the_probe(run: Callable[..., ProbeResult]) -> None:
     alone = run(claims={"gap": estimate(5.0)}).claims[0]
     both = run(claims={"gap": estimate(5.0), "set": estimate(1.2)}).claims
     assert alone.q == alone.p and both[0].p is not None
     assert both[0].q == pytest.approx(2 * both[0].p)
     assert run(claims={"gap": "few_sets"}).claims[0].q is None
-
-
-def test_words_follow_the_verdict(run: Callable[..., ProbeResult]) -> None:
-    (said,) = claims_in_words(run(claims={"gap": estimate(5.0)}))
-    assert said.text == Text("第一 头 L1H0 更好", "Head L1H0 is better at the first")
-    assert (said.verdict.en, said.follows.en, said.reason.en) == ("reproduced", "It is", "")
-    assert (said.unit, said.margin) == (Text("个百分点", "points"), "> 2")
-    (open_one,) = claims_in_words(run(claims={"gap": estimate(2.1)}))
-    assert open_one.follows.en == "These data cannot decide."
-    assert f"needs {open_one.claim.needs_queries:,} queries" in open_one.conclusion.en
-    (far,) = claims_in_words(run(claims={"gap": estimate(2.0001)}))
-    assert "more than 10,000 queries" in far.conclusion.en
 
 
 def test_measurements_with_and_without_resamples(run: Callable[..., ProbeResult]) -> None:
@@ -299,11 +278,6 @@ def test_figures_get_their_texts_and_labels(run: Callable[..., ProbeResult]) -> 
     assert second.series[0].name == Text("第一", "the first")  # type: ignore[union-attr]
     assert third.x_unit == Text("个头", "heads")  # type: ignore[union-attr]
     assert third.series[0].name == Text("字典", "a map")  # type: ignore[union-attr]
-
-
-def test_a_probe_with_nothing_to_measure_says_why(run: Callable[..., ProbeResult]) -> None:
-    found = run(nothing="empty", claims={"gap": "precondition:gap"})
-    assert found.summary.en == "Nothing there" and found.claims[0].verdict == "not testable"
 
 
 @pytest.mark.parametrize(

@@ -143,13 +143,6 @@ def test_the_better_lstm_is_chosen_on_discovery() -> None:
     assert chosen(0.2, 0.1) == chosen(-0.2, None) == LSTM
 
 
-def test_no_heads_no_measurement_of_heads(
-    probed: Callable[..., ProbeResult], tmp_path: Path
-) -> None:
-    replace(planted.table(PAIRS), boundary={}, matching={}).write(tmp_path / "table")
-    assert measured(probed(tmp_path / "table"))["matching_of_pairs"].value is None
-
-
 def test_labels_that_do_not_vary_leave_nothing_to_compare(
     probed: Callable[..., ProbeResult], tmp_path: Path
 ) -> None:
@@ -157,19 +150,6 @@ def test_labels_that_do_not_vary_leave_nothing_to_compare(
     result = probed(planted.write(tmp_path / "table", pairs), pairs)
     told = {name for name, one in measured(result).items() if one.value is not None}
     assert told == {"matching_of_pairs"}
-
-
-def test_without_a_table_nothing_is_measured(probed: Callable[..., ProbeResult]) -> None:
-    result = probed(None)
-    assert result.measurements == () and result.figures == ()
-    assert "--baseline-table" in result.summary.zh and "--baseline-table" in result.summary.en
-
-
-def test_a_model_of_one_logit_has_the_same_table(
-    probed: Callable[..., ProbeResult], tmp_path: Path
-) -> None:
-    folder = planted.write(tmp_path / "table", PAIRS)
-    assert probed(folder, labels=1).measurements == probed(folder).measurements
 
 
 def test_a_table_of_other_pairs_is_refused(

@@ -216,27 +216,3 @@ def test_one_logit_takes_the_band_from_its_own_rankings(
     band = run(made).settings["band"]
     assert band["value"] == pytest.approx((logits[2] - logits[0]) / 2, abs=1e-6)
     assert (band["gaps"], band["source"]) == (2, "own.tsv")
-
-
-def test_one_logit_without_rankings_has_no_phenomena(
-    context: Build, checkpoint_of: Callable[..., Path], tmp_path: Path
-) -> None:
-    pairs = tmp_path / "single.tsv"
-    rows = "".join(f"苹果{n}\t苹果手机\t{1 + n % 5}\n" for n in range(12))
-    pairs.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
-    made = context(checkpoint_of("bert", labels=1), files=PairFiles(pairs=pairs), cases=None)
-    result = run(made)
-    assert set(measured(result)) == {"ranked_higher", "ranked_higher_by_characters"}
-    assert result.figures == () and "--band-from" in result.summary.en
-    assert result.claims[0].n_queries == 368
-
-
-def test_a_file_of_one_relation(
-    context: Build, checkpoint_of: Callable[..., Path], cases: Path
-) -> None:
-    rows = [row for row in cases.read_text(encoding="utf-8").splitlines() if "better" not in row]
-    cases.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    result = run(context(checkpoint_of()))
-    assert measured(result)["ranked_higher"].value is None
-    assert [one.name for one in result.figures] == ["scores_alike"]
-    assert result.facts["hardest"] is None and "–" in result.summary.en

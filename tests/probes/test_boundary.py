@@ -153,14 +153,6 @@ def test_a_gold_file_is_a_second_reference(
     assert 0.5 < (measures["gold_characters_accuracy"] or 0) <= 1
 
 
-def test_labels_of_one_kind_leave_no_nan_in_the_texts(
-    run: Run, planted: Path, made_pairs: Path
-) -> None:
-    found = run(planted, made_pairs, cut=lambda text: [(at, at + 1) for at in range(len(text))])
-    assert "nan" not in found.summary.zh and "nan" not in found.summary.en
-    assert values(found)["head_balanced"] is None and found.sets["boundary"] == ()
-
-
 def test_a_segmenter_whose_words_overlap_is_not_the_reference(
     run: Run, planted: Path, made_pairs: Path
 ) -> None:
@@ -168,18 +160,6 @@ def test_a_segmenter_whose_words_overlap_is_not_the_reference(
     overlapping = run(planted, made_pairs, cut=None, segmenter_name="jieba-search")
     assert overlapping.settings["segmenter"] == "jieba-search"
     assert values(overlapping) == values(run(planted, made_pairs, cut=None))
-
-
-def test_quick_takes_two_pairs_of_a_query_and_full_all(
-    run: Run, planted: Path, tmp_path: Path
-) -> None:
-    pairs = write_pairs(tmp_path / "many.tsv", queries=40, titles=4)
-    sizes = {
-        full: run(planted, pairs, full=full).settings["texts"]["validation"]["pairs"]
-        for full in (False, True)
-    }
-    # A query's text is read in its first pair: two titles a query, or all four.
-    assert 0 < 2 * sizes[False] == sizes[True]
 
 
 def test_too_few_characters_of_their_own_test_nothing(
@@ -332,12 +312,6 @@ def test_measures_against_counting_by_hand(gap: bool) -> None:
     right = sum(len(one & other) for one, other in words)
     both = sum(len(one) + len(other) for one, other in words)
     assert measured("word_f1", total) == pytest.approx(2 * right / both)
-
-
-def test_measures_without_decisions_are_undefined() -> None:
-    empty = made([])
-    counts = counts_of(np.zeros(0, bool), np.zeros(0, bool), empty).sum(0)
-    assert all(np.isnan(measured(name, counts)) for name in boundary.MEASURES)
 
 
 def random_weights(number: int, heads: int = 3) -> Weights:

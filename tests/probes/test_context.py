@@ -12,11 +12,9 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import half_of
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.figures import Bars
-from qt_bert.files import sha256_file
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named, probes
 from qt_bert.probes.split import HeldOutFile, PairFiles
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.text import Text
 from tests.probes.conftest import Build
 from tests.results.made_stability import LOOSE
@@ -54,24 +52,6 @@ def test_a_half_without_pairs_is_refused(context: Make, tmp_path: Path) -> None:
     path.write_text("query\ttitle\tgrade\n狗追猫\t猫\t1\n", encoding="utf-8")
     with pytest.raises(PairFileError, match="validation half of the queries has no graded pair"):
         _ = context(files=PairFiles(pairs=path)).validation
-
-
-def test_references_name_what_was_used(context: Make, pair_file: Path) -> None:
-    made = context()
-    assert made.pairs_ref.sha256 == sha256_file(pair_file)
-    assert made.pairs_ref.n_pairs == len(made.validation)
-    assert made.model_ref.sha256 == made.model.checkpoint.sha256
-
-
-def test_nothing_is_opened_before_it_is_asked_for(context: Make) -> None:
-    def refuse() -> Scorer:
-        raise AssertionError("opened")
-
-    made = context(open_model=refuse, full=True)
-    assert made.choose(2, 20) == 20
-    assert made.segmenter.words("京东小哥")
-    with pytest.raises(AssertionError, match="opened"):
-        _ = made.model
 
 
 def test_held_out_files_of_one_name_are_told_apart(

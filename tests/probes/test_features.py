@@ -15,7 +15,6 @@ from qt_bert.data.treebank import Sentence, Word
 from qt_bert.errors import PairFileError
 from qt_bert.figures import Bars
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
-from qt_bert.models.heads import Head, Shape
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.features import (
@@ -26,7 +25,6 @@ from qt_bert.probes.features import (
     added,
     by_people,
     by_tags,
-    empty_heads,
     look,
     named,
     of_tokens,
@@ -281,13 +279,6 @@ def looking(after: np.ndarray, before: np.ndarray | None = None) -> Looking:
     rates = np.full((len(after), len(KINDS)), 0.25)
     queries = [str(i) for i in range(len(after))]
     return Looking(queries, rates, spread(after), None if before is None else spread(before))
-
-
-def test_heads_over_half_by_hand() -> None:
-    shares = np.zeros((4, 2, 1, 4))
-    shares[:, 0, 0, :3] = 0.3, 0.2, 0.1
-    shares[:, 1, 0, :3] = 0.1, 0.2, 0.1
-    assert empty_heads(looking(shares), Shape(2, 1)) == [Head(0, 0)]
 
 
 def test_what_tuning_adds_is_the_net_change_beside_what_specials_get() -> None:

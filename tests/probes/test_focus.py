@@ -20,7 +20,6 @@ from qt_bert.models.heads import Head, Shape
 from qt_bert.probes import focus
 from qt_bert.probes.base import Contest, Context
 from qt_bert.probes.focus import (
-    ENTROPY,
     FOCUS,
     QUANTITIES,
     WITHIN,
@@ -84,19 +83,6 @@ def test_the_planted_reader_is_read(on_planted: Build, monkeypatch: pytest.Monke
     assert found["reader_needs_matching"] == pytest.approx(found["reader_focus_change"], abs=1e-3)
     assert found["reader_scatters"] > 0.1
     assert result.settings["layer_matched_sets"] == 5
-
-
-def test_a_reader_that_is_not_beyond_its_neighbours_is_measured_alone(
-    on_planted: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a quick run, with the matching heads that are found."""
-    monkeypatch.setattr(focus, "is_read", lambda *_: False)
-    monkeypatch.setattr(focus, "QUICK_DRAWS", 3)
-    result = ask("focus", on_planted())
-    assert result.sets["matching_below"][0] == planted.MATCHER
-    assert result.sets["reader"] == (planted.READER,)
-    assert result.figures == () and result.facts["read"] is False
-    assert values(result)["reader_focus"] > 0.3
 
 
 def test_reading_takes_a_loss_of_its_own_and_stability(
@@ -183,17 +169,6 @@ def test_the_cls_row_by_hand() -> None:
             "within": 0.6 - (0.6 * 1 / 2 + 0.4 * 1 / 3),
         }
     )
-
-
-def test_even_attention_has_no_focus_and_extremes_say_nothing() -> None:
-    masks = torch.zeros(2, 4, len(Kind))
-    masks[:, 0, Kind.ITSELF] = 1
-    masks[0, [1, 2, 3], [Kind.QUERY_MATCHED, Kind.TITLE_MATCHED, Kind.TITLE_OTHER]] = 1
-    masks[1, [1, 2, 3], [Kind.QUERY_MATCHED, Kind.TITLE_MATCHED, Kind.TITLE_MATCHED]] = 1
-    found = row_quantities(torch.full((2, 1, 4), 0.25), masks)
-    assert found[0, 0, FOCUS].item() == pytest.approx(0, abs=1e-6)
-    assert found[0, 0, ENTROPY].item() == pytest.approx(1, abs=1e-6)
-    assert torch.isnan(found[1, 0, FOCUS]) and found[1, 0, 0].item() == pytest.approx(0.25)
 
 
 def test_pairs_that_can_show_nothing_are_counted_out(checkpoint_of: Callable[..., Path]) -> None:

@@ -248,7 +248,7 @@ def halves(about: Property, kinds: bool = True) -> tuple[Task, dict[int, np.ndar
         kind = rng.integers(20, size=count) if kinds else None
         made.append(Examples(about, at, labels, classes, kind))
         values[id(at)] = x
-    return planted.task(about, *made), values
+    return Task(*made), values
 
 
 @pytest.mark.parametrize("about", [BOUNDARY, POSITION], ids=["classes", "number"])
