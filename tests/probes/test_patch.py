@@ -20,7 +20,6 @@ from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import patch
 from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.contests import CHUNK
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
 from qt_bert.results.kept import KeptLayer
@@ -277,14 +276,6 @@ def test_two_heads_carry_the_match_and_no_other(planted_context: Build) -> None:
     assert max(checked["identities"].values()) <= checked["bound"]
 
 
-def test_a_set_that_restores_no_more_ends_its_contest_early(planted_context: Build) -> None:
-    result = run(planted_context(heads="L0H0 L1H0 L2H0 L3H0"))
-    assert measured(result)["restored"] == pytest.approx(0, abs=0.02)
-    # Of the 81 other sets the first third is enough: more than ten hold a planted head.
-    assert result.settings["layer_matched_sets"] == CHUNK
-    assert claim(result).verdict == "not reproduced"
-
-
 def test_no_control_holds_a_head_that_matching_names(
     planted_context: Build, planted_model: Path
 ) -> None:
@@ -352,11 +343,3 @@ def test_pruned_heads_take_no_part(planted_context: Build, planted_model: Path, 
     assert claim(result).reason == "few_sets"  # the reader is alone in its layer
     with pytest.raises(ArgumentError, match="pruned"):
         run(planted_context(folder, heads="L1H0"))
-
-
-def test_texts_that_share_nothing(
-    context: Build, checkpoint_of: Callable[..., Path], tmp_path: Path
-) -> None:
-    path = write(tmp_path / "none.tsv", [("cat", "dog", 1), ("苹果", "北京", 2), ("猫", "狗", 3)])
-    result = run(context(checkpoint_of(), files=PairFiles(pairs=path, discovery=path)))
-    assert (claim(result).reason, result.figures) == ("no_terms", ())

@@ -18,7 +18,7 @@ from qt_bert.probes.contests import ablate, zeroed
 from qt_bert.probes.redundancy import DRAWS, SHARE, SINGLES, _critical, _halves
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import PAIRS
-from tests.probes.asked import ask, reasons, values
+from tests.probes.asked import ask, values
 from tests.probes.conftest import Build
 from tests.wired import READER, wired_checkpoint, wired_pairs
 
@@ -97,15 +97,6 @@ def test_critical_heads_cost_enough_and_stand_out() -> None:
         Head(1, 1): over_queries([9.0] * 4, queries),
     }
     assert _critical(alone, np.array([0.01, 0.01, 0.01, 0.2])) == [Head(1, 0), Head(0, 1)]
-
-
-def test_a_model_that_grades_nothing_is_not_judged(
-    context_of: Build, checkpoint_of: Callable[..., Path]
-) -> None:
-    model = checkpoint_of(layers=4, heads=4, hidden=32)
-    result = ask("redundancy", context_of(model, numbered(30)))
-    assert {one.verdict for one in result.claims} == {"not testable"}
-    assert reasons(result) == {"grades_nothing"}
 
 
 def test_the_low_half_is_the_smaller_one() -> None:

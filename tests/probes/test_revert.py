@@ -16,7 +16,6 @@ from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
-from qt_bert.models.heads import Shape
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import revert
 from qt_bert.probes.base import Context, run_probe
@@ -108,13 +107,6 @@ def test_attention_is_that_of_one_head_named_before_tuning(
     assert values(forwards)["same"] == pytest.approx(sum(parts)) and values(forwards)["same"] > 0
 
 
-def test_a_run_goes_on_where_it_stopped(
-    planted: tuple[Path, Path], context: Callable[..., Context]
-) -> None:
-    first, again = asked(context(*planted)), asked(context(*planted))
-    assert again == first
-
-
 def test_both_ends_are_proved(planted: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = opened(planted[1])
     figures = check_ends(scorer, planted[0], PAIRS)
@@ -126,16 +118,6 @@ def test_both_ends_are_proved(planted: tuple[Path, Path], monkeypatch: pytest.Mo
     monkeypatch.setattr(revert, "everything", half)
     with pytest.raises(EquivalenceError, match="with everything set back"):
         check_ends(scorer, planted[0], PAIRS)
-
-
-def test_texts_that_share_nothing(checkpoint_of: Build, context: Callable[..., Context]) -> None:
-    pairs = [Pair(f"a{i} b", f"c d{i} e", (1 + i % 5,), str(i), i + 1, "", {}) for i in range(20)]
-    models = (checkpoint_of(seed=1), checkpoint_of(seed=2))
-    result = asked(context(*models, pairs, find=matching_found(Shape(2, 2), scored=False)))
-    found = values(result)
-    assert found["set_loss"] is None and found["across"] is None
-    assert found["all_heads_loss"] is not None and found["same"] is not None
-    assert result.settings["asked"] is None
 
 
 def test_a_pruned_model_cannot_be_asked(

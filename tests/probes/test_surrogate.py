@@ -244,16 +244,6 @@ def test_files_held_out_stand_beside_validation(
     assert (result.facts["heads"], result.facts["status"]) == ("L0H0, L1H3", "option")
 
 
-def test_texts_in_which_no_head_was_scored(
-    checkpoint_of: Build, context: Callable[..., Context]
-) -> None:
-    found = matching_found(Shape(2, 2), scored=False)
-    result = run(context(checkpoint_of(), find=found))
-    known = {id for id, one in by_id(result).items() if one.n_queries}
-    assert known == {"surrogate_bm25"}
-    assert len(result.heads) == 4 and result.settings["asked"] is None
-
-
 def test_controls_are_outside_every_named_head_and_absent_heads_stay_absent(
     checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
 ) -> None:

@@ -21,7 +21,6 @@ from qt_bert.probes import usage
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.contests import LabelProbability
 from qt_bert.probes.layers_reading import (
-    DEPENDENCY,
     LENGTH,
     MATCHED,
     POS,
@@ -42,7 +41,6 @@ from qt_bert.probes.usage import (
     divergence,
     leace,
     matched_subspaces,
-    on_dependents,
     permuted,
     readable,
     removed_variance,
@@ -162,15 +160,6 @@ def test_labels_are_permuted_within_a_text_and_those_of_texts_among_all() -> Non
     (one,), (again,) = (permuted(whole, 1, seed=1) for _ in range(2))
     assert sorted(one.fit) == [10, 20, 30, 40] and list(one.fit) != [10, 20, 30, 40]
     assert list(one.fit) == list(again.fit)
-
-
-def test_arcs_are_asked_of_the_dependent_word() -> None:
-    labels = np.arange(len(TEXT))
-    asked = on_dependents(task(DEPENDENCY, "edge", TEXT, labels, labels, ends=2))
-    assert asked.fit.places.unit == "text"
-    assert asked.fit.places.spans[:, 0].tolist() == [[4 * n, 4 * n + 1] for n in range(len(TEXT))]
-    one = task(POS, "token", TEXT, labels, labels)
-    assert on_dependents(one) is one
 
 
 def test_what_is_read_is_the_way_from_the_control_to_a_perfect_score() -> None:
@@ -305,26 +294,9 @@ def test_erasers_leave_nothing_and_have_their_controls(planted: ProbeResult) -> 
     json.dumps(planted.to_json(), allow_nan=False)
 
 
-def test_one_logit_of_another_tokenizer(
-    checkpoint_of: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(usage, "QUICK_DRAWS", {"probe": 1, "eraser": 3})
-    folder = checkpoint_of("xlm-roberta", labels=1, layers=4)
-    found = run_probe(probe_named("usage"), made(folder, planted_order.pairs(24), tmp_path))
-    assert found.settings["places"] == ["r1", "r4"]
-    ceiling = measured(found)["usage_ceiling"]
-    assert ceiling.value > 0 and not found.claims and not found.heads
-
-
 @pytest.mark.parametrize("name", ["usage", "layers"])
 def test_too_few_pairs_give_nothing(name: str, checkpoint_of: Build, tmp_path: Path) -> None:
     context = made(checkpoint_of(), planted_order.pairs(6), tmp_path)
     found = run_probe(probe_named(name), context)
     assert (found.probe, found.measurements, found.figures) == (name, (), ())
     assert found.facts == {"fitted": 3, "scored": 3, "least": 5}
-
-
-def test_texts_without_a_property_give_nothing(checkpoint_of: Build, tmp_path: Path) -> None:
-    pairs = [Pair(f"q{n}", f"t{n}", (3,), str(n), n + 1, None, {}) for n in range(24)]
-    found = run_probe(probe_named("usage"), made(checkpoint_of(), pairs, tmp_path))
-    assert found.measurements == () and found.figures == ()
