@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 
 from qt_bert.ablation.interventions import Variant
-from qt_bert.figures import Bars, HeatMap
 from qt_bert.models.heads import Head
 from qt_bert.probes import contests, matching, matching_scores
 from qt_bert.probes.contests import ablate, zeroed
-from qt_bert.results.probe import ProbeResult
 from tests.probes.another_seed import tuned_again
-from tests.probes.asked import ask, values
+from tests.probes.asked import ask, reasons, values
 from tests.probes.conftest import Build
 from tests.probes.planted_matching import MATCHING, pairs_of, plant_matching, write_pairs
 
@@ -27,19 +25,9 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def grading(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models of these tests grade at random; claims are judged all the same."""
-    monkeypatch.setattr(matching, "grades_nothing", lambda context: False)
-
-
-@pytest.fixture
 def pairs(tmp_path: Path) -> Path:
     """Pairs of sixty queries."""
     return write_pairs(tmp_path / "p.tsv", pairs_of(60))
-
-
-def reasons_of(found: ProbeResult) -> dict[str, str]:
-    return {one.id: one.reason for one in found.claims}
 
 
 def test_the_planted_head_is_found_and_shown(
@@ -60,14 +48,8 @@ def test_the_planted_head_is_found_and_shown(
     assert best["score"] == pytest.approx(values(found)["best_lift"]) and best["score"] > 20
     assert 0.5 < best["matched_weight"] <= best["weight"] < 1.001
     assert best["synonyms"] is None
-    figures = {figure.name: figure for figure in found.figures}
-    lift, weight = figures["lift"], figures["matched_weight"]
-    assert isinstance(lift, HeatMap) and isinstance(weight, HeatMap)
-    assert lift.marked == weight.marked == (tuple(MATCHING),)
-    assert lift.values[1][2] == pytest.approx(np.log2(best["score"]))
-    assert weight.values[1][2] == pytest.approx(100 * best["matched_weight"])
     # A model that grades at random has nothing to lose.
-    assert set(reasons_of(found).values()) == {"grades_nothing"}
+    assert reasons(found) == {"grades_nothing"}
 
 
 def test_what_is_lost_is_counted_on_validation(
@@ -98,20 +80,15 @@ def test_what_is_lost_is_counted_on_validation(
     }
     assert lost["accuracy_relative"] == pytest.approx(100 * (right["out"] / right["none"] - 1))
     assert lost["low_half_kept"] == pytest.approx(100 * right["kept"] / right["none"])
-    labels = next(one for one in found.figures if one.name == "labels")
-    assert isinstance(labels, Bars)
-    sizes = [sum(pair.grades == (grade,) for pair in again.pairs) for grade in range(1, 6)]
-    mean = np.average(labels.series[0].values, weights=sizes)
-    assert mean == pytest.approx(lost["five_loss"], abs=1e-4)
 
 
 def test_claims_are_set_against_every_layer_matched_set(
     context_of: Build,
     checkpoint_of: Callable[..., Path],
     pairs: Path,
-    grading: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(matching, "grades_nothing", lambda context: False)
     five = [Head(layer, 1) for layer in range(4)]
     monkeypatch.setattr(
         matching, "chosen_heads", lambda context, within=None: five[:2] if within else five

@@ -218,6 +218,5 @@ def test_the_probe_ablates_the_planted_head(
         reach + measured["order_reach_change"]
     )
     assert measured["order_ratio_change"] == pytest.approx(without - clean / reach)
-    few = ask("order", context_of(planted, halves(graded[:60]), work=tmp_path / "few" / "sweeps"))
-    assert (claim(few).reason, values(few)["order_ratio_matched"]) == ("few_queries", None)
-    assert values(few)["order_ratio_plain"] is not None
+    beyond = measured["order_ratio_matched"] - measured["order_ratio_change"]
+    assert judged.value == pytest.approx(beyond)

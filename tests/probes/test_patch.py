@@ -23,10 +23,11 @@ from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.probe import ProbeResult, SourcedClaim
+from qt_bert.results.probe import ProbeResult
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import FAMILIES, sentencepiece, wordpiece
 from tests.probes import planted_focus as planted
+from tests.probes.asked import claim, values
 from tests.probes.made_context import context_of
 from tests.probes.matching_found import matching_found
 
@@ -237,20 +238,6 @@ def run(made: Context) -> ProbeResult:
     return run_probe(probe_named("patch"), made)
 
 
-def claim(result: ProbeResult) -> SourcedClaim:
-    (one,) = result.claims
-    assert one.id == "patch.restores"
-    return one
-
-
-def measured(result: ProbeResult) -> dict[str, float | None]:
-    return {one.id: one.value for one in result.measurements}
-
-
-def figure(result: ProbeResult, name: str) -> Any:
-    return next(one for one in result.figures if one.name == name)
-
-
 def test_two_heads_carry_the_match_and_no_other(planted_context: Build) -> None:
     made = planted_context()
     result = run(made)
@@ -261,17 +248,12 @@ def test_two_heads_carry_the_match_and_no_other(planted_context: Build) -> None:
     judged = claim(result)
     assert judged.verdict == "reproduced" and judged.p == pytest.approx(1 / 28)
     assert judged.value == pytest.approx(1, abs=0.02) and judged.margin == 0.1
-    found = measured(result)
+    found = values(result)
     gap = found.pop("gap")
     assert gap is not None and gap > 1
     assert found == pytest.approx(
         {"restored": 1, "restored_matched": 0, "best_alone": 1, "noised": 1}, abs=0.02
     )
-    bars, heads = figure(result, "shares"), figure(result, "heads")
-    assert bars.series[0].values == pytest.approx((1, 1, 0, 1, 0), abs=0.02)
-    assert bars.series[1].values[:4] == pytest.approx((1, 1, 0, 1), abs=0.02)
-    assert bars.series[1].values[4] is None
-    assert heads.marked == ((0, 2), (1, 0), (2, 1))
     checked = made.guards["patch"]
     assert max(checked["identities"].values()) <= checked["bound"]
 
@@ -297,7 +279,7 @@ def test_a_score_that_falls_with_the_match_has_no_gap(
     planted.write_tokenizer(tmp_path / "reversed")
     result = run(planted_context(tmp_path / "reversed"))
     assert (claim(result).verdict, claim(result).reason) == ("not testable", "precondition:gap")
-    assert list(measured(result)) == ["gap"] and result.figures == () and result.heads == ()
+    assert list(values(result)) == ["gap"] and result.figures == () and result.heads == ()
 
 
 # Any model, any pairs.
@@ -339,7 +321,7 @@ def test_pruned_heads_take_no_part(planted_context: Build, planted_model: Path, 
     folder = save_smaller(tmp_path / "small", smaller_checkpoint(whole, kept))
     result = run(planted_context(folder, heads=f"{planted.MATCHER} {planted.READER}"))
     assert {one.head for one in result.heads} == {"L0H1", "L0H2", "L2H1", "L3H0"}
-    assert measured(result)["restored"] == pytest.approx(1, abs=0.02)
+    assert values(result)["restored"] == pytest.approx(1, abs=0.02)
     assert claim(result).reason == "few_sets"  # the reader is alone in its layer
     with pytest.raises(ArgumentError, match="pruned"):
         run(planted_context(folder, heads="L1H0"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -264,12 +263,8 @@ def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> P
         return run_probe(probe_named("usage"), context)
 
 
-def measured(result: ProbeResult) -> dict[str, Any]:
-    return {one.id: one for one in result.measurements}
-
-
 def test_both_signs_are_read_and_one_is_used(planted: ProbeResult) -> None:
-    found = measured(planted)
+    found: Any = {one.id: one for one in planted.measurements}
     used = found[f"usage_used_{planted_usage.USED.name}"]
     idle = found[f"usage_used_{planted_usage.UNUSED.name}"]
     assert used.value > 0.3 and used.ci_low > 0 and used.n_queries == 60
@@ -279,19 +274,12 @@ def test_both_signs_are_read_and_one_is_used(planted: ProbeResult) -> None:
     row = heat.rows.index(planted_usage.USED.title)
     assert {(row, 0), (row, 1)} <= set(heat.marked)
     assert all(float(read) > 0.95 for told in heat.annotations for read in told[:2])
-
-
-def test_what_is_read_and_not_used_is_found(planted: ProbeResult) -> None:
-    one = measured(planted)["usage_encoded_not_used"]
+    one = found["usage_encoded_not_used"]
     assert planted.settings["nearest_to_unused"] == planted_usage.UNUSED.name
     assert -0.02 < one.ci_low <= one.value <= one.ci_high < 0.02
-
-
-def test_erasers_leave_nothing_and_have_their_controls(planted: ProbeResult) -> None:
     assert planted.settings["guards"]["erased"]["unmasked"] < 1e-4
     told = planted.settings["properties"][planted_usage.USED.name]["controls"]["r0"]
     assert told == {"permuted": 12, "random": 12}
-    json.dumps(planted.to_json(), allow_nan=False)
 
 
 @pytest.mark.parametrize("name", ["usage", "layers"])
