@@ -200,14 +200,6 @@ def context(find: Callable[[str], ProbeResult], heads: str | None = None) -> Any
     return SimpleNamespace(model=model, heads=heads, found=find)
 
 
-def test_those_that_passed_the_bars_are_named() -> None:
-    found = function_heads(context(matching_found(SHAPE, ("L1H2", "L0H1"), ("L1H2",))))
-    assert found == FunctionHeads((Head(1, 2),), True, "probe")
-    assert found.status == "named"
-    assert found.describe() == {"heads": ["L1H2"], "named": True, "source": "probe"}
-    assert found.below(1).heads == ()
-
-
 def test_without_a_named_one_the_best_stand_in_and_say_so() -> None:
     found = function_heads(context(matching_found(SHAPE, ("L1H2", "L0H1"))))
     assert found.heads == (Head(1, 2), Head(0, 1)) and found.status == "not_named"
@@ -230,7 +222,3 @@ def test_heads_of_the_user_count_as_named() -> None:
     assert found == FunctionHeads((Head(0, 3), Head(1, 0)), True, "option")
     with pytest.raises(ArgumentError, match="no head L7H0"):
         function_heads(context(matching_found(SHAPE), "L7H0"))
-
-
-def test_where_nothing_was_scored() -> None:
-    assert function_heads(context(matching_found(SHAPE, scored=False))) is None

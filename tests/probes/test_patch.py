@@ -25,11 +25,10 @@ from qt_bert.probes.split import PairFiles
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult
 from qt_bert.stats.estimate import over_queries
-from tests.conftest import FAMILIES, sentencepiece, wordpiece
+from tests.conftest import sentencepiece, wordpiece
 from tests.probes import planted_focus as planted
 from tests.probes.asked import claim, values
 from tests.probes.made_context import context_of
-from tests.probes.matching_found import matching_found
 
 Build = Callable[..., Context]
 JIEBA = segmenter("jieba")
@@ -258,17 +257,6 @@ def test_two_heads_carry_the_match_and_no_other(planted_context: Build) -> None:
     assert max(checked["identities"].values()) <= checked["bound"]
 
 
-def test_no_control_holds_a_head_that_matching_names(
-    planted_context: Build, planted_model: Path
-) -> None:
-    shape = open_checkpoint(planted_model).shape
-    every = ("L0H0", "L0H1", planted.MATCHER, planted.READER)
-    find = matching_found(shape, best=(planted.MATCHER, planted.READER), named=every)
-    result = run(planted_context(heads=None, find=find))
-    assert result.settings["layer_matched_sets"] == 1 * 3
-    assert result.facts["status"] == "named"
-
-
 def test_a_score_that_falls_with_the_match_has_no_gap(
     planted_context: Build, planted_model: Path, tmp_path: Path
 ) -> None:
@@ -285,7 +273,7 @@ def test_a_score_that_falls_with_the_match_has_no_gap(
 # Any model, any pairs.
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
 def test_identities_hold_for_every_family(
     context: Build, checkpoint_of: Callable[..., Path], family: str
 ) -> None:

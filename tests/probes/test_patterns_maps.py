@@ -23,7 +23,6 @@ from qt_bert.probes.pattern_maps import (
     KINDS,
     Classifier,
     Errors,
-    Rules,
     are_known,
     corrected,
     features,
@@ -83,18 +82,6 @@ def test_padding_changes_nothing() -> None:
     longer.kinds[[0, 20, 39]] = CLS, SEP, SEP
     beside = maps_of([short, longer])
     torch.testing.assert_close(features(alone)[0], features(beside)[0])
-
-
-def test_rules_take_the_first_that_fits() -> None:
-    rules = Rules(even=0.9, even_own=0.9, band=0.5, columns=0.5, part=0.3)
-    rows = np.zeros((4, len(FEATURES)))
-    at = {name: place for place, name in enumerate(FEATURES)}
-    rows[0, at["band"]] = rows[0, at["columns"]] = 0.9
-    rows[1, at["columns"]] = 0.5
-    rows[2, [at["stripes"], at["line"], at["band"], at["columns"]]] = 0.4, 0.4, 0.6, 0.6
-    rows[3, at["even"]], rows[3, at["band"]] = 0.95, 0.9
-    said = [KINDS[place] for place in rules.of_features(rows)]
-    assert said == ["diagonal", "vertical", "both", "block"]
 
 
 def test_corrections_undo_known_errors() -> None:

@@ -94,13 +94,6 @@ def scorer(checkpoint_of: Build) -> Scorer:
     return Scorer(open_checkpoint(checkpoint_of(layers=2)))
 
 
-def test_a_token_weighs_what_its_terms_do(scorer: Scorer) -> None:
-    one, other = scorer.tokenizer.encode(TEXTS)
-    weights = surrogate.token_weights
-    assert weights(one, WEIGHED[0]).tolist() == [0, 2, 2, 0.5, 0.5, 0, 0, 0, 0, 0]
-    assert weights(other, WEIGHED[1]).tolist() == [0, 3, 4, 0, 0, 0, 0, 0, 0, 0]
-
-
 def test_soft_counts_of_made_attention_by_hand(scorer: Scorer) -> None:
     batch = to_batch(np.arange(2), scorer.tokenizer.encode(TEXTS), pad=0)
     maps = torch.rand(2, 3, *batch.input_ids.shape[1:] * 2, generator=torch.Generator())
