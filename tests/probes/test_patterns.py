@@ -75,7 +75,7 @@ def test_planted_heads_are_told_apart(planted: Path) -> None:
     assert found.of_head("vertical")[1, 0] == 1
     assert found.of_head("whole")[0, 0] == found.of_head("block")[0, 0] == 1
     assert commonest(found)[Head(0, 2)] == "diagonal"
-    np.testing.assert_allclose(found.of_all[:, :5].sum(1), 1)
+    np.testing.assert_allclose(found.of_all(found.per_query)[:, :5].sum(1), 1)
 
 
 def test_shares_before_and_after(run: Run, checkpoint_of: Callable[..., Path]) -> None:
