@@ -53,7 +53,7 @@ from qt_bert.probes.relations_links import (
 )
 from qt_bert.probes.split import PairFiles
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.probe import Measurement, ProbeResult
+from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.made_context import context_of
 from tests.probes.planted_relations import PLANTED, plant_links, write_treebank
@@ -84,15 +84,6 @@ def run(pair_file: Path, tmp_path: Path) -> Run:
     return call
 
 
-def by_id(result: ProbeResult) -> dict[str, Measurement]:
-    return {one.id: one for one in result.measurements}
-
-
-def value(measurement: Measurement) -> float:
-    assert measurement.value is not None
-    return measurement.value
-
-
 def test_planted_arcs_are_found_and_chance_ones_are_not(
     run: Run, planted: Path, treebank: Path
 ) -> None:
@@ -102,13 +93,13 @@ def test_planted_arcs_are_found_and_chance_ones_are_not(
     scores = next(one.scores for one in result.heads if one.head == str(PLANTED))
     times, obj, nmod = (scores[name] or 0.0 for name in ("times_obj", "q_obj", "q_nmod"))
     assert times > 3 and obj < 0.05 < nmod
-    found = by_id(result)
+    found: Any = {one.id: one for one in result.measurements}
     words = found["relations_words"]
     assert words.ci_low is not None and words.ci_low > 0
     # The chain has all words right but two of seven; the heads hardly more than the partners.
-    assert -72 < value(found["relations_tree_right"]) < -40
+    assert -72 < found["relations_tree_right"].value < -40
     # Of the arcs obj is told by its head, and both by their usual offset one time in six.
-    by_head, by_offset = (value(found[f"relations_arcs_{way}"]) for way in ("best_head", "offset"))
+    by_head, by_offset = (found[f"relations_arcs_{way}"].value for way in ("best_head", "offset"))
     assert by_head > 2 * by_offset
     assert found["relations_left_out"].n_queries > 0
     assert result.facts["looked_at"] == "base" and result.facts["costliest"] == str(PLANTED)

@@ -20,6 +20,7 @@ from qt_bert.probes import usage
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.contests import LabelProbability
 from qt_bert.probes.layers_reading import (
+    DEPENDENCY,
     LENGTH,
     MATCHED,
     POS,
@@ -40,6 +41,7 @@ from qt_bert.probes.usage import (
     divergence,
     leace,
     matched_subspaces,
+    on_dependents,
     permuted,
     readable,
     removed_variance,
@@ -161,6 +163,13 @@ def test_labels_are_permuted_within_a_text_and_those_of_texts_among_all() -> Non
     assert list(one.fit) == list(again.fit)
 
 
+def test_arcs_are_asked_of_the_dependent_word() -> None:
+    labels = np.arange(len(TEXT))
+    asked = on_dependents(task(DEPENDENCY, "edge", TEXT, labels, labels, ends=2))
+    assert asked.fit.places.unit == "text"
+    assert asked.fit.places.spans[:, 0].tolist() == [[4 * n, 4 * n + 1] for n in range(len(TEXT))]
+
+
 def test_what_is_read_is_the_way_from_the_control_to_a_perfect_score() -> None:
     labels = np.array([0, 1, 0, 1])
     about = task(MATCHED, "token", np.arange(4), labels, labels)
@@ -256,9 +265,9 @@ def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> P
     folder = planted_usage.plant(checkpoint_of(**planted_usage.SHAPE), tmp_path / "model")
     pairs = planted_usage.pairs(120)
     context = made(folder, pairs, tmp_path, full=True, resamples=1000)
-    asked = planted_usage.Asked(pairs[:60], pairs[60:], folder)
+    asked = planted_usage.tasks(pairs[:60], pairs[60:], folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(usage, "tasks", lambda context, names: asked.tasks())
+        patch.setattr(usage, "tasks", lambda context, names: asked)
         patch.setattr(usage, "FULL_DRAWS", {"probe": 1, "eraser": 12})
         return run_probe(probe_named("usage"), context)
 
