@@ -57,7 +57,7 @@ from qt_bert.probes.naming import (
     ranked,
     stability,
 )
-from qt_bert.probes.shared import estimate_bars, head_table
+from qt_bert.probes.shared import estimate_bars, head_table, score_unit
 from qt_bert.probes.streams import characters_of, coverage
 from qt_bert.progress import Progress, silent
 from qt_bert.results.probe import Stability
@@ -538,7 +538,7 @@ def measure(context: Context) -> Result:
             "named_by_places": sum(bool(found.identity[head] < 0) for head in named),
             "all_heads": len(checkpoint.shape.all_heads),
             "trained": f"trained_{trained}",
-            "grade_unit": _grade_unit(labels),
+            "grade_unit": score_unit(labels),
         },
         settings={
             "k": K,
@@ -688,10 +688,3 @@ def _stability(
         "order": of(found.best(K), lambda scores: scores.rule),
         "order_named": of(found.named().heads(), lambda scores: scores.named_rule),
     }
-
-
-def _grade_unit(labels: ModelLabels) -> str:
-    """What the score counts in: grades, levels where outputs are none, or one logit's own unit."""
-    if labels.logits == 1:
-        return "score"
-    return "levels" if labels.grades is None else "grades"

@@ -33,7 +33,7 @@ from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.contests import CONTEST_PAIRS, PAIRS_A_QUERY, against, few_a_query, random_sets
 from qt_bert.probes.naming import FunctionHeads, function_heads, named_beside
-from qt_bert.probes.shared import estimate_bars, head_table
+from qt_bert.probes.shared import estimate_bars, head_table, score_unit
 from qt_bert.probes.streams import gathered, is_content_word, is_marker, shared_terms
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray
@@ -349,7 +349,7 @@ def measure(context: Context) -> Result:
             "status": asked.status,
             "pairs": len(pairs),
             "queries": gap.n_queries,
-            "gap_unit": _gap_unit(context),
+            "gap_unit": score_unit(context.model.checkpoint.settings.labels),
         },
         settings={
             "heads": asked.describe(),
@@ -401,14 +401,6 @@ def measure(context: Context) -> Result:
 def _those_of(chosen: Iterable[Pair], pairs: Iterable[CorruptedPair]) -> list[CorruptedPair]:
     wanted = set(map(id, chosen))
     return [one for one in pairs if id(one.pair) in wanted]
-
-
-def _gap_unit(context: Context) -> str:
-    """What the score counts in: grades, levels where outputs are none, or one logit's own unit."""
-    labels = context.model.checkpoint.settings.labels
-    if labels.logits == 1:
-        return "score"
-    return "levels" if labels.grades is None else "grades"
 
 
 def _every_head(context: Context, pairs: Sequence[CorruptedPair]) -> dict[str, FloatArray] | None:

@@ -74,17 +74,8 @@ class Shares:
             there[head] = found[head]
         return there
 
-    @property
-    def of_all(self) -> FloatArray:
-        """The shares over all heads, of every query [queries, SEEN]."""
-        return self._over_heads(self.per_query)
-
-    @property
-    def of_all_by_second(self) -> FloatArray | None:
-        """The same by the second pass's rules."""
-        return None if self.second is None else self._over_heads(self.second)
-
-    def _over_heads(self, per_query: FloatArray) -> FloatArray:
+    def of_all(self, per_query: FloatArray) -> FloatArray:
+        """The shares over all heads, of every query [queries, SEEN], by the first or second rules."""
         each = [per_query[:, head.layer, head.head] for head in self.heads]
         return np.asarray(np.mean(each, axis=0))
 
@@ -188,9 +179,8 @@ def _measurements(
         "vertical_rise": None if before is None else raw["vertical"] - _share(before, "vertical"),
     }
     models = [after] if before is None else [after, before]
-    passes = {"": (classifier.errors, [one.of_all for one in models])}
-    second = [one.of_all_by_second for one in models]
-    told = [one for one in second if one is not None]
+    passes = {"": (classifier.errors, [one.of_all(one.per_query) for one in models])}
+    told = [one.of_all(one.second) for one in models if one.second is not None]
     if classifier.errors_second is not None and len(told) == len(models):
         passes["_second"] = (classifier.errors_second, told)
     for name, (errors, both) in passes.items():
@@ -199,7 +189,7 @@ def _measurements(
 
 
 def _share(shares: Shares, kind: str) -> Estimate:
-    of_all = shares.of_all[:, SEEN.index(kind)]
+    of_all = shares.of_all(shares.per_query)[:, SEEN.index(kind)]
     return over_queries(PERCENT * of_all, range(len(of_all)))
 
 

@@ -29,10 +29,11 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.figures import Edge, Graph, Node, graph
 from qt_bert.models.heads import Head
-from qt_bert.probes.base import Context, Result
+from qt_bert.probes.base import Context, Result, mean_of
 from qt_bert.probes.contests import layer_matched_sets
 from qt_bert.probes.focus import FOCUS, Places, partly_matched, row_quantities
 from qt_bert.probes.naming import function_heads
+from qt_bert.probes.shared import score_unit
 from qt_bert.probes.streams import for_model, stream
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray
@@ -49,6 +50,8 @@ SET = "matching"
 Outcome = Literal["focus", "grade"]
 OUTCOMES: tuple[Outcome, ...] = ("focus", "grade")
 """The focus of the reader's [CLS] row, as `focus` has it; the expected grade, level, or one logit."""
+OUTCOME_NAMES = {"score": "score", "levels": "expected_level", "grades": "expected_grade"}
+"""What the second outcome is, an id of the texts, by the unit of the score."""
 DOORS: dict[Outcome, tuple[Entry, ...]] = {"focus": ("q", "k"), "grade": ("q", "k", "v")}
 """The single projections that can move an outcome: attention does not depend on the value."""
 
@@ -68,7 +71,7 @@ def measure(context: Context) -> Result:
         "number": len(senders.heads),
         "heads": ", ".join(map(str, senders.heads)),
         "status": senders.status,
-        "outcome": _outcome_name(context),
+        "outcome": OUTCOME_NAMES[score_unit(context.model.checkpoint.settings.labels)],
     }
     if not senders.heads:
         everyone = ", ".join(map(str, everywhere.heads))
@@ -103,14 +106,6 @@ def measure(context: Context) -> Result:
         pairs=pairs,
         nothing=None if read else "unread",
     )
-
-
-def _outcome_name(context: Context) -> str:
-    """What the second outcome is; an id of the texts."""
-    labels = context.model.checkpoint.settings.labels
-    if labels.logits == 1:
-        return "score"
-    return "expected_level" if labels.grades is None else "expected_grade"
 
 
 def _pairs(context: Context) -> list[Pair]:
@@ -234,7 +229,7 @@ def _measurements(context: Context, routes: Routes) -> dict[str, Estimate | floa
     control = None
     if routes.sets:
         drawn = [routes.direct("focus", "qk", name) for name in routes.sets]
-        control = (1 / len(drawn)) * sum(drawn[1:], start=drawn[0])
+        control = mean_of(drawn)
     return {
         "focus_change": focus,
         "direct_share": None if control is None else share(context, own - control, focus),

@@ -8,6 +8,7 @@ import pandas as pd
 
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.figures import Bars, Point, bars, known
+from qt_bert.models.card import ModelLabels
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context
 from qt_bert.stats.arrays import FloatArray
@@ -51,6 +52,13 @@ def estimate_points(
         Point(x=x, y=one.value, low=low, high=high)
         for x, one, (low, high) in zip(xs, estimates, ends, strict=True)
     ]
+
+
+def score_unit(labels: ModelLabels) -> str:
+    """What the score counts in: grades, levels where outputs are none, or one logit's own unit."""
+    if labels.logits == 1:
+        return "score"
+    return "levels" if labels.grades is None else "grades"
 
 
 def head_table(shape: Shape, columns: Mapping[str, FloatArray]) -> pd.DataFrame:

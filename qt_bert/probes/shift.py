@@ -67,7 +67,7 @@ def measure(context: Context) -> Result:
     beside = None if second is None else _compare(context, _opened(context, second), pairs)
     shape = checkpoint.shape
     named = strengthened(discovery)
-    rise = _of(seen, "matched", matching)
+    rise = _of(seen.change("matched"), matching)
     cosine = means(seen.alike("cosine"))
     most_changed = min(shape.all_heads, key=lambda head: float(cosine[head]))
     facts = {
@@ -82,16 +82,17 @@ def measure(context: Context) -> Result:
     return Result(
         claims={"matched": "unnamed" if rise is None else rise},
         measurements={
-            "matched_before": _weight(seen, "before", "matched", matching),
-            "matched_after": _weight(seen, "after", "matched", matching),
+            "matched_before": _of(seen.weight("before", "matched"), matching),
+            "matched_after": _of(seen.weight("after", "matched"), matching),
             "beyond_others": _beyond_others(seen, matching, shape),
-            "itself": _of(seen, "self", matching),
-            "separators": _of(seen, "sep", matching),
-            "all_cls": _of(seen, "cls", shape.all_heads),
-            "all_separators": _of(seen, "sep", shape.all_heads),
-            "strengthened_again": _of(seen, "matched", named.heads()),
+            "itself": _of(seen.change("self"), matching),
+            "separators": _of(seen.change("sep"), matching),
+            "all_cls": _of(seen.change("cls"), shape.all_heads),
+            "all_separators": _of(seen.change("sep"), shape.all_heads),
+            "strengthened_again": _of(seen.change("matched"), named.heads()),
             "last_layers": _last_layers(seen, shape),
-            **_second_seed(seen, beside),
+            "cosine": _mean_cosine(seen),
+            **({} if beside is None else {"cosine_second_seed": _mean_cosine(beside)}),
         },
         heads=head_table(shape, _columns(seen, beside, named, scores.score)),
         sets={"matching_before": matching, "strengthened": named.heads()},
@@ -143,13 +144,9 @@ def of_heads(per_query: FloatArray, heads: Sequence[Head]) -> FloatArray:
     return np.asarray(np.mean([per_query[:, head.layer, head.head] for head in heads], axis=0))
 
 
-def _weight(seen: Comparison, when: str, name: str, heads: Sequence[Head]) -> Estimate | None:
-    return _points(of_heads(seen.weight(when, name), heads)) if heads else None
-
-
-def _of(seen: Comparison, name: str, heads: Sequence[Head]) -> Estimate | None:
-    """How much more of `name` the heads look at after fine-tuning; None without heads."""
-    return _points(of_heads(seen.change(name), heads)) if heads else None
+def _of(values: FloatArray, heads: Sequence[Head]) -> Estimate | None:
+    """The mean over the heads of weights or changes [queries, layers, heads]; None without heads."""
+    return _points(of_heads(values, heads)) if heads else None
 
 
 def _beyond_others(seen: Comparison, heads: Sequence[Head], shape: Shape) -> Estimate | None:
@@ -177,13 +174,10 @@ def _last_layers(seen: Comparison, shape: Shape) -> Estimate | None:
     return over_queries(gap, range(len(gap)))
 
 
-def _second_seed(seen: Comparison, beside: Comparison | None) -> dict[str, Estimate]:
-    """Mean cosine before and after, and that of two seeds, where a second model was given."""
-    found = {"cosine": seen} if beside is None else {"cosine": seen, "cosine_second_seed": beside}
-    return {
-        name: over_queries(one.alike("cosine").mean(axis=(1, 2)), range(len(one.alike("cosine"))))
-        for name, one in found.items()
-    }
+def _mean_cosine(seen: Comparison) -> Estimate:
+    """Of all heads, before and after fine-tuning, or of two seeds."""
+    cosine = seen.alike("cosine").mean(axis=(1, 2))
+    return over_queries(cosine, range(len(cosine)))
 
 
 # Heads: their scores, how stable the sets are, and the figures.

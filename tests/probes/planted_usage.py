@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -98,22 +97,14 @@ def pairs(count: int = 60, seed: int = 0) -> list[Pair]:
     return found
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The two signs asked of every character: what stands in for the properties of words."""
-
-    fit: list[Pair]
-    check: list[Pair]
-    folder: Path
-
-    def tasks(self) -> list[Task]:
-        """Both, at the same places."""
-        tokenizer = open_checkpoint(self.folder).pair_tokenizer()
-        halves = [_places(half, tokenizer) for half in (self.fit, self.check)]
-        return [
-            Task(*(_examples(about, places, told[:, sign]) for places, told in halves))
-            for sign, about in ((0, USED), (1, UNUSED))
-        ]
+def tasks(fit: list[Pair], check: list[Pair], folder: Path) -> list[Task]:
+    """The two signs asked of every character, at the same places, in place of properties of words."""
+    tokenizer = open_checkpoint(folder).pair_tokenizer()
+    halves = [_places(half, tokenizer) for half in (fit, check)]
+    return [
+        Task(*(_examples(about, places, told[:, sign]) for places, told in halves))
+        for sign, about in ((0, USED), (1, UNUSED))
+    ]
 
 
 def _places(half: list[Pair], tokenizer) -> tuple[Places, IntArray]:

@@ -63,13 +63,6 @@ def test_cells_of_words_and_synonyms(checkpoint_of: Callable[..., Path]) -> None
     assert 3 not in cells.row and 9 not in cells.row  # nor is punctuation
 
 
-def test_a_pair_without_a_shared_character_has_no_cells(checkpoint_of: Callable[..., Path]) -> None:
-    pair = "手机", "北京"
-    cells = cells_of(encoded(checkpoint_of(), *pair), *pair, segmenter("jieba"), ())
-    assert len(cells.channel) == 0
-    assert not cells.speak
-
-
 def test_shipped_alignments_are_found_by_text() -> None:
     found = alignments()["跑步膝盖疼", "一跑起来膝关节就痛，是怎么搞的？"]
     assert found == (Aligned(2, 4, 4, 7), Aligned(4, 5, 8, 9))

@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.ablation.engine import View
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
-from qt_bert.data.tokenise import EncodedPair
-from qt_bert.models.batches import to_batch
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
 from qt_bert.probes.matching_cells import (
@@ -22,11 +19,8 @@ from qt_bert.probes.matching_cells import (
     OTHER,
     OWN,
     QUERY_TO_TITLE,
-    cells_of,
-    channel_of,
 )
 from qt_bert.probes.matching_scores import (
-    CellSums,
     Sample,
     Scores,
     Sums,
@@ -45,29 +39,6 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def pair_of(query: str, title: str, grade: int) -> Pair:
     return Pair(query, title, (grade,), "", 0, str(grade), {})
-
-
-def encoded(folder: Path, query: str, title: str) -> EncodedPair:
-    return open_checkpoint(folder).pair_tokenizer(None).encode([(query, title)])[0]
-
-
-def attention_of(pair: EncodedPair, heads: int = 2) -> tuple[torch.Tensor, View]:
-    torch.manual_seed(0)
-    values = torch.softmax(torch.randn(1, heads, len(pair), len(pair)), -1)
-    return values, View(values, to_batch(np.array([0]), [pair], pad=0), 0)
-
-
-def test_sums_over_cells_by_hand(checkpoint_of: Callable[..., Path]) -> None:
-    pair = "苹果的", "果的苹手"
-    one = encoded(checkpoint_of(), *pair)
-    values, view = attention_of(one)
-    sums = CellSums([cells_of(one, *pair, segmenter("jieba"), ())])(view)
-    assert sums.shape == (1, 2, len(KINDS) * 4)
-    own = sums[0, 1, channel_of(CHARACTERS, QUERY_TO_TITLE, OWN)]
-    other = sums[0, 1, channel_of(CHARACTERS, QUERY_TO_TITLE, OTHER)]
-    row, last = values[0, 1, 1], values[0, 1, 2]
-    assert own == pytest.approx(float(row[7] + last[5]), rel=1e-5)
-    assert other == pytest.approx(float(row[[5, 6, 8]].sum() + last[[6, 7, 8]].sum()), rel=1e-5)
 
 
 def test_the_planted_head_is_the_only_one_named(planted: Path) -> None:

@@ -18,12 +18,10 @@ from qt_bert.probes.naming import (
     VALIDATION,
     Elsewhere,
     FunctionHeads,
-    among,
     by_mean,
     by_query,
     chance_of,
     function_heads,
-    mask_of,
     means,
     name_heads,
     one_sided_p,
@@ -134,26 +132,12 @@ def test_resamples_by_hand() -> None:
     assert (found.low, found.high) == (0, 1)
 
 
-def test_heads_without_a_score_never_come_back() -> None:
-    per_query = np.full((10, 1, 3), np.nan)
-    per_query[:, 0, 0] = 1.0
-    found = stability(by_mean(per_query), [Head(0, 0), Head(0, 2)], 10)
-    assert found is not None and found.overlap == 0.5
-
-
 def test_no_heads_no_queries_and_a_single_query() -> None:
     per_query = np.ones((1, 2, 2))
     assert stability(by_mean(per_query), [], 1) is None
     assert stability(by_mean(per_query[:0]), [Head(0, 0)], 0) is None
     found = stability(by_mean(per_query), [Head(0, 0)], 1)
     assert found is not None and (found.halves, found.verdict) == (None, "undecided")
-
-
-def test_the_same_seed_gives_the_same_figures() -> None:
-    per_query = np.random.default_rng(0).normal(size=(30, 4, 5))
-    chosen = chosen_by(per_query, 4)
-    first, again = (stability(by_mean(per_query), chosen, 30, seed=3) for _ in range(2))
-    assert first == again != stability(by_mean(per_query), chosen, 30, seed=4)
 
 
 @pytest.mark.parametrize(
@@ -201,11 +185,6 @@ def test_elsewhere_the_same_rule_is_asked_once() -> None:
     assert [(one.overlap, one.n_queries) for one in found.sources] == [(0.5, 5)]
 
 
-def test_among_some_heads_alone() -> None:
-    rule = among(by_mean(np.tile([[[3.0, 2.0, 1.0]]], (4, 1, 1))), mask_of([Head(0, 1)], (1, 3)))
-    assert np.isfinite(rule(np.ones((2, 4)))).tolist() == [[[False, True, False]]] * 2
-
-
 def test_means_of_weighted_queries() -> None:
     per_query = np.array([[[1.0, 3.0, np.nan]], [[5.0, np.nan, np.nan]]])
     scores = by_mean(per_query)(np.array([[3.0, 1.0], [0.0, 2.0]]))
@@ -219,14 +198,6 @@ def test_means_of_weighted_queries() -> None:
 def context(find: Callable[[str], ProbeResult], heads: str | None = None) -> Any:
     model = SimpleNamespace(checkpoint=SimpleNamespace(shape=SHAPE))
     return SimpleNamespace(model=model, heads=heads, found=find)
-
-
-def test_those_that_passed_the_bars_are_named() -> None:
-    found = function_heads(context(matching_found(SHAPE, ("L1H2", "L0H1"), ("L1H2",))))
-    assert found == FunctionHeads((Head(1, 2),), True, "probe")
-    assert found.status == "named"
-    assert found.describe() == {"heads": ["L1H2"], "named": True, "source": "probe"}
-    assert found.below(1).heads == ()
 
 
 def test_without_a_named_one_the_best_stand_in_and_say_so() -> None:
@@ -251,7 +222,3 @@ def test_heads_of_the_user_count_as_named() -> None:
     assert found == FunctionHeads((Head(0, 3), Head(1, 0)), True, "option")
     with pytest.raises(ArgumentError, match="no head L7H0"):
         function_heads(context(matching_found(SHAPE), "L7H0"))
-
-
-def test_where_nothing_was_scored() -> None:
-    assert function_heads(context(matching_found(SHAPE, scored=False))) is None

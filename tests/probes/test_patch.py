@@ -20,16 +20,15 @@ from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import patch
 from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.contests import CHUNK
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.probe import ProbeResult, SourcedClaim
+from qt_bert.results.probe import ProbeResult
 from qt_bert.stats.estimate import over_queries
-from tests.conftest import FAMILIES, sentencepiece, wordpiece
+from tests.conftest import sentencepiece, wordpiece
 from tests.probes import planted_focus as planted
+from tests.probes.asked import claim, values
 from tests.probes.made_context import context_of
-from tests.probes.matching_found import matching_found
 
 Build = Callable[..., Context]
 JIEBA = segmenter("jieba")
@@ -238,20 +237,6 @@ def run(made: Context) -> ProbeResult:
     return run_probe(probe_named("patch"), made)
 
 
-def claim(result: ProbeResult) -> SourcedClaim:
-    (one,) = result.claims
-    assert one.id == "patch.restores"
-    return one
-
-
-def measured(result: ProbeResult) -> dict[str, float | None]:
-    return {one.id: one.value for one in result.measurements}
-
-
-def figure(result: ProbeResult, name: str) -> Any:
-    return next(one for one in result.figures if one.name == name)
-
-
 def test_two_heads_carry_the_match_and_no_other(planted_context: Build) -> None:
     made = planted_context()
     result = run(made)
@@ -262,38 +247,14 @@ def test_two_heads_carry_the_match_and_no_other(planted_context: Build) -> None:
     judged = claim(result)
     assert judged.verdict == "reproduced" and judged.p == pytest.approx(1 / 28)
     assert judged.value == pytest.approx(1, abs=0.02) and judged.margin == 0.1
-    found = measured(result)
+    found = values(result)
     gap = found.pop("gap")
     assert gap is not None and gap > 1
     assert found == pytest.approx(
         {"restored": 1, "restored_matched": 0, "best_alone": 1, "noised": 1}, abs=0.02
     )
-    bars, heads = figure(result, "shares"), figure(result, "heads")
-    assert bars.series[0].values == pytest.approx((1, 1, 0, 1, 0), abs=0.02)
-    assert bars.series[1].values[:4] == pytest.approx((1, 1, 0, 1), abs=0.02)
-    assert bars.series[1].values[4] is None
-    assert heads.marked == ((0, 2), (1, 0), (2, 1))
     checked = made.guards["patch"]
     assert max(checked["identities"].values()) <= checked["bound"]
-
-
-def test_a_set_that_restores_no_more_ends_its_contest_early(planted_context: Build) -> None:
-    result = run(planted_context(heads="L0H0 L1H0 L2H0 L3H0"))
-    assert measured(result)["restored"] == pytest.approx(0, abs=0.02)
-    # Of the 81 other sets the first third is enough: more than ten hold a planted head.
-    assert result.settings["layer_matched_sets"] == CHUNK
-    assert claim(result).verdict == "not reproduced"
-
-
-def test_no_control_holds_a_head_that_matching_names(
-    planted_context: Build, planted_model: Path
-) -> None:
-    shape = open_checkpoint(planted_model).shape
-    every = ("L0H0", "L0H1", planted.MATCHER, planted.READER)
-    find = matching_found(shape, best=(planted.MATCHER, planted.READER), named=every)
-    result = run(planted_context(heads=None, find=find))
-    assert result.settings["layer_matched_sets"] == 1 * 3
-    assert result.facts["status"] == "named"
 
 
 def test_a_score_that_falls_with_the_match_has_no_gap(
@@ -306,13 +267,13 @@ def test_a_score_that_falls_with_the_match_has_no_gap(
     planted.write_tokenizer(tmp_path / "reversed")
     result = run(planted_context(tmp_path / "reversed"))
     assert (claim(result).verdict, claim(result).reason) == ("not testable", "precondition:gap")
-    assert list(measured(result)) == ["gap"] and result.figures == () and result.heads == ()
+    assert list(values(result)) == ["gap"] and result.figures == () and result.heads == ()
 
 
 # Any model, any pairs.
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
 def test_identities_hold_for_every_family(
     context: Build, checkpoint_of: Callable[..., Path], family: str
 ) -> None:
@@ -348,15 +309,7 @@ def test_pruned_heads_take_no_part(planted_context: Build, planted_model: Path, 
     folder = save_smaller(tmp_path / "small", smaller_checkpoint(whole, kept))
     result = run(planted_context(folder, heads=f"{planted.MATCHER} {planted.READER}"))
     assert {one.head for one in result.heads} == {"L0H1", "L0H2", "L2H1", "L3H0"}
-    assert measured(result)["restored"] == pytest.approx(1, abs=0.02)
+    assert values(result)["restored"] == pytest.approx(1, abs=0.02)
     assert claim(result).reason == "few_sets"  # the reader is alone in its layer
     with pytest.raises(ArgumentError, match="pruned"):
         run(planted_context(folder, heads="L1H0"))
-
-
-def test_texts_that_share_nothing(
-    context: Build, checkpoint_of: Callable[..., Path], tmp_path: Path
-) -> None:
-    path = write(tmp_path / "none.tsv", [("cat", "dog", 1), ("苹果", "北京", 2), ("猫", "狗", 3)])
-    result = run(context(checkpoint_of(), files=PairFiles(pairs=path, discovery=path)))
-    assert (claim(result).reason, result.figures) == ("no_terms", ())

@@ -12,7 +12,6 @@ import pytest
 
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
-from qt_bert.figures import Bars
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
 from qt_bert.probes import patterns
@@ -25,13 +24,13 @@ from qt_bert.scoring.bulk import Scorer
 from qt_bert.shipped import PATTERNS, shipped
 from tests.conftest import CHARACTERS
 from tests.probes import planted_shift
+from tests.probes.asked import values
 from tests.probes.made_context import context_of
 from tests.probes.planted_matching import HEADS, WIDTH, plant_matching
 from tests.probes.planted_matching import _plant as plant
 
 Run = Callable[..., ProbeResult]
 PAIRS = planted_shift.pairs()
-KINDS = ("vertical", "diagonal", "both", "block", "heterogeneous")
 
 
 @pytest.fixture
@@ -43,10 +42,6 @@ def run(tmp_path: Path) -> Run:
         return run_probe(probe_named("patterns"), context)
 
     return result
-
-
-def scores(result: ProbeResult) -> dict[str, dict[str, float | None]]:
-    return {one.head: one.scores for one in result.heads}
 
 
 @pytest.fixture(scope="module")
@@ -80,53 +75,36 @@ def test_planted_heads_are_told_apart(planted: Path) -> None:
     assert found.of_head("vertical")[1, 0] == 1
     assert found.of_head("whole")[0, 0] == found.of_head("block")[0, 0] == 1
     assert commonest(found)[Head(0, 2)] == "diagonal"
-    np.testing.assert_allclose(found.of_all[:, :5].sum(1), 1)
-
-
-def values(result: ProbeResult) -> dict[str, float | None]:
-    return {one.id: one.value for one in result.measurements}
+    np.testing.assert_allclose(found.of_all(found.per_query)[:, :5].sum(1), 1)
 
 
 def test_shares_before_and_after(run: Run, checkpoint_of: Callable[..., Path]) -> None:
     model, base = checkpoint_of(seed=1, heads=4), checkpoint_of(seed=2, heads=4)
     result = run(model, base)
-    found, of_heads = values(result), scores(result)
+    found = values(result)
     after, before = (
-        np.mean([one[name] for one in of_heads.values()])
+        np.mean([one.scores[name] for one in result.heads])
         for name in ("vertical", "vertical_before")
     )
     assert found["vertical"] == pytest.approx(100 * after)
     assert found["vertical_rise"] == pytest.approx(100 * (after - before))
     assert values(run(base, model))["vertical_rise"] == pytest.approx(-found["vertical_rise"])
-    shares = next(one for one in result.figures if one.name == "shares")
-    assert isinstance(shares, Bars) and len(shares.series) == 2
-    assert set(result.settings["commonest"].values()) <= set(KINDS)
-    assert not result.claims
 
 
-Told = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def told(tmp_path: Path) -> Told:
+def told(after: list[float], before: list[float], folder: Path, **options: object) -> Any:
     """The measurements on made shares of two heads, about [KINDS] each, over 60 queries."""
 
-    def found(after: list[float], before: list[float], **options: object) -> dict[str, Any]:
-        def shares(about: list[float], seed: int) -> patterns.Shares:
-            drawn = np.random.default_rng(seed).dirichlet(200 * np.array(about), (60, 1, 2))
-            seen = np.concatenate([drawn, np.zeros((60, 1, 2, 1))], axis=-1)
-            return patterns.Shares(seen, [Head(0, 0), Head(0, 1)], seen)
+    def shares(about: list[float], seed: int) -> patterns.Shares:
+        drawn = np.random.default_rng(seed).dirichlet(200 * np.array(about), (60, 1, 2))
+        seen = np.concatenate([drawn, np.zeros((60, 1, 2, 1))], axis=-1)
+        return patterns.Shares(seen, [Head(0, 0), Head(0, 1)], seen)
 
-        classifier = replace(open_classifier(shipped(PATTERNS)), **options)
-        context = context_of("patterns", tmp_path, tmp_path, ((), ()))  # no model is needed
-        return dict(
-            patterns._measurements(context, shares(after, 1), shares(before, 2), classifier)
-        )
-
-    return found
+    classifier = replace(open_classifier(shipped(PATTERNS)), **options)
+    context = context_of("patterns", folder, folder, ((), ()))  # no model is needed
+    return patterns._measurements(context, shares(after, 1), shares(before, 2), classifier)
 
 
-def test_correction_gives_back_planted_shares(told: Told) -> None:
+def test_correction_gives_back_planted_shares(tmp_path: Path) -> None:
     """Answers made of known shares by known errors; the interval holds what so few labels leave open."""
     tables = np.zeros((40, 5, 5))
     tables[:, [0, 1, 3, 4], [0, 1, 3, 4]] = 2
@@ -136,7 +114,7 @@ def test_correction_gives_back_planted_shares(told: Told) -> None:
     known = rates(errors.confusion, are_known(errors.confusion))
     after, before = np.array([0.4, 0.1, 0.0, 0.1, 0.4]), np.array([0.2, 0.1, 0.0, 0.1, 0.6])
     answers = [(known.T @ one).clip(1e-4).tolist() for one in (after, before)]
-    found = told(*answers, errors=errors, errors_second=errors)
+    found = told(*answers, tmp_path, errors=errors, errors_second=errors)
     for name in ("corrected", "corrected_second"):
         for figure, truth in (("vertical_rise", 20), ("vertical", 40), ("others", 60)):
             one, plain = found[f"{figure}_{name}"], found[figure]
@@ -145,7 +123,7 @@ def test_correction_gives_back_planted_shares(told: Told) -> None:
             assert low < truth < high and high - low > 2 * (ends[1] - ends[0])
     # Without errors nothing is corrected.
     perfect = Errors(np.tile(20 * np.eye(5), (10, 1, 1)))
-    found = told(*answers, errors=perfect, errors_second=None)
+    found = told(*answers, tmp_path, errors=perfect, errors_second=None)
     assert found["vertical_corrected"].value == pytest.approx(found["vertical"].value, abs=1e-6)
     assert "vertical_corrected_second" not in found
 

@@ -15,10 +15,7 @@ from experiments.pattern_maps.stored import (
     SEP,
     TITLE,
     DrawnMap,
-    kinds_of,
     maps_of,
-    read_maps,
-    save_maps,
 )
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.pattern_maps import (
@@ -26,11 +23,9 @@ from qt_bert.probes.pattern_maps import (
     KINDS,
     Classifier,
     Errors,
-    Rules,
     are_known,
     corrected,
     features,
-    on_own_segment,
     open_classifier,
     rates,
     read_errors,
@@ -80,11 +75,6 @@ def test_features_of_a_map_by_hand() -> None:
     assert found["even_own"] == pytest.approx((0.6 + (1 + 1 + 0.9) / 3) / 6)
 
 
-def test_block_and_whole_lie_apart() -> None:
-    found = on_own_segment(maps_of([planted("block"), planted("whole")]))
-    np.testing.assert_allclose(found, [1, 0], atol=0.02)
-
-
 def test_padding_changes_nothing() -> None:
     short = planted("vertical")
     alone = maps_of([short])
@@ -92,40 +82,6 @@ def test_padding_changes_nothing() -> None:
     longer.kinds[[0, 20, 39]] = CLS, SEP, SEP
     beside = maps_of([short, longer])
     torch.testing.assert_close(features(alone)[0], features(beside)[0])
-
-
-def test_rules_take_the_first_that_fits() -> None:
-    rules = Rules(even=0.9, even_own=0.9, band=0.5, columns=0.5, part=0.3)
-    rows = np.zeros((4, len(FEATURES)))
-    at = {name: place for place, name in enumerate(FEATURES)}
-    rows[0, at["band"]] = rows[0, at["columns"]] = 0.9
-    rows[1, at["columns"]] = 0.5
-    rows[2, [at["stripes"], at["line"], at["band"], at["columns"]]] = 0.4, 0.4, 0.6, 0.6
-    rows[3, at["even"]], rows[3, at["band"]] = 0.95, 0.9
-    said = [KINDS[place] for place in rules.of_features(rows)]
-    assert said == ["diagonal", "vertical", "both", "block"]
-
-
-def test_tokens_and_files_keep_what_they_hold(tmp_path: Path) -> None:
-    assert kinds_of([-1, 0, 0, -1, 1, -1], [3, 5], 0).tolist() == [
-        CLS,
-        QUERY,
-        QUERY,
-        SEP,
-        TITLE,
-        SEP,
-    ]
-    first, second = planted("vertical"), small([[0.25, 0.75], [0.5, 0.5]], [CLS, SEP])
-    save_maps(tmp_path, [first, second], {"seed": "1"})
-    again = read_maps(tmp_path)
-    assert [one.id for one in again] == ["vertical", "M1"]
-    np.testing.assert_allclose(again[0].weights, first.weights, atol=1e-3)
-    np.testing.assert_array_equal(again[1].weights, second.weights)
-    (tmp_path / "maps.csv").write_text("id,model,layer,head,pair,tokens\nM1,a,0,0,1,3\n")
-    with pytest.raises(ArgumentError, match="not of the same maps"):
-        read_maps(tmp_path)
-    with pytest.raises(ArgumentError, match="no drawn maps"):
-        read_maps(tmp_path / "nowhere")
 
 
 def test_corrections_undo_known_errors() -> None:

@@ -12,13 +12,11 @@ from scipy.stats import spearmanr
 
 from qt_bert.ablation.families import random_sets
 from qt_bert.data.pairs import Pair
-from qt_bert.models.heads import Head, Shape
 from qt_bert.planning.runs import single_losses
 from qt_bert.probes.contests import ablate, zeroed
-from qt_bert.probes.redundancy import DRAWS, SHARE, SINGLES, _critical, _halves
-from qt_bert.stats.estimate import over_queries
+from qt_bert.probes.redundancy import DRAWS, SHARE, SINGLES
 from tests.conftest import PAIRS
-from tests.probes.asked import ask, reasons, values
+from tests.probes.asked import ask, values
 from tests.probes.conftest import Build
 from tests.wired import READER, wired_checkpoint, wired_pairs
 
@@ -86,30 +84,3 @@ def test_a_plan_reads_on_the_sweep_over_single_heads(
     assert swept.stat().st_mtime_ns == before
     np.testing.assert_array_equal(found.logits, np.load(swept))
     assert [path.name for path in given.work.iterdir() if path.name.startswith("heads")] == []
-
-
-def test_critical_heads_cost_enough_and_stand_out() -> None:
-    queries = [str(n) for n in range(4)]
-    alone = {
-        Head(0, 0): over_queries([1.0] * 4, queries),
-        Head(0, 1): over_queries([3.0] * 4, queries),
-        Head(1, 0): over_queries([5.0] * 4, queries),
-        Head(1, 1): over_queries([9.0] * 4, queries),
-    }
-    assert _critical(alone, np.array([0.01, 0.01, 0.01, 0.2])) == [Head(1, 0), Head(0, 1)]
-
-
-def test_a_model_that_grades_nothing_is_not_judged(
-    context_of: Build, checkpoint_of: Callable[..., Path]
-) -> None:
-    model = checkpoint_of(layers=4, heads=4, hidden=32)
-    result = ask("redundancy", context_of(model, numbered(30)))
-    assert {one.verdict for one in result.claims} == {"not testable"}
-    assert reasons(result) == {"grades_nothing"}
-
-
-def test_the_low_half_is_the_smaller_one() -> None:
-    low, high = _halves(Shape(3, 2))
-    assert [low.name, high.name] == ["low_half", "high_half"]
-    assert [len(one.parts[0].heads) for one in (low, high)] == [2, 4]
-    assert _halves(Shape(1, 2)) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,16 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.patches import ENTRIES
 from qt_bert.ablation.patches import Path as Route
 from qt_bert.data.pairs import Pair
-from qt_bert.figures import Graph
 from qt_bert.models.heads import Head
 from qt_bert.probes import routes
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.contests import layer_matched_sets
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.routes import Routes, check_paths, run_routes, share, told_from_0
+from qt_bert.probes.routes import run_routes, share, told_from_0
 from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult
 from qt_bert.stats.estimate import over_queries
 from qt_bert.text import Text
+from tests.probes.asked import values
 from tests.probes.made_context import context_of
 from tests.wired import DIRECT, READER, RELAYED, wired_checkpoint, wired_pairs
 
@@ -74,16 +73,6 @@ def on_wired(context: Callable[..., Context], wired: Path) -> Callable[..., Cont
     return build
 
 
-def values(result: ProbeResult) -> dict[str, float | None]:
-    return {one.id: one.value for one in result.measurements}
-
-
-def weights(result: ProbeResult, name: str) -> dict[tuple[str, str], float]:
-    drawn = next(one for one in result.figures if one.name == name)
-    assert isinstance(drawn, Graph)
-    return {(edge.source, edge.target): edge.weight for edge in drawn.edges}
-
-
 # The probe.
 
 
@@ -99,34 +88,12 @@ def test_the_head_that_is_read_directly(on_wired: Callable[..., Context]) -> Non
     assert found["direct_share"] >= 0.95
     assert found["grade_share_qk"] >= 0.95 and abs(found["grade_share_v"]) <= 0.01
     assert result.settings["layer_matched_sets"] == 3 and result.claims == ()
-    drawn = weights(result, "routes_focus")
-    assert drawn["L0H1", "L2H0.k"] == pytest.approx(drawn["L2H0.k", "L2H0 [CLS]"], abs=1e-6)
-    assert drawn["L2H0.k", "L2H0 [CLS]"] == pytest.approx(found["focus_share_k"])
 
 
 def test_the_head_that_is_relayed(on_wired: Callable[..., Context]) -> None:
     found = values(run_probe(probe_named("routes"), on_wired(str(RELAYED))))
     assert abs(found["focus_share_qk"]) <= 0.05 and abs(found["grade_share_qk"]) <= 0.05
     assert found["direct_share"] < -0.2  # one of three controls is read directly
-
-
-def test_both_heads_have_their_own_arrows(
-    on_wired: Callable[..., Context], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(routes, "FULL_DRAWS", 3)
-    result = run_probe(probe_named("routes"), on_wired(BOTH, full=True))
-    assert result.settings["layer_matched_sets"] == 1  # two heads of four are left
-    drawn = weights(result, "routes_grade")
-    doors = {f"L2H0.{entry}" for entry in "qkv"}
-    assert set(drawn) == {
-        (source, target) for target in doors for source in (str(DIRECT), str(RELAYED))
-    } | {(door, "E[g]") for door in doors}
-    assert drawn["L0H1", "L2H0.k"] > 0.1 and abs(drawn["L0H2", "L2H0.k"]) <= 0.05
-    graph = next(one for one in result.figures if one.name == "routes_grade")
-    assert isinstance(graph, Graph)
-    assert len({(one.column, one.row) for one in graph.nodes}) == len(graph.nodes) == 6
-    result.write(tmp_path / "routes.json")
-    assert ProbeResult.read(tmp_path / "routes.json").figures == result.figures
 
 
 def test_heads_that_matching_names_are_in_no_control(on_wired: Callable[..., Context]) -> None:
@@ -144,14 +111,6 @@ def test_an_unread_reader_is_measured_under_full_alone_and_not_drawn(
     assert (quick.measurements, quick.figures, quick.settings.get("guards")) == ((), (), None)
     full = run_probe(probe_named("routes"), on_wired(BOTH, UNREAD, full=True))
     assert full.figures == () and 0.1 < values(full)["focus_share_qk"] < 0.9
-
-
-@pytest.mark.parametrize(("heads", "reader"), [(BOTH, ()), ("L2H1", ("L2H0",))])
-def test_what_cannot_be_asked_is_said(
-    on_wired: Callable[..., Context], heads: str, reader: tuple[str, ...]
-) -> None:
-    result = run_probe(probe_named("routes"), on_wired(heads, left("focus", reader=reader)))
-    assert (result.measurements, result.figures) == ((), ()) and result.summary.en
 
 
 # Runs.
@@ -195,14 +154,6 @@ def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
     assert found.direct("focus", "v").value == pytest.approx(0, abs=1e-6)
 
 
-def test_the_check_keeps_its_figures(wired: Path, context: Callable[..., Context]) -> None:
-    made, out = context(wired), HeadMask((DIRECT, RELAYED))
-    check_paths(made, out, READER, wired_pairs(8))
-    figures = made.guards["paths"]
-    assert max(figures["variants"].values()) <= figures["bound"]
-    assert {f"path:matching>L2H0.{entry}" for entry in ENTRIES} <= set(figures["variants"])
-
-
 # Shares.
 
 
@@ -218,39 +169,3 @@ def test_a_share_is_a_ratio_of_sums_and_none_of_nothing(
     even = over_queries([1.0, -1.0] * 10, tuple(range(20)))
     assert not told_from_0(made, even) and share(made, even, even) is None
     assert not told_from_0(made, over_queries([1.0], "a"))  # one query has no interval
-
-
-def test_controls_are_in_units_of_the_set(wired: Path, context: Callable[..., Context]) -> None:
-    """Two sets, one of which sends more than the target: 0.6 less the mean of 0.1 and 0.9."""
-    senders, names = (DIRECT,), ["one", "other"]
-    rng = np.random.default_rng(0)
-    whole = -1 + rng.normal(0, 0.1, 30)
-    sent = {"matching": 0.6, "one": 0.1, "other": 0.9}
-    rows = {"matching": whole}
-    for entry in ENTRIES:
-        rows[f"path:matching>{READER}.{entry}"] = 0.6 * whole
-    for name in names:
-        rows[f"path:{name}>{READER}.qk"] = sent[name] * whole
-    moved = np.stack([np.stack(list(rows.values()))] * 2)
-    made = Routes(
-        senders=senders,
-        reader=READER,
-        sets=names,
-        moved=moved,
-        place={name: row for row, name in enumerate(rows)},
-        queries=list(map(str, range(30))),
-    )
-    found = routes._measurements(context(wired), made)
-    assert {name: round(one.value, 6) for name, one in found.items() if one is not None} == {
-        "focus_change": round(float(whole.mean()), 6),
-        "direct_share": 0.1,
-        "focus_share_qk": 0.6,
-        "control_share_qk": 0.5,
-        "focus_share_q": 0.6,
-        "focus_share_k": 0.6,
-        "grade_change": round(float(whole.mean()), 6),
-        "grade_share_qk": 0.6,
-        "grade_share_v": 0.6,
-    }
-    bare = routes._measurements(context(wired), replace(made, sets=[]))
-    assert bare["direct_share"] is None and bare["control_share_qk"] is None

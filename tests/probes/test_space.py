@@ -6,19 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pytest
 from scipy.spatial.distance import pdist, squareform
 from sklearn.metrics import silhouette_samples
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Tagged
-from qt_bert.figures import Curve, Scatter
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.probes.base import Context, run_probe
-from qt_bert.probes.registry import probe_named
 from qt_bert.probes.space import WORDS_A_PAIR, above_chance, items_of, labelled, silhouettes
 from qt_bert.scoring.bulk import Scorer
-from tests.probes.made_context import context_of
 
 Build = Callable[..., Path]
 
@@ -38,10 +33,6 @@ def test_silhouettes_are_scikit_learns() -> None:
     found = silhouettes(distances, np.stack([labels, other]))
     for own, row in zip((labels, other), found, strict=True):
         np.testing.assert_allclose(row, silhouette_samples(vectors, own), atol=1e-9)
-
-
-def test_equal_vectors_score_nothing() -> None:
-    assert silhouettes(np.zeros((4, 4)), np.array([[0, 0, 1, 1]])).tolist() == [[0.0] * 4]
 
 
 def test_planted_clusters_score_high_and_shuffled_ones_low() -> None:
@@ -75,47 +66,3 @@ def test_words_are_drawn_once_with_their_tokens(checkpoint_of: Build) -> None:
     grade = labelled("grade", items)
     assert grade is not None and grade[2] == ["1", "2"] and len(grade[0]) == 6
     assert labelled("speech", items) is None  # two nouns are too few for a class
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Callable[..., Context]:
-    return lambda model, pairs, **facts: context_of(
-        "space", model, tmp_path, (pairs[::2], pairs[1::2]), **facts
-    )
-
-
-PLACES = "北京上海高铁票价手机苹果电影假期排骨衣服"
-
-
-def made_pairs() -> list[Pair]:
-    words = [PLACES[i : i + 2] for i in range(0, 20, 2)]
-    return [
-        pair(
-            f"{words[i % 10]}{words[(i * 3 + 1) % 10]}",
-            f"我想去{words[(i + 5) % 10]}看看",
-            1 + i % 5,
-        )
-        for i in range(40)
-    ]
-
-
-def test_a_curve_two_pictures_and_three_measurements(
-    checkpoint_of: Build, context: Callable[..., Context]
-) -> None:
-    result = run_probe(probe_named("space"), context(checkpoint_of(layers=3), made_pairs()))
-    curve, *pictures = result.figures
-    assert isinstance(curve, Curve) and len(curve.series[0].points) == 4
-    (grades,) = [line for line in curve.series if "[CLS]" in str(line.name) and not line.dashed]
-    assert grades.points[0].y == pytest.approx(0, abs=1e-6)  # r0 of [CLS] is one point
-    assert all(isinstance(figure, Scatter) for figure in pictures) and len(pictures) == 2
-    measured = {one.id for one in result.measurements}
-    assert measured == {"together_speech", "together_side", "together_grade"}
-
-
-def test_pairs_without_two_classes_say_nothing(
-    checkpoint_of: Build, context: Callable[..., Context]
-) -> None:
-    result = run_probe(
-        probe_named("space"), context(checkpoint_of(), [pair(w, "？") for w in "abcd"])
-    )
-    assert not result.figures and not result.measurements

@@ -27,9 +27,8 @@ from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import HeldOutFile, Split
 from qt_bert.probes.surrogate import Measured, SoftCounts, Term, agreement, pearson, predictions
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.probe import HeadScores, Measurement, ProbeResult
+from qt_bert.results.probe import HeadScores, ProbeResult
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.stats.arrays import FloatArray
 from tests.probes import planted_shift
 from tests.probes.made_context import context_of
 from tests.probes.matching_found import matching_found
@@ -94,13 +93,6 @@ def scorer(checkpoint_of: Build) -> Scorer:
     return Scorer(open_checkpoint(checkpoint_of(layers=2)))
 
 
-def test_a_token_weighs_what_its_terms_do(scorer: Scorer) -> None:
-    one, other = scorer.tokenizer.encode(TEXTS)
-    weights = surrogate.token_weights
-    assert weights(one, WEIGHED[0]).tolist() == [0, 2, 2, 0.5, 0.5, 0, 0, 0, 0, 0]
-    assert weights(other, WEIGHED[1]).tolist() == [0, 3, 4, 0, 0, 0, 0, 0, 0, 0]
-
-
 def test_soft_counts_of_made_attention_by_hand(scorer: Scorer) -> None:
     batch = to_batch(np.arange(2), scorer.tokenizer.encode(TEXTS), pad=0)
     maps = torch.rand(2, 3, *batch.input_ids.shape[1:] * 2, generator=torch.Generator())
@@ -115,15 +107,6 @@ def test_soft_counts_of_made_attention_by_hand(scorer: Scorer) -> None:
             from_title = sum(w * one[j, i] for i, w in asked for j in titles[pair])
             to_title = sum(w * one[i, j] for i, w in asked for j in titles[pair])
             np.testing.assert_allclose(got[pair, head], [from_title, to_title], rtol=1e-5)
-
-
-def test_one_pass_gives_every_layer_and_the_logits(scorer: Scorer) -> None:
-    """All the attention of a row is 1: to the title, to the query and to the marks together."""
-    every = [[((0, len(query)), 1.0)] for query, _ in TEXTS]
-    soft, logits = surrogate.soft_counts(scorer, TEXTS, every)
-    np.testing.assert_allclose(logits, scorer.logits(TEXTS), atol=1e-5)
-    assert soft.shape == (2, 2, 2, 2) and (soft > 0).all()
-    assert (soft[..., 1] < [[[4]], [[2]]]).all()  # at most 1 of each of the query's tokens
 
 
 def test_a_head_is_read_as_matching_scored_it() -> None:
@@ -189,35 +172,19 @@ def run(context: Context) -> ProbeResult:
     return run_probe(probe_named("surrogate"), context)
 
 
-def by_id(result: ProbeResult) -> dict[str, Measurement]:
-    return {one.id: one for one in result.measurements}
-
-
-def planted(
-    monkeypatch: pytest.MonkeyPatch,
-    grade: Callable[[FloatArray, np.random.Generator], FloatArray],
-    count: int = 150,
-) -> None:
-    """In place of passes over the pairs: features at random, and a grade made of them."""
-
-    def measured(*_: Any) -> list[Measured]:
-        rng, halves = np.random.default_rng(0), []
-        for half in range(2):
-            pairs = [Pair(f"{half}:{i}", "上海", (1,), "", i, "1", {}) for i in range(count)]
-            soft = rng.normal(size=(count, 2, 8))
-            lexical = rng.normal(size=count)
-            halves.append(Measured(pairs, grade(soft, rng), soft, lexical))
-        return halves
-
-    monkeypatch.setattr(surrogate, "_measured", measured)
-
-
 def test_a_grade_made_of_the_heads_is_fitted(
     checkpoint_of: Build, context: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planted(monkeypatch, lambda soft, rng: 3 + soft[:, 1, 2] - 0.5 * soft[:, 0, 1])
+    """In place of passes over the pairs: features at random, and a grade made of two heads'."""
+    rng, halves = np.random.default_rng(0), []
+    for half in range(2):
+        pairs = [Pair(f"{half}:{i}", "上海", (1,), "", i, "1", {}) for i in range(150)]
+        soft, lexical = rng.normal(size=(150, 2, 8)), rng.normal(size=150)
+        grade = 3 + soft[:, 1, 2] - 0.5 * soft[:, 0, 1]
+        halves.append(Measured(pairs, grade, soft, lexical))
+    monkeypatch.setattr(surrogate, "_measured", lambda *_: halves)
     result = run(context(checkpoint_of(heads=8)))
-    found = by_id(result)
+    found = {one.id: one for one in result.measurements}
     assert found["surrogate_r"].value == pytest.approx(1)
     for id in ("surrogate_beyond_bm25", "surrogate_beyond_heads"):
         assert (found[id].ci_low or 0) > 0.5
@@ -242,16 +209,6 @@ def test_files_held_out_stand_beside_validation(
     assert (first.name, second.name) == (pair_file.name, f"{pair_file.name} (2)")
     assert first.values == second.values != validation.values
     assert (result.facts["heads"], result.facts["status"]) == ("L0H0, L1H3", "option")
-
-
-def test_texts_in_which_no_head_was_scored(
-    checkpoint_of: Build, context: Callable[..., Context]
-) -> None:
-    found = matching_found(Shape(2, 2), scored=False)
-    result = run(context(checkpoint_of(), find=found))
-    known = {id for id, one in by_id(result).items() if one.n_queries}
-    assert known == {"surrogate_bm25"}
-    assert len(result.heads) == 4 and result.settings["asked"] is None
 
 
 def test_controls_are_outside_every_named_head_and_absent_heads_stay_absent(

@@ -20,7 +20,7 @@ from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
 from qt_bert.probes.texts import COMMON, Texts, declared, texts_of
-from qt_bert.probes.wording import claims_in_words, measurements_in_words, verdict_text
+from qt_bert.probes.wording import claims_in_words, measurements_in_words
 from qt_bert.results.head_sets import SETS
 from qt_bert.results.probe import ProbeResult, SourcedClaim
 from qt_bert.scoring.bulk import Scorer
@@ -145,30 +145,6 @@ def results(
     return found
 
 
-@pytest.fixture(params=PROBES)
-def name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def result(results: Callable[[str], ProbeResult], name: str) -> ProbeResult:
-    return results(name)
-
-
-def test_every_id_has_its_text_and_every_text_its_id(name: str, result: ProbeResult) -> None:
-    texts = texts_of(name)
-    ids = {
-        "claims": {one.id.removeprefix(f"{name}.") for one in result.claims},
-        "measurements": {one.id for one in result.measurements},
-        "figures": {one.name for one in result.figures},
-    }
-    assert ids == {kind: set(texts.ids(kind)) for kind in ids}
-    assert set(result.sets) <= set(SETS)
-    for figure in ids["figures"]:
-        assert set(texts.ids(f"figures.{figure}")) <= KEYS_OF_FIGURES
-        assert set(texts.value(f"figures.{figure}.sets", ())) <= set(result.sets)
-
-
 def under_every_verdict(claim: SourcedClaim) -> Iterator[SourcedClaim]:
     for verdict, reasons in REASONS.items():
         for reason in reasons:
@@ -181,46 +157,41 @@ def check(text: Text, what: str) -> None:
         assert said and not re.search(r"[{}]|nan|None", said), (what, said)
 
 
-def test_claims_are_worded_under_every_verdict(name: str, result: ProbeResult) -> None:
-    texts = texts_of(name)
+@pytest.mark.parametrize("name", PROBES)
+def test_every_id_has_its_text_and_every_text_its_id(
+    name: str, results: Callable[[str], ProbeResult]
+) -> None:
+    result, texts = results(name), texts_of(name)
+    units = set(texts_of(COMMON).ids("units"))
+    ids = {
+        "claims": {one.id.removeprefix(f"{name}.") for one in result.claims},
+        "measurements": {one.id for one in result.measurements},
+        "figures": {one.name for one in result.figures},
+    }
+    assert ids == {kind: set(texts.ids(kind)) for kind in ids}
+    assert set(result.sets) <= set(SETS)
+    for figure in ids["figures"]:
+        assert set(texts.ids(f"figures.{figure}")) <= KEYS_OF_FIGURES
+        assert set(texts.value(f"figures.{figure}.sets", ())) <= set(result.sets)
     for claim in result.claims:
         declared = texts.value(f"claims.{claim.id.removeprefix(f'{name}.')}")
-        assert declared["side"] in ("above", "below") and declared["unit"] in units()
-        assert isinstance(declared["margin"], (int, float))
-        for judged in under_every_verdict(claim):
+        assert declared["side"] in ("above", "below") and declared["unit"] in units
+        own = [
+            replace(claim, verdict="not testable", reason=reason) for reason in texts.ids("reasons")
+        ]
+        for judged in (*own, *under_every_verdict(claim)):
             (said,) = claims_in_words(replace(result, claims=(judged,)))
             check(said.text, claim.id)
             check(said.conclusion, f"{claim.id} {judged.verdict}")
             assert said.text.en != claim.id and said.reason.en != judged.reason
-            decided = judged.reason == "decided"
-            assert (said.reason == Text("", "")) == decided
-            assert ("1,300" in said.conclusion.en) == (
-                judged.needs_queries == 1_300 and not decided
-            )
-
-
-def test_the_probes_own_reasons_are_worded(name: str, result: ProbeResult) -> None:
-    for reason in texts_of(name).ids("reasons"):
-        for claim in result.claims:
-            judged = replace(claim, verdict="not testable", reason=reason)
-            (said,) = claims_in_words(replace(result, claims=(judged,)))
-            check(said.reason, reason)
-            assert said.reason.en != reason
-
-
-def test_measurements_are_worded(result: ProbeResult) -> None:
-    for said in measurements_in_words(result):
-        check(said.text, said.id)
-        assert said.text.en != said.id
-        assert isinstance(said.unit, Text) or said.unit in ("", "%", "F1", "ρ")
-
-
-def test_everything_else_is_filled(name: str, result: ProbeResult) -> None:
-    """Also what this run did not show: reasons why there is nothing to measure."""
-    texts = texts_of(name)
-    facts = {**result.facts, **SAMPLE}
+            assert (said.reason == Text("", "")) == (judged.reason == "decided")
+    for measured in measurements_in_words(result):
+        check(measured.text, measured.id)
+        assert measured.text.en != measured.id
+        assert texts.value(f"measurements.{measured.id}.unit", "") in {"", *units}
+    # Also what this run did not show: reasons why there is nothing to measure.
     for path, _ in texts.every_text():
-        check(texts.text(path, facts), path)
+        check(texts.text(path, {**result.facts, **SAMPLE}), path)
     check(result.summary, "summary")
 
 
@@ -234,29 +205,3 @@ def test_texts_have_both_languages_plain_fields_and_no_conditions(table: str) ->
             assert not CONDITIONS.search(said), path
         zh, en = (sorted(set(FIELD.findall(languages[one]))) for one in ("zh", "en"))
         assert zh == en, path
-
-
-def units() -> set[str]:
-    return set(texts_of(COMMON).ids("units"))
-
-
-def test_units_are_known(name: str) -> None:
-    texts = texts_of(name)
-    for one in texts.ids("measurements"):
-        assert texts.value(f"measurements.{one}.unit", "") in {"", *units()}
-
-
-def test_every_verdict_and_common_reason_has_words() -> None:
-    common = texts_of(COMMON)
-    for verdict, reasons in REASONS.items():
-        check(verdict_text(verdict), verdict)  # type: ignore[arg-type]
-        check(common.text(f"follows.{verdict}"), verdict)
-        for reason in reasons:
-            if reason != "decided":
-                kind = reason.partition(":")[0]
-                check(common.text(f"reasons.{kind}", SAMPLE), reason)
-
-
-def test_no_common_reason_is_left_over() -> None:
-    used = {one.partition(":")[0] for reasons in REASONS.values() for one in reasons}
-    assert set(texts_of(COMMON).ids("reasons")) == used - {"decided"}
