@@ -126,8 +126,7 @@ class OutputReader:
             if quantity is None:
                 return None
             columns = (quantity, np.ones(len(quantity)))
-            sums = [sum_by(self.query_index, column, self.n_queries) for column in columns]
-            table = np.stack(sums, axis=1)
+            table = np.stack([sum_by(self.query_index, c, self.n_queries) for c in columns], axis=1)
             return lambda weights: quotient(weights @ table)
         if metric not in METRICS:
             names = ", ".join([*QUANTITIES, *METRICS])
@@ -359,22 +358,9 @@ def effect_rows(
             relative = None if change is None or not base or base < 0 else change / base
             low, high = (None if change is None else effects.interval(resampled)) or (None, None)
             p, q = tests.get((number, metric), (None, None))
-            rows.append(
-                EffectRow(
-                    variant.name,
-                    metric,
-                    base,
-                    value,
-                    change,
-                    relative,
-                    low,
-                    high,
-                    p,
-                    q,
-                    effects.n_pairs,
-                    effects.n_queries,
-                )
-            )
+            numbers = (base, value, change, relative, low, high, p, q)
+            size = (effects.n_pairs, effects.n_queries)
+            rows.append(EffectRow(variant.name, metric, *numbers, *size))
         shown.advance()
     return rows
 

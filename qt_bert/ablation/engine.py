@@ -267,7 +267,8 @@ class LayerPass:
         if self.rows > 1:
             query, key, value = self.projections
             weights = attention(query, key, self.bias)
-            if all(_is_done_with_projections(branch.change) for branch in self.branches):
+            changes = [branch.change for branch in self.branches]
+            if all(one.shares_z and not (one.z is not None and one.z.mixes) for one in changes):
                 del self.projections  # this object lives until all layers above are done
             return weights, torch.matmul(weights, value)
         states = len(self.hidden)
@@ -381,12 +382,6 @@ class _Own(NamedTuple):
     layer: Layer
     attention: torch.Tensor
     z: torch.Tensor
-
-
-def _is_done_with_projections(change: LayerIntervention) -> bool:
-    """Whether a change asks for nothing of the projections but the head outputs made of them."""
-    edit = change.z
-    return change.shares_z and not (edit is not None and edit.mixes)
 
 
 def _project(layer: Layer, hidden: torch.Tensor, rows: int) -> Projections:
@@ -518,7 +513,7 @@ class _Pass:
             output = layer.finish(chunk)
             for reduction, place in self.plan.reductions.get(number, ()):
                 if reduction.of != "hidden":
-                    layer.reduce(reduction, chunk, self._store_reduced(reduction, place))
+                    layer.reduce(reduction, chunk, partial(self._store_reduced, reduction, place))
             layer.forget()
             given = [branch.variants for branch in chunk]
             for parts, left in self._parted(leaving, given, output):
@@ -544,25 +539,24 @@ class _Pass:
         most = max(len(states), self.budget // (len(self.batch) * hidden.shape[2]))
         for start in range(0, len(parted), most):
             stack = parted[start : start + most]
-            left = [self._edited(hidden[state], edit) for state, edit, _ in stack]
+            real = self.batch.real[:, : hidden.shape[2], None]  # padding stays as it is
+            left = [
+                hidden[state]
+                if edit is None
+                else torch.where(real, edit.outputs(hidden[state], self.clean), hidden[state])
+                for state, edit, _ in stack
+            ]
             yield [members for _, _, members in stack], torch.stack(left)
-
-    def _edited(self, hidden: torch.Tensor, edit: OutputEdit | None) -> torch.Tensor:
-        """`hidden` [B, rows, size] under an edit at every token but padding."""
-        if edit is None:
-            return hidden
-        real = self.batch.real[:, : hidden.shape[1], None]
-        return torch.where(real, edit.outputs(hidden, self.clean), hidden)
 
     def _reduce_output(self, number: int, states: list[list[int]], hidden: torch.Tensor) -> None:
         """Evaluate the reductions of a layer's output [states, B, rows, size]."""
         for reduction, place in self.plan.reductions.get(number, ()):
             if reduction.of != "hidden":
                 continue
-            store = self._store_reduced(reduction, place)
             for variants, output in zip(states, hidden, strict=True):
                 values = output[:, :1] if reduction.first_row else output
-                store(variants, reduction.compute(View(values, self.batch, number)))
+                found = reduction.compute(View(values, self.batch, number))
+                self._store_reduced(reduction, place, variants, found)
 
     def _split(
         self, number: int, states: list[list[int]], hidden: torch.Tensor
@@ -610,13 +604,10 @@ class _Pass:
             self.shown.advance(len(variants) * len(self.batch))
 
     def _store_reduced(
-        self, reduction: Reduction, place: int
-    ) -> Callable[[list[int], torch.Tensor], None]:
-        def store(variants: list[int], value: torch.Tensor) -> None:
-            found = value.float().cpu().numpy()
-            if reduction.name not in self.reduced:
-                shape = (len(self.plan.changes), len(self.batch), len(reduction.layers))
-                self.reduced[reduction.name] = np.empty(shape + found.shape[1:], np.float32)
-            self.reduced[reduction.name][variants, :, place] = found
-
-        return store
+        self, reduction: Reduction, place: int, variants: list[int], value: torch.Tensor
+    ) -> None:
+        found = value.float().cpu().numpy()
+        if reduction.name not in self.reduced:
+            shape = (len(self.plan.changes), len(self.batch), len(reduction.layers))
+            self.reduced[reduction.name] = np.empty(shape + found.shape[1:], np.float32)
+        self.reduced[reduction.name][variants, :, place] = found

@@ -115,12 +115,31 @@ def layer_matched(
     if not target:
         raise ArgumentError("a layer-matched control needs a set of heads to match")
     allowed = set(shape.all_heads if within is None else checked_heads(within, shape)) - target
-    pools = _matching_pools(target, allowed)
+    pools: list[tuple[list[Head], int]] = []  # heads of one layer to draw from, and how many
+    for layer, numbers in by_layer(target).items():
+        pool = sorted(head for head in allowed if head.layer == layer)
+        if len(pool) < len(numbers):
+            raise ArgumentError(
+                f"no layer-matched control: the set has {len(numbers)} heads of layer {layer}, and "
+                f"{len(pool)} remain to draw from outside it; take fewer heads of that layer"
+            )
+        pools.append((pool, len(numbers)))
+
+    def drawn_by(rng: np.random.Generator) -> tuple[Head, ...]:
+        places = [sorted(rng.choice(len(pool), size, replace=False)) for pool, size in pools]
+        both = zip(pools, places, strict=True)
+        return tuple(pool[at] for (pool, _), chosen in both for at in chosen)
+
     possible = math.prod(math.comb(len(pool), size) for pool, size in pools)
+    sets: dict[tuple[Head, ...], None] = {}
+    for rng in _generators("matched", min(draws, possible), seed):
+        while (drawn := drawn_by(rng)) in sets:
+            pass  # one that came before is drawn anew from the same generator
+        sets[drawn] = None
     name = f"{prefix}matched:k{len(target)}"
     return [
         Variant(f"{name}#{draw:02d}", (mask(drawn),), "matched", draw, seed)
-        for draw, drawn in enumerate(_distinct_sets(pools, min(draws, possible), seed))
+        for draw, drawn in enumerate(sets)
     ]
 
 
@@ -165,38 +184,6 @@ def _curve(
                 for draw, order in enumerate(orders)
             ]
     return variants
-
-
-_Pool = tuple[list[Head], int]
-"""Heads of one layer to draw from, and how many."""
-
-
-def _matching_pools(target: set[Head], allowed: set[Head]) -> list[_Pool]:
-    pools = []
-    for layer, numbers in by_layer(target).items():
-        pool = sorted(head for head in allowed if head.layer == layer)
-        if len(pool) < len(numbers):
-            raise ArgumentError(
-                f"no layer-matched control: the set has {len(numbers)} heads of layer {layer}, and "
-                f"{len(pool)} remain to draw from outside it; take fewer heads of that layer"
-            )
-        pools.append((pool, len(numbers)))
-    return pools
-
-
-def _distinct_sets(pools: Sequence[_Pool], draws: int, seed: int) -> list[tuple[Head, ...]]:
-    """`draws` different sets; one that came before is drawn anew from the same generator."""
-    sets: dict[tuple[Head, ...], None] = {}
-    for rng in _generators("matched", draws, seed):
-        while (drawn := _one_set(pools, rng)) in sets:
-            pass
-        sets[drawn] = None
-    return list(sets)
-
-
-def _one_set(pools: Sequence[_Pool], rng: np.random.Generator) -> tuple[Head, ...]:
-    places = [sorted(rng.choice(len(pool), size, replace=False)) for pool, size in pools]
-    return tuple(pool[at] for (pool, _), chosen in zip(pools, places, strict=True) for at in chosen)
 
 
 def _generators(family: str, draws: int, seed: int) -> list[np.random.Generator]:

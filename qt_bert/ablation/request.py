@@ -40,7 +40,13 @@ def mean_z(encoder: Encoder, batches: Iterable[Batch], shown: Progress = silent)
     The special tokens count too, and every token weighs alike, so a long pair weighs more than a
     short one. `shown` counts pairs. Raises ArgumentError where there is no pair.
     """
-    sums = Reduction("sums", "z", tuple(range(len(encoder.layers))), _sums)
+
+    def summed(view: View) -> torch.Tensor:
+        """Over a pair's real tokens [B, heads, width]."""
+        real = view.batch.real[:, None, :, None]
+        return view.values.float().masked_fill(~real, 0).sum(2)
+
+    sums = Reduction("sums", "z", tuple(range(len(encoder.layers))), summed)
     total: FloatArray = np.zeros(())
     tokens = 0
     for batch in batches:
@@ -50,12 +56,6 @@ def mean_z(encoder: Encoder, batches: Iterable[Batch], shown: Progress = silent)
     if not tokens:
         raise ArgumentError("mean head outputs need at least one pair; the reference set has none")
     return means_of(torch.from_numpy((total / tokens).astype(np.float32)))
-
-
-def _sums(view: View) -> torch.Tensor:
-    """Sum over a pair's real tokens [B, heads, width]."""
-    real = view.batch.real[:, None, :, None]
-    return view.values.float().masked_fill(~real, 0).sum(2)
 
 
 # From what a user asks for to the pairs, parts and variants of a sweep.
@@ -144,19 +144,13 @@ def variants_asked(
         elif os.path.isfile(text) or text.endswith(".csv"):
             variants += read_variants(text, shape, part_of)
         else:
-            variants += _heads(text, shape, mask)
+            try:
+                variants += named_set(shape, mask, text)
+            except ArgumentError as error:
+                raise ArgumentError(
+                    f"--masks {text!r}: {error} (or {', '.join(FAMILIES)}, or a file of variants)"
+                ) from error
     return variants
-
-
-def _heads(
-    text: str, shape: Shape, mask: Callable[[Iterable[Head]], Intervention]
-) -> list[Variant]:
-    try:
-        return named_set(shape, mask, text)
-    except ArgumentError as error:
-        raise ArgumentError(
-            f"--masks {text!r}: {error} (or {', '.join(FAMILIES)}, or a file of variants)"
-        ) from error
 
 
 # A scorer that leaves heads out: `--heads-out` of score, evaluate, compare and explain.

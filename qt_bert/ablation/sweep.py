@@ -193,7 +193,10 @@ def run_sweep(
         work = SweepWork.go_on(folder, record) if stored else None
         work = work or SweepWork.begin(folder, record, inputs)
         _fill(inputs, work, label, shown)
-        rows = [] if inputs.resamples is None else _effects(inputs, work.logits, label)
+        rows: list[EffectRow] = []
+        if inputs.resamples is not None:
+            with progress(len(inputs.variants) - 1, f"{label}: effects", "variants") as counter:
+                rows = effect_rows(inputs.effects(work.logits), inputs.variants, shown=counter)
         write_effects(folder / EFFECTS, rows)
         work.finish(inputs.scorer.counts)
     found = SweepFolder.read(folder)
@@ -226,12 +229,6 @@ def _fill(inputs: SweepInputs, work: SweepWork, label: str, shown: Progress | No
                     f"{inputs.pairs[swept.rows[row]].line}; try --dtype float32, or leave it out"
                 )
             work.store(swept)
-
-
-def _effects(inputs: SweepInputs, logits: np.ndarray, label: str) -> list[EffectRow]:
-    variants = inputs.variants
-    with progress(len(variants) - 1, f"{label}: effects", "variants") as shown:
-        return effect_rows(inputs.effects(logits), variants, shown=shown)
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,11 +37,13 @@ class Offline:
     title_tokens: int
 
     @classmethod
-    def read(cls, value: Any, path: Path) -> Offline:
-        """From the object in `qt_bert.json`, the file `path`.
+    def read(cls, value: Any, path: Path) -> Offline | None:
+        """From the object in `qt_bert.json`, the file `path`; None where there is none.
 
         Raises CheckpointError for what is no such object.
         """
+        if value is None:
+            return None
         if not isinstance(value, Mapping) or set(value) != set(LEAST):
             raise CheckpointError(
                 f"{path}: `offline` is {value!r}, not an object of {', '.join(LEAST)}"
@@ -208,7 +210,7 @@ def read_settings(
         raise CheckpointError(
             f"{path}: `calibration` is {calibration!r}, not an object; run qt-bert calibrate again"
         )
-    offline = _block(stored.pop("offline", None), path)
+    offline = Offline.read(stored.pop("offline", None), path)
     labels = ModelLabels(logits, grades)
     return ModelSettings(labels, min(wanted, longest), calibration, offline, stored)
 
@@ -219,7 +221,7 @@ def stored_block(folder: Path) -> Offline | None:
     Raises CheckpointError where `qt_bert.json` or its block cannot be read.
     """
     path = folder / CARD
-    return _block(_stored(path).get("offline"), path)
+    return Offline.read(_stored(path).get("offline"), path)
 
 
 def store_calibration(folder: Path, calibration: Mapping[str, Any]) -> None:
@@ -242,10 +244,6 @@ def _stored(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise CheckpointError(f"{path}: not a JSON object")
     return value
-
-
-def _block(value: Any, path: Path) -> Offline | None:
-    return None if value is None else Offline.read(value, path)
 
 
 def _asked_grades(asked: str, logits: int) -> tuple[GradeSet, ...]:

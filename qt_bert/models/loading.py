@@ -17,8 +17,6 @@ from qt_bert.models.card import is_marked, unmarked
 from qt_bert.models.families import Family
 from qt_bert.models.folder import verify_folder, weight_shapes
 
-# Reading weights through transformers, guarded: safetensors only, every fault a CheckpointError.
-
 
 @contextmanager
 def quietly() -> Iterator[None]:

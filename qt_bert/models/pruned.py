@@ -128,13 +128,8 @@ def _smaller_layer(
     small = copy.deepcopy(module)
     _cut_heads(small, kept.heads, None if fold is None else fold[kept.layer])
     there = _width(module)
-    if kept.units is not None and kept.units < there:
-        _cut_units(small, _units_of(kept, units, there))
-    return small
-
-
-def _units_of(kept: KeptLayer, units: Units | None, there: int) -> Sequence[int]:
-    """Which units of a layer of `there` units stay."""
+    if kept.units is None or kept.units >= there:
+        return small
     chosen = sorted(set((units or {}).get(kept.layer, ())))
     if len(chosen) != kept.units:
         raise ArgumentError(
@@ -145,7 +140,8 @@ def _units_of(kept: KeptLayer, units: Units | None, there: int) -> Sequence[int]
         raise ArgumentError(
             f"layer {kept.layer} has no feed-forward unit {wrong}: its units are 0 to {there - 1}"
         )
-    return chosen
+    _cut_units(small, chosen)
+    return small
 
 
 def _check_fold(fold: torch.Tensor | None, modules: Any) -> None:

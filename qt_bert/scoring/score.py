@@ -232,15 +232,11 @@ def _score_rest(job: _Job, reader: PairReader, work: Work, begun: RunState) -> R
             logits = scorer.logits([(p.query, p.title) for p in pairs], shown)
             outputs = read_outputs(logits, scorer.checkpoint.settings.labels, job.calibration)
             mark = work.table.append(columns.table(pairs, outputs.columns(), str(job.path)))
-            standing = _standing(scorer, mark)
+            seen = scorer.counts
+            counts = (seen.truncated_titles, seen.truncated_queries)
+            states = StateCounts() if scorer.split is None else scorer.split.counts
+            standing = RunState(seen.pairs, mark, *counts, states=states)
             work.save(standing)
     standing = replace(standing, rejected=reader.rejected)
     work.save(standing)
     return standing
-
-
-def _standing(scorer: Scorer, mark: int) -> RunState:
-    seen = scorer.counts
-    states = StateCounts() if scorer.split is None else scorer.split.counts
-    counts = (seen.truncated_titles, seen.truncated_queries)
-    return RunState(seen.pairs, mark, *counts, states=states)

@@ -7,11 +7,11 @@ import json
 import lzma
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -61,16 +61,6 @@ class InputColumns:
         A column whose name is taken is called `input_` + name. Raises PairFileError, beginning
         with `where`, at a row with a column that the first window had not.
         """
-        self._refuse_late(pairs, where)
-        table: dict[str, list[Any]] = {n: [getattr(p, n) for p in pairs] for n in _FIXED}
-        if self.label:
-            table["grade"] = ["" if p.label is None else p.label for p in pairs]
-        for name in self.extra:
-            shown = _free(name, table.keys() | outputs.keys())
-            table[shown] = [p.extra.get(name) or "" for p in pairs]
-        return table | outputs
-
-    def _refuse_late(self, pairs: Sequence[Pair], where: str) -> None:
         known = set(self.extra)
         for pair in pairs:
             late = next((name for name in pair.extra if name not in known), None)
@@ -81,6 +71,15 @@ class InputColumns:
                     f"{where}, line {pair.line}: the column {late!r} is not in the first rows, "
                     "which name the columns of the output; give every row the same columns"
                 )
+        table: dict[str, list[Any]] = {n: [getattr(p, n) for p in pairs] for n in _FIXED}
+        if self.label:
+            table["grade"] = ["" if p.label is None else p.label for p in pairs]
+        for name in self.extra:
+            shown = name
+            while shown in table or shown in outputs:
+                shown = f"input_{shown}"
+            table[shown] = [p.extra.get(name) or "" for p in pairs]
+        return table | outputs
 
 
 def has_grade_column(path: Location, options: ReaderOptions) -> bool:
@@ -98,12 +97,6 @@ def has_grade_column(path: Location, options: ReaderOptions) -> bool:
         return next(iter(reader), None) is not None
     except PairFileError:  # no column, or rows without a grade and nothing else
         return any(reader.reasons[one] for one in (Reason.MISSING_GRADE, Reason.BAD_GRADE))
-
-
-def _free(name: str, taken: Collection[str]) -> str:
-    while name in taken:
-        name = f"input_{name}"
-    return name
 
 
 def count_rows(path: Path) -> int | None:
@@ -139,29 +132,12 @@ _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-class GrowingTable(Protocol):
-    """A table written window by window; `mark` is what a resumed run continues from.
-
-    `hidden` is where its windows lie until it is finished.
-    """
-
-    hidden: Path
-
-    def append(self, columns: Columns) -> int:
-        """Write one window and return the mark behind it."""
-
-    def rewind(self, mark: int) -> None:
-        """Drop what was written after `mark` (0: everything)."""
-
-    def finish(self) -> None:
-        """Put the finished table in its place."""
-
-    def clear(self) -> None:
-        """Remove what lies at `hidden`."""
-
-
 def growing_table(path: Path, option: str = "--out") -> GrowingTable:
-    """A table in the format of `path`'s suffix; nothing is written before `rewind`.
+    """A table in the format of `path`'s suffix, written window by window.
+
+    `append` writes one at `hidden` and returns the mark behind it, from which a resumed run goes on:
+    `rewind` drops what was written after a mark (0: everything), and nothing is written before it.
+    `finish` puts the table in its place, `clear` removes what lies at `hidden`.
 
     Raises ArgumentError, naming `option`, for a suffix that is no format here.
     """
@@ -257,6 +233,9 @@ class _ParquetTable:
         return self.hidden / f"{number:06}.parquet"
 
 
+GrowingTable = _TextTable | _ParquetTable
+
+
 def _arrow(values: Sequence[Any]) -> Any:
     import pyarrow as pa
 
@@ -275,27 +254,27 @@ def _one_line(text: str) -> str:
     return text.translate({9: " ", 10: " ", 13: " "})
 
 
-def _tsv(columns: Columns, header: bool) -> str:
-    return _rows(columns, header, "\t", _one_line)
-
-
 def _csv(columns: Columns, header: bool) -> str:
     """CSV is what spreadsheets open: a text that one would run gets an apostrophe."""
     safe = {
         name: [spreadsheet_safe(one) if isinstance(one, str) else one for one in values]
         for name, values in columns.items()
     }
-    return _rows(safe, header, ",", _csv_cell)
+    quoted = str.maketrans({'"': '""'})
+
+    def cell(text: str) -> str:
+        text = _one_line(text)
+        return f'"{text.translate(quoted)}"' if "," in text or '"' in text else text
+
+    return _rows(safe, header, ",", cell)
 
 
-def _csv_cell(text: str) -> str:
-    text = _one_line(text)
-    if "," in text or '"' in text:
-        return '"' + text.replace('"', '""') + '"'
-    return text
-
-
-def _rows(columns: Columns, header: bool, separator: str, cell: Callable[[str], str]) -> str:
+def _rows(
+    columns: Columns,
+    header: bool,
+    separator: str = "\t",
+    cell: Callable[[str], str] = _one_line,
+) -> str:
     lines = [separator.join(map(cell, columns))] if header else []
     lines += [
         separator.join(cell(_text(value)) for value in row)
@@ -317,4 +296,4 @@ def _plain(value: Any) -> Any:
     return float(f"{value:.9g}") if isinstance(value, np.floating) else value
 
 
-_LINES = {".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl}
+_LINES = {".tsv": _rows, ".csv": _csv, ".jsonl": _jsonl}

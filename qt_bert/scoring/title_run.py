@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from qt_bert.data.lines import PACKED_SUFFIXES, TextSource
-from qt_bert.data.pairs import Pair, Reason, Reject
+from qt_bert.data.pairs import Reason, Reject
 from qt_bert.data.reader import (
     JUDGED_EVERY,
     PairReader,
@@ -24,7 +24,6 @@ from qt_bert.data.reader import (
 )
 from qt_bert.errors import PairFileError, RunFolderError
 from qt_bert.files import sha256_file
-from qt_bert.models.card import ModelLabels
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import default_scheme, judge_logits
@@ -45,20 +44,13 @@ def open_titles(
     `options` name its columns; any other file is one of pairs, as `PairReader` reads it. Raises
     PairFileError for a file that cannot be read so, while iterating too.
     """
-    if _is_text(path) and not (options.columns or options.no_header or _has_tab(path)):
-        return _Lines(path, options.max_rejects, rejects_path)
-    return _Column(options.open(path, rejects_path=rejects_path))
-
-
-def _is_text(path: Path) -> bool:
     packed = path.suffix.lower() in PACKED_SUFFIXES
-    return (Path(path.stem) if packed else path).suffix.lower() == ".txt"
-
-
-def _has_tab(path: Path) -> bool:
-    for item in TextSource(path).lines():
-        return "\t" in (item.text if isinstance(item, Reject) else item[1])
-    return False
+    text = (Path(path.stem) if packed else path).suffix.lower() == ".txt"
+    if text and not options.columns and not options.no_header:
+        first = next(iter(TextSource(path).lines()), (0, ""))
+        if "\t" not in (first.text if isinstance(first, Reject) else first[1]):
+            return _Lines(path, options.max_rejects, rejects_path)
+    return _Column(options.open(path, rejects_path=rejects_path))
 
 
 class _Column:
@@ -251,18 +243,9 @@ def compare_whole(
     with progress(2 * len(texts), "comparing with the whole model", "pairs") as shown:
         whole, read = (one.logits(texts, shown) for one in scorers)
     graded = [row for row, pair in enumerate(pairs) if pair.grades is not None]
-    return WholeComparison(
-        pairs=len(pairs),
-        largest=float(np.abs(whole - read).max()),
-        graded=len(graded),
-        metrics=_metrics([pairs[row] for row in graded], whole[graded], read[graded], labels),
-    )
-
-
-def _metrics(
-    pairs: list[Pair], whole: np.ndarray, read: np.ndarray, labels: ModelLabels
-) -> Mapping[str, Difference]:
-    if not pairs:
-        return {}
-    first, second = (judge_logits(logits, pairs, labels) for logits in (whole, read))
-    return compare(first, second, metrics=METRICS, most_different=0).metrics
+    metrics: Mapping[str, Difference] = {}
+    if graded:
+        some = [pairs[row] for row in graded]
+        first, second = (judge_logits(one[graded], some, labels) for one in (whole, read))
+        metrics = compare(first, second, metrics=METRICS, most_different=0).metrics
+    return WholeComparison(len(pairs), float(np.abs(whole - read).max()), len(graded), metrics)

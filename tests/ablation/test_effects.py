@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -244,32 +243,6 @@ def test_a_metric_without_a_value_is_none() -> None:
     effects = Effects(far, pairs_of([(5,), (1,)]), FIVE, resamples=10)
     assert effects.value(1, "kl") == pytest.approx(2e4)
     assert effects.value(1, "log_loss") == pytest.approx(effects.value(1, "nll"))
-
-
-def test_a_strong_mask_is_found_among_many() -> None:
-    rng = np.random.default_rng(1)
-    right = rng.random((31, 60)) < 0.8
-    right[17] = rng.random(60) < 0.2
-    logits = np.where(right[..., None], [0, 0, 0, 0, 9], [9, 0, 0, 0, 0])
-    effects = Effects(logits, pairs_of([(5,)] * 60), FIVE, draws=999)
-    q = q_values(effects.p_values(range(1, 31), "accuracy"))
-    assert [row for row, one in enumerate(q, 1) if one is not None and one < 0.05] == [17]
-
-
-def test_logits_are_read_one_variant_at_a_time() -> None:
-    asked = []
-
-    class Counted(np.ndarray):
-        def __getitem__(self, key: Any) -> Any:
-            asked.append(key)
-            return np.asarray(self)[key]
-
-    logits, pairs = simulated(30, 3)
-    effects = Effects(logits.view(Counted), pairs, FIVE, resamples=10)
-    for metric in effects.metrics:
-        effects.change(2, metric)
-        effects.resampled(2, metric)
-    assert asked == [0, 2]
 
 
 @pytest.mark.parametrize(

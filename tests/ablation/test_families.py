@@ -13,11 +13,9 @@ from qt_bert.ablation.families import (
     FAMILIES,
     halves,
     layer_matched,
-    layers,
     named_set,
     random_sets,
     random_shares,
-    single,
 )
 from qt_bert.ablation.interventions import Variant, with_plain
 from qt_bert.ablation.masks import HeadMask
@@ -41,21 +39,6 @@ def curve(variants: Iterable[Variant], family: str, draw: int) -> list[set[Head]
     """The sets of one draw, smallest first; those without a draw belong to every curve."""
     sets = [set(v.heads) for v in variants if v.family == family and v.draw in (draw, None)]
     return sorted(sets, key=len)
-
-
-def test_every_head_alone() -> None:
-    variants = single(Shape(2, 2), zero)
-    assert [v.name for v in variants] == ["L0H0", "L0H1", "L1H0", "L1H1"]
-    assert all(spell(v.heads) == v.name and v.mode == "zero" for v in variants)
-    assert {(v.family, v.draw, v.seed) for v in variants} == {("single", None, None)}
-
-
-def test_every_layer() -> None:
-    variants = layers(Shape(2, 3), zero)
-    assert [(v.name, spell(v.heads), v.family) for v in variants] == [
-        ("L0", "L0H0 L0H1 L0H2", "layers"),
-        ("L1", "L1H0 L1H1 L1H2", "layers"),
-    ]
 
 
 def test_halves_step_by_a_tenth_of_all_heads() -> None:
@@ -86,14 +69,6 @@ def test_of_an_odd_number_of_layers_the_middle_one_is_high() -> None:
 def test_a_share_of_the_halves_that_is_no_whole_percent_is_rounded_in_the_name() -> None:
     last = [v.name for v in halves(Shape(3, 2), zero, draws=1) if v.draw is None]
     assert last == ["low:33.3%", "high:66.7%"]
-
-
-def test_random_shares_end_in_all_heads_once() -> None:
-    found = named(random_shares(SHAPE, zero, draws=2))
-    assert len(found) == 2 * 9 + 1
-    assert set(found["random:100%"].heads) == set(SHAPE.all_heads)
-    assert found["random:100%"].draw is None
-    assert len(found["random:30%#01"].heads) == 6
 
 
 @pytest.mark.parametrize(
@@ -215,13 +190,6 @@ def test_layer_matched_sets_match_and_differ(data: st.DataObject, seed: int) -> 
     assert len({variant.heads for variant in variants}) == len(variants) == min(30, sets)
 
 
-def test_where_few_sets_exist_each_comes_once() -> None:
-    variants = layer_matched(Shape(2, 5), zero, parse_heads("L1H0", SHAPE), draws=99, seed=3)
-    assert {spell(v.heads) for v in variants} == {"L1H1", "L1H2", "L1H3", "L1H4"}
-    assert [v.name for v in variants] == [f"matched:k1#0{draw}" for draw in range(4)]
-    assert {(v.family, v.seed) for v in variants} == {("matched", 3)}
-
-
 def test_matched_sets_keep_to_the_heads_given() -> None:
     live = parse_heads("L0H0 L0H1 L0H3 L0H4", SHAPE)
     variants = layer_matched(SHAPE, zero, [Head(0, 0)], 99, 0, within=live, prefix="order:")
@@ -263,12 +231,6 @@ def test_a_long_set_is_cut_short_and_counted() -> None:
     (variant,) = named_set(SHAPE, zero, spell(SHAPE.all_heads[:8]))
     assert variant.name == "L0H0+L0H1+L0H2+L0H3+L0H4+L1H0+2more.497c39"
     assert len(variant.heads) == 8
-
-
-def test_long_sets_of_one_beginning_have_names_of_their_own() -> None:
-    first, second = ([*SHAPE.all_heads[:7], SHAPE.all_heads[n]] for n in (8, 9))
-    names = {named_set(SHAPE, zero, spell(heads))[0].name for heads in (first, second)}
-    assert len(names) == 2
 
 
 def test_the_command_lines_families_take_draws_and_a_seed() -> None:

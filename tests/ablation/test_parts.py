@@ -19,7 +19,6 @@ from qt_bert.ablation.patches import (
     Path,
     donor_batches,
     donor_rows,
-    path_name,
     recipient_batches,
 )
 from qt_bert.ablation.weights import AffineMap, Earlier, Erasure, Reverted, RevertedLayers
@@ -27,7 +26,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import batches_of
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head, Shape
-from tests.ablation.test_loop import OPTIONS, SHAPE, TEXTS, a_map, batches, erased, plain, run
+from tests.ablation.test_loop import OPTIONS, SHAPE, a_map, batches, plain, run
 from tests.conftest import FAMILIES
 
 EVERY_HEAD = tuple(SHAPE.all_heads)
@@ -69,16 +68,6 @@ def test_layers_out_are_the_model_without_them(opened, family):
             np.testing.assert_allclose(logits[batch.rows], want, atol=1e-5)
 
 
-def test_under_a_cut_of_every_layer_the_logits_know_nothing_of_the_title(opened):
-    checkpoint, encoder = opened()
-    texts = [("苹果手机", "苹果多少钱"), ("苹果手机", "红烧排骨")]
-    variants = [NONE, Variant("all", (Cut("all", 0, 2),)), Variant("C", (Cut("C<T", 0, 2),))]
-    none, cut, first = run(encoder, batches(checkpoint, 1000, texts), variants, 2)
-    np.testing.assert_allclose(cut[0], cut[1], atol=1e-6)
-    assert np.abs(none[0] - none[1]).max() > 1e-3
-    assert np.abs(first[0] - first[1]).max() > 1e-4  # through the query's tokens
-
-
 # Affine maps.
 
 
@@ -90,25 +79,6 @@ def test_an_affine_map_by_hand():
     found = a_map().outputs(vectors)
     assert found.dtype == torch.bfloat16
     assert torch.equal(found, a_map().outputs(vectors.float()).bfloat16())
-
-
-def test_the_identity_changes_no_bit(opened):
-    checkpoint, encoder = opened()
-    identity = AffineMap(torch.zeros(16, 0), torch.zeros(0, 16), torch.ones(16))
-    variants = [NONE, *(Variant(f"r{n}", (Erasure(n, identity),)) for n in range(4))]
-    got = run(encoder, batches(checkpoint, 1), variants)
-    assert all(np.array_equal(one, got[0]) for one in got)
-
-
-def test_padding_stays_as_it_was_under_a_map(opened):
-    checkpoint, encoder = opened()
-    (batch,) = batches(checkpoint)
-    watch = Reduction("watch", "hidden", (1,), lambda view: view.values)
-    (swept,) = sweep(encoder, [batch], [NONE, erased(2)], [watch])
-    before, after = (torch.from_numpy(one[:, 0]) for one in swept.reduced["watch"])
-    assert (~batch.real).any() and torch.equal(before[~batch.real], after[~batch.real])
-    want = a_map().outputs(before[batch.real])
-    np.testing.assert_allclose(after[batch.real], want, rtol=1e-5, atol=1e-6)
 
 
 # Patches.
@@ -147,13 +117,6 @@ def test_patches_equal_hooks(opened, offline_checkpoint_of, family, budget, offl
     none, donor = run(encoder, given, [NONE, Variant("z", (Patch(EVERY_HEAD),))], 6)
     exchanged = none.reshape(3, 2, -1)[:, ::-1].reshape(none.shape)
     np.testing.assert_allclose(donor, exchanged, atol=1e-5)
-
-
-def test_a_text_with_itself_stays(opened):
-    checkpoint, encoder = opened()
-    same = [text for text in COUPLES[::2] for _ in range(2)]
-    got = run(encoder, couples_of(checkpoint, texts=same)[1], patched()[:-1], 6)
-    np.testing.assert_allclose(got, np.broadcast_to(got[0], got.shape), atol=1e-5)
 
 
 def test_the_second_text_alone_is_patched_alike(opened):
@@ -200,13 +163,6 @@ def test_only_what_a_path_enters_changes(opened):
         assert np.abs(one[:, 1] - none[:, 1]).max() > 0  # above it, all runs free
 
 
-def test_a_path_is_named_by_both_its_ends():
-    sender = HeadMask((Head(0, 1), Head(1, 0)))
-    assert path_name("L3H7", Head(10, 2), "k") == "path:L3H7>L10H2.k"
-    assert Path(sender, Head(2, 1), "qk").kind == "path.qk"
-    assert Path(sender, Head(2, 1), "qk").heads == (Head(0, 1), Head(1, 0), Head(2, 1))
-
-
 # Weights set back.
 
 
@@ -251,18 +207,6 @@ def test_everything_set_back_is_the_base_under_the_tuned_head(tuned):
     base.model.classifier = checkpoint.model.classifier
     (want,) = run(base.encoder(), batches(base), [NONE])
     np.testing.assert_allclose(got, want, atol=1e-5)
-
-
-def test_the_same_weights_change_nothing(opened):
-    checkpoint, encoder = opened()
-    earlier = Earlier(encoder, encoder)
-    variants = [
-        NONE,
-        Variant("heads", (Reverted(EVERY_HEAD, earlier),)),
-        Variant("all", (RevertedLayers((0, 1, 2), earlier, embeddings=True),)),
-    ]
-    got = run(encoder, batches(checkpoint), variants, len(TEXTS))
-    np.testing.assert_allclose(got[1:], np.broadcast_to(got[0], got[1:].shape), atol=1e-5)
 
 
 def test_a_base_of_another_shape_is_refused(tuned):

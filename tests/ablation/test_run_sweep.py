@@ -19,12 +19,11 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.ablation.request import (
     interventions_with,
-    load_pairs_for_sweep,
     variants_asked,
 )
 from qt_bert.ablation.sweep import SweepWork, run_sweep
 from qt_bert.data.pairs import GradeMap
-from qt_bert.data.reader import ReaderOptions, read_pairs
+from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError, EquivalenceError, RunFolderError
 from qt_bert.models.batches import to_batch
 from qt_bert.models.checkpoint import open_checkpoint
@@ -286,20 +285,6 @@ def test_a_failed_guard_leaves_nothing(scorer, pairs, tmp_path, monkeypatch):
     assert not (tmp_path / "s").exists()
 
 
-def test_checks_see_the_shortest_and_the_longest_pair_of_all_windows(
-    scorer, pairs, tmp_path, monkeypatch
-):
-    seen = []
-    monkeypatch.setattr(run_sweep_module, "WINDOW", 3)
-    monkeypatch.setattr(
-        run_sweep_module, "check_equivalence", lambda *args, **_: seen.append(args) or {}
-    )
-    run(scorer, pairs * 3, tmp_path / "s")
-    lengths = [len(e) for e in scorer.tokenizer.encode([(p.query, p.title) for p in pairs])]
-    checked = [len(one) for one in seen[0][3]]
-    assert len(checked) == 8 and {min(checked), max(checked)} == {min(lengths), max(lengths)}
-
-
 def _cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-8])
 
@@ -383,15 +368,3 @@ def test_what_would_fail_after_the_sweep_fails_before_it(scorer, pairs, tmp_path
     with pytest.raises(ArgumentError, match="takes the whole model"):
         run(without, pairs, tmp_path / "s")
     assert not (tmp_path / "s").exists()
-
-
-@pytest.mark.parametrize(
-    ("family", "labels", "metric"), [("xlm-roberta", 5, "accuracy"), ("electra", 1, "spearman")]
-)
-def test_other_families_and_outputs(checkpoint_of, pair_file, tmp_path, family, labels, metric):
-    other = Scorer(open_checkpoint(checkpoint_of(family, labels=labels)))
-    meant = other.checkpoint.settings.labels
-    graded, _ = load_pairs_for_sweep(pair_file, ReaderOptions(), meant)
-    found = run(other, graded, tmp_path / "s")
-    assert found.logits.shape == (7, 8, labels)
-    assert metric in {row.metric for row in found.effects}

@@ -72,10 +72,6 @@ def test_batches_keep_each_pair_beside_its_row(encoded_of):
     assert all(b.encoded == tuple(encoded[i] for i in b.rows) for b in batches)
 
 
-def test_no_pair_gives_no_batch():
-    assert list(batches_of([], 100, pad=0)) == []
-
-
 def test_what_each_direction_takes() -> None:
     groups = torch.tensor([[CLS, QUERY, TITLE, PADDING]])
     found = {one: gone(one, groups)[0].int().tolist() for one in DIRECTIONS}

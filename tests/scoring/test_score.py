@@ -124,17 +124,6 @@ def test_a_grade_column_no_row_of_the_first_window_fills_is_kept(scorer, tmp_pat
     assert tuple(row["grade"] for row in rows) == labels
 
 
-def test_a_parquet_grade_column_of_nulls_is_kept(scorer, tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path, out = tmp_path / "p.parquet", tmp_path / "o.parquet"
-    grades = pa.array([None], pa.string())
-    pq.write_table(pa.table({"query": ["狗"], "title": ["猫"], "grade": grades}), path)
-    run(path, scorer, out)
-    assert pq.read_table(out)["grade"].to_pylist() == [""]
-
-
 def test_a_file_without_grades_gets_no_grade_column(scorer, tmp_path):
     path = tmp_path / "p.tsv"
     path.write_text("query\ttitle\n狗\t猫\n", encoding="utf-8")
@@ -157,13 +146,6 @@ def test_rejects_are_listed_beside_the_output(scorer, tmp_path):
     report = run(path, scorer, tmp_path / "o.tsv")
     assert report.rejected == 1
     assert "too few fields" in (tmp_path / "o.tsv.rejects.tsv").read_text(encoding="utf-8")
-
-
-def test_three_levels_have_their_own_names(checkpoint_of, pair_file, tmp_path):
-    scorer = Scorer(open_checkpoint(checkpoint_of("bert", labels=3)))
-    run(pair_file, scorer, tmp_path / "o.tsv")
-    row = read_tsv((tmp_path / "o.tsv").read_text(encoding="utf-8"))[0]
-    assert {"p_0", "p_1", "p_2", "predicted_level", "expected_level"} <= set(row)
 
 
 def test_one_logit_is_a_raw_score(checkpoint_of, pair_file, tmp_path):

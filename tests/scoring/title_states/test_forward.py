@@ -121,12 +121,3 @@ def test_what_cannot_be_read_with_is_refused(checkpoint_of, offline_scorer: Open
     masked = scorer.without(LeftOut("L0H0", "zero", scorer.encoder.logits_of))
     with pytest.raises(ArgumentError, match="leave none out"):
         masked.reading(states)
-
-
-def test_a_scorer_says_what_it_reads(offline_scorer: Opened) -> None:
-    scorer = offline_scorer()
-    reading = scorer.reading(states_of(scorer, ["狗", "猫", "狗"], "int8"))
-    told = {"title_states": {"dtype": "int8", "titles": 2, "sha256": None}}
-    assert reading.describe() == scorer.describe() | told
-    assert reading.whole().split is None and scorer.split is None
-    assert reading.without(LeftOut("L0H0", "zero", scorer.encoder.logits_of)).split is None

@@ -13,9 +13,8 @@ import pytest
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import CheckpointError, RunFolderError
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
-from qt_bert.scoring import title_folder
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.title_folder import CHECKED, MANIFEST, open_states, tokenizer_sha256
+from qt_bert.scoring.title_folder import MANIFEST, open_states, tokenizer_sha256
 from qt_bert.scoring.title_run import store_titles
 
 STATES = "part-00000.states.npy"
@@ -50,34 +49,13 @@ def test_a_file_that_was_cut_short_or_is_gone(stored) -> None:
 @pytest.mark.parametrize("array", ["keys", "lengths", "states", "scales"])
 def test_a_flipped_bit(stored, array: str) -> None:
     folder, checkpoint = stored
+    open_states(folder, checkpoint)
     path = folder / f"part-00000.{array}.npy"
     data = bytearray(path.read_bytes())
     data[-3] ^= 4
     path.write_bytes(data)
     with pytest.raises(RunFolderError, match=f"{array}.npy: the bytes differ"):
         open_states(folder, checkpoint)
-
-
-def test_files_are_hashed_once_until_they_change(stored, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, checkpoint = stored
-    sha256, hashed = title_folder.sha256_file, []
-
-    def counted(path: Path) -> str:
-        if path.parent == folder:
-            hashed.append(path.name)
-        return sha256(path)
-
-    monkeypatch.setattr(title_folder, "sha256_file", counted)
-    open_states(folder, checkpoint)
-    assert len(hashed) == 4 + 1 and hashed[-1] == MANIFEST
-    open_states(folder, checkpoint)
-    assert hashed[5:] == [MANIFEST]
-    os.utime(folder / STATES, ns=(0, 0))
-    open_states(folder, checkpoint)
-    assert hashed[6:] == [STATES, MANIFEST]
-    (folder / CHECKED).write_text("no JSON", encoding="utf-8")
-    open_states(folder, checkpoint)
-    assert len(hashed) == 8 + 5
 
 
 def test_states_of_another_model(stored, offline_checkpoint_of) -> None:

@@ -14,9 +14,7 @@ from qt_bert.scoring.title_states import (
     StatesPart,
     TitleStates,
     check_format,
-    listed,
     pack,
-    token_rows,
 )
 
 KEYS = [bytes([n, 0, 32]) + bytes([0] * 13) for n in (7, 0, 255, 9)] + [
@@ -47,10 +45,6 @@ def test_titles_are_found_by_their_keys_whatever_bytes_these_end_in() -> None:
     assert states.find(near).tolist() == [UNKNOWN, 4, 0, UNKNOWN]  # zeros at the end are the key's
 
 
-def test_a_list_of_keys_is_whole() -> None:
-    assert listed(np.array(KEYS, KEY)) == KEYS
-
-
 def test_states_are_read_in_the_order_asked_for_over_parts() -> None:
     read = both().read(np.array([5, 0, 4, 2, 0]))
     assert read[:, 0].tolist() == [9, 10, 11, 12, 0, 1, 7, 8, 3, 4, 5, 0, 1]
@@ -59,11 +53,6 @@ def test_states_are_read_in_the_order_asked_for_over_parts() -> None:
 
 def test_bytes_count_all_that_is_stored() -> None:
     assert both().bytes_per_title == (13 * 2 * 4 + 6 * (16 + 4)) / 6
-
-
-def test_rows_of_titles() -> None:
-    assert token_rows(np.array([5, 0]), np.array([2, 3])).tolist() == [5, 6, 0, 1, 2]
-    assert token_rows(np.array([], np.int64), np.array([], np.int64)).tolist() == []
 
 
 # States in fewer bytes: how far they move, and what cannot be stored.
@@ -78,15 +67,6 @@ def test_float32_is_exact_and_float16_rounds() -> None:
     short = pack(STATES, "float16")
     assert short.values.nbytes * 2 == STATES.nbytes
     assert (short.rows(ALL) == STATES.astype(np.float16).astype(np.float32)).all()
-
-
-def test_int8_moves_no_state_by_more_than_half_a_step() -> None:
-    packed = pack(STATES, "int8")
-    assert packed.values.dtype == np.int8 and packed.scales is not None
-    assert packed.values.nbytes + packed.scales.nbytes == 50 * (24 + 2)
-    steps = np.abs(STATES).max(1, keepdims=True) / 127
-    assert (np.abs(packed.rows(ALL) - STATES) <= 0.5 * steps * 1.15).all()
-    np.testing.assert_allclose(packed.scales, steps[:, 0], rtol=1e-3)
 
 
 def test_hand_computed_int8() -> None:
