@@ -11,8 +11,7 @@ import pytest
 from qt_bert.codec import decode
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.figures import BarSeries, Edge, Figure, Mark, Node, head_map
-from qt_bert.text import Text
-from tests.figures.examples import ALL, BARS, GRAPH, HEAT_MAP, HOSTILE, SCATTER
+from tests.figures.examples import ALL, BARS, GRAPH, HEAT_MAP, SCATTER
 
 NODE = Node(name="L0H0", column=0, row=0)
 LOOSE = (Edge(source="L0H0", target="L1H0", weight=1.0),)
@@ -52,10 +51,6 @@ def test_a_figure_whose_parts_do_not_fit_is_refused(
 ) -> None:
     with pytest.raises(ArgumentError, match=message):
         make()
-
-
-def test_a_scatter_names_its_series_in_order() -> None:
-    assert SCATTER.series == (Text("句法", "syntax"), HOSTILE)
 
 
 def test_a_stored_figure_that_cannot_be_read_names_its_file() -> None:
