@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from qt_bert.codec import encode
 from qt_bert.errors import ArgumentError
 from qt_bert.text import Label, Text
 
@@ -33,10 +32,6 @@ class BaseFigure:
     name: str
     title: Text = _NONE
     note: Text | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data with the key `kind`; `codec.decode` of a `Figure` reads it."""
-        return encode(self)  # type: ignore[no-any-return]
 
     def _check_length(self, name: str, items: Sequence[Any], expected: int) -> None:
         """Raise ArgumentError where there are not as many `items` as labels."""
@@ -318,16 +313,6 @@ def curve(
         for label, points in series.items()
     )
     return Curve(name=name, series=made)
-
-
-def scatter(name: str, points: Iterable[Mark]) -> Scatter:
-    """Marks by two numbers."""
-    return Scatter(name=name, points=tuple(points))
-
-
-def graph(name: str, nodes: Iterable[Node], edges: Iterable[Edge], *, digits: int = 2) -> Graph:
-    """Nodes on a grid and weighted arrows."""
-    return Graph(name=name, nodes=tuple(nodes), edges=tuple(edges), digits=digits)
 
 
 def known(value: Any) -> float | None:

@@ -27,7 +27,7 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.ablation.patches import Entry, Path, path_name
 from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import spread_over_queries
-from qt_bert.figures import Edge, Graph, Node, graph
+from qt_bert.figures import Edge, Graph, Node
 from qt_bert.models.heads import Head
 from qt_bert.probes.base import Context, Result, mean_of
 from qt_bert.probes.contests import layer_matched_sets
@@ -266,7 +266,7 @@ def routes_graph(context: Context, routes: Routes, outcome: Outcome) -> Graph | 
             (door, top, routes.direct(outcome, entry)),
         )
     ]
-    return graph(f"routes_{outcome}", nodes, edges)
+    return Graph(name=f"routes_{outcome}", nodes=tuple(nodes), edges=tuple(edges))
 
 
 def _spread(count: int, width: int) -> list[int]:

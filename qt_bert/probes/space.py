@@ -20,7 +20,7 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Tagger, jieba_tagger
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
-from qt_bert.figures import Mark, Point, Scatter, curve, scatter
+from qt_bert.figures import Mark, Point, Scatter, curve
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.layers_reading import Places, vectors
 from qt_bert.probes.streams import is_punctuation
@@ -260,4 +260,4 @@ def _picture(
         )
         for place in np.argsort(labels, kind="stable").tolist()
     ]
-    return scatter(f"pca_{name}", marks), fitted.explained_variance_ratio_
+    return Scatter(name=f"pca_{name}", points=tuple(marks)), fitted.explained_variance_ratio_

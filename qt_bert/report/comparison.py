@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from qt_bert.probes.wording import ClaimInWords, claims_in_words, measurements_in_words
+from qt_bert.probes.wording import ClaimInWords, claims_in_words
 from qt_bert.report.blocks import (
     Badge,
     Cell,
@@ -46,7 +46,6 @@ def comparison_section(stored: Stored) -> Section | None:
         Prose(body=say("both_grade_same_pairs", a=a, b=b, n=comparison.n_pairs, **sizes)),
         metrics_table(comparison, evaluation),
         claims_table(comparison, both),
-        measurements_table(comparison, both),
         Prose(body=say("not_run_b_needs", absent=absent)) if absent.en else None,
         _most_different(comparison),
     )
@@ -134,7 +133,7 @@ def _how(comparison: ComparisonResult) -> Iterator[Text]:
         yield say("without_a_value", names=listed(named), reason=reason)
 
 
-# What the probes found of both: claims and measurements, each by its id.
+# What the probes found of both: claims by their ids.
 
 
 Both = Sequence[tuple[ProbeResult, ProbeResult]]
@@ -170,31 +169,6 @@ def claims_table(comparison: ComparisonResult, both: Both) -> Table:
 def _found(claims: Mapping[str, ClaimInWords], id: str) -> tuple[Cell, Cell]:
     said = claims.get(id)
     return (None, None) if said is None else (measured(said), badge(said))
-
-
-def measurements_table(comparison: ComparisonResult, both: Both) -> Table:
-    """What both measured; texts are A's, and may name heads that are not B's."""
-    a, b = names(comparison)
-    rows: list[tuple[Cell, ...]] = []
-    for one, other in both:
-        found = {said.id: said for said in measurements_in_words(other)}
-        rows += [
-            (title_of(one), said.text, measured(said), measured(found[said.id]))
-            for said in measurements_in_words(one)
-            if said.id in found
-        ]
-    return Table(
-        name="comparison_measurements",
-        title=say("measurements_both_models"),
-        columns=(
-            *columns(probe="probe", measurement="measurement_heads_s"),
-            Column("a", a),
-            Column("b", b),
-        ),
-        rows=tuple(rows),
-        grouped=True,
-        folded=True,
-    )
 
 
 def _most_different(comparison: ComparisonResult) -> Table:

@@ -15,9 +15,9 @@ from os.path import commonprefix
 from typing import Any
 from xml.etree import ElementTree
 
-from qt_bert.charts import FONTS, chart
+from qt_bert.charts import chart
 from qt_bert.figures import Figure, Tokens
-from qt_bert.results.palette import LIGHT, VARIABLES, Palette
+from qt_bert.results.palette import VARIABLES
 from qt_bert.text import printable, unpaired, width_of
 from qt_bert.token_rows import token_rows
 
@@ -43,7 +43,7 @@ def drawn(figure: Figure) -> dict[str, Any]:
         rows = ((k, Markup(token_rows(figure, k, VARIABLES))) for k in ("zh", "en"))
         both = (Markup('<div class="{}">{}</div>').format(*one) for one in rows)
         return {"markup": Markup("").join(both), "wide": False}
-    root = _picture(figure, "both", VARIABLES)
+    root = _picture(figure)
     width = float(root.get("viewBox", "0 0 0 0").split()[2])
     least = width if width > _SCROLLS_FROM else round(0.8 * width)
     root.set("role", "img")
@@ -53,29 +53,12 @@ def drawn(figure: Figure) -> dict[str, Any]:
     return {"markup": markup, "wide": width > _WIDE}
 
 
-def svg_file(figure: Figure, language: str) -> bytes:
-    """The chart as an SVG file of its own, in the light colours on white, which any program shows.
-
-    Token rows are no chart and have none: raises TypeError.
-    """
-    if isinstance(figure, Tokens):
-        raise TypeError("token rows have no SVG file")
-    root = _picture(figure, language, LIGHT)
-    width, height = root.get("viewBox", "").split()[2:]
-    for name, value in (("xmlns", _SVG), ("width", width), ("height", height)):
-        root.set(name, value)
-    root.set("font-family", FONTS)
-    page = {"width": "100%", "height": "100%", "fill": LIGHT.surface}
-    root.insert(0, ElementTree.Element("rect", page))
-    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-
-
-def _picture(figure: Any, language: str, palette: Palette) -> ElementTree.Element:
+def _picture(figure: Any) -> ElementTree.Element:
     """The chart's SVG, with nothing in it that a page does not need."""
     import vl_convert
 
     # Unchecked: the checks take as long as the drawing, and the tests make them.
-    specification = chart(figure, language, palette).to_dict(validate=False)
+    specification = chart(figure, "both", VARIABLES).to_dict(validate=False)
     pairs: Pairs = {}
     svg = vl_convert.vegalite_to_svg(json.dumps(_stand_in(specification, pairs)))
     root = ElementTree.fromstring(svg)
@@ -84,7 +67,7 @@ def _picture(figure: Any, language: str, palette: Palette) -> ElementTree.Elemen
     for element in root.iter():
         element.tag = element.tag.removeprefix(f"{{{_SVG}}}")
         if (name := element.get("id")) is not None:  # vl-convert numbers them on and on
-            names[name] = f"{prefix}-{language}-{len(names)}"
+            names[name] = f"{prefix}-both-{len(names)}"
             element.set("id", names[name])
     for element in root.iter():
         _tidy(element, names, pairs)

@@ -125,10 +125,6 @@ def _check_shares(*values: float) -> None:
 # What a probe found: judged claims, measurements, scores of heads, named sets, figures.
 
 
-Verdict = Literal["reproduced", "not reproduced", "inconclusive"]
-Side = Literal["above", "below", "none"]
-"""Where a claim says the value lies: above or below zero by more than a margin, or within it."""
-
 HEAD_NAME = re.compile(r"L(\d+)H(\d+)")
 
 

@@ -385,7 +385,6 @@ def write_evaluation(context: StudyContext, name: str) -> None:
     """Write the file `name`: the figures, why the examples have their grades, card and learning curve."""
     from qt_bert.data.segmenters import segmenter
     from qt_bert.scoring.evaluate import evaluation_json
-    from qt_bert.training.state import read_log
 
     scorer = scorer_of(context)
     judged = judged_by(context)
@@ -401,10 +400,8 @@ def write_evaluation(context: StudyContext, name: str) -> None:
     name_of_segmenter = context.folder.record.inputs.segmenter or "jieba"
     cut = segmenter(name_of_segmenter, userdict=context.files.userdict)
     found["examples"] = with_reasons(found["examples"], scorer, cut, context.guards)
-    folder = scorer.checkpoint.folder
-    card = folder / "README.md"
+    card = scorer.checkpoint.folder / "README.md"
     found["card"] = card.read_text(encoding="utf-8") if card.exists() else None
-    found["learning_curve"] = read_log(folder / "training_log.jsonl") or None
     write_json(context.folder.file(name), found)
 
 

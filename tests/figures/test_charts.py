@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from qt_bert.charts import CLICKED, chart
-from qt_bert.figures import BarSeries, Edge, HeatMap, Mark, Node, Tokens, head_map
+from qt_bert.figures import Mark, Tokens, head_map
 from qt_bert.results.palette import DARK, LIGHT, Palette
 from tests.figures.examples import ALL, BARS, CURVE, EMPTY, GRAPH, HEAT_MAP, HOSTILE, SCATTER
 
@@ -89,14 +89,6 @@ def test_a_heat_map_holds_its_cells_numbers_and_labels():
     assert spec["title"]["text"] == ["rows: layer · columns: head"]
 
 
-def test_marked_cells_are_outlined():
-    (outline,) = (one for one in layers_of(spec_of(HEAT_MAP), "rect") if "transform" in one)
-    assert outline["transform"] == [{"filter": "datum.marked"}]
-    assert outline["mark"]["stroke"] == LIGHT.ink and outline["mark"]["filled"] is False
-    bare = replace(HEAT_MAP, marked=())
-    assert not any("transform" in one for one in layers_of(spec_of(bare), "rect"))
-
-
 def test_a_click_can_be_told_from_the_one_before_it():
     spec = spec_of(HEAT_MAP, clicks=3)
     (click,) = (one for one in spec["params"] if one["name"] == CLICKED)
@@ -111,15 +103,6 @@ def test_a_map_of_many_cells_has_tips_and_no_numbers():
     assert rows_of(spec)[61]["tip"] == "L1 → H1: 0.50"
     texts = [one["encoding"]["text"]["field"] for one in layers_of(spec, "text")]
     assert set(texts) == {"text"}  # those of the legend
-
-
-def test_a_label_wider_than_its_cell_stands_upright():
-    names = ("[CLS]", *"我在伊朗长大", "[SEP]")
-    figure = HeatMap(name="pair", columns=names, rows=("a",), values=((0.5,) * len(names),))
-    spec = spec_of(figure)
-    assert parameter(spec, "widths") == [35, 0, 0, 0, 0, 0, 0, 35]
-    turned = spec["layer"][0]["encoding"]["x"]["axis"]["labelAngle"]["expr"]
-    assert turned == "widths[datum.value] > width / 8 - 1 ? -90 : 0"
 
 
 def test_bars_carry_values_and_intervals():
@@ -137,15 +120,6 @@ def test_bars_carry_values_and_intervals():
     low, high = spec["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert low < -5 and high > 10
     assert len(layers_of(spec, "rule")) == 2  # zero, and the intervals
-
-
-def test_one_series_that_the_axis_names_needs_no_legend():
-    def legend(name):
-        series = (BarSeries(name=name, values=(1.0, 2.0)),)
-        figure = replace(BARS, y_label="alone", unit="", series=series)
-        return spec_of(figure)["layer"][0]["encoding"]["color"]["legend"]
-
-    assert legend("alone") is None and legend("other")["orient"] == "top"
 
 
 def test_dashed_series_are_grey_and_differ():
@@ -223,21 +197,6 @@ def test_an_arrow_is_as_wide_as_its_weight():
     assert (arrow["width"], arrow["sign"], arrow["shown"]) == (6.0, "negative", "−0.50")
     assert arrow["x"] < arrow["x2"] and arrow["y"] > arrow["y2"]
     assert arrow["tip"] == "L0H1 → L1H0: −0.50"
-
-
-def test_columns_and_rows_without_a_node_take_no_room():
-    nodes = (Node(name="L0H3", column=3, row=11), Node(name="L9H90", column=90, row=2))
-    edges = (Edge(source="L0H3", target="L9H90", weight=-0.25),)
-    far = replace(GRAPH, nodes=nodes, edges=edges)
-    near = replace(
-        far, nodes=(replace(nodes[0], column=0, row=1), replace(nodes[1], column=1, row=0))
-    )
-
-    def places(figure):
-        arrow = layers_of(spec_of(figure), "rule")[0]["data"]["values"]
-        return arrow, [(node["x"], node["y"]) for node in rows_of(spec_of(figure))]
-
-    assert places(far) == places(near)
 
 
 def _parts(value):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from qt_bert.report.blocks import FigureBlock, Interval, Table
@@ -12,7 +11,6 @@ from qt_bert.report.probes import atlas
 from qt_bert.report.render import render
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.probe import HeadScores, ProbeResult
-from tests.results.made_stability import LOOSE
 
 Result = Callable[..., ProbeResult]
 
@@ -38,21 +36,6 @@ def redundancy(result_of: Result) -> ProbeResult:
 
 def tables(blocks: tuple[object, ...]) -> dict[str, Table]:
     return {block.name: block for block in blocks if isinstance(block, Table)}
-
-
-def test_named_sets_are_told_in_words(result_of: Result) -> None:
-    table = tables(atlas([redundancy(result_of), matching(result_of)]))["atlas_sets"]
-    rows = [(row[1].en, row[3], row[4]) for row in table.rows]  # type: ignore[union-attr]
-    assert rows == [
-        ("matching heads of the low half", 1, "L0H1"),
-        ("matching heads", 2, "L1H2 L0H1"),
-    ]
-
-
-def test_a_set_says_whether_it_is_stable(result_of: Result) -> None:
-    told = replace(matching(result_of), stability={"matching": LOOSE})
-    table = tables(atlas([told]))["atlas_sets"]
-    assert [row[5] and row[5].text.en for row in table.rows] == [None, "not stable"]  # type: ignore[union-attr]
 
 
 def test_a_named_head_says_what_it_does_once(result_of: Result) -> None:

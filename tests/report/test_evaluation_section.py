@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qt_bert.figures import Curve, HeatMap
-from qt_bert.report.blocks import Block, Examples, FigureBlock, Interval, Table
+from qt_bert.report.blocks import Block, Examples, FigureBlock, Table
 from qt_bert.report.evaluation import evaluation_section, summary_cards
 from qt_bert.report.render import render
 from qt_bert.report.stored import Stored
@@ -79,17 +79,6 @@ def test_an_example_says_what_moves_it_and_which_heads_carry_that(
     render(run)
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "<b>−1.25</b>" in page and "&lt;b&gt;" in page
-
-
-def test_a_metric_shows_its_base_and_meaning(run: Path) -> None:
-    rows = {row[1]: row for row in table(build(run), "metrics").rows}
-    assert rows["ndcg_at_5"][4:7] == (800, 158, 160)
-    assert rows["mae"][3] == "↓"
-    assert rows["mae"][7] == Text(
-        "平均绝对误差：等级差的平均绝对值。", "Mean absolute error: Mean difference."
-    )
-    assert rows["pnr"][2] == Interval(value=None, low=None, high=None)
-    assert isinstance(rows["pnr"][7], Text) and rows["pnr"][7].en.startswith("no value: nothing")
 
 
 def test_empty_bins_are_left_out_of_the_reliability_curve(run: Path) -> None:

@@ -17,8 +17,8 @@ from qt_bert.figures import (
     Node,
     head_map,
 )
-from qt_bert.report.figures import drawn, svg_file
-from qt_bert.results.palette import DARK, LIGHT
+from qt_bert.report.figures import drawn
+from qt_bert.results.palette import DARK
 from qt_bert.text import Text
 from tests.figures.examples import ALL, BARS, CURVE, EMPTY, GRAPH, HEAT_MAP, SCATTER, TOKENS
 
@@ -86,43 +86,6 @@ def test_two_texts_of_one_width_keep_their_translations() -> None:
     assert ("甲", "zh") in words and ("乙", "zh") in words
 
 
-def test_a_shape_tells_its_numbers() -> None:
-    tips = [title.text for title in picture(HEAT_MAP).iter("title")]
-    assert "L1 → 京: 2.00 分 (9) / points (9)" in tips and len(tips) == 6
-    assert "=1+1 2: 3 " not in tips and len(list(picture(CURVE).iter("title"))) == 3
-
-
-def test_a_cell_is_as_strong_as_its_value() -> None:
-    """A fill of its own colour over the page's surface, more opaque with the value."""
-    figure = head_map("heads", ((0.0, 25.0), (50.0, 200.0)), low=0.0, high=100.0)
-    drawn_cells = [
-        (group, path)
-        for group in picture(figure).iter("g")
-        for path in group
-        if path.find("title") is not None
-    ]
-    strengths = [cell.get("fill-opacity", "1") for _, cell in drawn_cells]
-    assert strengths == ["0", "0.25", "0.5", "1"]
-    fills = {cell.get("fill", group.get("fill")) for group, cell in drawn_cells}
-    assert fills == {"var(--heat)"}
-
-
-def test_a_picture_is_read_out_by_its_title_and_a_wide_one_takes_the_page() -> None:
-    assert drawn(head_map("heads", ((0.0,) * 60,)))["wide"] and not drawn(HEAT_MAP)["wide"]
-    (svg,) = picture(HEAT_MAP).iter("svg")
-    assert (svg.get("role"), svg.get("aria-label")) == ("img", "每个头 / every head")
-
-
-@pytest.mark.parametrize("figure", [f for f in ALL if f is not TOKENS], ids=lambda f: f.kind)
-def test_a_file_needs_no_page(figure: Figure) -> None:
-    data = svg_file(figure, "en")
-    assert not re.search("[一-龥]", data.decode().replace("京", ""))  # one language alone
-    root = ElementTree.fromstring(data)
-    assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    assert float(root.get("width", "0")) > 100 and float(root.get("height", "0")) > 30
-    assert b"var(" not in data and b"<img" not in data and LIGHT.surface.encode() in data
-
-
 def test_the_style_sheet_knows_every_variable() -> None:
     from importlib import resources
 
@@ -136,11 +99,10 @@ def test_the_style_sheet_knows_every_variable() -> None:
 def test_each_bar_stands_beside_its_value() -> None:
     series = tuple(BarSeries(name=f"s{k}", values=(1.25 + k,)) for k in range(5))
     figure = Bars(name="many", categories=("c",), series=series)
-    root = ElementTree.fromstring(svg_file(figure, "en"))
-    named = "{http://www.w3.org/2000/svg}"
-    told = [one.get("d", "") for one in root.iter(f"{named}path") if len(one)]
+    root = picture(figure)
+    told = [one.get("d", "") for one in root.iter("path") if len(one)]
     bars = [re.findall(r",([\d.]+)h[\d.]+v([\d.]+)", path)[0] for path in told]
-    texts = [one for one in root.iter(f"{named}text") if (one.text or "").endswith(".25")]
+    texts = [one for one in root.iter("text") if (one.text or "").endswith(".25")]
     assert len(texts) == len(bars) == 5
     for (top, height), text in zip(bars, texts, strict=True):
         baseline = float(re.findall(r",([\d.]+)\)", text.get("transform", ""))[0])

@@ -10,9 +10,9 @@ from qt_bert.report.blocks import Block, Interval, Prose, Table
 from qt_bert.report.page import page
 from qt_bert.report.plan import TITLE, plan_section, recommendation
 from qt_bert.report.render import write_csv
-from qt_bert.results.plan import OfflinePlan, Plan, PlanTest
+from qt_bert.results.plan import OfflinePlan, Plan
 from qt_bert.run.folder import RunFolder
-from tests.results.made_plan import PAIRS, changed, measured, offline_rows, plan, row
+from tests.results.made_plan import changed, offline_rows, plan, row
 
 
 def blocks(made: Plan) -> dict[str, Block]:
@@ -34,10 +34,6 @@ def note(made, name: str) -> str:
     return blocks(made)[name].note.en
 
 
-def on_validation(**found) -> PlanTest:
-    return PlanTest(role="validation", pairs=PAIRS, coarse=False, measured=found)
-
-
 def test_the_answer_says_what_stays_what_it_saves_and_what_it_costs():
     answer = said(plan())
     assert "132 of 144 heads" in answer
@@ -47,32 +43,11 @@ def test_the_answer_says_what_stays_what_it_saves_and_what_it_costs():
     assert "loses no more than the 0.02" in answer
 
 
-@pytest.mark.parametrize(
-    ("change", "words"), [(-0.015, "cannot tell"), (-0.2, "loses more than the 0.02")]
-)
-def test_the_answer_follows_the_verdict(change, words):
-    assert words in said(plan(tests=(on_validation(spearman=measured(change)),)))
-
-
 def test_a_latency_over_the_budget_is_said():
     made = plan()
     asked = replace(made.budget, kind_of="latency", value=0.8, asked="latency=0.8")
     assert "over the budget" in said(replace(made, budget=asked))
     assert "over the budget" not in said(replace(made, budget=replace(asked, value=0.82)))
-
-
-def test_what_was_measured_on_a_sample_says_so():
-    sampled = replace(PAIRS, n_pairs=96, n_queries=90)
-    for name in ("plan_grid", "plan_rivals", "plan_at_risk"):
-        assert "96 pairs of validation (90 queries)" in note(plan(sampled=sampled), name)
-        assert "96 pairs" not in note(plan(sampled=PAIRS), name)
-
-
-def test_the_tests_say_which_change_could_be_seen_and_what_one_logit_means():
-    found = note(plan(), "plan_tests")
-    assert "must exceed about 0.008" in found and "one output" not in found
-    one = on_validation(spearman=measured(), pairwise_accuracy=measured())
-    assert "one output" in note(plan(tests=(one,)), "plan_tests")
 
 
 def test_each_metric_of_each_file_has_a_row_and_one_verdict_a_file():
@@ -89,17 +64,6 @@ def test_budgets_outside_of_what_was_predicted_are_named():
     assert note(inside, "plan_grid").endswith(
         "All 2 budgets came out inside the prediction interval."
     )
-
-
-def test_functions_show_how_many_of_their_heads_go():
-    rows = blocks(plan())["plan_at_risk"].rows
-    assert [(row[2], row[3], row[5]) for row in rows] == [(1, 2, "L0H0"), (0, 1, None)]
-    assert "were not studied" in said(plan(functions="none", at_risk=()), "What is at risk")
-
-
-def test_quick_figures_say_so():
-    assert "quick profile" in said(plan(), "Sample")
-    assert "quick profile" not in said(plan(profile="full"), "Sample")
 
 
 def test_the_layer_map_names_the_heads_that_stay():
@@ -119,12 +83,6 @@ def test_nothing_free_names_what_to_retrain_and_what_that_costs_and_saves():
     assert "“qt-bert train --offline-layers 6”" in found
     assert "18.4 tokens on average takes 7.1 kB as float16 states, 3.6 kB as int8" in found
     assert "over 100 titles is then scored 1.60 [1.00, 1.80] times as fast with 6 layers" in found
-
-
-def test_a_free_number_is_recommended_without_training():
-    found = recommendation(offline_rows(chosen=3)).en
-    assert found.startswith("The lowest 3 of 12 layers can read titles before the query comes")
-    assert "qt-bert train" not in found and "1.30 [1.00, 1.50] times" in found
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from qt_bert.errors import RunFolderError
 from qt_bert.report.render import render
 from qt_bert.results.probe import ProbeResult
 from tests.results.made_claims import claim
@@ -64,16 +61,6 @@ def test_sets_say_how_much_of_them_comes_back(run_of: Run, result_of: Result) ->
     assert "不稳定" in page and "parted at random" in page
 
 
-def test_measurements_of_an_id_without_a_text_are_called_by_it(
-    run_of: Run, result_of: Result
-) -> None:
-    rows = table(run_of(result_of("boundary", 10, title=None)), "boundary_measurements")
-    assert [(row["measurement_en"][:8], row["value"]) for row in rows] == [
-        ("Accuracy", "0.81"),
-        ("unknown", ""),
-    ]
-
-
 def test_the_claims_say_what_a_reader_may_conclude(run_of: Run, result_of: Result) -> None:
     rows = table(run_of(result_of("boundary", 10)), "boundary_claims")
     assert [row["verdict_en"] for row in rows] == [
@@ -110,28 +97,6 @@ def test_q_is_over_the_claims_of_all_probes_and_moves_no_verdict(
     assert [(one["id"], one["q"]) for one in stored] == [("order.x", 0.08), ("other.x", 0.9)]
 
 
-def test_a_section_holds_claims_figures_sample_heads_and_settings(
-    run_of: Run, result_of: Result
-) -> None:
-    run = run_of(result_of("redundancy", 10))
-    section = sections(run)["probe-redundancy"]
-    assert section["title"] == {"zh": "冗余 <b>", "en": "Redundancy <b>"}
-    kinds = [block["kind"] for block in section["blocks"]]
-    assert kinds == ["text", "table", "figure", "figure", "folded"]
-    details = section["blocks"][4]["blocks"]
-    assert [block["name"].removeprefix("redundancy_") for block in details] == [
-        "measurements",
-        "sets",
-        "heads",
-        "settings",
-    ]
-    lead = section["blocks"][0]["body"]["en"]
-    assert "Validation: 800 pairs of test.tsv, 160 queries. It can show 2.1 points." in lead
-    page = (run / "report.html").read_text(encoding="utf-8")
-    assert page.count('id="figure-redundancy_heads"') == 1
-    assert "冗余 &lt;b&gt;" in page and "冗余 <b>" not in page
-
-
 def test_every_head_and_setting_stands_in_a_table(run_of: Run, result_of: Result) -> None:
     run = run_of(result_of("redundancy", 10))
     heads = table(run, "redundancy_heads")
@@ -146,10 +111,3 @@ def test_results_that_no_stage_of_the_run_made_are_left_out(run_of: Run, result_
     run = run_of(result_of("redundancy", 10))
     result_of("foreign", 1).write(run / "probes" / "foreign.json")
     assert "probe-foreign" not in sections(run)
-
-
-def test_a_damaged_result_is_named(run_of: Run, result_of: Result) -> None:
-    run = run_of(result_of("redundancy", 10))
-    (run / "probes" / "redundancy.json").write_text("{", encoding="utf-8")
-    with pytest.raises(RunFolderError, match=r"redundancy\.json"):
-        render(run)

@@ -7,7 +7,6 @@ import tomllib
 from pathlib import Path
 
 from qt_bert import report
-from qt_bert.text import Text, listed
 
 FOLDER = Path(report.__file__).parent
 WORDS = tomllib.loads((FOLDER / "words.toml").read_text(encoding="utf-8"))
@@ -25,10 +24,3 @@ def test_every_name_is_known_and_every_text_used() -> None:
     listed = {name for name in WORDS if f'"{name}"' in CODE or f"'{name}'" in CODE}
     assert named <= set(WORDS), named - set(WORDS)
     assert listed == set(WORDS), set(WORDS) - listed
-
-
-def test_labels_are_listed_with_each_languages_marks() -> None:
-    labels = (Text("甲", "a"), "L0H1", Text("乙", "b"))
-    assert listed(labels) == Text("甲、L0H1、乙", "a, L0H1, b")
-    assert listed(labels[:2], "；", "; ") == Text("甲；L0H1", "a; L0H1")
-    assert listed(()) == Text("", "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qt_bert.results.head_sets import SETS, set_words
 from qt_bert.results.heads import HeadTable, atlas_figures, head_tables, marked, offered
 from qt_bert.results.probe import HeadScores
 from tests.results.made_heads import HEADS, matching, redundancy
@@ -32,15 +31,6 @@ def test_effects_are_outlined_by_their_q() -> None:
     assert marked(quantity, table) == {(0, 0)}
 
 
-def test_notes_say_metric_base_and_outline() -> None:
-    found = {figure.name: figure.note for figure in atlas_figures(TABLES)}
-    effect, matched = found["atlas_effect"], found["atlas_matching"]
-    assert effect is not None and matched is not None
-    assert "准确率" in effect.zh and "72 pairs of 70 queries of test.tsv" in effect.en
-    assert "q < 0.05" in effect.en
-    assert "80 pairs of 77 queries" in matched.en and "matching heads" in matched.en
-
-
 def test_colours_of_a_skewed_quantity_end_before_its_largest_values() -> None:
     heads = tuple(
         HeadScores(head=f"L{n // 8}H{n % 8}", scores={"score": float(n), "q": 1.0})
@@ -64,13 +54,3 @@ def test_a_set_may_name_heads_without_scores() -> None:
     (figure,) = atlas_figures(head_tables([replace(matching(), sets={"matching": ("L2H3",)})]))
     assert (len(figure.rows), len(figure.columns)) == (3, 4)
     assert (figure.marked, figure.values[2][3]) == (((2, 3),), None)
-
-
-def test_no_results_no_figures() -> None:
-    assert atlas_figures([]) == []
-    assert atlas_figures(head_tables([replace(redundancy(), heads=())])) == []
-
-
-def test_every_set_is_called_something_in_both_languages() -> None:
-    assert all(words.name.zh and words.does.en for words in SETS.values())
-    assert set_words("depth").name.zh == "depth"

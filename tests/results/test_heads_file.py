@@ -15,7 +15,7 @@ from qt_bert.results.probe import HeadScores, ModelRef
 from qt_bert.results.quantities import QUANTITIES
 from qt_bert.shipped import GRADED, shipped
 from tests.results.made_claims import claim
-from tests.results.made_heads import HEADS, behaviour, matching, redundancy
+from tests.results.made_heads import behaviour, matching, redundancy
 
 VERSIONS = {"torch": "2", "qt_bert": "1"}
 
@@ -141,9 +141,3 @@ def test_a_damaged_file_is_refused(tmp_path: Path, key: str, value: object, word
     path.write_text(json.dumps(stored), encoding="utf-8")
     with pytest.raises(RunFolderError, match=word):
         HeadsFile.read(path)
-
-
-def test_an_unknown_probe_keeps_all_its_scores() -> None:
-    unknown = replace(redundancy(), probe="depth")
-    assert set(heads_file([unknown], VERSIONS).probes[0].scores) == set(unknown.heads[0].scores)
-    assert heads_file([unknown], VERSIONS).probes[0].heads == HEADS

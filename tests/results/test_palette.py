@@ -64,13 +64,3 @@ def test_words_and_series_read_on_the_page(palette):
     assert contrast(palette.ink, palette.surface) > 7
     assert contrast(palette.muted, palette.surface) > 4.5
     assert all(contrast(colour, palette.surface) > 3 for colour in palette.series)
-
-
-def test_a_page_uses_the_same_light_and_dark_grounds():
-    import tomllib
-    from pathlib import Path
-
-    path = Path(__file__).parents[2] / "apps" / ".streamlit" / "config.toml"
-    theme = tomllib.loads(path.read_text(encoding="utf-8"))["theme"]
-    assert theme["light"]["backgroundColor"] == LIGHT.surface
-    assert theme["dark"]["backgroundColor"] == DARK.surface

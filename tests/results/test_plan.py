@@ -96,11 +96,6 @@ def test_the_verdict_is_that_of_the_interval(low, high, verdict):
     assert test.verdict == verdict
 
 
-def test_without_the_tested_metric_there_is_no_verdict():
-    test = PlanTest(role="held out", pairs=PAIRS, coarse=True, measured={"qwk": measured()})
-    assert test.verdict is None
-
-
 @pytest.mark.parametrize(
     ("change", "inside"), [(-0.032, True), (0.008, True), (-0.0321, False), (0.0081, False)]
 )

@@ -11,11 +11,8 @@ from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.results.heads import table_of
 from qt_bert.results.probe import (
     ProbeResult,
-    said_not_stable,
-    set_label,
     verdict_of,
 )
-from qt_bert.text import Text
 from tests.results.made_heads import matching
 from tests.results.made_stability import LOOSE
 
@@ -53,13 +50,3 @@ def test_shares_and_sets_are_checked(tmp_path: Path) -> None:
     path.write_text(path.read_text(encoding="utf-8").replace("not stable", "so so"), "utf-8")
     with pytest.raises(RunFolderError, match="verdict"):
         ProbeResult.read(path)
-
-
-def test_the_word_stands_with_the_name() -> None:
-    loose = {"matching": LOOSE, "order": replace(LOOSE, verdict="undecided")}
-    assert set_label("matching", loose) == Text("匹配头（不稳定）", "matching heads (not stable)")
-    assert set_label("order", loose) == Text("语序头", "order heads")
-    assert set_label("boundary", loose).zh == "词边界头"
-    said = said_not_stable(loose)
-    assert said is not None and said.zh.startswith("不稳定：匹配头（")
-    assert said_not_stable({"order": loose["order"]}) is None

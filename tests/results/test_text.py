@@ -7,10 +7,7 @@ import pytest
 from qt_bert.text import (
     Text,
     Words,
-    clip,
-    counted,
     fit,
-    interval,
     number,
     paired,
     printable,
@@ -51,19 +48,9 @@ def test_a_change_has_its_sign_where_it_shows(value, digits: int, shown: str) ->
     assert signed(value, digits) == shown
 
 
-def test_an_interval_needs_both_ends() -> None:
-    assert interval(-0.1, 0.25, 2) == "[−0.10, 0.25]"
-    assert interval(None, 0.25) == ""
-
-
 def test_printable_keeps_line_breaks_and_emoji() -> None:
     assert printable("a\n\tb😀") == "a\n\tb😀"
     assert printable("a\x00b\u202ec\ud800") == "a\ufffdb\ufffdc\ufffd"
-
-
-def test_a_clipped_text_tells_its_length() -> None:
-    assert clip("字" * 10, 4) == "字字字字… (10)"
-    assert clip("字" * 4, 4) == "字字字字"
 
 
 def test_chinese_is_about_twice_as_wide_as_latin() -> None:
@@ -93,15 +80,3 @@ def test_a_paired_text_stays_whole_in_a_longer_one() -> None:
     title = f"L0 → {say(Text('京', 'capital'))}: 1 {say(Text('分', 'points'))}"
     assert unpaired(title) == ("L0 → 京: 1 分", "L0 → capital: 1 points")
     assert paired("%", "%") == "%"
-
-
-def test_a_unit_that_repeats_the_label_is_said_once() -> None:
-    share = Text("比例", "share")
-    assert Words("en").with_unit(share, share) == "share"
-    assert Words("zh").with_unit(share, "%") == "比例 (%)"
-    assert Words("zh").with_unit("", share) == "比例"
-
-
-def test_one_thing_has_no_plural_s() -> None:
-    assert [counted(n, "pair") for n in (0, 1, 1200)] == ["0 pairs", "1 pair", "1,200 pairs"]
-    assert [counted(n, "query", "queries") for n in (1, 2)] == ["1 query", "2 queries"]
