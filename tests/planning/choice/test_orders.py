@@ -17,7 +17,6 @@ from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
 from qt_bert.planning.choice import (
-    HeadPath,
     choose_heads,
     choose_layers,
     even_layers,
@@ -190,27 +189,6 @@ def test_rivals_order_all_heads(task_of) -> None:
                 Counter(head.layer for head in one[:budget]) for one in (chosen.order, order)
             )
             assert ours == theirs
-
-
-def test_more_draws_leave_the_earlier_ones(task_of) -> None:
-    once = HeadPath((Head(0, 1), Head(1, 0)), (0, 0), {}, 1.0)
-    few, many, other = (
-        head_rivals(task_of(graded(6), draws=draws, seed=seed), once)
-        for draws, seed in ((2, 7), (4, 7), (2, 8))
-    )
-    assert "single" not in few
-    for name in ("random", "low_layers", "matched"):
-        assert many[name][:2] == few[name]
-    assert other["random"] != few["random"]
-
-
-def test_importance_in_float32_whatever_the_dtype(task_of, scorer_of) -> None:
-    once = HeadPath((Head(0, 1),), (0,), {}, 1.0)
-    exact, short = (
-        head_rivals(task_of(scorer=scorer_of(dtype=dtype)), once)["gradient"]
-        for dtype in ("float32", "bfloat16")
-    )
-    assert exact == short
 
 
 def test_faults_are_named(task_of) -> None:
