@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from qt_bert.ablation.families import layers as without_heads
 from qt_bert.ablation.importance import importance_on
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.ablation.masks import blocks, without_blocks
@@ -42,7 +41,7 @@ from qt_bert.planning.runs import (
 from qt_bert.planning.task import PlanTask
 from qt_bert.progress import progress
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.plan import TESTED, Expected, GridRow, LayerEffect, RivalRow, Size
+from qt_bert.results.plan import TESTED, Expected, GridRow, RivalRow, Size
 from qt_bert.stats.intervals import percentile_interval
 from qt_bert.text import Text
 
@@ -143,28 +142,14 @@ def _by_loss(heads: Sequence[Head], measured: Losses) -> list[Head]:
 # Which layers go: whole blocks left out, one at a time, the rest measured anew after each.
 
 
-@dataclass(frozen=True)
-class LayerPath:
-    """An order of layers to leave out as whole blocks: of each budget the first so many go.
-
-    `order`: layers in the order in which they go; `blocks` and `heads` say what each layer alone
-    adds to the loss of the whole model, left out whole or its heads only; a layer without heads adds
-    nothing by these.
-    """
-
-    order: tuple[int, ...]
-    blocks: tuple[float, ...]
-    heads: tuple[float, ...]
-
-
 def choose_layers(
     task: PlanTask, pairs: Sequence[Pair], out: int, *, work: Path | None = None
-) -> LayerPath:
-    """`out` layers to leave out, chosen on `pairs` by the exact mean loss.
+) -> tuple[int, ...]:
+    """`out` layers to leave out as whole blocks, in the order in which they go, chosen on `pairs`
+    by the exact mean loss.
 
     Each time the block whose absence adds least goes, and all others are measured anew without it:
-    down to one layer that is n(n + 1)/2 − 1 variants, and n for the layers' heads alone. Of an
-    offline model a layer in which the texts meet always stays. `work` is a folder in which these
+    down to one layer that is n(n + 1)/2 − 1 variants. Of an offline model a layer in which the texts meet always stays. `work` is a folder in which these
     sweeps are kept and resumed. Raises ArgumentError for fewer than one layer, or all of them, and
     for pairs that cannot be judged.
     """
@@ -174,28 +159,22 @@ def choose_layers(
         raise ArgumentError(f"{out} layers: 1 to {shape.layers - 1} of {shape.layers} can go")
     meeting = [n for n in layers if n >= layers_apart(task.scorer.checkpoint.offline)]
     gone: list[int] = []
-    # Each time the whole model and every layer that is left; first the layers' heads alone, too.
-    runs = shape.layers + sum(1 + shape.layers - turn for turn in range(out))
+    # Each time the whole model and every layer that is left.
+    runs = sum(1 + shape.layers - turn for turn in range(out))
     with progress(runs * len(pairs), "choosing layers", "runs") as shown:
         for turn in range(out):
             variants = (
                 [without_blocks((*gone, n)) for n in layers if n not in gone]
                 if turn
-                else [*blocks(shape), *without_heads(shape, task.mask)]
+                else blocks(shape)
             )
             name = f"layers-{turn}"
             measured = losses(task.scorer, pairs, variants, work=work, name=name, shown=shown)
-            if turn == 0:
-                first = measured
             free = [
                 n for n in layers if n not in gone and [n] != [m for m in meeting if m not in gone]
             ]
             gone.append(min(free, key=lambda n: measured.mean(without_blocks((*gone, n)).name)))
-    return LayerPath(
-        tuple(gone),
-        tuple(first.added(f"B{layer}") for layer in layers),
-        tuple(first.added(f"L{n}") if f"L{n}" in first.names else 0.0 for n in layers),
-    )
+    return tuple(gone)
 
 
 def even_layers(layers: int, kept: int) -> tuple[int, ...]:
@@ -297,7 +276,7 @@ def choose(
         gone: tuple[int, ...] = ()
         if form.layers < task.form.layers:
             out = task.form.layers - form.layers
-            gone = choose_layers(task, pairs, out, work=below(work, "layers")).order
+            gone = choose_layers(task, pairs, out, work=below(work, "layers"))
         heads: tuple[Head, ...] = ()
         cost = None
         if out := form.layers * task.teacher.heads - form.heads:
@@ -331,10 +310,9 @@ Found = Mapping[Removal, Changes]
 
 @dataclass(frozen=True)
 class Grid:
-    """The budgets chosen on all of discovery: heads and layers, most kept first."""
+    """The budgets chosen on all of discovery: heads, by one path, and layers, most kept first."""
 
     path: HeadPath
-    layer_path: LayerPath | None
     heads: tuple[Removal, ...]
     layers: tuple[Removal, ...]
 
@@ -342,8 +320,7 @@ class Grid:
 def choose_grid(task: PlanTask) -> Grid:
     """What each budget removes, chosen on all of discovery: one path of heads, one of layers."""
     heads, path = grid_heads(task, task.discovery.pairs, task.work)
-    layers, layer_path = grid_layers(task, task.discovery.pairs, task.work)
-    return Grid(path, layer_path, heads, layers)
+    return Grid(path, heads, grid_layers(task, task.discovery.pairs, task.work))
 
 
 LARGEST_ROUND = 1 / 3
@@ -375,28 +352,16 @@ def grid_heads(
 
 def grid_layers(
     task: PlanTask, pairs: Sequence[Pair], work: Path | None = None
-) -> tuple[tuple[Removal, ...], LayerPath | None]:
+) -> tuple[Removal, ...]:
     """What the budgets of layers remove; none where the model has a single one."""
     layers, effort = task.form.layers, task.effort
     least = max(1, round(effort.layers * layers))
     steps = np.linspace(least, layers - 1, effort.counts).round()
     kept = sorted({int(n) for n in steps if 1 <= n < layers}, reverse=True)
     if not kept:
-        return (), None
-    path = choose_layers(task, pairs, layers - min(kept), work=below(work, "layers"))
-    return tuple(removal_of(blocks=path.order[: layers - n]) for n in kept), path
-
-
-def layer_effects(grid: Grid) -> tuple[LayerEffect, ...]:
-    """What each layer is worth, and when it goes."""
-    path = grid.layer_path
-    if path is None:
         return ()
-    turns = {layer: turn for turn, layer in enumerate(path.order, start=1)}
-    return tuple(
-        LayerEffect(layer=layer, heads=heads, block=block, turn=turns.get(layer))
-        for layer, (heads, block) in enumerate(zip(path.heads, path.blocks, strict=True))
-    )
+    order = choose_layers(task, pairs, layers - min(kept), work=below(work, "layers"))
+    return tuple(removal_of(blocks=order[: layers - n]) for n in kept)
 
 
 def grid_rows(

@@ -50,7 +50,7 @@ def expectations(
     rows: dict[Removal, Predictions] = {}
     asked: Predictions | None = None
     for kind, budgets, on_half in (
-        ("heads", grid.heads, grid_heads),
+        ("heads", grid.heads, lambda *given: grid_heads(*given)[0]),
         ("layers", grid.layers, grid_layers),
     ):
         with_asked = task.budget.kind_of == kind
@@ -59,7 +59,7 @@ def expectations(
         plans: list[list[Removal]] = []
         for half in halves:
             work = task.work / f"half-{_name_of(half)}"
-            plans.append([*on_half(task, half, work)[0]])
+            plans.append([*on_half(task, half, work)])
             if with_asked:
                 plans[-1].append(choose(task, forms, half, work).removal)
         news = [*[sampled] * len(budgets), *[whole] * with_asked]

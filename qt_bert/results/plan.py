@@ -169,19 +169,6 @@ class AtRisk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerEffect:
-    """What a layer adds to the loss on discovery when its heads, or the whole of it, is left out alone.
-
-    `turn`: it is the first, second, … to go when layers go one at a time; None for those that stay.
-    """
-
-    layer: int
-    heads: float
-    block: float
-    turn: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEvidence:
     """All that was measured for a plan.
 
@@ -204,7 +191,6 @@ class PlanEvidence:
     expected: dict[str, Expected] = field(default_factory=dict)
     cost: float | None = None
     effects: dict[str, float] = field(default_factory=dict)
-    layers: tuple[LayerEffect, ...] = ()
     grid: tuple[GridRow, ...] = ()
     rivals: tuple[RivalRow, ...] = ()
     tests: tuple[PlanTest, ...] = ()

@@ -48,13 +48,6 @@ def test_a_student_by_recipe_and_options(run, asked, pair_file, tmp_path):
     assert [len(one.heads) for one in open_checkpoint(tmp_path / "s").kept.layers] == [2, 0]
 
 
-def test_a_plan_for_another_model_is_one_plain_line(run, asked, checkpoint_of, pair_file):
-    other = checkpoint_of("bert", **SHAPE, seed=1)
-    done = run("distill", *asked, "--model", other, "--pairs", pair_file)
-    assert done.status == 2 and "this plan was made for" in done.err
-    assert "Traceback" not in done.err and len(done.err.strip().splitlines()) == 1
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [

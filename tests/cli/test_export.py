@@ -63,14 +63,6 @@ def test_an_inputs_fault_is_one_line(run, tmp_path, monkeypatch, options, word):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_family_of_its_own_is_refused(run, fresh_checkpoint, tmp_path):
-    folder = fresh_checkpoint()
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
-    ended = run("export", "--model", folder, "--out", tmp_path / "out")
-    assert ended.status == 2 and "'gpt2' is not an encoder this toolkit knows" in ended.err
-
-
 def test_without_the_extra_it_says_what_to_install(run, tmp_path, monkeypatch):
     monkeypatch.setattr(export_session, "find_spec", lambda name: None)
     ended = run("export", "--out", tmp_path / "out")

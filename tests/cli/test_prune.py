@@ -58,16 +58,3 @@ def test_units_are_weighed_on_the_pairs_given(run, asked, pair_file):
 def test_bad_input_is_one_plain_line(run, asked, pair_file, change, says):
     done = run("prune", *asked, "--pairs", pair_file, *change)
     assert done.status == 2 and says in done.err and "Traceback" not in done.err
-
-
-def test_a_plan_for_another_model_is_refused(run, asked, pair_file, checkpoint_of):
-    done = run("prune", *asked, "--pairs", pair_file, "--model", checkpoint_of("bert"))
-    assert done.status == 2 and "make a plan for this model" in " ".join(done.err.split())
-
-
-def test_a_full_folder_is_left_alone(run, asked, pair_file):
-    asked[-1].mkdir()
-    (asked[-1] / "note").write_text("mine", encoding="utf-8")
-    done = run("prune", *asked, "--pairs", pair_file)
-    assert done.status == 2 and "not empty" in done.err
-    assert [one.name for one in asked[-1].iterdir()] == ["note"]

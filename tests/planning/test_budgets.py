@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +14,6 @@ from qt_bert.planning import budgets
 from qt_bert.planning.budgets import (
     Costs,
     Form,
-    SpeedTable,
     count_kept,
     form_of,
     forms_in_time,
@@ -138,10 +136,6 @@ def test_then_heads_go_where_units_are_not_enough():
     assert forms_within(parse_budget("params=1000"), costs, FORM)[-1] == Form(3, 9, 16)
 
 
-def test_a_share_is_of_the_whole_model():
-    assert forms("params=0.6") == forms("params=3000")
-
-
 def test_no_form_goes_over():
     for target in range(1400, 4990, 37):
         for form in forms(f"params={target}"):
@@ -201,12 +195,6 @@ def test_parameters_are_those_of_the_pruned_model(checkpoint_of, family, form):
     costs = parameter_costs(checkpoint.model, checkpoint.family)
     assert costs.of(form) == parameters_of(small.model)
     assert costs.of(whole) == checkpoint.parameters
-
-
-def test_heads_of_a_form_are_spread_over_its_layers(checkpoint_of):
-    checkpoint = open_checkpoint(checkpoint_of(layers=3))
-    teacher, _ = reference(checkpoint)
-    assert [one.heads for one in Form(3, 4, 32).example(teacher)] == [(0, 1), (0,), (0,)]
 
 
 def test_every_form_of_an_offline_model_has_a_layer_in_which_the_texts_meet(offline_checkpoint_of):
@@ -289,46 +277,9 @@ def test_where_all_shapes_prove_too_slow_the_fastest_is_named():
     assert "latency=0.5:" in str(error.value)
 
 
-def test_what_is_met_stays_where_nothing_smaller_can_be_had():
-    class Mixed(Times):
-        """Narrow models take far longer than their parts say."""
-
-        def of(self, kept):
-            found = super().of(kept)
-            if len(kept) == 8 or all(one.units is None for one in kept):
-                return found
-            return replace(found, latency=Ratio(value=5.0, low=None, high=None))
-
-    assert forms_in_time(asked("latency=0.74"), Mixed()) == (Form(5, 20, 64),)
-
-
 def test_out_of_reach_is_said_of_what_was_asked():
     with pytest.raises(ArgumentError, match="latency=0.1 is out of reach"):
         forms_in_time(asked("latency=0.1"), Times())
-
-
-def test_times_are_kept(tmp_path, monkeypatch):
-    measured = []
-
-    def once(*_, **__):
-        measured.append(1)
-        ratio = Ratio(value=0.5, low=0.4, high=0.6)
-        return Speed(latency=ratio, throughput=ratio, teacher_ms=2.0, pairs=3)
-
-    monkeypatch.setattr(budgets, "measure_speed", once)
-    task = SimpleNamespace(
-        work=tmp_path,
-        scorer=None,
-        seed=0,
-        pruned=lambda kept, units: None,
-        validation=SimpleNamespace(texts=[]),
-        effort=SimpleNamespace(bulk=1, alone=1),
-    )
-    kept = Form(2, 6, 8).example(TEACHER)
-    found = SpeedTable(task).of(kept)
-    assert SpeedTable(task).of(kept) == found and len(measured) == 1
-    SpeedTable(task).of(Form(2, 5, 8).example(TEACHER))
-    assert len(measured) == 2
 
 
 # Times: in turns, as ratios.
@@ -383,19 +334,8 @@ def test_a_slow_spell_during_one_round_does_not_count(clock):
     assert found.latency.value == pytest.approx(0.25)
 
 
-def test_one_pair_has_no_interval(clock):
-    found = budgets.measure_speed(Timed(clock, 0.004), Timed(clock, 0.002), TEXTS[:1], alone=6)
-    assert found.latency.value == pytest.approx(0.5) and found.latency.low is None
-
-
 def test_few_runs_have_a_median_and_no_interval():
     found = budgets.ratio(np.array([0.4, 0.5, 0.5, 0.6]), 0)
     assert (found.value, found.low, found.high) == (0.5, None, None)
     known = budgets.ratio(np.array([0.3, 0.4, 0.5, 0.6, 0.7]), 0)
     assert (known.value, known.low, known.high) == (0.5, 0.3, 0.7)
-
-
-def test_a_slow_model_is_timed_on_fewer_pairs(clock):
-    found = budgets.measure_speed(Timed(clock, 1.0), Timed(clock, 0.5), TEXTS, alone=20)
-    assert found.throughput.low is None and found.bulk_pairs == 20
-    assert found.pairs == budgets.LEAST_PAIRS and found.latency.value == pytest.approx(0.5)

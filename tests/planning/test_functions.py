@@ -31,11 +31,6 @@ def test_sets_that_are_not_stable_are_known(tmp_path):
     assert functions_of(tmp_path, SHA, tmp_path / "run").unstable == frozenset()
 
 
-def test_without_a_file_nothing_is_known(tmp_path):
-    assert functions_of(tmp_path, SHA) == functions_of(tmp_path, "other")
-    assert functions_of(tmp_path, SHA).source == "none"
-
-
 def test_a_run_comes_before_the_file(tmp_path):
     heads_file([redundancy()], {}).write(tmp_path / "heads.json")
     run = tmp_path / "run"

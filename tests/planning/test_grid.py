@@ -11,7 +11,6 @@ from qt_bert.planning.make_plan import (
     at_risk,
     head_map,
     lost_by_function,
-    quality_curve,
     risk_removals,
 )
 from qt_bert.planning.prune import kept_by, lost_heads, names_of_removal, removal_of, removed_from
@@ -94,27 +93,6 @@ def test_what_stays_and_back():
     assert removed_from(kept, TEACHER) == removal
 
 
-def test_all_units_are_none():
-    assert {one.units for one in kept_by(removal_of(), TEACHER, 8)} == {None}
-    assert {one.units for one in kept_by(removal_of(), TEACHER, 5)} == {5}
-
-
-def test_the_chosen_line_has_a_band_and_rivals_have_none():
-    made = evidence(2, 4)
-    heads = [row for row in made.grid if row.of == "heads"]
-    curve = quality_curve(heads, made.rivals, 160)
-    names = [series.name.en for series in curve.series]
-    assert names == ["as this plan chooses", "gradient importance", "random", "expected beforehand"]
-    chosen, gradient, random, expected = curve.series
-    assert [(point.x, point.y) for point in chosen.points] == [
-        (pytest.approx(87.5), -0.011),
-        (pytest.approx(75), -0.022),
-    ]
-    assert chosen.points[0].low is not None and gradient.points[0].low is None
-    assert not gradient.dashed and random.dashed and expected.dashed
-    assert quality_curve([], (), 160) is None
-
-
 def test_heads_that_go_are_blank_and_functions_have_letters():
     teacher = TeacherRef(name="t", sha256="0", layers=2, heads=3, units=8)
     effects = {Head(layer, head): 0.001 * head for layer in range(2) for head in range(3)}
@@ -124,11 +102,3 @@ def test_heads_that_go_are_blank_and_functions_have_letters():
     assert drawn.annotations == (("", "M", ""), ("", "", "MR"))
     assert drawn.marked == ((0, 1), (1, 2))
     assert "M matching, R reader" in drawn.note.en
-
-
-def test_one_head_of_large_effect_does_not_hide_the_others():
-    teacher = TeacherRef(name="t", sha256="0", layers=4, heads=10, units=8)
-    effects = {Head(layer, head): 0.01 for layer in range(4) for head in range(10)}
-    drawn = head_map(teacher, removal_of(), effects | {Head(0, 0): 5.0}, Functions("none"))
-    assert drawn.high == pytest.approx(10) and drawn.low == pytest.approx(-10)
-    assert drawn.annotations is None and drawn.marked == ()

@@ -27,7 +27,6 @@ from qt_bert.planning.offline import (
     layout_of,
     offline_plan,
     read_as,
-    runs_of,
     speedups,
     stored_titles,
 )
@@ -205,12 +204,6 @@ def test_the_check_holds_and_sees_a_block_that_is_not_there(
         job_of(layers=3).check()
 
 
-def test_samples_are_of_the_effort(job_of: JobOf) -> None:
-    job = job_of(effort=OfflineEffort(pairs=6))
-    assert len(job.discovery.pairs) == len(job.validation.pairs) == 6
-    assert len(job_of().discovery.pairs) == 24
-
-
 def on_validation(job: OfflineTask, shown: Progress = silent) -> Costs:
     return costs_of(job, job.validation, role="validation", block=True, shown=shown)
 
@@ -244,23 +237,6 @@ def test_layers_that_mix_nothing_cost_nothing(job_of: JobOf, unmixed: Path) -> N
     assert found.both[3]["spearman"].absolute != 0
 
 
-def test_every_run_is_counted_and_none_is_run_twice(job_of: JobOf) -> None:
-    class Counter:
-        runs = 0
-
-        def advance(self, amount: int = 1, note: str = "") -> None:
-            self.runs += amount
-
-    job, counter = job_of(), Counter()
-    costs_of(job, job.discovery, role="discovery", block=False, shown=counter)
-    first = on_validation(job, counter)
-    assert counter.runs == runs_of(job)
-    stored = {path: path.stat().st_mtime_ns for path in job.task.work.rglob("logits.npy")}
-    assert len(stored) == 3
-    assert on_validation(job).both[1]["qwk"].absolute == first.both[1]["qwk"].absolute
-    assert {path: path.stat().st_mtime_ns for path in stored} == stored
-
-
 Calls = list[tuple[Sequence[Scores], Texts]]
 
 
@@ -290,17 +266,6 @@ def test_how_many_times_as_fast(job_of: JobOf, calls: Calls) -> None:
     timed = found.timed
     assert (timed.queries, timed.whole_ms, timed.states) == (3, 1000.0, "float16")
     assert timed.titles == len({pair.title for pair in job.task.validation.pairs})
-
-
-def test_a_query_is_timed_once_and_ends_before_its_titles(job_of: JobOf, calls: Calls) -> None:
-    job = job_of()
-    measured(job)
-    queries = [{query for query, _ in texts} for _, texts in calls]
-    assert all(len(one) == 1 for one in queries)
-    asked = [one.pop() for one in queries]
-    assert len(set(asked)) == 4  # the first warms up
-    start = job.layout.offline.title_start
-    assert all(len(query) + 2 <= start for query in asked)
 
 
 def test_a_resumed_plan_has_the_same_times(job_of: JobOf, calls: Calls) -> None:
@@ -374,11 +339,6 @@ def test_where_all_layers_mix_half_of_them_are_to_be_retrained(task_of: TaskOf) 
     assert found.chosen is None and found.retrain == 2 and found.at is found.rows[0]
     assert found.titles is not None and found.timed is not None
     assert found.title_start + found.title_tokens == 64 - 1
-
-
-def test_a_second_time_everything_is_there(task_of: TaskOf) -> None:
-    first = offline_plan(task_of())
-    assert offline_plan(task_of()) == first
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def all_but(*gone: tuple[int, int]) -> tuple[KeptLayer, ...]:
 
 
 KEPT = [
-    *(random_layers(seed) for seed in range(12)),
+    *(random_layers(seed) for seed in range(5)),
     all_but(*((1, h) for h in range(4))),  # a layer loses all heads
     (KeptLayer(layer=2, heads=(0, 1, 2, 3)),),  # all layers but one are gone
     (KeptLayer(layer=0, heads=()),),
@@ -122,7 +122,7 @@ def test_the_teacher_is_never_overwritten(fresh_checkpoint, plan_of):
     assert open_checkpoint(folder).sha256 == teacher.sha256
 
 
-@pytest.mark.parametrize("kept", [KEPT[0], KEPT[13]], ids=["heads", "layers"])
+@pytest.mark.parametrize("kept", [KEPT[0], KEPT[6]], ids=["heads", "layers"])
 def test_another_process_opens_and_scores_the_folder(teacher, plan_of, tmp_path, kept):
     made = prune(teacher, plan_of(teacher, kept), PAIRS, tmp_path / "small")
     assert made.parameters[1] < made.parameters[0] == teacher.parameters

@@ -12,7 +12,6 @@ from qt_bert.results.plan import (
     Budget,
     Expected,
     GridRow,
-    LayerEffect,
     Measured,
     OfflinePlan,
     OfflineRow,
@@ -128,10 +127,6 @@ def evidence(layers: int, heads: int, **changes: Any) -> PlanEvidence:
         "expected": {"spearman": expected()},
         "cost": 2.6,
         "effects": {"L0H0": -0.001, "L0H1": 0.02},
-        "layers": tuple(
-            LayerEffect(layer=layer, heads=0.01, block=0.1 * layer, turn=layer or None)
-            for layer in range(layers)
-        ),
         "grid": rows(layers, heads),
         "rivals": tuple(
             RivalRow(

@@ -17,7 +17,6 @@ from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
 from qt_bert.planning.choice import (
-    HeadPath,
     choose_heads,
     choose_layers,
     even_layers,
@@ -127,18 +126,11 @@ def test_layers_go_one_at_a_time_by_hand(task_of, tmp_path: Path) -> None:
     task, pairs = task_of(layers=4), graded()
     path = choose_layers(task, pairs, 3, work=tmp_path / "path")
     gone: list[int] = []
-    for layer in path.order:
+    for layer in path:
         left = [n for n in range(4) if n not in gone]
         found = {n: loss_without(task.scorer, pairs, [], (*gone, n)) for n in left}
         assert layer == min(found, key=found.__getitem__)
         gone.append(layer)
-    base = loss_without(task.scorer, pairs, [])
-    for layer in range(4):
-        heads = [head for head in task.scorer.checkpoint.shape.all_heads if head.layer == layer]
-        alone = loss_without(task.scorer, pairs, heads) - base
-        assert path.heads[layer] == pytest.approx(alone, abs=1e-5)
-        block = loss_without(task.scorer, pairs, [], (layer,)) - base
-        assert path.blocks[layer] == pytest.approx(block, abs=1e-5)
     names = sorted(path.name for path in (tmp_path / "path").iterdir())
     assert names == ["layers-0", "layers-1", "layers-2"]
     assert choose_layers(task, pairs, 3, work=tmp_path / "path") == path
@@ -150,7 +142,7 @@ def test_a_layer_in_which_the_texts_meet_stays(
 ) -> None:
     folder = offline_checkpoint_of(below=below, layers=4, heads=2, hidden=16)
     path = choose_layers(task_of(scorer=Scorer(open_checkpoint(folder))), graded(), 3)
-    [left] = set(range(4)) - set(path.order)
+    [left] = set(range(4)) - set(path)
     assert left >= below
 
 
@@ -175,7 +167,7 @@ def test_rivals_order_all_heads(task_of) -> None:
     for name in ("gradient", "random", "low_layers", "single"):
         assert len(set(found[name])) == len(found[name])
         assert all(sorted(order) == heads for order in found[name])
-    importance = importance_on(task.scorer, graded()).raw
+    importance = importance_on(task.scorer, graded())
     ranked = [importance[head] for head in found["gradient"][0]]
     assert ranked == sorted(ranked)
     effects = [chosen.effects[head] for head in found["single"][0]]
@@ -190,27 +182,6 @@ def test_rivals_order_all_heads(task_of) -> None:
                 Counter(head.layer for head in one[:budget]) for one in (chosen.order, order)
             )
             assert ours == theirs
-
-
-def test_more_draws_leave_the_earlier_ones(task_of) -> None:
-    once = HeadPath((Head(0, 1), Head(1, 0)), (0, 0), {}, 1.0)
-    few, many, other = (
-        head_rivals(task_of(graded(6), draws=draws, seed=seed), once)
-        for draws, seed in ((2, 7), (4, 7), (2, 8))
-    )
-    assert "single" not in few
-    for name in ("random", "low_layers", "matched"):
-        assert many[name][:2] == few[name]
-    assert other["random"] != few["random"]
-
-
-def test_importance_in_float32_whatever_the_dtype(task_of, scorer_of) -> None:
-    once = HeadPath((Head(0, 1),), (0,), {}, 1.0)
-    exact, short = (
-        head_rivals(task_of(scorer=scorer_of(dtype=dtype)), once)["gradient"]
-        for dtype in ("float32", "bfloat16")
-    )
-    assert exact == short
 
 
 def test_faults_are_named(task_of) -> None:

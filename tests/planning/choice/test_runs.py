@@ -107,27 +107,11 @@ def test_changes_by_another_way(scorer_of) -> None:
         assert got["spearman"].value == pytest.approx(rho, abs=1e-4)
 
 
-def test_heads_of_layers_that_are_gone_need_no_mask(scorer_of) -> None:
-    asked = [Removal((Head(1, 0),), (1,)), Removal((), (1,))]
-    both, alone = measured(scorer_of(), graded(), asked, resamples=0)
-    assert both["log_loss"].value == alone["log_loss"].value
-    assert both["log_loss"].ci_low is None
-
-
 def test_what_one_logit_does_not_define_is_left_out(scorer_of) -> None:
     metrics = ("spearman", "qwk", "pairwise_accuracy")
     (found,) = measured(scorer_of(labels=1), graded(), REMOVALS[:1], metrics=metrics, resamples=50)
     assert list(found) == ["spearman", "pairwise_accuracy"]
     assert found["spearman"].base == pytest.approx(1) and found["spearman"].absolute < 0
-
-
-def test_kept_in_a_folder(scorer_of, tmp_path: Path) -> None:
-    scorer, pairs = scorer_of(), graded()
-    for _ in range(2):
-        kept = measured(scorer, pairs, REMOVALS, resamples=20, work=tmp_path, name="test")
-        fresh = measured(scorer, pairs, REMOVALS, resamples=20)
-        assert [one["qwk"].absolute for one in kept] == [one["qwk"].absolute for one in fresh]
-    assert (tmp_path / "test" / "logits.npy").exists()
 
 
 def test_faults_are_named(scorer_of) -> None:
@@ -206,8 +190,3 @@ def test_a_scorer_that_leaves_heads_out_is_refused(scorer_of) -> None:
     left_out = scorer_of().without(LeftOut("L0H0", "zero", lambda batch: batch.input_ids))
     with pytest.raises(ArgumentError, match="takes the whole model"):
         logits(left_out, graded(6), [], work=None, name="x")
-
-
-def test_the_plain_model_alone_needs_no_folder(scorer_of, tmp_path: Path) -> None:
-    found = logits(scorer_of(), graded(6), [], work=tmp_path, name="x")
-    assert found.shape == (1, 6, 5) and not list(tmp_path.iterdir())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -55,13 +55,6 @@ def test_cases_go_from_five_tokens_to_the_limit_alone_and_in_sevens(checkpoint_o
         assert (case.input_ids[~real] == checkpoint.pad).all()
         assert (case.attention_mask.sum(1) >= 5).all() and case.attention_mask[0].all()
         assert case.token_type_ids.max() == (1 if family == "bert" else 0)
-
-
-def test_of_many_positions_no_more_are_tried_than_are_used(checkpoint_of):
-    checkpoint = open_checkpoint(checkpoint_of("bert", positions=2048))
-    assert max(case.input_ids.shape[1] for case in made_up_cases(checkpoint)) == 512
-    checkpoint.settings = replace(checkpoint.settings, max_length=600)
-    assert max(case.input_ids.shape[1] for case in made_up_cases(checkpoint)) == 600
 
 
 def test_another_models_file_is_refused_with_the_figure(exported, checkpoint_of):

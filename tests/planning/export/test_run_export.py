@@ -9,7 +9,7 @@ import torch
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError
 from qt_bert.files import sha256_file
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.planning import export, export_session
+from qt_bert.planning import export
 from qt_bert.planning.export import export_onnx
 from qt_bert.planning.export_session import MODEL, OnnxScorer
 from qt_bert.results.kept import KEPT, KeptFile
@@ -95,12 +95,3 @@ def test_the_models_own_folder_is_never_replaced(fresh_checkpoint):
     with pytest.raises(ArgumentError, match="which is read"):
         export_onnx(open_checkpoint(folder), folder, overwrite=True)
     assert (folder / "model.safetensors").exists()
-
-
-def test_a_missing_package_is_named_with_the_extra(monkeypatch):
-    monkeypatch.setattr(
-        export_session, "find_spec", lambda name: None if name == "onnxscript" else object()
-    )
-    export_session.need(("onnx",))
-    with pytest.raises(ArgumentError, match=r"needs onnxscript: pip install 'qt-bert\[export\]'"):
-        export_session.need(export_session.EXPORTING)

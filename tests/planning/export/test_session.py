@@ -68,20 +68,8 @@ def test_a_damaged_file_is_refused(copied, name):
         OnnxScorer(copied)
 
 
-def test_a_missing_file_is_refused(copied):
-    (copied / "tokenizer.json").unlink()
-    with pytest.raises(CheckpointError, match="tokenizer.json: missing"):
-        OnnxScorer(copied)
-
-
 def test_a_damaged_record_names_the_key(copied):
     stored = json.loads((copied / EXPORT).read_text())
     (copied / EXPORT).write_text(json.dumps(stored | {"positions": "many"}))
     with pytest.raises(RunFolderError, match="positions: expected a whole number"):
         OnnxScorer(copied)
-
-
-def test_the_name_says_which_file(exported, copied):
-    assert OnnxScorer(exported("bert")[1]).name == "bert"
-    shutil.copy(copied / MODEL, copied / "other.onnx")
-    assert OnnxScorer(copied / "other.onnx").name == "copied/other.onnx"
