@@ -22,7 +22,7 @@ from qt_bert.models.heads import Head
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.explain import explain_pair
 from tests.apps.conftest import STATE as SOME
-from tests.apps.conftest import Build, Visit, counted, opened, plain, shown
+from tests.apps.conftest import Build, Visit, counted, opened, shown
 
 QUERY, TITLE = SOME.query, SOME.title
 PAIR = {"q": QUERY, "t": TITLE, "layer": "1", "head": "1"}
@@ -172,13 +172,6 @@ def metrics(at: Any) -> dict[str, tuple[str, str]]:
     return {one.label: (one.value, one.delta.replace("−", "-")) for one in at.metric}
 
 
-def test_the_first_visit_shows_the_articles_case(app: Visit) -> None:
-    at = app()
-    assert not at.exception and not at.error
-    assert "注意力" in at.header[0].value and "第 1 层" in at.header[0].value
-    assert len(at.metric) == 6
-
-
 def test_heads_left_out_change_the_numbers(app: Visit) -> None:
     whole, without = metrics(app(**PAIR, out="none")), metrics(app(**PAIR, out="L0H1"))
     assert whole.keys() == without.keys() and len(whole) == 6
@@ -187,14 +180,6 @@ def test_heads_left_out_change_the_numbers(app: Visit) -> None:
     before, (after, change) = float(whole[grade][0]), without[grade]
     assert float(change) == pytest.approx(float(after) - before, abs=1e-3)
     assert float(change) != 0
-
-
-def test_the_page_says_what_is_left_out(app: Visit) -> None:
-    at = app(**PAIR, out="L0H1", lang="en")
-    for said in ("Heads left out", "replaced by zero", "random heads"):
-        assert said in plain(at)
-    at.session_state["focus.way"] = "after"
-    assert not at.run().exception
 
 
 def test_hostile_text_stays_text(app: Visit) -> None:
