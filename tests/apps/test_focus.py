@@ -137,7 +137,7 @@ def notes(inspected: Inspected, **changes: object) -> str:
 def test_what_a_reader_must_know_is_said(inspected: Inspected) -> None:
     assert notes(inspected) == ""
     assert "do not lie below layer 1" in notes(inspected, layer=1, out=(Head(1, 0), Head(3, 2)))
-    assert "those not below layer 2 (L2H0)" in notes(inspected, out=(Head(0, 0), Head(2, 0)))
+    assert "L2H0 do not lie below layer 2" in notes(inspected, out=(Head(0, 0), Head(2, 0)))
     assert "no term" in notes(inspected, query="红烧排骨", title="北京高铁")
     assert "title is too long" in notes(inspected, title=TITLE * 9)
     assert "No control" in notes(inspected, out=tuple(Head(0, head) for head in range(4)))
