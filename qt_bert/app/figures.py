@@ -14,7 +14,7 @@ import streamlit as st
 from qt_bert.app.widgets import escaped, language, say
 from qt_bert.charts import CLICKED, FONTS, chart
 from qt_bert.figures import Cell, Figure, HeatMap, Tokens
-from qt_bert.results.palette import DARK, LIGHT, Palette
+from qt_bert.results.palette import DARK, EITHER, LIGHT, Palette
 from qt_bert.token_rows import token_rows
 
 _NARROW = 8
@@ -41,7 +41,8 @@ def draw(
         if not bare:
             st.markdown(f"**{escaped(say(figure.title))}**")
         if isinstance(figure, Tokens):
-            st.html(token_rows(figure, language(), palette()))
+            # No run follows where the theme turns: the browser chooses.
+            st.html(token_rows(figure, language(), EITHER))
         else:
             wide = isinstance(figure, HeatMap) and len(figure.columns) > _NARROW
             if click and isinstance(figure, HeatMap):

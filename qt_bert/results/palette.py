@@ -20,7 +20,7 @@ Ink = Literal["ink", "on_middle", "on_heat"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Palette:
-    """Colours for one kind of page: `#rrggbb`, or in `VARIABLES` what a style sheet resolves."""
+    """Colours for one kind of page: `#rrggbb`, or what a browser resolves."""
 
     surface: str
     ink: str
@@ -67,6 +67,18 @@ VARIABLES = Palette(
     series=tuple(f"var(--series-{number + 1})" for number in range(len(LIGHT.series))),
 )
 """The names of the colours in the report's style sheet, which knows a light and a dark value."""
+EITHER = Palette(
+    **{
+        field.name: f"light-dark({getattr(LIGHT, field.name)}, {getattr(DARK, field.name)})"
+        for field in fields(Palette)
+        if field.name != "series"
+    },
+    series=tuple(
+        f"light-dark({light}, {dark})"
+        for light, dark in zip(LIGHT.series, DARK.series, strict=True)
+    ),
+)
+"""Both values of each colour; a browser takes the one of the `color-scheme` round the element."""
 
 SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
 """The shapes of things in a scatter, by the names that Vega knows them by."""

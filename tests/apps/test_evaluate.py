@@ -23,15 +23,13 @@ from apps.screens.evaluate import (
     read_graded,
     sample,
 )
-from qt_bert.app import widgets
 from qt_bert.cli import main
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.work import Job, JobState
+from qt_bert.inspection.work import Job
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.heads import Head, spell
-from qt_bert.text import Text
 from tests.apps.conftest import Build, Visit, opened, plain, until
 
 Command = Callable[..., Any]
@@ -321,13 +319,6 @@ def test_columns_and_grades(app: Visit) -> None:
     evaluated(at)
 
 
-def test_a_bad_file_gets_a_plain_word(app: Visit) -> None:
-    at = upload(app("evaluate"), b"PK\x03\x04zip")
-    assert not at.exception
-    assert len(at.main.error) == 1 and "Traceback" not in errors(at) and "/tmp" not in errors(at)
-    assert not [button for button in at.main.button if button.key == "evaluate.go"]
-
-
 def test_an_upload_survives_a_change_of_page_and_can_be_removed(app: Visit) -> None:
     at = evaluated(upload(app("evaluate", lang="en"), UPLOADED))
     at.switch_page("screens/order.py").run()
@@ -347,12 +338,6 @@ def test_a_stop_is_said(app: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     at.button(key="evaluate-stop").click().run()
     until(at, lambda: any("Stopped" in info.value for info in at.main.info))
     assert not at.button(key="evaluate.go").disabled
-
-
-def test_words_of_a_job() -> None:
-    standing = JobState(place=0, done=30, total=120, rate=10.0, left=9.0, note="a", finished=False)
-    unit, steps = Text("对", "pairs"), {"a": Text("打分", "scoring")}
-    assert widgets.words_of(standing, unit, steps) == "打分 · 30 / 120 对 · 10 对/秒 · 约剩 9 秒"
 
 
 def test_a_model_of_one_logit(

@@ -27,7 +27,7 @@ from qt_bert.inspection.work import Job, Stopped
 from qt_bert.models.folder import HEADS
 from qt_bert.models.heads import Head
 from qt_bert.results.heads import heads_file, offered
-from qt_bert.results.probe import ModelRef, PairsRef, ProbeResult
+from qt_bert.results.probe import ModelRef, ProbeResult
 from qt_bert.run.folder import RunInputs
 from tests.results.made_heads import matching, redundancy, run_of
 
@@ -83,15 +83,6 @@ def test_a_run_comes_before_the_file(model: Inspected, tmp_path: Path) -> None:
     assert studied.origin.en == "run: quick study, up to 80 pairs of test.tsv"
 
 
-def test_pairs_that_no_head_was_scored_on_are_not_told(model: Inspected, tmp_path: Path) -> None:
-    cases = PairsRef(name="cases.tsv", sha256="c9", n_pairs=700, n_queries=350)
-    card = replace(matching(), probe="behaviour", heads=(), sets={}, pairs=cases)
-    run = run_folder(tmp_path / "run", *of(model, matching(), card))
-    studied = look_for_studied(model, run).studied
-    assert studied is not None and len(studied.tables) == 2
-    assert studied.origin.en == "run: quick study, up to 80 pairs of test.tsv"
-
-
 def test_a_run_of_other_weights_is_passed_over_with_a_word(
     model: Inspected, tmp_path: Path
 ) -> None:
@@ -99,12 +90,6 @@ def test_a_run_of_other_weights_is_passed_over_with_a_word(
     studied, refused = look_for_studied(model, run_folder(tmp_path / "run", matching()))
     assert studied is not None and studied.tables[0].probe == "redundancy"
     assert len(refused) == 1 and "of other weights than mine" in refused[0].en
-
-
-def test_a_file_of_other_weights_is_refused(model: Inspected) -> None:
-    store(model, redundancy())
-    studied, refused = look_for_studied(model, None)
-    assert studied is None and "of other weights than mine" in refused[0].en
 
 
 def test_heads_that_the_model_lacks_are_refused(model: Inspected) -> None:

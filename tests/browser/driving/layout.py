@@ -46,6 +46,7 @@ _CLIPPED = """
 # Charts wider than the place they were given.
 _WIDE_CHARTS = """
 () => [...document.querySelectorAll('[data-testid=stVegaLiteChart]')].filter(chart => {
+  if (chart.closest('[data-testid=stSidebar][data-collapsed=true]')) return false;
   const picture = chart.querySelector('canvas, svg.marks');
   return picture && picture.getBoundingClientRect().right > chart.getBoundingClientRect().right + 2;
 }).map(chart => chart.closest('[class*=st-key-figure]')?.className ?? chart.innerText)

@@ -172,11 +172,9 @@ class Visitor:
         return [*self.watch.faults(), *(f"on the page: {t}" for t in TRACES.findall(words))]
 
     def look(self, size: tuple[int, int], theme: Literal["light", "dark"]) -> None:
-        """Turn to light or dark and a window of this size, and load the page anew: what the server
-        draws in colours of its own, it draws in those of the theme that it was last told."""
+        """Turn to light or dark and a window of this size, under the page as it stands."""
         self.page.emulate_media(color_scheme=theme)
         self.page.set_viewport_size({"width": size[0], "height": size[1]})
-        self.page.reload(wait_until="domcontentloaded")
         self.settle()
 
     def picture(self, path: Path) -> None:
