@@ -13,7 +13,6 @@ import torch
 from qt_bert.files import read_json
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
-from tests.benchmarks.conftest import BENCHMARKS
 
 TEXTS = [("狗追猫" * (1 + i % 3), "猫追狗" * (1 + i % 4)) for i in range(40)]
 PAGE = "before\n<!-- sweep: begin -->\nold\n<!-- sweep: end -->\nafter\n"
@@ -103,12 +102,3 @@ def test_the_plain_loop_leaves_out_the_heads_it_says(
         assert [len(batch) for batch in batches] == [32, 8]
         found = plain.plain_logits(checkpoint, batches, masks)
         torch.testing.assert_close(found, ours.logits_of(masks), atol=1e-5, rtol=0)
-
-
-def test_the_page_that_ships_has_its_two_comments(
-    tmp_path: Path, parts: Callable[[str], ModuleType]
-) -> None:
-    path = tmp_path / "README.md"
-    path.write_text((BENCHMARKS / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
-    parts("common.readme").rewrite_section(path, "sweep", "one line")
-    assert "<!-- sweep: begin -->\none line\n<!-- sweep: end -->" in path.read_text()

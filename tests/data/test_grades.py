@@ -24,10 +24,6 @@ def test_unknown_labels_are_refused_with_the_known_ones(label: str) -> None:
         GradeMap.identity().grades_of(label)
 
 
-def test_a_label_written_with_a_point_in_the_map_is_found_as_written() -> None:
-    assert GradeMap.parse("1.0=2").grades_of("1.0") == (2,)
-
-
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [

@@ -60,6 +60,7 @@ def test_the_first_lines_decide_the_encoding(write: Write, monkeypatch: pytest.M
     monkeypatch.setattr(source_module, "ENCODING_VOTES", 2)
     path = write("f", "一\n二\n".encode() + "北京天气\n".encode("gb18030") * 9)
     assert TextSource(path).encoding == "utf-8"
+    assert TextSource(write("ascii", "query\ttitle\n" * 3)).encoding == "utf-8"
 
 
 def test_an_endless_line_is_refused(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,15 +60,6 @@ def test_other_columns_become_text(
     assert pair.extra == {"x": text}
 
 
-@pytest.mark.parametrize("grade", [3, 3.0])
-def test_grades_may_be_numbers(tmp_path: Path, grade: float) -> None:
-    from qt_bert.data.pairs import GradeMap
-
-    path = table(tmp_path / "f.parquet", {"query": ["q"], "title": ["t"], "grade": [grade]})
-    (pair,) = read_pairs(path, grade_map=GradeMap.identity())
-    assert pair.grades == (3,)
-
-
 def test_null_and_undecodable_texts_are_rejects(tmp_path: Path) -> None:
     path = table(
         tmp_path / "f.parquet",

@@ -54,23 +54,6 @@ def test_rows_that_are_no_pairs(write: Write, row: str, reason: str) -> None:
 GRADED = "query\ttitle\tgrade\nq\tt\t2\nq\tt\t\nq\tt\tgood\n"
 
 
-def test_without_a_map_labels_stay_text(write: Write) -> None:
-    pairs = read_pairs(write("f.tsv", GRADED))
-    assert [(p.label, p.grades) for p in pairs] == [("2", None), (None, None), ("good", None)]
-
-
-def test_a_bad_grade_costs_no_row_where_grades_are_optional(write: Write) -> None:
-    reader = PairReader(write("f.tsv", GRADED), grade_map=GradeMap.parse("2=3-4"))
-    assert [(p.label, p.grades) for p in reader] == [("2", (3, 4)), (None, None), ("good", None)]
-    assert (reader.rejected, reader.bad_grades) == (0, 1)
-
-
-def test_required_grades_reject_rows_without_a_good_one(write: Write) -> None:
-    reader = PairReader(write("f.tsv", GRADED), grade_map=GradeMap.identity(), grade_required=True)
-    assert [p.grades for p in reader] == [(2,)]
-    assert reader.reasons == {"missing grade": 1, "bad grade": 1}
-
-
 def rows(good: int, bad: int) -> str:
     return "query\ttitle\n" + "q\tt\n" * good + "\n".join(["bad"] * bad)
 
@@ -206,22 +189,6 @@ def test_what_the_standard_library_writes_is_read_back(fields: list[str]) -> Non
     assert split_csv(written.getvalue()) == fields
 
 
-def test_tsv_knows_no_quotes(write: Write) -> None:
-    path = write("f.tsv", 'query\ttitle\n"a\tb\n"c"\td""\n')
-    assert [(p.query, p.title) for p in read_pairs(path)] == [('"a', "b"), ('"c"', 'd""')]
-
-
-def test_text_that_looks_like_something_else_stays_text(write: Write) -> None:
-    path = write("f.csv", "query,title,id\nNA,null,001\n1.0,nan,TRUE\n")
-    read = [(p.query, p.title, p.id) for p in read_pairs(path)]
-    assert read == [("NA", "null", "001"), ("1.0", "nan", "TRUE")]
-
-
-def test_no_csv_row_spans_lines(write: Write) -> None:
-    path = write("f.csv", 'query,title\n"open,x\ny,"z\n')
-    assert [(p.query, p.title) for p in read_pairs(path)] == [('"open', "x"), ("y", '"z')]
-
-
 def test_extra_columns_keep_file_order(write: Write) -> None:
     path = write("f.tsv", "field\tquery\t\ttitle\ttags\n旅游\tq\t?\tt\t\n")
     (pair,) = read_pairs(path)
@@ -237,34 +204,6 @@ def test_without_a_header_columns_have_positions(write: Write) -> None:
     ]
 
 
-def test_too_few_and_too_many_fields_are_rejects(write: Write) -> None:
-    reader = PairReader(write("f.tsv", "query\ttitle\na\n\nb\tc\td\ne\tf\n"))
-    assert [(p.query, p.line) for p in reader] == [("e", 5)]
-    assert reader.reasons == {"too few fields": 1, "too many fields": 1}
-
-
-def test_an_undecodable_header_is_an_error(write: Write) -> None:
-    with pytest.raises(PairFileError, match="line 1: the header is neither"):
-        read_pairs(write("f.tsv", b"query\ttitle\xff\xff\nq\tt\n"))
-
-
-TEXT = st.text(st.characters(exclude_characters="\t\r\n\0", codec="utf-8"), min_size=1)
-ROWS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=8)
-
-
-@given(rows=ROWS)
-def test_no_text_merges_or_loses_a_row(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]
-) -> None:
-    path = tmp_path_factory.mktemp("rows") / "f.tsv"
-    body = "".join(f"{query}\t{title}\n" for query, title in [("好", "好"), *rows])
-    path.write_bytes(b"query\ttitle\n" + body.encode("utf-8"))
-    reader = PairReader(path)
-    read = [(pair.query, pair.title) for pair in reader]
-    assert read[1:] == [row for row in rows if row[0].strip() and row[1].strip()]
-    assert reader.rows_read == len(rows) + 1 == reader.accepted + reader.rejected
-
-
 def test_texts_survive_escapes_and_odd_separators(write: Write) -> None:
     row = {"query": '引"号\\', "title": "a\u2028b\n😀", "id": "x"}
     path = write("f.jsonl", json.dumps(row) + "\n" + json.dumps(row, ensure_ascii=False))
@@ -272,24 +211,6 @@ def test_texts_survive_escapes_and_odd_separators(write: Write) -> None:
         ('引"号\\', "a\u2028b\n😀", "x", 1),
         ('引"号\\', "a\u2028b\n😀", "x", 2),
     ]
-
-
-def test_numbers_are_taken_as_written(write: Write) -> None:
-    path = write(
-        "f.ndjson", '{"query": 1.50, "title": 00, "id": 7}\n{"query": 1.50, "title": 12}\n'
-    )
-    reader = PairReader(path)
-    assert [(p.query, p.title) for p in reader] == [("1.50", "12")]
-    assert reader.reasons == {"bad JSON": 1}
-
-
-@pytest.mark.parametrize(
-    ("grade", "label"),
-    [("3", "3"), ('"3"', "3"), ("3.0", "3.0"), ("null", None), ('" "', None), ("true", "true")],
-)
-def test_grades(write: Write, grade: str, label: str | None) -> None:
-    (pair,) = read_pairs(write("f.jsonl", f'{{"query": "q", "title": "t", "grade": {grade}}}'))
-    assert pair.label == label
 
 
 def test_extra_keys_keep_file_order_and_become_text(write: Write) -> None:
@@ -339,45 +260,6 @@ def test_texts_are_cut_and_stay_on_one_line(tmp_path: Path) -> None:
         write_reject(Reject.of(7, Reason.BAD_JSON, "a\u2028\x85\r\n\ud800" + "长" * 500))
     written = (tmp_path / "r.tsv").read_text("utf-8")
     assert written == "line\treason\ttext\n7\tbad JSON\ta    \\ud800" + "长" * 194 + "\n"
-
-
-def test_without_a_reject_there_is_no_file_and_an_old_one_goes(
-    write: Write, tmp_path: Path
-) -> None:
-    old = write("rejects.tsv", "line\treason\ttext\n1\tbad JSON\tx\n")
-    read_pairs(write("f.tsv", "query\ttitle\nq\tt\n"), rejects_path=old)
-    assert not old.exists()
-
-
-def test_the_list_is_there_when_reading_stops(write: Write, tmp_path: Path) -> None:
-    path = write("f.tsv", "query\ttitle\nq\tt\n" + "bad\n" * 20)
-    with pytest.raises(PairFileError, match=r"all are listed in .*rejects\.tsv"):
-        read_pairs(path, rejects_path=tmp_path / "rejects.tsv")
-    assert len((tmp_path / "rejects.tsv").read_text("utf-8").splitlines()) == 21
-
-
-def test_the_list_is_there_when_the_caller_stops(write: Write, tmp_path: Path) -> None:
-    path = write("f.tsv", "query\ttitle\nbad\nq\tt\nq\tt\n")
-    pairs = iter(PairReader(path, rejects_path=tmp_path / "rejects.tsv"))
-    next(pairs)
-    pairs.close()  # type: ignore[attr-defined]
-    assert (tmp_path / "rejects.tsv").exists()
-
-
-def test_a_place_that_cannot_be_written(write: Write, tmp_path: Path) -> None:
-    path = write("f.tsv", "query\ttitle\nbad\nq\tt\n")
-    with pytest.raises(ArgumentError, match="cannot be written"):
-        read_pairs(path, rejects_path=path / "rejects.tsv")
-
-
-def test_options_reach_the_reader(write: Write) -> None:
-    path = write("f.csv", "甲,乙,1\n丙,丁,2\n")
-    options = ReaderOptions(columns="query=2,title=1", no_header=True, grades="1=1-2,2=5")
-    pairs = list(options.open(path))
-    assert [(p.query, p.title, p.grades) for p in pairs] == [
-        ("乙", "甲", (1, 2)),
-        ("丁", "丙", (5,)),
-    ]
 
 
 def test_the_default_map_serves_where_no_grades_are_given(write: Write) -> None:
@@ -447,3 +329,60 @@ def test_a_specification_maps_names_or_is_refused() -> None:
     for spec in ("", "query", "query=", "=q", "query=q,", "query=a,query=b"):
         with pytest.raises(ArgumentError, match="--columns"):
             parse_columns(spec)
+
+
+@pytest.mark.parametrize(
+    ("options", "grades", "bad", "reasons"),
+    [
+        ({}, [None, None, None], 0, {}),
+        ({"grade_map": GradeMap.parse("2=3-4")}, [(3, 4), None, None], 1, {}),
+        (
+            {"grade_map": GradeMap.identity(), "grade_required": True},
+            [(2,)],
+            0,
+            {"missing grade": 1, "bad grade": 1},
+        ),
+    ],
+)
+def test_labels_as_text_as_grades_and_required(
+    write: Write, options: dict[str, Any], grades: list[Any], bad: int, reasons: dict[str, int]
+) -> None:
+    reader = PairReader(write("f.tsv", GRADED), **options)
+    read = list(reader)
+    assert [p.grades for p in read] == grades
+    assert [p.label for p in read] == ["2", None, "good"][: len(read)]
+    assert (reader.reasons, reader.bad_grades) == (reasons, bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "read"),
+    [
+        ("f.tsv", 'query\ttitle\n"a\tb\n"c"\td""\n', [('"a', "b"), ('"c"', 'd""')]),
+        ("f.csv", "query,title\nNA,null\n1.0,nan\n", [("NA", "null"), ("1.0", "nan")]),
+        ("f.csv", 'query,title\n"open,x\ny,"z\n', [('"open', "x"), ("y", '"z')]),
+        ("f.jsonl", '{"query": 1.50, "title": 12, "grade": true}\n', [("1.50", "12")]),
+    ],
+)
+def test_text_is_taken_as_written(
+    write: Write, name: str, content: str, read: list[tuple[str, str]]
+) -> None:
+    assert [(p.query, p.title) for p in read_pairs(write(name, content))] == read
+
+
+def test_rejects_are_listed_when_reading_stops_and_an_old_list_goes(
+    write: Write, tmp_path: Path
+) -> None:
+    listed = tmp_path / "rejects.tsv"
+    path = write("f.tsv", "query\ttitle\nq\tt\n" + "bad\n" * 20)
+    with pytest.raises(PairFileError, match=r"all are listed in .*rejects\.tsv"):
+        read_pairs(path, rejects_path=listed)
+    assert len(listed.read_text("utf-8").splitlines()) == 21
+    read_pairs(write("f.tsv", "query\ttitle\nq\tt\n"), rejects_path=listed)
+    assert not listed.exists()
+    path = write("f.tsv", "query\ttitle\nbad\nq\tt\nq\tt\n")
+    pairs = iter(PairReader(path, rejects_path=listed))
+    next(pairs)
+    pairs.close()  # type: ignore[attr-defined]
+    assert listed.exists()
+    with pytest.raises(ArgumentError, match="cannot be written"):
+        read_pairs(path, rejects_path=path / "rejects.tsv")

@@ -71,11 +71,6 @@ def test_bad_user_dictionaries(write: Write, content: bytes, reason: str) -> Non
         segmenter("jieba", userdict=write("words.txt", content))
 
 
-def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(ArgumentError, match="jieba, jieba-full, jieba-search, rjieba"):
-        segmenter("hanlp")
-
-
 def test_a_missing_rjieba_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     segmenters.tokenizer_of.cache_clear()
     monkeypatch.setitem(sys.modules, "rjieba", None)
@@ -102,14 +97,6 @@ def test_jieba_comes_up_without_a_word() -> None:
     assert (done.stdout.strip(), done.stderr) == ("['北京大学']", "")
 
 
-def test_a_check_loads_no_dictionary(monkeypatch: pytest.MonkeyPatch, write: Write) -> None:
-    def load() -> None:
-        raise AssertionError("jieba was loaded")
-
-    monkeypatch.setattr(segmenters, "load_jieba", load)
-    check_segmenter("jieba-search", userdict=write("words.txt", "伊朗长大 5 n\n"))
-
-
 @pytest.mark.parametrize("name", ["none", "jieba-none", "gold"])
 def test_a_check_refuses_what_the_segmenter_refuses(name: str) -> None:
     with pytest.raises(ArgumentError):
@@ -122,12 +109,6 @@ def test_words_stand_in_their_places() -> None:
     assert "".join(text[start:end] for (start, end), _ in found) == text
     tags = {text[start:end]: tag for (start, end), tag in found}
     assert tags["我"] == "r" and tags["去"] == "v" and tags["北京"] == "ns" and tags["3.5"] == "m"
-
-
-@pytest.mark.parametrize("text", ["", " \n ", "😀😀", "\u200b的", "啊啊啊啊", "北京北京"])
-def test_odd_text_keeps_every_character(text: str) -> None:
-    spans = [span for span, _ in jieba_tagger()(text)]
-    assert "".join(text[start:end] for start, end in spans) == text
 
 
 def test_a_users_word_has_the_users_tag(tmp_path: Path) -> None:

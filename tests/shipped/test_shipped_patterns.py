@@ -5,21 +5,18 @@ from __future__ import annotations
 import csv
 from collections import Counter
 
-import numpy as np
 import pytest
 from safetensors import safe_open
 
 from experiments.pattern_maps.run import card_figures
-from experiments.pattern_maps.stored import DrawnMap, maps_of, read_maps
+from experiments.pattern_maps.stored import DrawnMap, read_maps
 from qt_bert.data.reader import read_pairs
 from qt_bert.files import sha256_file
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.pattern_maps import (
     KINDS,
-    on_own_segment,
     open_classifier,
 )
-from qt_bert.probes.patterns import OWN_SEGMENT
 from qt_bert.shipped import DEV, GRADED, PATTERNS, STUDENT, shipped
 
 FOLDER = shipped(PATTERNS)
@@ -81,29 +78,6 @@ def test_the_record_counts_what_the_files_hold(maps: list[DrawnMap]) -> None:
     }
     figures = record.judged
     assert figures[record.chosen].macro_f1.value == max(f.macro_f1.value for f in figures.values())
-
-
-def test_blocks_over_everything_are_noted_as_the_labels_do(maps: list[DrawnMap]) -> None:
-    blocks = [
-        (drawn, row["note"] == "whole")
-        for drawn, row in zip(maps, rows("labels.csv"), strict=True)
-        if row["label"] == "block"
-    ]
-    own = on_own_segment(maps_of([drawn for drawn, _ in blocks])).numpy()
-    assert np.mean((own < OWN_SEGMENT) == [whole for _, whole in blocks]) > 0.9
-
-
-def test_the_errors_are_those_of_trained_models(maps: list[DrawnMap]) -> None:
-    classifier = open_classifier(FOLDER)
-    trained = sum(one.model != "random" for one in maps)
-    assert classifier.errors.confusion.sum() == trained == 450
-    every = np.array(classifier.judged.confusion)
-    easy = np.zeros((5, 5))
-    easy[KINDS.index("block"), KINDS.index("block")] = 30
-    np.testing.assert_array_equal(every - classifier.errors.confusion, easy)
-    assert classifier.errors_second is not None and classifier.record.judged_second is not None
-    second = np.array(classifier.record.judged_second.confusion)
-    np.testing.assert_array_equal(second - classifier.errors_second.confusion, easy)
 
 
 def test_the_card_holds_the_figures() -> None:

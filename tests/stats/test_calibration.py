@@ -56,17 +56,6 @@ def test_a_label_that_no_logit_means_is_refused() -> None:
         fit_level_temperature([[0.0] * 7], [7])
 
 
-def test_more_than_five_levels_have_a_temperature() -> None:
-    logits = np.log([[0.4, *[0.1] * 6]] * 10)
-    # Right four times in ten at odds of 0.4: the temperature is 1.
-    truth = [0, 0, 0, 0, 1, 2, 3, 4, 5, 6]
-    assert fit_level_temperature(logits, truth) == pytest.approx(1, rel=1e-3)
-
-
-def test_a_grade_is_the_number_of_cutoffs_below() -> None:
-    assert apply_cutoffs([1.0, 1.5, 1.6, 4.9], [1.5, 2.5, 3.5, 4.5]).tolist() == [0, 0, 1, 4]
-
-
 def test_cutoffs_find_a_shifted_scale() -> None:
     truth = np.repeat(np.arange(5), 40)
     expected = 2.0 + 0.3 * truth + np.tile(np.linspace(-0.1, 0.1, 40), 5)

@@ -13,16 +13,8 @@ from qt_bert.stats.judgements import (
     judge_levels,
     judge_scores,
     known,
-    name_set,
     read_labels,
 )
-
-
-def test_exact_grades_rank_by_the_grade() -> None:
-    labels = read_labels([(5,), (1,), (3,), (5,)])
-    assert labels.kind == "exact"
-    assert labels.ranking_truth.tolist() == [5, 1, 3, 5]
-    assert labels.auc_cut == 4
 
 
 def test_disjoint_sets_are_levels_in_order_of_their_mean() -> None:
@@ -41,13 +33,6 @@ def test_overlapping_sets_rank_by_their_mean_grade() -> None:
 
 def test_disjoint_sets_of_one_mean_have_no_order() -> None:
     assert read_labels([(2, 4), (3,)]).kind == "overlapping"
-
-
-@pytest.mark.parametrize(
-    ("grades", "name"), [((3,), "3"), ((1, 2), "1-2"), ((1, 3), "1,3"), ((2, 3, 4), "2-4")]
-)
-def test_sets_are_named_as_a_reader_writes_them(grades: tuple[int, ...], name: str) -> None:
-    assert name_set(grades) == name
 
 
 ROW = [0.1, 0.2, 0.4, 0.2, 0.1]
@@ -128,21 +113,12 @@ def test_levels_of_a_model_are_numbered_from_one() -> None:
     assert judged.auc_cut == 3
 
 
-def test_only_queries_with_two_grades_are_eligible(hand: Judgements) -> None:
-    assert hand.eligible.tolist() == [True, False, False]
-
-
 def test_a_subset_keeps_the_levels_and_renumbers_queries(hand: Judgements) -> None:
     part = hand.subset(np.array([False, False, True, False, False, True]))
     assert known(part.truth).tolist() == [0, 1]
     assert part.query_index.tolist() == [0, 1]
     assert part.n_queries == 2
     assert part.levels == hand.levels
-
-
-def test_other_predictions_change_what_is_correct(hand: Judgements) -> None:
-    judged = hand.with_predicted([4, 2, 0, 0, 0, 0])
-    assert known(judged.correct).tolist() == [True, True, True, False, False, False]
 
 
 def judged_scores() -> Judgements:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import combinations, permutations
 from math import log, log2, sqrt
 
-import ir_measures
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -47,28 +46,10 @@ BY_HAND = {
 }
 
 
-def test_every_metric_is_worked_out_by_hand() -> None:
-    assert set(METRICS) == set(BY_HAND)
-
-
 @pytest.mark.parametrize("name", BY_HAND)
 def test_value_by_hand(hand: Judgements, name: str) -> None:
+    assert set(METRICS) == set(BY_HAND)
     assert METRICS[name].value(hand) == pytest.approx(BY_HAND[name], abs=1e-12)
-
-
-def test_tied_scores_share_their_gain() -> None:
-    judged = judge_scores([1.0, 1.0, 1.0], [(5,), (3,), (1,)], ["猫"] * 3)
-    discounts = 1 + 1 / log2(3) + 1 / 2
-    assert METRICS["ndcg_at_1"].value(judged) == pytest.approx(6 / 15)
-    assert METRICS["ndcg_at_3"].value(judged) == pytest.approx(6 * discounts / (15 + 3 / log2(3)))
-
-
-def test_score_ties_are_in_neither_sum_of_pnr() -> None:
-    rows = [[0, 0, 0, 0, 1.0], [0, 0, 1.0, 0, 0], [0, 0, 1.0, 0, 0], [0, 0, 0, 1.0, 0]]
-    judged = judge_grades(rows, [(5,), (4,), (3,), (1,)], ["猫"] * 4)
-    assert ordered_pairs_by_query(judged).tolist() == [[3, 2, 1]]
-    assert METRICS["pnr"].value(judged) == 3 / 2
-    assert METRICS["pairwise_accuracy"].value(judged) == pytest.approx(3.5 / 6)
 
 
 def test_a_label_of_no_probability_costs_a_finite_loss() -> None:
@@ -136,20 +117,6 @@ def test_ndcg_with_ties(judged: Judgements, prefix: str, depth: int) -> None:
         gains = GAINS[prefix](judged.ranking_truth[rows])
         values.append(reference.ndcg_score([gains], [judged.ranking_score[rows]], k=depth))
     close(judged, f"{prefix}_{depth}", float(np.mean(values)))
-
-
-def test_linear_ndcg_without_ties_is_that_of_ir_measures() -> None:
-    generator = np.random.default_rng(4)
-    grades = generator.integers(1, 6, (10, 8))
-    scores = generator.normal(size=(10, 8))
-    relevance = {f"q{q}": {f"d{d}": int(grades[q, d]) - 1 for d in range(8)} for q in range(10)}
-    run = {f"q{q}": {f"d{d}": float(scores[q, d]) for d in range(8)} for q in range(10)}
-    judged = judge_scores(
-        scores.ravel(), [(int(g),) for g in grades.ravel()], [f"q{i // 8}" for i in range(80)]
-    )
-    measure = ir_measures.nDCG @ 5
-    expected = ir_measures.calc_aggregate([measure], relevance, run)[measure]
-    close(judged, "ndcg_linear_at_5", expected)
 
 
 TITLES = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5)), min_size=1, max_size=6)

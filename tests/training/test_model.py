@@ -117,13 +117,6 @@ def test_an_epoch_holds_every_example_once_and_epochs_differ(checkpoint_of):
     assert [p.rows for p in plan_epoch(examples, layout, 3, 0)] == [p.rows for p in epochs[0]]
 
 
-@pytest.mark.parametrize(
-    ("longest", "buckets"), [(128, (64, 128)), (48, (48,)), (100, (56, 104)), (64, (32, 64))]
-)
-def test_buckets(longest, buckets):
-    assert buckets_for(longest) == buckets
-
-
 SHAPE = {"layers": 4, "heads": 2, "hidden": 32}
 
 
@@ -178,6 +171,13 @@ def test_layers_that_do_not_fit_are_refused_before_anything_changes(checkpoint_o
     with pytest.raises(ArgumentError, match=said):
         lift_layers(model, family, lifted, 2)
     assert torch.equal(layers[0].output.dense.weight, before)
+
+
+@pytest.mark.parametrize(
+    ("longest", "buckets"), [(128, (64, 128)), (48, (48,)), (100, (56, 104)), (64, (32, 64))]
+)
+def test_buckets(longest, buckets):
+    assert buckets_for(longest) == buckets
 
 
 def test_the_list_of_layers():

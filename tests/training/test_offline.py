@@ -86,16 +86,6 @@ def test_nothing_is_measured_on_no_pairs(checkpoint_of):
     assert BlockRequest(1, title_start=9).of(None, nothing, 3)[1] == "asked for"
 
 
-def test_numbers_that_cannot_be_are_refused():
-    for asked, said in (
-        ({"offline_layers": -1}, "layers -1: give 0"),
-        ({"title_start": 2}, "3 or"),
-    ):
-        with pytest.raises(ArgumentError, match=said):
-            BlockRequest(**asked).check()
-    assert BlockRequest(offline_layers=0).describe() == {"offline_layers": 0}
-
-
 def packed(folder, file, slots=480):
     """A model opened to be tuned, the examples of a file, and how they are laid out."""
     checkpoint = open_checkpoint(folder)
@@ -212,3 +202,13 @@ def test_compiled_losses_are_those_of_plain_ones(offline_checkpoint_of, mixed_fi
     for plan in plan_epoch(examples, layout, 0, 0):
         batch = to_tensors(plan, examples, layout)
         np.testing.assert_allclose(fast(batch).item(), model.loss(batch).item(), rtol=1e-4)
+
+
+def test_numbers_that_cannot_be_are_refused():
+    for asked, said in (
+        ({"offline_layers": -1}, "layers -1: give 0"),
+        ({"title_start": 2}, "3 or"),
+    ):
+        with pytest.raises(ArgumentError, match=said):
+            BlockRequest(**asked).check()
+    assert BlockRequest(offline_layers=0).describe() == {"offline_layers": 0}

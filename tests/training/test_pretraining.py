@@ -47,14 +47,6 @@ def test_masked_slots_hold_the_text_they_hid(corpus):
     assert 0.05 < n / batch.tokens < 0.17
 
 
-def test_every_shape_is_the_same_for_a_row_length(corpus):
-    shapes: dict[int, set[tuple[int, ...]]] = {}
-    for batch in take(batches(corpus, SPECIAL, SHAPE, 1), 12):
-        key = batch.tensors["input_ids"].shape[1]
-        shapes.setdefault(key, set()).add(tuple(v.numel() for v in batch.tensors.values()))
-    assert set(shapes) == {16, 32} and all(len(found) == 1 for found in shapes.values())
-
-
 def test_negatives_are_about_their_share(corpus):
     made = [batch.tensors for batch in take(batches(corpus, SPECIAL, SHAPE, 2), 12)]
     found = torch.cat([one["belongs"][: int(one["cls_weight"].sum())] for one in made])
