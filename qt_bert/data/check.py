@@ -192,17 +192,12 @@ def _columns(pairs: Iterable[Pair]) -> dict[str, np.ndarray]:
         meaning = pair.label if pair.grades is None else str(pair.grades)
         # A text holds no NUL, so query and title never run together.
         both = f"{pair.query}\0{pair.title}"
-        label = 0 if meaning is None else _digest(meaning)
-        row = (
-            _digest(pair.query),
-            _digest(both),
-            label,
-            pair.line,
-            len(pair.query),
-            len(pair.title),
-        )
-        for column, value in zip(columns.values(), row, strict=True):
-            column.append(value)
+        columns["query"].append(_digest(pair.query))
+        columns["pair"].append(_digest(both))
+        columns["label"].append(0 if meaning is None else _digest(meaning))
+        columns["line"].append(pair.line)
+        columns["query_length"].append(len(pair.query))
+        columns["title_length"].append(len(pair.title))
     return {name: np.array(column) for name, column in columns.items()}
 
 

@@ -60,7 +60,14 @@ class Columns:
             default: str | int = name if header else position
             if name not in wanted and (name in _NECESSARY or default not in wanted.values()):
                 wanted[name] = default
-        _refuse_shared_targets(wanted)
+        owners: dict[str | int, str] = {}
+        for name, target in wanted.items():
+            if target in owners:
+                raise ArgumentError(
+                    f"--columns: {owners[target]} and {name} would both be the column {target!r}; "
+                    "name both"
+                )
+            owners[target] = name
         return cls(wanted, _NECESSARY | set(given) | set(required), header)
 
     def place(self, names: Sequence[str], where: str) -> Placement:
@@ -119,17 +126,6 @@ def _target(name: str, target: str | int, header: bool) -> str | int:
             f"--columns {name}={target}: a column without a name is given by its position, from 1"
         )
     return int(text)
-
-
-def _refuse_shared_targets(wanted: Mapping[str, str | int]) -> None:
-    owners: dict[str | int, str] = {}
-    for name, target in wanted.items():
-        if target in owners:
-            raise ArgumentError(
-                f"--columns: {owners[target]} and {name} would both be the column {target!r}; "
-                "name both"
-            )
-        owners[target] = name
 
 
 def _index_of(target: str | int, names: Sequence[str]) -> int | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from qt_bert.stats.arrays import FloatArray, IntArray, fractional_ranks, ratio, sum_by
+from qt_bert.stats.arrays import IntArray, fractional_ranks, ratio, sum_by
 from qt_bert.stats.intervals import RESAMPLES, bootstrap_weights, interval_or_reason, resample
 from qt_bert.stats.judgements import Judgements, known
 from qt_bert.stats.metrics import (
@@ -160,9 +160,7 @@ def _measure_all(judgements: Judgements, resamples: int, seed: int) -> dict[str,
     estimators = [metric.estimator(judgements) for metric in defined.values()]
     points = resample(estimators, iter([np.ones((1, n_queries))]))[:, 0]
     samples = resample(estimators, bootstrap_weights(n_queries, resamples, seed, width=n))
-    found: dict[str, tuple[float, FloatArray]] = dict(
-        zip(defined, zip(points, samples, strict=True), strict=True)
-    )
+    found = dict(zip(defined, zip(points, samples, strict=True), strict=True))
     measured = {}
     for name, metric in METRICS.items():
         resting = eligible if metric.per_query else n_queries

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import check_grad
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
@@ -99,17 +98,6 @@ def raw(model: OrdinalRegression) -> tuple[FloatArray, FloatArray]:
     """Coefficients and thresholds for features as they were, not standardised."""
     slopes = model.coefficients / model.scale
     return slopes, model.thresholds + model.mean @ slopes
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_gradient_is_that_of_finite_differences(seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    allowed = generator.random((30, 5)) < 0.4
-    allowed[np.arange(30), generator.integers(0, 5, 30)] = True
-    weights = generator.random(30)
-    loss = LabelSetLoss(generator.normal(size=(30, 3)), allowed, weights / weights.sum(), 0.1)
-    at = generator.normal(size=7)
-    assert check_grad(lambda x: loss(x)[0], lambda x: loss(x)[1], at) < 1e-6
 
 
 def test_the_loss_is_minus_log_of_the_sets_probability() -> None:

@@ -90,14 +90,6 @@ def test_no_head_stands_on_both_sides_of_a_fold() -> None:
     assert sorted(seen) == list(range(len(maps)))
 
 
-def test_the_rules_learn_made_maps() -> None:
-    maps = [planted(kind, seed) for kind in [*KINDS, "whole", "matching"] for seed in range(6)]
-    called = {"whole": "block", "matching": "heterogeneous"}
-    labels = np.array([KINDS.index(called.get(one.id, one.id)) for one in maps])
-    seen = features(maps_of(maps)).double().numpy()
-    assert (fit_rules(seen, labels).of_features(seen) == labels).mean() > 0.95
-
-
 def test_judging_counts_kinds_with_maps_enough() -> None:
     labels = np.array([0] * 12 + [4] * 20 + [2])
     said = labels.copy()

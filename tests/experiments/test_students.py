@@ -12,10 +12,7 @@ import pytest
 from experiments.students.run import (
     arms_of,
     even_plan,
-    main,
     middle_plan,
-    middle_third,
-    outcome_of,
     over_seeds,
     paired_differences,
     run_arms,
@@ -83,14 +80,6 @@ def test_even_spacing_keeps_as_many_layers_heads_and_units():
     assert [one.units for one in even.kept] == [390, 389, 389] and even.units == {}
 
 
-@pytest.mark.parametrize(
-    ("layers", "third"),
-    [(12, (4, 7)), (6, (2, 3)), (4, (1, 2)), (3, (1, 1)), (2, (0, 1)), (1, (0, 0))],
-)
-def test_the_middle_third(layers, third):
-    assert middle_third(layers) == third
-
-
 def test_the_middle_is_imitated_by_the_layers_that_stand_for_it():
     # 0 stands for 0, 1 for 1-3, 4 for 4, 5 for 5-11; the middle third is 4-7
     middle = middle_plan(FOUR)
@@ -148,20 +137,6 @@ def test_means_over_drawn_seeds_vary_as_a_mean_of_so_many_does(values):
     assert over_seeds(np.array([[1.0, 2.0, 3.0]]), 0).tolist() == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("ends", "outcome"),
-    [
-        ((0.01, 0.2), "better"),
-        ((-0.2, -0.01), "worse"),
-        ((-0.1, 0.1), "undecided"),
-        ((0.0, 0.1), "undecided"),
-        ((None, None), "undecided"),
-    ],
-)
-def test_outcomes(ends, outcome):
-    assert outcome_of(*ends) == outcome
-
-
 def test_arms_are_trained_compared_and_taken_up(job_of, tmp_path, pair_file):
     job, out = job_of(), tmp_path / "arms"
     found = run_arms(job, out, SETTINGS, seeds=SEEDS)
@@ -202,18 +177,3 @@ def test_a_teacher_of_one_output_has_no_arm_on_grades_alone(job_of, tmp_path):
     found = run_arms(job_of(labels=1), tmp_path / "arms", impatient, seeds=dict.fromkeys(SEEDS, 1))
     assert [one["name"] for one in found["arms"]] == ["plan", "even", "middle"]
     assert found["steps"] == 4  # all steps, for all arms
-
-
-def test_an_inputs_fault_is_one_line(job_of, tmp_path, capsys):
-    job_of().student.plan.write(tmp_path / "plan.json")
-    words = [
-        "--plan",
-        tmp_path / "plan.json",
-        "--recipe",
-        tmp_path / "gone",
-        "--out",
-        tmp_path / "o",
-    ]
-    with pytest.raises(SystemExit, match="2"):
-        main([*map(str, words)])
-    assert capsys.readouterr().err.startswith("error: ")
