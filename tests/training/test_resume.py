@@ -123,6 +123,7 @@ def write_plan(teacher: Path, path: Path) -> Path:
 MORE = pytest.param(10, 2, marks=pytest.mark.nightly)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kills", "seed"), [(3, 1), MORE])
 def test_train_survives_kills(checkpoint_of, training_file, tmp_path, kills, seed):
     base = checkpoint_of("bert", layers=2, hidden=32)
@@ -134,6 +135,7 @@ def test_train_survives_kills(checkpoint_of, training_file, tmp_path, kills, see
     check(arguments, tmp_path, kills, seed, *files)
 
 
+@pytest.mark.nightly
 def test_distill_survives_kills(checkpoint_of, training_file, tmp_path):
     teacher = checkpoint_of("bert", layers=3, heads=4, hidden=32)
     plan = write_plan(teacher, tmp_path / "plan.json")
@@ -161,6 +163,7 @@ def test_pretrain_survives_kills(checkpoint_of, tmp_path):
     check(lambda out: [*asked, out], tmp_path, 5, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kills", "seed"), [(2, 1), MORE])
 def test_score_survives_kills(checkpoint_of, tmp_path, kills, seed):
     model, pairs, rng = checkpoint_of(layers=1), tmp_path / "many.tsv", random.Random(seed)
@@ -173,6 +176,7 @@ def test_score_survives_kills(checkpoint_of, tmp_path, kills, seed):
     assert killed.read_bytes() == whole.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_that_replaces_a_finished_one_goes_on_too(checkpoint_of, training_file, tmp_path):
     base = checkpoint_of("bert", layers=2, hidden=32)
     out = tmp_path / "model"
