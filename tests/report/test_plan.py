@@ -139,7 +139,7 @@ def test_a_plan_of_any_shape_is_drawn_with_its_texts_escaped(run, tmp_path, made
 def test_a_plan_with_little_known_is_drawn(run):
     made = plan(2, 4)
     least = replace(
-        made.evidence, speed=None, expected={}, cost=None, effects={}, layers=(), grid=(), tests=(),
+        made.evidence, speed=None, expected={}, cost=None, effects={}, grid=(), tests=(),
         rivals=(), functions="none", at_risk=(), figures=(),
     )  # fmt: skip
     assert "nothing was tested" in said(replace(made, evidence=least))
