@@ -12,7 +12,7 @@ GRADE = "[data-testid=stMain] [data-testid=stMetricValue]"
 MOST_SLOWER = 1_000.0
 """Milliseconds by which a visitor may slow another one."""
 MOST_GROWTH = 50.0
-"""MB by which the server may grow in thirty changes."""
+"""MB by which the server may grow in thirty changes that it has seen before."""
 
 
 def test_ten_visitors_at_once_see_their_own_numbers(visitor, server):
@@ -21,16 +21,18 @@ def test_ten_visitors_at_once_see_their_own_numbers(visitor, server):
     there = [(visitor(), one) for one in guests]
     for page, one in there:
         page.open("focus", q=one.query, t=one.title, out=one.heads[-1])
-    held = server.resident()
-    for turn in range(len(guests[0].heads)):
-        for page, one in there:  # nobody waits for anybody
-            page.field("side-out").fill(one.heads[turn])
-            page.field("side-out").press("Enter")
-        for page, one in there:
-            page.settle()
-            grade, words = wanted[one, one.heads[turn]]
-            assert page.metrics()[0] == grade and words in page.main.inner_text(), one
-    assert server.resident() - held <= MOST_GROWTH
+    held = 0.0
+    for again in (False, True):  # the first time caches fill
+        for turn in range(len(guests[0].heads)):
+            for page, one in there:  # nobody waits for anybody
+                page.field("side-out").fill(one.heads[turn])
+                page.field("side-out").press("Enter")
+            for page, one in there:
+                page.settle()
+                grade, words = wanted[one, one.heads[turn]]
+                assert page.metrics()[0] == grade and words in page.main.inner_text(), one
+        assert not again or server.resident() - held <= MOST_GROWTH
+        held = server.resident()
 
 
 def test_an_evaluation_lets_another_visitor_go_first(visitor):
