@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import unicodedata
@@ -167,11 +166,10 @@ def say(text: str) -> None:
 def resumable(out: Path | None) -> Iterator[None]:
     """Around work on `out` that goes on where it stopped: says so on Ctrl-C, and on SIGTERM, by which
     schedulers stop what they run; ends with status 130 or 143, behind all that tidies up. No other
-    process may write there meanwhile (RunFolderError), but those that torchrun starts beside the first;
+    process may write there meanwhile (RunFolderError);
     None is a place that cannot be locked."""
-    beside = os.environ.get("RANK", "0") != "0"
     try:
-        with nullcontext() if out is None or beside else one_writer(out), _terminable():
+        with nullcontext() if out is None else one_writer(out), _terminable():
             yield
     except KeyboardInterrupt as stopped:
         say("interrupted; --resume goes on where it stopped")

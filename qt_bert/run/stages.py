@@ -504,8 +504,9 @@ def run_parts(
 ) -> tuple[RunFolder, tuple[str, ...]]:
     """Run a report's stages, or `only` some, in the run folder `out`; the folder, and what had to run.
 
-    `told` hears the forecast; `stopped` is called where a stage does not come to its end. Raises RunFolderError where the flags do not fit what lies in `out`, or
-    what lies there and is not asked for now would become stale; else as the stages do.
+    `told` hears the forecast; `stopped` is called where a stage does not come to its end. Raises
+    RunFolderError where the flags do not fit what lies in `out`, or what lies there and is not asked for
+    now would become stale; else as the stages do.
     """
     chosen = select(stages(), gathered.inputs, only)
     folder = RunFolder.open(out, gathered.inputs, resume=resume, overwrite=overwrite)
