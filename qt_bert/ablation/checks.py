@@ -19,12 +19,14 @@ from qt_bert.data.tokenise import EncodedPair
 from qt_bert.errors import EquivalenceError
 from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.devices import whole_products
 from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Head
 
 PAIRS = 8
 VARIANTS = 5
 TOLERANCE = 1e-5
+GPU_TOLERANCE = 1e-4
 ROUNDING = 4.0
 LEAST_MOVE = 10.0
 LIVE = 1e-3
@@ -45,22 +47,35 @@ def check_equivalence(
     Where `donors` says so, `encoded` holds every text next to its donor (`donor_batches`), and four
     of these couples are taken.
 
-    `encoder` is the one that the run uses; it stands against the Hugging Face model of
-    `checkpoint`. A bfloat16 run is checked in float32, on an encoder opened for it.
+    `encoder` is the one that the run uses, on its device; it stands against the Hugging Face model of
+    `checkpoint`, on the CPU. A run of another type than float32 is checked in float32, on an encoder
+    opened for it.
 
-    Differences are the largest |difference| / max(1, |logit|). The bound is 1e-5, or four times
-    the float32 model's largest distance to itself in float64, over the unmasked pass and these
-    variants, whichever is larger. Returns the figures
-    for `run.json`. Raises EquivalenceError naming the check, the figure and the bound.
+    Differences are the largest |difference| / max(1, |logit|). The bound is 1e-5, on a GPU 1e-4, or
+    four times the float32 model's largest distance to itself in float64, over the unmasked pass and
+    these variants, whichever is larger. Returns the figures for `run.json`. Raises EquivalenceError
+    naming the check, the figure and the bound.
     """
     exact, encoder = in_float32(checkpoint, encoder)
+    with whole_products():
+        return _compared(exact, encoder, variants, encoded, donors, seed)
+
+
+def _compared(
+    exact: Checkpoint,
+    encoder: Encoder,
+    variants: Sequence[Variant],
+    encoded: Sequence[EncodedPair],
+    donors: bool,
+    seed: int,
+) -> dict[str, Any]:
     batched, some = (donor_batches, _four_couples) if donors else (batches_of, eight_of)
-    batches = list(batched(some(encoded), BATCH_TOKENS, pad=exact.pad, device=exact.model.device))
+    batches = list(batched(some(encoded), BATCH_TOKENS, pad=exact.pad))
     tested = [NONE, *some_of_each(variants, VARIANTS, seed)]
     got = _swept(encoder, batches, tested)
     want = _hooked(exact, batches, tested)
     differences = [distance(a, b) for a, b in zip(got, want, strict=True)]
-    bound = TOLERANCE
+    bound = TOLERANCE if encoder.device.type == "cpu" else GPU_TOLERANCE
     if max(differences) > bound:
         double = replace(exact, model=copy.deepcopy(exact.model).double())
         rounding = distance(want.astype(np.float64), _hooked(double, batches, tested))
@@ -132,11 +147,21 @@ def _must_agree(figures: dict[str, Any], bound: float) -> None:
 
 
 def in_float32(checkpoint: Checkpoint, encoder: Encoder) -> tuple[Checkpoint, Encoder]:
-    """The two that a check runs on: these, or the same model opened anew in float32."""
-    if checkpoint.dtype == "float32":
-        return checkpoint, encoder
+    """The two that a check runs on, in float32: a checkpoint on the CPU, an encoder on the run's device.
+
+    They are these, or copies where they lie elsewhere, or the same model opened anew.
+    """
+    device = checkpoint.device
+    if checkpoint.model.dtype == torch.float32:
+        return _on(checkpoint, torch.device("cpu")), encoder
     exact = open_checkpoint(checkpoint.folder)
-    return exact, exact.encoder()
+    return exact, _on(exact, device).encoder()
+
+
+def _on(checkpoint: Checkpoint, device: torch.device) -> Checkpoint:
+    if checkpoint.device == device:
+        return checkpoint
+    return replace(checkpoint, model=copy.deepcopy(checkpoint.model).to(device))
 
 
 def _swept(encoder: Encoder, batches: Sequence[Batch], variants: Sequence[Variant]) -> np.ndarray:

@@ -25,7 +25,8 @@ from qt_bert.ablation.interventions import (
 )
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch
-from qt_bert.models.forward import Encoder, Layer, attention
+from qt_bert.models.devices import Memory, in_parts, index, stack_tokens
+from qt_bert.models.forward import Encoder, Layer, attend, attention
 from qt_bert.models.heads import Shape, checked_heads
 from qt_bert.progress import Progress, silent
 
@@ -233,7 +234,8 @@ class LayerPass:
                 for state, one in zip(states, mixed, strict=True)
             ]
         )
-        return layer.feed_forward(stacked, self.hidden[:, :, :rows][states])
+        hidden = self.hidden[:, :, :rows]
+        return layer.feed_forward(stacked, hidden[index(tuple(states), hidden.device)])
 
     def reduce(self, reduction: Reduction, chunk: Sequence[Branch], store: Store) -> None:
         """Evaluate a reduction of attention or head outputs for each branch of `chunk`."""
@@ -262,20 +264,33 @@ class LayerPass:
         return _project(self.layer, self.hidden, self.rows)
 
     @cached_property
-    def attended(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Attention weights [states, B, heads, rows, L], and the head outputs they give."""
+    def attended(self) -> tuple[torch.Tensor | None, torch.Tensor]:
+        """Attention weights [states, B, heads, rows, L], None where no reduction will see them, and the
+        head outputs they give."""
         if self.rows > 1:
-            query, key, value = self.projections
-            weights = attention(query, key, self.bias)
+            weights, z = self._attend(*self.projections, self.bias)
             changes = [branch.change for branch in self.branches]
             if all(one.shares_z and not (one.z is not None and one.z.mixes) for one in changes):
                 del self.projections  # this object lives until all layers above are done
-            return weights, torch.matmul(weights, value)
+            return weights, z
         states = len(self.hidden)
         bias = None if self.bias is None else self.bias.repeat(states, 1, 1, 1)
         first = self.layer.attend_first(self.hidden.flatten(0, 1), bias)
         weights, z = (one.unflatten(0, (states, -1)) for one in first)
         return weights, z
+
+    def _attend(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        bias: torch.Tensor | None,
+    ) -> tuple[torch.Tensor | None, torch.Tensor]:
+        """Attention weights, where they are kept, and head outputs."""
+        if not self.keeps_attention:
+            return None, attend(query, key, value, bias)
+        weights = attention(query, key, bias)
+        return weights, torch.matmul(weights, value)
 
     @cached_property
     def z(self) -> torch.Tensor:
@@ -313,10 +328,11 @@ class LayerPass:
         kept = [head for head in heads if head not in edit.heads]
         z = self.z[state]
         if len(edit.heads) <= len(kept):
-            gone = self.layer.mix_some(z[:, list(edit.heads)], edit.heads)
+            gone = self.layer.mix_some(z[:, index(edit.heads, z.device)], edit.heads)
             mixed = self.mixed[state] - gone
         else:
-            mixed = self.layer.mix_some(z[:, kept], kept) + self.layer.output.bias
+            part = z[:, index(tuple(kept), z.device)]
+            mixed = self.layer.mix_some(part, kept) + self.layer.output.bias
         new = edit.z(self._site(state))
         return mixed if new is None else mixed + self.layer.mix_some(new, edit.heads)
 
@@ -327,9 +343,10 @@ class LayerPass:
         return bias if new is None else bias + site.layer.mix_some(new, edit.heads)
 
     def _attention(self, branch: Branch) -> torch.Tensor:
-        if branch.change.shares_z:
-            return self.attended[0][branch.state]
-        return self._own_of(branch).attention
+        shares = branch.change.shares_z
+        kept = self.attended[0] if shares else self._own_of(branch).attention
+        assert kept is not None
+        return kept[branch.state] if shares else kept
 
     def _z_of(self, branch: Branch) -> torch.Tensor:
         """The head outputs that reach W_O [B, heads, rows, width]."""
@@ -359,8 +376,7 @@ class LayerPass:
             site = replace(site, bias=added if site.bias is None else site.bias + added)
         query, key, value = projected
         bias = None if site.bias is None else site.bias[:, :, : self.rows]
-        weights = attention(query, key, bias)
-        z = torch.matmul(weights, value)
+        weights, z = self._attend(query, key, value, bias)
         if change.z is not None:
             edit_z(z, change.z, site)
         return _Own(site.layer, weights, z)
@@ -380,7 +396,7 @@ class LayerPass:
 
 class _Own(NamedTuple):
     layer: Layer
-    attention: torch.Tensor
+    attention: torch.Tensor | None
     z: torch.Tensor
 
 
@@ -416,6 +432,8 @@ SWEPT_BATCH_TOKENS = 256
 Small batches leave room for several variants in a stack, whose layers then share products.
 """
 
+SHARE = STACK_TOKENS // SWEPT_BATCH_TOKENS
+
 
 @dataclass(frozen=True, eq=False)
 class Swept:
@@ -441,18 +459,38 @@ def sweep(
 ) -> Iterator[Swept]:
     """Run every variant on every batch; yields one `Swept` a batch, in the order of `variants`.
 
-    `tokens` bounds what is computed at once (a batch of more tokens goes one variant at a time);
-    memory grows with it and with the number of variants times the pairs of a batch, not with the
-    number of batches. `shown` counts variants × pairs. The unmasked pass is the variant `none`.
+    `tokens` bounds what is computed at once (a batch of more tokens goes one variant at a time), on a
+    GPU by default what its free memory holds, halved where that was too much; memory grows with it and
+    with the number of variants times the pairs of a batch, not with the number of batches. `shown`
+    counts variants × pairs. The unmasked pass is the variant `none`. Batches may lie anywhere.
 
-    Raises ArgumentError for a reduction or a variant of layers or heads that the model does not have.
+    Raises ArgumentError for a reduction or a variant of layers or heads that the model does not have,
+    and where a GPU has no memory for a single pair.
     """
     plan = PassPlan.of(encoder, variants, reductions)
+    on_cpu = encoder.device.type == "cpu"
+    memory = Memory(tokens or (STACK_TOKENS if on_cpu else stack_tokens(encoder.model)))
+
+    def run(part: Batch) -> Swept:
+        one = _Pass(plan, part, memory.tokens, shown)
+        try:
+            return one.run()
+        except torch.OutOfMemoryError:
+            shown.advance(-one.counted)
+            raise
+
     for batch in batches:
         with torch.inference_mode():
-            one = _Pass(plan, batch, tokens or STACK_TOKENS, shown)
-            one.run()
-        yield Swept(batch.rows, one.logits, one.reduced)
+            parts = in_parts(batch.to(encoder.device), memory, run, SHARE)
+        yield parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def _joined(parts: Sequence[Swept]) -> Swept:
+    reduced = {
+        name: np.concatenate([part.reduced[name] for part in parts], 1) for name in parts[0].reduced
+    }
+    logits = np.concatenate([part.logits for part in parts], 1)
+    return Swept(np.concatenate([part.rows for part in parts]), logits, reduced)
 
 
 def batch_tokens(variants: int = 1) -> int:
@@ -479,19 +517,24 @@ class _Pass:
     batch: Batch
     budget: int
     shown: Progress
-    logits: np.ndarray = field(init=False)
-    reduced: dict[str, np.ndarray] = field(init=False, default_factory=dict)
+    counted: int = field(init=False, default=0)
+    logits: torch.Tensor = field(init=False)
+    reduced: dict[str, torch.Tensor] = field(init=False, default_factory=dict)
 
-    def run(self) -> None:
-        """Fill `logits` and `reduced`."""
+    def run(self) -> Swept:
+        """All variants of the batch; results stay on the device until the last is there."""
         encoder, batch = self.plan.encoder, self.batch
         hidden = encoder.embed(batch)
         self.clean = CleanCache(encoder, batch, encoder.biases(batch), hidden)
         labels = int(encoder.model.config.num_labels)
-        self.logits = np.empty((len(self.plan.changes), len(batch), labels), np.float32)
+        self.logits = hidden.new_empty(
+            len(self.plan.changes), len(batch), labels, dtype=torch.float32
+        )
         everyone = list(range(len(self.plan.changes)))
         for states, entering in self._parted(self.plan.entering, [everyone], hidden[None]):
             self._descend(0, states, entering)
+        reduced = {name: found.cpu().numpy() for name, found in self.reduced.items()}
+        return Swept(batch.rows, self.logits.cpu().numpy(), reduced)
 
     def _descend(self, number: int, states: list[list[int]], hidden: torch.Tensor) -> None:
         """Run the layers from `number` on; `hidden` [states, B, L or 1, size] is its input."""
@@ -581,7 +624,9 @@ class _Pass:
                 for change, members in groups.items()
             ]
             working += [state] if at_work else []
-        return branches, hidden if len(working) == len(states) else hidden[working]
+        if len(working) == len(states):
+            return branches, hidden
+        return branches, hidden[index(tuple(working), hidden.device)]
 
     def _chunks(self, number: int, branches: list[Branch], length: int) -> Iterator[list[Branch]]:
         """Branches that go on together: alike in rows and weights, and within the token budget."""
@@ -598,16 +643,20 @@ class _Pass:
     def _store_logits(self, states: list[list[int]], hidden: torch.Tensor) -> None:
         encoder = self.plan.encoder
         first = encoder.family.head(encoder.model, hidden[:, :, :1].flatten(0, 1))
-        logits = first.float().unflatten(0, hidden.shape[:2]).cpu().numpy()
-        for state, variants in enumerate(states):
-            self.logits[variants] = logits[state]
-            self.shown.advance(len(variants) * len(self.batch))
+        logits = first.float().unflatten(0, hidden.shape[:2])
+        variants = tuple(variant for members in states for variant in members)
+        of = tuple(state for state, members in enumerate(states) for _ in members)
+        device = logits.device
+        self.logits[index(variants, device)] = logits[index(of, device)]
+        runs = len(variants) * len(self.batch)
+        self.counted += runs
+        self.shown.advance(runs)
 
     def _store_reduced(
         self, reduction: Reduction, place: int, variants: list[int], value: torch.Tensor
     ) -> None:
-        found = value.float().cpu().numpy()
+        found = value.float()
         if reduction.name not in self.reduced:
             shape = (len(self.plan.changes), len(self.batch), len(reduction.layers))
-            self.reduced[reduction.name] = np.empty(shape + found.shape[1:], np.float32)
-        self.reduced[reduction.name][variants, :, place] = found
+            self.reduced[reduction.name] = found.new_empty(shape + found.shape[1:])
+        self.reduced[reduction.name][index(tuple(variants), found.device), :, place] = found

@@ -30,8 +30,8 @@ LabelSets = Sequence[tuple[int, ...]]
 def importance_on(scorer: Scorer, pairs: Sequence[Pair], shown: Progress = silent) -> FloatArray:
     """`gradient_importance` on `pairs`, in float32 whatever the scorer's dtype; `shown` counts pairs."""
     labels = scorer.checkpoint.settings.labels  # a checkpoint opened anew would read its own
-    if scorer.checkpoint.dtype != "float32":
-        exact = open_checkpoint(scorer.checkpoint.folder)
+    if scorer.checkpoint.model.dtype != torch.float32:
+        exact = open_checkpoint(scorer.checkpoint.folder, device=str(scorer.checkpoint.device))
         scorer = Scorer(exact, max_length=scorer.tokenizer.max_length)
     sets = _label_sets(pairs, labels)
     return gradient_importance(scorer.encoder, _batches(scorer, pairs), sets, shown)
@@ -99,6 +99,7 @@ def _importance(
     totals: list[FloatArray] = [np.zeros(())] * len(encoder.layers)
     pairs = 0
     for batch in batches:
+        batch = batch.to(encoder.device)
         allowed = _allowed_logits(encoder, batch, label_sets)
         gradients = _gate_gradients(encoder, batch, allowed, units)
         totals = [

@@ -12,6 +12,7 @@ import torch
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch
+from qt_bert.models.devices import index
 from qt_bert.models.forward import Encoder, Layer, attend
 from qt_bert.models.heads import Head
 
@@ -116,7 +117,10 @@ class ZEdit(Protocol):
 def edit_z(z: torch.Tensor, edit: ZEdit, site: Site) -> torch.Tensor:
     """`z` [B, heads, rows, width] with an edit's head outputs put in, in place."""
     new = edit.z(site)
-    z[:, list(edit.heads)] = 0 if new is None else new  # type: ignore[assignment]
+    heads = index(edit.heads, z.device)
+    if new is None:
+        return z.index_fill_(1, heads, 0)
+    z[:, heads] = new
     return z
 
 

@@ -20,6 +20,7 @@ from qt_bert.ablation.interventions import (
 from qt_bert.ablation.reference import PlainLayer, PlainModel
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import DIRECTIONS, Direction, gone
+from qt_bert.models.devices import index
 from qt_bert.models.forward import unseen
 from qt_bert.models.heads import Head, Shape, by_layer
 
@@ -97,11 +98,12 @@ class Replacement:
 
     def z(self, site: Site) -> torch.Tensor | None:
         """[B or 1, heads, 1 or rows, width]; None for zeros."""
-        heads = list(self.heads)
         if self.mode == "zero":
             return None
-        if self.means is not None:
-            return self.means.vectors[self.layer, heads].to(site.hidden)[None, :, None]
+        if (stored := self.means) is not None:
+            means = site.clean.derived(stored, lambda: stored.vectors.to(site.hidden))
+            return means[self.layer, index(self.heads, means.device)][None, :, None]
+        heads = index(self.heads, site.hidden.device)
         value = site.project()[2][:, heads]
         if site.bias is None:
             return value.mean(2, keepdim=True)
@@ -204,8 +206,8 @@ class Unseen:
         groups = site.batch.groups
         hidden = torch.stack([gone(one, groups) for one in self.directions]).any(0)[:, None]
         if self.heads is not None and len(self.heads) < site.layer.heads:
-            cut = torch.zeros(site.layer.heads, dtype=torch.bool, device=hidden.device)
-            cut[list(self.heads)] = True
+            cut = hidden.new_zeros(site.layer.heads)
+            cut = cut.index_fill(0, index(self.heads, hidden.device), True)
             hidden = hidden & cut[:, None, None]
         return unseen(hidden, site.hidden.dtype)
 

@@ -26,6 +26,7 @@ from qt_bert.ablation.reference import PlainLayer, PlainModel
 from qt_bert.data.tokenise import EncodedPair, length_batches
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch, to_batch
+from qt_bert.models.devices import index
 from qt_bert.models.heads import Head, Shape, by_layer
 
 # Patching: a head's z in the run of one text is replaced by its z in the run of the text's donor.
@@ -90,7 +91,8 @@ class DonorZ:
     def z(self, site: Site) -> torch.Tensor:
         """[B, heads, rows, width]."""
         donor, rows = _donors(site.clean)
-        return donor.z(self.layer)[rows][:, list(self.heads), : site.rows]
+        z = donor.z(self.layer)[rows]
+        return z[:, index(self.heads, z.device), : site.rows]
 
 
 def _donors(clean: CleanCache) -> tuple[CleanCache, torch.Tensor]:
@@ -107,34 +109,30 @@ def donor_rows(batch: Batch) -> torch.Tensor:
     """
     place = {int(row): at for at, row in enumerate(batch.rows)}
     found = [place.get(int(row) ^ 1) for row in batch.rows]
-    lengths = batch.real.sum(1).tolist()
+    lengths = [len(one) for one in batch.encoded]
     for at, donor in enumerate(found):
         if donor is None:
             raise ArgumentError(f"the text {batch.rows[at]} is in a batch without its donor")
-        _check_lengths(int(batch.rows[at]), int(lengths[at]), int(lengths[donor]))
-    return torch.tensor(found, device=batch.input_ids.device)
+        _check_lengths(int(batch.rows[at]), lengths[at], lengths[donor])
+    return index(tuple(found), batch.groups.device)
 
 
-def donor_batches(
-    encoded: Sequence[EncodedPair], budget: int, *, pad: int, device: torch.device | None = None
-) -> Iterator[Batch]:
+def donor_batches(encoded: Sequence[EncodedPair], budget: int, *, pad: int) -> Iterator[Batch]:
     """Batches of about `budget` tokens that hold every text and its donor."""
     lengths = [len(one) for one in encoded[::2]]
     for pairs in length_batches(lengths, max(1, budget // 2)):
         rows = np.stack([2 * pairs, 2 * pairs + 1], 1).ravel()
-        yield to_batch(rows, [encoded[row] for row in rows], pad=pad, device=device)
+        yield to_batch(rows, [encoded[row] for row in rows], pad=pad)
 
 
-def recipient_batches(
-    encoded: Sequence[EncodedPair], budget: int, *, pad: int, device: torch.device | None = None
-) -> Iterator[Batch]:
+def recipient_batches(encoded: Sequence[EncodedPair], budget: int, *, pad: int) -> Iterator[Batch]:
     """Batches of the second text of each couple alone, whose donor is the first.
 
     Raises ArgumentError where a text and its donor differ in length.
     """
     for pairs in length_batches([len(one) for one in encoded[::2]], budget):
         first, second = (
-            to_batch(rows, [encoded[row] for row in rows], pad=pad, device=device)
+            to_batch(rows, [encoded[row] for row in rows], pad=pad)
             for rows in (2 * pairs, 2 * pairs + 1)
         )
         for row, one, other in zip(pairs, first.encoded, second.encoded, strict=True):

@@ -16,6 +16,7 @@ from qt_bert.ablation.interventions import (
 )
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.errors import ArgumentError
+from qt_bert.models.devices import index
 from qt_bert.models.forward import Encoder, Layer, attention
 from qt_bert.models.heads import Head, by_layer
 
@@ -57,8 +58,8 @@ class AffineMap:
         return int(self.right.shape[0])
 
     def outputs(self, hidden: torch.Tensor, clean: CleanCache | None = None) -> torch.Tensor:
-        """The map of every vector [..., size]; bfloat16 goes through float32."""
-        wide = hidden.float() if hidden.dtype == torch.bfloat16 else hidden
+        """The map of every vector [..., size]; half precision goes through float32."""
+        wide = hidden.float() if hidden.dtype.itemsize == 2 else hidden
         left, right, centre = (one.to(wide) for one in (self.left, self.right, self.centre))
         return (wide - ((wide - centre) @ right.T) @ left.T).to(hidden.dtype)
 
@@ -141,7 +142,7 @@ class MixedLayer(Layer):
     def mix(self, z: torch.Tensor) -> torch.Tensor:
         """W_O over all head outputs: it is linear, so the taken heads' columns are exchanged behind
         it."""
-        part = z[..., list(self.taken), :, :]
+        part = z[..., index(self.taken, z.device), :, :]
         others = self.base.mix_some(part, self.taken) - self.tuned.mix_some(part, self.taken)
         return self.tuned.mix(z) + others
 
@@ -150,7 +151,7 @@ class MixedLayer(Layer):
         from_base = [at for at, head in enumerate(heads) if head in self.taken]
         own = [at for at in range(len(heads)) if at not in from_base]
         parts = [
-            one.mix_some(z[..., at, :, :], [heads[place] for place in at])
+            one.mix_some(z[..., index(tuple(at), z.device), :, :], [heads[place] for place in at])
             for one, at in ((self.tuned, own), (self.base, from_base))
             if at
         ]
@@ -160,7 +161,8 @@ class MixedLayer(Layer):
         self, own: tuple[torch.Tensor, ...], others: tuple[torch.Tensor, ...]
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         for one, other in zip(own, others, strict=True):
-            one[..., list(self.taken), :, :] = other[..., list(self.taken), :, :]
+            taken = index(self.taken, one.device)
+            one[..., taken, :, :] = other[..., taken, :, :]
         return own  # type: ignore[return-value]
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -40,34 +40,67 @@ class Batch:
         return len(self.rows)
 
     @property
+    def length(self) -> int:
+        """L, the tokens of a row with its padding."""
+        return self.groups.shape[1]
+
+    @property
     def real(self) -> torch.Tensor:
         """True at real tokens [B, L]."""
         return self.groups != PADDING
 
+    def to(self, device: torch.device) -> Batch:
+        """The batch on a device; a copy to a GPU does not wait for what the GPU is at."""
+        if self.input_ids.device == device:
+            return self
+        return self._each(lambda tensor: _sent(tensor, device), lambda donor: donor.to(device))
 
-def batches_of(
-    encoded: Sequence[EncodedPair], budget: int, *, pad: int, device: torch.device | None = None
-) -> Iterator[Batch]:
+    def some(self, rows: slice | np.ndarray) -> Batch:
+        """Some of its pairs, as wide as it is."""
+        if isinstance(rows, slice):
+            if rows.start == 0 and rows.stop >= len(self):
+                return self
+            chosen: slice | torch.Tensor = rows
+            encoded = self.encoded[rows]
+        else:
+            if len(rows) == len(self):
+                return self
+            chosen = torch.from_numpy(rows).to(self.groups.device)
+            encoded = tuple(self.encoded[row] for row in rows)
+        part = self._each(lambda tensor: tensor[chosen], lambda donor: donor.some(rows))
+        return replace(part, rows=self.rows[rows], encoded=encoded)
+
+    def _each(
+        self, of: Callable[[torch.Tensor], torch.Tensor], of_donor: Callable[[Batch], Batch]
+    ) -> Batch:
+        return replace(
+            self,
+            input_ids=of(self.input_ids),
+            token_type_ids=of(self.token_type_ids),
+            mask=None if self.mask is None else of(self.mask),
+            groups=of(self.groups),
+            donor=None if self.donor is None else of_donor(self.donor),
+        )
+
+
+def _sent(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+def batches_of(encoded: Sequence[EncodedPair], budget: int, *, pad: int) -> Iterator[Batch]:
     """Batches of `length_batches` over `encoded`; `pad` is the token id of padding."""
     for rows in length_batches([len(one) for one in encoded], budget):
-        yield to_batch(rows, [encoded[i] for i in rows], pad=pad, device=device)
+        yield to_batch(rows, [encoded[i] for i in rows], pad=pad)
 
 
-def to_batch(
-    rows: np.ndarray,
-    encoded: Sequence[EncodedPair],
-    *,
-    pad: int,
-    device: torch.device | None = None,
-) -> Batch:
-    """One batch of `encoded`, which are the pairs `rows` of the caller's list."""
+def to_batch(rows: np.ndarray, encoded: Sequence[EncodedPair], *, pad: int) -> Batch:
+    """One batch of `encoded`, which are the pairs `rows` of the caller's list, in the host's memory."""
     ids, types, real = padded(encoded, pad)
     groups = np.full(real.shape, PADDING, np.int64)
     groups[real] = np.concatenate([groups_of(row) for row in encoded])
-
-    def tensor(array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(array).to(device)
-
+    tensor = torch.from_numpy
     mask = None if real.all() else tensor(real.astype(np.int64))
     return Batch(rows, tuple(encoded), tensor(ids), tensor(types), mask, tensor(groups))
 

@@ -17,6 +17,7 @@ from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.files import atomic_folder, is_vacant
 from qt_bert.models.card import CARD, ModelSettings, Offline, mark, read_settings
+from qt_bert.models.devices import check_dtype, device_name, open_device
 from qt_bert.models.families import Family
 from qt_bert.models.folder import (
     resolve_folder,
@@ -138,9 +139,6 @@ def _weights(folder: Path, config: Any, attention: str) -> Any:
 # Opening a sequence-classification folder, or refusing it with a reason.
 
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-
-
 def has_bfloat16() -> bool:
     """Whether the processor multiplies bfloat16 itself (AVX-512 BF16 or AMX); True where unknown."""
     cpuinfo = Path("/proc/cpuinfo")
@@ -177,6 +175,11 @@ class Checkpoint:
     def offline(self) -> Offline | None:
         """The layers that read the texts apart, of an offline model."""
         return self.settings.offline
+
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        return self.model.device  # type: ignore[no-any-return]
 
     @property
     def layers(self) -> int:
@@ -238,6 +241,7 @@ class Checkpoint:
             "hidden": int(self.model.config.hidden_size),
             "max_length": self.settings.max_length,
             "dtype": self.dtype,
+            "device": device_name(self.device),
             **({} if self.offline is None else {"offline": self.offline.describe()}),
             **({} if self.kept is None else {"teacher": self.kept.teacher.name}),
         }
@@ -247,12 +251,14 @@ def open_checkpoint(
     model: str | Path,
     *,
     dtype: str = "float32",
+    device: str = "cpu",
     attention: str = "eager",
     model_grades: str | None = None,
     compact: bool = False,
 ) -> Checkpoint:
     """Open a sequence-classification checkpoint for analysis.
 
+    `dtype` and `device` as `check_dtype` and `open_device` take them, whose ArgumentError they raise;
     `attention` is the Hugging Face kernel of `.model`. A model whose heads were pruned gets heads of
     zeros in their place, so that probes and masks know each head by its number in the teacher;
     `compact` leaves them out, which is faster and gives the same logits.
@@ -261,13 +267,13 @@ def open_checkpoint(
     not fit the config, and for an encoder or classifier weight that is missing, which transformers
     would start at random.
     """
-    if dtype not in DTYPES:
-        raise CheckpointError(f"--dtype {dtype!r}: choose from {', '.join(DTYPES)}")
+    place = open_device(device)
+    number = check_dtype(dtype, place)
     bound_kernel_caches()
     folder = resolve_folder(model)
     _, family = verify_folder(folder)
     loaded, kept = stored_classifier(folder, family, attention=attention, compact=compact)
-    loaded, config = loaded.to(DTYPES[dtype]).eval(), loaded.config
+    loaded, config = loaded.to(place, number).eval(), loaded.config
     tokenizer = open_tokenizer(folder)
     highest = max(tokenizer.get_vocab().values(), default=0)
     if max(len(tokenizer), highest + 1) > config.vocab_size:

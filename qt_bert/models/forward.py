@@ -12,14 +12,15 @@ from torch.nn import functional as F
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch, gone, moved_positions
 from qt_bert.models.card import Offline
+from qt_bert.models.devices import index
 from qt_bert.models.families import Family
 
 # Linear layers whose weights oneDNN has laid out once, instead of at every call.
 #
 # On a CPU a product of a few hundred rows spends up to a third of its time on bringing the weight
 # into the layout that the kernel wants. torch does this ahead of time when it freezes a compiled
-# model, by the operators used here; where they are missing or refuse (another device, float64), the
-# plain product is taken.
+# model, by the operators used here; where they are missing or refuse (float64), and on a GPU, the
+# plain product is taken, of the stacked weights.
 
 
 ROWS = 512
@@ -37,8 +38,9 @@ class Packed:
     def __init__(self, layers: Sequence[Any], *, gelu: bool = False) -> None:
         self.layers = layers
         self.gelu = gelu
+        self._weight = _stacked([layer.weight for layer in layers])
         self._bias = _stacked([layer.bias for layer in layers])
-        self._multiply = self._laid_out() or self._plain
+        self._multiply = self._laid_out() or self._stacked
 
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
         return self._plain(tensor) if torch.is_grad_enabled() else self._multiply(tensor)
@@ -47,14 +49,21 @@ class Packed:
         after: tuple[str, list[float], str] = (
             ("gelu", [], "none") if self.gelu else ("none", [], "")
         )
+        weight = self._weight
+        if weight.device.type != "cpu":
+            return None
         try:
-            weight = _stacked([layer.weight for layer in self.layers])
             packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
             apply = torch.ops.mkldnn._linear_pointwise
             apply(weight.new_zeros(1, weight.shape[1]), packed, self._bias, *after)
         except (AttributeError, RuntimeError):  # NotImplementedError is a RuntimeError
             return None
+        del self._weight  # the laid-out copy stands for it
         return lambda tensor: apply(tensor, packed, self._bias, *after)
+
+    def _stacked(self, tensor: torch.Tensor) -> torch.Tensor:
+        out = F.linear(tensor, self._weight, self._bias)
+        return F.gelu(out) if self.gelu else out
 
     def _plain(self, tensor: torch.Tensor) -> torch.Tensor:
         out = torch.cat([F.linear(tensor, one.weight, one.bias) for one in self.layers], -1)
@@ -62,7 +71,7 @@ class Packed:
 
 
 def _stacked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    return torch.cat(list(tensors)).detach()
+    return tensors[0].detach() if len(tensors) == 1 else torch.cat(list(tensors)).detach()
 
 
 # The encoder layer by layer, from a Hugging Face model's own weights, without its padding and
@@ -143,7 +152,7 @@ class Layer:
     def mix_some(self, z: torch.Tensor, heads: Sequence[int]) -> torch.Tensor:
         """The share of some heads in `mix`, without the bias: [..., len(heads), rows, width] → [..., rows, hidden]."""
         columns = self.output.weight.unflatten(1, (self.heads, self.width))
-        columns = columns[:, list(heads)].flatten(1)
+        columns = columns[:, index(tuple(heads), columns.device)].flatten(1)
         return F.linear(z.transpose(-3, -2).flatten(-2), columns)
 
     def feed_forward(self, mixed: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
@@ -170,6 +179,11 @@ class Encoder:
         self.offline = offline
         self.backbone = getattr(model, family.backbone)
         self.layers = [_layer(module) for module in self.backbone.encoder.layer]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are; batches are moved there."""
+        return self.layers[0].query.weight.device  # type: ignore[no-any-return]
 
     def embed(self, batch: Batch) -> torch.Tensor:
         """Embeddings [B, L, hidden] of a batch of pairs, at the positions that the model gives them."""
@@ -204,6 +218,7 @@ class Encoder:
 
     def logits_of(self, batch: Batch) -> torch.Tensor:
         """Logits [B, labels] of a batch of pairs."""
+        batch = batch.to(self.device)
         return self.family.head(self.model, self.first_of(batch))
 
     def first_of(self, batch: Batch) -> torch.Tensor:
@@ -212,6 +227,7 @@ class Encoder:
 
     def below(self, batch: Batch, layers: int) -> torch.Tensor:
         """The hidden states behind the first `layers` layers [B, L, hidden]; the batch may be half pairs."""
+        batch = batch.to(self.device)
         return self._through(self.embed(batch), self.biases(batch)[:layers], 0)
 
     def logits_from(self, hidden: torch.Tensor, batch: Batch, layers: int) -> torch.Tensor:
@@ -271,7 +287,9 @@ class Encoder:
 def attend(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None
 ) -> torch.Tensor:
-    """Head outputs [..., heads, rows, width]: softmax(q·kᵀ/√width + bias)·v."""
+    """Head outputs [..., heads, rows, width]: softmax(q·kᵀ/√width + bias)·v; on a GPU without the maps."""
+    if query.device.type != "cpu":
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
     return torch.matmul(attention(query, key, bias), value)
 
 
@@ -281,9 +299,9 @@ def attention(query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor | None)
 
 
 def softmax(scores: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """softmax(scores + bias) over the last axis; bfloat16 goes through float32, which is faster too."""
+    """softmax(scores + bias) over the last axis; half precision goes through float32, faster on a CPU."""
     masked = scores if bias is None else scores + bias
-    if scores.dtype != torch.bfloat16:
+    if scores.dtype not in (torch.bfloat16, torch.float16):
         return torch.softmax(masked, -1)
     return torch.softmax(masked, -1, dtype=torch.float32).to(scores.dtype)
 

@@ -14,7 +14,8 @@ from transformers import AutoModelForSequenceClassification
 
 from qt_bert.errors import CheckpointError
 from qt_bert.models.card import ModelLabels, ModelSettings, stored_block
-from qt_bert.models.checkpoint import DTYPES, Checkpoint, open_tokenizer
+from qt_bert.models.checkpoint import Checkpoint, open_tokenizer
+from qt_bert.models.devices import DTYPES
 from qt_bert.models.loading import open_for_tuning
 from qt_bert.probes.base import Context
 from qt_bert.probes.texts import COMMON, texts_of
@@ -46,7 +47,7 @@ def open_base(folder: Path, like: Checkpoint, option: str = "--base") -> Checkpo
     base = Checkpoint(
         folder.name,
         folder,
-        model.to(DTYPES[like.dtype]).eval(),
+        model.to(like.device, DTYPES[like.dtype]).eval(),
         open_tokenizer(folder),
         family,
         ModelSettings(labels, like.settings.max_length, offline=stored_block(folder)),
@@ -66,7 +67,10 @@ def random_like(like: Checkpoint, seed: int = 0) -> Checkpoint:
             like.model.config, attn_implementation="eager"
         )
     facts = {field.name: getattr(like, field.name) for field in fields(Checkpoint)}
-    facts |= {"name": f"{like.name}-random", "model": model.to(DTYPES[like.dtype]).eval()}
+    facts |= {
+        "name": f"{like.name}-random",
+        "model": model.to(like.device, DTYPES[like.dtype]).eval(),
+    }
     return _Random(**facts, seed=seed)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,15 +15,19 @@ from qt_bert.data.tokenise import Counts, EncodedPair
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.checkpoint import Checkpoint
+from qt_bert.models.devices import GPU_BATCH_TOKENS, Memory, in_parts
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.title_states import SplitForward, TitleStates
 from qt_bert.text import clip
 
 BATCH_TOKENS = {"float32": 1024, "bfloat16": 4096}
-"""Tokens a forward pass takes at most (one pair, if that is longer): small batches stay in cache."""
+"""Tokens a forward pass takes at most on a CPU (one pair, if that is longer): small batches stay in cache."""
 
 WINDOW = 8192
 """Pairs whose tokens are held in memory at a time."""
+
+AHEAD = 32
+"""Batches that a GPU is given before anyone waits for it."""
 
 Forward = Callable[[Batch], torch.Tensor]
 """How a batch of B pairs becomes logits [B, labels]."""
@@ -71,7 +76,10 @@ class Scorer:
         self.checkpoint = checkpoint
         self.encoder = checkpoint.encoder()
         self.tokenizer = checkpoint.pair_tokenizer(max_length)
-        self.batch_tokens = batch_tokens or BATCH_TOKENS[checkpoint.dtype]
+        self.on_cpu = checkpoint.device.type == "cpu"
+        own = BATCH_TOKENS[checkpoint.dtype] if self.on_cpu else GPU_BATCH_TOKENS
+        self.batch_tokens = batch_tokens or own
+        self.memory = Memory(self.batch_tokens)
         self.pad = checkpoint.pad
         self.counts = Counts()
         self.left_out: LeftOut | None = None
@@ -148,9 +156,20 @@ class Scorer:
         if self.split is not None:
             self.split.forget()  # whatever was scored before, the same pairs get the same bits
         forward = self.forward
+        waiting: list[tuple[np.ndarray, torch.Tensor]] = []
+
+        def store() -> None:
+            for rows, logits in waiting:
+                out[rows] = logits.cpu().numpy()
+            waiting.clear()
+
         for batch in batches:
-            out[batch.rows] = forward(batch).float().numpy()
+            parts = in_parts(batch.to(self.checkpoint.device), self.memory, forward)
+            waiting.append((batch.rows, torch.cat(list(parts)).float()))
+            if self.on_cpu or len(waiting) == AHEAD:
+                store()
             shown.advance(len(batch))
+        store()
         return out
 
     def batches(
@@ -164,10 +183,32 @@ class Scorer:
         """(query, title) pairs as batches of at most `budget` tokens, `window` pairs at a time.
 
         Within a window the longest come first; `rows` are places in `pairs`. `offsets` asks for the
-        spans of tokens. What has to be cut is counted.
+        spans of tokens. What has to be cut is counted. On a GPU a batch takes `GPU_BATCH_TOKENS` at
+        least, and the next window is tokenised while one is computed.
         """
-        for start in range(0, len(pairs), window):
-            encoded = self.tokenizer.encode(pairs[start : start + window], offsets=offsets)
+        starts = range(0, len(pairs), window)
+        budget = budget if self.on_cpu else max(budget, GPU_BATCH_TOKENS)
+
+        def encode(start: int) -> list[EncodedPair]:
+            return self.tokenizer.encode(pairs[start : start + window], offsets=offsets)
+
+        for start, encoded in zip(starts, _ahead(encode, starts, self.on_cpu), strict=True):
             self.counts.add(encoded)
             for batch in batches_of(encoded, budget, pad=self.pad):
                 yield replace(batch, rows=batch.rows + start)
+
+
+def _ahead(
+    encode: Callable[[int], list[EncodedPair]], starts: Sequence[int], on_cpu: bool
+) -> Iterator[list[EncodedPair]]:
+    """`encode` of each start; beside a GPU the next in a thread, while one is used."""
+    if on_cpu or len(starts) < 2:
+        yield from map(encode, starts)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(encode, starts[0])
+        for following in [*starts[1:], None]:
+            encoded = coming.result()
+            if following is not None:
+                coming = pool.submit(encode, following)
+            yield encoded

@@ -246,13 +246,13 @@ class QueryHalves:
         return [found[name] for name in names]
 
     def _computed(self, halves: Sequence[EncodedPair]) -> list[torch.Tensor]:
-        states: list[torch.Tensor] = [torch.empty(0)] * len(halves)
+        states: dict[int, torch.Tensor] = {}
         # Padding is masked and its positions are its own, so that any token may stand there.
         for batch in batches_of(halves, _BATCH_TOKENS, pad=0):
             hidden = self._encoder.below(batch, self._layers)
             for row, half, state in zip(batch.rows, batch.encoded, hidden, strict=True):
-                states[row] = state[: len(half)].clone()
-        return states
+                states[int(row)] = state[: len(half)].clone()
+        return [states[row] for row in range(len(halves))]
 
     def _keep(
         self,
@@ -320,15 +320,17 @@ class SplitForward:
 
     @torch.inference_mode()
     def __call__(self, batch: Batch) -> torch.Tensor:
+        batch = batch.to(self.encoder.device)
         places = self._places(batch)
         self.counts = self.counts.with_batch(places)
         read, whole = np.flatnonzero(places >= 0), np.flatnonzero(places < 0)
         found: list[torch.Tensor] = []
         if len(read):
-            found.append(self._of_states(_some(batch, read), places[read]))
+            found.append(self._of_states(batch.some(read), places[read]))
         if len(whole):
-            found.append(self.encoder.logits_of(_some(batch, whole)))
-        return torch.cat(found)[np.argsort(np.concatenate([read, whole]))]
+            found.append(self.encoder.logits_of(batch.some(whole)))
+        order = torch.from_numpy(np.argsort(np.concatenate([read, whole])))
+        return torch.cat(found)[order.to(batch.groups.device)]
 
     def _places(self, batch: Batch) -> np.ndarray:
         """The places of the titles' states [B], `UNKNOWN` or `_LONG`."""
@@ -337,27 +339,13 @@ class SplitForward:
         return np.where(begins > self.states.offline.title_start, _LONG, places)
 
     def _of_states(self, batch: Batch, places: np.ndarray) -> torch.Tensor:
-        titles = torch.from_numpy(self.states.read(places)).to(self.encoder.layers[0].dtype)
+        like = self.encoder.layers[0].query.weight
+        titles = torch.from_numpy(self.states.read(places)).to(like)
         queries = self._queries.of(batch.encoded)
         hidden = titles.new_zeros(*batch.groups.shape, titles.shape[1])
         hidden[batch.groups == TITLE] = titles
         hidden[batch.real & (batch.groups != TITLE)] = torch.cat(queries)
         return self.encoder.logits_from(hidden, batch, self._layers)
-
-
-def _some(batch: Batch, rows: np.ndarray) -> Batch:
-    """Some pairs of a batch, as wide as it is."""
-    if len(rows) == len(batch):
-        return batch
-    chosen = torch.from_numpy(rows)
-    return Batch(
-        rows=batch.rows[rows],
-        encoded=tuple(batch.encoded[row] for row in rows),
-        input_ids=batch.input_ids[chosen],
-        token_type_ids=batch.token_type_ids[chosen],
-        mask=None if batch.mask is None else batch.mask[chosen],
-        groups=batch.groups[chosen],
-    )
 
 
 # Computing title states: titles beside an empty query, through the layers below their meeting.
@@ -404,9 +392,10 @@ def compute(scorer: Scorer, encoded: Sequence[EncodedPair], dtype: Format) -> St
     starts = np.cumsum(lengths) - lengths
     states = np.empty((lengths.sum(), hidden_of(checkpoint)), np.float32)
     for batch in batches_of(encoded, scorer.batch_tokens, pad=scorer.pad):
+        batch = batch.to(scorer.encoder.device)
         found = scorer.encoder.below(batch, layers)[batch.groups == TITLE]
         rows = token_rows(starts[batch.rows], lengths[batch.rows])
-        states[rows] = found.float().numpy()
+        states[rows] = found.float().cpu().numpy()
     keys = np.array([title_key(one) for one in encoded], KEY)
     packed = pack(states, dtype)
     return StatesPart(keys, lengths.astype(np.int32), lambda: packed)

@@ -16,7 +16,8 @@ from qt_bert.data.pairs import GRADES
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
 from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, layers_apart, stored_block
-from qt_bert.models.checkpoint import DTYPES, Checkpoint, open_tokenizer, save_checkpoint
+from qt_bert.models.checkpoint import Checkpoint, open_tokenizer, save_checkpoint
+from qt_bert.models.devices import DTYPES
 from qt_bert.models.folder import verify_folder, weights_sha256
 from qt_bert.models.loading import load_config, positions_of
 from qt_bert.progress import progress
