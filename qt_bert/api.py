@@ -384,7 +384,12 @@ class Grader:
         opened = self.scorer.checkpoint
         if opened.kept is None or not opened.compact:
             return self.scorer
-        whole = open_checkpoint(opened.folder, dtype=opened.dtype, model_grades=self._model_grades)
+        whole = open_checkpoint(
+            opened.folder,
+            dtype=opened.dtype,
+            device=str(opened.device),
+            model_grades=self._model_grades,
+        )
         return Scorer(whole, max_length=self._max_length)
 
     def _gathered(
@@ -397,6 +402,7 @@ class Grader:
         own: dict[str, Any] = {
             "model": str(opened.folder),
             "dtype": opened.dtype,
+            "device": str(opened.device),
             "max_length": self._max_length,
             "model_grades": self._model_grades,
         }
@@ -436,15 +442,19 @@ def load(
     model: str | Path | None = None,
     *,
     dtype: str = "float32",
+    device: str = "auto",
     max_length: int | None = None,
     model_grades: str | None = None,
 ) -> Grader:
     """Open a model folder (default: the graded checkpoint that ships) for grading.
 
+    `device`: auto (a CUDA GPU where there is one), cpu, cuda, cuda:1 or mps; `dtype` on a GPU also
+    tf32 or float16. ArgumentError for a device or number type that is not there.
+
     Raises CheckpointError for a folder that cannot be opened, naming the fault.
     """
     given = None if model is None else str(model)
-    scorer = ModelOptions(given, dtype, max_length, model_grades).open()
+    scorer = ModelOptions(given, dtype, max_length, model_grades, device).open()
     return Grader(scorer, max_length=max_length, model_grades=model_grades)
 
 

@@ -504,7 +504,7 @@ def masked_forward(encoder: Encoder, *parts: Intervention) -> Callable[[Batch], 
 
     def forward(batch: Batch) -> torch.Tensor:
         (swept,) = sweep(encoder, [batch], variants, tokens=1)
-        return torch.from_numpy(swept.logits[0])
+        return torch.from_numpy(swept.logits[0])  # on the CPU, as `Swept` has them
 
     return forward
 

@@ -44,9 +44,10 @@ class PlainLayer:
         """Let no row of some heads (None: all) see the columns that directions take away."""
         groups = self.groups.tolist()
         gone = set().union(*(GONE[direction] for direction in directions))
-        seen = torch.tensor([[(row, column) not in gone for column in groups] for row in groups])
+        seen = [[(row, column) not in gone for column in groups] for row in groups]
+        apart = torch.tensor(seen, device=self.visible.device)
         for head in range(len(self.z)) if heads is None else heads:
-            self.visible[head] &= seen.to(self.visible.device)
+            self.visible[head] &= apart
             self.z[head] = self.attend(head)
 
 

@@ -55,7 +55,7 @@ def mean_z(encoder: Encoder, batches: Iterable[Batch], shown: Progress = silent)
             tokens += int(batch.real.sum())
     if not tokens:
         raise ArgumentError("mean head outputs need at least one pair; the reference set has none")
-    return means_of(torch.from_numpy((total / tokens).astype(np.float32)))
+    return means_of(torch.from_numpy((total / tokens).astype(np.float32)))  # on the CPU, to store
 
 
 # From what a user asks for to the pairs, parts and variants of a sweep.

@@ -84,7 +84,7 @@ class Batch:
 
 
 def _sent(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    if device.type == "cuda" and tensor.device.type == "cpu":
+    if device.type == "cuda" and tensor.device.type == "cpu" and torch.cuda.is_available():
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
 

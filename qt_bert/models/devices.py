@@ -104,7 +104,7 @@ def tell(line: str) -> None:
 def index(places: tuple[int, ...], device: torch.device) -> torch.Tensor:
     """`places` as an index on `device`: indexing with a list would copy it, and wait, each time."""
     with torch.inference_mode(False):
-        return torch.tensor(places, dtype=torch.long, device=device)
+        return torch.tensor(places, dtype=torch.long).to(device)
 
 
 # Tokens computed at once. A GPU needs many to be busy, and its memory is bounded: where it runs out,

@@ -265,7 +265,7 @@ def _judged(evaluation: EvaluationResult, record: RunRecord) -> Table:
         "layers_heads_width": f"{model.layers} × {model.heads} × {model.hidden}",
         "parameters": model.parameters,
         "maximum_length_tokens": model.max_length,
-        "number_type": model.dtype,
+        "number_type": f"{model.dtype}, {model.device}",
         "weights_sha_256": model.sha256,
         "file_pairs": pairs.name,
         "query_title_pairs": pairs.n_pairs,

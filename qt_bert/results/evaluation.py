@@ -29,6 +29,7 @@ class JudgedModel:
     hidden: int
     max_length: int
     dtype: str
+    device: str = "cpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,6 +31,16 @@ if TYPE_CHECKING:
 # The model, heads left out, title states.
 
 
+DTYPES = ("float32", "tf32", "bfloat16", "float16")
+"""The names of `models.devices.DTYPES`, which torch would have to be imported for."""
+
+
+def check_device(device: str) -> None:
+    """Raise ArgumentError for what is no device's name; whether it is there, `open_device` says."""
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d{1,3})?", device):
+        raise ArgumentError(f"--device {device!r}: choose from auto, cpu, cuda, cuda:1, mps")
+
+
 @dataclass(frozen=True)
 class ModelOptions:
     """Which model, and how it is opened."""
@@ -37,15 +48,19 @@ class ModelOptions:
     model: str | None = None
     """Model folder (or hub name). [default: the graded checkpoint that ships]"""
     dtype: str = "float32"
-    """float32, or bfloat16 where the processor has it."""
+    """Number type: float32; bfloat16 where the processor has it; on a GPU also float16, and tf32,
+    float32 with rounded products."""
     max_length: int | None = None
     """Tokens a pair may take; the title is cut first."""
     model_grades: str | None = None
     """Which grades each logit means: '0=1-2,1=3-4,2=5'."""
+    device: str = "auto"
+    """Where the model runs: auto (a CUDA GPU where there is one), cpu, cuda, cuda:1, mps."""
 
-    def __post_init__(self) -> None:
-        if self.dtype not in ("float32", "bfloat16"):  # said before a folder is made
-            raise ArgumentError(f"--dtype {self.dtype!r}: choose from float32, bfloat16")
+    def __post_init__(self) -> None:  # said before torch is imported, and a folder made
+        if self.dtype not in DTYPES:
+            raise ArgumentError(f"--dtype {self.dtype!r}: choose from {', '.join(DTYPES)}")
+        check_device(self.device)
 
     def open(
         self,
@@ -72,14 +87,15 @@ class ModelOptions:
         from qt_bert.models.checkpoint import has_bfloat16, open_checkpoint
         from qt_bert.scoring.bulk import Scorer
 
-        if self.dtype == "bfloat16" and not has_bfloat16():
-            told("this processor has no bfloat16 products: float32 will be faster")
         checkpoint = open_checkpoint(
             self.model if self.model is not None else shipped(GRADED),
             dtype=self.dtype,
+            device=self.device,
             model_grades=self.model_grades,
             compact=not (by_head or asked),
         )
+        if self.dtype == "bfloat16" and checkpoint.device.type == "cpu" and not has_bfloat16():
+            told("this processor has no bfloat16 products: float32 will be faster")
         scorer = Scorer(checkpoint, max_length=self.max_length)
         if title_states is not None:
             from qt_bert.scoring.title_folder import open_states
@@ -337,6 +353,7 @@ def gather(
     path = pairs_or_test(pairs)
     reader.open(path)
     from qt_bert.data.segmenters import check_segmenter
+    from qt_bert.models.devices import check_dtype, device_name, open_device
     from qt_bert.models.folder import resolve_folder
     from qt_bert.run.folder import ProbeFiles
     from qt_bert.run.stage import HEADS_GONE, has_pruned_heads, run_inputs
@@ -352,9 +369,12 @@ def gather(
         compared=resolve_folder(compared) if compared is not None else None,
         **(asked.files(path, reader) if isinstance(asked, ProbeOptions) else {}),
     )
+    place = open_device(asked.device)
+    check_dtype(asked.dtype, place)
     given = {
         "reader": asdict(reader),
         "dtype": asked.dtype,
+        "device": f"{place} {device_name(place)}" if place.type == "cuda" else place.type,
         "max_length": asked.max_length,
         "model_grades": asked.model_grades,
         "compared_grades": compared_grades,

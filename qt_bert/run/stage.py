@@ -115,6 +115,7 @@ def stage_key(stage: Stage, record: RunRecord, needed: Mapping[str, str]) -> str
 SPLIT_ARGUMENTS = (
     "reader",
     "dtype",
+    "device",
     "max_length",
     "model_grades",
     "resamples",
@@ -138,6 +139,7 @@ def scorer_of(context: StudyContext) -> Scorer:
         checkpoint = open_checkpoint(
             context.model,
             dtype=context.argument("dtype"),
+            device=context.argument("device").split()[0],  # behind it stands the GPU's name
             model_grades=context.argument("model_grades"),
         )
         return Scorer(checkpoint, max_length=context.argument("max_length"))

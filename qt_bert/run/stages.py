@@ -408,6 +408,7 @@ def write_evaluation(context: StudyContext, name: str) -> None:
 EVALUATION_ARGUMENTS = (
     "reader",
     "dtype",
+    "device",
     "max_length",
     "model_grades",
     "resamples",

@@ -329,8 +329,8 @@ class SplitForward:
             found.append(self._of_states(batch.some(read), places[read]))
         if len(whole):
             found.append(self.encoder.logits_of(batch.some(whole)))
-        order = torch.from_numpy(np.argsort(np.concatenate([read, whole])))
-        return torch.cat(found)[order.to(batch.groups.device)]
+        order = np.argsort(np.concatenate([read, whole]))
+        return torch.cat(found)[torch.from_numpy(order).to(batch.groups.device)]
 
     def _places(self, batch: Batch) -> np.ndarray:
         """The places of the titles' states [B], `UNKNOWN` or `_LONG`."""

@@ -64,9 +64,9 @@ def test_a_bfloat16_run_is_checked_in_float32(
     assert figures_of(short) == figures_of(opened)
 
 
-PLAIN_ATTENTION = forward.attention
+PLAIN_ATTEND = forward.attend
 SABOTAGED = [
-    ("qt_bert.ablation.engine.attention", lambda q, k, bias: PLAIN_ATTENTION(q * 1.01, k, bias)),
+    ("qt_bert.ablation.engine.attend", lambda q, *others: PLAIN_ATTEND(q * 1.01, *others)),
     (LayerPass, "_mixed", lambda self, branch: None),
     (Replacement, "z", lambda self, site: torch.ones(1, len(self.heads), 1, 4)),
     (Unseen, "bias", lambda self, site: torch.zeros(1, 1, 1, 1)),

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from qt_bert.errors import CheckpointError, RunFolderError
+from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.models.checkpoint import open_checkpoint, save_checkpoint
 from qt_bert.models.families import FAMILIES
 from qt_bert.models.folder import HEADS, folder_sha256, verify_manifest, write_manifest
@@ -182,7 +182,7 @@ def test_a_hub_name_without_network_is_an_error_of_one_line(monkeypatch):
 
 
 def test_an_unknown_dtype_is_refused(checkpoint_of):
-    with pytest.raises(CheckpointError, match="choose from float32, bfloat16"):
+    with pytest.raises(ArgumentError, match="choose from float32, tf32, bfloat16, float16"):
         open_checkpoint(checkpoint_of(), dtype="int4")
 
 

@@ -1,0 +1,206 @@
+"""Everything that runs a model leaves each tensor on the model's device."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import qt_bert
+from qt_bert.ablation.engine import Reduction, View, sweep
+from qt_bert.ablation.importance import gradient_importance, unit_importance
+from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.scoring.bulk import Scorer
+from tests.ablation.test_loop import OPTIONS, TEXTS, batches, masks, other_parts
+from tests.conftest import FAMILIES
+from tests.fake_gpu import DEVICE, fake_gpu, on_fake_gpu
+
+# The forward, the engine and importance on a GPU that computes nothing.
+
+
+def _mean(view: View) -> torch.Tensor:
+    return view.values.flatten(2).mean(-1)
+
+
+REDUCTIONS = [
+    Reduction("maps", "attention", (0, 2), lambda view: view.values),
+    Reduction("first", "attention", (1,), _mean, first_row=True),
+    Reduction("z", "z", (0, 1, 2), _mean),
+    Reduction("hidden", "hidden", (2,), lambda view: view.values[:, 0]),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_scoring(checkpoint_of, monkeypatch, family: str, dtype: torch.dtype) -> None:
+    opened = open_checkpoint(checkpoint_of(family, **OPTIONS))
+    opened.model.to(dtype)
+    with fake_gpu(monkeypatch) as mode:
+        scorer = Scorer(on_fake_gpu(opened, mode))
+        assert scorer.encoder.device == DEVICE
+        assert scorer.logits(TEXTS).shape == (len(TEXTS), opened.model.config.num_labels)
+
+
+@pytest.mark.parametrize(
+    ("family", "reductions"), [*((family, ()) for family in FAMILIES), ("bert", REDUCTIONS)]
+)
+def test_every_intervention(checkpoint_of, monkeypatch, family: str, reductions: list) -> None:
+    opened = open_checkpoint(checkpoint_of(family, **OPTIONS))
+    with fake_gpu(monkeypatch) as mode:
+        given, variants = batches(opened), [NONE, *masks(), *other_parts()]
+        if reductions:  # layers left out have no attention to read
+            variants = [v for v in variants if not any(c.skipped for c in v.changes.values())]
+        encoder = on_fake_gpu(opened, mode).encoder()
+        for swept in sweep(encoder, given, variants, reductions, tokens=60):
+            assert swept.logits.shape[:2] == (len(variants), len(swept.rows))
+            assert set(swept.reduced) == {one.name for one in reductions}
+
+
+def test_an_offline_model(offline_checkpoint_of, monkeypatch) -> None:
+    opened = open_checkpoint(offline_checkpoint_of("bert", below=2, **OPTIONS))
+    with fake_gpu(monkeypatch) as mode:
+        there = on_fake_gpu(opened, mode)
+        scorer = Scorer(there)
+        assert scorer.logits(TEXTS).shape[0] == len(TEXTS)
+        for swept in sweep(there.encoder(), batches(opened), [NONE, *masks()]):
+            assert len(swept.logits) == len(masks()) + 1
+
+
+def test_importance(checkpoint_of, monkeypatch) -> None:
+    opened = open_checkpoint(checkpoint_of("bert", **OPTIONS))
+    with fake_gpu(monkeypatch) as mode:
+        given, sets = batches(opened), [(0,)] * len(TEXTS)
+        encoder = on_fake_gpu(opened, mode).encoder()
+        assert gradient_importance(encoder, given, sets).shape == (3, 4)
+        assert len(unit_importance(encoder, given, sets)) == 3
+
+
+def test_a_tensor_on_the_cpu_is_caught(checkpoint_of, monkeypatch) -> None:
+    opened = open_checkpoint(checkpoint_of("bert", **OPTIONS))
+    stray = Reduction(
+        "stray", "hidden", (0,), lambda view: view.values + torch.ones(view.values.shape)
+    )
+    with fake_gpu(monkeypatch) as mode:
+        encoder = on_fake_gpu(opened, mode).encoder()
+        with pytest.raises(RuntimeError, match="device"):
+            list(sweep(encoder, batches(opened), [NONE], [stray]))
+
+
+# Out of memory: smaller parts, nothing lost, nothing twice.
+
+
+@pytest.fixture
+def short_of_memory(monkeypatch) -> Callable[[int], list[int]]:
+    """From then on, products of more than so many rows raise; what was tried is listed."""
+    from qt_bert.models import forward
+
+    tried: list[int] = []
+    plain = forward.Layer.feed_forward
+
+    def install(most: int) -> list[int]:
+        def limited(self, mixed: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+            tried.append(mixed.shape[:-1].numel())
+            if tried[-1] > most:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+            return plain(self, mixed, hidden)
+
+        monkeypatch.setattr(forward.Layer, "feed_forward", limited)
+        return tried
+
+    return install
+
+
+class _Counted:
+    done = 0
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        self.done += amount
+
+
+def test_a_sweep_goes_on_in_smaller_parts(checkpoint_of, short_of_memory, capsys) -> None:
+    opened = open_checkpoint(checkpoint_of("bert", **OPTIONS))
+    given, variants = batches(opened), [NONE, *masks()]
+    reductions = [Reduction("z", "z", (1,), _mean)]
+    (want,) = sweep(opened.encoder(), given, variants, reductions)
+    tried = short_of_memory(40)
+    shown = _Counted()
+    (got,) = sweep(opened.encoder(), given, variants, reductions, shown=shown)
+    assert max(tried) > 40 and sum(rows > 40 for rows in tried) < 10
+    np.testing.assert_array_equal(got.rows, want.rows)
+    np.testing.assert_allclose(got.logits, want.logits, atol=1e-5)
+    np.testing.assert_allclose(got.reduced["z"], want.reduced["z"], atol=1e-5)
+    assert shown.done == len(variants) * len(TEXTS)
+
+
+def test_scores_come_in_smaller_parts(checkpoint_of, short_of_memory) -> None:
+    scorer = Scorer(open_checkpoint(checkpoint_of("bert", **OPTIONS)))
+    want = scorer.logits(TEXTS)
+    tried = short_of_memory(40)
+    np.testing.assert_allclose(scorer.fresh().logits(TEXTS), want, atol=1e-5)
+    assert any(rows > 40 for rows in tried)
+
+
+def test_a_pair_too_large_is_an_error_of_one_line(checkpoint_of, short_of_memory) -> None:
+    encoder = open_checkpoint(checkpoint_of("bert", **OPTIONS))
+    short_of_memory(0)
+    with pytest.raises(qt_bert.errors.ArgumentError, match="no memory for a single pair"):
+        list(sweep(encoder.encoder(), batches(encoder), [NONE, Variant("z", masks()[2].parts)]))
+
+
+# Tensor makers name the device they make for.
+
+
+MAKERS = {"zeros", "ones", "full", "empty", "arange", "tensor", "as_tensor", "eye", "from_numpy"}
+MAKERS |= {"rand", "randn", "linspace", "randperm", "tril", "triu"}
+ROOMS = ("models", "ablation", "scoring", "training")
+
+
+def strays(source: str) -> list[int]:
+    """Lines that make a tensor without a device, without `.to(…)`, and without saying `on the CPU`."""
+    tree = ast.parse(source)
+    sent = {
+        id(node.func.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "to"
+    }
+    lines = source.splitlines()
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "torch"
+        and node.func.attr in MAKERS
+        and "device" not in {keyword.arg for keyword in node.keywords}
+        and id(node) not in sent
+        and "on the CPU" not in "".join(lines[node.lineno - 1 : node.end_lineno])
+    ]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_tensor_is_made_without_a_device(room: str) -> None:
+    folder = Path(qt_bert.__file__).parent / room
+    found = {path.name: strays(path.read_text("utf-8")) for path in sorted(folder.rglob("*.py"))}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "caught"),
+    [
+        ("torch.zeros(3)", True),
+        ("torch.zeros(3, device=x.device)", False),
+        ("torch.from_numpy(a).to(x)", False),
+        ("torch.from_numpy(a) + b", True),
+        ("torch.ones(3)  # on the CPU: saved", False),
+    ],
+)
+def test_makers_are_found(line: str, caught: bool) -> None:
+    assert bool(strays(line)) is caught
