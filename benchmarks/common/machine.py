@@ -15,6 +15,7 @@ import torch
 from torch.nn import functional as F
 
 SIZES = (512, 768, 1024, 2048, 3072)
+GPU_SIZES = (4096, 8192, 16384)
 
 
 def processor() -> str:
@@ -27,17 +28,24 @@ def processor() -> str:
 
 
 @torch.inference_mode()
-def matrix_peak(dtype: torch.dtype, seconds: float = 0.5) -> float:
+def matrix_peak(dtype: torch.dtype, seconds: float = 0.5, device: str = "cpu") -> float:
     """FLOP a second of the fastest product x·Wᵀ of square matrices; `seconds` for each size."""
     best = 0.0
-    for size in SIZES:
-        values, weight = (torch.randn(size, size, dtype=dtype) for _ in range(2))
+    for size in SIZES if device == "cpu" else GPU_SIZES:
+        values, weight = (torch.randn(size, size, dtype=dtype, device=device) for _ in range(2))
         F.linear(values, weight)
+        _wait(device)
         end = time.perf_counter() + seconds
         while (start := time.perf_counter()) < end:
             F.linear(values, weight)
+            _wait(device)
             best = max(best, 2 * size**3 / (time.perf_counter() - start))
     return best
+
+
+def _wait(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize(device)
 
 
 def peak_memory(work: Callable[..., Any], *arguments: Any) -> float:

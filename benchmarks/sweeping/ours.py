@@ -14,6 +14,7 @@ from qt_bert.ablation.masks import HeadMask
 from qt_bert.data.tokenise import EncodedPair
 from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.devices import GPU_BATCH_TOKENS
 from qt_bert.models.heads import Head, Shape
 from qt_bert.scoring.bulk import Scorer
 
@@ -28,7 +29,7 @@ class OurSweep:
         self.encoder = scorer.encoder
         self.shape = Shape(checkpoint.layers, checkpoint.heads)
         self.variants = with_plain(single(self.shape, lambda heads: HeadMask(tuple(heads))))
-        budget = batch_tokens(len(self.variants))
+        budget = batch_tokens(len(self.variants)) if scorer.on_cpu else GPU_BATCH_TOKENS
         self.batches = list(batches_of(encoded, budget, pad=scorer.pad))
         labels = checkpoint.model.config.num_labels
         self.logits = np.empty((len(self.variants), len(encoded), labels), np.float32)

@@ -14,21 +14,45 @@ from qt_bert.data.tokenise import EncodedPair
 from qt_bert.models.batches import Batch, to_batch
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
 from qt_bert.models.heads import Head
+from qt_bert.scoring.bulk import Scorer
 
 PAIRS_A_BATCH = 32
+"""Where nothing else is said."""
 KERNEL = "sdpa"  # what transformers takes by default
 
 
-def plain_batches(encoded: Sequence[EncodedPair], *, pad: int, by_length: bool) -> list[Batch]:
-    """Batches of 32 pairs padded to the longest, in file order or sorted by length."""
+def plain_batches(
+    encoded: Sequence[EncodedPair], *, pad: int, by_length: bool, size: int = PAIRS_A_BATCH
+) -> list[Batch]:
+    """Batches of `size` pairs padded to the longest, in file order or sorted by length."""
     order = np.arange(len(encoded))
     if by_length:
         order = np.argsort([-len(one) for one in encoded], kind="stable")
-    starts = range(0, len(order), PAIRS_A_BATCH)
+    starts = range(0, len(order), size)
     return [
         to_batch(rows, [encoded[i] for i in rows], pad=pad)
-        for rows in (order[start : start + PAIRS_A_BATCH] for start in starts)
+        for rows in (order[start : start + size] for start in starts)
     ]
+
+
+class PlainLoop:
+    """The plain loop over some heads on the scorer's device; its batches lie there already."""
+
+    def __init__(
+        self,
+        scorer: Scorer,
+        encoded: Sequence[EncodedPair],
+        heads: Sequence[Head],
+        *,
+        size: int,
+        by_length: bool,
+    ) -> None:
+        self.checkpoint, self.heads = scorer.checkpoint, heads
+        batches = plain_batches(encoded, pad=scorer.pad, by_length=by_length, size=size)
+        self.batches = [batch.to(scorer.checkpoint.device) for batch in batches]
+
+    def __call__(self) -> np.ndarray:
+        return plain_logits(self.checkpoint, self.batches, self.heads)
 
 
 @torch.inference_mode()
@@ -41,7 +65,7 @@ def plain_logits(
     for number, head in enumerate(heads):
         with zeroed(checkpoint, head):
             for batch in batches:
-                logits[number, batch.rows] = forward(checkpoint, batch).float().numpy()
+                logits[number, batch.rows] = forward(checkpoint, batch).float().cpu().numpy()
     return logits
 
 
