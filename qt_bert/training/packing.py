@@ -121,8 +121,8 @@ def on_device(model: nn.Module, device: torch.device) -> None:
     if device.type == "cpu":
         return
     for module in model.modules():  # each: the layers of a pruned model have configs of their own
-        if hasattr(module, "config"):
-            module.config._attn_implementation = "sdpa"
+        if "config" in vars(module):
+            vars(module)["config"]._attn_implementation = "sdpa"
 
 
 def block_diagonal(segment: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
