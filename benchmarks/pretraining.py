@@ -23,7 +23,7 @@ import torch
 from qt_bert.models.checkpoint import open_tokenizer
 from qt_bert.shipped import PRETRAINED, shipped
 from qt_bert.training.corpus import Corpus, load_corpus
-from qt_bert.training.devices import MasterWeights, compiled
+from qt_bert.training.masters import MasterWeights
 from qt_bert.training.pretrain import (
     BatchShape,
     PretrainBatch,
@@ -32,6 +32,7 @@ from qt_bert.training.pretrain import (
     losses,
     new_model,
 )
+from qt_bert.training.steps import compiled
 
 WARM_UP = 4
 

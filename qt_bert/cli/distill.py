@@ -64,7 +64,9 @@ def distill(
     given = how.over(stored.settings, max_steps=steps)
     settings = typed(TuneSettings, given, f"{stored.where} [settings]")
     with opening.resumable(out):
-        facts = run_distill(job, out, settings, resume=resume, overwrite=overwrite)
+        facts = run_distill(
+            job, out, settings, device=how.device, resume=resume, overwrite=overwrite
+        )
     if facts:
         opening.say(json.dumps(facts["rows"], ensure_ascii=False))
         best = "not defined" if facts["best"] is None else f"{facts['best']:.4f}"

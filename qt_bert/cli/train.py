@@ -73,6 +73,7 @@ def pretrain(
             out,
             settings,
             shape=_shape(layers, heads, hidden, settings.shape.long),
+            device=how.device,
             stop_at=stop_at,
             resume=resume,
             overwrite=overwrite,
@@ -166,7 +167,7 @@ def train(
     settings = typed(TuneSettings, how.over(stored.settings), f"{stored.where} [settings]")
     check_apart(out, job.base)
     with opening.resumable(out):
-        facts = run_train(job, out, settings, resume=resume, overwrite=overwrite)
+        facts = run_train(job, out, settings, device=how.device, resume=resume, overwrite=overwrite)
     if facts:
         opening.say(json.dumps(facts["rows"], ensure_ascii=False))
         if "parameters" in facts:  # a folder finished by an older version does not say

@@ -53,7 +53,7 @@ class Batch:
         """The batch on a device; a copy to a GPU does not wait for what the GPU is at."""
         if self.input_ids.device == device:
             return self
-        return self._each(lambda tensor: _sent(tensor, device), lambda donor: donor.to(device))
+        return self._each(lambda tensor: sent(tensor, device), lambda donor: donor.to(device))
 
     def some(self, rows: slice | np.ndarray) -> Batch:
         """Some of its pairs, as wide as it is."""
@@ -83,7 +83,8 @@ class Batch:
         )
 
 
-def _sent(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+def sent(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """`tensor` on a device; a copy from the host to a GPU does not wait for what the GPU is at."""
     if device.type == "cuda" and tensor.device.type == "cpu" and torch.cuda.is_available():
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)

@@ -18,6 +18,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart
 from qt_bert.models.card import ModelLabels, layers_apart
 from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
+from qt_bert.models.devices import device_name
 from qt_bert.models.families import Family
 from qt_bert.planning.prune import (
     important_units,
@@ -31,7 +32,7 @@ from qt_bert.results.plan import LayerMatch, Plan
 from qt_bert.training.batches import BatchLayout, TrainingSet, training_set
 from qt_bert.training.finetune import Tuner, TuneSettings, check_settings
 from qt_bert.training.model import label_set_loss
-from qt_bert.training.packing import packed_layers
+from qt_bert.training.packing import on_device, packed_layers
 from qt_bert.training.recipes import PairSource
 from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
 from qt_bert.training.state import (
@@ -42,6 +43,7 @@ from qt_bert.training.state import (
     training_texts,
     workspace_of,
 )
+from qt_bert.training.steps import training_device, weights_dtype
 
 # What a student's loss is made of, each part as a number an example, a token or a layer.
 
@@ -110,7 +112,8 @@ Batch = Mapping[str, torch.Tensor]
 
 
 class Distilled(nn.Module):
-    """`model`, the student that is trained; `teacher`, frozen, in the number type of the products.
+    """`model`, the student that is trained; `teacher`, frozen, on its device, in the number type of
+    the products.
 
     `layer_map` says which of the teacher's layers a student's layer imitates; layers it does not
     name imitate none. `apart` is how many of the lowest layers of student and teacher are those of an
@@ -290,10 +293,13 @@ def run_distill(
     out: Path,
     settings: TuneSettings,
     *,
+    device: str = "cpu",
     resume: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Any]:
     """Train a student into the folder `out`; returns what the run was and reached.
+
+    `device` as `open_device` takes it; a run may go on on another.
 
     The folder gets the weights judged best, `kept.json`, `qt_bert.json`, `training.json` (plan,
     sources, settings, counts) and `training_log.jsonl`, with the parts of the loss apart. Raises
@@ -305,8 +311,9 @@ def run_distill(
     check_apart(out, job.student.model)
     if resume and is_finished(out):
         return finished_facts(out, _asked(job, settings))
+    place = training_device(device, settings.dtype)
     open_workspace(out, resume=resume, overwrite=overwrite)
-    return _distil(job, out, settings)
+    return _distil(job, out, settings, place)
 
 
 def check_job(job: DistillJob) -> None:
@@ -325,7 +332,9 @@ def check_job(job: DistillJob) -> None:
         raise ArgumentError("without the teacher a student needs labelled pairs: give --pairs FILE")
 
 
-def _distil(job: DistillJob, out: Path, settings: TuneSettings) -> dict[str, Any]:
+def _distil(
+    job: DistillJob, out: Path, settings: TuneSettings, place: torch.device
+) -> dict[str, Any]:
     work = workspace_of(out)
     teacher = open_teacher(job.student.plan, job.student.model)
     longest = job.max_length or teacher.settings.max_length
@@ -341,6 +350,8 @@ def _distil(job: DistillJob, out: Path, settings: TuneSettings) -> dict[str, Any
     data = training_set(sources, teacher.pair_tokenizer(longest), labels, work)
     student = job.student.start_of(teacher, dev)
     student = replace(student, settings=replace(student.settings, max_length=longest))
+    for one in (teacher, student):
+        on_device(one.model, place)
     figure = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
     tuner = Tuner(
         _model(job, teacher, student, settings),
@@ -353,7 +364,11 @@ def _distil(job: DistillJob, out: Path, settings: TuneSettings) -> dict[str, Any
         identity=_identity(job, data, dev, student),
     )
     state = tuner.run()
-    facts = _facts(teacher, data, dev, tuner, figure) | {"asked": _asked(job, settings)}
+    facts = _facts(teacher, data, dev, tuner, figure) | {
+        "device": device_name(place),
+        "dtype": settings.dtype,
+        "asked": _asked(job, settings),
+    }
     texts = training_texts(work, facts)
     save_smaller(out, student, state=state, texts=texts, overwrite=True)  # it was opened for it
     close_workspace(out)
@@ -374,7 +389,7 @@ def _model(
         student.family,
         layer_map=job.student.layer_map,
         weights=job.loss,
-        dtype=getattr(torch, settings.dtype),
+        dtype=weights_dtype(settings.dtype),
         apart=(layers_apart(student.offline), layers_apart(teacher.offline)),
     )
 

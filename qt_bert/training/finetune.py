@@ -17,7 +17,7 @@ from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
 from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, layers_apart, stored_block
 from qt_bert.models.checkpoint import Checkpoint, open_tokenizer, save_checkpoint
-from qt_bert.models.devices import DTYPES
+from qt_bert.models.devices import device_name
 from qt_bert.models.folder import verify_folder, weights_sha256
 from qt_bert.models.loading import load_config, positions_of
 from qt_bert.progress import progress
@@ -29,8 +29,9 @@ from qt_bert.training.batches import (
     to_tensors,
     training_set,
 )
-from qt_bert.training.devices import MasterWeights, compiled, linear_schedule
+from qt_bert.training.masters import MasterWeights, linear_schedule
 from qt_bert.training.model import BlockRequest, Measured, TuningModel, lift_layers, listed_layers
+from qt_bert.training.packing import on_device
 from qt_bert.training.recipes import PairSource
 from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
 from qt_bert.training.state import (
@@ -44,13 +45,17 @@ from qt_bert.training.state import (
     save_state,
     training_texts,
 )
+from qt_bert.training.steps import Gradients, training_device, weights_dtype
+
+FETCHED = 20
+"""Steps whose losses a GPU keeps before anyone waits for them."""
 
 
 class Trained(Protocol):
-    """What the loop trains: a torch module around a classifier.
+    """What the loop trains, where it is: a torch module around a classifier.
 
     `loss` gives one number, or one for each of the `parts`, whose sum is made small; the log keeps
-    the parts apart.
+    the parts apart. The losses of some rows of a batch each add up to that of the batch.
     """
 
     model: Any
@@ -126,7 +131,7 @@ class Tuner:
         self.settings, self.out, self.judge = settings, out, judge
         self.masters = MasterWeights(
             self.model,
-            getattr(torch, settings.dtype),
+            weights_dtype(settings.dtype),
             lr=settings.lr,
             weight_decay=settings.weight_decay,
             average=settings.average,
@@ -134,7 +139,10 @@ class Tuner:
         epochs = epochs_of(examples, layout, settings)
         self.plans = [plan for epoch in epochs for plan in epoch]
         self.judged_at = steps_judged([len(epoch) for epoch in epochs], settings.evaluations)
-        self.loss = compiled(model.loss, settings.compile)
+        self.gradients = Gradients(
+            model.loss, self.masters, settings.slots, compile=settings.compile
+        )
+        self.waiting: list[torch.Tensor] = []
         self.standing = RunState()
         self.best: dict[str, torch.Tensor] = {}
         asked = asdict(settings) | {"steps": len(self.plans)} | (identity or {})
@@ -150,32 +158,43 @@ class Tuner:
     def run(self) -> dict[str, torch.Tensor]:
         """Train to the end; returns the float32 state dict of the best-judged classifier."""
         at, settings = self.standing, self.settings
+        fetched = 1 if self.masters.device.type == "cpu" else FETCHED
+        said = ""
         with progress(len(self.plans), "training", "steps", done=at.step) as shown:
             while at.step < len(self.plans) and not 0 < settings.patience <= at.stale:
-                losses = self._step(self.plans[at.step])
-                loss = sum(losses)
+                self.waiting.append(self._step(self.plans[at.step]))
                 at.step += 1
-                at.losses, at.loss_sum = at.losses + 1, at.loss_sum + loss
-                if self.model.parts:
-                    sums = at.part_sums or [0.0] * len(losses)
-                    at.part_sums = [a + b for a, b in zip(sums, losses, strict=True)]
+                saved = at.step % settings.save_every == 0 or at.step in self.judged_at
+                if saved or len(self.waiting) == fetched:
+                    said = self._fetch()
                 if at.step in self.judged_at:
                     self._judge()
-                if at.step % settings.save_every == 0 or at.step in self.judged_at:
+                if saved:
                     self._save()
                 best = "" if at.best is None else f", best {at.best:.3f}"
-                shown.advance(1, f"loss {loss:.3f}{best}")
+                shown.advance(1, f"{said}{best}")
         kept = self.best or self.masters.float32_state(self.model)  # no judgement was defined
         return {n.removeprefix("model."): v for n, v in kept.items() if n.startswith("model.")}
 
-    def _step(self, plan: BatchPlan) -> list[float]:
-        """Make one step; returns the parts of its loss."""
+    def _step(self, plan: BatchPlan) -> torch.Tensor:
+        """Make one step; returns the parts of its loss [parts, or 1], on the device."""
         steps = len(self.plans)
-        losses = self.loss(to_tensors(plan, self.examples, self.layout))
-        losses.sum().backward()
+        losses = self.gradients.of(to_tensors(plan, self.examples, self.layout))
         warmup = max(1, int(self.settings.warmup * steps))
         self.masters.step(linear_schedule(self.standing.step, warmup=warmup, total=steps))
-        return list(losses.detach().reshape(-1).tolist())
+        return losses.reshape(-1)
+
+    def _fetch(self) -> str:
+        """Add up the losses that wait; returns the last in words."""
+        at, loss = self.standing, 0.0
+        for losses in torch.stack(self.waiting).tolist():
+            loss = sum(losses)
+            at.losses, at.loss_sum = at.losses + 1, at.loss_sum + loss
+            if self.model.parts:
+                sums = at.part_sums or [0.0] * len(losses)
+                at.part_sums = [a + b for a, b in zip(sums, losses, strict=True)]
+        self.waiting.clear()
+        return f"loss {loss:.3f}"
 
     def _judge(self) -> None:
         at = self.standing
@@ -211,8 +230,7 @@ def check_settings(settings: TuneSettings) -> None:
     for name, low in least.items():
         if getattr(settings, name) < low:
             raise ArgumentError(f"{name} is {getattr(settings, name)}; it must be {low} or more")
-    if settings.dtype not in DTYPES:
-        raise ArgumentError(f"--dtype {settings.dtype!r}: choose from {', '.join(DTYPES)}")
+    weights_dtype(settings.dtype)
     if not 0 < settings.lr < 1:
         raise ArgumentError(f"--lr {settings.lr}: give a rate between 0 and 1, such as 3e-4")
     if not 0 <= settings.average < 1:
@@ -287,10 +305,13 @@ def run_train(
     out: Path,
     settings: TuneSettings,
     *,
+    device: str = "cpu",
     resume: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Any]:
     """Fine-tune `job.base` into `out`; returns what the run was and reached.
+
+    `device` as `open_device` takes it; a run may go on on another.
 
     The folder gets the weights judged best, `qt_bert.json`, `training.json` (sources, settings,
     counts) and `training_log.jsonl`. Raises PairFileError, ArgumentError, CheckpointError for what
@@ -311,6 +332,7 @@ def run_train(
     }
     if resume and is_finished(out):
         return finished_facts(out, asked)
+    place = training_device(device, settings.dtype)
     work = open_workspace(out, resume=resume, overwrite=overwrite)
     tokenizer = open_tokenizer(job.base)
     sources, dev = sources_and_dev(job.sources, job.dev, job.levels)
@@ -334,6 +356,7 @@ def run_train(
     longest = positions_of(model.model.config)
     if job.max_length > longest:
         raise ArgumentError(f"--max-length {job.max_length}: the base has {longest} positions")
+    on_device(model, place)
     view = Checkpoint(
         out.name, job.base, model.model, tokenizer, model.family, card, settings.dtype
     )
@@ -376,6 +399,8 @@ def run_train(
         "steps": at.step,
         "best": at.best,
         "best_step": at.best_step,
+        "device": device_name(place),
+        "dtype": settings.dtype,
         "asked": asked,
     }
     save_checkpoint(

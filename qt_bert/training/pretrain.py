@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,13 +20,20 @@ from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.files import sha256_file
 from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.models.checkpoint import open_tokenizer, save_checkpoint
-from qt_bert.models.devices import DTYPES
+from qt_bert.models.devices import device_name
 from qt_bert.models.folder import verify_folder, weights_sha256
 from qt_bert.models.loading import open_for_pretraining
 from qt_bert.progress import progress
 from qt_bert.training.corpus import Corpus, TokenStore, load_corpus
-from qt_bert.training.devices import MasterWeights, compiled, linear_schedule
-from qt_bert.training.packing import Example, best_fit, filled, lay_out, packed_hidden
+from qt_bert.training.masters import MasterWeights, linear_schedule
+from qt_bert.training.packing import (
+    Example,
+    best_fit,
+    filled,
+    lay_out,
+    on_device,
+    packed_hidden,
+)
 from qt_bert.training.recipes import PairSource
 from qt_bert.training.state import (
     RunLog,
@@ -39,6 +46,7 @@ from qt_bert.training.state import (
     save_state,
     training_texts,
 )
+from qt_bert.training.steps import Gradients, training_device, weights_dtype
 
 # The order of a pretraining run: which examples, packed how, masked where: all from (seed, step).
 
@@ -267,9 +275,6 @@ def new_model(
 ) -> BertForPreTraining:
     """A `BertForPreTraining` with random weights (normal, 0.02), no dropout, eager attention.
 
-    The backward of the fused attention kernel in bfloat16 is several times slower on a CPU where
-    heads are narrow.
-
     Raises ArgumentError where `hidden` is not a multiple of `heads`.
     """
     if min(layers, heads, hidden) < 1:
@@ -293,18 +298,22 @@ def new_model(
     return model
 
 
-def losses(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """[MLM loss, segment-pair loss, MLM accuracy, segment-pair accuracy] of one batch, in float32."""
+def losses(model: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """[MLM loss, segment-pair loss, MLM accuracy, segment-pair accuracy] of one batch, in float32.
+
+    Those of the parts of a batch, which know the weights of the whole, add up to its own.
+    """
     hidden = packed_hidden(model.bert, batch)
     guessed = model.cls.predictions(hidden[batch["masked_slot"]]).float()
     pooled = model.bert.pooler(hidden[batch["cls_slot"]][:, None])
     paired = model.cls.seq_relationship(pooled).float()
     out = []
-    for logits, labels, weight in (
-        (guessed, batch["masked_label"], batch["masked_weight"]),
-        (paired, 1 - batch["belongs"], batch["cls_weight"]),
+    for logits, labels, name in (
+        (guessed, batch["masked_label"], "masked_weight"),
+        (paired, 1 - batch["belongs"], "cls_weight"),
     ):
-        total = weight.sum()
+        weight = batch[name]
+        total = batch.get(f"{name}_total", weight.sum())
         out.append((F.cross_entropy(logits, labels, reduction="none") * weight).sum() / total)
         out.append(((logits.argmax(-1) == labels) * weight).sum() / total)
     return torch.stack([out[0], out[2], out[1], out[3]])
@@ -320,7 +329,7 @@ def pretrain(
     stop_at: int | None = None,
     identity: dict[str, Any] | None = None,
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Train for `settings.steps` steps, from where `out` stopped if it holds a state.
+    """Train for `settings.steps` steps where `model` is, from where `out` stopped if it holds a state.
 
     `stop_at` ends the run before its schedule does. Returns the float32 state dict and the last
     averaged figures. The log is `out/log.jsonl`; the state is replaced every `save_every` steps, so
@@ -333,7 +342,7 @@ def pretrain(
         )
     check_settings(settings, stop_at)
     model.train()
-    masters = MasterWeights(model, getattr(torch, settings.dtype), lr=settings.lr)
+    masters = MasterWeights(model, weights_dtype(settings.dtype), lr=settings.lr)
     asked = json.loads(json.dumps(plain_settings(settings) | (identity or {})))
     done, tokens, characters = 0, 0, 0
     if (stored := load_state(out)) is not None:
@@ -342,7 +351,13 @@ def pretrain(
         masters.load(tensors)
         done, tokens, characters = (values[name] for name in ("step", "tokens", "characters"))
     log = RunLog(out / "log.jsonl", keep_until=done)
-    step_losses = compiled(lambda batch: losses(model, batch), settings.compile)
+    gradients = Gradients(
+        lambda batch: losses(model, batch),
+        masters,
+        settings.shape.slots,
+        compile=settings.compile,
+        aim=lambda measured: measured[0] + settings.pair_objective * measured[1],
+    )
     stream = batches(corpus, special, settings.shape, settings.seed, skip=done)
     window: list[torch.Tensor] = []
     figures: dict[str, Any] = log.last()
@@ -353,11 +368,9 @@ def pretrain(
             batch = next(stream)
             tokens += batch.tokens
             characters += batch.characters
-            measured = step_losses(batch.tensors)
-            (measured[0] + settings.pair_objective * measured[1]).backward()
+            window.append(gradients.of(batch.tensors))
             factor = linear_schedule(step, warmup=settings.warmup, total=settings.steps)
             norm = masters.step(factor)
-            window.append(measured.detach())
             last = step + 1 == end
             seen = {"step": step + 1, "tokens": tokens, "characters": characters}
             if (step + 1) % settings.log_every == 0 or last:
@@ -395,8 +408,7 @@ def check_settings(settings: PretrainSettings, stop_at: int | None = None) -> No
     for name, count in counts.items():
         if count is not None and count < 1:
             raise ArgumentError(f"{name} is {count}; it must be 1 or more")
-    if settings.dtype not in DTYPES:
-        raise ArgumentError(f"--dtype {settings.dtype!r}: choose from {', '.join(DTYPES)}")
+    weights_dtype(settings.dtype)
     if not 0 < settings.lr < 1 or settings.seed < 0:
         raise ArgumentError("--lr must lie between 0 and 1, --seed at 0 or above")
     shape = settings.shape
@@ -407,10 +419,10 @@ def check_settings(settings: PretrainSettings, stop_at: int | None = None) -> No
         )
 
 
-def _figures(mean: torch.Tensor, factor: float, norm: float) -> dict[str, Any]:
+def _figures(mean: torch.Tensor, factor: float, norm: torch.Tensor) -> dict[str, Any]:
     names = ("mlm_loss", "pair_loss", "mlm_accuracy", "pair_accuracy")
     rounded = {n: round(float(v), 5) for n, v in zip(names, mean, strict=True)}
-    return {"rate": factor, "norm": round(norm, 4)} | rounded
+    return {"rate": factor, "norm": round(float(norm), 4)} | rounded
 
 
 # `qt-bert pretrain`: from shards and pair files to a saved folder.
@@ -434,13 +446,15 @@ def run_pretrain(
     settings: PretrainSettings,
     *,
     shape: NewShape | None = None,
+    device: str = "cpu",
     stop_at: int | None = None,
     resume: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Any]:
     """Pretrain from `init` (weights and tokenizer; with `shape` only its tokenizer) into `out`.
 
-    Returns what the run was and the last figures of its log. Raises ArgumentError without text,
+    `device` as `open_device` takes it; a run may go on on another. Returns what the run was and the
+    last figures of its log. Raises ArgumentError without text or for a device that is not there,
     CheckpointError for a folder that is no BERT, RunFolderError as `open_workspace` does.
     """
     if not shards:
@@ -458,6 +472,7 @@ def run_pretrain(
     }
     if resume and is_finished(out):
         return finished_facts(out, asked)
+    place = training_device(device, settings.dtype)
     work = open_workspace(out, resume=resume, overwrite=overwrite)
     tokenizer = open_tokenizer(init)
     corpus = load_corpus(init, shards, pairs, work / "corpus.npz")
@@ -471,6 +486,7 @@ def run_pretrain(
             f"rows of {settings.shape.long} tokens need as many positions; the model has "
             f"{model.config.max_position_embeddings}"
         )
+    on_device(model, place)
 
     facts = {
         "schema": 1,
@@ -478,6 +494,8 @@ def run_pretrain(
         "text": [shard.name for shard in shards],
         "fragments": len(corpus.fragments),
         "pairs": len(corpus.first),
+        "device": device_name(place),
+        "dtype": settings.dtype,
         "asked": asked,
     }
 

@@ -292,15 +292,18 @@ class TrainingOptions:
     lr: float | None = None
     """Peak rate of AdamW."""
     dtype: str | None = None
-    """Of the products. [default: bfloat16]"""
+    """Of the products: float32, bfloat16 or, on a CUDA device, tf32. [default: bfloat16]"""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1 or mps; auto takes a CUDA device where there is one."""
     seed: int | None = field(default=None, metadata={"min": 0})
     """Seed of every random draw. [default: 0]"""
     no_compile: bool = False
     """Leave torch.compile out."""
 
     def over(self, stored: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """The recipe's settings under those given here and `more`."""
+        """The recipe's settings under those given here and `more`; the device is none."""
         given = {one.name: getattr(self, one.name) for one in fields(self)} | more
+        del given["device"]
         given["compile"] = False if given.pop("no_compile") else None
         return {**stored, **{name: one for name, one in given.items() if one is not None}}
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from qt_bert.training.devices import MasterWeights, linear_schedule
+from qt_bert.training.masters import MasterWeights, linear_schedule
 
 
 def steps(model, masters, batches, start=0):

@@ -195,7 +195,7 @@ def test_a_run_goes_on_with_its_block_and_no_other(job, tmp_path):
 
 @pytest.mark.slow
 def test_compiled_losses_are_those_of_plain_ones(offline_checkpoint_of, mixed_file):
-    from qt_bert.training.devices import compiled
+    from qt_bert.training.steps import compiled
 
     _, model, examples, layout = packed(offline_checkpoint_of(below=2, **SHAPE), mixed_file)
     fast = compiled(model.loss)

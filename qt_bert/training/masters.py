@@ -1,41 +1,17 @@
-"""Compiling, and bfloat16 weights over float32 masters."""
+"""Bfloat16 weights over float32 masters, wherever the weights are; the rate's schedule."""
 
 from __future__ import annotations
 
-import shutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import nn
 
 
-def compiled(function: Callable[..., Any], wanted: bool = True) -> Callable[..., Any]:
-    """`function` compiled for the shapes it is called with, or itself.
-
-    What was compiled before is let go: a process that trains many models would keep it all.
-    """
-    if not wanted:
-        return function
-    if not any(shutil.which(name) for name in ("g++", "clang++", "c++")):
-        print(
-            "no C++ compiler found: training runs uncompiled, at about two thirds of the speed",
-            file=sys.stderr,
-        )
-        return function
-    torch._dynamo.reset()
-    torch._dynamo.config.cache_size_limit = 32
-    return torch.compile(function, dynamic=False)
-
-
-# bfloat16 weights over float32 masters: the products run in bf16, the updates are summed in
-# float32.
-
-
 class MasterWeights:
-    """Float32 copies of a model's parameters, and the AdamW that updates them.
+    """Float32 copies of a model's parameters, on their device, and the AdamW that updates them: the
+    products run in `dtype`, the updates are summed in float32.
 
     With `dtype=torch.float32` the masters are the parameters themselves. Weight decay acts on
     matrices only (biases and LayerNorms are left out, Devlin et al. 2019, A.2). With `average` > 0
@@ -79,8 +55,13 @@ class MasterWeights:
             fused=True,
         )
 
-    def step(self, factor: float) -> float:
-        """Clip and update at rate lr × `factor`. Returns the gradient's norm."""
+    @property
+    def device(self) -> torch.device:
+        """Where weights and masters are."""
+        return self.masters[0].device
+
+    def step(self, factor: float) -> torch.Tensor:
+        """Clip and update at rate lr × `factor`. Returns the gradient's norm [], on the device."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.lr * factor
         if not self.shared:
@@ -94,9 +75,13 @@ class MasterWeights:
         if self.decay:
             with torch.no_grad():
                 torch._foreach_lerp_(self.average, self.masters, 1 - self.decay)
+        self.clear()
+        return norm
+
+    def clear(self) -> None:
+        """Forget every gradient."""
         for tensor in (*self.params, *self.masters):
             tensor.grad = None
-        return float(norm)
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
@@ -113,25 +98,26 @@ class MasterWeights:
                 torch._foreach_copy_(self.params, kept)
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Masters and both AdamW moments, by parameter name: all that a resume needs."""
+        """Masters and AdamW's moments and steps, by parameter name, on the CPU: what a resume needs."""
         out: dict[str, torch.Tensor] = {}
         for name, master in zip(self.names, self.masters, strict=True):
-            out[f"master/{name}"] = master.detach()
+            out[f"master/{name}"] = master.detach().cpu()
             state = self.optimizer.state.get(master, {})
-            out.update({f"{k}/{name}": v.detach() for k, v in state.items() if torch.is_tensor(v)})
+            found = {k: v for k, v in state.items() if torch.is_tensor(v)}
+            out.update({f"{k}/{name}": v.detach().cpu() for k, v in found.items()})
         if self.decay:
             averages = zip(self.names, self.average, strict=True)
-            out.update({f"average/{name}": value for name, value in averages})
+            out.update({f"average/{name}": value.cpu() for name, value in averages})
         return out
 
     def load(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Take up the state of `tensors()`, exactly."""
+        """Take up the state of `tensors()`, exactly, whatever device it was written on."""
         with torch.no_grad():
             for name, master, param in zip(self.names, self.masters, self.params, strict=True):
                 master.copy_(tensors[f"master/{name}"])
                 param.copy_(master)
-                state = {
-                    k: tensors[f"{k}/{name}"].clone()
+                state = {  # fused, AdamW keeps `step` on the device, too
+                    k: tensors[f"{k}/{name}"].to(master.device, copy=True)
                     for k in ("step", "exp_avg", "exp_avg_sq")
                     if f"{k}/{name}" in tensors
                 }
@@ -142,11 +128,13 @@ class MasterWeights:
                     value.copy_(tensors[f"average/{name}"])
 
     def float32_state(self, model: nn.Module) -> dict[str, torch.Tensor]:
-        """The model's state dict with float32 masters (or their average) in place of bf16 weights."""
+        """The model's state dict with float32 masters (or their average) in place of bf16 weights, on
+        the CPU."""
         masters = {id(p): m for p, m in zip(self.params, self.average, strict=True)}
         out = {}
         for name, value in model.state_dict(keep_vars=True).items():
-            out[name] = masters.get(id(value), value).detach().float().clone()
+            found = masters.get(id(value), value).detach()
+            out[name] = found.to("cpu", torch.float32, copy=True)
         return out
 
 

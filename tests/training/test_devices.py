@@ -1,0 +1,310 @@
+"""Training off the CPU, on a fake device that refuses a tensor left behind; and batches in parts."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_map
+
+from qt_bert.errors import ArgumentError
+from qt_bert.models.families import FAMILIES
+from qt_bert.models.loading import open_for_tuning
+from qt_bert.planning.distill import Distilled, LossWeights
+from qt_bert.results.plan import LayerMatch
+from qt_bert.training.batches import BatchLayout, LabelledExample, plan_epoch, to_tensors
+from qt_bert.training.masters import MasterWeights
+from qt_bert.training.model import TuningModel
+from qt_bert.training.packing import on_device
+from qt_bert.training.pretrain import BatchShape, PairExample, Special, _masked, losses, new_model
+from qt_bert.training.recipes import TrainingOptions
+from qt_bert.training.steps import Gradients, part_of, training_device, weights_dtype
+
+GPU = torch.device("meta")
+"""Stands for a GPU: torch without CUDA has no backward there, of fake tensors either."""
+SPECIAL = Special(cls=2, sep=3, pad=0, mask=4, vocabulary=50)
+
+
+def examples(labels: int = 5, auxiliary: int = 0) -> list[LabelledExample]:
+    """Twelve pairs of 8 to 30 tokens; the first `auxiliary` of an auxiliary source, one unlabelled."""
+    rng, made = np.random.default_rng(0), []
+    for place in range(12):
+        length = int(rng.integers(8, 31))
+        groups = np.array([0] + [1] * 4 + [2] * (length - 5), np.int8)
+        allowed = np.zeros(labels, np.float32)
+        if auxiliary <= place < 11:
+            allowed[place % labels] = allowed[0] = 1
+        made.append(
+            LabelledExample(
+                rng.integers(5, 50, length),
+                (groups == 2).astype(np.int64),
+                allowed,
+                (0, place % 2) if place < auxiliary else (-1, 0),
+                1.0 + place % 3,
+                groups=groups,
+            )
+        )
+    return made
+
+
+def graded(labels: int = 5, auxiliary: int = 0, apart: int = 0) -> dict[str, torch.Tensor]:
+    """One batch of them all, in ten rows of 32 slots."""
+    layout = BatchLayout((32,), 320, 0, 0, 6 if apart else None)
+    chosen = examples(labels, auxiliary)
+    (plan,) = plan_epoch(chosen, layout, 0, 0)
+    return to_tensors(plan, chosen, layout)
+
+
+def masked() -> dict[str, torch.Tensor]:
+    """Eight rows of 32 slots for pretraining."""
+    rng = np.random.default_rng(1)
+    rows = [
+        [
+            PairExample(
+                np.concatenate([[2], rng.integers(5, 50, 8), [3]]), np.zeros(10, int), bool(n)
+            )
+            for n in range(1 + row % 3)
+        ]
+        for row in range(8)
+    ]
+    return _masked(rows, 32, SPECIAL, BatchShape(slots=256, short=16, long=32), rng).tensors
+
+
+def summed(found: torch.Tensor) -> torch.Tensor:
+    return found[0] + found[1]
+
+
+Case = tuple[torch.nn.Module, Callable, dict[str, torch.Tensor], Callable]
+
+
+def tuned(
+    folder, labels: int = 5, auxiliaries: int = 0, apart: int = 0, family: str = "bert"
+) -> Case:
+    outputs = {"clicks": ["0", "1"]} if auxiliaries else {}
+    model = TuningModel.open(folder(family, layers=3, labels=labels), labels, outputs, 0, apart)
+    batch = graded(labels, auxiliaries, apart)
+    batch["token_type_ids"] %= model.model.config.type_vocab_size
+    return model, model.loss, batch, torch.sum
+
+
+def distilled(folder, **weights: float) -> Case:
+    path = folder("bert", layers=3)
+    (student, family), (teacher, _) = open_for_tuning(path, 5), open_for_tuning(path, 5)
+    with torch.no_grad():
+        for tensor in student.parameters():
+            tensor.mul_(1.1)
+    model = Distilled(
+        student,
+        teacher,
+        family,
+        layer_map=[LayerMatch(student=1, starts_as=1, imitates=2)],
+        weights=LossWeights(**weights),
+        dtype=torch.float32,
+    )
+    return model, model.loss, graded(), torch.sum
+
+
+def pretrained(_) -> Case:
+    model = new_model(vocabulary=50, layers=2, heads=2, hidden=16, positions=32, seed=0)
+    return model, lambda batch: losses(model, batch), masked(), summed
+
+
+CASES: dict[str, Callable[..., Case]] = {
+    **{family: lambda f, family=family: tuned(f, family=family) for family in FAMILIES},
+    "levels": lambda f: tuned(f, labels=3),
+    "one output": lambda f: tuned(f, labels=1),
+    "auxiliary": lambda f: tuned(f, auxiliaries=4),
+    "offline": lambda f: tuned(f, apart=2),
+    "distilled": lambda f: distilled(f),
+    "temperature": lambda f: distilled(f, temperature=2.0, hidden=0.0),
+    "grades alone": lambda f: distilled(f, distribution=0.0, hidden=0.0),
+    "pretraining": pretrained,
+}
+
+
+# A fake device: every tensor says where it is, and none holds a number.
+
+
+@pytest.fixture
+def mode(monkeypatch) -> FakeTensorMode:
+    """Fake tensors for a test, in which modules replace their weights; torch would swap them in place,
+    which fake ones refuse."""
+
+    def applied(self, function, recurse=True):
+        done: dict[int, torch.nn.Parameter] = {}  # tied weights stay tied
+        for module in self.modules():
+            for name, one in module._parameters.items():
+                if one is not None and id(one) not in done:
+                    done[id(one)] = torch.nn.Parameter(
+                        function(one).detach(), requires_grad=one.requires_grad
+                    )
+                module._parameters[name] = None if one is None else done[id(one)]
+            for name, one in module._buffers.items():
+                module._buffers[name] = None if one is None else function(one)
+        return self
+
+    monkeypatch.setattr(torch.nn.Module, "_apply", applied)
+    adam = sys.modules["torch.optim.adam"]  # which knows no fused kernel for the stand-in
+    monkeypatch.setattr(adam, "_device_dtype_check_for_fused", lambda *_, **__: None)
+    return FakeTensorMode(allow_non_fake_inputs=False)
+
+
+def faked(case: Callable[..., Case], folder, mode: FakeTensorMode) -> Case:
+    """A case whose weights are on the fake device, and its batch on the fake host."""
+    model, loss, batch, aim = case(folder)
+    with mode:
+        for one in (model, *getattr(model, "_teacher", ())):
+            one._apply(mode.from_tensor)
+            on_device(one, GPU)
+        return model, loss, tree_map(mode.from_tensor, batch), aim
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", CASES)
+def test_a_step_leaves_nothing_on_the_host(checkpoint_of, mode, name, dtype):
+    model, loss, batch, aim = faked(CASES[name], checkpoint_of, mode)
+    with mode:
+        for teacher in getattr(model, "_teacher", ()):
+            teacher.to(weights_dtype(dtype))
+        masters = MasterWeights(model.train(), weights_dtype(dtype), lr=1e-3, average=0.9)
+        gradients = Gradients(loss, masters, 320, compile=False, aim=aim)
+        for factor in (0.5, 1.0):
+            assert gradients.of(batch).device == GPU
+            assert masters.step(factor).device == GPU
+        stored = masters.tensors()
+        assert {tensor.device.type for tensor in stored.values()} == {"cpu"}
+        assert any(one.startswith("step/") for one in stored)
+        kept = masters.float32_state(model)
+        assert {(t.device.type, t.dtype) for t in kept.values()} == {("cpu", torch.float32)}
+        masters.load(stored)
+        states = masters.optimizer.state.values()
+        assert {t.device for state in states for t in state.values()} == {GPU}
+        gradients.of(batch)
+        masters.step(1.0)
+
+
+def test_a_state_of_one_device_goes_on_on_another(checkpoint_of, mode):
+    model, loss, batch, aim = tuned(checkpoint_of)
+    masters = MasterWeights(model, torch.bfloat16, lr=1e-3, average=0.9)
+    Gradients(loss, masters, 320, compile=False, aim=aim).of(batch)
+    masters.step(1.0)
+    stored = masters.tensors()
+    model, loss, batch, aim = faked(tuned, checkpoint_of, mode)
+    with mode:
+        there = MasterWeights(model, torch.bfloat16, lr=1e-3, average=0.9)
+        there.load(tree_map(mode.from_tensor, stored))
+        Gradients(loss, there, 320, compile=False, aim=aim).of(batch)
+        there.step(1.0)
+        again = there.tensors()
+    assert {n: (t.shape, t.dtype) for n, t in again.items()} == {
+        n: (t.shape, t.dtype) for n, t in stored.items()
+    }
+
+
+# Parts of a batch where memory is short.
+
+
+class Short:
+    """A loss that finds no memory at some calls, before or, through a hook, within the backward."""
+
+    def __init__(self, loss, at: set[int], backward: bool = False) -> None:
+        self.loss, self.at, self.backward = loss, at, backward
+        self.rows: list[int] = []
+
+    def __call__(self, batch):
+        self.rows.append(len(batch["segment"]))
+        if len(self.rows) not in self.at:
+            return self.loss(batch)
+        if not self.backward:
+            self._fail()
+        found = self.loss(batch)
+        found.register_hook(self._fail)
+        return found
+
+    def _fail(self, *_) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+
+def gradients_of(case: Case, at: set[int] = frozenset(), backward: bool = False):
+    model, loss, batch, aim = copy.deepcopy(case[0]), case[1], case[2], case[3]
+    loss = getattr(model, "loss", None) or (lambda batch: losses(model, batch))
+    short = Short(loss, at, backward)
+    masters = MasterWeights(model.train(), torch.float32, lr=1e-3)
+    made = Gradients(short, masters, batch["segment"].numel(), compile=False, aim=aim)
+    found = made.of(batch)
+    return found, [p.grad for p in masters.params], short.rows, made
+
+
+def assert_equal(found, expected) -> None:
+    torch.testing.assert_close(found[0], expected[0], atol=1e-6, rtol=1e-6)
+    there = [one is not None for one in expected[1]]
+    assert [one is not None for one in found[1]] == there
+    ours, theirs = (
+        torch.cat([one.flatten() for one in all if one is not None])
+        for all in (found[1], expected[1])
+    )
+    assert (ours - theirs).norm() <= 1e-6 * theirs.norm()
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_parts_add_up_whenever_memory_ran_out(checkpoint_of, capsys, name, backward):
+    case = CASES[name](checkpoint_of)
+    whole = gradients_of(case)
+    # At once, then at the second half, then at the third of what is left in quarters.
+    found = gradients_of(case, {1, 3, 6}, backward)
+    assert_equal(found, whole)
+    rows = len(case[2]["segment"])
+    assert whole[2] == [rows] and found[2][:2] == [rows, rows // 2]
+    assert sum(found[2][6:]) == rows and found[3].memory.halved
+
+
+def test_later_batches_are_computed_in_parts_at_once(checkpoint_of):
+    _, _, rows, made = gradients_of(tuned(checkpoint_of), {1})
+    made.masters.clear()
+    made.of(graded())
+    assert rows == [10, 5, 5, 5, 5]
+
+
+def test_a_row_that_is_too_much_alone_is_said(checkpoint_of):
+    with pytest.raises(ArgumentError, match="no memory for a single pair"):
+        gradients_of(tuned(checkpoint_of), set(range(1, 50)))
+
+
+def test_a_part_holds_its_rows_and_what_is_asked_in_them():
+    batch = masked()
+    parts = [part_of(batch, slice(start, start + 3)) for start in (0, 3, 6)]
+    for place, along in (("masked_slot", "masked_label"), ("cls_slot", "belongs")):
+        weight = f"{place.removesuffix('_slot')}_weight"
+        there = [(part["input_ids"].flatten()[part[place]], part[along]) for part in parts]
+        real = [part[weight] > 0 for part in parts]
+        keep = batch[weight] > 0
+        flat = batch["input_ids"].flatten()[batch[place]]
+        assert torch.equal(
+            torch.cat([a[m] for (a, _), m in zip(there, real, strict=True)]), flat[keep]
+        )
+        said = torch.cat([b[m] for (_, b), m in zip(there, real, strict=True)])
+        assert torch.equal(said, batch[along][keep])
+
+
+# What is asked for.
+
+
+def test_number_types_that_train():
+    assert weights_dtype("tf32") == weights_dtype("float32") == torch.float32
+    with pytest.raises(ArgumentError, match="train in bfloat16"):
+        weights_dtype("float16")
+    with pytest.raises(ArgumentError, match="choose from"):
+        weights_dtype("int8")
+    with pytest.raises(ArgumentError, match="needs a GPU"):
+        training_device("cpu", "tf32")
+    assert training_device("cpu", "bfloat16").type == "cpu"
+
+
+def test_the_device_is_no_setting():
+    assert TrainingOptions(device="cuda", seed=3).over({"lr": 0.1}) == {"lr": 0.1, "seed": 3}
