@@ -19,8 +19,8 @@ def write(path: Path, rows: int, header: str = "query\ttitle") -> Path:
     return path
 
 
-def cut(*inputs: Path, rows: int | None = 4, actors: int = 1):
-    return scan([str(one) for one in inputs], ReaderOptions(), rows, actors)
+def cut(*inputs: Path, rows: int = 4):
+    return scan([str(one) for one in inputs], ReaderOptions(), rows)
 
 
 def test_a_folder_stands_for_its_files_of_pairs(tmp_path: Path) -> None:
@@ -48,12 +48,6 @@ def test_columns_are_those_of_all_files(tmp_path: Path) -> None:
     assert (columns.label, columns.extra) == (True, ("field",))
 
 
-def test_few_rows_are_shared_among_all_actors(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tsv", 1000)
-    assert [part.rows for part in cut(path, rows=None, actors=2).parts] == [125] * 8
-    assert [part.rows for part in cut(path, rows=None, actors=100).parts][:2] == [64, 64]
-
-
 @pytest.mark.parametrize(
     ("inputs", "error", "words"),
     [
@@ -73,8 +67,7 @@ def test_inputs_that_cannot_be_meant(
         cut(*(tmp_path / one for one in inputs))
 
 
-@pytest.mark.parametrize(("out", "words"), [("day/out", "lies in the input"), (".", "lies in it")])
-def test_results_never_lie_among_the_inputs(tmp_path: Path, out: str, words: str) -> None:
-    with pytest.raises(ArgumentError, match=words):
-        refuse_inside(str(tmp_path / out), [str(tmp_path / "day")])
+def test_results_never_lie_among_the_inputs(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="lies in the input"):
+        refuse_inside(str(tmp_path / "day/out"), [str(tmp_path / "day")])
     refuse_inside(str(tmp_path / "scored"), [str(tmp_path / "day")])

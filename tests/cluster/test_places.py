@@ -54,12 +54,13 @@ def test_the_same_file_has_one_key(tmp_path: Path) -> None:
     assert Place.of(tmp_path / "other").key != Place.of(tmp_path / "real").key
 
 
-def test_links_are_followed_once(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.tsv").write_text("x")
-    (tmp_path / "in" / "back").symlink_to(tmp_path / "in")
-    (tmp_path / "dead.tsv").symlink_to(tmp_path / "nowhere")
-    assert list(Place.of(tmp_path).files()) == ["dead.tsv", "in/a.tsv"]
+def test_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "in" / "deep" / "a.tsv").write_text("x")
+    (tmp_path / "day").mkdir()
+    (tmp_path / "day" / "link").symlink_to(tmp_path / "in" / "deep")
+    (tmp_path / "day" / "dead.tsv").symlink_to(tmp_path / "nowhere")
+    assert list(Place.of(tmp_path / "day").files()) == ["dead.tsv", "link/a.tsv"]
 
 
 def test_an_unknown_address_is_refused() -> None:
