@@ -101,7 +101,7 @@ def unmixed(fresh_checkpoint: Callable[..., Path]) -> Path:
 
 def row(layers: int, low: float | None) -> OfflineRow:
     one = Measured(base=0.7, value=0.7, change=0.0, ci_low=low, ci_high=0.01)
-    return OfflineRow(layers=layers, block={}, both={}, discovery={"accuracy": one})
+    return OfflineRow(layers=layers, both={}, discovery={"accuracy": one})
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_the_check_holds_and_sees_a_block_that_is_not_there(
 
 
 def on_validation(job: OfflineTask, shown: Progress = silent) -> Costs:
-    return costs_of(job, job.validation, role="validation", block=True, shown=shown)
+    return costs_of(job, job.validation, role="validation", shown=shown)
 
 
 def change(job: OfflineTask, other: Scorer, metric: str) -> float | None:
@@ -222,16 +222,15 @@ def test_both_are_the_offline_model_of_so_many_layers(
 ) -> None:
     job, metric = job_of(family, labels=labels), "spearman"
     found = on_validation(job)
-    assert list(found.both) == list(found.block) == [1, 2]
+    assert list(found.both) == [1, 2]
     assert found.positions[metric].absolute == pytest.approx(change(job, job.moved, metric))
     for layers, one in found.both.items():
         assert one[metric].absolute == pytest.approx(change(job, job.reading(layers), metric))
-    assert found.both[1][metric].absolute != found.block[1][metric].absolute
 
 
 def test_layers_that_mix_nothing_cost_nothing(job_of: JobOf, unmixed: Path) -> None:
     found = on_validation(job_of(checkpoint=unmixed))
-    for one in (found.positions, *(way[n] for way in (found.block, found.both) for n in (1, 2))):
+    for one in (found.positions, found.both[1], found.both[2]):
         for metric in ("accuracy", "qwk", "spearman"):
             assert (one[metric].absolute, one[metric].ci_low, one[metric].ci_high) == (0, 0, 0)
     assert found.both[3]["spearman"].absolute != 0
@@ -324,7 +323,7 @@ def test_a_model_whose_lower_layers_never_mix_returns_them(task_of: TaskOf, unmi
     assert found.chosen == 2 and found.retrain == 2
     assert found.positions["accuracy"].change == 0
     for row in found.rows[:2]:
-        assert row.both["accuracy"].change == row.block["accuracy"].change == 0
+        assert row.both["accuracy"].change == 0
         assert row.may_lose("accuracy") == 0
     assert found.at is found.rows[1]
     assert all(row.speed is not None for row in found.rows)

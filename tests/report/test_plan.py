@@ -140,7 +140,7 @@ def test_a_plan_with_little_known_is_drawn(run):
     made = plan(2, 4)
     least = replace(
         made.evidence, speed=None, expected={}, cost=None, effects={}, grid=(), tests=(),
-        rivals=(), functions="none", at_risk=(), figures=(),
+        functions="none", at_risk=(), figures=(),
     )  # fmt: skip
     assert "nothing was tested" in said(replace(made, evidence=least))
     section = plan_section(replace(made, evidence=None))

@@ -114,7 +114,7 @@ def test_inside_is_within_the_prediction_interval(change, inside):
 
 
 def test_what_may_be_lost_is_the_upper_end():
-    row = OfflineRow(layers=1, block={}, both={}, discovery=changed(-0.03, 0.01))
+    row = OfflineRow(layers=1, both={}, discovery=changed(-0.03, 0.01))
     assert row.may_lose("accuracy") == pytest.approx(0.04)
     assert row.may_lose("ndcg_at_3") == float("inf")
 

@@ -67,7 +67,6 @@ def task_of(scorer_of: Callable[..., Scorer], tmp_path: Path) -> Callable[..., P
         scorer: Scorer | None = None,
         resamples: int = 50,
         seed: int = 0,
-        draws: int = 2,
         rounds: int = 3,
         **options: int,
     ) -> PlanTask:
@@ -78,7 +77,7 @@ def task_of(scorer_of: Callable[..., Scorer], tmp_path: Path) -> Callable[..., P
             discovery=sample,
             validation=sample,
             work=tmp_path / "work",
-            effort=replace(QUICK, draws=draws, rounds=rounds),
+            effort=replace(QUICK, rounds=rounds),
             resamples=resamples,
             seed=seed,
         )

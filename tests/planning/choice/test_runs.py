@@ -31,8 +31,8 @@ def test_the_loss_of_a_label_by_hand() -> None:
     p = np.array([[0.1, 0.1, 0.2, 0.2, 0.4], [0.2, 0.3, 0.1, 0.1, 0.3]])
     found = losses_of(np.log([p, p[::-1]]), ["none", "v"], pairs, FIVE)
     np.testing.assert_allclose(found.values, [[0.6, 0.5], [0.7, 0.8]])
-    assert found.base == pytest.approx(0.55)
-    assert found.added("v") == pytest.approx(0.2)
+    assert found.mean("none") == pytest.approx(0.55)
+    assert found.mean("v") == pytest.approx(0.75)
 
 
 def test_one_logit_counts_the_squared_change_of_the_score() -> None:
@@ -60,7 +60,7 @@ def test_pairs_without_labels_are_refused() -> None:
     pairs = [pair(2, "a", "b", None)]
     with pytest.raises(ArgumentError, match="chosen by the labels, and the pairs have none"):
         losses_of(np.zeros((1, 1, 5)), ["none"], pairs, FIVE)
-    assert losses_of(np.zeros((1, 1, 1)), ["none"], pairs, ONE).base == 0
+    assert losses_of(np.zeros((1, 1, 1)), ["none"], pairs, ONE).mean("none") == 0
 
 
 # What removals change.
