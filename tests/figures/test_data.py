@@ -10,8 +10,8 @@ import pytest
 
 from qt_bert.codec import decode, encode
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.figures import BarSeries, Edge, Figure, Mark, Node, head_map
-from tests.figures.examples import ALL, BARS, GRAPH, HEAT_MAP, SCATTER
+from qt_bert.figures import BarSeries, Edge, Figure, Node, head_map
+from tests.figures.examples import ALL, BARS, GRAPH, HEAT_MAP
 
 NODE = Node(name="L0H0", column=0, row=0)
 LOOSE = (Edge(source="L0H0", target="L1H0", weight=1.0),)
@@ -43,7 +43,6 @@ def test_round_trip(figure: Figure) -> None:
         ),
         (lambda: replace(GRAPH, nodes=(NODE,), edges=LOOSE), "unknown node 'L1H0'"),
         (lambda: replace(GRAPH, nodes=(NODE, NODE), edges=()), "one name"),
-        (lambda: replace(SCATTER, points=(Mark(x=0, y=0, series="a", x_low=0),)), "one end"),
     ],
 )
 def test_a_figure_whose_parts_do_not_fit_is_refused(
