@@ -40,7 +40,7 @@ from qt_bert.inspection.inputs import (
 )
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.shared import AFTER, BEFORE, NO_GRADES, score_columns, titles_cut
-from qt_bert.inspection.work import Job, Stopped
+from qt_bert.inspection.work import Job
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.heads import Head, spell
 from qt_bert.results.evaluation import confusion_map
@@ -124,17 +124,13 @@ def main() -> None:
         info(NO_GRADES)
         return
     session = st.session_state
-    if JOB in session and session[JOB].result is not None:
-        session[DONE] = session[JOB].result
-    fault = finished(JOB)
+    result = finished(JOB)
+    if result is not None:
+        session[DONE] = result
     file, asked = _asked(here)
     key = (asked, here.model.sha256, here.state.out, here.state.mode, here.state.seed)
     if file is not None:
         _offer(here, file, key)
-    if isinstance(fault, Stopped):
-        info("已停止，没有结果。", "Stopped; there are no figures.")
-    elif fault is not None:
-        raise fault
     if JOB in session:
         watch(session[JOB], unit=Text("对", "pairs"), steps=STEPS, key="evaluate")
     elif DONE in session:

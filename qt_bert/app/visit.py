@@ -34,7 +34,7 @@ from qt_bert.inspection.inputs import (
     typed_heads,
 )
 from qt_bert.inspection.inspected import Inspected, Shelf
-from qt_bert.inspection.study import Looked, Studied, computed_here, look_for_studied
+from qt_bert.inspection.study import Looked, Studied, look_for_studied
 from qt_bert.results.palette import Palette
 from qt_bert.results.probe import set_label
 from qt_bert.text import Text, clip
@@ -247,8 +247,8 @@ class Here:
 
     @property
     def studied(self) -> Studied | None:
-        """What the probes found for this model, where it is stored or was computed here."""
-        return self.looked.studied or computed_here(self.model)
+        """What the probes found for this model, where it is stored."""
+        return self.looked.studied
 
     def change(self, **fields: Any) -> None:
         """Change fields of the state, and with it the address; the script runs anew."""
@@ -348,10 +348,7 @@ def _sidebar(here: Here) -> None:
     _number(here, "seed", say("随机种子", "Seed"), MOST_SEED, help=tip)
     studied = here.studied
     if studied is None:
-        caption(
-            "没有这个模型的探针结果；头图谱页可以现算。",
-            "No probe results for this model; the head atlas can compute them.",
-        )
+        caption("没有这个模型的探针结果。", "No probe results for this model.")
     else:
         caption(f"探针结果：{studied.origin.zh}", f"Probe results: {studied.origin.en}")
     for why in here.looked.refused:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pandas  # at once: Altair takes it from sys.modules, where an import may be half done
 import streamlit as st
@@ -17,10 +17,8 @@ from qt_bert import text
 from qt_bert.data.pairs import Reject
 from qt_bert.errors import QtBertError
 from qt_bert.inspection.inputs import REASONS
+from qt_bert.inspection.work import Job, JobState, Stopped
 from qt_bert.text import MISSING, Label, Text, csv_bytes, in_language, printable
-
-if TYPE_CHECKING:
-    from qt_bert.inspection.work import Job, JobState
 
 # The visitor's language, and text that stays text.
 
@@ -243,13 +241,18 @@ LEAVING = Text(
 )
 
 
-def finished(key: str) -> Exception | None:
-    """Forget the session's job `key` once it is finished, and say why it has no result, if so."""
+def finished(key: str) -> Any | None:
+    """Forget the session's job `key` once it is finished: its result, or a word why there is none."""
     job: Job[Any] | None = st.session_state.get(key)
     if job is None or not job.standing().finished:
         return None
     del st.session_state[key]
-    return job.error
+    if isinstance(job.error, Stopped):
+        info("已停止，没有结果。", "Stopped; there is no result.")
+    elif job.error is not None:
+        with told():
+            raise job.error
+    return job.result
 
 
 @st.fragment(run_every=POLL_SECONDS)

@@ -122,11 +122,6 @@ class Job(Generic[T]):
         """End the work at its next report."""
         self._stop.set()
 
-    @property
-    def goes_on(self) -> bool:
-        """Whether there is still a result to come."""
-        return not (self._stop.is_set() or self._finished.is_set())
-
     def standing(self) -> JobState:
         """How far it is. Looking in is what keeps it going."""
         self._seen = time.monotonic()
