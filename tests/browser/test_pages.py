@@ -41,7 +41,7 @@ def test_every_page_fits_can_be_read_and_keeps_the_state(visitor, language, them
         assert heading.isascii() == (language == "en"), heading
         assert one.main.get_by_test_id("stAlertContentError").count() == 0, name
         if name not in ("behaviour", "evaluate"):  # those wait for a click
-            assert one.main.locator("svg.marks, canvas.marks").count(), name
+            assert one.main.locator("svg.marks, canvas.marks, .tokens").count(), name
         if theme == "dark":  # turned under the page that stands, which must stay readable
             one.look(PHONE, theme)
         app = one.page.get_by_test_id("stApp")
