@@ -54,8 +54,6 @@ def main() -> None:
     """Lay out the page."""
     here = visit()
     st.header(say("注意力头图谱", "Head atlas"))
-    for word in here.looked.refused:
-        st.warning(escaped(say(word)), icon=":material/rule:")
     studied, head = here.studied, here.state.chosen
     if studied is None:
         whole = "qt-bert report --model FOLDER --save-heads FOLDER/heads.json"

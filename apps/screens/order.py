@@ -131,8 +131,6 @@ def _asked(here: Here) -> tuple[int, Shuffled | None]:
         label = say("另一种顺序的文本", "The text in another order")
         text = st.text_input(label, key="order.typed", max_chars=1000)
         return side, typed_order(pair, side, text)
-    if st.button(say("换一次（种子加 1）", "Another draw (the next seed)"), key="order.again"):
-        here.change(seed=state.seed + 1)
     return side, shuffled(here.model, pair, side, kind, state.seed)
 
 

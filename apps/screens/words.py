@@ -12,7 +12,7 @@ import torch
 from qt_bert.ablation.engine import Reduction, View
 from qt_bert.app.figures import draw
 from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import caption, named, say
+from qt_bert.app.widgets import caption, choose, say
 from qt_bert.data.tokenise import QUERY, TITLE
 from qt_bert.figures import Token, TokenLine, Tokens
 from qt_bert.inspection.inputs import shipped_rows
@@ -102,17 +102,11 @@ def main() -> None:
         "numbers behind a decision.",
     )
     state = here.state
-    rule = st.radio(
-        say("怎样读", "Read by"),
-        list(RULES),
-        format_func=named(RULES),
-        help=say(
-            "校准：每个头的读法在随附的 dev 上定。规则（文章）：给 [SEP] 的权重大于给下一个字的，就是词尾。",
-            "Calibrated: how each head is read is set on the dev pairs that ship. Rule (the article's): "
-            "a word ends where [SEP] weighs more than the next character.",
-        ),
-        horizontal=True,
-        key="words.rule",
+    rule = choose(Text("怎样读", "Read by"), RULES, "words.rule")
+    caption(
+        "校准：每个头的读法在随附的 dev 上定。规则（文章）：给 [SEP] 的权重大于给下一个字的，就是词尾。",
+        "Calibrated: how each head is read is set on the dev pairs that ship. Rule (the article's): "
+        "a word ends where [SEP] weighs more than the next character.",
     )
     working = Text("正在读取注意力…", "Reading attention (first calibrating heads)…")
     with st.spinner(say(working)):

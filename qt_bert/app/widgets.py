@@ -273,19 +273,14 @@ def watch(
 
 
 def words_of(standing: JobState, unit: Text, steps: Mapping[str, Text]) -> str:
-    """The place in the queue; or the step, what is done, the rate and the time left."""
-    chinese = language() == "zh"
+    """The place in the queue; or the step, what is done, and the time left."""
     if standing.place:
         before = standing.place
-        return (
-            f"排队中：前面还有 {before} 项计算" if chinese else f"in the queue: {before} before it"
-        )
+        return say(f"排队中：前面还有 {before} 项计算", f"in the queue: {before} before it")
     parts = [say(steps[standing.note])] if standing.note in steps else []
     total = f" / {standing.total:,}" if standing.total else ""
     parts.append(f"{standing.done:,}{total} {say(unit)}")
-    if standing.rate:
-        parts.append(f"{standing.rate:,.0f} {say(unit)}/{'秒' if chinese else 's'}")
     if standing.left is not None and standing.left >= 1:
         left = f"{standing.left:,.0f}"
-        parts.append(f"约剩 {left} 秒" if chinese else f"about {left} s left")
+        parts.append(say(f"约剩 {left} 秒", f"about {left} s left"))
     return " · ".join(parts)

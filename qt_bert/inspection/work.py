@@ -91,7 +91,6 @@ class JobState:
     place: int
     done: int
     total: int
-    rate: float | None
     left: float | None
     note: str
     finished: bool
@@ -131,7 +130,6 @@ class Job(Generic[T]):
             place=self._worker.place(self) if self._began is None else 0,
             done=self._done,
             total=self._total,
-            rate=rate,
             left=max(self._total - self._done, 0) / rate if rate else None,
             note=self._note,
             finished=self._finished.is_set(),

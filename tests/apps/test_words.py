@@ -169,5 +169,5 @@ def test_other_heads_and_the_articles_rule(app: Visit) -> None:
     assert "has a second line" in plain(at)
     assert len(at.multiselect[0].value) == 4  # of a model of four heads
     at.multiselect[0].set_value([Head(1, 1)]).run()
-    at.radio(key="words.rule").set_value("article").run()
+    at.main.segmented_control(key="words.rule").set_value("article").run()
     assert not at.exception and "11 decisions" in plain(at)
