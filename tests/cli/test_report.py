@@ -87,7 +87,7 @@ def test_models_of_one_score_are_reported(run, checkpoint_of, pair_file, tmp_pat
     out = tmp_path / "report"
     ended = run(
         "report", "--model", checkpoint_of(labels=1), "--pairs", pair_file, "--out", out,
-        "--compare", checkpoint_of("electra", labels=1), "--resamples", "50",
+        "--compare", checkpoint_of("electra", labels=1), "--resamples", "50", "--only", "matching",
     )  # fmt: skip
     assert ended.status == 0, ended.err
     data = json.loads((out / "report.json").read_text(encoding="utf-8"))

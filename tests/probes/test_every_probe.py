@@ -155,28 +155,19 @@ def check(result: ProbeResult, model: Path, path: Path) -> None:
             assert words_of and not re.search(r"[{}]|\bnan\b|\bNone\b", words_of)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "texts"), [*((name, PLAIN) for name in MODELS), *((PLAIN, texts) for texts in TEXTS)]
+)
 @pytest.mark.parametrize("probe", PROBES)
-def test_an_odd_model_gets_a_result_or_a_reason(
+def test_what_is_odd_gets_a_result_or_a_reason(
     probe: str,
     name: str,
-    model_of: Callable[[str], tuple[Path, Path]],
-    result_of: Callable[[str, str, str], ProbeResult],
-    tmp_path: Path,
-) -> None:
-    check(result_of(probe, name, PLAIN), model_of(name)[0], tmp_path / "result.json")
-
-
-@pytest.mark.parametrize("texts", TEXTS)
-@pytest.mark.parametrize("probe", PROBES)
-def test_odd_texts_get_a_result_or_a_reason(
-    probe: str,
     texts: str,
     model_of: Callable[[str], tuple[Path, Path]],
     result_of: Callable[[str, str, str], ProbeResult],
     tmp_path: Path,
 ) -> None:
-    check(result_of(probe, PLAIN, texts), model_of(PLAIN)[0], tmp_path / "result.json")
+    check(result_of(probe, name, texts), model_of(name)[0], tmp_path / "result.json")
 
 
 NAMED = {

@@ -18,16 +18,22 @@ Run = Callable[..., Path]
 Result = Callable[..., ProbeResult]
 
 
+def rendered(run: Path) -> None:
+    """Drawing takes a second, so it is done once a run."""
+    if not (run / "report.html").exists():
+        render(run)
+
+
 def sections(run: Path) -> dict[str, dict[str, Any]]:
     """The sections of `report.json` by name, in their order."""
-    render(run)
+    rendered(run)
     data = json.loads((run / "report.json").read_text(encoding="utf-8"))
     return {section["name"]: section for section in data["sections"]}
 
 
 def table(run: Path, name: str) -> list[dict[str, str]]:
     """The rows of a table as its CSV has them."""
-    render(run)
+    rendered(run)
     with open(run / "tables" / f"{name}.csv", encoding="utf-8-sig", newline="") as handle:
         return list(csv.DictReader(handle))
 
