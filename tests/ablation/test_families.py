@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qt_bert.ablation.families import (
-    FAMILIES,
     halves,
     layer_matched,
     named_set,
@@ -64,11 +63,6 @@ def test_of_an_odd_number_of_layers_the_middle_one_is_high() -> None:
     ]
     assert {head.layer for head in found["low:40%"].heads} == {0, 1}
     assert len(found["high:60%"].heads) == 12
-
-
-def test_a_share_of_the_halves_that_is_no_whole_percent_is_rounded_in_the_name() -> None:
-    last = [v.name for v in halves(Shape(3, 2), zero, draws=1) if v.draw is None]
-    assert last == ["low:33.3%", "high:66.7%"]
 
 
 @pytest.mark.parametrize(
@@ -225,21 +219,3 @@ def test_a_set_from_the_command_line() -> None:
     assert (variant.name, variant.family) == ("L2H1+L3H2", "set")
     assert spell(variant.heads) == "L2H1 L3H2"
     assert named_set(SHAPE, zero, "L2H1", " matching ")[0].name == "matching"
-
-
-def test_a_long_set_is_cut_short_and_counted() -> None:
-    (variant,) = named_set(SHAPE, zero, spell(SHAPE.all_heads[:8]))
-    assert variant.name == "L0H0+L0H1+L0H2+L0H3+L0H4+L1H0+2more.497c39"
-    assert len(variant.heads) == 8
-
-
-def test_the_command_lines_families_take_draws_and_a_seed() -> None:
-    found = {name: family(SHAPE, zero, 5, 7) for name, family in FAMILIES.items()}
-    assert {name: len(variants) for name, variants in found.items()} == {
-        "single": 20,
-        "layers": 4,
-        "halves": 2 * (4 * 5 + 1),
-        "random": 9 * 5 + 1,
-    }
-    assert found["random"] == random_shares(SHAPE, zero, draws=5, seed=7)
-    assert len(named(variant for variants in found.values() for variant in variants)) == 112

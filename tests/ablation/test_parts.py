@@ -199,16 +199,6 @@ def test_reverting_equals_written_weights(tuned, family, budget):
     np.testing.assert_allclose(plain(checkpoint, given, [NONE])[0], got[0], atol=1e-5)
 
 
-def test_everything_set_back_is_the_base_under_the_tuned_head(tuned):
-    checkpoint, encoder, base, earlier = tuned()
-    everything = Variant("all", (RevertedLayers((0, 1, 2), earlier, embeddings=True),))
-    (_, got) = run(encoder, batches(checkpoint), [NONE, everything])
-    base.model.bert.pooler = checkpoint.model.bert.pooler
-    base.model.classifier = checkpoint.model.classifier
-    (want,) = run(base.encoder(), batches(base), [NONE])
-    np.testing.assert_allclose(got, want, atol=1e-5)
-
-
 def test_a_base_of_another_shape_is_refused(tuned):
     with pytest.raises(ArgumentError, match="do not fit the model's"):
         tuned(layers=2)

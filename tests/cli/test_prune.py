@@ -39,14 +39,6 @@ def test_the_folder_opens_and_the_figures_are_printed(run, asked, pair_file):
     assert [len(one.heads) for one in opened.kept.layers] == [2, 0]
 
 
-def test_units_are_weighed_on_the_pairs_given(run, asked, pair_file):
-    done = run("prune", *asked, "--pairs", pair_file, "--units", "0.5")
-    assert done.status == 0, done.err
-    assert "of the masked model's" in done.out
-    opened = open_checkpoint(asked[-1], compact=True)
-    assert {one.units for one in opened.kept.layers} == {32}
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [

@@ -45,7 +45,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(
 
 
 def test_two_models_are_probed_and_the_firsts_heads_saved(run, checkpoint_of, pair_file, tmp_path):
-    model, other = checkpoint_of(), checkpoint_of("xlm-roberta", layers=3, heads=4)
+    model, other = checkpoint_of(), checkpoint_of("xlm-roberta", layers=3)
     out, heads = tmp_path / "report", tmp_path / "heads.json"
     arguments = ["report", "--model", model, "--pairs", pair_file, "--compare", other]
     arguments += ["--out", out, "--resamples", "50", "--save-heads", heads]
@@ -61,7 +61,7 @@ def test_two_models_are_probed_and_the_firsts_heads_saved(run, checkpoint_of, pa
     stored = HeadsFile.read(heads)
     assert stored.model.sha256 == weights_sha256(model)
     assert {table.probe for table in stored.probes} == without_base
-    # 2 layers of 2, not the other's 12; these pairs share no term that a patch could be made of, and
+    # 2 layers of 2, not the other's 6; these pairs share no term that a patch could be made of, and
     # hold no two spans that are known to mean the same.
     for table in stored.probes:
         headless = table.probe in NOT_OF_HEADS | {"patch", "relations"}

@@ -229,14 +229,6 @@ def test_both_are_the_offline_model_of_so_many_layers(
     assert found.both[1][metric].absolute != found.block[1][metric].absolute
 
 
-def test_layers_that_mix_nothing_cost_nothing(job_of: JobOf, unmixed: Path) -> None:
-    found = on_validation(job_of(checkpoint=unmixed))
-    for one in (found.positions, *(way[n] for way in (found.block, found.both) for n in (1, 2))):
-        for metric in ("accuracy", "qwk", "spearman"):
-            assert (one[metric].absolute, one[metric].ci_low, one[metric].ci_high) == (0, 0, 0)
-    assert found.both[3]["spearman"].absolute != 0
-
-
 Calls = list[tuple[Sequence[Scores], Texts]]
 
 

@@ -152,18 +152,12 @@ def test_labels_that_do_not_vary_leave_nothing_to_compare(
     assert told == {"matching_of_pairs"}
 
 
-def test_a_table_of_other_pairs_is_refused(
+def test_a_table_of_other_pairs_or_labels_is_refused(
     probed: Callable[..., ProbeResult], tmp_path: Path
 ) -> None:
     folder = planted.write(tmp_path / "table", PAIRS)
     with pytest.raises(ArgumentError, match="the 480 pairs of test.tsv, not on these 476"):
         probed(folder, PAIRS[4:])
-
-
-def test_a_table_of_other_labels_is_refused(
-    probed: Callable[..., ProbeResult], tmp_path: Path
-) -> None:
-    folder = planted.write(tmp_path / "table", PAIRS)
     grade = (PAIRS[0].grades or (0,))[0] % 5 + 1
     with pytest.raises(ArgumentError, match="other labels by now"):
         probed(folder, [replace(PAIRS[0], grades=(grade,)), *PAIRS[1:]])

@@ -48,7 +48,6 @@ from tests.probes.planted_boundary import (
     words_of,
     write_pairs,
 )
-from tests.probes.planted_shift import untrained
 
 RNG = np.random.default_rng(7)
 Run = Callable[..., ProbeResult]
@@ -169,17 +168,6 @@ def test_too_few_characters_of_their_own_test_nothing(
     assert found.facts["coverage"] < 0.5
     assert (claim(found).verdict, claim(found).reason) == ("not testable", "coverage")
     assert values(found)["rule_accuracy"] is not None
-
-
-@pytest.mark.slow
-def test_random_models_have_no_boundary_heads(
-    tmp_path: Path, run: Run, checkpoint_of: Callable[..., Path], made_pairs: Path
-) -> None:
-    naming = 0
-    for seed in range(20):
-        folder = untrained(checkpoint_of(), tmp_path / f"random{seed}", seed)
-        naming += bool(run(folder, made_pairs, cut=None).sets["boundary"])
-    assert naming <= 2
 
 
 # Texts, decisions and their attention.
@@ -348,17 +336,6 @@ def test_a_shift_moves_every_text_and_keeps_its_labels() -> None:
             here = moved[start : start + size]
             assert sorted(here) == list(range(start, start + size))
             assert (np.diff(here.astype(int)) % size == 1).all()
-
-
-def test_a_head_that_sees_word_ends_is_named_and_noise_is_not() -> None:
-    decisions, labels = made([8] * 40), RNG.random(320) < 0.5
-    weights = random_weights(320)
-    weights.sep[0, 1] = np.where(labels, 0.6, 0.1) + RNG.random(320) / 10
-    found = calibrate(weights, decisions, labels, shifts=20, seed=0)
-    assert found.named.heads() == [Head(0, 1)] and found.best == Head(0, 1)
-    assert found.null[0, 1] < 0.6
-    unread = Weights(weights.next, weights.sep, np.full((1, 3), 0.04))
-    assert calibrate(unread, decisions, labels, shifts=20, seed=0).named.heads() == []
 
 
 def test_labels_of_one_kind_name_nothing() -> None:

@@ -171,6 +171,7 @@ def test_what_is_odd_gets_a_result_or_a_reason(
 
 
 NAMED = {
+    "boundary": ("boundary",),
     "order": ("order_named",),
     "matching": ("named",),
     "shift": ("strengthened",),

@@ -14,8 +14,6 @@ from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.data.treebank import Sentence, Word
 from qt_bert.errors import PairFileError
 from qt_bert.figures import Bars
-from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
-from qt_bert.planning.prune import save_smaller
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.features import (
     KINDS,
@@ -33,7 +31,6 @@ from qt_bert.probes.features import (
     trends,
 )
 from qt_bert.probes.registry import probe_named
-from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import Measurement, ProbeResult
 from tests.probes.made_context import context_of
 from tests.probes.planted_kinds import (
@@ -148,20 +145,6 @@ def test_too_small_a_treebank_is_refused(
     path = treebank(tmp_path / "small.conllu", 2)
     with pytest.raises(PairFileError, match=r"small\.conllu.*larger treebank"):
         run(context(planted, made_pairs(), treebanks=(path,)))
-
-
-def test_of_a_last_layer_without_heads_nothing_is_said(
-    checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
-) -> None:
-    whole = open_checkpoint(checkpoint_of(layers=3, heads=4, hidden=32))
-    kept = tuple(KeptLayer(layer=n, heads=heads) for n, heads in enumerate([(1, 3), (0,), ()]))
-    folder = save_smaller(tmp_path / "small", smaller_checkpoint(whole, kept))
-    result = run(context(folder, made_pairs()))
-    assert [one.head for one in result.heads] == ["L0H1", "L0H3", "L1H0"]
-    found = by_id(result)
-    for name in ("sep_late_peak", "cls_early", "cls_looks_at_sep"):
-        assert found[name].value is None
-    assert found["sep_attention"].value is not None
 
 
 # By hand

@@ -15,10 +15,8 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.data.treebank import Sentence, Word
 from qt_bert.errors import PairFileError
-from qt_bert.figures import HeatMap
-from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
-from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import relations_links
 from qt_bert.probes.base import run_probe
 from qt_bert.probes.matching_cells import Aligned
@@ -52,7 +50,6 @@ from qt_bert.probes.relations_links import (
     span_attention,
 )
 from qt_bert.probes.split import PairFiles
-from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.made_context import context_of
@@ -104,18 +101,6 @@ def test_planted_arcs_are_found_and_chance_ones_are_not(
     assert found["relations_left_out"].n_queries > 0
     assert result.facts["looked_at"] == "base" and result.facts["costliest"] == str(PLANTED)
     assert {one.name for one in result.figures} == {"relations_best", "relations_heads"}
-
-
-def test_heads_and_layers_that_were_pruned_take_no_part(
-    run: Run, checkpoint_of: Callable[..., Path], treebank: Path, tmp_path: Path
-) -> None:
-    teacher = open_checkpoint(checkpoint_of(layers=3, heads=4, hidden=32))
-    kept = tuple(KeptLayer(layer=n, heads=heads) for n, heads in enumerate([(1, 3), (), (0,)]))
-    folder = save_smaller(tmp_path / "small", smaller_checkpoint(teacher, kept))
-    result = run(folder, treebanks=(treebank,))
-    assert [one.head for one in result.heads] == ["L0H1", "L0H3", "L2H0"]
-    (drawn,) = (one for one in result.figures if one.name == "relations_heads")
-    assert isinstance(drawn, HeatMap) and drawn.values[1] == (None,) * 4
 
 
 def test_a_broken_treebank_and_an_empty_half_are_errors(

@@ -221,21 +221,6 @@ def test_two_models_of_different_shapes(compare: Run, other: Path, tmp_path: Pat
     assert not (out / "sweeps" / "compare" / "fake").exists()
 
 
-def test_it_agrees_with_the_command_compare(
-    compare: Run, other: Path, checkpoint_of: Callable[..., Path], pair_file: Path, tmp_path: Path
-) -> None:
-    from qt_bert.models.checkpoint import open_checkpoint
-    from qt_bert.scoring.bulk import Scorer
-    from qt_bert.scoring.evaluate import compare_models
-
-    compare(other, resamples=2000)
-    scorers = [Scorer(open_checkpoint(folder)) for folder in (checkpoint_of(), other)]
-    expected = compare_models(pair_file, ReaderOptions(), *scorers)
-    stored = json.loads((tmp_path / "run" / "comparison.json").read_text())
-    assert stored["metrics"] == json.loads(json.dumps(expected["metrics"]))
-    assert stored["most_different"] == expected["most_different"]
-
-
 def test_both_models_are_in_the_key(
     compare: Run, other: Path, checkpoint_of: Callable[..., Path]
 ) -> None:
@@ -304,16 +289,6 @@ def test_the_plan_lies_in_the_run_and_is_drawn_from_it(
     assert run(stage, pairs=more_pairs, seed=1) == ("plan",)
     with pytest.raises(ArgumentError, match="are also in"):
         run(stage, pairs=more_pairs, files=ProbeFiles(discovery=more_pairs))
-
-
-def test_the_plan_comes_after_the_probes_that_every_run_has() -> None:
-    listed = stages()
-    names = [stage.name for stage in listed]
-    assert len(set(names)) == len(names)
-    plan = listed[names.index("plan")]
-    assert plan.outputs == ("plan/plan.json",)
-    assert "probe:redundancy" in plan.needs and "probe:shift" not in plan.needs
-    assert all(names.index(name) < names.index("plan") for name in plan.needs)
 
 
 # What a run reads, where nothing else is named.

@@ -169,12 +169,6 @@ def test_progress_counts_the_runs_of_stages_that_ran(
     assert counter.notes == [(one.name, runs_of(one)) for one in (stages.heads, stages.plan)]
 
 
-def test_shared_objects_are_built_once(inputs: Callable[..., RunInputs], tmp_path: Path) -> None:
-    folder = RunFolder.open(tmp_path / "run", inputs())
-    context = StudyContext(folder=folder, model=tmp_path, pairs=tmp_path)
-    assert context.shared("model", list) is context.shared("model", list)
-
-
 def test_some_stages_alone_bring_what_they_need(inputs: Callable[..., RunInputs]) -> None:
     def stage(name: str, *needs: str) -> Stage:
         return Stage(

@@ -121,7 +121,7 @@ def jackknifed(name: str, n: int, runs: int) -> tuple[float, float]:
     return decided(np.stack(made, axis=1), edge)
 
 
-@pytest.mark.parametrize("runs", [500, pytest.param(10_000, marks=NIGHTLY)])
+@pytest.mark.parametrize("runs", [250, pytest.param(10_000, marks=NIGHTLY)])
 @SIZES
 def test_without_an_effect_few_are_decided(n: int, runs: int) -> None:
     plain = {

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import numpy as np
@@ -53,19 +52,6 @@ def test_every_interval_holds_its_value(random_judgements: Callable[..., Judgeme
         assert one.value == METRICS[name].value(random_judgements(0))
         assert one.value is not None and one.ci_low is not None and one.ci_high is not None
         assert one.ci_low < one.value < one.ci_high, name
-
-
-def test_json_has_the_metrics_and_the_tables(hand: Judgements) -> None:
-    stored = json.loads(json.dumps(evaluate(hand, resamples=20).to_json(), allow_nan=False))
-    assert set(stored["accuracy"]) == {"value", "ci_low", "ci_high", "n"}
-    assert stored["accuracy"]["n"] == 6
-    assert stored["ndcg_at_5"]["n_eligible"] == 1
-    assert stored["ndcg_at_5"]["n_queries"] == 3
-    assert stored["pnr_counts"]["discordant"] == 1
-    assert stored["levels"] == ["1", "2", "3", "4", "5"]
-    assert len(stored["confusion"]) == len(stored["per_grade"]) == 5
-    assert len(stored["reliability"]) == 15
-    assert stored["settings"] == {"resamples": 20, "seed": 0, "auc_cut": 4.0}
 
 
 def test_overlapping_labels_keep_accuracy_and_ranking_only() -> None:

@@ -22,12 +22,9 @@ def copied(exported, tmp_path):
     return shutil.copytree(exported("bert")[1], tmp_path / "copied")
 
 
-@pytest.mark.parametrize("family", ["bert", "xlm-roberta", "electra"])
-@pytest.mark.parametrize("batch_tokens", [1, 100])
-def test_logits_and_counts_are_those_of_the_scorer(
-    exported, texts, family, batch_tokens, monkeypatch
-):
-    monkeypatch.setattr(export_session, "BATCH_TOKENS", batch_tokens)
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
+def test_logits_and_counts_are_those_of_the_scorer(exported, texts, family, monkeypatch):
+    monkeypatch.setattr(export_session, "BATCH_TOKENS", 100)
     checkpoint, folder = exported(family)
     torch_scorer = Scorer(checkpoint)
     scorer = OnnxScorer(folder, threads=1)
