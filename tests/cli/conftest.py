@@ -31,6 +31,6 @@ def run(monkeypatch, capsys) -> Callable[..., Ended]:
         except SystemExit as ended:
             status = ended.code
         captured = capsys.readouterr()
-        return Ended(int(status or 0), captured.out, captured.err)  # type: ignore[call-overload]
+        return Ended(int(status or 0), captured.out, captured.err)
 
     return call

@@ -31,19 +31,19 @@ def report(write: Write) -> CheckReport:
     return check_file(reader, PairReader(other))
 
 
-def test_equal_grades_under_two_labels_do_not_contradict(write: Write) -> None:
+def test_equal_grades_under_two_labels_do_not_contradict(write):
     path = write("f.tsv", "query\ttitle\tgrade\nq\tt\t1\nq\tt\t1.0\n")
     report = check_file(PairReader(path, grade_map=GradeMap.identity()))
     assert (report.duplicates.distinct, report.contradicting.distinct) == (1, 0)
 
 
-def test_many_labels_are_counted_together(write: Write) -> None:
+def test_many_labels_are_counted_together(write):
     rows = "".join(f"q\tt\t{i}\n" for i in range(1200))
     labels = check_file(PairReader(write("f.tsv", f"query\ttitle\tgrade\n{rows}"))).labels
     assert (len(labels), labels["(other labels)"]) == (1001, 200)
 
 
-def test_all_that_is_counted(report: CheckReport) -> None:
+def test_all_that_is_counted(report):
     assert (report.rows, report.accepted, report.rejected) == (9, 8, 1)
     assert report.reasons == {"too few fields": 1}
     assert report.labels == {"": 1, "1": 2, "2": 1, "3": 1, "5": 2, "x": 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -18,7 +17,7 @@ LOOSE = (Edge(source="L0H0", target="L1H0", weight=1.0),)
 
 
 @pytest.mark.parametrize("figure", ALL, ids=lambda figure: figure.kind)
-def test_round_trip(figure: Figure) -> None:
+def test_round_trip(figure):
     stored = json.loads(json.dumps(encode(figure), allow_nan=False))
     assert stored["kind"] == figure.kind
     assert decode(Figure, stored, "figure") == figure
@@ -46,14 +45,12 @@ def test_round_trip(figure: Figure) -> None:
         (lambda: replace(SCATTER, points=(Mark(x=0, y=0, series="a", x_low=0),)), "one end"),
     ],
 )
-def test_a_figure_whose_parts_do_not_fit_is_refused(
-    make: Callable[[], Figure], message: str
-) -> None:
+def test_a_figure_whose_parts_do_not_fit_is_refused(make, message):
     with pytest.raises(ArgumentError, match=message):
         make()
 
 
-def test_a_stored_figure_that_cannot_be_read_names_its_file() -> None:
+def test_a_stored_figure_that_cannot_be_read_names_its_file():
     with pytest.raises(RunFolderError, match=r"page\.json: expected HeatMap or Curve"):
         decode(Figure, {"kind": "pie"}, "page.json")
     stored = encode(HEAT_MAP) | {"columns": ["H0"]}

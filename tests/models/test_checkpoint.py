@@ -264,7 +264,7 @@ def test_tied_weights_are_stored_once(tmp_path, checkpoint_of):
     assert torch.equal(embeddings, model.bert.embeddings.word_embeddings.weight.half().float())
 
 
-def test_what_a_study_found_is_in_no_hash(tmp_path: Path) -> None:
+def test_what_a_study_found_is_in_no_hash(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / HEADS).write_text("{}")
     before = folder_sha256(tmp_path)

@@ -27,7 +27,6 @@ from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import PAIRS
 from tests.probes import planted_focus
-from tests.probes.conftest import Build
 from tests.probes.planted_shift import untrained
 
 PROBES = [probe.name for probe in probes()]
@@ -159,14 +158,7 @@ def check(result: ProbeResult, model: Path, path: Path) -> None:
     ("name", "texts"), [*((name, PLAIN) for name in MODELS), *((PLAIN, texts) for texts in TEXTS)]
 )
 @pytest.mark.parametrize("probe", PROBES)
-def test_what_is_odd_gets_a_result_or_a_reason(
-    probe: str,
-    name: str,
-    texts: str,
-    model_of: Callable[[str], tuple[Path, Path]],
-    result_of: Callable[[str, str, str], ProbeResult],
-    tmp_path: Path,
-) -> None:
+def test_what_is_odd_gets_a_result_or_a_reason(probe, name, texts, model_of, result_of, tmp_path):
     check(result_of(probe, name, texts), model_of(name)[0], tmp_path / "result.json")
 
 
@@ -182,9 +174,7 @@ NAMED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("probe", NAMED)
-def test_random_models_have_next_to_no_named_heads(
-    probe: str, context_of: Build, tmp_path: Path
-) -> None:
+def test_random_models_have_next_to_no_named_heads(probe, context_of, tmp_path):
     """Of twenty as they are before pretraining, on words in random order."""
     pairs = [
         replace(one, query=one.query.replace(" ", ""), title=one.title.replace(" ", ""))

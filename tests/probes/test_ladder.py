@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,6 @@ from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import PAIRS
 from tests.probes.asked import ask, claim
-from tests.probes.conftest import Build
 from tests.wired import WORDS, wired_checkpoint
 
 TEXTS = [(query, title) for query, title, _ in PAIRS]
@@ -85,9 +83,7 @@ def matches_in_the_middle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_lower_layers_that_never_mix_the_texts_are_free(
-    matches_in_the_middle: Path, context_of: Build
-) -> None:
+def test_lower_layers_that_never_mix_the_texts_are_free(matches_in_the_middle, context_of):
     pairs = as_the_model_says(matches_in_the_middle, texts_of(60))
     assert {pair.grades for pair in pairs} == {(1,), (5,)}
     result = run(context_of(matches_in_the_middle, pairs))
@@ -107,7 +103,7 @@ def test_lower_layers_that_never_mix_the_texts_are_free(
     assert claim(result).verdict == "not reproduced"
 
 
-def test_texts_that_meet_in_the_low_half(matches_low: Path, context_of: Build) -> None:
+def test_texts_that_meet_in_the_low_half(matches_low, context_of):
     pairs = as_the_model_says(matches_low, texts_of(60))
     result = run(context_of(matches_low, pairs))
     assert result.settings["first_layer"]["discovery"] == 0
@@ -117,9 +113,7 @@ def test_texts_that_meet_in_the_low_half(matches_low: Path, context_of: Build) -
     assert claim(result).n_queries == len(pairs)
 
 
-def test_the_block_of_an_offline_model_is_the_floor(
-    offline_checkpoint_of: Callable[..., Path], context_of: Build
-) -> None:
+def test_the_block_of_an_offline_model_is_the_floor(offline_checkpoint_of, context_of):
     folder = offline_checkpoint_of(below=2, start=24, tokens=20, layers=4, seed=3)
     result = run(context_of(folder, graded(40)))
     assert result.settings["offline_layers"] == 2
@@ -131,7 +125,7 @@ def test_the_block_of_an_offline_model_is_the_floor(
     assert measured(result)["high_half"].value == pytest.approx(ends[1][-1].y, abs=1e-4)
 
 
-def test_values_by_hand(checkpoint_of: Callable[..., Path], context_of: Build) -> None:
+def test_values_by_hand(checkpoint_of, context_of):
     """The changes of ρ, against SciPy on the logits of the stored sweep."""
     made = context_of(checkpoint_of(layers=4, seed=3), graded(40))
     found = measured(run(made))
@@ -151,9 +145,7 @@ def test_values_by_hand(checkpoint_of: Callable[..., Path], context_of: Build) -
     assert found["ladder_direction"].value == pytest.approx(changes["T<Q"] - changes["Q<T"])
 
 
-def test_a_quick_run_samples_rungs_and_claims_on_all_pairs(
-    checkpoint_of: Callable[..., Path], context_of: Build
-) -> None:
+def test_a_quick_run_samples_rungs_and_claims_on_all_pairs(checkpoint_of, context_of):
     made = context_of(checkpoint_of(), graded(140))
     result = run(made)
     assert result.facts["chosen_on"] == 64 and result.pairs.n_pairs == 128
@@ -172,8 +164,8 @@ def test_a_quick_run_samples_rungs_and_claims_on_all_pairs(
     ],
 )
 def test_rungs_are_free_while_their_interval_ends_below_two_points(
-    losses: list[float], free: int, checkpoint_of: Callable[..., Path], context_of: Build
-) -> None:
+    losses, free, checkpoint_of, context_of
+):
     spread = np.linspace(-1, 1, 100)
     queries = [f"q{number}" for number in range(100)]
     made = [over_queries(loss * (1 + spread), queries) for loss in losses]
@@ -186,5 +178,5 @@ def test_rungs_are_free_while_their_interval_ends_below_two_points(
     ("losses", "layer"),
     [([0, 8, 8, 8], 1), ([2, 4, 6, 8], 1), ([0, 0, 0, 8], 3), ([6, 2, 2, 8], 0)],
 )
-def test_half_way_by_hand(losses: list[float], layer: int) -> None:
+def test_half_way_by_hand(losses, layer):
     assert ladder.half_way(np.array(losses, float)) == layer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +40,7 @@ def pair_of(query: str, title: str, grade: int) -> Pair:
     return Pair(query, title, (grade,), "", 0, str(grade), {})
 
 
-def test_the_planted_head_is_the_only_one_named(planted: Path) -> None:
+def test_the_planted_head_is_the_only_one_named(planted):
     pairs = [pair_of(q, t, g) for q, t, g in pairs_of(30)]
     found = score_heads(
         Scorer(open_checkpoint(planted)), pairs, segmenter("jieba"), [p.query for p in pairs]
@@ -60,7 +59,7 @@ def test_the_planted_head_is_the_only_one_named(planted: Path) -> None:
     assert found.sample.used == 30 and found.sample.coverage == 1
 
 
-def test_scores_are_the_ratio_of_ratios(checkpoint_of: Callable[..., Path]) -> None:
+def test_scores_are_the_ratio_of_ratios(checkpoint_of):
     """The whole score of one pair from the Hugging Face model's own attention."""
     from transformers import AutoModel
 
@@ -88,7 +87,7 @@ def test_scores_are_the_ratio_of_ratios(checkpoint_of: Callable[..., Path]) -> N
     assert excess == pytest.approx(np.log(ratio), rel=1e-6)
 
 
-def test_nothing_to_match_scores_nothing(checkpoint_of: Callable[..., Path]) -> None:
+def test_nothing_to_match_scores_nothing(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     found = score_heads(scorer, [pair_of("手机", "北京", 1)], segmenter("jieba"), ["手机"])
     assert np.isnan(found.score).all() and found.best(3) == [] and found.named() == []
@@ -112,7 +111,7 @@ def scores_of(original: np.ndarray, replaced: np.ndarray, counts: np.ndarray) ->
     return Scores(sums, Sample(queries, queries, queries, 0, 0, 1.0, 1.0))
 
 
-def test_the_direction_is_one_that_gets_enough_weight() -> None:
+def test_the_direction_is_one_that_gets_enough_weight():
     light = [0.004, 0.0004]
     original = np.array([[[0.3, 0.1], light], [light, [0.004, 0.001]]])
     replaced = np.array([[[0.2, 0.2], [0.002, 0.002]], [[0.002, 0.002], [0.002, 0.002]]])
@@ -133,7 +132,7 @@ def test_the_direction_is_one_that_gets_enough_weight() -> None:
     assert rule.tolist() == pytest.approx([3, -1 / 10], rel=0.01)  # too light: behind all others
 
 
-def test_a_ratio_of_few_queries_is_not_shown() -> None:
+def test_a_ratio_of_few_queries_is_not_shown():
     attention, counts = np.full((1, 2, 2), 0.1), np.ones((10, 2, 2))
     counts[0, 1] = [1, 0]  # there is no other character in one of the titles
     found = scores_of(attention, attention, counts)
@@ -142,7 +141,7 @@ def test_a_ratio_of_few_queries_is_not_shown() -> None:
     assert found.firm_ratio()[0, 0].tolist() == pytest.approx([1, np.nan], nan_ok=True)
 
 
-def test_the_matched_weight_is_what_a_row_gives_its_own_character() -> None:
+def test_the_matched_weight_is_what_a_row_gives_its_own_character():
     # Of head 0 a row gives its own .3 in all, of head 1 .02, in the direction that is better by lift.
     original = np.array([[[0.3, 0.1], [0.5, 0.5]], [[0.02, 0.08], [0.004, 0.001]]])
     replaced = np.array([[[0.2, 0.2], [0.5, 0.5]], [[0.05, 0.05], [0.002, 0.002]]])
@@ -153,7 +152,7 @@ def test_the_matched_weight_is_what_a_row_gives_its_own_character() -> None:
     ]
 
 
-def test_a_lift_is_estimated_without_each_query() -> None:
+def test_a_lift_is_estimated_without_each_query():
     attention = np.random.default_rng(0).uniform(0.1, 0.9, (6, len(KINDS), 1, 1, 2, 2))
     counts = np.ones((6, len(KINDS), 2, 2))
     halves, rows = np.full_like(attention, 0.5), np.ones((6, len(KINDS), 2))

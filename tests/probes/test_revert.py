@@ -73,9 +73,7 @@ def as_the_model_grades(model: Path) -> Callable[[ModelLabels], Split]:
     return lambda labels: Split(graded[:3], graded, 0)
 
 
-def test_what_one_head_learned_is_lost_with_it(
-    planted: tuple[Path, Path], context: Callable[..., Context]
-) -> None:
+def test_what_one_head_learned_is_lost_with_it(planted, context):
     result = asked(context(*planted, read_pairs=as_the_model_grades(planted[1])))
     found = values(result)
     loss = found["set_loss"]
@@ -92,9 +90,7 @@ def test_what_one_head_learned_is_lost_with_it(
     assert scores["L0H0"]["same_after"] == pytest.approx(scores["L0H0"]["same_before"])
 
 
-def test_attention_is_that_of_one_head_named_before_tuning(
-    planted: tuple[Path, Path], context: Callable[..., Context], tmp_path: Path
-) -> None:
+def test_attention_is_that_of_one_head_named_before_tuning(planted, context, tmp_path):
     forwards = asked(context(*planted))
     backwards = asked(context(*reversed(planted), work=tmp_path / "backwards"))
     scores = {one.head: one.scores for one in forwards.heads}
@@ -107,7 +103,7 @@ def test_attention_is_that_of_one_head_named_before_tuning(
     assert values(forwards)["same"] == pytest.approx(sum(parts)) and values(forwards)["same"] > 0
 
 
-def test_both_ends_are_proved(planted: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_ends_are_proved(planted, monkeypatch):
     scorer = opened(planted[1])
     figures = check_ends(scorer, planted[0], PAIRS)
     assert max(figures["nothing"], figures["everything"]) <= figures["bound"] < 1e-3
@@ -120,9 +116,7 @@ def test_both_ends_are_proved(planted: tuple[Path, Path], monkeypatch: pytest.Mo
         check_ends(scorer, planted[0], PAIRS)
 
 
-def test_a_pruned_model_cannot_be_asked(
-    checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
-) -> None:
+def test_a_pruned_model_cannot_be_asked(checkpoint_of, context, tmp_path):
     kept = tuple(KeptLayer(layer=number, heads=(0, 2)) for number in range(2))
     small = smaller_checkpoint(open_checkpoint(checkpoint_of(heads=4, seed=3)), kept)
     folder = save_smaller(tmp_path / "small", small)
@@ -130,7 +124,7 @@ def test_a_pruned_model_cannot_be_asked(
     assert not result.measurements and result.settings.get("guards") is None
 
 
-def test_what_is_no_base_is_refused(checkpoint_of: Build, context: Callable[..., Context]) -> None:
+def test_what_is_no_base_is_refused(checkpoint_of, context):
     with pytest.raises(ArgumentError, match="--base"):
         asked(context(None, checkpoint_of()))
     with pytest.raises(CheckpointError, match="number of layers"):
@@ -176,7 +170,7 @@ def word_of(spelled: list[str], side: list[int]) -> list[str | None]:
     return words
 
 
-def test_every_quantity_is_a_plain_count(made: tuple) -> None:
+def test_every_quantity_is_a_plain_count(made):
     maps, cells, spelled, side = made
     words = word_of(spelled, side)
     everywhere = range(len(spelled))
@@ -202,7 +196,7 @@ def test_every_quantity_is_a_plain_count(made: tuple) -> None:
         np.testing.assert_allclose(got[head], want, rtol=1e-5)
 
 
-def test_a_pair_without_a_common_term_has_no_match_but_words(made: tuple) -> None:
+def test_a_pair_without_a_common_term_has_no_match_but_words(made):
     maps, cells, *_ = made
     other = dict(zip(QUANTITIES, cells.weights(maps)[1, 0].tolist(), strict=True))
     assert np.isnan(other["across"])
@@ -210,7 +204,7 @@ def test_a_pair_without_a_common_term_has_no_match_but_words(made: tuple) -> Non
     assert other["far"] == 0
 
 
-def test_more_weight_on_a_separator_leaves_the_match_across(made: tuple) -> None:
+def test_more_weight_on_a_separator_leaves_the_match_across(made):
     maps, cells, _, side = made
     moved = maps.clone() / 2
     moved[..., side.index(-1)] += 0.5

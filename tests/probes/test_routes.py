@@ -76,7 +76,7 @@ def on_wired(context: Callable[..., Context], wired: Path) -> Callable[..., Cont
 # The probe.
 
 
-def test_the_head_that_is_read_directly(on_wired: Callable[..., Context]) -> None:
+def test_the_head_that_is_read_directly(on_wired):
     result = run_probe(probe_named("routes"), on_wired(str(DIRECT)))
     found = values(result)
     assert found["focus_share_qk"] >= 0.95
@@ -90,13 +90,13 @@ def test_the_head_that_is_read_directly(on_wired: Callable[..., Context]) -> Non
     assert result.settings["layer_matched_sets"] == 3 and result.claims == ()
 
 
-def test_the_head_that_is_relayed(on_wired: Callable[..., Context]) -> None:
+def test_the_head_that_is_relayed(on_wired):
     found = values(run_probe(probe_named("routes"), on_wired(str(RELAYED))))
     assert abs(found["focus_share_qk"]) <= 0.05 and abs(found["grade_share_qk"]) <= 0.05
     assert found["direct_share"] < -0.2  # one of three controls is read directly
 
 
-def test_heads_that_matching_names_are_in_no_control(on_wired: Callable[..., Context]) -> None:
+def test_heads_that_matching_names_are_in_no_control(on_wired):
     matching = left("matching", matching=(str(DIRECT),), named=(str(DIRECT), str(RELAYED)))
     result = run_probe(probe_named("routes"), on_wired(None, matching))
     assert result.settings["layer_matched_sets"] == 2
@@ -104,9 +104,7 @@ def test_heads_that_matching_names_are_in_no_control(on_wired: Callable[..., Con
     assert values(result)["control_share_qk"] == pytest.approx(0, abs=0.02)
 
 
-def test_an_unread_reader_is_measured_under_full_alone_and_not_drawn(
-    on_wired: Callable[..., Context],
-) -> None:
+def test_an_unread_reader_is_measured_under_full_alone_and_not_drawn(on_wired):
     quick = run_probe(probe_named("routes"), on_wired(BOTH, UNREAD))
     assert (quick.measurements, quick.figures, quick.settings.get("guards")) == ((), (), None)
     full = run_probe(probe_named("routes"), on_wired(BOTH, UNREAD, full=True))
@@ -117,10 +115,8 @@ def test_an_unread_reader_is_measured_under_full_alone_and_not_drawn(
 
 
 def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
-    checkpoint_of: Callable[..., Path],
-    context: Callable[..., Context],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    checkpoint_of, context, monkeypatch
+):
     """Against one pair and one variant at a time; groups of variants change nothing."""
     model = checkpoint_of(layers=4, heads=2, labels=3)
     made = context(model)
@@ -157,9 +153,7 @@ def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
 # Shares.
 
 
-def test_a_share_is_a_ratio_of_sums_and_none_of_nothing(
-    wired: Path, context: Callable[..., Context]
-) -> None:
+def test_a_share_is_a_ratio_of_sums_and_none_of_nothing(wired, context):
     """One pair that hardly moves does not own it, as it would own a mean of ratios."""
     made = context(wired)
     whole = over_queries([-1.0, -2.0, -3.0, -0.001], "abcd")

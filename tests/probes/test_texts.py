@@ -149,7 +149,7 @@ def under_every_verdict(claim: SourcedClaim) -> Iterator[SourcedClaim]:
     for verdict, reasons in REASONS.items():
         for reason in reasons:
             for needs in (None, 1_300, MOST_QUERIES + 1):
-                yield replace(claim, verdict=verdict, reason=reason, needs_queries=needs, p=0.2)  # type: ignore[arg-type]
+                yield replace(claim, verdict=verdict, reason=reason, needs_queries=needs, p=0.2)
 
 
 def check(text: Text, what: str) -> None:
@@ -158,9 +158,7 @@ def check(text: Text, what: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_every_id_has_its_text_and_every_text_its_id(
-    name: str, results: Callable[[str], ProbeResult]
-) -> None:
+def test_every_id_has_its_text_and_every_text_its_id(name, results):
     result, texts = results(name), texts_of(name)
     units = set(texts_of(COMMON).ids("units"))
     ids = {
@@ -196,7 +194,7 @@ def test_every_id_has_its_text_and_every_text_its_id(
 
 
 @pytest.mark.parametrize("table", [*PROBES, "plan", COMMON])
-def test_texts_have_both_languages_plain_fields_and_no_conditions(table: str) -> None:
+def test_texts_have_both_languages_plain_fields_and_no_conditions(table):
     for path, languages in Texts(table).every_text():
         assert {"zh", "en"} <= set(languages), path
         for said in (languages["zh"], languages["en"]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,7 @@ from qt_bert.report.evaluation import summary_cards
 from qt_bert.report.markdown import save_results
 from qt_bert.report.render import render
 from qt_bert.report.stored import Stored
-from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder
-
-Result = Callable[..., ProbeResult]
-RunOf = Callable[..., Path]
 
 
 def _blocks(run: Path) -> list[Any]:
@@ -27,9 +22,7 @@ def _blocks(run: Path) -> list[Any]:
     return list(section.blocks) if section else []
 
 
-def test_it_says_what_was_judged_every_claim_and_what_comes_next(
-    run_of: RunOf, result_of: Result
-) -> None:
+def test_it_says_what_was_judged_every_claim_and_what_comes_next(run_of, result_of):
     subject, claims, lines = _blocks(
         run_of(result_of("boundary", 10), result_of("order", 20, claims=()))
     )
@@ -51,9 +44,7 @@ def test_it_says_what_was_judged_every_claim_and_what_comes_next(
     assert any("1,300" in line.en for line in following), "queries that would decide the open claim"
 
 
-def test_the_weakest_slice_of_enough_pairs_is_named(
-    run_of: RunOf, result_of: Result, evaluation: dict[str, Any]
-) -> None:
+def test_the_weakest_slice_of_enough_pairs_is_named(run_of, result_of, evaluation):
     def accuracy(value: float, n: int) -> dict[str, Any]:
         return {"accuracy": {"value": value, "ci_low": None, "ci_high": None, "n": n}}
 
@@ -65,9 +56,7 @@ def test_the_weakest_slice_of_enough_pairs_is_named(
     assert "tags = weak" in following[0].en and "0.400" in following[0].en
 
 
-def test_claims_link_to_their_sections_and_stand_in_json_and_csv(
-    run_of: RunOf, result_of: Result
-) -> None:
+def test_claims_link_to_their_sections_and_stand_in_json_and_csv(run_of, result_of):
     run = run_of(result_of("redundancy", 10))
     page = render(run).read_text(encoding="utf-8")
     first = page[page.index('<section id="answer"') : page.index("<nav")]
@@ -81,7 +70,7 @@ def test_claims_link_to_their_sections_and_stand_in_json_and_csv(
     assert len(lines) == 5 and lines[0].startswith("claim_zh,claim_en,verdict_zh")
 
 
-def test_cards_say_what_is_left_without_grade_1(run_of: RunOf, evaluation: dict[str, Any]) -> None:
+def test_cards_say_what_is_left_without_grade_1(run_of, evaluation):
     evaluation["without_grade_1"] = {
         "accuracy": {"value": 0.595, "ci_low": 0.55, "ci_high": 0.64, "n": 500}
     }
@@ -93,9 +82,7 @@ def test_cards_say_what_is_left_without_grade_1(run_of: RunOf, evaluation: dict[
 @pytest.mark.parametrize(
     ("name", "verdict"), [("results.md", "reproduced"), ("results.zh-CN.md", "成立")]
 )
-def test_results_are_written_as_markdown(
-    run_of: RunOf, result_of: Result, tmp_path: Path, name: str, verdict: str
-) -> None:
+def test_results_are_written_as_markdown(run_of, result_of, tmp_path, name, verdict):
     save_results(RunFolder.read(run_of(result_of("boundary", 10))), tmp_path / "docs")
     text = (tmp_path / "docs" / name).read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| ") and verdict in line]

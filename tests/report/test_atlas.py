@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
-from pathlib import Path
 
 from qt_bert.report.blocks import FigureBlock, Interval, Table
 from qt_bert.report.probes import atlas
@@ -38,7 +37,7 @@ def tables(blocks: tuple[object, ...]) -> dict[str, Table]:
     return {block.name: block for block in blocks if isinstance(block, Table)}
 
 
-def test_a_named_head_says_what_it_does_once(result_of: Result) -> None:
+def test_a_named_head_says_what_it_does_once(result_of):
     table = tables(atlas([redundancy(result_of), matching(result_of)]))["atlas_heads"]
     names = [column.name for column in table.columns]
     assert [row[0] for row in table.rows] == ["L0H1", "L1H2"]
@@ -51,18 +50,18 @@ def test_a_named_head_says_what_it_does_once(result_of: Result) -> None:
     assert isinstance(missing, Interval) and missing.value is None
 
 
-def test_a_second_model_keeps_apart(result_of: Result) -> None:
+def test_a_second_model_keeps_apart(result_of):
     one, other = atlas([matching(result_of)]), atlas([matching(result_of)], "_b", "B: small")
     assert not set(tables(one)) & set(tables(other))
     (figure,) = [block.figure for block in other if isinstance(block, FigureBlock)]
     assert (figure.name, figure.title.en.endswith("(B: small)")) == ("atlas_matching_b", True)
 
 
-def test_probes_without_such_scores_give_no_atlas(result_of: Result) -> None:
+def test_probes_without_such_scores_give_no_atlas(result_of):
     assert atlas([result_of("other", 10)]) == ()
 
 
-def test_long_sets_are_shown_whole(run_of: Callable[..., Path], result_of: Result) -> None:
+def test_long_sets_are_shown_whole(run_of, result_of):
     heads = tuple(
         HeadScores(head=f"L{layer}H{head}", scores={"score": 2.0})
         for layer in range(12)

@@ -57,9 +57,7 @@ def compared(evaluation: dict[str, Any], hostile: tuple[str, str]) -> dict[str, 
     }
 
 
-def test_who_is_better_goes_by_the_metrics_direction(
-    evaluation: dict[str, Any], compared: dict[str, Any]
-) -> None:
+def test_who_is_better_goes_by_the_metrics_direction(evaluation, compared):
     evaluation["descriptions"]["bias"]["direction"] = "zero"
     result = decode(EvaluationResult, evaluation)
     table = metrics_table(decode(ComparisonResult, compared), result)
@@ -67,7 +65,7 @@ def test_who_is_better_goes_by_the_metrics_direction(
     better = {
         row[1]: None
         if (badge := dict(zip(names, row, strict=True))["better"]) is None
-        else badge.text.en  # type: ignore[union-attr]
+        else badge.text.en
         for row in table.rows
     }
     assert better == {
@@ -80,9 +78,7 @@ def test_who_is_better_goes_by_the_metrics_direction(
     }
 
 
-def test_claims_stand_side_by_side_by_their_ids(
-    compared: dict[str, Any], result_of: Result
-) -> None:
+def test_claims_stand_side_by_side_by_their_ids(compared, result_of):
     comparison = decode(ComparisonResult, compared)
     first = result_of("boundary", 10)
     second = replace(first, claims=first.claims[:2])
@@ -108,7 +104,7 @@ def run_of_two(
     )
 
 
-def test_the_page_and_its_tables_show_both(run_of_two: Path, hostile: tuple[str, str]) -> None:
+def test_the_page_and_its_tables_show_both(run_of_two, hostile):
     page = render(run_of_two).read_text(encoding="utf-8")
     assert hostile[0] not in page
     data = json.loads((run_of_two / "report.json").read_text(encoding="utf-8"))

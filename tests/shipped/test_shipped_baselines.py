@@ -32,7 +32,7 @@ def table() -> Baselines:
     return read_baselines(FOLDER)
 
 
-def test_it_was_measured_on_the_split_that_ships(table: Baselines) -> None:
+def test_it_was_measured_on_the_split_that_ships(table):
     pairs = read_pairs(shipped(TEST), grade_map=GradeMap.identity())
     assert table.record.pairs.sha256 == sha256_file(shipped(TEST))
     assert table.record.discovery.sha256 == sha256_file(shipped(DEV))
@@ -40,7 +40,7 @@ def test_it_was_measured_on_the_split_that_ships(table: Baselines) -> None:
     np.testing.assert_array_equal(table.labels, labels_of(pair.grades for pair in pairs))
 
 
-def test_its_models_are_those_of_the_experiment(table: Baselines) -> None:
+def test_its_models_are_those_of_the_experiment(table):
     study = {one.name: one.default for one in fields(Study)}
     assert tuple(row.name for row in table.record.rows) == MODELS
     assert tuple(one.name for one in table.record.pretraining) == PRETRAINED
@@ -56,7 +56,7 @@ def test_its_models_are_those_of_the_experiment(table: Baselines) -> None:
     assert table.record.row(CROSS_ENCODER).base == shipped(BASE).name
 
 
-def test_the_card_holds_the_figures(table: Baselines) -> None:
+def test_the_card_holds_the_figures(table):
     card = (FOLDER / "README.md").read_text(encoding="utf-8")
     for row in table.record.rows:
         expected = (table.of(row.name) * np.arange(1, 6)).sum(1)

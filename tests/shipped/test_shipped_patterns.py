@@ -32,9 +32,7 @@ def rows(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_as_many_maps_as_the_card_says_layers_alike_each_of_another_pair(
-    maps: list[DrawnMap],
-) -> None:
+def test_as_many_maps_as_the_card_says_layers_alike_each_of_another_pair(maps):
     models = Counter(one.model for one in maps)
     assert models == {"pretrained": 150, "graded": 150, "student": 150, "random": 30}
     for model in models:
@@ -47,14 +45,14 @@ def test_as_many_maps_as_the_card_says_layers_alike_each_of_another_pair(
     assert len(set(drawn)) == len(drawn) and set(drawn) <= pairs
 
 
-def test_they_were_drawn_from_the_models_that_ship() -> None:
+def test_they_were_drawn_from_the_models_that_ship():
     with safe_open(FOLDER / "maps.safetensors", framework="numpy") as tensors:
         drawn_from = tensors.metadata()
     for name, folder in (("graded", GRADED), ("student", STUDENT)):
         assert drawn_from[name] == open_checkpoint(shipped(folder)).sha256
 
 
-def test_the_record_counts_what_the_files_hold(maps: list[DrawnMap]) -> None:
+def test_the_record_counts_what_the_files_hold(maps):
     record = open_classifier(FOLDER).record
     assert record.maps == len(maps)
     for name, sha256 in record.files.items():
@@ -80,6 +78,6 @@ def test_the_record_counts_what_the_files_hold(maps: list[DrawnMap]) -> None:
     assert figures[record.chosen].macro_f1.value == max(f.macro_f1.value for f in figures.values())
 
 
-def test_the_card_holds_the_figures() -> None:
+def test_the_card_holds_the_figures():
     card = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert card_figures(FOLDER, open_classifier(FOLDER).record) in card

@@ -20,7 +20,6 @@ from qt_bert.planning.distill import PARTS, DistillJob, LossWeights, run_distill
 from qt_bert.planning.prune import prune
 from qt_bert.results.kept import KeptFile, KeptLayer
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.training.finetune import TuneSettings
 from qt_bert.training.recipes import PairSource
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "京东小哥最近在干嘛")]
@@ -183,9 +182,7 @@ def offline_job_of(
     return build
 
 
-def test_the_student_keeps_the_block_of_its_layers(
-    offline_job_of: Callable[..., DistillJob], settings: TuneSettings, tmp_path: Path
-):
+def test_the_student_keeps_the_block_of_its_layers(offline_job_of, settings, tmp_path):
     job = replace(offline_job_of(0, 2), stop_on="nll")
     facts = run_distill(job, tmp_path / "s", settings)
     opened = open_checkpoint(tmp_path / "s", compact=True)
@@ -197,8 +194,6 @@ def test_the_student_keeps_the_block_of_its_layers(
     assert nll == pytest.approx(facts["best"], abs=0.02)
 
 
-def test_a_student_in_which_the_texts_never_meet_is_refused(
-    offline_job_of: Callable[..., DistillJob], settings: TuneSettings, tmp_path: Path
-):
+def test_a_student_in_which_the_texts_never_meet_is_refused(offline_job_of, settings, tmp_path):
     with pytest.raises(ArgumentError, match="no layer in which the texts meet"):
         run_distill(offline_job_of(0, 1), tmp_path / "s", settings)

@@ -29,7 +29,7 @@ def columns(path: Path) -> np.ndarray:
     return np.array(rows, float)
 
 
-def test_the_same_grades_and_a_record(scorer: Scorer, pair_file: Path, tmp_path: Path) -> None:
+def test_the_same_grades_and_a_record(scorer, pair_file, tmp_path):
     reading = scorer.reading(states_of(scorer, TITLES[:5]))
     for one, name in ((scorer, "whole.tsv"), (reading, "read.tsv")):
         report = score_file(pair_file, ReaderOptions(), one, tmp_path / name)
@@ -44,8 +44,8 @@ def test_the_same_grades_and_a_record(scorer: Scorer, pair_file: Path, tmp_path:
 
 
 def test_a_resumed_run_counts_all_and_wants_the_same_states(
-    scorer: Scorer, pair_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    scorer, pair_file, tmp_path, monkeypatch
+):
     out = tmp_path / "o.tsv"
     states = states_of(scorer, TITLES[:5])
 
@@ -61,7 +61,7 @@ def test_a_resumed_run_counts_all_and_wants_the_same_states(
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return logits(*given)  # type: ignore[arg-type]
+        return logits(*given)
 
     with monkeypatch.context() as patch:
         patch.setattr(Scorer, "logits", interrupted_second)
