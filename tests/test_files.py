@@ -1,7 +1,5 @@
 """Files and folders are there whole, or as they were."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The hash of the package's sources, and the versions it runs with."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qt_bert.sources import installed_versions, source_hash

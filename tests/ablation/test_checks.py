@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path as Folder
 from typing import Any
 
 import numpy as np
@@ -37,7 +35,7 @@ def some() -> list[Variant]:
 
 
 @pytest.fixture
-def opened(checkpoint_of: Callable[..., Folder]) -> Checkpoint:
+def opened(checkpoint_of) -> Checkpoint:
     return open_checkpoint(checkpoint_of())
 
 

@@ -275,7 +275,7 @@ def effects() -> Effects:
 
 
 @pytest.fixture(scope="module")
-def rows(effects: Effects) -> list[EffectRow]:
+def rows(effects) -> list[EffectRow]:
     return effect_rows(effects, VARIANTS)
 
 

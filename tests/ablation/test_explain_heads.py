@@ -37,7 +37,7 @@ PAIR = Pair(QUERY, TITLE, None, "1", 1, None, {})
 def test_each_head_as_if_it_were_left_out(checkpoint_of, family, labels):
     scorer = Scorer(open_checkpoint(checkpoint_of(family, labels=labels)))
 
-    def score(of: Scorer) -> float:
+    def score(of):
         logits = of.logits([(QUERY, TITLE)])[0].astype(np.float64)
         chances = np.exp(logits) / np.exp(logits).sum()
         values = scorer.checkpoint.settings.labels.values

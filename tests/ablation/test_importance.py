@@ -116,8 +116,8 @@ def test_units_equal_finite_differences(checkpoint_of):
     for layer, unit in ((0, 0), (0, 31), (1, 7)):
 
         @contextmanager
-        def scaled(way: float, layer: int = layer, unit: int = unit) -> Iterator[None]:
-            def hook(_: object, inputs: tuple[torch.Tensor]) -> torch.Tensor:
+        def scaled(way, layer=layer, unit=unit):
+            def hook(_, inputs):
                 active = inputs[0].clone()
                 active[..., unit] *= way
                 return active

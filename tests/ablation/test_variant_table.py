@@ -34,7 +34,7 @@ def file_of(path: Path, text: str, encoding: str = "utf-8") -> Path:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path) -> Path:
     return tmp_path / "variants.csv"
 
 

@@ -19,7 +19,7 @@ PAGE = "before\n<!-- sweep: begin -->\nold\n<!-- sweep: end -->\nafter\n"
 
 
 @pytest.fixture(autouse=True)
-def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def _one_thread(monkeypatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 

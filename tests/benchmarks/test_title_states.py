@@ -1,7 +1,5 @@
 """`benchmarks/title_states.py` on tiny models."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 import pytest

@@ -1,7 +1,5 @@
 """No bad input ends in a traceback: one line that names the fault, and a non-zero status."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma

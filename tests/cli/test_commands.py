@@ -1,7 +1,5 @@
 """The commands end to end on a tiny model."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

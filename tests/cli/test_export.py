@@ -1,7 +1,5 @@
 """`qt-bert export` as a user meets it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

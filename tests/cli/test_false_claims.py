@@ -72,7 +72,7 @@ def test_what_must_be_false_is_hardly_ever_reproduced(run, tmp_path):
     lines = "".join(f"{query}\t{title}\t{grade}\n" for query, title, grade in data)
     pairs.write_text("query\ttitle\tgrade\n" + lines, encoding="utf-8")
 
-    def untrained(name: str, seed: int) -> Path:
+    def untrained(name, seed):
         return make_checkpoint(tmp_path / name, layers=4, heads=4, hidden=32, seed=seed)
 
     other = untrained("base", 99)

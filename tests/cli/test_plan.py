@@ -1,7 +1,5 @@
 """`qt-bert plan`: making, going on, drawing, refusing."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`qt-bert probe`: listing, running, going on, and refusing."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

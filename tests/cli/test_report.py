@@ -1,7 +1,5 @@
 """`qt-bert report`: a second model, the file of heads, and where a probe cannot run."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

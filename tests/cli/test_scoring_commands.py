@@ -1,7 +1,5 @@
 """The scoring commands at the edges: finished work, files that are there, two kinds of models."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

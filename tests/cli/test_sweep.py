@@ -1,7 +1,5 @@
 """`qt-bert sweep` as a user meets it."""
 
-from __future__ import annotations
-
 import csv
 import json
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from pyarrow import fs
 
@@ -12,7 +10,7 @@ from qt_bert.errors import ArgumentError
 
 
 @pytest.fixture(params=["path", "address"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def folder(request, tmp_path) -> Place:
     """A folder of this machine, as a path and through a file system of pyarrow's."""
     if request.param == "path":
         return Place.of(tmp_path)

@@ -28,7 +28,7 @@ Run = Callable[..., Any]
 
 
 @pytest.fixture
-def day(tmp_path: Path) -> Path:
+def day(tmp_path) -> Path:
     """Two files: 13 pairs with a bad row, and 4 rows of which none is a pair."""
     folder = tmp_path / "day"
     folder.mkdir()
@@ -51,8 +51,8 @@ def here(order: Callable[[Sequence[FilePart]], Sequence[FilePart]] = list) -> Di
 
 
 @pytest.fixture
-def run(checkpoint_of: Callable[..., Path], day: Path, tmp_path: Path) -> Run:
-    def run(out: str = "out", inputs: Sequence[Path] = (day,), **options: Any) -> Any:
+def run(checkpoint_of, day, tmp_path) -> Run:
+    def run(out="out", inputs=(day,), **options):
         job = ScoreJob(
             model=str(options.pop("model", checkpoint_of())),
             out=str(tmp_path / out),
@@ -106,7 +106,7 @@ def test_bytes_depend_on_the_partition_alone(run, tmp_path):
 def test_resume_scores_what_is_missing(run, tmp_path):
     run("whole")
 
-    def killed(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+    def killed(job, parts):
         yield from here()(job, parts[:2])
         raise KeyboardInterrupt
 
@@ -116,7 +116,7 @@ def test_resume_scores_what_is_missing(run, tmp_path):
         run()
     asked: list[int] = []
 
-    def counting(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+    def counting(job, parts):
         asked.append(len(parts))
         yield from here()(job, parts)
 
@@ -129,7 +129,7 @@ def test_resume_scores_what_is_missing(run, tmp_path):
 
 
 def test_a_partition_that_fails_is_named_and_tried_again(run, day, tmp_path):
-    def stop(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+    def stop(job, parts):
         yield from here()(job, parts[:1])
 
     first = run(dispatch=stop)
@@ -187,7 +187,7 @@ def test_where_no_row_is_a_pair_the_run_fails(run, day):
 
 
 def test_a_damaged_part_is_told(run, tmp_path):
-    def stop(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+    def stop(job, parts):
         yield from here()(job, parts[:1])
 
     run(dispatch=stop)
@@ -200,7 +200,7 @@ def test_a_damaged_part_is_told(run, tmp_path):
 
 
 def test_a_fault_of_the_disk_stops_the_run(run):
-    def full(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+    def full(job, parts):
         yield {"fatal": "machine x: out: cannot be written (No space left on device)"}
 
     with pytest.raises(RunFolderError, match="No space left.*--resume goes on"):
@@ -208,7 +208,7 @@ def test_a_fault_of_the_disk_stops_the_run(run):
 
 
 def test_parts_that_do_not_arrive_here_are_told(run):
-    def elsewhere(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+    def elsewhere(job, parts):
         for part in parts:
             yield {"part": part.name(), "node": "x", "counts": {"pairs": 1, "rejected": 0}}
 

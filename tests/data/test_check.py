@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from qt_bert.data.check import CheckReport, Repeats, Shared, check_file
 from qt_bert.data.pairs import GradeMap
 from qt_bert.data.reader import PairReader
-
-Write = Callable[[str, str | bytes], Path]
 
 FILE = """query\ttitle\tgrade
 甲\t标题一\t1
@@ -25,7 +20,7 @@ bad
 
 
 @pytest.fixture
-def report(write: Write) -> CheckReport:
+def report(write) -> CheckReport:
     other = write("other.csv", "query,title\n甲,别的\n甲,标题一\n丁,五\n戊,六\n")
     reader = PairReader(write("f.tsv", FILE), grade_map=GradeMap.identity())
     return check_file(reader, PairReader(other))

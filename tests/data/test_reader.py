@@ -78,7 +78,7 @@ def test_reading_again_counts_anew(write):
 
 
 def test_memory_does_not_grow_with_the_file(write):
-    def peak(count: int) -> int:
+    def peak(count):
         reader = PairReader(write(f"{count}.tsv", rows(count, 0)))
         tracemalloc.start()
         for _ in reader:

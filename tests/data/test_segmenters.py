@@ -1,7 +1,5 @@
 """jieba's tags: words in place, a user's words, odd text."""
 
-from __future__ import annotations
-
 import importlib
 import stat
 import subprocess

@@ -149,7 +149,7 @@ def test_threads_with_different_lengths_agree_with_one_thread():
     pairs = [(f"北京{'到' * (i % 7)}", "上海高铁" * (i % 9 + 1)) for i in range(200)]
     alone = {length: tokenizer.encode(pairs) for length, tokenizer in tokenizers.items()}
 
-    def encode(job: int) -> tuple[int, list[EncodedPair]]:
+    def encode(job):
         length = (12, 20)[job % 2]
         shared("北京", "上海" * 20, truncation="only_second", max_length=9 + job % 5)
         return length, tokenizers[length].encode(pairs)

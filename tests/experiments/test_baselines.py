@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,7 +33,6 @@ from qt_bert.results.baselines import (
 from qt_bert.training.pretrain import NewShape
 from qt_bert.training.recipes import load_recipe
 
-Build = Callable[..., Path]
 KNOWN = list(
     "北京到上海高铁票价时刻表查询怎么去除衣服上的油渍沾了洗掉红烧排骨家常做法苹果手机多少钱一斤"
 )
@@ -87,7 +85,7 @@ file = "train.tsv"
 
 
 @pytest.fixture(scope="module")
-def study(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> Study:
+def study(checkpoint_of, tmp_path_factory) -> Study:
     folder = tmp_path_factory.mktemp("data")
     for name, count, seed in (("train", 40, 100), ("dev", 15, 200), ("test", 40, 300)):
         graded(folder / f"{name}.tsv", count, seed)
@@ -110,7 +108,7 @@ def study(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> Stu
 
 
 @pytest.fixture(scope="module")
-def made(study: Study) -> Path:
+def made(study) -> Path:
     run(study, said=lambda line: None)
     return study.out
 

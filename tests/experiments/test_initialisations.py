@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from experiments.initialisations.record import (
     ARMS,
     OUTPUTS,
     RECORD,
-    Arm,
     Initialisations,
     Try,
     read_initialisations,
@@ -31,7 +29,6 @@ from qt_bert.training.finetune import TuneSettings
 from qt_bert.training.recipes import PairSource
 from tests.experiments.made_initialisations import written
 
-Build = Callable[..., Path]
 QUICK = TuneSettings(epochs=2, slots=256, patience=0, compile=False, save_every=1)
 HEAD = HeadSettings(passes=6, pairs=32, rates=(3e-3, 3e-2), readings=3)
 GOOD, BAD = "北京上海高铁", "怎么去除衣服"
@@ -49,7 +46,7 @@ def write(path: Path, count: int, first: int) -> Path:
 
 
 @pytest.fixture(scope="module")
-def job(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> StudyJob:
+def job(checkpoint_of, tmp_path_factory) -> StudyJob:
     place = tmp_path_factory.mktemp("study")
     classifier = checkpoint_of(hidden=32, seed=5)
     AutoModel.from_pretrained(classifier).save_pretrained(place / "base")
@@ -67,9 +64,7 @@ def job(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> Study
 
 
 @pytest.fixture(scope="module")
-def finished(
-    job: StudyJob, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, Initialisations]:
+def finished(job, tmp_path_factory) -> tuple[Path, Initialisations]:
     out = tmp_path_factory.mktemp("whole") / "study"
     return out, run_initialisations(job, out)
 
@@ -117,7 +112,7 @@ def without_seconds(folder: Path) -> dict[str, object]:
 def test_killed_and_resumed_gives_the_same_record(finished, job, tmp_path, monkeypatch):
     out, run, runs = tmp_path / "study", Study._run, []
 
-    def killed(self: Study, arm: Arm, seed: int, rate: float | None) -> Try:
+    def killed(self, arm, seed, rate):
         runs.append(arm)
         found = run(self, arm, seed, rate)
         if len(runs) == 9:

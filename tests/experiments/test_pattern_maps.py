@@ -1,7 +1,5 @@
 """Drawing, folds and fitting of the rules that tell maps apart."""
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from dataclasses import replace

@@ -178,7 +178,7 @@ def test_marks_carry_their_series_interval_and_label():
 
 
 def test_labels_of_marks_cover_no_other_label():
-    def named(*marks: Mark) -> list[dict]:
+    def named(*marks):
         return rows_of(spec_of(replace(SCATTER, points=marks)))
 
     ends = (Mark(x=0, y=0, series="a"), Mark(x=100, y=100, series="a"))

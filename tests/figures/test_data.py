@@ -1,7 +1,5 @@
 """Every figure kind goes to JSON and back, and refuses shapes that do not fit."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Pairs as batches: which rows, which padding, and which token belongs to which text."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

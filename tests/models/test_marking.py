@@ -23,10 +23,10 @@ Folder = Callable[..., Path]
 
 
 @pytest.fixture
-def saved_of(offline_checkpoint_of: Folder, tmp_path: Path) -> Folder:
+def saved_of(offline_checkpoint_of, tmp_path) -> Folder:
     """`saved_of("bert")`: an offline model saved anew, in its own type."""
 
-    def build(family: str = "bert") -> Path:
+    def build(family="bert"):
         one = open_checkpoint(offline_checkpoint_of(family))
         out = tmp_path / family
         return save_checkpoint(out, one.model, one.tokenizer, settings=one.settings)

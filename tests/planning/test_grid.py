@@ -1,7 +1,5 @@
 """Averages of rivals and how far the plan is ahead, functions at risk, and the plan's figures."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

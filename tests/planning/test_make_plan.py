@@ -1,7 +1,5 @@
 """A whole plan, on random models of two or three small layers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,18 +41,10 @@ JobOf = Callable[..., OfflineTask]
 
 
 @pytest.fixture
-def task_of(checkpoint_of: Callable[..., Path], tmp_path: Path) -> TaskOf:
+def task_of(checkpoint_of, tmp_path) -> TaskOf:
     """`task_of("electra", layers=3)`: a plan to make of a tiny model, or of `checkpoint`."""
 
-    def build(
-        family: str = "bert",
-        *,
-        checkpoint: Path | None = None,
-        pairs: int = 24,
-        effort: OfflineEffort | None = None,
-        max_length: int | None = None,
-        **shape: Any,
-    ) -> PlanTask:
+    def build(family="bert", *, checkpoint=None, pairs=24, effort=None, max_length=None, **shape):
         folder = checkpoint or checkpoint_of(family, **({"layers": 3} | shape))
         return PlanTask(
             scorer=Scorer(open_checkpoint(folder), max_length=max_length),
@@ -69,10 +60,10 @@ def task_of(checkpoint_of: Callable[..., Path], tmp_path: Path) -> TaskOf:
 
 
 @pytest.fixture
-def job_of(task_of: TaskOf) -> JobOf:
+def job_of(task_of) -> JobOf:
     """As `task_of`, the rows of its offline layers."""
 
-    def build(*arguments: Any, **options: Any) -> OfflineTask:
+    def build(*arguments, **options):
         task = task_of(*arguments, **options)
         layout = layout_of(task.scorer.tokenizer, task.whole_discovery)
         assert layout is not None
@@ -84,7 +75,7 @@ def job_of(task_of: TaskOf) -> JobOf:
 
 
 @pytest.fixture
-def unmixed(fresh_checkpoint: Callable[..., Path]) -> Path:
+def unmixed(fresh_checkpoint) -> Path:
     """Four layers, of which the lowest two give nothing by attention, and no position says anything."""
     import torch
     from transformers import AutoModelForSequenceClassification
@@ -186,7 +177,7 @@ def test_the_check_holds_and_sees_a_block_that_is_not_there(job_of, monkeypatch)
     assert figures["unmasked"] <= figures["bound"]
     assert set(figures["variants"]) == {"cut:all@0-0", "cut:all@0-1"}
 
-    def unread(scorer: Scorer, offline: Offline) -> Scorer:
+    def unread(scorer, offline):
         other = read_as(scorer, offline)
         other.encoder.offline = None
         return other
@@ -223,11 +214,11 @@ Calls = list[tuple[Sequence[Scores], Texts]]
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+def calls(monkeypatch) -> Calls:
     """Times made by hand: 1 s for the model, a half and a quarter for one and two offline layers."""
     seen: Calls = []
 
-    def timed(scorers: Sequence[Scores], texts: Texts, rounds: int, first: int) -> np.ndarray:
+    def timed(scorers, texts, rounds, first):
         seen.append((scorers, texts))
         return np.array([[1.0, 0.5, 0.25]]) * (100 if len(seen) == 1 else 1)
 

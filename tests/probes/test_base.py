@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -87,7 +85,7 @@ def estimate(mean: float, spread: float = 1.0, seed: int = 0) -> Estimate:
 
 
 @pytest.fixture(autouse=True)
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def made(tmp_path, monkeypatch) -> Iterator[None]:
     """The texts of a probe called `made`."""
     folder = tmp_path / "texts"
     folder.mkdir()
@@ -100,12 +98,10 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def run(
-    checkpoint_of: Callable[..., Path], pair_file: Path, tmp_path: Path
-) -> Callable[..., ProbeResult]:
+def run(checkpoint_of, pair_file, tmp_path) -> Callable[..., ProbeResult]:
     """What is stored of a `Result` with these fields."""
 
-    def call(**fields: Any) -> ProbeResult:
+    def call(**fields):
         context = Context(
             label="made",
             files=PairFiles(pairs=pair_file),

@@ -18,7 +18,7 @@ PAIRS = [("京东小哥", "京东小哥最近在干嘛"), ("狗追猫", "猫追�
 
 
 @pytest.fixture
-def pretrained(tmp_path: Path, checkpoint_of) -> Path:
+def pretrained(tmp_path, checkpoint_of) -> Path:
     """A BertForPreTraining folder with other weights than the tiny classifier's."""
     from transformers import BertConfig, BertForPreTraining
 

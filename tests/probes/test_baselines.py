@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,25 +28,22 @@ from qt_bert.results.baselines import (
 )
 from qt_bert.results.probe import Measurement, ProbeResult
 from tests.probes import planted_baselines as planted
+from tests.probes.asked import measured
 from tests.probes.made_context import context_of
 
 PAIRS = planted.pairs_of()
 
 
 @pytest.fixture
-def probed(checkpoint_of: Callable[..., Path], tmp_path: Path) -> Callable[..., ProbeResult]:
+def probed(checkpoint_of, tmp_path) -> Callable[..., ProbeResult]:
     """Run the probe on the planted pairs with a table's folder."""
 
-    def run(folder: Path | None, pairs: list[Pair] = PAIRS, **options: int) -> ProbeResult:
+    def run(folder, pairs=PAIRS, **options):
         model, halves = checkpoint_of("bert", **options), (pairs[:4], pairs)
         context = context_of("baselines", model, tmp_path, halves, baseline_table=folder)
         return run_probe(probe_named("baselines"), context)
 
     return run
-
-
-def measured(result: ProbeResult) -> dict[str, Measurement]:
-    return {one.id: one for one in result.measurements}
 
 
 def sign(one: Measurement) -> int:
@@ -85,7 +81,7 @@ def test_differences_are_those_of_scipys_rho(probed, tmp_path):
     replace(whole, labels=labels).write(tmp_path / "table")
     grades = [np.mean(pair.grades or (0,)) for pair in pairs]
 
-    def rho(name: str) -> float:
+    def rho(name):
         expected = whole.of(name).astype(np.float32).astype(float) @ np.arange(1, 6)
         return float(spearmanr(expected, grades).statistic)
 
@@ -132,7 +128,7 @@ def test_the_lift_by_hand():
 def test_the_better_lstm_is_chosen_on_discovery():
     record = planted.table(PAIRS).record
 
-    def chosen(characters: float | None, words: float | None) -> str:
+    def chosen(characters, words):
         reached = {LSTM: characters, LSTM_WORDS: words}
         rows = (replace(row, discovery=reached.get(row.name)) for row in record.rows)
         return better_lstm(replace(record, rows=tuple(rows)))

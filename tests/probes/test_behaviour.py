@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +18,10 @@ from qt_bert.probes.behaviour import Band, Judged, fixed_band, measured_band, ra
 from qt_bert.probes.behaviour_cases import ALIKE, BETTER, COLUMNS, Case, read_cases
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
-from qt_bert.results.probe import Measurement, ProbeResult
+from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.judge import read_outputs
 from qt_bert.shipped import BEHAVIOURS, shipped
+from tests.probes.asked import measured
 from tests.probes.made_context import context_of
 
 Build = Callable[..., Context]
@@ -103,7 +103,7 @@ def test_queries_of_one_title_rank_nothing():
 
 
 @pytest.fixture
-def cases(tmp_path: Path) -> Path:
+def cases(tmp_path) -> Path:
     """Two phenomena of sixteen cases, and a case of a team's own in either half: first discovery."""
     rows = [
         "own-1\tfruit\tbetter\t苹果多少钱一斤\t苹果一斤多少钱\t苹果手机多少钱",
@@ -119,8 +119,8 @@ def cases(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def context(tmp_path: Path, pair_file: Path, cases: Path) -> Build:
-    def build(model: Path, **changes: Any) -> Context:
+def context(tmp_path, pair_file, cases) -> Build:
+    def build(model, **changes):
         facts = {"files": PairFiles(pairs=pair_file), "cases": cases, "resamples": 100} | changes
         return context_of("behaviour", model, tmp_path, **facts)
 
@@ -129,10 +129,6 @@ def context(tmp_path: Path, pair_file: Path, cases: Path) -> Build:
 
 def run(context: Context) -> ProbeResult:
     return run_probe(probe_named("behaviour"), context)
-
-
-def measured(result: ProbeResult) -> dict[str, Measurement]:
-    return {one.id: one for one in result.measurements}
 
 
 def test_cases_of_ones_own_are_scored_and_not_judged(context, checkpoint_of):
@@ -182,15 +178,6 @@ def test_the_claim_under_known_truths(context, checkpoint_of, monkeypatch):
     assert known.value == pytest.approx(100 * (1 - by_characters))
     assert (known.n_queries, known.margin) == (368, 2.0)
     assert measured(knowing)["ranked_higher"].value == 1
-
-
-def test_counting_characters_is_not_beyond_counting_characters(context, checkpoint_of, monkeypatch):
-    def overlap(case: Case, first: bool) -> float:
-        return behaviour.character_overlap(case.query, case.title if first else case.other)
-
-    result = scored_by(overlap, monkeypatch, context(checkpoint_of(), cases=None))
-    (claim,) = result.claims
-    assert (claim.value, claim.reason) == (0, "zero_width")
 
 
 def test_one_logit_takes_the_band_from_its_own_rankings(context, checkpoint_of, tmp_path):

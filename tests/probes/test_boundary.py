@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +36,6 @@ from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.another_seed import tuned_again
 from tests.probes.asked import ask, claim, values
-from tests.probes.conftest import Build
 from tests.probes.planted_boundary import (
     ENDS,
     HAN,
@@ -54,24 +52,16 @@ Run = Callable[..., ProbeResult]
 
 
 @pytest.fixture
-def made_pairs(tmp_path: Path) -> Path:
+def made_pairs(tmp_path) -> Path:
     """Pairs of characters in random order, of eighty queries."""
     return write_pairs(tmp_path / "pairs.tsv", queries=80, titles=1)
 
 
 @pytest.fixture
-def run(context_of: Build) -> Run:
+def run(context_of) -> Run:
     """Run the probe on a folder and pairs; `cut` stands in for jieba, by default the table."""
 
-    def call(
-        model: Path,
-        pairs: Path,
-        *,
-        cut: Any = spans_of,
-        discovery: Path | None = None,
-        max_length: int | None = None,
-        **options: Any,
-    ) -> ProbeResult:
+    def call(model, pairs, *, cut=spans_of, discovery=None, max_length=None, **options):
         context = context_of(
             model,
             files=PairFiles(pairs=pairs, discovery=discovery),
@@ -86,7 +76,7 @@ def run(context_of: Build) -> Run:
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory, checkpoint_of: Callable[..., Path]) -> Path:
+def planted(tmp_path_factory, checkpoint_of) -> Path:
     return plant_word_ends(tmp_path_factory.mktemp("planted") / "model", checkpoint_of(), ENDS)
 
 

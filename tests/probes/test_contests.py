@@ -163,11 +163,11 @@ class Asked:
 
 
 @pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def ran(monkeypatch) -> list[str]:
     """The variants that a contest ran, in order; nothing is computed."""
     names: list[str] = []
 
-    def ablate(context: Any, name: str, variants: list[Any], pairs: list[Pair]) -> str:
+    def ablate(context, name, variants, pairs):
         names.extend(one.name for one in variants)
         return name
 

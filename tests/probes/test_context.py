@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,14 +15,13 @@ from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named, probes
 from qt_bert.probes.split import HeldOutFile, PairFiles
 from qt_bert.text import Text
-from tests.probes.conftest import Build
 from tests.results.made_stability import LOOSE
 
 Make = Callable[..., Context]
 
 
 @pytest.fixture
-def context(context_of: Build, checkpoint_of: Callable[..., Path]) -> Make:
+def context(context_of, checkpoint_of) -> Make:
     """A context around a tiny model and the eight pairs, any of its fields changed by keyword."""
     return lambda **changes: context_of(checkpoint_of(), **changes)
 

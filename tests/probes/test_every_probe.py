@@ -44,16 +44,14 @@ QUERIES = 42
 
 
 @pytest.fixture(scope="module")
-def model_of(
-    checkpoint_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], tuple[Path, Path]]:
+def model_of(checkpoint_of, tmp_path_factory) -> Callable[[str], tuple[Path, Path]]:
     """A model of `MODELS`, or the usual one, and its base: the same with other weights."""
 
-    def one(template: str | None = None, **options: Any) -> Path:
+    def one(template=None, **options):
         folder = checkpoint_of(**options)
         return folder if template is None else with_template(folder, template)
 
-    def with_template(folder: Path, template: str) -> Path:
+    def with_template(folder, template):
         """The model with pairs put together in another way."""
         from tokenizers import Tokenizer
         from tokenizers.processors import TemplateProcessing
@@ -68,7 +66,7 @@ def model_of(
         tokenizer.save(str(out / "tokenizer.json"))
         return out
 
-    def both(name: str) -> tuple[Path, Path]:
+    def both(name):
         options = MODELS.get(name, {})
         return one(**options), one(**options, seed=1)
 
@@ -94,20 +92,18 @@ def pairs_of(texts: str, labels: ModelLabels) -> list[Pair]:
 
 
 @pytest.fixture(scope="module")
-def result_of(
-    model_of: Callable[[str], tuple[Path, Path]], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str, str, str], ProbeResult]:
+def result_of(model_of, tmp_path_factory) -> Callable[[str, str, str], ProbeResult]:
     """What a probe says of a model on such texts, each worked out once; probes read one another's."""
     known: dict[tuple[str, str, str], ProbeResult] = {}
     folder = tmp_path_factory.mktemp("every")
     file = folder / "pairs.tsv"
     file.write_text("query\ttitle\tgrade\n", encoding="utf-8")
 
-    def find(probe: str, name: str, texts: str) -> ProbeResult:
+    def find(probe, name, texts):
         if (probe, name, texts) not in known:
             model, base = model_of(name)
 
-            def split(labels: ModelLabels) -> Split:
+            def split(labels):
                 pairs = pairs_of(texts, labels)
                 return Split(pairs[::2], pairs[1::2], 0)
 

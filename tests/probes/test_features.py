@@ -32,6 +32,7 @@ from qt_bert.probes.features import (
 )
 from qt_bert.probes.registry import probe_named
 from qt_bert.results.probe import Measurement, ProbeResult
+from tests.probes.asked import measured
 from tests.probes.made_context import context_of
 from tests.probes.planted_kinds import (
     LAST_SEP,
@@ -45,22 +46,21 @@ from tests.probes.planted_kinds import (
     tag_dogs,
 )
 
-Build = Callable[..., Path]
 WORDS = ("北京", "上海", "高铁", "票价", "手机", "苹果", "电影", "假期", "排骨", "衣服")
 
 
 @pytest.fixture(scope="module")
-def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def planted(checkpoint_of, tmp_path_factory) -> Path:
     return plant_kinds(checkpoint_of(**SHAPE), tmp_path_factory.mktemp("planted") / "kinds")
 
 
 @pytest.fixture(scope="module")
-def even(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def even(checkpoint_of, tmp_path_factory) -> Path:
     return plant(checkpoint_of(**SHAPE), tmp_path_factory.mktemp("planted") / "even", {})
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Callable[..., Context]:
+def context(tmp_path) -> Callable[..., Context]:
     return lambda model, pairs, **facts: context_of(
         "features", model, tmp_path, (pairs[::2], pairs[1::2]), **facts
     )
@@ -82,10 +82,6 @@ def made_pairs() -> list[Pair]:
     ]
 
 
-def by_id(result: ProbeResult) -> dict[str, Measurement]:
-    return {one.id: one for one in result.measurements}
-
-
 def run(context: Context) -> ProbeResult:
     return run_probe(probe_named("features"), context)
 
@@ -97,7 +93,7 @@ def low(measurement: Measurement) -> float:
 
 def test_the_probe_tells_what_was_planted(planted, even, context):
     result = run(context(planted, made_pairs(), base=even))
-    found = by_id(result)
+    found = measured(result)
     assert low(found["sep_late_peak"]) > 0  # two of the last layer's heads look at [SEP]
     assert low(found["cls_early"]) > 0  # and so give [CLS] nothing
     assert low(found["cls_looks_at_sep"]) > 0
@@ -128,7 +124,7 @@ def treebank(path: Path, sentences: int) -> Path:
 def test_a_treebank_adds_subjects_and_objects(planted, even, context, tmp_path):
     path = treebank(tmp_path / "made.conllu", 60)
     result = run(context(planted, made_pairs(), base=even, treebanks=(path,)))
-    assert by_id(result)["added_peak_treebank"].value is not None
+    assert measured(result)["added_peak_treebank"].value is not None
     (kinds,) = (one for one in result.figures if one.name == "kinds_treebank")
     assert isinstance(kinds, Bars)
     assert {"主语", "宾语"} <= {getattr(one, "zh", one) for one in kinds.categories}

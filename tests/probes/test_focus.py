@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from qt_bert.data.segmenters import segmenter
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes import focus
-from qt_bert.probes.base import Contest, Context
+from qt_bert.probes.base import Contest
 from qt_bert.probes.focus import (
     FOCUS,
     QUANTITIES,
@@ -36,7 +35,7 @@ from qt_bert.probes.focus import (
 )
 from qt_bert.probes.naming import by_mean, stability
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.stats.estimate import Estimate, over_queries
+from qt_bert.stats.estimate import over_queries
 from tests.probes import planted_focus as planted
 from tests.probes.asked import ask, values
 from tests.probes.conftest import Build
@@ -47,13 +46,13 @@ HEADS = 8
 
 
 @pytest.fixture(scope="module")
-def planted_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def planted_model(tmp_path_factory) -> Path:
     return planted.plant(tmp_path_factory.mktemp("planted") / "model", HEADS)
 
 
 @pytest.fixture
-def on_planted(context_of: Build, planted_model: Path) -> Build:
-    def build(**changes: Any) -> Context:
+def on_planted(context_of, planted_model) -> Build:
+    def build(**changes):
         halves = planted.pairs(45, seed=2), planted.pairs(45, seed=1)
         return context_of(planted_model, halves, **changes)
 
@@ -88,7 +87,7 @@ def test_reading_takes_a_loss_of_its_own_and_stability(on_planted):
     made, queries = on_planted(), tuple(range(40))
     rng = np.random.default_rng(0)
 
-    def loss(size: float) -> Estimate:
+    def loss(size):
         return over_queries(size + rng.normal(0, 0.1, 40), queries)
 
     rule = np.zeros((40, 4, 4))
@@ -194,7 +193,7 @@ def test_the_layer_is_the_last_but_one(layers, layer):
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_head_is_chosen_only_where_its_absence_costs(on_planted, monkeypatch, sign):
     class Costs:
-        def loss(self, name: str) -> Estimate:
+        def loss(self, name):
             size = sign * (1 + Head.parse(name).head)
             return over_queries([size - 0.1, size, size + 0.1], "abc")
 

@@ -13,11 +13,11 @@ from qt_bert.data.pairs import Pair
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes import ladder
 from qt_bert.probes.base import Context
-from qt_bert.results.probe import Measurement, ProbeResult
+from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import PAIRS
-from tests.probes.asked import ask, claim
+from tests.probes.asked import ask, claim, measured
 from tests.wired import WORDS, wired_checkpoint
 
 TEXTS = [(query, title) for query, title, _ in PAIRS]
@@ -25,10 +25,6 @@ TEXTS = [(query, title) for query, title, _ in PAIRS]
 
 def run(context: Context) -> ProbeResult:
     return ask("ladder", context)
-
-
-def measured(result: ProbeResult) -> dict[str, Measurement]:
-    return {one.id: one for one in result.measurements}
 
 
 def numbered(texts: list[tuple[str, str]], sets: list[tuple[int, ...]]) -> list[Pair]:
@@ -61,13 +57,13 @@ def as_the_model_says(model: Path, texts: list[tuple[str, str]]) -> list[Pair]:
 
 
 @pytest.fixture(scope="module")
-def matches_low(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def matches_low(tmp_path_factory) -> Path:
     """Three layers, of which L0 matches the texts."""
     return wired_checkpoint(tmp_path_factory.mktemp("wired") / "model")
 
 
 @pytest.fixture(scope="module")
-def matches_in_the_middle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def matches_in_the_middle(tmp_path_factory) -> Path:
     """The heads of L0 give nothing, L1 matches the texts, L2 reads what is marked."""
     from transformers import BertForSequenceClassification
 
@@ -134,7 +130,7 @@ def test_values_by_hand(checkpoint_of, context_of):
     names = [line.split(",")[0] for line in (folder / "variants.csv").read_text().splitlines()[1:]]
     grades = np.arange(40) % 5 + 1
 
-    def rho(name: str) -> float:
+    def rho(name):
         shares = np.exp(logits[names.index(name)])
         shares /= shares.sum(1, keepdims=True)
         return float(spearmanr(shares @ np.arange(1, 6), grades).statistic)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,6 @@ from qt_bert.stats.estimate import over_queries
 from tests.conftest import CHARACTERS
 from tests.probes.made_context import context_of
 
-Build = Callable[..., Path]
 PAIRS = (
     ("苹果手机多少钱", "苹果多少钱一斤"),
     ("北京到上海", "上海到北京高铁票价"),
@@ -134,7 +133,7 @@ def test_coarse_labels_are_read_as_their_mean_grade(checkpoint_of, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def tokenizer(checkpoint_of: Build) -> PairTokenizer:
+def tokenizer(checkpoint_of) -> PairTokenizer:
     return open_checkpoint(checkpoint_of("bert", positions=64)).pair_tokenizer(None)
 
 
@@ -144,7 +143,7 @@ def named(task: Task, half: str = "check") -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def tokens(tokenizer: PairTokenizer) -> dict[str, Task]:
+def tokens(tokenizer) -> dict[str, Task]:
     half = Half(PAIRS, [2.0, 5.0, 1.0])
     return by_name(token_tasks(half, half, tokenizer, segmenter("jieba"), jieba_tagger()))
 
@@ -210,7 +209,7 @@ def conllu(sentences: Sequence[Sequence[tuple[str, str, int, str]]]) -> str:
 
 
 @pytest.fixture
-def treebank(tmp_path: Path) -> Path:
+def treebank(tmp_path) -> Path:
     """The sentence with another first word each, six in either half."""
     halves: dict[str, list[str]] = {"discovery": [], "validation": []}
     for left in "北京到上海高铁票价时刻表查询怎么去除":

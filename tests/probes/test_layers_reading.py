@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,8 +37,6 @@ from qt_bert.probes.layers_reading import (
 )
 from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_layers as planted
-
-Build = Callable[..., Path]
 
 # Vectors.
 
@@ -83,7 +80,7 @@ def states_of(scorer: Scorer, text: int) -> np.ndarray:
 
 
 @pytest.fixture(scope="module", params=("bert", "xlm-roberta", "electra"))
-def scorer(request: pytest.FixtureRequest, checkpoint_of: Build) -> Scorer:
+def scorer(request, checkpoint_of) -> Scorer:
     return Scorer(open_checkpoint(checkpoint_of(request.param, layers=3)))
 
 

@@ -18,12 +18,12 @@ from tests.probes.planted_matching import MATCHING, pairs_of, plant_matching, wr
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def planted(tmp_path_factory) -> Path:
     return plant_matching(tmp_path_factory.mktemp("planted") / "model")
 
 
 @pytest.fixture
-def pairs(tmp_path: Path) -> Path:
+def pairs(tmp_path) -> Path:
     """Pairs of sixty queries."""
     return write_pairs(tmp_path / "p.tsv", pairs_of(60))
 

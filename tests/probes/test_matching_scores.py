@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -13,10 +11,7 @@ from qt_bert.data.segmenters import segmenter
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
 from qt_bert.probes.matching_cells import (
-    CHARACTERS,
     KINDS,
-    OTHER,
-    OWN,
     QUERY_TO_TITLE,
 )
 from qt_bert.probes.matching_scores import (
@@ -28,35 +23,10 @@ from qt_bert.probes.matching_scores import (
     stable_matching,
 )
 from qt_bert.scoring.bulk import Scorer
-from tests.probes.planted_matching import MATCHING, OFFSET, pairs_of, plant_matching
-
-
-@pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return plant_matching(tmp_path_factory.mktemp("planted") / "model")
 
 
 def pair_of(query: str, title: str, grade: int) -> Pair:
     return Pair(query, title, (grade,), "", 0, str(grade), {})
-
-
-def test_the_planted_head_is_the_only_one_named(planted):
-    pairs = [pair_of(q, t, g) for q, t, g in pairs_of(30)]
-    found = score_heads(
-        Scorer(open_checkpoint(planted)), pairs, segmenter("jieba"), [p.query for p in pairs]
-    )
-    assert found.named() == [MATCHING]
-    assert found.best(1) == [MATCHING]
-    assert found.score[MATCHING] > 20
-    # The offset's head finds every character, and the replaced one just as well.
-    own, other = found.sums.original[:, CHARACTERS, *OFFSET, QUERY_TO_TITLE].sum(0)
-    cells = found.sums.counts[:, CHARACTERS, QUERY_TO_TITLE].sum(0)
-    assert own / cells[OWN] > 20 * other / cells[OTHER]
-    assert found.score[OFFSET] == pytest.approx(1, abs=0.05)
-    assert found.score[0, 0] == pytest.approx(1, abs=0.05)
-    back = stable_matching(found, [MATCHING], seed=0)
-    assert back is not None and (back.overlap, back.halves, back.k) == (1, 1, 1)
-    assert found.sample.used == 30 and found.sample.coverage == 1
 
 
 def test_scores_are_the_ratio_of_ratios(checkpoint_of):
@@ -68,7 +38,7 @@ def test_scores_are_the_ratio_of_ratios(checkpoint_of):
     found = score_heads(scorer, [pair_of("苹果的", "果的苹手", 5)], segmenter("jieba"), ["北京到"])
     model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
 
-    def m(query: str) -> float:
+    def m(query):
         one = scorer.tokenizer.encode([(query, "果的苹手")])[0]
         with torch.no_grad():
             maps = model(

@@ -41,14 +41,14 @@ CHAIN = f"{planted.MATCHER} L1H0 {planted.READER}"
 
 
 @pytest.fixture(scope="module")
-def backend(tmp_path_factory: pytest.TempPathFactory) -> AutoTokenizer:
+def backend(tmp_path_factory) -> AutoTokenizer:
     folder = tmp_path_factory.mktemp("wordpiece")
     wordpiece(folder)
     return AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.fixture(scope="module")
-def tokenizer(backend: AutoTokenizer) -> PairTokenizer:
+def tokenizer(backend) -> PairTokenizer:
     return PairTokenizer(backend, 64)
 
 
@@ -190,10 +190,10 @@ def write(path: Path, rows: list[tuple[str, str, Any]]) -> Path:
 
 
 @pytest.fixture
-def context(tmp_path: Path, pair_file: Path) -> Build:
+def context(tmp_path, pair_file) -> Build:
     """A context around a model folder; the eight pairs are both halves unless others are given."""
 
-    def build(model: Path, **changes: Any) -> Context:
+    def build(model, **changes):
         files = PairFiles(pairs=pair_file, discovery=pair_file)
         return context_of("patch", model, tmp_path, **{"files": files, "heads": "L0H0"} | changes)
 
@@ -201,7 +201,7 @@ def context(tmp_path: Path, pair_file: Path) -> Build:
 
 
 @pytest.fixture(scope="module")
-def planted_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def planted_model(tmp_path_factory) -> Path:
     """The planted chain; L3H0 adds a little of what any token is, so that queries differ a little."""
     folder = planted.plant(tmp_path_factory.mktemp("planted") / "model")
     model = BertForSequenceClassification.from_pretrained(folder)
@@ -218,8 +218,8 @@ def planted_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def planted_context(context: Build, planted_model: Path, tmp_path: Path) -> Build:
-    def build(model: Path = planted_model, **changes: Any) -> Context:
+def planted_context(context, planted_model, tmp_path) -> Build:
+    def build(model=planted_model, **changes):
         halves = [
             write(
                 tmp_path / f"{seed}.tsv",

@@ -34,10 +34,10 @@ PAIRS = planted_shift.pairs()
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path) -> Run:
     """The probe's result on a folder, over made pairs of twenty queries."""
 
-    def result(model: Path, base: Path | None = None) -> ProbeResult:
+    def result(model, base=None):
         context = context_of("patterns", model, tmp_path, (PAIRS[:5], PAIRS[-20:]), base=base)
         return run_probe(probe_named("patterns"), context)
 
@@ -45,7 +45,7 @@ def run(tmp_path: Path) -> Run:
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def planted(tmp_path_factory) -> Path:
     """A model of uniform heads, but L0H1 looks five places on, L0H2 one place on, L1H0 at [CLS]."""
     import torch
     from transformers import BertForSequenceClassification

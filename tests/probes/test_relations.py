@@ -59,20 +59,20 @@ Run = Callable[..., ProbeResult]
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def planted(tmp_path_factory) -> Path:
     return plant_links(tmp_path_factory.mktemp("planted") / "model")
 
 
 @pytest.fixture(scope="module")
-def treebank(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def treebank(tmp_path_factory) -> Path:
     return write_treebank(tmp_path_factory.mktemp("bank") / "bank.conllu", 240)
 
 
 @pytest.fixture
-def run(pair_file: Path, tmp_path: Path) -> Run:
+def run(pair_file, tmp_path) -> Run:
     """Run the probe on a model folder; any field of the context by keyword."""
 
-    def call(model: Path, **changes: Any) -> ProbeResult:
+    def call(model, **changes):
         facts = {"files": PairFiles(pairs=pair_file), "resamples": 100} | changes
         return run_probe(
             probe_named("relations"), context_of("relations", model, tmp_path, **facts)

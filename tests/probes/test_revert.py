@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from qt_bert.ablation.interventions import Variant
-from qt_bert.ablation.weights import Earlier, RevertedLayers
-from qt_bert.data.pairs import Pair
+from qt_bert.ablation.weights import RevertedLayers
 from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError
 from qt_bert.models.batches import to_batch
@@ -33,12 +31,11 @@ from tests.probes.made_context import context_of
 from tests.probes.matching_found import matching_found
 from tests.probes.planted_shift import opened
 
-Build = Callable[..., Path]
 PAIRS = planted_shift.pairs()
 
 
 @pytest.fixture(scope="module")
-def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def planted(checkpoint_of, tmp_path_factory) -> tuple[Path, Path]:
     """A base whose heads all attend evenly, and a model whose L0H1 learned to match."""
     folder, out = checkpoint_of(**planted_shift.SHAPE), tmp_path_factory.mktemp("planted")
     return (
@@ -48,8 +45,8 @@ def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> t
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Callable[..., Context]:
-    def build(base: Path | None, model: Path, pairs: list[Pair] = PAIRS, **facts: Any) -> Context:
+def context(tmp_path) -> Callable[..., Context]:
+    def build(base, model, pairs=PAIRS, **facts):
         fit = [replace(one, grades=(1 + at % 5,)) for at, one in enumerate(pairs)]
         find = matching_found(open_checkpoint(model).shape, ("L0H1",), ("L0H1",))
         halves, more = (fit[:10], fit[10:]), {"base": base, "find": find} | facts
@@ -108,7 +105,7 @@ def test_both_ends_are_proved(planted, monkeypatch):
     figures = check_ends(scorer, planted[0], PAIRS)
     assert max(figures["nothing"], figures["everything"]) <= figures["bound"] < 1e-3
 
-    def half(earlier: Earlier) -> Variant:
+    def half(earlier):
         return Variant("everything", (RevertedLayers((1,), earlier, embeddings=True),), "revert")
 
     monkeypatch.setattr(revert, "everything", half)
@@ -144,7 +141,7 @@ QUERY, TITLE = "北京上海", "上海电影，，北京北京"
 
 
 @pytest.fixture(scope="module")
-def made(checkpoint_of: Callable[..., Path]) -> tuple[np.ndarray, Cells, list[str], list[int]]:
+def made(checkpoint_of) -> tuple[np.ndarray, Cells, list[str], list[int]]:
     """Random maps of the pair [heads, L, L] in a batch with a longer one; its tokens and sides."""
     tokenizer = open_checkpoint(checkpoint_of()).pair_tokenizer()
     texts = [(QUERY, TITLE), ("苹果手机多少钱一斤", "红烧排骨的家常做法查询")]

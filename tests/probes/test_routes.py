@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -48,25 +47,25 @@ BOTH = f"{DIRECT} {RELAYED}"
 
 
 @pytest.fixture(scope="module")
-def wired(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wired(tmp_path_factory) -> Path:
     return wired_checkpoint(tmp_path_factory.mktemp("wired") / "model")
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Callable[..., Context]:
+def context(tmp_path) -> Callable[..., Context]:
     """A context around a model and pairs, both halves the same, and what other probes left."""
 
-    def build(
-        model: Path, pairs: Sequence[Pair] = (), found: Mapping[str, ProbeResult] = {}, **more: Any
-    ) -> Context:
-        return context_of("routes", model, tmp_path, (pairs, pairs), find=found.__getitem__, **more)
+    def build(model, pairs=(), found=None, **more):
+        return context_of(
+            "routes", model, tmp_path, (pairs, pairs), find=(found or {}).__getitem__, **more
+        )
 
     return build
 
 
 @pytest.fixture
-def on_wired(context: Callable[..., Context], wired: Path) -> Callable[..., Context]:
-    def build(heads: str | None, *found: ProbeResult, **changes: Any) -> Context:
+def on_wired(context, wired) -> Callable[..., Context]:
+    def build(heads, *found, **changes):
         results = {one.probe: one for one in (READS, *found)}
         return context(wired, wired_pairs(16), results, heads=heads, **changes)
 
@@ -129,13 +128,13 @@ def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
     found = run_routes(made, pairs, senders, sets, reader)
     levels = torch.arange(3.0)
 
-    def score(*parts: object) -> np.ndarray:
+    def score(*parts):
         forward, batches = masked_forward(made.model.encoder, *parts), made.model.batches
         scored = [forward(batch).softmax(-1) @ levels for batch in batches(texts, 1)]
         rows = [batch.rows for batch in batches(texts, 1)]
         return torch.cat(scored).numpy()[np.argsort(np.concatenate(rows))]
 
-    def of_queries(*parts: object) -> float:
+    def of_queries(*parts):
         moved = score(*parts) - score()
         return float(((moved[0] + moved[2]) / 2 + moved[1]) / 2)
 

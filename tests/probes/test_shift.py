@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,14 +21,13 @@ from tests.probes import planted_shift
 from tests.probes.asked import ask, claim, values
 from tests.probes.planted_shift import compared, opened
 
-Folder = Callable[..., Path]
 JIEBA = segmenter("jieba")
 PAIRS = [replace(one, grades=(1 + row % 5,)) for row, one in enumerate(planted_shift.pairs())]
 HALVES = PAIRS[:15], PAIRS[15:]
 
 
 @pytest.fixture(scope="module")
-def planted(checkpoint_of: Folder, tmp_path_factory: pytest.TempPathFactory) -> dict[float, Path]:
+def planted(checkpoint_of, tmp_path_factory) -> dict[float, Path]:
     """Models whose L0H1 matches tokens not at all, a little, and strongly."""
     folder = checkpoint_of(**planted_shift.SHAPE)
     out = tmp_path_factory.mktemp("planted")
@@ -40,7 +38,7 @@ def planted(checkpoint_of: Folder, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="module")
-def random_pair(checkpoint_of: Folder) -> tuple[Path, Path]:
+def random_pair(checkpoint_of) -> tuple[Path, Path]:
     return checkpoint_of(seed=1), checkpoint_of(seed=2)
 
 

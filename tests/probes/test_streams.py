@@ -1,7 +1,5 @@
 """Characters of tokens, terms that both texts share, and the sample of a quick run."""
 
-from __future__ import annotations
-
 import pytest
 
 from qt_bert.data.pairs import Pair

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +31,6 @@ from tests.probes import planted_shift
 from tests.probes.made_context import context_of
 from tests.probes.matching_found import matching_found
 
-Build = Callable[..., Path]
 PAIRS = planted_shift.pairs()
 BEST = ("L1H2", "L0H1")
 
@@ -89,7 +86,7 @@ WEIGHED = [[((0, 2), 2.0), ((2, 4), 0.5)], [((0, 2), 3.0), ((1, 2), 1.0)]]
 
 
 @pytest.fixture(scope="module")
-def scorer(checkpoint_of: Build) -> Scorer:
+def scorer(checkpoint_of) -> Scorer:
     return Scorer(open_checkpoint(checkpoint_of(layers=2)))
 
 
@@ -157,8 +154,8 @@ def test_what_does_not_vary():
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Callable[..., Context]:
-    def build(model: Path, **facts: Any) -> Context:
+def context(tmp_path) -> Callable[..., Context]:
+    def build(model, **facts):
         fit = [replace(one, grades=(1 + at % 5,)) for at, one in enumerate(PAIRS)]
         halves = fit[: len(fit) // 2], fit[len(fit) // 2 :]
         if "find" not in facts:

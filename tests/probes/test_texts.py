@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,9 +69,7 @@ KEYS_OF_FIGURES = {"title", "x_label", "y_label", "unit", "x_unit", "y_unit", "n
 
 
 @pytest.fixture(scope="module")
-def results(
-    tmp_path_factory: pytest.TempPathFactory, checkpoint_of: Callable[..., Path]
-) -> Callable[[str], ProbeResult]:
+def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
     """The result of a probe on a model that shows all it can say, with every input there.
 
     That is one in which a head knows word ends, one with five heads to choose among twenty, and two in
@@ -119,7 +116,7 @@ def results(
     second = planted_shift.plant(checkpoint_of(**planted_shift.SHAPE), folder / "second", 0.5)
     known: dict[str, ProbeResult] = {}
 
-    def found(name: str) -> ProbeResult:
+    def found(name):
         if name not in known:
             model = models[name]
             context = Context(

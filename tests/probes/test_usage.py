@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,7 +50,6 @@ from qt_bert.results.probe import ProbeResult
 from tests.probes import planted_order, planted_usage
 from tests.probes.made_context import context_of
 
-Build = Callable[..., Path]
 SIZE, N = 12, 400
 
 
@@ -174,7 +173,7 @@ def test_what_is_read_is_the_way_from_the_control_to_a_perfect_score():
     labels = np.array([0, 1, 0, 1])
     about = task(MATCHED, "token", np.arange(4), labels, labels)
 
-    def right(*answers: Sequence[float]) -> Sums:
+    def right(*answers):
         good = np.array(answers, float).T
         return Sums(good, np.ones_like(good), False)
 
@@ -239,7 +238,7 @@ def test_the_change_of_rho_is_that_of_the_erasers_less_that_of_their_controls():
     ]
     found = change_of_rho(run, families, "random")
 
-    def by_hand(rows: np.ndarray) -> float:
+    def by_hand(rows):
         grades = np.arange(30)[rows] % 5
         rho = {name: spearmanr(logits[name][rows, 0], grades).statistic for name in names}
         first = rho["a"] - (rho["a#0"] + rho["a#1"]) / 2
@@ -259,7 +258,7 @@ def made(folder: Path, pairs: Sequence[Pair], tmp_path: Path, **changes: Any) ->
 
 
 @pytest.fixture(scope="module")
-def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> ProbeResult:
+def planted(checkpoint_of, tmp_path_factory) -> ProbeResult:
     """The whole probe on the planted model, asked for the two signs under --full."""
     tmp_path = tmp_path_factory.mktemp("usage")
     folder = planted_usage.plant(checkpoint_of(**planted_usage.SHAPE), tmp_path / "model")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from qt_bert.report.answer import answer_section
-from qt_bert.report.blocks import Link, Listing, Prose, Table
 from qt_bert.report.evaluation import summary_cards
 from qt_bert.report.markdown import save_results
 from qt_bert.report.render import render
@@ -22,30 +21,8 @@ def _blocks(run: Path) -> list[Any]:
     return list(section.blocks) if section else []
 
 
-def test_it_says_what_was_judged_every_claim_and_what_comes_next(run_of, result_of):
-    subject, claims, lines = _blocks(
-        run_of(result_of("boundary", 10), result_of("order", 20, claims=()))
-    )
-    assert isinstance(subject, Prose) and "800" in subject.body.en and "160" in subject.body.en
-    assert "AI" not in subject.body.en, "these are not the pairs that ship"
-    assert isinstance(claims, Table) and claims.name == "claims"
-    shown = [(row[0].anchor, row[1].text.en, row[2].value) for row in claims.rows]
-    assert shown == [
-        ("probe-boundary", "reproduced", 11.0),
-        ("probe-boundary", "not reproduced", -1.5),
-        ("probe-boundary", "inconclusive", 3.0),
-        ("probe-boundary", "not testable here", None),
-    ]
-    assert all(isinstance(row[0], Link) for row in claims.rows)
-    for count in ("4 claims", "1 reproduced", "1 not reproduced", "1 inconclusive"):
-        assert count in claims.note.en
-    assert isinstance(lines, Listing)
-    [(_, following)] = [row for row in lines.rows if row[0].en == "What to look at next"]
-    assert any("1,300" in line.en for line in following), "queries that would decide the open claim"
-
-
 def test_the_weakest_slice_of_enough_pairs_is_named(run_of, result_of, evaluation):
-    def accuracy(value: float, n: int) -> dict[str, Any]:
+    def accuracy(value, n):
         return {"accuracy": {"value": value, "ci_low": None, "ci_high": None, "n": n}}
 
     evaluation["slices"] = {

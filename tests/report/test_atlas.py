@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 
 from qt_bert.report.blocks import FigureBlock, Interval, Table
 from qt_bert.report.probes import atlas
-from qt_bert.report.render import render
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.probe import HeadScores, ProbeResult
 
@@ -59,21 +57,3 @@ def test_a_second_model_keeps_apart(result_of):
 
 def test_probes_without_such_scores_give_no_atlas(result_of):
     assert atlas([result_of("other", 10)]) == ()
-
-
-def test_long_sets_are_shown_whole(run_of, result_of):
-    heads = tuple(
-        HeadScores(head=f"L{layer}H{head}", scores={"score": 2.0})
-        for layer in range(12)
-        for head in range(12)
-    )
-    every = " ".join(one.head for one in heads)
-    run = run_of(result_of("matching", 20, heads=heads, sets={"matching": tuple(every.split())}))
-    assert every in render(run).read_text(encoding="utf-8")
-    with open(run / "tables" / "matching_sets.csv", encoding="utf-8-sig", newline="") as handle:
-        assert next(csv.DictReader(handle))["heads"] == every
-    with open(run / "tables" / "atlas_sets.csv", encoding="utf-8-sig", newline="") as handle:
-        row = next(csv.DictReader(handle))
-    assert (
-        row["n"] == "144" and row["heads"].startswith("L0H0 L0H1 ") and row["heads"].endswith("…")
-    )

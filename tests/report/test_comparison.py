@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,6 @@ from qt_bert.results.evaluation import ComparisonResult, EvaluationResult
 from qt_bert.results.probe import ProbeResult
 from tests.report.conftest import write_run
 
-Result = Callable[..., ProbeResult]
-
 NO_VALUE = {"value_a": None, "value_b": None, "difference": None, "n": 800, "n_queries": 160}
 
 
@@ -30,7 +27,7 @@ def difference(a: float, b: float, half: float, p: float) -> dict[str, Any]:
 
 
 @pytest.fixture
-def compared(evaluation: dict[str, Any], hostile: tuple[str, str]) -> dict[str, Any]:
+def compared(evaluation, hostile) -> dict[str, Any]:
     model = evaluation["model"]
     small = model | {
         "name": f"small {hostile[0]}",
@@ -88,9 +85,7 @@ def test_claims_stand_side_by_side_by_their_ids(compared, result_of):
 
 
 @pytest.fixture
-def run_of_two(
-    tmp_path: Path, evaluation: dict[str, Any], compared: dict[str, Any], result_of: Result
-) -> Path:
+def run_of_two(tmp_path, evaluation, compared, result_of) -> Path:
     probes: dict[str, ProbeResult] = {
         "probes/redundancy.json": result_of("redundancy", 10),
         "probes/shift.json": result_of("shift", 20),

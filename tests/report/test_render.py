@@ -39,7 +39,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture
-def page(run: Path) -> Page:
+def page(run) -> Page:
     return Page(render(run))
 
 

@@ -1,7 +1,5 @@
 """The words of the report: each text in both languages, each used, each name known."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

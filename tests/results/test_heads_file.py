@@ -1,7 +1,5 @@
 """The small file of named heads: what it keeps, that it is stable, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -29,16 +27,6 @@ def test_it_keeps_four_digits_of_the_scores_that_something_reads():
         "kl": 0.0001235,
     }
     assert table.rows()["L1H1"]["change"] is None
-
-
-def test_it_says_where_the_numbers_come_from():
-    stored = heads_file([matching(), redundancy()], VERSIONS)
-    first, second = stored.probes
-    assert (first.probe, first.profile, first.metric) == ("redundancy", "quick", "accuracy")
-    assert (first.pairs.n_pairs, first.discovery and first.discovery.n_pairs) == (72, 40)
-    assert (second.title.zh, second.metric, second.discovery) == ("matching", None, None)
-    assert (second.pairs.n_pairs, second.pairs.n_queries) == (80, 77)  # where heads were scored
-    assert list(stored.versions) == ["qt_bert", "torch"]
 
 
 def test_claims_stay_with_fewer_digits_and_the_facts_of_their_texts():

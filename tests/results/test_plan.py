@@ -1,7 +1,5 @@
 """`plan.json` and `arms.json`: what comes back, what is refused, and the verdicts that are read off."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

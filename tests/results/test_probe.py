@@ -1,7 +1,5 @@
 """Probe results keep the shape that other rooms read."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What is said of a set that does not come back, and files from before it was asked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

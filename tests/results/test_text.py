@@ -1,7 +1,5 @@
 """Numbers and words as report and page show them, and the room that they take."""
 
-from __future__ import annotations
-
 import pytest
 
 from qt_bert.text import (

@@ -1,7 +1,5 @@
 """A report on a model that lost heads, a whole layer's among them: every probe runs on what is there."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from qt_bert.errors import RunFolderError
 from qt_bert.run.folder import RunFolder, read_probes
-from qt_bert.run.stage import StudyContext
 from tests.results.made_heads import matching, redundancy, run_of
-
-Study = Callable[..., tuple[str, ...]]
 
 
 def test_a_new_folder_starts_a_run(inputs, tmp_path):
@@ -83,10 +78,10 @@ def test_a_record_cannot_reach_outside_its_folder(study, inputs, tmp_path):
 
 
 @pytest.fixture
-def swept(study: Study, stages: Any, tmp_path: Path) -> Path:
+def swept(study, stages, tmp_path) -> Path:
     """A run whose stage `heads` left a sweep."""
 
-    def sweep(context: StudyContext) -> None:
+    def sweep(context):
         sweep = context.folder.work("sweeps/heads")
         sweep.mkdir(parents=True)
         (sweep / "logits.npy").write_text("1")

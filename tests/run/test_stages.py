@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from qt_bert.results.plan import Plan
 from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import ProbeFiles, RunFolder
 from qt_bert.run.inputs import ProbeOptions
-from qt_bert.run.stage import Stage, StudyContext, run_inputs, run_study
+from qt_bert.run.stage import StudyContext, run_inputs, run_study
 from qt_bert.run.stages import PlanRequest, plan_stage, probe_stage, stages
 from qt_bert.shipped import BASELINES, TEST, shipped
 from qt_bert.text import Text
@@ -33,18 +33,10 @@ Run = Callable[..., tuple[str, ...]]
 
 
 @pytest.fixture
-def run(
-    fake_probe: None, checkpoint_of: Callable[..., Path], pair_file: Path, tmp_path: Path
-) -> Run:
+def run(fake_probe, checkpoint_of, pair_file, tmp_path) -> Run:
     """Run stages on a tiny model in one folder, always going on; returns the names of those that ran."""
 
-    def go(
-        *chosen: Stage,
-        files: ProbeFiles = NO_FILES,
-        pairs: Path = pair_file,
-        beside: Iterable[Stage] = (),
-        **changes: Any,
-    ) -> tuple[str, ...]:
+    def go(*chosen, files=NO_FILES, pairs=pair_file, beside=(), **changes):
         arguments = {
             "reader": asdict(ReaderOptions()),
             "dtype": "float32",
@@ -171,7 +163,7 @@ def test_what_is_not_asked_for_stays_while_it_holds(run, tmp_path):
 
 
 @pytest.fixture
-def other(checkpoint_of: Callable[..., Path]) -> Path:
+def other(checkpoint_of) -> Path:
     """A model of another family and another shape."""
     return checkpoint_of("electra", layers=3, heads=4)
 
@@ -180,12 +172,10 @@ NAMES = ("evaluation", "comparison", "probe:fake", "compare:fake")
 
 
 @pytest.fixture
-def compare(run: Run) -> Run:
+def compare(run) -> Run:
     """Evaluate, compare and probe in one folder; the names of what ran."""
 
-    def go(
-        compared: Path | None, base: Path | None = None, probe: Probe | None = None, **changes: Any
-    ) -> tuple[str, ...]:
+    def go(compared, base=None, probe=None, **changes):
         common = {stage.name: stage for stage in stages()}
         probe = probe or fake()
         own, others = probe_stage(probe), probe_stage(probe, compared=True)
@@ -228,7 +218,7 @@ def test_the_first_models_base_is_not_the_other_ones(compare, other, checkpoint_
     seen: dict[str, Path | None] = {}
     found = fake()
 
-    def look(context: Any) -> ProbeResult:
+    def look(context):
         seen[context.model_ref.sha256] = context.base
         return found.run(context)
 
@@ -252,7 +242,7 @@ LEAST = Effort(
 
 
 @pytest.fixture
-def more_pairs(tmp_path: Path) -> Path:
+def more_pairs(tmp_path) -> Path:
     """Three copies of the small pair file, each of queries of its own."""
     path = tmp_path / "more.tsv"
     rows = "".join(f"{q}{copy}\t{t}\t{g}\n" for copy in range(3) for q, t, g in PAIRS)

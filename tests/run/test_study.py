@@ -55,7 +55,7 @@ def test_a_result_that_was_removed_is_made_again(study, tmp_path):
 
 
 def test_a_kill_between_file_and_mark_reruns_that_stage(study, stages, tmp_path):
-    def write_and_die(context: StudyContext) -> None:
+    def write_and_die(context):
         stages.heads.run(context)
         raise Killed
 
@@ -70,7 +70,7 @@ def test_a_kill_between_file_and_mark_reruns_that_stage(study, stages, tmp_path)
 
 
 def test_unfinished_work_of_the_same_key_is_kept(study, stages, tmp_path):
-    def leave_half(context: StudyContext) -> None:
+    def leave_half(context):
         context.folder.file("k.partial").write_text("half")
         raise Killed
 
@@ -81,7 +81,7 @@ def test_unfinished_work_of_the_same_key_is_kept(study, stages, tmp_path):
 
 
 def test_a_stale_result_is_gone_before_its_stage_starts(study, stages, tmp_path):
-    def die(context: StudyContext) -> None:
+    def die(context):
         raise Killed
 
     study()
@@ -138,10 +138,10 @@ def test_progress_counts_the_runs_of_stages_that_ran(study, stages, inputs, tmp_
     class Counter:
         notes: list[tuple[str, int]]
 
-        def __init__(self) -> None:
+        def __init__(self):
             self.notes = []
 
-        def advance(self, amount: int = 1, note: str = "") -> None:
+        def advance(self, amount=1, note=""):
             self.notes.append((note, amount))
 
     study(stages.grades)
@@ -153,7 +153,7 @@ def test_progress_counts_the_runs_of_stages_that_ran(study, stages, inputs, tmp_
 
 
 def test_some_stages_alone_bring_what_they_need(inputs):
-    def stage(name: str, *needs: str) -> Stage:
+    def stage(name, *needs):
         return Stage(
             name=name, order=1, run=lambda context: None, outputs=(), needs=needs, quick_seconds=1
         )
@@ -166,7 +166,7 @@ def test_some_stages_alone_bring_what_they_need(inputs):
         stage("plan", "probe:matching", "probe:order", "probe:patch"),
     ]
 
-    def chosen(*only: str) -> dict[str, tuple[str, ...]]:
+    def chosen(*only):
         return {one.name: one.needs for one in select(there, inputs(), only)}
 
     assert list(chosen("patch")) == ["probe:matching", "probe:patch"]

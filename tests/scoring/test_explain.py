@@ -103,7 +103,7 @@ def test_terms_beyond_the_cut_are_left_out(checkpoint_of, family):
 
 
 def test_the_filler_depends_on_the_tokenizer():
-    def of(**tokens: str) -> SimpleNamespace:
+    def of(**tokens):
         ids = {"[MASK]": 4, "[UNK]": 1}
         tokenizer = SimpleNamespace(**tokens, convert_tokens_to_ids=ids.__getitem__)
         return SimpleNamespace(tokenizer=tokenizer, folder="m")

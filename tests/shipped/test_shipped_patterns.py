@@ -59,7 +59,7 @@ def test_the_record_counts_what_the_files_hold(maps):
         assert sha256_file(FOLDER / name) == sha256, name
     first, second, said = (rows(name) for name in ("labels.csv", "second.csv", "answers.csv"))
 
-    def table(columns: list[str]) -> list[list[int]]:
+    def table(columns):
         met = Counter(zip((one["label"] for one in first), columns, strict=True))
         return [[met[row, column] for column in KINDS] for row in KINDS]
 

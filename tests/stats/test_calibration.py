@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -68,7 +66,7 @@ def test_three_level_cutoffs_are_the_best_of_all():
     truth = generator.integers(0, 3, 30)
     expected = 1 + 0.6 * truth + generator.normal(size=30) * 0.5
 
-    def kappa(cutoffs: tuple[float, ...]) -> float:
+    def kappa(cutoffs):
         levels = apply_cutoffs(expected, cutoffs)
         return float(cohen_kappa_score(truth, levels, weights="quadratic"))
 

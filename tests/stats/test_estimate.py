@@ -84,7 +84,7 @@ def test_a_quotient_of_means_is_judged_like_the_ratio_of_their_sums():
 def test_jackknife_of_spearman_leaves_whole_queries_out():
     x, y, queries = titles(10)
 
-    def rho(places: np.ndarray) -> float:
+    def rho(places):
         return float(spearmanr(x[places], y[places]).statistic)
 
     found = jackknife(rho, queries, correlation=True)

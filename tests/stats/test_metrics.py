@@ -86,9 +86,7 @@ LIBRARIES: dict[str, Callable[[Judgements], float]] = {
 
 
 @pytest.fixture(params=(0, 1, 2))
-def judged(
-    request: pytest.FixtureRequest, random_judgements: Callable[..., Judgements]
-) -> Judgements:
+def judged(request, random_judgements) -> Judgements:
     return replace(random_judgements(request.param), auc_cut=(2.0, 4.0, 5.0)[request.param])
 
 

@@ -1,7 +1,5 @@
 """Tests of one value against scipy, statsmodels and all patterns of signs."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

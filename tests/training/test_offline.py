@@ -1,7 +1,5 @@
 """Offline models trained: the block that is chosen, the packed forward, and what the folder says."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

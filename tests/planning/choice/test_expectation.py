@@ -37,7 +37,7 @@ def test_intervals_by_hand():
 
 
 def test_plans_that_differ_widen_the_prediction():
-    def square(first: float, second: float):
+    def square(first, second):
         return tuple((reading(v, 0.001), reading(v, 0.001)) for v in (first, second))
 
     alike, apart = square(-0.10, -0.10), square(-0.05, -0.15)

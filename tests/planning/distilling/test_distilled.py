@@ -1,7 +1,5 @@
 """A student's loss: by hand, against plain transformers pair by pair, and of an offline teacher."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

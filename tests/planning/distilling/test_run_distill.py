@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -169,12 +168,10 @@ def test_sources_that_cannot_teach_are_named(job_of, settings, tmp_path):
 
 
 @pytest.fixture
-def offline_job_of(
-    offline_checkpoint_of: Callable[..., Path], job_of: Callable[..., DistillJob]
-) -> Callable[..., DistillJob]:
+def offline_job_of(offline_checkpoint_of, job_of) -> Callable[..., DistillJob]:
     """As `job_of`, of a teacher whose two lowest layers of three are offline."""
 
-    def build(*kept: int) -> DistillJob:
+    def build(*kept):
         job = job_of(tuple(KeptLayer(layer=n, heads=(0, 1, 2, 3)) for n in kept))
         folder = offline_checkpoint_of("bert", below=2, layers=3, heads=4, hidden=32, labels=5)
         return replace(job, student=replace(job.student, model=folder))

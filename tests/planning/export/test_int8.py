@@ -1,7 +1,5 @@
 """Eight bits: a smaller file, and what it costs on graded pairs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Folders of `export_onnx`: what lies in them, and that nothing is left where it fails."""
 
-from __future__ import annotations
-
 import onnx
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Scoring with an exported file: the scorer's own logits, without torch."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

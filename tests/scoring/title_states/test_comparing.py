@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -15,7 +13,7 @@ from tests.conftest import PAIRS
 
 
 @pytest.fixture
-def reading(offline_scorer: Callable[..., Scorer]) -> Scorer:
+def reading(offline_scorer) -> Scorer:
     scorer = offline_scorer()
     return scorer.reading(states_of(scorer, [title for _, title, _ in PAIRS], "int8"))
 

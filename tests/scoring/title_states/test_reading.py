@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ import pytest
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import CheckpointError, RunFolderError
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.title_folder import MANIFEST, open_states, tokenizer_sha256
 from qt_bert.scoring.title_run import store_titles
 
@@ -21,9 +19,7 @@ STATES = "part-00000.states.npy"
 
 
 @pytest.fixture
-def stored(
-    offline_scorer: Callable[..., Scorer], title_file: Path, tmp_path: Path
-) -> tuple[Path, Checkpoint]:
+def stored(offline_scorer, title_file, tmp_path) -> tuple[Path, Checkpoint]:
     """A folder of states, and the model."""
     scorer, folder = offline_scorer(), tmp_path / "states"
     store_titles(title_file, ReaderOptions(), scorer, folder, dtype="int8")

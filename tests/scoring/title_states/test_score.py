@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ TITLES = [title for _, title, _ in PAIRS]
 
 
 @pytest.fixture
-def scorer(offline_scorer: Callable[..., Scorer]) -> Scorer:
+def scorer(offline_scorer) -> Scorer:
     return offline_scorer()
 
 
@@ -49,7 +48,7 @@ def test_a_resumed_run_counts_all_and_wants_the_same_states(
     out = tmp_path / "o.tsv"
     states = states_of(scorer, TITLES[:5])
 
-    def run(one: Scorer, **options: bool) -> StateCounts:
+    def run(one, **options):
         return score_file(pair_file, ReaderOptions(), one, out, window=3, **options).states
 
     run(scorer.reading(states))
@@ -57,7 +56,7 @@ def test_a_resumed_run_counts_all_and_wants_the_same_states(
     out.unlink()
     logits, calls = Scorer.logits, []
 
-    def interrupted_second(*given: object) -> np.ndarray:
+    def interrupted_second(*given):
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt

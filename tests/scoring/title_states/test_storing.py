@@ -22,7 +22,7 @@ READER = ReaderOptions()
 
 
 @pytest.fixture(autouse=True)
-def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_windows(monkeypatch) -> None:
     monkeypatch.setattr(title_run, "WINDOW", 3)
 
 
@@ -69,7 +69,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
     store(title_file, scorer, tmp_path / "whole", dtype=dtype, part_bytes=400)
     done: list[Path] = []
 
-    def killed_later(path: Path, array: np.ndarray) -> object:
+    def killed_later(path, array):
         if len(done) == written:
             (out / f".{path.name}.1.tmp").write_bytes(b"half")
             raise KeyboardInterrupt
@@ -142,7 +142,7 @@ def test_a_model_that_is_not_offline(checkpoint_of, title_file, tmp_path):
 def test_a_full_disk_is_said_and_gone_on_from(offline_scorer, title_file, tmp_path, monkeypatch):
     scorer, write, out = offline_scorer(), title_folder._write, tmp_path / "states"
 
-    def full_later(path: Path, array: np.ndarray) -> object:
+    def full_later(path, array):
         if path.name.startswith("part-00001"):
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(path, array)
