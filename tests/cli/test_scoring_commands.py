@@ -15,11 +15,6 @@ def test_resuming_a_finished_output_says_so(run, checkpoint_of, pair_file, tmp_p
     assert "is there already" in ended.err and "pairs scored" not in ended.err
 
 
-def test_a_folder_as_output(run, checkpoint_of, pair_file):
-    ended = run("score", pair_file, "--model", checkpoint_of(), "--out", ".")
-    assert ended.status == 2 and "--out . is a folder" in ended.err
-
-
 @pytest.mark.parametrize(
     ("name", "said"),
     [
