@@ -32,9 +32,8 @@ from tests.probes.planted_shift import untrained
 PROBES = [probe.name for probe in probes()]
 MODELS: dict[str, dict[str, Any]] = {
     "one layer": {"family": "electra", "layers": 1},
-    "one head, three levels": {"family": "roberta", "heads": 1, "labels": 3},
+    "one head, three levels, SentencePiece": {"family": "xlm-roberta", "heads": 1, "labels": 3},
     "one logit": {"family": "ernie", "labels": 1},
-    "SentencePiece, no segments": {"family": "xlm-roberta"},
     "no [SEP], no segments": {"template": "[CLS] $A $B"},
 }
 PLAIN = "plain"
