@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qt_bert.ablation.families import (
-    halves,
-    layer_matched,
-    named_set,
-    random_sets,
-    random_shares,
-)
+from qt_bert.ablation.families import halves, layer_matched, named_set, random_sets, random_shares
 from qt_bert.ablation.interventions import Variant, with_plain
 from qt_bert.ablation.masks import HeadMask
 from qt_bert.errors import ArgumentError

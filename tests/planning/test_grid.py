@@ -5,12 +5,7 @@ import pytest
 
 from qt_bert.models.heads import Head
 from qt_bert.planning.choice import CHOSEN, averaged, rival_rows
-from qt_bert.planning.make_plan import (
-    at_risk,
-    head_map,
-    lost_by_function,
-    risk_removals,
-)
+from qt_bert.planning.make_plan import at_risk, head_map, lost_by_function, risk_removals
 from qt_bert.planning.prune import kept_by, lost_heads, names_of_removal, removal_of, removed_from
 from qt_bert.planning.runs import MetricChange
 from qt_bert.planning.task import Functions

@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.pattern_maps.stored import (
-    CLS,
-    QUERY,
-    SEP,
-    TITLE,
-    DrawnMap,
-    maps_of,
-)
+from experiments.pattern_maps.stored import CLS, QUERY, SEP, TITLE, DrawnMap, maps_of
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.pattern_maps import (
     FEATURES,

@@ -8,15 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from qt_bert.figures import (
-    Bars,
-    BarSeries,
-    Edge,
-    Figure,
-    Mark,
-    Node,
-    head_map,
-)
+from qt_bert.figures import Bars, BarSeries, Edge, Figure, Mark, Node, head_map
 from qt_bert.report.figures import drawn
 from qt_bert.results.palette import DARK
 from qt_bert.text import Text

@@ -16,14 +16,7 @@ from qt_bert.results.plan import (
     Size,
     layer_map,
 )
-from tests.results.made_plan import (
-    PAIRS,
-    changed,
-    expected,
-    measured,
-    offline_rows,
-    plan,
-)
+from tests.results.made_plan import PAIRS, changed, expected, measured, offline_rows, plan
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,7 @@ import pytest
 
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.results.heads import table_of
-from qt_bert.results.probe import (
-    ProbeResult,
-    verdict_of,
-)
+from qt_bert.results.probe import ProbeResult, verdict_of
 from tests.results.made_heads import matching
 from tests.results.made_stability import LOOSE
 

@@ -9,12 +9,7 @@ from scipy.stats import spearmanr
 from qt_bert.data.pairs import GradeMap
 from qt_bert.data.reader import read_pairs
 from qt_bert.files import sha256_file
-from qt_bert.results.baselines import (
-    Baselines,
-    digest_of,
-    labels_of,
-    read_baselines,
-)
+from qt_bert.results.baselines import Baselines, digest_of, labels_of, read_baselines
 from qt_bert.shipped import BASELINES, DEV, TEST, shipped
 
 FOLDER = shipped(BASELINES)

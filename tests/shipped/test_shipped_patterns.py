@@ -13,10 +13,7 @@ from experiments.pattern_maps.stored import DrawnMap, read_maps
 from qt_bert.data.reader import read_pairs
 from qt_bert.files import sha256_file
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.probes.pattern_maps import (
-    KINDS,
-    open_classifier,
-)
+from qt_bert.probes.pattern_maps import KINDS, open_classifier
 from qt_bert.shipped import DEV, GRADED, PATTERNS, STUDENT, shipped
 
 FOLDER = shipped(PATTERNS)

@@ -6,12 +6,7 @@ from sklearn import metrics as reference
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.evaluation import (
-    confusion,
-    evaluate,
-    furthest_off,
-    per_grade,
-)
+from qt_bert.stats.evaluation import confusion, evaluate, furthest_off, per_grade
 from qt_bert.stats.intervals import bootstrap_weights, percentile_interval, resample
 from qt_bert.stats.judgements import Judgements, judge_grades, judge_scores
 from qt_bert.stats.metrics import METRICS

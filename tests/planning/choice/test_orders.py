@@ -14,12 +14,7 @@ from qt_bert.ablation.masks import BlocksOut
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
-from qt_bert.planning.choice import (
-    choose_heads,
-    choose_layers,
-    even_layers,
-    head_rivals,
-)
+from qt_bert.planning.choice import choose_heads, choose_layers, even_layers, head_rivals
 from qt_bert.scoring.bulk import Scorer
 from tests.planning.choice.conftest import graded, loss_by_hand, zero
 
