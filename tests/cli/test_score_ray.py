@@ -1,7 +1,5 @@
 """`qt-bert score --engine ray`: which options go together, and the dry run in words."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -23,7 +23,7 @@ def cut(*inputs: Path, rows: int = 4):
     return scan([str(one) for one in inputs], ReaderOptions(), rows)
 
 
-def test_a_folder_stands_for_its_files_of_pairs(tmp_path: Path) -> None:
+def test_a_folder_stands_for_its_files_of_pairs(tmp_path):
     write(tmp_path / "day" / "a.tsv", 10)
     write(tmp_path / "day" / "deep" / "b.tsv", 3)
     (tmp_path / "day" / "notes.md").write_text("x")
@@ -34,14 +34,14 @@ def test_a_folder_stands_for_its_files_of_pairs(tmp_path: Path) -> None:
     assert len({part.name() for part in found.parts}) == 4
 
 
-def test_packed_files_are_cut_too(tmp_path: Path) -> None:
+def test_packed_files_are_cut_too(tmp_path):
     plain = write(tmp_path / "a.tsv", 5)
     packed = tmp_path / "b.tsv.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert [part.rows for part in cut(packed).parts] == [4, 1]
 
 
-def test_columns_are_those_of_all_files(tmp_path: Path) -> None:
+def test_columns_are_those_of_all_files(tmp_path):
     write(tmp_path / "a.tsv", 1)
     (tmp_path / "b.tsv").write_text("query\ttitle\tgrade\tfield\nq\tt\t3\tx\n", encoding="utf-8")
     columns = cut(tmp_path / "a.tsv", tmp_path / "b.tsv").columns
@@ -57,9 +57,7 @@ def test_columns_are_those_of_all_files(tmp_path: Path) -> None:
         (["a.tsv", "day/../a.tsv"], ArgumentError, "given twice"),
     ],
 )
-def test_inputs_that_cannot_be_meant(
-    tmp_path: Path, inputs: list[str], error: type[Exception], words: str
-) -> None:
+def test_inputs_that_cannot_be_meant(tmp_path, inputs, error, words):
     write(tmp_path / "a.tsv", 1)
     (tmp_path / "empty").mkdir()
     (tmp_path / "day").mkdir()

@@ -1,7 +1,5 @@
 """One figure of each kind, with texts that a page must not run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from qt_bert.figures import (

@@ -1,9 +1,6 @@
 """Every figure kind goes to JSON and back, and refuses shapes that do not fit."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -18,7 +15,7 @@ LOOSE = (Edge(source="L0H0", target="L1H0", weight=1.0),)
 
 
 @pytest.mark.parametrize("figure", ALL, ids=lambda figure: figure.kind)
-def test_round_trip(figure: Figure) -> None:
+def test_round_trip(figure):
     stored = json.loads(json.dumps(encode(figure), allow_nan=False))
     assert stored["kind"] == figure.kind
     assert decode(Figure, stored, "figure") == figure
@@ -45,14 +42,12 @@ def test_round_trip(figure: Figure) -> None:
         (lambda: replace(GRAPH, nodes=(NODE, NODE), edges=()), "one name"),
     ],
 )
-def test_a_figure_whose_parts_do_not_fit_is_refused(
-    make: Callable[[], Figure], message: str
-) -> None:
+def test_a_figure_whose_parts_do_not_fit_is_refused(make, message):
     with pytest.raises(ArgumentError, match=message):
         make()
 
 
-def test_a_stored_figure_that_cannot_be_read_names_its_file() -> None:
+def test_a_stored_figure_that_cannot_be_read_names_its_file():
     with pytest.raises(RunFolderError, match=r"page\.json: expected HeatMap or Curve"):
         decode(Figure, {"kind": "pie"}, "page.json")
     stored = encode(HEAT_MAP) | {"columns": ["H0"]}

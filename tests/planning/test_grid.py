@@ -1,7 +1,5 @@
 """Functions at risk, and the plan's figures."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qt_bert.models.heads import Head

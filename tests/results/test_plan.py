@@ -1,7 +1,5 @@
 """`plan.json` and `arms.json`: what comes back, what is refused, and the verdicts that are read off."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -18,14 +16,7 @@ from qt_bert.results.plan import (
     Size,
     layer_map,
 )
-from tests.results.made_plan import (
-    PAIRS,
-    changed,
-    expected,
-    measured,
-    offline_rows,
-    plan,
-)
+from tests.results.made_plan import PAIRS, changed, expected, measured, offline_rows, plan
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def by_hand(task, pairs, sizes, skipped=()) -> list[Head]:
     return gone
 
 
-def test_three_rounds_by_hand(task_of) -> None:
+def test_three_rounds_by_hand(task_of):
     task, pairs = task_of(), graded()
     path = choose_heads(task, pairs, 4)
     assert list(path.order) == by_hand(task, pairs, [2, 1, 1])
@@ -65,7 +65,7 @@ def test_sizes_of_rounds(task_of, out, rounds, sizes) -> None:
     assert list(path.order) == by_hand(task, pairs, sizes) and len(set(path.order)) == out
 
 
-def test_after_layers_are_gone(task_of) -> None:
+def test_after_layers_are_gone(task_of):
     task, pairs = task_of(), graded()
     path = choose_heads(task, pairs, 3, skipped=(1,))
     assert list(path.order) == by_hand(task, pairs, [1, 1, 1], (1,))
@@ -76,7 +76,7 @@ def test_after_layers_are_gone(task_of) -> None:
         assert effect == pytest.approx(added, abs=1e-5)
 
 
-def test_a_path_goes_on_behind_what_is_gone(task_of) -> None:
+def test_a_path_goes_on_behind_what_is_gone(task_of):
     task, pairs = task_of(), graded()
     first = choose_heads(task, pairs, 2, rounds=1)
     path = choose_heads(task, pairs, 3, rounds=2, before=first)
@@ -85,7 +85,7 @@ def test_a_path_goes_on_behind_what_is_gone(task_of) -> None:
     assert path.cost == pytest.approx((6 + 4 + 2) / 6)
 
 
-def test_a_half_of_the_pairs_chooses_from_rows_of_the_whole_sweep(task_of) -> None:
+def test_a_half_of_the_pairs_chooses_from_rows_of_the_whole_sweep(task_of):
     whole, half = task_of(), task_of(graded()[::2])
     shared, alone = (choose_heads(task, graded()[::2], 3) for task in (whole, half))
     assert shared.order == alone.order and shared.cost == alone.cost
@@ -93,7 +93,7 @@ def test_a_half_of_the_pairs_chooses_from_rows_of_the_whole_sweep(task_of) -> No
         assert shared.effects[head] == pytest.approx(effect, abs=1e-5)
 
 
-def test_rounds_are_kept_and_resumed(task_of, tmp_path: Path, monkeypatch) -> None:
+def test_rounds_are_kept_and_resumed(task_of, tmp_path, monkeypatch):
     pairs = graded()
     fresh = choose_heads(task_of(), pairs, 4)
     kept = choose_heads(task_of(), pairs, 4, work=tmp_path / "path")
@@ -107,7 +107,7 @@ def test_rounds_are_kept_and_resumed(task_of, tmp_path: Path, monkeypatch) -> No
     assert swept and other.order == choose_heads(task_of(pairs[:12]), pairs[:12], 4).order
 
 
-def test_one_logit_and_coarse_labels(task_of) -> None:
+def test_one_logit_and_coarse_labels(task_of):
     one = choose_heads(task_of(labels=1), graded(), 2)
     assert min(one.effects.values()) > 0  # any change of the score counts against a head
     coarse = [
@@ -118,7 +118,7 @@ def test_one_logit_and_coarse_labels(task_of) -> None:
     assert list(choose_heads(task, coarse, 3).order) == by_hand(task, coarse, [1, 1, 1])
 
 
-def test_layers_go_one_at_a_time_by_hand(task_of, tmp_path: Path) -> None:
+def test_layers_go_one_at_a_time_by_hand(task_of, tmp_path):
     task, pairs = task_of(layers=4), graded()
     path = choose_layers(task, pairs, 3, work=tmp_path / "path")
     gone: list[int] = []
@@ -133,9 +133,7 @@ def test_layers_go_one_at_a_time_by_hand(task_of, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("below", [1, 2, 3])
-def test_a_layer_in_which_the_texts_meet_stays(
-    task_of, offline_checkpoint_of: Callable[..., Path], below: int
-) -> None:
+def test_a_layer_in_which_the_texts_meet_stays(task_of, offline_checkpoint_of, below):
     folder = offline_checkpoint_of(below=below, layers=4, heads=2, hidden=16)
     path = choose_layers(task_of(scorer=Scorer(open_checkpoint(folder))), graded(), 3)
     [left] = set(range(4)) - set(path)
