@@ -52,7 +52,7 @@ def test_the_same_file_has_one_key(tmp_path):
     assert Place.of(tmp_path / "other").key != Place.of(tmp_path / "real").key
 
 
-def test_links_are_followed(tmp_path: Path) -> None:
+def test_links_are_followed(tmp_path):
     (tmp_path / "in" / "deep").mkdir(parents=True)
     (tmp_path / "in" / "deep" / "a.tsv").write_text("x")
     (tmp_path / "day").mkdir()

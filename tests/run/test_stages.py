@@ -236,9 +236,7 @@ def test_outputs_of_different_kinds_are_refused(compare, checkpoint_of, tmp_path
 # The plan.
 
 
-LEAST = Effort(
-    profile="quick", choosing=12, measuring=12, heads=(0.5,), counts=1, draws=1, alone=2, bulk=4
-)
+LEAST = Effort(profile="quick", choosing=12, measuring=12, heads=(0.5,), counts=1, alone=2, bulk=4)
 
 
 @pytest.fixture
