@@ -117,7 +117,7 @@ def rankings(scorer: Scorer, texts: Texts, queries: int, titles: int) -> list[Te
     draw = np.random.default_rng(0)
     return [
         [(query, known[i]) for i in draw.choice(len(known), titles, replace=False)]
-        for query, _ in spread(fitting, queries)
+        for query, _ in spread(fitting, queries, lambda text: len(text[0]) + len(text[1]))
     ]
 
 

@@ -614,63 +614,40 @@ def _curve_rows(figure: Curve, say: Words) -> Iterator[Row]:
 
 # Scatters
 
-_SCATTER_HEIGHT, _MANY, _RADIUS, _LABEL_ROOM = 300, 60, 5.0, 130
-
-_SIDES = {
-    "right": ("left", "middle", 7, 0),
-    "left": ("right", "middle", -7, 0),
-    "above": ("center", "bottom", 0, -6),
-    "below": ("center", "top", 0, 6),
-}
-"""Where a label may stand beside its mark: text's alignment, and how far off it begins."""
-
-Box = tuple[float, float, float, float]
-"""Left, top, right, bottom."""
+_SCATTER_HEIGHT, _MANY, _LABEL_ROOM = 300, 60, 130
 
 
 def _scatter(figure: Scatter, say: Words, palette: Palette) -> alt.LayerChart:
-    """Colour and shape by series, intervals as thin crosses, labels beside their marks."""
+    """Colour and shape by series, labels at the right of their marks."""
     import altair as alt
 
-    x_ends = _ends_of(_numbers(figure, "x"))
-    y_ends = _ends_of(_numbers(figure, "y"))
-    x, y = _plane(figure, say, x_ends, y_ends)
+    x, y = _plane(
+        figure,
+        say,
+        _ends_of(mark.x for mark in figure.points),
+        _ends_of(mark.y for mark in figure.points),
+    )
     places = list(range(len(figure.series)))
     legend, labels = _legend(figure.series, say, _PLOT + 40)
     shown = legend if any(say(name) for name in figure.series) else None
     hues = [palette.series[place % len(palette.series)] for place in places]
     colour = alt.Color("series:N", scale=alt.Scale(domain=places, range=hues), legend=shown)
     shapes = alt.Scale(domain=places, range=[shape_of(place) for place in places])
-    base = alt.Chart().encode(color=colour)
-    layers = []
-    for low, placed in (
-        ("x_low", {"x": alt.X("x_low:Q"), "x2": "x_high:Q", "y": y}),
-        ("y_low", {"x": x, "y": alt.Y("y_low:Q"), "y2": "y_high:Q"}),
-    ):
-        if any(getattr(mark, low) is not None for mark in figure.points):
-            reach = base.transform_filter(f"isValid(datum.{low})")
-            layers.append(reach.mark_rule(strokeWidth=1.1, opacity=0.6).encode(**placed))
     size = 70 if len(figure.points) <= _MANY else 36
+    base = alt.Chart().encode(x=x, y=y, tooltip="tip:N")
     marks = base.mark_point(
         aria=True, filled=True, size=size, opacity=0.85, stroke=palette.surface, strokeWidth=0.6
+    ).encode(
+        color=colour,
+        shape=alt.Shape("series:N", scale=shapes, legend=shown),
+        description="tip:N",
     )
-    layers.append(
-        marks.encode(
-            x=x,
-            y=y,
-            shape=alt.Shape("series:N", scale=shapes, legend=shown),
-            description="tip:N",
-            tooltip="tip:N",
-        )
+    words = base.transform_filter("isValid(datum.label)").mark_text(
+        fontSize=SMALL, color=palette.ink, align="left", baseline="middle", dx=7
     )
-    for side, (align, baseline, right, down) in _SIDES.items():
-        words = alt.Chart().transform_filter(f"datum.side == '{side}'")
-        looks: dict[str, Any] = {"align": align, "baseline": baseline, "dx": right, "dy": down}
-        words = words.mark_text(fontSize=SMALL, color=palette.ink, **looks)
-        layers.append(words.encode(x=x, y=y, text="label:N", tooltip="tip:N"))
     return _laid(
-        layers,
-        _scatter_rows(figure, say, (x_ends, y_ends)),
+        [marks, words.encode(text="label:N")],
+        _scatter_rows(figure, say),
         palette,
         size=(_PLOT, _SCATTER_HEIGHT),
         heading=wrap(say.with_unit(figure.y_label, figure.y_unit), _PLOT + 40),
@@ -678,81 +655,14 @@ def _scatter(figure: Scatter, say: Words, palette: Palette) -> alt.LayerChart:
     )
 
 
-def _numbers(figure: Scatter, axis: str) -> Iterator[float | None]:
-    for mark in figure.points:
-        yield from (getattr(mark, name) for name in (axis, f"{axis}_low", f"{axis}_high"))
-
-
-def _scatter_rows(figure: Scatter, say: Words, ends: tuple[Interval, Interval]) -> Iterator[Row]:
+def _scatter_rows(figure: Scatter, say: Words) -> Iterator[Row]:
     series = {name: place for place, name in enumerate(figure.series)}
-    sides = _sides(figure, say, ends)
-    for mark, (side, label) in zip(figure.points, sides, strict=True):
+    for mark in figure.points:
         row: Row = {"series": series[mark.series], "x": mark.x, "y": mark.y}
-        for end in ("x_low", "x_high", "y_low", "y_high"):
-            row[end] = getattr(mark, end)
-        if side:
-            row |= {"side": side, "label": label}
-        across, up = (
-            f"{number(value)} {interval(low, high)}".rstrip()
-            for value, low, high in (
-                (mark.x, mark.x_low, mark.x_high),
-                (mark.y, mark.y_low, mark.y_high),
-            )
-        )
-        names = [say(name) for name in (mark.label, mark.series) if name]
-        yield row | {"tip": f"{' · '.join(names)}: x {across}, y {up}"}
-
-
-def _sides(
-    figure: Scatter, say: Words, ends: tuple[Interval, Interval]
-) -> Iterator[tuple[str, str]]:
-    """Where each label stands: on the first side of its mark where it covers no other label, and no
-    mark if that can be. A label without room has no side; its mark's tip tells it.
-
-    Reckoned for the natural size.
-    """
-    (x_low, x_high), (y_low, y_high) = ends
-    centres = [
-        (
-            _PLOT * (mark.x - x_low) / (x_high - x_low),
-            _SCATTER_HEIGHT * (y_high - mark.y) / (y_high - y_low),
-        )
-        for mark in figure.points
-    ]
-    dots = [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in centres]
-    taken: list[Box] = []
-    for mark, (x, y) in zip(figure.points, centres, strict=True):
-        label = "" if mark.label is None else fit(say(mark.label), _LABEL_ROOM, SMALL)
-        boxes = _boxes(x, y, width_of(label, SMALL)) if label else {}
-        free = (
-            side
-            for others in (taken + dots, taken)
-            for side, box in boxes.items()
-            if _inside(box) and not any(_meet(box, one) for one in others)
-        )
-        if side := next(free, ""):
-            taken.append(boxes[side])
-        yield side, label
-
-
-def _boxes(x: float, y: float, width: float) -> dict[str, Box]:
-    """The place of a label of this width on each side of a mark at (x, y)."""
-    shifts = {"left": 0.0, "center": -width / 2, "right": -width}
-    drops = {"top": 0.0, "middle": -LEADING / 2, "bottom": -float(LEADING)}
-    boxes = {}
-    for side, (align, baseline, right, down) in _SIDES.items():
-        left, top = x + right + shifts[align], y + down + drops[baseline]
-        boxes[side] = (left, top, left + width, top + LEADING)
-    return boxes
-
-
-def _inside(box: Box) -> bool:
-    return box[0] >= 0 and box[1] >= 0 and box[2] <= _PLOT + 14 and box[3] <= _SCATTER_HEIGHT
-
-
-def _meet(box: Box, other: Box) -> bool:
-    across = box[0] < other[2] and other[0] < box[2]
-    return across and box[1] < other[3] and other[1] < box[3]
+        if mark.label is not None:
+            row["label"] = fit(say(mark.label), _LABEL_ROOM, SMALL)
+        names = " · ".join(say(name) for name in (mark.label, mark.series) if name)
+        yield row | {"tip": f"{names}: x {number(mark.x)}, y {number(mark.y)}"}
 
 
 # Graphs

@@ -218,16 +218,12 @@ class Graph(Plot):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A thing at its place (x, y); `label` stands beside it, the ends are those of its intervals."""
+    """A thing at its place (x, y); `label` stands beside it."""
 
     x: float
     y: float
     series: Label
     label: Label | None = None
-    x_low: float | None = None
-    x_high: float | None = None
-    y_low: float | None = None
-    y_high: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,12 +234,6 @@ class Scatter(Plot):
     points: tuple[Mark, ...]
     x_unit: Label = ""
     y_unit: Label = ""
-
-    def __post_init__(self) -> None:
-        for point in self.points:
-            ends = (point.x_low, point.x_high), (point.y_low, point.y_high)
-            if any((low is None) != (high is None) for low, high in ends):
-                raise self._fault("an interval has one end")
 
     @property
     def series(self) -> tuple[Label, ...]:

@@ -98,16 +98,12 @@ def make_checkpoint(
 
 
 @pytest.fixture(scope="session")
-def offline_checkpoint_of(
-    checkpoint_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., Path]:
+def offline_checkpoint_of(checkpoint_of, tmp_path_factory) -> Callable[..., Path]:
     """As `checkpoint_of`, of models whose `below` layers read the texts apart."""
     import json
     import shutil
 
-    def build(
-        family: str = "bert", *, below: int = 1, start: int = 12, tokens: int = 20, **options: int
-    ) -> Path:
+    def build(family="bert", *, below=1, start=12, tokens=20, **options):
         folder = tmp_path_factory.mktemp("offline") / f"{family}-offline"
         shutil.copytree(checkpoint_of(family, **options), folder)
         block = {"layers": below, "title_start": start, "title_tokens": tokens}
@@ -119,11 +115,11 @@ def offline_checkpoint_of(
 
 
 @pytest.fixture(scope="session")
-def checkpoint_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def checkpoint_of(tmp_path_factory) -> Callable[..., Path]:
     """`checkpoint_of("electra", labels=1)`: a folder, made once for each set of arguments."""
     made: dict[str, Path] = {}
 
-    def build(family: str = "bert", **options: int) -> Path:
+    def build(family="bert", **options):
         key = f"{family}-{sorted(options.items())}"
         if key not in made:
             folder = tmp_path_factory.mktemp("models") / f"{family}-{len(made)}"
@@ -134,7 +130,7 @@ def checkpoint_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pat
 
 
 @pytest.fixture
-def fresh_checkpoint(tmp_path: Path) -> Callable[..., Path]:
+def fresh_checkpoint(tmp_path) -> Callable[..., Path]:
     """A checkpoint of one's own, to damage."""
     return lambda family="bert", **options: make_checkpoint(tmp_path / "model", family, **options)
 
@@ -152,7 +148,7 @@ PAIRS = [
 
 
 @pytest.fixture
-def pair_file(tmp_path: Path) -> Path:
+def pair_file(tmp_path) -> Path:
     """Eight graded pairs as TSV."""
     path = tmp_path / "pairs.tsv"
     rows = "".join(f"{q}\t{t}\t{g}\n" for q, t, g in PAIRS)
@@ -161,7 +157,7 @@ def pair_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def fake_probe(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def fake_probe(monkeypatch) -> Iterator[None]:
     """The modules of `tests/probes/room` stand in the room of the probes, as a new file would."""
     from qt_bert import probes
     from qt_bert.probes import registry, texts

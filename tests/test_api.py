@@ -1,7 +1,5 @@
 """The Python face: fifteen names, imported when used, and pairs graded."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -51,7 +51,7 @@ def numbers(text: str) -> list[str]:
 
 @pytest.mark.parametrize(("english", "chinese"), TWINS)
 @pytest.mark.parametrize("part", [commands, headings, links, numbers])
-def test_the_chinese_text_follows_the_english_one(english: str, chinese: str, part) -> None:
+def test_the_chinese_text_follows_the_english_one(english, chinese, part):
     ours, theirs = part(text_of(english)), part(text_of(chinese))
     if part is links:  # each names the other in its first lines
         ours, theirs = ours[1:], theirs[1:]
@@ -59,7 +59,7 @@ def test_the_chinese_text_follows_the_english_one(english: str, chinese: str, pa
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_what_a_page_links_to_is_there(page: Path) -> None:
+def test_what_a_page_links_to_is_there(page):
     missing = [
         link
         for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))
@@ -69,7 +69,7 @@ def test_what_a_page_links_to_is_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/guide.md"])
-def test_every_command_that_is_shown_exists(name: str) -> None:
+def test_every_command_that_is_shown_exists(name):
     known = typer.main.get_command(app)
     for line in commands(text_of(name)):
         if not line.startswith("qt-bert "):
@@ -90,7 +90,7 @@ def run_cell(source: str, names: dict[str, Any]) -> Any:
 
 
 @pytest.mark.slow
-def test_the_notebook_runs() -> None:
+def test_the_notebook_runs():
     cells = json.loads(text_of("docs/python.ipynb"))["cells"]
     names: dict[str, Any] = {}
     shown = [run_cell("".join(one["source"]), names) for one in cells if one["cell_type"] == "code"]

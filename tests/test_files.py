@@ -1,11 +1,8 @@
 """Files and folders are there whole, or as they were."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +19,7 @@ from qt_bert.files import (
 )
 
 
-def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_appears_when_it_is_whole(tmp_path):
     path = tmp_path / "new" / "a.txt"
     with atomic_write(path) as temporary:
         temporary.write_text("whole")
@@ -32,7 +29,7 @@ def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
     assert path.read_text() == "whole"
 
 
-def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
+def test_an_error_leaves_the_old_file(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
     with pytest.raises(OSError, match="disk"), atomic_write(path) as temporary:
@@ -41,7 +38,7 @@ def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
     assert path.read_text() == "old" and [one.name for one in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+def test_two_writers_of_one_file_do_not_meet(tmp_path):
     path = tmp_path / "a.txt"
     with atomic_write(path) as one:
         one.write_text("one")
@@ -52,7 +49,7 @@ def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
     assert path.read_text() == "one"
 
 
-def test_a_folder_is_changed_as_one(tmp_path: Path) -> None:
+def test_a_folder_is_changed_as_one(tmp_path):
     path = tmp_path / "model"
     for number in range(2):
         with atomic_folder(path) as temporary:
@@ -64,7 +61,7 @@ def test_a_folder_is_changed_as_one(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["model"]
 
 
-def test_a_folder_with_what_a_kill_left_is_vacant(tmp_path: Path) -> None:
+def test_a_folder_with_what_a_kill_left_is_vacant(tmp_path):
     assert is_vacant(tmp_path / "gone") and is_vacant(tmp_path)
     left = tmp_path / ".run.json.123.tmp"
     left.write_text("")
@@ -73,7 +70,7 @@ def test_a_folder_with_what_a_kill_left_is_vacant(tmp_path: Path) -> None:
     assert not is_vacant(tmp_path)
 
 
-def test_json_is_read_as_it_was_written_and_knows_no_nan(tmp_path: Path) -> None:
+def test_json_is_read_as_it_was_written_and_knows_no_nan(tmp_path):
     path = tmp_path / "a.json"
     write_json(path, {"紫": [1, 2.5, None]})
     assert read_json(path) == {"紫": [1, 2.5, None]}
@@ -83,7 +80,7 @@ def test_json_is_read_as_it_was_written_and_knows_no_nan(tmp_path: Path) -> None
     assert read_json(path) == {"紫": [1, 2.5, None]}
 
 
-def test_the_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
+def test_the_hash_is_that_of_the_bytes(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"ab" * 10**6)
     assert sha256_file(path) == hashlib.sha256(b"ab" * 10**6).hexdigest()
@@ -98,7 +95,7 @@ with one_writer(sys.argv[1]):
 """
 
 
-def test_one_process_at_a_time_writes_a_place(tmp_path: Path) -> None:
+def test_one_process_at_a_time_writes_a_place(tmp_path):
     out = tmp_path / "runs" / "mine"
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(out)], stdout=subprocess.PIPE, text=True
@@ -113,7 +110,7 @@ def test_one_process_at_a_time_writes_a_place(tmp_path: Path) -> None:
     assert list(out.parent.iterdir()) == []
 
 
-def test_where_no_lock_can_be_put_there_is_none(tmp_path: Path) -> None:
+def test_where_no_lock_can_be_put_there_is_none(tmp_path):
     (tmp_path / "file").write_text("")
     with one_writer(tmp_path / "file" / "out"):
         pass

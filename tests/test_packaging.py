@@ -1,7 +1,5 @@
 """An installed wheel finds what ships, without the source tree."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import zipfile

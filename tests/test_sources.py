@@ -1,15 +1,11 @@
 """The hash of the package's sources, and the versions it runs with."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 
 from qt_bert.sources import installed_versions, source_hash
 
 
-def test_an_edited_or_renamed_source_changes_the_hash(tmp_path: Path) -> None:
+def test_an_edited_or_renamed_source_changes_the_hash(tmp_path):
     hashes = []
     for number, (name, text) in enumerate(
         [("a.py", "x = 1\n"), ("a.py", "x = 2\n"), ("b.py", "x = 1\n")]
@@ -21,7 +17,7 @@ def test_an_edited_or_renamed_source_changes_the_hash(tmp_path: Path) -> None:
     assert len(set(hashes)) == 3
 
 
-def test_other_files_do_not_change_the_hash(tmp_path: Path) -> None:
+def test_other_files_do_not_change_the_hash(tmp_path):
     for number in (1, 2):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "a.py").write_text("x = 1\n")
@@ -29,7 +25,7 @@ def test_other_files_do_not_change_the_hash(tmp_path: Path) -> None:
     assert source_hash(tmp_path / "1") == source_hash(tmp_path / "2")
 
 
-def test_versions_are_those_installed() -> None:
+def test_versions_are_those_installed():
     versions = installed_versions()
     assert versions["numpy"] == np.__version__
     assert set(versions) == {"python", "qt-bert", "torch", "transformers", "numpy"}

@@ -11,13 +11,12 @@ import streamlit as st
 from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.app.figures import draw
 from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import caption, escaped, info, named, say, watch
+from qt_bert.app.widgets import caption, escaped, info, named, say
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.inspection.inputs import State, shipped_rows
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.shared import NO_GRADES, attention, score_name
-from qt_bert.inspection.study import STEPS, Studied, begin_study
-from qt_bert.inspection.work import Job, Stopped
+from qt_bert.inspection.study import Studied
 from qt_bert.models.heads import Head
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.heads import atlas_figure, base_of, marked, offered, place_of, values_of
@@ -55,11 +54,13 @@ def main() -> None:
     """Lay out the page."""
     here = visit()
     st.header(say("注意力头图谱", "Head atlas"))
-    for word in here.looked.refused:
-        st.warning(escaped(say(word)), icon=":material/rule:")
     studied, head = here.studied, here.state.chosen
     if studied is None:
-        _compute(here)
+        whole = "qt-bert report --model FOLDER --save-heads FOLDER/heads.json"
+        info(
+            f"这个模型还没有研究结果；用命令 {whole} 得到。",
+            f"There are no results on this model yet; the command {whole} makes them.",
+        )
         return
     click = say("点一格，看那个头做什么。", "Click a cell to see what its head does.")
     st.caption(escaped(f"{click} {say(studied.origin)}"))
@@ -80,27 +81,6 @@ def main() -> None:
             )
             caption(one.more)
     _at_work(here)
-
-
-def _compute(here: Here) -> None:
-    """Score the heads here; it begins by itself, unless the visitor stopped it."""
-    key = f"atlas.job.{here.state.model}"
-    whole = "qt-bert report --model FOLDER --save-heads FOLDER/heads.json"
-    info(
-        f"这个模型还没有研究结果；在这里用自带的少量文本对逐头打分（未经检验）。完整的研究用命令 {whole}。",
-        "There are no results on this model yet; here its heads are scored on a few of the pairs "
-        f"that ship (untested). The whole study is the command {whole}.",
-    )
-    job: Job[Studied] | None = st.session_state.get(key)
-    failed = None if job is None else job.error
-    again = failed and st.button(say("在这里计算", "Compute here"), key="atlas.start")
-    if job is None or job.result is not None or again:  # a result without `studied`: a model gone
-        st.session_state[key] = job = begin_study(here.model)
-    if job.error is None:
-        watch(job, unit=Text("次运行", "runs"), steps=STEPS, key="atlas.job")
-    else:
-        stopped = Text("已停止，没有结果。", "Stopped; there are no results.")
-        st.warning(escaped(say(stopped if isinstance(failed, Stopped) else str(failed))))
 
 
 def _grid(here: Here, studied: Studied) -> None:

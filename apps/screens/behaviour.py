@@ -10,15 +10,13 @@ import numpy as np
 import streamlit as st
 
 from qt_bert.ablation.interventions import NONE
-from qt_bert.app import visit as visits
 from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import caption, escaped, finished, info, metric, named, say, table, watch
+from qt_bert.app.widgets import caption, finished, info, named, say, table, watch
 from qt_bert.data.splits import sample_queries
 from qt_bert.inspection import inputs
-from qt_bert.inspection.inputs import State
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.shared import AFTER, BEFORE, NO_GRADES, cut_notes, score_name, titles_cut
-from qt_bert.inspection.work import Job, Stopped
+from qt_bert.inspection.shared import NO_GRADES, titles_cut
+from qt_bert.inspection.work import Job
 from qt_bert.models.heads import Head
 from qt_bert.probes.behaviour import (
     RIGHT,
@@ -34,9 +32,9 @@ from qt_bert.probes.behaviour_cases import ALIKE, BETTER, Case, titles_then_othe
 from qt_bert.results.head_sets import phenomenon_name
 from qt_bert.shipped import DEV, shipped
 from qt_bert.stats.estimate import Estimate
-from qt_bert.text import Text, interval, number, signed
+from qt_bert.text import Text, interval
 
-JOB, OTHER, TYPED = "behaviour.job", "behaviour.other", "behaviour.typed"
+JOB = "behaviour.job"
 RESAMPLES, DIGITS = 1_000, 2
 # Pairs of dev that the band of a model of one logit is measured on here.
 BAND_PAIRS = 128
@@ -47,7 +45,6 @@ OUTCOMES = {
     WRONG: Text("错", "wrong"),
 }
 UNITS = {"grade": Text("档", "grade"), "level": Text("级", "level"), "score": Text("分", "score")}
-WAYS = (BEFORE, AFTER)
 PHENOMENON = Text("现象", "phenomenon")
 
 Row = dict[str, str | int | float | Text | None]
@@ -68,7 +65,7 @@ class Card:
 
 
 def main() -> None:
-    """Lay out the page; the form of one's own titles comes last, for it may end the run."""
+    """Lay out the page."""
     here = visit()
     st.header(say("行为卡：模型分得清什么", "Behaviour card: what the model tells apart"))
     caption(
@@ -79,32 +76,22 @@ def main() -> None:
     if not here.model.classifies:
         info(NO_GRADES)
         return
-    beside, own = st.columns([3, 2], gap="medium")
-    with beside:
-        card = _all_cases(here)
+    card = _all_cases(here)
     if card is not None:
         _cases(here, card)
-    with own.container(border=True):
-        _own_titles(here)
-
-
-# All cases that ship, scored in the background.
 
 
 def _all_cases(here: Here) -> Card | None:
     """The card as far as it is made, and the button that makes it."""
     model, state, cases = here.model, here.state, inputs.shipped_behaviours()
-    fault = finished(JOB)
-    if isinstance(fault, Stopped):
-        info("已停止，没有结果。", "Stopped; there is no result.")
-    elif fault is not None:
-        raise fault
+    finished(JOB)
 
     def key(out: Sequence[Head]) -> tuple[object, ...]:
         return ("cases", cases.texts_sha256, out, state.mode if out else "")
 
-    found = [model.kept.find(key(out)) for out in _sets(state)]
-    missing = [out for out, one in zip(_sets(state), found, strict=True) if one is None]
+    sets = [(), state.out] if state.out else [()]
+    found = [model.kept.find(key(out)) for out in sets]
+    missing = [out for out, one in zip(sets, found, strict=True) if one is None]
 
     def judge(job: Job[None]) -> None:
         for out in missing:
@@ -130,11 +117,6 @@ def _all_cases(here: Here) -> Card | None:
     card = Card(band_of(model), judged, known[0][1])
     _card(here, card)
     return card
-
-
-def _sets(state: State) -> list[tuple[Head, ...]]:
-    """What is left out in each way: nothing; and the state's heads, where there are any."""
-    return [(), *([state.out] if state.out else [])]
 
 
 def _texts(cases: Sequence[Case]) -> list[tuple[str, str]]:
@@ -274,71 +256,6 @@ def case_row(card: Card, place: int) -> Row:
         row[f"delta{suffix}"] = float(one.deltas[place])
         row[f"outcome{suffix}"] = OUTCOMES[int(one.outcomes[place])]
     return row
-
-
-# Two titles of a visitor's own, judged at once.
-
-
-def _own_titles(here: Here) -> None:
-    """The form, and what the model makes of it; ends the page where there is no pair."""
-    state, store, model = here.state, st.session_state, here.model
-    st.subheader(say("换成你自己的标题", "Two titles of your own"))
-    caption(
-        "查询和第一个标题在左栏，第二个写在这里；它不在链接里。",
-        "The query and the first title stand on the left; type the second here. No link holds it.",
-    )
-    here.stop_if_empty()
-    rows = inputs.default_titles(state.query, state.title, inputs.shipped_rows("test"), state.seed)
-    default = next((one.title for one in rows if one.title != state.title), "")
-    query, text = store.get(TYPED, (None, ""))
-    store[OTHER] = text if query == state.query else default
-    st.text_input(
-        say("第二个标题", "Second title"),
-        key=OTHER,
-        max_chars=500,
-        on_change=lambda: store.update({TYPED: (state.query, store[OTHER])}),
-    )
-    title, other = state.title.strip(), inputs.clean_texts(state.query, store[OTHER])[1].strip()
-    if not other or title == other:
-        info(
-            "两个标题相同或有一个为空，没有可比的。",
-            "The titles are the same, or one is empty: there is nothing to compare.",
-        )
-        return
-    scores = own_scores(model, state.query.strip(), (title, other), state)
-    about = say("第一个标题的分减第二个的", "the first title's score less the second's")
-    for column, way, (first, second) in zip(st.columns(2), WAYS, scores, strict=False):
-        with column:
-            name = Text(f"差，{way.zh}", f"difference, {way.en}")
-            metric(say(name), signed(float(first - second)), about=about)
-            both = f"{number(float(first), DIGITS)} / {number(float(second), DIGITS)}"
-            st.caption(escaped(f"{say(score_name(model.labels))} {both}"))
-    for note in dict.fromkeys(
-        n for t in (title, other) for n in cut_notes(model.encode(state.query, t))
-    ):
-        caption(note)
-    band = band_said(band_of(model))
-    caption(f"容差：{band.zh}", f"Band: {band.en}")
-
-    def swap() -> None:
-        store[TYPED] = (state.query, title)
-        visits.change(here.shelf, title=other)
-
-    st.button(say("两个标题对调", "Swap the titles"), key="behaviour.swap", on_click=swap)
-
-
-def own_scores(model: Inspected, query: str, titles: tuple[str, str], state: State) -> np.ndarray:
-    """Scores [ways, 2], whole and without the state's heads, as `qt-bert explain` grades."""
-    encoded = [model.encode(query, title) for title in titles]
-
-    def made() -> np.ndarray:
-        graded = [
-            [model.graded(one, out, state.mode).ranking_score[0] for one in encoded]
-            for out in _sets(state)
-        ]
-        return np.array(graded)
-
-    return model.kept.get(("own", query, titles, state.out, state.mode), made)
 
 
 if __name__ == "__main__":

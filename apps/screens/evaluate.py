@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from qt_bert.app.figures import draw
 from qt_bert.app.visit import Here, visit
 from qt_bert.app.widgets import (
     caption,
@@ -39,11 +38,10 @@ from qt_bert.inspection.inputs import (
     uploaded,
 )
 from qt_bert.inspection.inspected import Inspected
-from qt_bert.inspection.shared import AFTER, BEFORE, NO_GRADES, score_columns, titles_cut
-from qt_bert.inspection.work import Job, Stopped
+from qt_bert.inspection.shared import NO_GRADES, score_columns, titles_cut
+from qt_bert.inspection.work import Job
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.heads import Head, spell
-from qt_bert.results.evaluation import confusion_map
 from qt_bert.results.quantities import metric_name
 from qt_bert.scoring.judge import graded_pairs, judge_logits
 from qt_bert.shipped import TEST, shipped
@@ -94,7 +92,7 @@ class FileFault(RefusedFile):
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What an evaluation found: by the whole model, and without the heads, where there are any.
+    """What an evaluation found: by the whole model (`plain`), and without the heads, where there are any.
 
     `differences` are B − A with B the masked model; `worst` are the pairs furthest from their label,
     `changed` those that the heads change most, as rows of a table. `key` is what it was asked for,
@@ -104,7 +102,6 @@ class Measured:
     key: Hashable
     about: Text
     plain: Evaluation
-    without: Evaluation | None
     differences: dict[str, Difference]
     worst: list[Row]
     changed: list[Row]
@@ -124,17 +121,13 @@ def main() -> None:
         info(NO_GRADES)
         return
     session = st.session_state
-    if JOB in session and session[JOB].result is not None:
-        session[DONE] = session[JOB].result
-    fault = finished(JOB)
+    result = finished(JOB)
+    if result is not None:
+        session[DONE] = result
     file, asked = _asked(here)
     key = (asked, here.model.sha256, here.state.out, here.state.mode, here.state.seed)
     if file is not None:
         _offer(here, file, key)
-    if isinstance(fault, Stopped):
-        info("已停止，没有结果。", "Stopped; there are no figures.")
-    elif fault is not None:
-        raise fault
     if JOB in session:
         watch(session[JOB], unit=Text("对", "pairs"), steps=STEPS, key="evaluate")
     elif DONE in session:
@@ -361,7 +354,7 @@ def measure(
     do not fit.
     """
     pairs = list(file.pairs)
-    judged, outputs, found, truncated = [], [], [], 0
+    judged, outputs, truncated = [], [], 0
     for step, heads in (("scoring", ()), ("without", out))[: 2 if out else 1]:
         job.advance(0, step)
         scorer = model.job_scorer(heads, mode)
@@ -369,8 +362,8 @@ def measure(
         truncated = scorer.counts.truncated_titles
         judged.append(judge_logits(logits, pairs, model.labels))
         outputs.append(model.outputs(logits))
-        job.advance(0, "measuring")
-        found.append(evaluate(judged[-1], resamples=RESAMPLES, seed=seed))
+    job.advance(0, "measuring")
+    plain = evaluate(judged[0], resamples=RESAMPLES, seed=seed)
 
     differences = {}
     for name in METRICS if out else ():  # one at a time, so that a stop is heard
@@ -393,8 +386,7 @@ def measure(
     return Measured(
         key=key,
         about=_about(model, file, out, mode),
-        plain=found[0],
-        without=found[1] if out else None,
+        plain=plain,
         differences=differences,
         worst=list(map(row, furthest_off(judged[0], WORST).tolist())),
         changed=list(map(row, differ_most(judged[0], judged[1], WORST).tolist())) if out else [],
@@ -416,18 +408,16 @@ def _about(model: Inspected, file: GradedFile, out: Sequence[Head], mode: str) -
 
 
 def _figures(here: Here, found: Measured) -> None:
-    """Headline figures, then every metric, level by level, and single pairs."""
+    """Headline figures, then every metric, and single pairs."""
     _headline(found)
     if found.truncated:
         caption(titles_cut(found.truncated, here.model.longest))
-    names = [Text("指标", "Metrics"), Text("各档", "Levels"), Text("偏差最大的对", "Furthest off")]
+    names = [Text("指标", "Metrics"), Text("偏差最大的对", "Furthest off")]
     if found.changed:
         names.append(Text("变化最大的对", "Most changed"))
-    metrics, levels, worst, *changed = st.tabs([say(name) for name in names])
+    metrics, worst, *changed = st.tabs([say(name) for name in names])
     with metrics:
         _metrics(found)
-    with levels:
-        _levels(found)
     with worst:
         _pairs(here, found.worst, "worst")
     for tab in changed:
@@ -496,21 +486,6 @@ def metric_rows(found: Measured) -> list[Row]:
             row |= {"difference_interval": ends, "why": one.reason or other.reason}
         rows.append(row)
     return rows
-
-
-def _levels(found: Measured) -> None:
-    """What each level is taken for, by both models side by side."""
-    if found.plain.confusion is None:
-        info(
-            "这个模型和这些标注没有共同的档位，所以没有混淆矩阵。",
-            "This model and these labels share no levels: there is no confusion matrix.",
-        )
-        return
-    both = {BEFORE: found.plain} | ({AFTER: found.without} if found.without else {})
-    for column, (name, one) in zip(st.columns(len(both)), both.items(), strict=True):
-        with column:
-            st.markdown(f"**{say(name)}**")
-            draw(confusion_map(one.levels, one.confusion or ()), key=f"confusion.{name.en}")
 
 
 def _pairs(here: Here, rows: Sequence[Row], key: str) -> None:

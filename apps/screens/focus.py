@@ -14,7 +14,7 @@ import torch
 from qt_bert.ablation.engine import Reduction
 from qt_bert.app.figures import draw
 from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import caption, choose, info, metric, say
+from qt_bert.app.widgets import caption, info, metric, say
 from qt_bert.figures import Bars, BarSeries, HeatMap, Token, TokenLine, Tokens, known
 from qt_bert.inspection.inputs import State
 from qt_bert.inspection.inspected import Inspected, ReadPair
@@ -326,24 +326,20 @@ def grade_bars(seen: Focus) -> Bars | None:
 def _layer(here: Here, seen: Focus) -> None:
     """The rows of all heads of the layer, to choose one from."""
     st.subheader(say("这一层所有的头", "All heads of the layer"))
-    way = "before"
-    if len(seen.rows) > 1:
-        names = {"change": CHANGE, "before": BEFORE, "after": AFTER}
-        way = choose(Text("画什么", "What is drawn"), names, "focus.way")
     caption("点一行，看那个头。", "Click a row to look at its head.")
-    clicked = draw(layer_map(seen, here.state.chosen, way), key="focus.layer", click=True)
+    clicked = draw(layer_map(seen, here.state.chosen), key="focus.layer", click=True)
     if clicked is not None:
         here.change(head=clicked[0])
 
 
-def layer_map(seen: Focus, chosen: Head, way: str) -> HeatMap:
-    """The [CLS] rows of the chosen head's layer (`before`, `after` or `change`), one a head."""
+def layer_map(seen: Focus, chosen: Head) -> HeatMap:
+    """The [CLS] rows of the chosen head's layer, one a head; their change where heads are left out."""
     rows = seen.rows[:, chosen.layer].astype(np.float64)
-    values = {"before": rows[0], "after": rows[-1], "change": rows[-1] - rows[0]}[way]
-    what = {"before": BEFORE, "after": AFTER, "change": CHANGE}[way]
+    changes = len(rows) > 1
+    values, what = (rows[1] - rows[0], CHANGE) if changes else (rows[0], BEFORE)
     heads = [Head(chosen.layer, head) for head in range(len(values))]
     return HeatMap(
-        name=f"cls_layer_{way}",
+        name="cls_layer",
         title=Text(
             f"第 {chosen.layer} 层每个头的 [CLS] 看哪里：{what.zh}",
             f"Where the [CLS] of layer {chosen.layer}'s heads looks: {what.en}",
@@ -354,9 +350,8 @@ def layer_map(seen: Focus, chosen: Head, way: str) -> HeatMap:
         columns=seen.tokens,
         rows=tuple(f"▶ {head}" if head == chosen else str(head) for head in heads),
         values=cells(values),
-        scale="diverging" if way == "change" else "sequential",
-        low=None if way == "change" else 0.0,
-        high=None if way == "change" else float(rows.max()),
+        scale="diverging" if changes else "sequential",
+        low=None if changes else 0.0,
     )
 
 

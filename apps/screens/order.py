@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
 
-from qt_bert.ablation.families import DRAWS
-from qt_bert.ablation.interventions import NONE, Variant
 from qt_bert.app.figures import draw
 from qt_bert.app.visit import Here, visit
 from qt_bert.app.widgets import caption, info, metric, named, say, table
-from qt_bert.data.shuffles import (
-    reverse_characters,
-    shuffle_characters,
-    shuffle_words,
-    swap_adjacent_characters,
-)
-from qt_bert.figures import Bars, BarSeries, Token, TokenLine, Tokens
+from qt_bert.data.shuffles import shuffle_characters, shuffle_words
+from qt_bert.figures import Token, TokenLine, Tokens
 from qt_bert.inspection.inputs import clean_texts
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.shared import (
     NO_GRADES,
     cut_notes,
-    mask_of,
     random_heads,
     score_name,
     score_unit,
@@ -44,8 +36,6 @@ TYPED = "typed"
 KINDS = {
     "characters": Text("打乱字", "characters shuffled"),
     "words": Text("打乱词", "words shuffled"),
-    "reversal": Text("倒写", "reversed"),
-    "swap": Text("换一对邻字", "two neighbours swapped"),
     TYPED: Text("自己写的顺序", "an order of your own"),
 }
 AS_IT_WAS, SHUFFLED = Text("原样", "as it was"), Text("乱序", "reordered")
@@ -108,19 +98,16 @@ def main() -> None:
     if not model.classifies:
         info(NO_GRADES)
         return
-    side, kind, pair = _asked(here)
+    side, pair = _asked(here)
     if pair is None:
         info(NO_ORDER)
         return
     draw(text_figure(pair, side), key="order.text")
     sets = head_sets(here.studied, state.out)
     _grades(model, pair, ways(model, pair, sets, state.mode, state.seed))
-    drawn = draws(model, pair.before, side, "characters" if kind == TYPED else kind, state.seed)
-    if drawn:
-        draw(draws_bars(model, drawn, sets, state.mode), key="order.draws")
 
 
-def _asked(here: Here) -> tuple[int, str, Shuffled | None]:
+def _asked(here: Here) -> tuple[int, Shuffled | None]:
     """Which text the visitor asks for in which kind of order, and the pair in it, if there is one."""
     article = say("看文章的例子", "The article's case")
     if st.button(article, icon=":material/article:", key="order.article"):
@@ -143,10 +130,8 @@ def _asked(here: Here) -> tuple[int, str, Shuffled | None]:
     if kind == TYPED:
         label = say("另一种顺序的文本", "The text in another order")
         text = st.text_input(label, key="order.typed", max_chars=1000)
-        return side, kind, typed_order(pair, side, text)
-    if st.button(say("换一次（种子加 1）", "Another draw (the next seed)"), key="order.again"):
-        here.change(seed=state.seed + 1)
-    return side, kind, shuffled(here.model, pair, side, kind, state.seed)
+        return side, typed_order(pair, side, text)
+    return side, shuffled(here.model, pair, side, kind, state.seed)
 
 
 def typed_order(pair: tuple[str, str], side: int, text: str) -> Shuffled | None:
@@ -160,26 +145,14 @@ def shuffled(
     model: Inspected, pair: tuple[str, str], side: int, kind: str, seed: int
 ) -> Shuffled | None:
     """One draw of a kind; None where the text has no other order of this kind."""
-    kinds: Mapping[str, Callable[[str, np.random.Generator], str | None]] = {
-        "characters": shuffle_characters,
-        "words": lambda text, rng: shuffle_words(text, model.segmenter, rng),
-        "reversal": lambda text, rng: reverse_characters(text),
-        "swap": swap_adjacent_characters,
-    }
     rng = np.random.default_rng([seed, *f"{TEXTS[side]}:{kind}".encode()])
-    text = kinds[kind](pair[side], rng)
+    if kind == "words":
+        text = shuffle_words(pair[side], model.segmenter, rng)
+    else:
+        text = shuffle_characters(pair[side], rng)
     if text is None:
         return None
     return Shuffled(pair, (pair[0], text) if side else (text, pair[1]))
-
-
-def draws(
-    model: Inspected, pair: tuple[str, str], side: int, kind: str, seed: int
-) -> list[Shuffled]:
-    """Draws of the seeds from `seed` on (of a reversal one alone); texts may come again."""
-    seeds = range(seed, seed + (1 if kind == "reversal" else DRAWS))
-    found = (shuffled(model, pair, side, kind, one) for one in seeds)
-    return [one for one in found if one is not None]
 
 
 def head_sets(studied: Studied | None, out: tuple[Head, ...]) -> list[HeadSet]:
@@ -275,42 +248,6 @@ def _grades(model: Inspected, pair: Shuffled, found: Sequence[Way]) -> None:
     encoded = [model.encode(*text) for text in pair]
     for note in dict.fromkeys([*notes, *(note for one in encoded for note in cut_notes(one))]):
         caption(note)
-
-
-def draws_bars(
-    model: Inspected, drawn: Sequence[Shuffled], sets: Sequence[HeadSet], mode: str
-) -> Bars:
-    """The mean change over draws of one pair, plainly and without each set; lines: least to largest."""
-    mask = mask_of(model, mode)
-    variants = [NONE, *(Variant(str(n), (mask(one.heads),)) for n, one in enumerate(sets))]
-    after = [one.after for one in drawn]
-    texts = list(dict.fromkeys([drawn[0].before, *after]))
-    key = ("order.draws", tuple(texts), tuple(sets), mode)
-    logits = model.kept.get(key, lambda: model.run(texts, variants).logits)
-    scores = ranking_scores(logits, model.labels)
-    changes = scores[:, [texts.index(one) for one in after]] - scores[:, :1]
-    name = score_name(model.labels)
-    change = Text(f"{name.zh}的变化", f"change of the {name.en}")
-    n, different = len(drawn), len(set(after))
-    ends = zip(changes.min(1).tolist(), changes.max(1).tolist(), strict=True)
-    return Bars(
-        name="order_draws",
-        title=Text(
-            f"同样打乱 {n} 次（{different} 种不同的文本）：{change.zh}",
-            f"The same shuffle, {n} draws ({different} different texts): {change.en}",
-        ),
-        x_label=Text("去掉的头", "heads left out"),
-        y_label=change,
-        unit=score_unit(model.labels),
-        categories=(NONE_OUT, *(one.name for one in sets)),
-        series=(
-            BarSeries(
-                name=Text("平均（线：最小到最大）", "mean (line: least to largest)"),
-                values=tuple(changes.mean(1).tolist()),
-                intervals=tuple(ends),
-            ),
-        ),
-    )
 
 
 def text_figure(pair: Shuffled, side: int) -> Tokens:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import streamlit as st
-from scipy.stats import kendalltau, rankdata
+from scipy.stats import rankdata
 
 from qt_bert.ablation.explain import head_effects
 from qt_bert.ablation.families import single
@@ -66,7 +66,6 @@ class Ranking:
     predicted: tuple[str, ...] | None
     scores: np.ndarray
     places: np.ndarray
-    tau: float | None
     ndcg: list[float | None]
     truncated: int
 
@@ -90,7 +89,11 @@ def main() -> None:
         info("请输入至少一条标题。", "Type at least one title.")
         return
     found = rank_titles(model, state.query, titles, state.out, state.mode)
-    _summary(found)
+    if found.ndcg:
+        before, after = found.ndcg[0] or 0.0, found.ndcg[-1] or 0.0
+        change = signed(after - before) if len(found.ndcg) > 1 else None
+        about = say(Text(*METRICS[NDCG].description))
+        metric(say(metric_name(NDCG)), number(before), change, about=about)
     if found.truncated:
         caption(titles_cut(found.truncated, model.longest))
     columns = {"place": Text("名次", "place"), "moved": Text("去掉头后", "without heads")}
@@ -186,7 +189,6 @@ def rank_titles(
     scores = np.stack([one.ranking_score for one in outputs])
     order = np.argsort(-scores[0], kind="stable")
     predicted = outputs[0].predicted
-    tau = float(kendalltau(*scores).statistic) if len(scores) > 1 and len(titles) > 1 else np.nan
     rows = [row for row, title in enumerate(titles) if title.grades is not None]
     ndcg: list[float | None] = []
     if len(rows) > 1:
@@ -201,28 +203,9 @@ def rank_titles(
         predicted=tuple(predicted[row] for row in order) if predicted else None,
         scores=scores[:, order],
         places=rankdata(-scores, method="min", axis=1)[:, order].astype(int),
-        tau=tau if np.isfinite(tau) else None,
         ndcg=[] if None in ndcg else ndcg,
         truncated=sum(model.encode(*text).title_truncated for text in texts),
     )
-
-
-def _summary(found: Ranking) -> None:
-    """How far the two orders agree, and how good each is where there are labels."""
-    moved, tau, ndcg = st.columns(3)
-    if len(found.places) > 1:
-        with moved:
-            moves = f"{int((found.places[0] != found.places[1]).sum())} / {len(found.titles)}"
-            metric(say("名次变了的标题", "titles that move"), moves)
-        with tau:
-            about = say("1 为顺序完全相同，−1 为完全相反", "1: the same order, −1: the reverse")
-            metric(say("两种排序之间的 Kendall τ", "Kendall's τ"), number(found.tau), about=about)
-    if found.ndcg:
-        before, after = found.ndcg[0] or 0.0, found.ndcg[-1] or 0.0
-        change = signed(after - before) if len(found.ndcg) > 1 else None
-        with ndcg:
-            about = say(Text(*METRICS[NDCG].description))
-            metric(say(metric_name(NDCG)), number(before), change, about=about)
 
 
 def ranking_rows(found: Ranking) -> list[dict[str, str | int | float | Text | None]]:

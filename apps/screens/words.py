@@ -1,4 +1,4 @@
-"""Words: where heads end the words of a text, beside jieba, and how far they agree."""
+"""Words: where heads end the words of a text, beside jieba."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import torch
 from qt_bert.ablation.engine import Reduction, View
 from qt_bert.app.figures import draw
 from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import caption, named, say
+from qt_bert.app.widgets import caption, choose, say
 from qt_bert.data.tokenise import QUERY, TITLE
-from qt_bert.figures import HeatMap, Token, TokenLine, Tokens
-from qt_bert.inspection.inputs import clean_texts, shipped_rows
+from qt_bert.figures import Token, TokenLine, Tokens
+from qt_bert.inspection.inputs import shipped_rows
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.inspection.shared import plain_and_without
 from qt_bert.inspection.work import SharedScorer
@@ -59,13 +59,12 @@ DEEPEST = 4.0
 class Calibration:
     """Every head's reading on the dev pairs that ship, as the probe `boundary` sets it.
 
-    `best` are all heads by their balanced accuracy there, `majority` whether most of these decisions
-    are word ends, `texts` what was read: a text among them is no test of the readings.
+    `best` are all heads by their balanced accuracy there, `texts` what was read: a text among them is
+    no test of the readings.
     """
 
     calibrated: Calibrated
     best: tuple[Head, ...]
-    majority: bool
     pairs: int
     decisions: int
     texts: frozenset[str]
@@ -76,15 +75,13 @@ class Words:
     """One model on a few texts.
 
     `asked` are the texts, `shown` what the model reads of each; `decisions` holds those that have
-    any. `labels` are jieba's answers by granularity [D], `ends` its word ends in each text. `weights`
-    and `said` (rule → whether a word ends [layers, heads, D]) are of the whole model and, where heads
-    are left out, without them.
+    any. `ends` are jieba's word ends in each text by granularity. `weights` and `said` (rule → whether
+    a word ends [layers, heads, D]) are of the whole model and, where heads are left out, without them.
     """
 
     asked: tuple[Asked, ...]
     shown: tuple[str, ...]
     decisions: Decisions
-    labels: dict[str, BoolArray]
     ends: tuple[dict[str, set[int]], ...]
     heads: tuple[Head, ...]
     calibration: Calibration
@@ -105,48 +102,22 @@ def main() -> None:
         "numbers behind a decision.",
     )
     state = here.state
-    typed = st.text_input(
-        say("也可以输入任意文本（代替句对）", "Or any text, in place of the pair"),
-        key="words.typed",
-        max_chars=500,
-        help=say(
-            "它在标题的位置上读，不在链接里。", "Read in the title's place; no link holds it."
-        ),
-    )
-    rule = st.radio(
-        say("怎样读", "Read by"),
-        list(RULES),
-        format_func=named(RULES),
-        help=say(
-            "校准：每个头的读法在随附的 dev 上定。规则（文章）：给 [SEP] 的权重大于给下一个字的，就是词尾。",
-            "Calibrated: how each head is read is set on the dev pairs that ship. Rule (the article's): "
-            "a word ends where [SEP] weighs more than the next character.",
-        ),
-        horizontal=True,
-        key="words.rule",
+    rule = choose(Text("怎样读", "Read by"), RULES, "words.rule")
+    caption(
+        "校准：每个头的读法在随附的 dev 上定。规则（文章）：给 [SEP] 的权重大于给下一个字的，就是词尾。",
+        "Calibrated: how each head is read is set on the dev pairs that ship. Rule (the article's): "
+        "a word ends where [SEP] weighs more than the next character.",
     )
     working = Text("正在读取注意力…", "Reading attention (first calibrating heads)…")
     with st.spinner(say(working)):
         calibration_of(here.model)
     heads = _heads(here)
-    instead = clean_texts(state.query, typed)[1].strip()
-    asked = texts_asked(state.query, state.title, instead)
-    models = [here.model]
-    beside = Text("与微调前并列", "Beside the model before fine-tuning")
-    if here.base is not None and st.toggle(say(beside), value=True, key="words.base"):
-        models.append(here.base)
-    found = [words(one, asked, heads, state.out, state.mode) for one in models]
-    for note in notes(found[0], bool(state.out)):
+    found = words(here.model, texts_asked(state.query, state.title), heads, state.out, state.mode)
+    for note in notes(found, bool(state.out)):
         caption(note)
-    if not len(found[0].decisions):
-        return
-    for column, model, one in zip(st.columns(len(models)), models, found, strict=True):
-        with column:
-            st.text(model.name)
-            for number in range(len(asked)):
-                figure = text_figure(one, number, rule)
-                draw(figure, key=f"words.{model.name}.{figure.name}")
-    draw(agreement(found[0], rule))
+    if len(found.decisions):
+        for number in range(len(found.asked)):
+            draw(text_figure(found, number, rule))
 
 
 def _heads(here: Here) -> list[Head]:
@@ -166,10 +137,8 @@ def _heads(here: Here) -> list[Head]:
     return chosen
 
 
-def texts_asked(query: str, title: str, instead: str = "") -> list[Asked]:
-    """The query and the title of a pair; or the text `instead` alone, read in the title's place."""
-    if instead:
-        return [Asked(instead, (query, instead), TITLE, query)]
+def texts_asked(query: str, title: str) -> list[Asked]:
+    """The query and the title of a pair."""
     pair = (query, title)
     return [Asked(query, pair, QUERY, query), Asked(title, pair, TITLE, query)]
 
@@ -188,7 +157,6 @@ def calibration_of(model: Inspected) -> Calibration:
             # What the queries say one by one is for tests, and grows with the model.
             replace(found, per_query=found.per_query[:0]),
             tuple(ranked(found.named.score)),
-            bool(labels.size) and bool(labels.mean() >= 0.5),
             len(pairs),
             len(decisions),
             frozenset(one.text for one in asked),
@@ -205,7 +173,7 @@ def words(
     out: Sequence[Head] = (),
     mode: str = "zero",
 ) -> Words:
-    """Read `asked`, which are sides of one pair, by `heads` (by default the best on calibration).
+    """Read `asked`, the sides of one pair, by `heads` (by default the best on calibration).
 
     Where heads are left `out`, what the others say then stands beside. Raises ArgumentError for heads
     that the model lacks.
@@ -221,7 +189,6 @@ def words(
         asked=tuple(asked),
         shown=shown,
         decisions=decisions,
-        labels={name: decisions.labels(ends) for name, ends in references.items()},
         ends=tuple({name: ends(text) for name, ends in references.items()} for text in shown),
         heads=tuple(checked_heads(chosen, model.shape)),
         calibration=calibration,
@@ -301,8 +268,6 @@ def text_figure(found: Words, number: int, rule: str) -> Tokens:
     """The text `number`: jieba's three granularities, then every head, read by `rule`."""
     text, side = found.shown[number], found.asked[number].side
     name = Text("查询", "query") if side == QUERY else Text("标题", "title")
-    if len(found.asked) == 1:
-        name = Text("文本", "text")
     kept = [n for n, one in enumerate(found.decisions.asked) if one == found.asked[number]]
     own = np.flatnonzero(np.isin(found.decisions.text, kept)).tolist()
     places = {int(found.decisions.place[one]): one for one in own}
@@ -361,31 +326,6 @@ def _token(
         f"“{both[1]}” {given[0]}, [SEP] {given[1]}, log ratio {given[2]} → {answer.en}",
     )
     return Token(text=both[0], value=ratio, ends_word=said, marked=turned, note=note)
-
-
-def agreement(found: Words, rule: str) -> HeatMap:
-    """The share of decisions in which each head, and the commoner answer, agree with jieba.
-
-    Under each share stand the decisions that it is made of.
-    """
-    n = len(found.decisions)
-    answers = [found.said[0][rule][head] for head in found.heads]
-    answers.append(np.full(n, found.calibration.majority))
-    labels = [found.labels[name] for name in GRANULARITIES]
-    right = [[int((said == one).sum()) for one in labels] for said in answers]
-    return HeatMap(
-        name="words_agreement",
-        title=Text(f"与 jieba 一致的判断（共 {n} 个）", f"Decisions that agree with jieba, of {n}"),
-        x_label=Text("jieba 的粒度", "jieba's granularity"),
-        y_label=Text("谁", "who"),
-        unit=Text("比例", "share"),
-        columns=tuple(GRANULARITIES.values()),
-        rows=(*map(str, found.heads), Text("总猜多数", "majority")),
-        values=tuple(tuple(one / n if n else None for one in row) for row in right),
-        annotations=tuple(tuple(f"{one}/{n}" for one in row) for row in right),
-        low=0.0,
-        high=1.0,
-    )
 
 
 if __name__ == "__main__":

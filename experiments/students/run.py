@@ -22,7 +22,6 @@ from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
 from qt_bert.files import atomic_write, is_vacant, read_json, sha256_file, write_json
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.folder import resolve_folder
-from qt_bert.planning.choice import even_layers
 from qt_bert.planning.distill import DistillJob, LossWeights, Student, levels_of, run_distill
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import LayerMatch, Plan, layer_map
@@ -74,7 +73,8 @@ def even_plan(plan: Plan) -> Plan:
     """
     teacher = plan.teacher
     count = len(plan.kept)
-    layers = even_layers(teacher.layers, count)
+    # As of DistilBERT (Sanh et al. 2019), which starts from one layer out of two.
+    layers = [place * teacher.layers // count for place in range(count)]
     heads = _shared(sum(len(one.heads) for one in plan.kept), count)
     units = _shared(sum(one.units or teacher.units for one in plan.kept), count)
     kept = tuple(

@@ -23,18 +23,15 @@ from qt_bert.errors import QtBertError
 from qt_bert.inspection.inputs import (
     KEYS,
     MOST_SEED,
-    REASONS,
-    UPLOADED_SUFFIXES,
     State,
     cases,
     first_state,
     read_state,
-    rows,
     shipped_rows,
     typed_heads,
 )
 from qt_bert.inspection.inspected import Inspected, Shelf
-from qt_bert.inspection.study import Looked, Studied, computed_here, look_for_studied
+from qt_bert.inspection.study import Looked, Studied, look_for_studied
 from qt_bert.results.palette import Palette
 from qt_bert.results.probe import set_label
 from qt_bert.text import Text, clip
@@ -247,8 +244,8 @@ class Here:
 
     @property
     def studied(self) -> Studied | None:
-        """What the probes found for this model, where it is stored or was computed here."""
-        return self.looked.studied or computed_here(self.model)
+        """What the probes found for this model, where it is stored."""
+        return self.looked.studied
 
     def change(self, **fields: Any) -> None:
         """Change fields of the state, and with it the address; the script runs anew."""
@@ -288,8 +285,8 @@ def visit() -> Here:
 # a callback, before the script runs. So there is one truth, and any widget may change it.
 
 
-_READ, _FAULT, _GRID = "qt_bert.uploaded", "qt_bert.out_fault", "qt_bert.grid"
-_SHOWN, _SHOWN_REJECTS = 40, 3
+_FAULT, _GRID = "qt_bert.out_fault", "qt_bert.grid"
+_SHOWN = 40
 _NONE, _OWN = "none", "own"
 
 
@@ -297,23 +294,15 @@ def _sidebar(here: Here) -> None:
     """Language and model stand above it."""
     _bound(here.shelf, here.state, "query", st.text_input, say("查询", "Query"))
     _bound(here.shelf, here.state, "title", st.text_input, say("标题", "Title"))
-    fold = say("换一对：案例、数据、文件", "Another pair: cases, data, a file")
-    with st.expander(fold, key="side-pair-box"):
-        _other_pairs(here)
+    with st.expander(say("换一对：案例、数据", "Another pair: cases, data"), key="side-pair-box"):
+        _choose(here, "side-case", say("案例", "Cases"), cases())
+        _choose(here, "side-row", say("自带数据", "Shipped data"), shipped_rows("test"))
     st.divider()
     st.markdown(f"**{say('去掉的注意力头', 'Heads left out')}**")
     _sets(here)
     _typed(here)
     with st.expander(say("在网格上点选", "Click on the grid"), key="side-grid-box"):
         _grid(here)
-    st.button(
-        say("全部放回", "Put all back"),
-        key="side-clear",
-        icon=":material/restart_alt:",
-        type="tertiary",
-        disabled=not here.state.out,
-        on_click=lambda: _leave_out(here, ()),
-    )
     modes = {"zero": Text("零", "zero"), "uniform": Text("均匀", "uniform")}
     modes["mean"] = Text("均值", "mean")
     _bound(
@@ -348,10 +337,7 @@ def _sidebar(here: Here) -> None:
     _number(here, "seed", say("随机种子", "Seed"), MOST_SEED, help=tip)
     studied = here.studied
     if studied is None:
-        caption(
-            "没有这个模型的探针结果；头图谱页可以现算。",
-            "No probe results for this model; the head atlas can compute them.",
-        )
+        caption("没有这个模型的探针结果。", "No probe results for this model.")
     else:
         caption(f"探针结果：{studied.origin.zh}", f"Probe results: {studied.origin.en}")
     for why in here.looked.refused:
@@ -396,84 +382,11 @@ def _number(here: Here, field: str, label: str, most: int, **more: Any) -> None:
     _bound(here.shelf, here.state, field, st.number_input, label, **limits, **more)
 
 
-# The pair: typed, a case, a row of the data that ships, or a row of an uploaded file.
+# The pair: typed, a case, or a row of the data that ships.
 
 
-def _other_pairs(here: Here) -> None:
-    sources = {"cases": Text("案例", "Cases"), "rows": Text("自带数据", "Shipped data")}
-    sources["file"] = Text("文件", "A file")
-    chosen = st.segmented_control(
-        say("从哪里选", "From where"),
-        list(sources),
-        format_func=named(sources),
-        label_visibility="collapsed",
-        key="side-source",
-    )
-    if chosen != "file":
-        st.session_state.pop(_READ, None)
-    if chosen == "cases":
-        _choose(here, "side-case", cases(), numbered=False)
-    elif chosen == "rows":
-        names = {"test": Text("测试集", "Test split"), "dev": Text("开发集", "Dev split")}
-        split = st.radio(
-            say("哪一部分", "Which part"),
-            list(names),
-            format_func=named(names),
-            horizontal=True,
-            label_visibility="collapsed",
-            key="side-split",
-        )
-        _choose(here, f"side-row-{split}", shipped_rows(split))
-    elif chosen == "file":
-        _uploaded(here)
-
-
-def _uploaded(here: Here) -> None:
-    file = st.file_uploader(
-        say("句对文件，最大 10 MB", "A file of pairs, at most 10 MB"),
-        type=[suffix.removeprefix(".") for suffix in UPLOADED_SUFFIXES],
-        max_upload_size=10,
-        key="side-file",
-        help=say(
-            "TSV、CSV 或 JSON Lines，有 query 和 title 两列。文件不会保存，别人也看不到。",
-            "TSV, CSV or JSON Lines with the columns query and title. It is not kept, and nobody else "
-            "sees it.",
-        ),
-    )
-    if file is None:
-        st.session_state.pop(_READ, None)
-        return
-    known, read = st.session_state.get(_READ, (None, None))
-    if known != file.file_id or read is None:  # read once, kept in the session while it is there
-        try:
-            read = rows(file.getvalue(), file.name)
-        except QtBertError as error:
-            st.error(escaped(fault_of(error)), icon=":material/block:")
-            return
-        st.session_state[_READ] = (file.file_id, read)
-    total, offered = f"{read.total:,}", f"{len(read.pairs):,}"
-    caption(
-        f"读到 {total} 对，可选前 {offered} 对。",
-        f"{total} pairs read, the first {offered} offered.",
-    )
-    if read.rejected:
-        few = read.rejects[:_SHOWN_REJECTS]
-        why = "; ".join(f"{one.line} {say(REASONS.get(one.reason, one.reason))}" for one in few)
-        more = " …" if read.rejected > len(few) else ""
-        caption(
-            f"{read.rejected:,} 行不是句对（行号、原因）：{why}{more}",
-            f"{read.rejected:,} rows are no pairs (line, reason): {why}{more}",
-        )
-    if read.pairs:
-        _choose(here, f"side-row-{file.file_id}", read.pairs)
-    caption(
-        "选中的一对会写进链接；文件本身不在链接里。",
-        "The chosen pair goes into the link; the file itself does not.",
-    )
-
-
-def _choose(here: Here, key: str, pairs: Sequence[Pair], *, numbered: bool = True) -> None:
-    """A list of pairs, with their lines where they have any; it shows the one in the fields."""
+def _choose(here: Here, key: str, label: str, pairs: Sequence[Pair]) -> None:
+    """A list of pairs; it shows the one in the fields."""
     now = (here.state.query, here.state.title)
     shown = st.session_state.get(key)
     if shown is None or (pairs[shown].query, pairs[shown].title) != now:
@@ -485,18 +398,16 @@ def _choose(here: Here, key: str, pairs: Sequence[Pair], *, numbered: bool = Tru
         if place is not None:
             change(here.shelf, query=pairs[place].query, title=pairs[place].title)
 
-    def label(place: int) -> str:
+    def texts(place: int) -> str:
         pair = pairs[place]
-        texts = f"{clip(pair.query, _SHOWN)} / {clip(pair.title, _SHOWN)}"
-        return f"{pair.line} · {texts}" if numbered else texts
+        return f"{clip(pair.query, _SHOWN)} / {clip(pair.title, _SHOWN)}"
 
     st.selectbox(
-        say("选一对…", "Choose a pair…"),
+        label,
         range(len(pairs)),
         index=None,
-        format_func=label,
+        format_func=texts,
         placeholder=say("选一对…", "Choose a pair…"),
-        label_visibility="collapsed",
         key=key,
         on_change=changed,
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pandas  # at once: Altair takes it from sys.modules, where an import may be half done
 import streamlit as st
@@ -17,10 +17,8 @@ from qt_bert import text
 from qt_bert.data.pairs import Reject
 from qt_bert.errors import QtBertError
 from qt_bert.inspection.inputs import REASONS
+from qt_bert.inspection.work import Job, JobState, Stopped
 from qt_bert.text import MISSING, Label, Text, csv_bytes, in_language, printable
-
-if TYPE_CHECKING:
-    from qt_bert.inspection.work import Job, JobState
 
 # The visitor's language, and text that stays text.
 
@@ -243,13 +241,18 @@ LEAVING = Text(
 )
 
 
-def finished(key: str) -> Exception | None:
-    """Forget the session's job `key` once it is finished, and say why it has no result, if so."""
+def finished(key: str) -> Any | None:
+    """Forget the session's job `key` once it is finished: its result, or a word why there is none."""
     job: Job[Any] | None = st.session_state.get(key)
     if job is None or not job.standing().finished:
         return None
     del st.session_state[key]
-    return job.error
+    if isinstance(job.error, Stopped):
+        info("已停止，没有结果。", "Stopped; there is no result.")
+    elif job.error is not None:
+        with told():
+            raise job.error
+    return job.result
 
 
 @st.fragment(run_every=POLL_SECONDS)
@@ -270,19 +273,14 @@ def watch(
 
 
 def words_of(standing: JobState, unit: Text, steps: Mapping[str, Text]) -> str:
-    """The place in the queue; or the step, what is done, the rate and the time left."""
-    chinese = language() == "zh"
+    """The place in the queue; or the step, what is done, and the time left."""
     if standing.place:
         before = standing.place
-        return (
-            f"排队中：前面还有 {before} 项计算" if chinese else f"in the queue: {before} before it"
-        )
+        return say(f"排队中：前面还有 {before} 项计算", f"in the queue: {before} before it")
     parts = [say(steps[standing.note])] if standing.note in steps else []
     total = f" / {standing.total:,}" if standing.total else ""
     parts.append(f"{standing.done:,}{total} {say(unit)}")
-    if standing.rate:
-        parts.append(f"{standing.rate:,.0f} {say(unit)}/{'秒' if chinese else 's'}")
     if standing.left is not None and standing.left >= 1:
         left = f"{standing.left:,.0f}"
-        parts.append(f"约剩 {left} 秒" if chinese else f"about {left} s left")
+        parts.append(say(f"约剩 {left} 秒", f"about {left} s left"))
     return " · ".join(parts)

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from qt_bert.cluster.partitions import Scan, scan
-from qt_bert.cluster.ray import RayOptions, available_cpus, connected
+from qt_bert.cluster.ray import RayOptions, available_cpus, lent
 from qt_bert.cluster.score import PartScorer, ScoreJob, rows_of
 from qt_bert.codec import encode
 from qt_bert.errors import PairFileError
 
-SAMPLE_ROWS, FIRST_ROWS = 512, 64
+SAMPLE_ROWS, ROWS_AT_A_TIME = 512, 64
 SAMPLE_SECONDS = 10.0
 PLACES = 8
 """Partitions that the sample is taken from, spread over all."""
@@ -51,14 +51,10 @@ def estimate(inputs: Sequence[str], job: ScoreJob, options: RayOptions) -> Estim
 
     At an address the cluster is asked for its CPUs; no cluster is started. Nothing is written. The sample
     are 512 pairs or, where that would take more than ten seconds, as many as these allow. Raises as `scan`,
-    `PartScorer` and `connected` do; PairFileError where the sample holds no pair.
+    `PartScorer` and `lent` do; PairFileError where the sample holds no pair.
     """
-    machines, cpus = 1, available_cpus()
-    if options.address is not None:
-        with connected(options.address) as engine:
-            machines, cpus = engine.machines, engine.cpus
-    actors = options.actors or cpus
-    found = scan(inputs, job.reader, options.rows_per_partition, actors)
+    machines, cpus = (1, available_cpus()) if options.address is None else lent(options.address)
+    found = scan(inputs, job.reader, options.rows_per_partition)
     scorer = PartScorer(encode(replace(job, columns=found.columns)))
     places = min(PLACES, len(found.parts))
     taken = [found.parts[place * len(found.parts) // places] for place in range(places)]
@@ -70,18 +66,15 @@ def estimate(inputs: Sequence[str], job: ScoreJob, options: RayOptions) -> Estim
     if not texts:
         raise PairFileError("the sample holds no pair; `qt-bert check` says what the rows are")
 
-    def seconds_of(rows: Sequence[tuple[str, str]]) -> float:
-        started = time.perf_counter()
-        scorer.outputs(scorer.scorer.fresh().logits(rows))
-        return max(time.perf_counter() - started, 1e-6)
-
-    first = texts[:FIRST_ROWS]
-    fit = SAMPLE_SECONDS * len(first) / seconds_of(first)
-    sample = texts[: max(len(first), min(len(texts), int(fit)))]
+    started, rows, seconds = time.perf_counter(), 0, 0.0
+    while rows < len(texts) and seconds < SAMPLE_SECONDS:
+        batch = texts[rows : rows + ROWS_AT_A_TIME]
+        scorer.outputs(scorer.scorer.fresh().logits(batch))
+        rows, seconds = rows + len(batch), time.perf_counter() - started
     return Estimate(
         scan=found,
-        sample_rows=len(sample),
-        sample_seconds=seconds_of(sample),
-        actors=min(actors, len(found.parts)),
+        sample_rows=rows,
+        sample_seconds=seconds,
+        actors=min(options.actors or cpus, len(found.parts)),
         machines=machines,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,9 +16,6 @@ from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import WINDOW
 from qt_bert.scoring.tables import InputColumns
-
-LEAST, PARTITIONS_AN_ACTOR = 64, 4
-"""Of fewer rows than fill four partitions of the usual size an actor, a partition has fewer, but so many."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +35,11 @@ class Scan:
         return sum(part.rows for part in self.parts)
 
 
-def scan(inputs: Sequence[str], reader: ReaderOptions, rows: int | None, actors: int) -> Scan:
+def scan(inputs: Sequence[str], reader: ReaderOptions, rows: int) -> Scan:
     """Cut `inputs`, paths and addresses of files and folders, into parts of `rows` rows.
 
-    Where `rows` is None a part has 8,192 rows, and fewer where `actors` would be without work. Rejects are not counted here. Raises ArgumentError where nothing is given, a folder
-    holds no file of pairs, or a file comes twice; PairFileError for a file that cannot be read.
+    Rejects are not counted here. Raises ArgumentError where nothing is given, a folder holds no file of
+    pairs, or a file comes twice; PairFileError for a file that cannot be read.
     """
     if not inputs:
         raise ArgumentError("no input; give files of pairs, or folders that hold them")
@@ -61,36 +57,21 @@ def scan(inputs: Sequence[str], reader: ReaderOptions, rows: int | None, actors:
     places = list(found.values())
     reader = replace(reader, max_rejects=1.0)  # how many are too many is judged over the whole run
     columns = InputColumns.union(_columns(place, reader) for place in places)
-
-    def parts_of(number: int) -> list[FilePart]:
-        with progress(size, "reading the inputs", "bytes") as shown:
-            return [
-                part
-                for place in places
-                for part in cut(place.location, reader, number, shown.advance)
-            ]
-
-    parts = parts_of(wanted := rows or WINDOW)
-    share = math.ceil(sum(part.rows for part in parts) / (PARTITIONS_AN_ACTOR * actors))
-    if rows is None and (fewer := min(WINDOW, max(LEAST, share))) < WINDOW:
-        parts = parts_of(wanted := fewer)
-    return Scan(parts, wanted, columns, [str(place) for place in places], skipped)
+    with progress(size, "reading the inputs", "bytes") as shown:
+        parts = [
+            part for place in places for part in cut(place.location, reader, rows, shown.advance)
+        ]
+    return Scan(parts, rows, columns, [str(place) for place in places], skipped)
 
 
 def refuse_inside(out: str, inputs: Sequence[str]) -> None:
-    """Raise ArgumentError where the folder `out` is, holds or lies in one of the inputs: what a run
-    writes would be read as pairs the next time, or replace them."""
+    """Raise ArgumentError where the folder `out` lies in one of the inputs: what a run writes would be
+    read as pairs the next time."""
     system, path = Place.of(out).key
     for text in inputs:
         there, other = Place.of(text).key
-        if system != there:
-            continue
-        if PurePosixPath(path).is_relative_to(other):
+        if system == there and PurePosixPath(path).is_relative_to(other):
             raise ArgumentError(f"--out {out}: lies in the input {text}; give a folder elsewhere")
-        if PurePosixPath(other).is_relative_to(path):
-            raise ArgumentError(
-                f"--out {out}: the input {text} lies in it; give a folder elsewhere"
-            )
 
 
 def _files_of(place: Place) -> tuple[list[tuple[Place, int]], int]:

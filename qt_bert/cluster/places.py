@@ -162,17 +162,11 @@ class Place:
             (self.filesystem.delete_dir if size < 0 else self.filesystem.delete_file)(self.path)
 
     def _local_names(self) -> Iterator[str]:
-        # pyarrow would follow a link that leads back forty times, and leave out one that leads nowhere.
+        # pyarrow would leave out a link that leads nowhere.
         def refuse(error: OSError) -> None:
             raise error
 
-        seen: set[str] = set()
-        for folder, below, files in os.walk(self.path, onerror=refuse, followlinks=True):
-            real = os.path.realpath(folder)
-            if real in seen:
-                below.clear()
-                continue
-            seen.add(real)
+        for folder, _, files in os.walk(self.path, onerror=refuse, followlinks=True):
             yield from (Path(folder, name).relative_to(self.path).as_posix() for name in files)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import queue
 import secrets
 import shutil
 import signal
@@ -22,7 +21,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -49,7 +48,8 @@ RETRIES, RESTARTS = 2, 20
 CONNECT_SECONDS, LEAVE_SECONDS = 10.0, 20.0
 LONGEST_FOLDER = 40
 """Ray's sockets lie 66 characters below its folder, and the system takes 107."""
-
+ROWS = 2_048
+"""Of a partition, unless said: seconds of `student`, a minute of a BERT-base."""
 
 _PANEL = {"rich_help_panel": "Cluster · 集群"}
 
@@ -65,8 +65,8 @@ class RayOptions:
     """With --engine ray: the cluster's HOST:PORT, or auto. [default: a private one here]"""
     actors: int | None = field(default=None, metadata=_PANEL)
     """With --engine ray: processes of one CPU each. [default: all CPUs]"""
-    rows_per_partition: int | None = field(default=None, metadata=_PANEL)
-    """With --engine ray: rows that an actor takes at a time. [default: at most 8192]"""
+    rows_per_partition: int = field(default=ROWS, metadata=_PANEL)
+    """With --engine ray: rows that an actor takes at a time."""
 
     def __post_init__(self) -> None:
         for name in ("actors", "rows_per_partition"):
@@ -82,52 +82,40 @@ def available_cpus() -> int:
     return int(joblib.cpu_count())
 
 
-class Engine:
-    """A connected cluster: `machines` and `cpus` are what it lends. Made by `connected`."""
+def run_on_ray(
+    worker: str,
+    arguments: Mapping[str, Any],
+    items: Sequence[str],
+    *,
+    address: str | None = None,
+    actors: int | None = None,
+) -> Iterator[Any]:
+    """What actors of one CPU say of `items`, in any order, as plain data.
 
-    def __init__(self, process: subprocess.Popen[str], where: str) -> None:
-        self._process, self._where = process, where
-        self.machines = self.cpus = 1
+    `worker` (`module:class`) is opened with `arguments` in each actor, and called with an item. The
+    cluster is the one at `address`, or a private one of this machine: it listens on 127.0.0.1 alone, asks
+    for a token that only its own processes know, and is gone when the iterator is. There are as many
+    `actors` as it has CPUs, or fewer. An item is left out of which the actors died more often than Ray
+    tries again.
 
-    def run(
-        self, worker: str, arguments: Mapping[str, Any], items: Sequence[str], actors: int
-    ) -> Iterator[Any]:
-        """What `actors` actors of one CPU say of `items`, in any order, as plain data.
-
-        `worker` (`module:class`) is opened with `arguments` in each, and called with an item. An item is
-        left out of which the actors died more often than Ray tries again. Raises RunFolderError where
-        Ray gives up, or ends without a word.
-        """
-        work = {"worker": worker, "arguments": dict(arguments), "items": list(items)}
-        return self.ask(work | {"actors": actors, "folder": os.getcwd()})
-
-    def ask(self, asked: Mapping[str, Any]) -> Iterator[Any]:
-        """Send a line, and give what is said until its end."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        with suppress(BrokenPipeError):  # its end is told where an answer is missing
-            self._process.stdin.write(json.dumps(asked) + "\n")
-            self._process.stdin.flush()
-        for line in self._process.stdout:
-            said = json.loads(line)
-            if "error" in said:
-                raise (ArgumentError if said["kind"] == "start" else RunFolderError)(said["error"])
-            if "end" in said:
-                return
-            yield said["said"]
-        raise RunFolderError(
-            f"--engine ray: Ray's process ended without a word; the head {self._where}, or Ray's own "
-            "processes here, are gone, or memory ran out; --resume goes on"
-        )
-
-
-@contextmanager
-def connected(address: str | None = None, cpus: int | None = None) -> Iterator[Engine]:
-    """The cluster at `address`, or a private one of this machine with `cpus` CPUs.
-
-    A private one listens on 127.0.0.1 alone, asks for a token that only its own processes know, and is
-    gone when the block is left. Raises ArgumentError where Ray is missing, does not start, or cannot be
-    reached.
+    Raises ArgumentError where Ray is missing, does not start, or cannot be reached; RunFolderError where
+    Ray gives up, or ends without a word.
     """
+    work = {"worker": worker, "arguments": dict(arguments), "items": list(items)}
+    cpus = min(actors or available_cpus(), len(items))
+    said = _talk(address, cpus, work | {"actors": actors, "folder": os.getcwd()})
+    next(said)  # what the cluster lends
+    yield from said
+
+
+def lent(address: str) -> tuple[int, int]:
+    """How many machines of the cluster at `address` lend how many CPUs. Raises as `run_on_ray`."""
+    (found,) = _talk(address, None, None)
+    return found["machines"], found["cpus"]
+
+
+def _talk(address: str | None, cpus: int | None, work: Mapping[str, Any] | None) -> Iterator[Any]:
+    """What the process that is connected says: what the cluster lends, then the answers to `work`."""
     check_address(address)
     base = tempfile.gettempdir()
     folder = tempfile.mkdtemp(
@@ -144,14 +132,25 @@ def connected(address: str | None = None, cpus: int | None = None) -> Iterator[E
         env=os.environ | QUIET | own,
         start_new_session=True,  # a Ctrl-C is the command's, which then ends it
     )
-    engine = Engine(process, "on this machine" if address is None else f"of {address}")
+    assert process.stdin is not None and process.stdout is not None
+    asked = {"address": address, "cpus": cpus, "folder": folder, "work": work}
     try:
-        start = {"address": address, "cpus": cpus or available_cpus(), "folder": folder}
-        (found,) = engine.ask(start)
-        engine.machines, engine.cpus = found["machines"], found["cpus"]
-        yield engine
+        with suppress(BrokenPipeError):  # its end is told where an answer is missing
+            process.stdin.write(json.dumps(asked) + "\n")
+            process.stdin.flush()
+        for line in process.stdout:
+            said = json.loads(line)
+            if "error" in said:
+                raise (ArgumentError if said["kind"] == "start" else RunFolderError)(said["error"])
+            if "end" in said:
+                return
+            yield said["said"]
+        where = "on this machine" if address is None else f"of {address}"
+        raise RunFolderError(
+            f"--engine ray: Ray's process ended without a word; the head {where}, or Ray's own "
+            "processes here, are gone, or memory ran out; --resume goes on"
+        )
     finally:
-        assert process.stdin is not None
         with suppress(OSError):
             process.stdin.close()
         try:
@@ -215,45 +214,45 @@ class Actor:
 
 
 def main() -> None:
-    """Connect as the first line of standard input says, and run what each further line asks."""
+    """Connect as the line of standard input says, and have its work done."""
     say = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Ray prints
-    asked: queue.Queue[dict[str, Any]] = queue.Queue()
-    first = json.loads(sys.stdin.readline())
-    threading.Thread(target=_listen, args=(asked, first), daemon=True).start()
+    asked = json.loads(sys.stdin.readline())
+    address, folder = asked["address"], asked["folder"]
+    command = threading.Thread(target=_outlive, args=(address, folder), daemon=True)
+    command.start()
 
     def tell(value: Mapping[str, Any]) -> None:
         say.write(json.dumps(value) + "\n")
         say.flush()
 
     try:
-        tell({"said": _connect(**first)})
-        tell({"end": True})
+        found = _connect(address, asked["cpus"], folder)
     except Exception as error:  # Ray raises whatever it meets
-        tell({"kind": "start", "error": _refusal(first["address"], error)})
+        tell({"kind": "start", "error": _refusal(address, error)})
         return
-    while True:
-        wanted = asked.get()
-        try:
-            for row in _handed_out(**wanted).iter_rows():
+    tell({"said": found})
+    try:
+        if asked["work"] is not None:
+            for row in _handed_out(found["cpus"], **asked["work"]).iter_rows():
                 tell({"said": json.loads(row["said"])})
-            tell({"end": True})
-        except Exception as error:
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            words = f"{type(error).__name__}: {lines[0][:300] if lines else 'no more is known'}"
-            tell({"kind": "run", "error": f"Ray gave up ({words}); --resume goes on"})
+        tell({"end": True})
+    except Exception as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        words = f"{type(error).__name__}: {lines[0][:300] if lines else 'no more is known'}"
+        tell({"kind": "run", "error": f"Ray gave up ({words}); --resume goes on"})
+    command.join()
 
 
-def _listen(asked: queue.Queue[dict[str, Any]], first: Mapping[str, Any]) -> None:
-    """Take what is asked; where nobody is there to ask any more, take all down."""
-    for line in sys.stdin:
-        asked.put(json.loads(line))
-    if first["address"] is None:
-        take_down(first["folder"])
+def _outlive(address: str | None, folder: str) -> None:
+    """Where the command has ended, however it did, take a private cluster down, and end."""
+    sys.stdin.read()
+    if address is None:
+        take_down(folder)
     os._exit(0)
 
 
-def _connect(address: str | None, cpus: int, folder: str) -> dict[str, int]:
+def _connect(address: str | None, cpus: int | None, folder: str) -> dict[str, int]:
     """Start or join the cluster; how many machines lend how many CPUs."""
     warnings.simplefilter("ignore")
     ray = import_module("ray")
@@ -278,27 +277,29 @@ def _connect(address: str | None, cpus: int, folder: str) -> dict[str, int]:
 
 
 def _handed_out(
-    worker: str, arguments: Mapping[str, Any], items: Sequence[str], actors: int, folder: str
+    cpus: int,
+    worker: str,
+    arguments: Mapping[str, Any],
+    items: Sequence[str],
+    actors: int | None,
+    folder: str,
 ) -> Any:
     """The answers as a data set, not yet begun; a block an item, for a block is what Ray hands out."""
     data = import_module("ray").data
     context = data.DataContext.get_current()
     context.print_on_execution_start = False
     context.enable_progress_bars = False
-    context.max_errored_blocks = (
-        -1
-    )  # an item that kills its actors is left out; all others are done
-    return data.from_items(
-        [{"item": item} for item in items], override_num_blocks=len(items)
-    ).map_batches(
+    # An item that kills its actors is left out; all others are done.
+    context.max_errored_blocks = -1
+    size = min(actors or cpus, cpus, len(items))
+    rows = [{"item": item} for item in items]
+    return data.from_items(rows, override_num_blocks=len(items)).map_batches(
         Actor,
         batch_size=1,
         batch_format="numpy",
         num_cpus=1,
         # One at a time: an actor that dies takes no other item's tries with it.
-        compute=data.ActorPoolStrategy(
-            size=min(actors, len(items)), max_tasks_in_flight_per_actor=1
-        ),
+        compute=data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=1),
         fn_constructor_kwargs={"worker": worker, "arguments": arguments, "folder": folder},
         max_restarts=RESTARTS,
         max_task_retries=RETRIES,

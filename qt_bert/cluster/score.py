@@ -18,7 +18,7 @@ import torch
 
 from qt_bert.cluster.partitions import refuse_inside, scan
 from qt_bert.cluster.places import Place
-from qt_bert.cluster.ray import RayOptions, available_cpus, check_address, connected
+from qt_bert.cluster.ray import RayOptions, check_address, run_on_ray
 from qt_bert.codec import decode, encode
 from qt_bert.data.pairs import EXCERPT_CHARACTERS, Pair, Reject
 from qt_bert.data.parts import FilePart, read_part
@@ -248,10 +248,6 @@ def score_on_ray(
     is done is kept.
     """
     refuse_inside(job.out, inputs)
-    if "://" in (job.title_states or ""):
-        raise ArgumentError(
-            f"--title-states {job.title_states}: give a path that all machines have"
-        )
     check_share(job.reader.max_rejects)
     check_address(options.address)
     out = Place.of(job.out)
@@ -271,8 +267,7 @@ def score_on_ray(
         "--rows-per-partition": str(options.rows_per_partition),
     }
     if record is None:
-        actors = options.actors or available_cpus()
-        found = scan(inputs, job.reader, options.rows_per_partition, actors)
+        found = scan(inputs, job.reader, options.rows_per_partition)
         record = RunRecord(
             key=key,
             arguments={"inputs": list(inputs), "model": job.model},
@@ -343,12 +338,13 @@ def _on(options: RayOptions) -> Dispatch:
     """Ray as it is asked for."""
 
     def dispatch(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
-        cpus = min(options.actors or available_cpus(), len(parts))
-        with connected(options.address, cpus) as engine:
-            items = [json.dumps(asdict(part)) for part in parts]
-            actors = min(options.actors or engine.cpus, engine.cpus)
-            worker = f"{PartScorer.__module__}:{PartScorer.__name__}"
-            yield from engine.run(worker, {"job": encode(job)}, items, actors)
+        return run_on_ray(
+            f"{PartScorer.__module__}:{PartScorer.__name__}",
+            {"job": encode(job)},
+            [json.dumps(asdict(part)) for part in parts],
+            address=options.address,
+            actors=options.actors,
+        )
 
     return dispatch
 

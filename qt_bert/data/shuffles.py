@@ -33,15 +33,6 @@ def reverse_characters(text: str) -> str | None:
     return text[::-1] if text[::-1] != text else None
 
 
-def swap_adjacent_characters(text: str, rng: np.random.Generator) -> str | None:
-    """One pair of different neighbouring characters, drawn uniformly, exchanged."""
-    places = _swappable(text)
-    if not places:
-        return None
-    at = places[int(rng.integers(len(places)))]
-    return text[:at] + text[at + 1] + text[at] + text[at + 2 :]
-
-
 def _words(text: str, segmenter: Segmenter) -> list[str]:
     words = segmenter.words(text)
     if "".join(words) != text:
@@ -52,13 +43,9 @@ def _words(text: str, segmenter: Segmenter) -> list[str]:
     return words
 
 
-def _swappable(units: Sequence[str]) -> list[int]:
-    return [i for i, (a, b) in enumerate(pairwise(units)) if a + b != b + a]
-
-
 def _shuffled(units: Sequence[str], rng: np.random.Generator) -> str | None:
     # Where all neighbours commute, so do all units, and every arrangement is the same text.
-    if not _swappable(units):
+    if all(a + b == b + a for a, b in pairwise(units)):
         return None
     original = "".join(units)
     while True:

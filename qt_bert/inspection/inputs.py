@@ -332,41 +332,9 @@ def default_titles(query: str, title: str, rows: Sequence[Pair], seed: int) -> l
 
 
 MOST_BYTES = 10 * 2**20
-MOST_ROWS = 2000
-MOST_REJECTS = 100
 UPLOADED_SUFFIXES = tuple(suffix for suffix in FORMAT_OF_SUFFIX if suffix != ".parquet")
 """Formats of uploads: a packed one could unpack to more than the server has."""
 _NAME_SHOWN = 80
-
-
-@dataclass(frozen=True, slots=True)
-class UploadedPairs:
-    """The pairs of an uploaded file.
-
-    `pairs` are the first 2,000 of `total`, in file order; `rejects` the first 100 of the `rejected`
-    rows, with line and reason.
-    """
-
-    pairs: tuple[Pair, ...]
-    total: int
-    rejects: tuple[Reject, ...]
-    rejected: int
-
-
-def rows(data: bytes, name: str) -> UploadedPairs:
-    """Read an uploaded file of pairs, called `name`; every bad row is a reject, and none is lost.
-
-    Raises RefusedFile as `uploaded` does.
-    """
-    with uploaded(data, name) as path:
-        listed = path.with_name("rejects.tsv")
-        reader = ReaderOptions(max_rejects=1.0).open(path, rejects_path=listed)
-        stream = iter(reader)
-        pairs = tuple(islice(stream, MOST_ROWS))
-        for _ in stream:  # the rest is counted, not held
-            pass
-        rejects = listed_rejects(listed, MOST_REJECTS)
-        return UploadedPairs(pairs, reader.accepted, rejects, reader.rejected)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from qt_bert.ablation.engine import Reduction, View
-from qt_bert.ablation.families import DRAWS, MaskOf, layer_matched
+from qt_bert.ablation.families import DRAWS, layer_matched
 from qt_bert.ablation.interventions import NONE, Intervention, Variant
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.errors import ArgumentError
@@ -114,23 +114,18 @@ def plain_and_without(inspected: Inspected, out: Sequence[Head], mode: str) -> l
     return [NONE] if part is None else [NONE, Variant("heads out", (part,))]
 
 
-def mask_of(inspected: Inspected, mode: str) -> MaskOf:
-    """How the model does without some heads, one at least, as `mode` says."""
-
-    def mask(heads: Iterable[Head]) -> Intervention:
-        part = inspected.part(heads, mode)
-        assert part is not None, "a set of heads to leave out holds one"
-        return part
-
-    return mask
-
-
 def random_heads(
     inspected: Inspected, heads: Iterable[Head], mode: str, seed: int
 ) -> list[Variant]:
     """Layer-matched sets; none for no heads, or where a layer has too few others to draw from."""
+
+    def mask(drawn: Iterable[Head]) -> Intervention:
+        part = inspected.part(drawn, mode)
+        assert part is not None, "a set of heads to leave out holds one"
+        return part
+
     try:
-        return layer_matched(inspected.shape, mask_of(inspected, mode), heads, DRAWS, seed)
+        return layer_matched(inspected.shape, mask, heads, DRAWS, seed)
     except ArgumentError:
         return []
 

@@ -91,7 +91,6 @@ class JobState:
     place: int
     done: int
     total: int
-    rate: float | None
     left: float | None
     note: str
     finished: bool
@@ -122,11 +121,6 @@ class Job(Generic[T]):
         """End the work at its next report."""
         self._stop.set()
 
-    @property
-    def goes_on(self) -> bool:
-        """Whether there is still a result to come."""
-        return not (self._stop.is_set() or self._finished.is_set())
-
     def standing(self) -> JobState:
         """How far it is. Looking in is what keeps it going."""
         self._seen = time.monotonic()
@@ -136,7 +130,6 @@ class Job(Generic[T]):
             place=self._worker.place(self) if self._began is None else 0,
             done=self._done,
             total=self._total,
-            rate=rate,
             left=max(self._total - self._done, 0) / rate if rate else None,
             note=self._note,
             finished=self._finished.is_set(),

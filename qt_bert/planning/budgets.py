@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
 import numpy as np
 
@@ -259,6 +259,7 @@ def _shown(cost: float, budget: Budget) -> str:
 # their ratio is kept.
 
 
+T = TypeVar("T")
 Texts = Sequence[tuple[str, str]]
 
 
@@ -287,7 +288,7 @@ def measure_speed(
     fewer pairs or runs, once it has taken SECONDS; fewer than LEAST_FOR_INTERVAL have no interval.
     """
     scorers = teacher.fresh(), smaller.fresh()
-    single = spread(texts, alone)
+    single = spread(texts, alone, lambda text: len(text[0]) + len(text[1]))
     # In no order of length, as the longest may never come.
     order = np.random.default_rng(seed).permutation(len(single))
     for text in single[:WARM_UP]:
@@ -328,9 +329,9 @@ def in_turns(scorers: Sequence[Scores], texts: Texts, rounds: int, first: int = 
     return seconds
 
 
-def spread(texts: Texts, count: int) -> list[tuple[str, str]]:
+def spread(texts: Iterable[T], count: int, length: Callable[[T], int]) -> list[T]:
     """At most `count` of the texts, of all lengths alike."""
-    ordered = sorted(texts, key=lambda text: len(text[0]) + len(text[1]))
+    ordered = sorted(texts, key=length)
     places = np.unique(np.linspace(0, len(ordered) - 1, min(count, len(ordered))).round())
     return [ordered[int(place)] for place in places]
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from qt_bert.ablation.importance import importance_on
 from qt_bert.ablation.interventions import NONE, Variant
-from qt_bert.ablation.masks import blocks, without_blocks
+from qt_bert.ablation.masks import without_blocks
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.models.card import layers_apart
@@ -31,7 +30,6 @@ from qt_bert.planning.prune import kept_by, names_of_removal, removal_of
 from qt_bert.planning.runs import (
     Changes,
     Losses,
-    MetricChange,
     Removal,
     as_measured,
     losses,
@@ -41,9 +39,7 @@ from qt_bert.planning.runs import (
 from qt_bert.planning.task import PlanTask
 from qt_bert.progress import progress
 from qt_bert.results.kept import KeptLayer
-from qt_bert.results.plan import TESTED, Expected, GridRow, RivalRow, Size
-from qt_bert.stats.intervals import percentile_interval
-from qt_bert.text import Text
+from qt_bert.results.plan import Expected, GridRow, Size
 
 # Which heads go: the least harmful first, in rounds, the rest measured anew after each.
 #
@@ -59,14 +55,12 @@ _GONE = "skipped layers"
 class HeadPath:
     """An order of heads to leave out: of each budget the first so many go.
 
-    `order`: heads in the order in which they go; `rounds`: in which round each of them went, from
-    0; `effects`: what each head alone adds to the mean loss, nothing else being left out but the
+    `order`: heads in the order in which they go; `effects`: what each head alone adds to the mean loss, nothing else being left out but the
     layers that were skipped from the start; `cost`: the variants that were run on the pairs, in full
     single-head sweeps.
     """
 
     order: tuple[Head, ...]
-    rounds: tuple[int, ...]
     effects: Mapping[Head, float]
     cost: float
 
@@ -105,7 +99,6 @@ def choose_heads(
     runs = [1 + len(left) - sum(sizes[:number]) for number in range(len(sizes))]
     ran = 0
     effects: Mapping[Head, float] = {} if before is None else before.effects
-    went: list[int] = []
     with progress(sum(runs[known:]) * len(pairs), "choosing heads", "runs") as shown:
         for number, size in enumerate(sizes):
             if known and number == 0:
@@ -125,13 +118,8 @@ def choose_heads(
             ran += len(left)
             left = _by_loss(left, measured)
             gone, left = [*gone, *left[:size]], left[size:]
-            went += [number] * size
-    cost = ran / len(every)
-    if before is not None:
-        last = before.rounds[-1] + 1
-        went = [*before.rounds, *(last + number for number in went)]
-        cost += before.cost
-    return HeadPath(tuple(gone), tuple(went), effects, cost)
+    cost = ran / len(every) + (0.0 if before is None else before.cost)
+    return HeadPath(tuple(gone), effects, cost)
 
 
 def _by_loss(heads: Sequence[Head], measured: Losses) -> list[Head]:
@@ -163,11 +151,7 @@ def choose_layers(
     runs = sum(1 + shape.layers - turn for turn in range(out))
     with progress(runs * len(pairs), "choosing layers", "runs") as shown:
         for turn in range(out):
-            variants = (
-                [without_blocks((*gone, n)) for n in layers if n not in gone]
-                if turn
-                else blocks(shape)
-            )
+            variants = [without_blocks((*gone, n)) for n in layers if n not in gone]
             name = f"layers-{turn}"
             measured = losses(task.scorer, pairs, variants, work=work, name=name, shown=shown)
             free = [
@@ -175,59 +159,6 @@ def choose_layers(
             ]
             gone.append(min(free, key=lambda n: measured.mean(without_blocks((*gone, n)).name)))
     return tuple(gone)
-
-
-def even_layers(layers: int, kept: int) -> tuple[int, ...]:
-    """`kept` of `layers` layers at even spacing from the lowest: 0, 2, 4, … of every other.
-
-    Sanh et al. 2019 ("DistilBERT") start a student from one layer out of two. Raises ArgumentError
-    where so many cannot be kept.
-    """
-    if not 1 <= kept <= layers:
-        raise ArgumentError(f"{kept} layers kept: 1 to {layers} can stay")
-    return tuple(place * layers // kept for place in range(kept))
-
-
-# Other orders in which heads could go, to hold the chosen one against.
-
-
-def head_rivals(task: PlanTask, chosen: HeadPath) -> dict[str, list[tuple[Head, ...]]]:
-    """Name → orders in which heads could go, the first to go first; random ones several times.
-
-    `gradient`: the least gradient importance first (one pass over discovery, in float32). `random`:
-    drawn. `low_layers`: the low layers are kept, so the highest layer's heads go first, drawn within
-    a layer. `single`: by the single effects of `chosen` alone; not where it went by these itself, in
-    one round. `matched`, as long as `chosen`: drawn so that every budget takes as many heads of each
-    layer as it does.
-    """
-    heads, draws = task.scorer.checkpoint.shape.all_heads, range(task.effort.draws)
-
-    def drawn(name: str, draw: int) -> list[Head]:
-        """One order of a name's; more draws leave the earlier ones as they were."""
-        rng = np.random.default_rng([task.seed, draw, *name.encode()])
-        return [heads[place] for place in rng.permutation(len(heads))]
-
-    with progress(None, "rivals", "pairs") as shown:
-        importance = importance_on(task.exact(), task.discovery.pairs, shown)
-    orders = {
-        "gradient": [tuple(sorted(heads, key=lambda head: float(importance[head])))],
-        "random": [tuple(drawn("random", draw)) for draw in draws],
-        "low_layers": [
-            tuple(sorted(drawn("low_layers", draw), key=lambda head: -head.layer)) for draw in draws
-        ],
-    }
-    if any(chosen.rounds):
-        orders["single"] = [tuple(sorted(chosen.effects, key=lambda head: chosen.effects[head]))]
-    orders["matched"] = [_matched(chosen.order, drawn("matched", draw)) for draw in draws]
-    return orders
-
-
-def _matched(order: Sequence[Head], drawn: Sequence[Head]) -> tuple[Head, ...]:
-    """The order's layers in its sequence, each with the next head of that layer in `drawn`."""
-    left: dict[int, list[Head]] = {}
-    for head in drawn:
-        left.setdefault(head.layer, []).append(head)
-    return tuple(left[head.layer].pop() for head in order)
 
 
 # What goes under a budget: heads, layers, or a shape that is small or fast enough.
@@ -402,106 +333,3 @@ def size_of(task: PlanTask, kept: Sequence[KeptLayer] | None = None) -> Size:
         share=parameters / costs.of(task.form),
         stored=FLOAT16_BYTES * parameters,
     )
-
-
-# Other ways to choose what goes, at the budgets of the grid.
-
-
-CHOSEN = "chosen"
-
-NAMES: dict[str, Text] = {
-    CHOSEN: Text("按本计划选", "as this plan chooses"),
-    "single": Text("单个头的效应，不重测", "effects of single heads, not measured anew"),
-    "gradient": Text("梯度重要性", "gradient importance"),
-    "even": Text("等间隔保留", "evenly spaced"),
-    "low_layers": Text("保留低层（文章的经验法则）", "low layers kept (the article's rule)"),
-    "matched": Text("随机，各层数量与计划相同", "random, as many of each layer as here"),
-    "random": Text("随机", "random"),
-}
-"""By their names, in the order in which they are drawn. The article's rule of thumb: when distilling,
-keep more of the low layers' heads ("BERT 可解释性-从“头”说起", 2.1)."""
-
-DRAWN = ("matched", "random")
-"""Those that choose nothing."""
-
-Removals = Mapping[str, Sequence[Sequence[Removal]]]
-"""Way to choose → for each budget what it removes: once, or once a draw."""
-
-
-def head_removals(task: PlanTask, grid: Grid) -> Removals:
-    """What each way removes: at each budget as many heads as the plan."""
-    sizes = [len(one.heads) for one in grid.heads]
-    return {CHOSEN: [[one] for one in grid.heads]} | {
-        name: [[removal_of(order[:size]) for order in orders] for size in sizes]
-        for name, orders in head_rivals(task, grid.path).items()
-    }
-
-
-def layer_removals(grid: Grid, layers: int) -> Removals:
-    """What each way removes of `layers` layers: at each budget as many as the plan."""
-    kept = [layers - len(one.blocks) for one in grid.layers]
-    every = set(range(layers))
-    return {
-        CHOSEN: [[one] for one in grid.layers],
-        "even": [[removal_of(blocks=every - set(even_layers(layers, n)))] for n in kept],
-        "low_layers": [[removal_of(blocks=range(n, layers))] for n in kept],
-    }
-
-
-def every_one(removals: Removals) -> list[Removal]:
-    """All of them, of all ways and budgets."""
-    return [one for budgets in removals.values() for drawn in budgets for one in drawn]
-
-
-def rival_rows(rows: Sequence[GridRow], removals: Removals, found: Found) -> tuple[RivalRow, ...]:
-    """How each other way measures up at the budgets `rows`, and how far the plan's is ahead of it.
-
-    `ahead` is paired over the resamples of the queries.
-    """
-    made = []
-    for way, budgets in removals.items():
-        for row, drawn, [own] in zip(rows, budgets, removals[CHOSEN], strict=True):
-            theirs = averaged([found[one] for one in drawn], TESTED)
-            ours = found[own].get(TESTED)
-            if way == CHOSEN or theirs is None or ours is None:
-                continue
-            samples = ours.samples - theirs.samples
-            low, high = _ends([ours, theirs], samples)
-            gain = ours.value - theirs.value
-            lead = MetricChange(theirs.value, ours.value, gain, low, high, samples)
-            plain = as_measured({"theirs": theirs, "ahead": lead})
-            made.append(
-                RivalRow(
-                    of=row.of,
-                    kept=row.kept,
-                    way=way,
-                    name=NAMES[way],
-                    measured=plain["theirs"],
-                    ahead=plain["ahead"],
-                )
-            )
-    return tuple(made)
-
-
-def averaged(found: Sequence[Changes], metric: str) -> MetricChange | None:
-    """The mean over draws, its interval over queries; None where the metric is not defined."""
-    drawn = [one[metric] for one in found if metric in one]
-    if not drawn:
-        return None
-    samples = np.mean([one.samples for one in drawn], axis=0)
-    low, high = _ends(drawn, samples)
-    return MetricChange(
-        base=drawn[0].base,
-        value=float(np.mean([one.value for one in drawn])),
-        absolute=float(np.mean([one.absolute for one in drawn])),
-        ci_low=low,
-        ci_high=high,
-        samples=samples,
-    )
-
-
-def _ends(of: Sequence[MetricChange], samples: np.ndarray) -> tuple[float | None, float | None]:
-    """The interval of what was made of these changes; none where one of them has none."""
-    if any(one.ci_low is None for one in of):
-        return None, None
-    return percentile_interval(samples) or (None, None)

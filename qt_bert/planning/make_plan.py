@@ -11,20 +11,13 @@ from qt_bert.figures import Curve, Figure, HeatMap, Point, Series
 from qt_bert.models.heads import Head
 from qt_bert.planning.budgets import Form, SpeedTable
 from qt_bert.planning.choice import (
-    CHOSEN,
-    DRAWN,
-    NAMES,
     Chosen,
     Found,
     Grid,
     choose,
     choose_grid,
-    every_one,
     forms_asked,
     grid_rows,
-    head_removals,
-    layer_removals,
-    rival_rows,
     size_of,
 )
 from qt_bert.planning.expectation import expectations
@@ -44,7 +37,6 @@ from qt_bert.results.plan import (
     Plan,
     PlanEvidence,
     PlanTest,
-    RivalRow,
     layer_map,
 )
 from qt_bert.results.probe import SourcedClaim
@@ -182,13 +174,11 @@ LETTERS: dict[str, tuple[str, Text]] = {
 """Functions that the map of heads names, each by a letter."""
 
 
-def quality_curve(
-    rows: Sequence[GridRow], rivals: Sequence[RivalRow], queries: int
-) -> Curve | None:
-    """ρ's change on validation against the share that stays: the plan's way beside the others.
+def quality_curve(rows: Sequence[GridRow], queries: int) -> Curve | None:
+    """ρ's change on validation against the share that stays, and what was expected beforehand.
 
-    `rows` and `rivals` are budgets of heads or of layers, measured on so many `queries`. None for
-    fewer than two budgets, or where ρ is not defined.
+    `rows` are budgets of heads or of layers, measured on so many `queries`. None for fewer than two
+    budgets, or where ρ is not defined.
     """
     chosen = tuple(_point(row, one, queries) for row, one in _measured_curve(rows))
     if len(chosen) < 2:
@@ -209,14 +199,13 @@ def quality_curve(
         y_label=Text("Spearman ρ 的变化", "change of Spearman's ρ"),
         unit="",
         series=(
-            Series(name=NAMES[CHOSEN], points=chosen),
-            *_rival_series(rows, rivals),
+            Series(name=Text("按本计划选", "as this plan chooses"), points=chosen),
             *_expected_curve(rows),
         ),
         note=Text(
-            f"在验证集的 {queries:,} 个查询上实测，不重新训练；色带为本计划的 95% 区间，其余的见下表。随机为几次抽取的平均。",
-            f"Measured on {counted(queries, 'query', 'queries')} of validation, without training. The band is this plan's 95 % interval, those of "
-            "the others stand in the table. Random is the mean of several draws.",
+            f"在验证集的 {queries:,} 个查询上实测，不重新训练；色带为 95% 区间。",
+            f"Measured on {counted(queries, 'query', 'queries')} of validation, without training. The "
+            "band is the 95 % interval.",
         ),
     )
 
@@ -229,19 +218,6 @@ def _measured_curve(rows: Sequence[GridRow]) -> Iterator[tuple[GridRow, Measured
 
 def _point(row: GridRow, one: Measured, queries: int) -> Point:
     return Point(x=100 * row.share, y=one.change, low=one.ci_low, high=one.ci_high, n=queries)
-
-
-def _rival_series(rows: Sequence[GridRow], rivals: Sequence[RivalRow]) -> Iterator[Series]:
-    """A line a rival, without its intervals; random ones are dashed."""
-    shares = {row.kept: row.share for row in rows}
-    for way, name in NAMES.items():
-        points = tuple(
-            Point(x=100 * shares[one.kept], y=one.measured.change)
-            for one in rivals
-            if one.way == way
-        )
-        if points:
-            yield Series(name=name, points=points, dashed=way in DRAWN)
 
 
 def _expected_curve(rows: Sequence[GridRow]) -> Iterator[Series]:
@@ -354,15 +330,10 @@ def _evidence(
 ) -> PlanEvidence:
     grid = choose_grid(task)
     awaited, awaited_of_plan = expectations(task, forms, grid)
-    heads, layers = head_removals(task, grid), layer_removals(grid, task.form.layers)
     lost = lost_by_function(task.functions, chosen.removal, task.teacher)
     at_stake = risk_removals(lost).values()
-    found = _measure(task, [chosen.removal, *every_one(heads), *every_one(layers), *at_stake])
+    found = _measure(task, [chosen.removal, *grid.heads, *grid.layers, *at_stake])
     rows = grid_rows(task, grid, speeds, awaited, found)
-    rivals = (
-        *rival_rows([row for row in rows if row.of == "heads"], heads, found),
-        *rival_rows([row for row in rows if row.of == "layers"], layers, found),
-    )
     tests, claim = plan_tests(task, chosen)
     return PlanEvidence(
         profile=task.effort.profile,
@@ -383,12 +354,11 @@ def _evidence(
         cost=chosen.cost,
         effects={str(head): effect for head, effect in sorted(grid.path.effects.items())},
         grid=rows,
-        rivals=rivals,
         tests=tests,
         claim=claim,
         functions=task.functions.source,
         at_risk=at_risk(task.functions, lost, found),
-        figures=tuple(_figures(task, grid, chosen, rows, rivals)),
+        figures=tuple(_figures(task, grid, chosen, rows)),
     )
 
 
@@ -413,13 +383,11 @@ def _measure(task: PlanTask, removals: Sequence[Removal]) -> Found:
 
 
 def _figures(
-    task: PlanTask, grid: Grid, chosen: Chosen, rows: Sequence[GridRow], rivals: Sequence[RivalRow]
+    task: PlanTask, grid: Grid, chosen: Chosen, rows: Sequence[GridRow]
 ) -> Iterator[Figure]:
     queries = task.sampled_validation.ref.n_queries or 0
     for of in ("heads", "layers"):
-        curve = quality_curve(
-            [row for row in rows if row.of == of], [one for one in rivals if one.of == of], queries
-        )
+        curve = quality_curve([row for row in rows if row.of == of], queries)
         if curve is not None:
             yield curve
     yield head_map(task.teacher, chosen.removal, grid.path.effects, task.functions)

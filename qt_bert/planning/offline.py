@@ -18,7 +18,7 @@ from qt_bert.codec import encode, read_result
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.files import write_json
 from qt_bert.models.card import Offline
-from qt_bert.planning.budgets import in_time, in_turns, ratio
+from qt_bert.planning.budgets import in_time, in_turns, ratio, spread
 from qt_bert.planning.runs import Changes, as_measured, changes_of, logits
 from qt_bert.planning.task import OfflineEffort, PlanTask, Sample
 from qt_bert.progress import Progress, progress
@@ -203,39 +203,31 @@ def _bytes_of(tokens: int, hidden: int, kind: Format) -> int:
     ).bytes
 
 
-# What reading the texts apart costs, without retraining: by moved positions, by the block, by both.
+# What reading the texts apart costs, without retraining: by moved positions, and with the block.
 
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """By metric, the paired changes against the model as it is; by number of layers, where they
-    depend on it. `block` is empty where it was not asked for."""
+    """By metric, the paired changes against the model as it is: of moved positions alone, and by
+    number of layers of both."""
 
     positions: Changes
-    block: Mapping[int, Changes]
     both: Mapping[int, Changes]
 
 
-def costs_of(job: OfflineTask, sample: Sample, *, role: str, block: bool, shown: Progress) -> Costs:
-    """What the rows cost on `sample`; `block` asks for the block alone, too.
+def costs_of(job: OfflineTask, sample: Sample, *, role: str, shown: Progress) -> Costs:
+    """What the rows cost on `sample`.
 
     The block is a cut of the masked loop (`ablation.masks`). With the titles moved it is what an
-    offline model does, and all numbers of layers share the layers below. The sweeps are kept in the
-    task's folder, under names with the `role` of the sample; `shown` counts variants × pairs.
+    offline model does, and all numbers of layers share the layers below. The sweep is kept in the
+    task's folder, under a name with the `role` of the sample; `shown` counts variants × pairs.
     """
-    task, cuts, offline = job.task, job.cuts, job.layout.offline
-    plain = logits(
-        task.scorer,
-        sample.pairs,
-        cuts if block else [],
-        work=task.work,
-        name=f"offline-{role}-block",
-        shown=shown,
-    )
+    task, offline = job.task, job.layout.offline
+    plain = logits(task.scorer, sample.pairs, [], work=None, name="plain", shown=shown)
     moved = logits(
         job.moved,
         sample.pairs,
-        cuts,
+        job.cuts,
         work=task.work,
         # A sweep's key knows the model by its folder, which says nothing of moved titles.
         name=f"offline-{role}-moved-{offline.title_start}-{offline.title_tokens}",
@@ -246,19 +238,13 @@ def costs_of(job: OfflineTask, sample: Sample, *, role: str, block: bool, shown:
     effects = Effects(both, sample.pairs, labels, resamples=task.resamples, draws=0, seed=task.seed)
     defined = [metric for metric in task.metrics if effects.base(metric) is not None]
     found = [changes_of(effects, row, defined) for row in range(effects.n_variants)]
-    of_block = found[1 : len(plain)]
-    positions, *of_both = found[len(plain) :]
-    return Costs(
-        positions,
-        dict(zip(job.counts, of_block, strict=True)) if block else {},
-        dict(zip(job.counts, of_both, strict=True)),
-    )
+    _, positions, *of_both = found
+    return Costs(positions, dict(zip(job.counts, of_both, strict=True)))
 
 
 def runs_of(job: OfflineTask) -> int:
     """Variants × pairs that the rows take on both samples."""
-    each = 1 + len(job.counts)
-    return (1 + each) * len(job.discovery.pairs) + 2 * each * len(job.validation.pairs)
+    return (2 + len(job.counts)) * (len(job.discovery.pairs) + len(job.validation.pairs))
 
 
 # How many times as fast a query is ranked where title states are read: in turns, in one run.
@@ -310,7 +296,7 @@ def _measure(job: OfflineTask) -> Speedups | None:
     queries = _queries(job)
     if len(queries) < 2:
         return None
-    titles = _spread(dict.fromkeys(pair.title for pair in task.validation.pairs), TITLES)
+    titles = spread(dict.fromkeys(pair.title for pair in task.validation.pairs), TITLES, len)
     # Offline models of so many layers, with the states of these titles at hand.
     offline = [one.reading(states_of(one, titles, STATES)) for one in map(job.reading, job.counts)]
     scorers = [task.scorer.fresh(), *offline]
@@ -345,15 +331,8 @@ def _queries(job: OfflineTask) -> list[str]:
     before = before_titles(job.task.scorer.tokenizer, queries)
     start = job.layout.offline.title_start
     fitting = [query for query, tokens in zip(queries, before, strict=True) if tokens <= start]
-    chosen = _spread(fitting, 1 + job.effort.queries)
+    chosen = spread(fitting, 1 + job.effort.queries, len)
     return [chosen[i] for i in np.random.default_rng(job.task.seed).permutation(len(chosen))]
-
-
-def _spread(texts: Iterable[str], count: int) -> list[str]:
-    """At most `count` of the texts, of all lengths alike."""
-    ordered = sorted(texts, key=len)
-    places = np.linspace(0, len(ordered) - 1, min(count, len(ordered))).round()
-    return [ordered[int(place)] for place in places]
 
 
 # The rows of a plan for layers that read titles before the query comes.
@@ -378,13 +357,12 @@ def offline_plan(task: PlanTask) -> OfflinePlan:
     job = OfflineTask(task, effort, layout, counts)
     guards = job.check()
     with progress(runs_of(job), "offline layers", "runs") as shown:
-        chosen_on = costs_of(job, job.discovery, role="discovery", block=False, shown=shown)
-        measured = costs_of(job, job.validation, role="validation", block=True, shown=shown)
+        chosen_on = costs_of(job, job.discovery, role="discovery", shown=shown)
+        measured = costs_of(job, job.validation, role="validation", shown=shown)
     timed = speedups(job)
     rows = tuple(
         OfflineRow(
             layers=count,
-            block=as_measured(measured.block[count]),
             both=as_measured(measured.both[count]),
             discovery=as_measured(chosen_on.both[count]),
             speed=None if timed is None else timed.ratios[place],

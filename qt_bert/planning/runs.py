@@ -51,20 +51,11 @@ class Losses:
     values: FloatArray
     logits: np.ndarray = field(repr=False)
 
-    @property
-    def base(self) -> float:
-        """The mean loss of the whole model."""
-        return float(self.values[0].mean())
-
     def mean(self, name: str) -> float:
         """The mean loss under one variant. Raises ArgumentError for one that was not run."""
         if name not in self.names:
             raise ArgumentError(f"nothing was measured without {name}; measure it with the others")
         return float(self.values[self.names.index(name)].mean())
-
-    def added(self, name: str) -> float:
-        """What one variant adds to the mean loss of the whole model."""
-        return self.mean(name) - self.base
 
     def on(self, pairs: Sequence[Pair]) -> Losses:
         """The same on some of the pairs. Raises ArgumentError for a pair that was not measured."""

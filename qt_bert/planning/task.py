@@ -28,7 +28,7 @@ from qt_bert.results.plan import Budget
 from qt_bert.results.probe import PairsRef, ProbeResult, is_unstable
 from qt_bert.scoring.bulk import Scorer
 
-# How much work goes into a plan: which sample, which grid, how many draws.
+# How much work goes into a plan: which sample, which grid.
 
 
 _ALL_SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
@@ -54,7 +54,7 @@ class Effort:
     `choosing` and `measuring` are pairs of discovery, and of validation for the grid (None: all; the
     plan itself is tested on all). Heads go in so many `rounds`. `heads` are the shares of the heads
     that the grid keeps; of layers it keeps at least the share `layers`, in at most `counts` steps (0:
-    no budgets of layers). `draws` is for each random rival. Latency is timed on `alone` pairs,
+    no budgets of layers). Latency is timed on `alone` pairs,
     throughput on `bulk`. `offline`: of the layers that read titles before the query comes, None where
     nothing is said of them.
     """
@@ -66,7 +66,6 @@ class Effort:
     heads: tuple[float, ...] = _ALL_SHARES
     layers: float = 0.0
     counts: int = 11
-    draws: int = 3
     alone: int = 32
     bulk: int = 128
     offline: OfflineEffort | None = OfflineEffort()
@@ -79,7 +78,6 @@ IN_REPORT = Effort(
     rounds=1,
     heads=_ALL_SHARES[:4],
     counts=0,
-    draws=2,
     alone=8,
     bulk=16,
     offline=None,
@@ -285,7 +283,7 @@ class PlanTask:
 
     @cached_property
     def sampled_validation(self) -> Sample:
-        """The pairs on which the grid and its rivals are measured."""
+        """The pairs on which the grid is measured."""
         return self.validation.smaller(
             self.effort.measuring,
             whole_queries=self.scorer.checkpoint.settings.labels.logits == 1,

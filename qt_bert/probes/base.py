@@ -30,7 +30,6 @@ from qt_bert.results.probe import (
     HeadScores,
     Measurement,
     ModelRef,
-    PairsRef,
     ProbeResult,
     Source,
     SourcedClaim,
@@ -175,11 +174,6 @@ class Context:
         """The model by name and hash of its weights."""
         checkpoint = self.model.checkpoint
         return ModelRef(name=checkpoint.name, sha256=checkpoint.sha256)
-
-    @cached_property
-    def pairs_ref(self) -> PairsRef:
-        """The file of pairs by name and hash, with the size of its validation pairs."""
-        return reference(self.files.pairs, self.validation)
 
     def cached(self, name: str, build: Callable[[], T]) -> T:
         """What several steps of a probe use, built when it is first asked for."""

@@ -124,6 +124,11 @@ def _seeded(seed: int) -> Iterator[None]:
         yield
 
 
+def scorer_like(context: Context, checkpoint: Checkpoint) -> Scorer:
+    """`checkpoint`, such as `open_base` gives it, at the length of the context's model."""
+    return Scorer(checkpoint, max_length=context.model.tokenizer.max_length)
+
+
 # The same scores of a model that was tuned with another seed, where one was given.
 
 
@@ -138,6 +143,5 @@ def other_seed(context: Context, score: Callable[[Scorer], T]) -> tuple[Text, T]
     if context.second is None:
         return None
     checkpoint = open_second(context.second, context.model.checkpoint)
-    scorer = Scorer(checkpoint, max_length=context.model.tokenizer.max_length)
     named = texts_of(COMMON).text("second_seed.named", {"name": checkpoint.name})
-    return named, score(scorer)
+    return named, score(scorer_like(context, checkpoint))

@@ -30,7 +30,7 @@ from qt_bert.errors import PairFileError
 from qt_bert.figures import Figure, Point, curve, head_map
 from qt_bert.models.heads import Head
 from qt_bert.probes.base import Context, Result
-from qt_bert.probes.base_model import open_base, other_seed, random_like
+from qt_bert.probes.base_model import open_base, other_seed, random_like, scorer_like
 from qt_bert.probes.contests import PAIRS_A_QUERY, few_a_query
 from qt_bert.probes.naming import (
     VALIDATION,
@@ -689,11 +689,10 @@ def study(scorer: Scorer, texts: Texts, *, shifts: int, seed: int, shown: Progre
 def other_models(context: Context) -> Iterator[tuple[str, Scorer]]:
     """The same architecture before fine-tuning (`pretrained`, where `--base` is there) and with random
     weights (`random`), each ready to score."""
-    tuned = context.model
-    length = tuned.tokenizer.max_length
+    tuned = context.model.checkpoint
     if context.base is not None:
-        yield "pretrained", Scorer(open_base(context.base, tuned.checkpoint), max_length=length)
-    yield "random", Scorer(random_like(tuned.checkpoint, context.seed), max_length=length)
+        yield "pretrained", scorer_like(context, open_base(context.base, tuned))
+    yield "random", scorer_like(context, random_like(tuned, context.seed))
 
 
 def measure(context: Context) -> Result:

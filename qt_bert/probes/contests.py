@@ -88,14 +88,18 @@ class LabelProbability:
     thresholds: FloatArray | None = None
     slope: float = 0.0
 
+    def shares(self, logits: FloatArray) -> FloatArray:
+        """Probabilities of the outputs, of a one-logit model those of the grades 1 to 5."""
+        values = np.asarray(logits, np.float64)
+        if self.thresholds is None:
+            return np.asarray(softmax(values, axis=-1))
+        return _grade_shares(values[..., 0], self.thresholds, self.slope)
+
     def points(self, logits: FloatArray, pairs: Sequence[Pair]) -> FloatArray:
         """Points of each pair's label set: logits [..., pairs, outputs] → [..., pairs]."""
-        if self.thresholds is None:
-            meant = meant_logits(list(pairs), self.labels)
-            shares = softmax(np.asarray(logits, np.float64), axis=-1)
-            return np.asarray((shares * meant).sum(-1) * POINTS)
-        shares = _grade_shares(np.asarray(logits, np.float64)[..., 0], self.thresholds, self.slope)
-        return np.asarray((shares * _grade_sets(pairs)).sum(-1) * POINTS)
+        one_logit = self.thresholds is not None
+        meant = _grade_sets(pairs) if one_logit else meant_logits(list(pairs), self.labels)
+        return np.asarray((self.shares(logits) * meant).sum(-1) * POINTS)
 
 
 def label_probability(context: Context) -> LabelProbability:

@@ -29,7 +29,7 @@ from qt_bert.models.batches import Batch
 from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context, Result
-from qt_bert.probes.base_model import open_base
+from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.naming import (
     VALIDATION,
     Elsewhere,
@@ -354,7 +354,7 @@ def measure(context: Context) -> Result:
     before = None
     if context.base is not None:
         base = open_base(context.base, context.model.checkpoint)
-        before = Scorer(base, max_length=context.model.tokenizer.max_length).encoder
+        before = scorer_like(context, base).encoder
 
     sample = {}
     for half, pairs in (("discovery", context.discovery), ("validation", context.validation)):

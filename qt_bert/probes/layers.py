@@ -22,9 +22,8 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
 from qt_bert.data.treebank import Sentence, halves, read_treebank
 from qt_bert.figures import Figure, head_map
-from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.probes.base import Context, Result
-from qt_bert.probes.base_model import open_base, random_like
+from qt_bert.probes.base_model import open_base, random_like, scorer_like
 from qt_bert.probes.layers_reading import (
     BOUNDARY,
     DEPENDENCY,
@@ -459,11 +458,11 @@ def measure(context: Context) -> Result:
     untrained: Estimate | None = None
     if context.base is not None:
         base = open_base(context.base, context.model.checkpoint)
-        models["pretrained"] = _read(_scorer(base, context), asked, draws, context)
+        models["pretrained"] = _read(scorer_like(context, base), asked, draws, context)
         if (length := models["pretrained"].get(LENGTH.name)) is not None:
             random: list[Decoded] = []
             for draw in range(UNTRAINED):
-                read = _reader(_scorer(random_like(base, context.seed + draw), context))
+                read = _reader(scorer_like(context, random_like(base, context.seed + draw)))
                 random += decode(read, [length.task], draws=0, seed=context.seed).values()
             untrained = length_untrained(length, random)
     models["model"] = _read(context.model, asked, draws, context)
@@ -509,10 +508,6 @@ def measure(context: Context) -> Result:
         },
         pairs=checked(context),
     )
-
-
-def _scorer(checkpoint: Checkpoint, context: Context) -> Scorer:
-    return Scorer(checkpoint, max_length=context.model.tokenizer.max_length)
 
 
 def _reader(scorer: Scorer) -> Reader:

@@ -57,7 +57,7 @@ from qt_bert.probes.naming import (
     ranked,
     stability,
 )
-from qt_bert.probes.shared import estimate_bars, head_table, score_unit
+from qt_bert.probes.shared import estimate_bars, head_table, lies_above_0, score_unit
 from qt_bert.probes.streams import characters_of, coverage
 from qt_bert.progress import Progress, silent
 from qt_bert.results.probe import Stability
@@ -562,8 +562,7 @@ def measure(context: Context) -> Result:
     grades = {name: one[: -len(CASE)] for name, one in values.items()}
     case = {name: one[-len(CASE) :] for name, one in values.items()}
     reach = texts.reach(grades["none"])
-    interval = reach.interval(context.resamples, context.seed)
-    parted = interval is not None and interval[0] > 0
+    parted = lies_above_0(context, reach)
     measurements: dict[str, Estimate | float | None] = {
         "order_sensitivity": texts.cost(grades["none"]),
         "order_reach": reach,

@@ -33,8 +33,8 @@ from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.contests import CONTEST_PAIRS, PAIRS_A_QUERY, against, few_a_query, random_sets
 from qt_bert.probes.naming import FunctionHeads, function_heads, named_beside
-from qt_bert.probes.shared import estimate_bars, head_table, score_unit
-from qt_bert.probes.streams import gathered, is_content_word, is_marker, shared_terms
+from qt_bert.probes.shared import estimate_bars, head_table, lies_above_0, score_unit
+from qt_bert.probes.streams import gathered, is_content_word, shared_terms, tokens_within
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats.arrays import FloatArray
 from qt_bert.stats.estimate import Estimate, over_queries
@@ -103,14 +103,7 @@ def occurrences(text: str, spans: Iterable[Span]) -> list[Span]:
 
 def whole_tokens(encoded: EncodedPair, side: int, span: Span) -> tuple[int, ...]:
     """The tokens that spell exactly the characters `span` of a text; none where tokens cut it otherwise."""
-    start, end = span
-    inside = [
-        token
-        for token, (owner, (first, last)) in enumerate(
-            zip(encoded.side, encoded.spans, strict=True)
-        )
-        if owner == side and start <= first < last <= end and not is_marker(encoded, token)
-    ]
+    inside = tokens_within(encoded, side, span)
     if not inside or inside[-1] - inside[0] + 1 != len(inside):
         return ()
     ends = encoded.spans[inside[0]][0], encoded.spans[inside[-1]][1]
@@ -258,12 +251,6 @@ def shares_of(moved: FloatArray, gap: Estimate, queries: Sequence[str]) -> list[
     return [over_queries(row, queries) / gap for row in moved]
 
 
-def lies_above_0(gap: Estimate, context: Context) -> bool:
-    """Whether the gap's 95 % interval lies above 0: elsewhere a share of it means nothing."""
-    interval = gap.interval(context.resamples, context.seed)
-    return interval is not None and interval[0] > 0
-
-
 def check_patches(
     context: Context, pairs: Sequence[CorruptedPair], variants: Sequence[Variant]
 ) -> None:
@@ -358,7 +345,7 @@ def measure(context: Context) -> Result:
         },
         pairs=[one.pair for one in pairs],
     )
-    if not lies_above_0(gap, context):
+    if not lies_above_0(context, gap):
         reason = "few_queries" if gap.n_queries < LEAST_QUERIES else "precondition:gap"
         return replace(found, claims={"restores": reason}, nothing="no_gap")
 
@@ -413,7 +400,7 @@ def _every_head(context: Context, pairs: Sequence[CorruptedPair]) -> dict[str, F
     clean = patched_scores(context, pairs, [], noising=True)[0]
     corrupted, *denoised = patched_scores(context, pairs, single_patches(shape))
     gap = over_queries(clean - corrupted, queries)
-    if not lies_above_0(gap, context):
+    if not lies_above_0(context, gap):
         return None
     shares = shares_of(np.stack(denoised) - corrupted, gap, queries)
     ends = [one.interval(context.resamples, context.seed) or (np.nan, np.nan) for one in shares]

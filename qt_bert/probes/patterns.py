@@ -23,7 +23,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.figures import Bars, HeatMap, head_map
 from qt_bert.models.heads import Head
 from qt_bert.probes.base import Context, Result
-from qt_bert.probes.base_model import open_base
+from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.naming import by_query, means
 from qt_bert.probes.pattern_maps import (
     KINDS,
@@ -133,8 +133,7 @@ def measure(context: Context) -> Result:
     with context.progress((1 + (base is not None)) * len(pairs), "pairs") as shown:
         after = read(model, pairs, heads, classifier, shown=shown)
         if base is not None:
-            earlier = Scorer(base, max_length=model.tokenizer.max_length)
-            before = read(earlier, pairs, heads, classifier, shown=shown)
+            before = read(scorer_like(context, base), pairs, heads, classifier, shown=shown)
     columns = {name: after.of_head(name) for name in SEEN}
     if before is not None:
         columns |= {f"{name}_before": before.of_head(name) for name in SEEN}

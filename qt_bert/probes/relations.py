@@ -22,8 +22,8 @@ from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.treebank import ROOT
 from qt_bert.figures import Figure, head_map
 from qt_bert.models.heads import Head, Shape
-from qt_bert.probes.base import Context, Result
-from qt_bert.probes.base_model import open_base
+from qt_bert.probes.base import Context, Result, mean_of
+from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.contests import ablate, few_a_query
 from qt_bert.probes.naming import (
     VALIDATION,
@@ -48,7 +48,6 @@ from qt_bert.probes.relations_links import (
 )
 from qt_bert.probes.shared import estimate_bars, head_table
 from qt_bert.results.probe import Stability
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio, sum_by
 from qt_bert.stats.estimate import Estimate, pooled
 
@@ -324,8 +323,7 @@ def measure(context: Context) -> Result:
     """Choose the best head of each relation on discovery, look at validation, leave out the named."""
     scorer, seed = context.model, context.seed
     if context.base is not None:
-        base = open_base(context.base, context.model.checkpoint)
-        scorer = Scorer(base, max_length=context.model.tokenizer.max_length)
+        scorer = scorer_like(context, open_base(context.base, context.model.checkpoint))
     shape = scorer.checkpoint.shape
     heads = shape.all_heads
     most = context.choose(QUICK_UNLINKED, FULL_UNLINKED)
@@ -470,7 +468,7 @@ def _measurements(
         }
     found["relations_left_out"] = None
     if losses:
-        found["relations_left_out"] = (1 / len(losses)) * sum(losses[1:], losses[0])
+        found["relations_left_out"] = mean_of(losses)
     return found
 
 

@@ -32,13 +32,13 @@ from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
 from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Head
 from qt_bert.probes.base import Context, Result
-from qt_bert.probes.base_model import open_base
+from qt_bert.probes.base_model import open_base, scorer_like
 from qt_bert.probes.contests import SETS, ablate, contest
 from qt_bert.probes.matching_scores import scores_by, sink_free
 from qt_bert.probes.naming import by_query, function_heads, means, named_beside
 from qt_bert.probes.shared import estimate_bars, head_table
-from qt_bert.probes.shift_maps import OfBoth, links, of_both, tokens_within
-from qt_bert.probes.streams import Shared, for_model, shared_terms
+from qt_bert.probes.shift_maps import OfBoth, links, of_both
+from qt_bert.probes.streams import Shared, for_model, shared_terms, tokens_within
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import BoolArray, FloatArray
 from qt_bert.stats.estimate import Estimate, over_queries
@@ -279,7 +279,7 @@ def measure(context: Context) -> Result:
     limit = context.choose(QUICK_SEEN, len(context.validation))
     looked_at = spread_over_queries(context.validation, limit, context.seed)
     seen = attention_of(context, earlier.base, looked_at)
-    before = scores_by(Scorer(base, max_length=scorer.tokenizer.max_length), context).best(1)
+    before = scores_by(scorer_like(context, base), context).best(1)
     head = before[0] if before else None  # the article's head: it matches before tuning
     losses = {
         "set": None if alone is None else alone.loss("set"),

@@ -32,7 +32,7 @@ from qt_bert.models.heads import Head
 from qt_bert.probes.base import Context, Result, mean_of
 from qt_bert.probes.contests import layer_matched_sets
 from qt_bert.probes.focus import FOCUS, Places, partly_matched, row_quantities
-from qt_bert.probes.naming import function_heads
+from qt_bert.probes.naming import function_heads, named_beside
 from qt_bert.probes.shared import score_unit
 from qt_bert.probes.streams import for_model, stream
 from qt_bert.scoring.judge import ranking_scores
@@ -83,13 +83,11 @@ def measure(context: Context) -> Result:
     if not pairs:
         return Result(nothing="no_pairs", facts=facts)
 
-    named: list[Head] = []
-    if senders.source == "probe":
-        matching = context.found("matching")
-        named = [Head.parse(name) for name in matching.sets.get("named", ())]
     draws = context.choose(QUICK_DRAWS, FULL_DRAWS)
     shape = context.model.checkpoint.shape
-    sets, _ = layer_matched_sets(shape, senders.heads, named, draws, context.seed)
+    sets, _ = layer_matched_sets(
+        shape, senders.heads, named_beside(context, senders), draws, context.seed
+    )
     check_paths(context, HeadMask(senders.heads), reader, pairs)
     routes = run_routes(context, pairs, senders.heads, sets, reader)
     figures = [routes_graph(context, routes, one) for one in OUTCOMES] if read else []

@@ -61,6 +61,12 @@ def score_unit(labels: ModelLabels) -> str:
     return "levels" if labels.grades is None else "grades"
 
 
+def lies_above_0(context: Context, estimate: Estimate) -> bool:
+    """Whether the 95 % interval lies above 0: elsewhere a share of the estimate means nothing."""
+    interval = estimate.interval(context.resamples, context.seed)
+    return interval is not None and interval[0] > 0
+
+
 def head_table(shape: Shape, columns: Mapping[str, FloatArray]) -> pd.DataFrame:
     """Scores [layers, heads] by name as a table with a row for each head that is there."""
     heads: list[Head] = shape.all_heads

@@ -17,10 +17,9 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.errors import ArgumentError
 from qt_bert.figures import Bars, HeatMap, head_map
-from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context, Result
-from qt_bert.probes.base_model import open_base, open_second
+from qt_bert.probes.base_model import open_base, open_second, scorer_like
 from qt_bert.probes.contests import PAIRS_A_QUERY, few_a_query
 from qt_bert.probes.matching_scores import scores_by, stable_matching
 from qt_bert.probes.naming import (
@@ -56,7 +55,7 @@ def measure(context: Context) -> Result:
     if context.base is None:
         raise ArgumentError("the model before fine-tuning is needed; give its folder with --base")
     checkpoint = context.model.checkpoint
-    base = _opened(context, open_base(context.base, checkpoint))
+    base = scorer_like(context, open_base(context.base, checkpoint))
     second = None if context.second is None else open_second(context.second, checkpoint)
     scores = scores_by(base, context)
     matching = scores.named()
@@ -64,7 +63,7 @@ def measure(context: Context) -> Result:
     discovery = _compare(context, base, spread_over_queries(context.discovery, most, context.seed))
     pairs = few_a_query(context.validation, context.choose(PAIRS_A_QUERY, len(context.validation)))
     seen = _compare(context, base, pairs)
-    beside = None if second is None else _compare(context, _opened(context, second), pairs)
+    beside = None if second is None else _compare(context, scorer_like(context, second), pairs)
     shape = checkpoint.shape
     named = strengthened(discovery)
     rise = _of(seen.change("matched"), matching)
@@ -111,10 +110,6 @@ def measure(context: Context) -> Result:
         },
         pairs=pairs,
     )
-
-
-def _opened(context: Context, checkpoint: Checkpoint) -> Scorer:
-    return Scorer(checkpoint, max_length=context.model.tokenizer.max_length)
 
 
 def _compare(context: Context, base: Scorer, pairs: Sequence[Pair]) -> Comparison:

@@ -12,13 +12,13 @@ import torch
 from qt_bert.ablation.engine import Reduction, View, batch_tokens, sweep
 from qt_bert.ablation.interventions import NONE
 from qt_bert.data.pairs import Pair
-from qt_bert.data.segmenters import Segmenter, Span
+from qt_bert.data.segmenters import Segmenter
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import CLS, Batch
 from qt_bert.models.forward import Encoder
 from qt_bert.probes.naming import by_query
-from qt_bert.probes.streams import Shared, is_marker, shared_terms
+from qt_bert.probes.streams import Shared, shared_terms, tokens_within
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import BoolArray, FloatArray
@@ -48,15 +48,6 @@ def links(encoded: EncodedPair, terms: Iterable[Shared]) -> BoolArray:
         columns = [token for span in term.title for token in tokens_within(encoded, TITLE, span)]
         linked[np.ix_(rows, columns)] = True
     return linked | linked.T
-
-
-def tokens_within(encoded: EncodedPair, side: int, span: Span) -> list[int]:
-    """The tokens of one side that lie within `span` of its text; the pair must have its offsets."""
-    return [
-        token
-        for token, (owner, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True))
-        if owner == side and span[0] <= start < end <= span[1] and not is_marker(encoded, token)
-    ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,6 +84,15 @@ def is_marker(encoded: EncodedPair, token: int) -> bool:
     )
 
 
+def tokens_within(encoded: EncodedPair, side: int, span: Span) -> list[int]:
+    """The tokens of one side that lie within `span` of its text; the pair must have its offsets."""
+    return [
+        token
+        for token, (owner, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True))
+        if owner == side and span[0] <= start < end <= span[1] and not is_marker(encoded, token)
+    ]
+
+
 def spelled(encoded: EncodedPair, query: str, title: str) -> tuple[str, ...]:
     """What each token spells, as a reader sees it; a mark of a word's start is `▁`.
 

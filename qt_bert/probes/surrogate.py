@@ -32,7 +32,7 @@ from qt_bert.probes.matching_cells import DIRECTIONS
 from qt_bert.probes.matching_scores import along
 from qt_bert.probes.naming import function_heads
 from qt_bert.probes.shared import estimate_bars, head_table
-from qt_bert.probes.streams import is_marker, stream
+from qt_bert.probes.streams import stream, tokens_within
 from qt_bert.progress import Progress, silent
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
@@ -149,11 +149,8 @@ class SoftCounts:
 def token_weights(encoded: EncodedPair, query: Weighed) -> FloatArray:
     """Σ of the weights of the terms that each token lies within [tokens]; 0 outside the query."""
     found = np.zeros(len(encoded))
-    for token, (side, (first, last)) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
-        if side == QUERY and first < last and not is_marker(encoded, token):
-            found[token] = sum(
-                weight for (start, end), weight in query if start <= first and last <= end
-            )
+    for span, weight in query:
+        found[tokens_within(encoded, QUERY, span)] += weight
     return found
 
 

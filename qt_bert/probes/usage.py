@@ -14,13 +14,13 @@ from dataclasses import replace
 import numpy as np
 import torch
 from concept_erasure import LeaceFitter
-from scipy.special import expit, log_softmax, rel_entr
+from scipy.special import rel_entr
 from scipy.stats import rankdata
 
 from qt_bert.ablation.interventions import Variant
 from qt_bert.ablation.weights import AffineMap, Erasure
 from qt_bert.figures import Figure, head_map
-from qt_bert.probes.base import Context, Result
+from qt_bert.probes.base import Context, Result, mean_of
 from qt_bert.probes.contests import Ablated, ablate
 from qt_bert.probes.layers import counts, tasks, too_few
 from qt_bert.probes.layers_reading import (
@@ -266,24 +266,12 @@ def readable(one: Decoded) -> list[Estimate]:
 # What erasing does to the grades.
 
 
-def log_shares(run: Ablated, name: str) -> FloatArray:
-    """Log probabilities of the outputs under a variant [pairs, outputs].
-
-    Of one logit those of the five grades, by the ordinal map of the score.
-    """
-    found = run.probability
-    if found.thresholds is None:
-        return np.asarray(log_softmax(run.logits(name), axis=-1))
-    at_most = expit(found.thresholds - found.slope * run.logits(name))
-    ends = np.ones((len(at_most), 1))
-    shares = np.diff(np.concatenate([0 * ends, at_most, ends], axis=1), axis=1)
-    return np.log(np.maximum(shares, np.finfo(float).tiny))
-
-
 def divergence(run: Ablated, names: Sequence[str]) -> Estimate:
     """KL(clean ‖ variant) in nats, mean over the variants `names`."""
-    clean = np.exp(log_shares(run, "none"))
-    moved = [rel_entr(clean, np.exp(log_shares(run, name))).sum(axis=1) for name in names]
+    clean, *moved = (run.probability.shares(run.logits(name)) for name in ("none", *names))
+    # A share may be too small for a number.
+    least = np.finfo(float).tiny
+    moved = [rel_entr(clean, np.maximum(one, least)).sum(axis=1) for one in moved]
     return over_queries(np.mean(moved, axis=0), run.queries)
 
 
@@ -311,11 +299,6 @@ def change_of_rho(
         return float(weights @ ratio(ranks[:-1] @ ranks[-1], size[:-1] * size[-1]))
 
     return jackknife(change, run.queries)
-
-
-def mean(estimates: Sequence[Estimate]) -> Estimate:
-    """Of estimates over the same queries."""
-    return (1 / len(estimates)) * sum(estimates[1:], estimates[0])
 
 
 def measure(context: Context) -> Result:
@@ -369,7 +352,7 @@ def measure(context: Context) -> Result:
     used: dict[str, Estimate | None] = {}
     for name in tested:
         means = [
-            mean([shift[name, at, "erased"] - shift[name, at, one] for at in places])
+            mean_of([shift[name, at, "erased"] - shift[name, at, one] for at in places])
             for one in everywhere(name)
         ]
         used[name] = min(means, key=lambda one: one.value, default=None)
@@ -377,7 +360,7 @@ def measure(context: Context) -> Result:
     # Of what is read above its control: the property whose erasure changes ρ least.
     candidates: dict[str, tuple[float, Estimate]] = {}
     for name in tested if len(set(run.queries)) > 1 else []:
-        ends = mean([held[name, at] for at in places]).interval(context.resamples, context.seed)
+        ends = mean_of([held[name, at] for at in places]).interval(context.resamples, context.seed)
         if ends is None or not ends[0] > 0:
             continue
         changes = [
@@ -391,7 +374,7 @@ def measure(context: Context) -> Result:
     nearest = min(candidates, key=lambda name: candidates[name][0], default=None)
 
     of_grade = [shift[GRADE.name, at, "erased"] for at in places if GRADE.name in names]
-    ceiling = mean(of_grade) if of_grade else None
+    ceiling = mean_of(of_grade) if of_grade else None
     measured: dict[str, Estimate | float | None] = {
         **{f"usage_used_{one.name}": used.get(one.name) for one in chosen if one is not GRADE},
         "usage_encoded_not_used": None if nearest is None else candidates[nearest][1],

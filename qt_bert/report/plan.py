@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from qt_bert.figures import Curve
 from qt_bert.files import atomic_write
 from qt_bert.report.blocks import (
     Badge,
@@ -89,9 +88,7 @@ def plan_section(plan: Plan) -> Section:
         Cards(cards=tuple(_cards(evidence))),
         _tests(evidence),
         _grid(evidence),
-        *(FigureBlock(figure=one) for one in evidence.figures if isinstance(one, Curve)),
-        _rivals(evidence),
-        *(FigureBlock(figure=one) for one in evidence.figures if not isinstance(one, Curve)),
+        *(FigureBlock(figure=one) for one in evidence.figures),
         _at_risk(evidence),
         _layer_map(plan),
         *_offline(plan.offline),
@@ -278,7 +275,7 @@ def _test_notes(evidence: PlanEvidence) -> Iterator[Text]:
         yield say("this_model_has_one")
 
 
-# The budgets: what each is expected to cost, what was measured, what it saves, and other ways to choose.
+# The budgets: what each is expected to cost, what was measured, what it saves.
 
 
 _INSIDE, _OUTSIDE = Badge(say("inside"), "good"), Badge(say("outside"), "bad")
@@ -335,29 +332,6 @@ def _how_many(rows: tuple[GridRow, ...]) -> Iterator[Text]:
 
 def _stays(of: str, kept: int) -> Text:
     return say("heads_kept" if of == "heads" else "layers_kept", kept=kept)
-
-
-def _rivals(evidence: PlanEvidence) -> Table:
-    """How other ways to choose measure up."""
-    ordered = sorted(evidence.rivals, key=lambda one: (one.of, -one.kept))
-    rows: list[tuple[Cell, ...]] = [
-        (_stays(one.of, one.kept), one.name, _shown(one.measured), _shown(one.ahead))
-        for one in ordered
-    ]
-    return Table(
-        name="plan_rivals",
-        title=say("same_budgets_chosen_other"),
-        columns=columns(
-            budget="budget",
-            way="way",
-            change="change_95_interval",
-            ahead="this_plan_ahead_95",
-        ),
-        rows=tuple(rows),
-        note=say("measured_without_training_differences", where=_measured_on(evidence)),
-        grouped=True,
-        folded=True,
-    )
 
 
 # Which heads go, what they do, what is at risk; which layers a student's layers imitate.

@@ -14,7 +14,6 @@ from qt_bert.results import ResultFile
 from qt_bert.results.evaluation import JudgedModel, JudgedPairs, MetricDifference
 from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.probe import PairsRef, SourcedClaim
-from qt_bert.text import Text
 
 # What a plan rests on: what its budgets are expected to cost, and what was measured.
 
@@ -115,22 +114,6 @@ class GridRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RivalRow:
-    """Another way to choose what goes, at one budget of the grid.
-
-    `measured` is ρ's change on validation (of drawn ones the mean), `ahead` how much better the plan's
-    way is there, paired.
-    """
-
-    of: Literal["heads", "layers"]
-    kept: int
-    way: str
-    name: Text
-    measured: Measured
-    ahead: Measured
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTest:
     """The one plan on pairs that took no part in choosing it.
 
@@ -172,8 +155,8 @@ class AtRisk:
 class PlanEvidence:
     """All that was measured for a plan.
 
-    Everything is chosen on `discovery`. The plan is tested on all of `validation`; the grid, rivals
-    and functions are measured on the pairs of it that `sampled` counts.
+    Everything is chosen on `discovery`. The plan is tested on all of `validation`; the grid and
+    the functions are measured on the pairs of it that `sampled` counts.
     `functions` says where the heads' functions come from. `effects` is what leaving out each head
     alone adds to the loss on discovery, `cost` what choosing the heads took, in sweeps over all single
     heads. `claim` is `plan.kept`, judged on validation.
@@ -192,7 +175,6 @@ class PlanEvidence:
     cost: float | None = None
     effects: dict[str, float] = field(default_factory=dict)
     grid: tuple[GridRow, ...] = ()
-    rivals: tuple[RivalRow, ...] = ()
     tests: tuple[PlanTest, ...] = ()
     claim: SourcedClaim | None = None
     functions: Literal["run", "heads.json", "none"] = "none"
@@ -215,13 +197,12 @@ room for a title."""
 class OfflineRow:
     """The layers 0 … `layers` − 1 read titles apart, without retraining.
 
-    Changes are by metric. `block` is that of the block alone, at the usual positions, `both` that with
-    the positions moved, on validation; `discovery` is `both` there, which the choice rests on.
+    Changes are by metric: `both`, the block with the positions moved, on validation; `discovery` is
+    the same there, which the choice rests on.
     `speed` is how many times as fast a query is ranked with title states read.
     """
 
     layers: int
-    block: dict[str, Measured]
     both: dict[str, Measured]
     discovery: dict[str, Measured]
     speed: Ratio | None = None

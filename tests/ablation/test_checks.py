@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path as Folder
 from typing import Any
 
 import numpy as np
@@ -37,12 +35,12 @@ def some() -> list[Variant]:
 
 
 @pytest.fixture
-def opened(checkpoint_of: Callable[..., Folder]) -> Checkpoint:
+def opened(checkpoint_of) -> Checkpoint:
     return open_checkpoint(checkpoint_of())
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_checks_hold_and_give_figures(checkpoint_of: Callable[..., Folder], family: str) -> None:
+def test_checks_hold_and_give_figures(checkpoint_of, family):
     checkpoint = open_checkpoint(checkpoint_of(family))
     found = figures_of(checkpoint)
     assert found["pairs"] == len(TEXTS)
@@ -57,9 +55,7 @@ def test_checks_hold_and_give_figures(checkpoint_of: Callable[..., Folder], fami
     assert hooks == []
 
 
-def test_a_bfloat16_run_is_checked_in_float32(
-    checkpoint_of: Callable[..., Folder], opened: Checkpoint
-) -> None:
+def test_a_bfloat16_run_is_checked_in_float32(checkpoint_of, opened):
     short = open_checkpoint(checkpoint_of(), dtype="bfloat16")
     assert figures_of(short) == figures_of(opened)
 
@@ -75,9 +71,7 @@ SABOTAGED = [
 
 
 @pytest.mark.parametrize("sabotage", SABOTAGED, ids=[str(one[:-1]) for one in SABOTAGED])
-def test_a_wrong_loop_is_caught(
-    checkpoint_of: Callable[..., Folder], monkeypatch: pytest.MonkeyPatch, sabotage: tuple
-) -> None:
+def test_a_wrong_loop_is_caught(checkpoint_of, monkeypatch, sabotage):
     checkpoint = open_checkpoint(checkpoint_of("bert", layers=3, heads=4))
     sender = mask([Head(0, 1)], "uniform")
     variants = [*some(), erased(1), Variant("path", (Path(sender, Head(2, 1), "k"),))]
@@ -89,9 +83,7 @@ def test_a_wrong_loop_is_caught(
         figures_of(checkpoint, variants)
 
 
-def test_patches_are_checked_beside_their_donors(
-    opened: Checkpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_patches_are_checked_beside_their_donors(opened, monkeypatch):
     encoded = opened.pair_tokenizer().encode(COUPLES, offsets=False)
     variants = [Variant("patch:L0H1", (Patch((Head(0, 1),)),), "patch")]
     given = (opened, opened.encoder(), variants)
@@ -104,9 +96,7 @@ def test_patches_are_checked_beside_their_donors(
         check_equivalence(*given, encoded, donors=True)
 
 
-def test_a_layer_off_that_moves_nothing_is_caught(
-    opened: Checkpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_layer_off_that_moves_nothing_is_caught(opened, monkeypatch):
     """Loop and hooks both ignore masks, so they agree; the logits stand still."""
     monkeypatch.setattr(HeadMask, "changes", lambda self: {})
     monkeypatch.setattr(HeadMask, "install", lambda self, model: None)
@@ -114,7 +104,7 @@ def test_a_layer_off_that_moves_nothing_is_caught(
         figures_of(opened)
 
 
-def test_a_layer_without_live_heads_is_skipped(fresh_checkpoint: Callable[..., Folder]) -> None:
+def test_a_layer_without_live_heads_is_skipped(fresh_checkpoint):
     checkpoint = open_checkpoint(fresh_checkpoint())
     with torch.no_grad():
         checkpoint.model.bert.encoder.layer[1].attention.output.dense.weight.zero_()
@@ -123,9 +113,7 @@ def test_a_layer_without_live_heads_is_skipped(fresh_checkpoint: Callable[..., F
     assert found["layers_off"]["L1"] is None
 
 
-def test_a_model_with_coarse_rounding_widens_its_bound(
-    fresh_checkpoint: Callable[..., Folder],
-) -> None:
+def test_a_model_with_coarse_rounding_widens_its_bound(fresh_checkpoint):
     """Huge weights before a softmax: float32 itself is further from float64 than 1e-5."""
     checkpoint = open_checkpoint(fresh_checkpoint("bert", layers=4))
     with torch.no_grad():
@@ -136,14 +124,14 @@ def test_a_model_with_coarse_rounding_widens_its_bound(
     assert max(found["variants"].values()) <= found["bound"]
 
 
-def test_eight_pairs_hold_the_shortest_and_the_longest(opened: Checkpoint) -> None:
+def test_eight_pairs_hold_the_shortest_and_the_longest(opened):
     texts = [("狗", "猫" * n) for n in (9, 1, 30, 4, 5, 6, 7, 8, 2, 12)]
     encoded = opened.pair_tokenizer().encode(texts)
     assert [len(one) for one in eight_of(encoded)] == [5, 6, 9, 10, 11, 12, 16, 34]
     assert len(eight_of(encoded[:3])) == 3
 
 
-def test_each_mode_is_among_those_tested() -> None:
+def test_each_mode_is_among_those_tested():
     many = [Variant(f"z{i}", (HeadMask((Head(0, 0),)),), family="single") for i in range(50)]
     last = Variant("u", (HeadMask((Head(0, 0),), "uniform"),), family="single")
     chosen = some_of_each([NONE, *many, last], 5, seed=0)
@@ -151,7 +139,7 @@ def test_each_mode_is_among_those_tested() -> None:
     assert some_of_each([NONE, *many, last], 5, seed=0) == chosen
 
 
-def test_distance_is_relative_above_one() -> None:
+def test_distance_is_relative_above_one():
     assert distance(np.array([100.0, 0.1]), np.array([101.0, 0.1])) == pytest.approx(1 / 101)
     assert distance(np.array([0.3]), np.array([0.1])) == pytest.approx(0.2)
     assert distance(np.array([np.nan]), np.array([0.1])) == float("inf")

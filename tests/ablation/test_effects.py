@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.metrics import cohen_kappa_score, log_loss
+from sklearn.metrics import cohen_kappa_score
 
 from qt_bert.ablation.effects import EffectRow, Effects, effect_rows, read_effects, write_effects
 from qt_bert.ablation.interventions import NONE, Variant
@@ -69,13 +68,13 @@ def hand() -> Effects:
         ("log_loss", -np.log(0.6), -(np.log(0.6) + np.log(0.1) + np.log(0.2)) / 3),
     ],
 )
-def test_changes_computed_by_hand(hand: Effects, metric: str, base: float, value: float) -> None:
+def test_changes_computed_by_hand(hand, metric, base, value):
     assert hand.base(metric) == pytest.approx(base, abs=1e-6)
     assert hand.value(1, metric) == pytest.approx(value, abs=1e-6)
     assert hand.change(1, metric) == pytest.approx(value - base, abs=1e-6)
 
 
-def test_resampled_changes_are_those_of_the_pairs_drawn() -> None:
+def test_resampled_changes_are_those_of_the_pairs_drawn():
     logits, pairs = simulated(60, 2)
     effects = Effects(logits, pairs, FIVE, resamples=40, seed=5)
     weights = np.concatenate(list(bootstrap_weights(20, 40, 5, width=60))).astype(int)
@@ -91,16 +90,7 @@ def test_resampled_changes_are_those_of_the_pairs_drawn() -> None:
         assert effects.resampled(2, "changed_grades")[number] == pytest.approx(changed)
 
 
-def test_an_interval_holds_the_central_95_percent_of_absolute_changes() -> None:
-    logits, pairs = simulated(60, 1)
-    effects = Effects(logits, pairs, FIVE)
-    samples = effects.resampled(1, "mae")
-    assert samples.shape == (2_000,)
-    interval = effects.interval(samples)
-    assert interval == pytest.approx(np.quantile(samples, [0.025, 0.975]))
-
-
-def test_resamples_are_the_same_however_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resamples_are_the_same_however_they_are_kept(monkeypatch):
     logits, pairs = simulated(60, 1)
     kept = Effects(logits, pairs, FIVE, resamples=100)
     monkeypatch.setattr("qt_bert.ablation.effects.KEPT_WEIGHTS", 0)
@@ -110,13 +100,13 @@ def test_resamples_are_the_same_however_they_are_kept(monkeypatch: pytest.Monkey
     assert (several[1] == kept.resampled(1, "kl")).all()
 
 
-def test_without_resamples_or_with_one_query_there_is_no_interval(hand: Effects) -> None:
+def test_without_resamples_or_with_one_query_there_is_no_interval(hand):
     assert hand.interval(np.array([])) is None
     single = Effects(logits_of(BASE, MASK), pairs_of(HAND_LABELS, ["猫"] * 3), FIVE, resamples=20)
     assert single.interval(single.resampled(1, "accuracy")) is None
 
 
-def test_p_is_that_of_a_comparison_with_the_same_seed() -> None:
+def test_p_is_that_of_a_comparison_with_the_same_seed():
     logits, pairs = simulated(90, 4)
     effects = Effects(logits, pairs, FIVE, draws=500, seed=3)
     base = judge_logits(logits[0], pairs, FIVE)
@@ -128,13 +118,7 @@ def test_p_is_that_of_a_comparison_with_the_same_seed() -> None:
             assert p == alone.metrics[metric].p
 
 
-def test_p_is_near_the_share_of_all_swaps() -> None:
-    # Two of three queries differ, both for the worse: 4 of the 8 swaps keep |difference| = 2 / 3.
-    effects = Effects(logits_of(BASE, MASK), pairs_of(HAND_LABELS), FIVE, draws=9_999)
-    assert effects.p_values([1], "accuracy") == pytest.approx([0.5], abs=0.02)
-
-
-def test_a_family_is_tested_in_blocks_with_the_same_swaps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_family_is_tested_in_blocks_with_the_same_swaps(monkeypatch):
     logits, pairs = simulated(60, 5)
     effects = Effects(logits, pairs, FIVE, draws=300)
     whole = effects.p_values(range(1, 6), "qwk")
@@ -142,14 +126,14 @@ def test_a_family_is_tested_in_blocks_with_the_same_swaps(monkeypatch: pytest.Mo
     assert effects.p_values(range(1, 6), "qwk") == whole
 
 
-def test_a_large_family_gets_forty_swaps_a_variant() -> None:
+def test_a_large_family_gets_forty_swaps_a_variant():
     logits, pairs = simulated(30, 1)
     few = Effects(logits, pairs, FIVE, draws=1)
     many = Effects(logits, pairs, FIVE, draws=120)
     assert few.p_values([1, 1, 1], "accuracy") == many.p_values([1] * 3, "accuracy")
 
 
-def test_a_one_logit_model_is_judged_by_order() -> None:
+def test_a_one_logit_model_is_judged_by_order():
     pairs = pairs_of([(5,), (1,), (3,), (2,)], ["猫", "猫", "狗", "狗"])
     logits = np.array([[[4.0], [1.0], [2.0], [0.0]], [[0.0], [1.0], [2.0], [4.0]]])
     effects = Effects(logits, pairs, ONE, resamples=20, draws=50)
@@ -172,7 +156,7 @@ def test_a_one_logit_model_is_judged_by_order() -> None:
     assert effects.p_values([1], "qwk") == [None]
 
 
-def test_levels_that_are_no_grades() -> None:
+def test_levels_that_are_no_grades():
     logits = np.array([np.eye(3), np.eye(3)[[0, 1, 1]]])
     effects = Effects(logits, pairs_of([(1,), (2,), (3,)]), THREE, resamples=10)
     assert effects.change(1, "accuracy") == pytest.approx(-1 / 3)
@@ -183,7 +167,7 @@ def test_levels_that_are_no_grades() -> None:
     assert effects.base("log_loss") == pytest.approx(-np.log(top))
 
 
-def test_coarse_labels_are_judged_at_the_levels_of_the_file() -> None:
+def test_coarse_labels_are_judged_at_the_levels_of_the_file():
     pairs = pairs_of([(1, 2), (3, 4), (5,)])
     mask = [[0.1, 0.5, 0.1, 0.1, 0.2], [0.1, 0.1, 0.1, 0.5, 0.2], [0.1, 0.1, 0.1, 0.5, 0.2]]
     effects = Effects(logits_of(BASE[::-1], mask), pairs, FIVE, resamples=10, draws=50)
@@ -195,7 +179,7 @@ def test_coarse_labels_are_judged_at_the_levels_of_the_file() -> None:
     assert effects.value(1, "log_loss") == pytest.approx(effects.value(1, "nll"))
 
 
-def test_overlapping_labels_leave_accuracy_and_the_loss() -> None:
+def test_overlapping_labels_leave_accuracy_and_the_loss():
     effects = Effects(logits_of(BASE, MASK), pairs_of([(4, 5), (1, 2, 3), (3, 4)]), FIVE)
     assert effects.metrics == (
         "accuracy",
@@ -208,21 +192,11 @@ def test_overlapping_labels_leave_accuracy_and_the_loss() -> None:
     assert effects.base("log_loss") == pytest.approx(-np.log([0.7, 0.8, 0.7]).mean(), abs=1e-6)
 
 
-def test_the_loss_is_that_of_scikit_learn() -> None:
-    logits, pairs = simulated(60, 1)
-    powers = np.exp(logits[1].astype(np.float64))
-    truth = [pair.grades[0] for pair in pairs if pair.grades]
-    expected = log_loss(truth, powers / powers.sum(axis=1, keepdims=True), labels=range(1, 6))
-    assert Effects(logits, pairs, FIVE).value(1, "log_loss") == pytest.approx(expected)
-
-
 @pytest.mark.parametrize(
     ("labels", "metrics"),
     [(FIVE, ("expected_grade", "changed_grades", "kl")), (ONE, ("expected_grade",))],
 )
-def test_pairs_without_labels_leave_what_needs_none(
-    labels: ModelLabels, metrics: tuple[str, ...]
-) -> None:
+def test_pairs_without_labels_leave_what_needs_none(labels, metrics):
     logits = logits_of(BASE, MASK)[..., : labels.logits]
     effects = Effects(logits, pairs_of([None] * 3), labels, resamples=10)
     assert effects.metrics == metrics
@@ -233,7 +207,7 @@ def test_pairs_without_labels_leave_what_needs_none(
         assert effects.change(1, metric) == labelled.change(1, metric)
 
 
-def test_a_metric_without_a_value_is_none() -> None:
+def test_a_metric_without_a_value_is_none():
     effects = Effects(logits_of(BASE[:1], BASE[:1]), pairs_of([(5,)]), FIVE, resamples=10)
     assert effects.change(1, "qwk") is None
     assert effects.p_values([1], "qwk") == [None]
@@ -252,12 +226,12 @@ def test_a_metric_without_a_value_is_none() -> None:
         ([(5,), (1,), (3,), (4,)], r"shape \(2, 3, 5\), not \(variants, 4 pairs, 5 outputs\)"),
     ],
 )
-def test_pairs_that_do_not_fit_are_refused(grades: list[GradeSet | None], message: str) -> None:
+def test_pairs_that_do_not_fit_are_refused(grades, message):
     with pytest.raises(ArgumentError, match=message):
         Effects(logits_of(BASE, MASK), pairs_of(grades), FIVE)
 
 
-def test_bad_arguments_are_refused(hand: Effects) -> None:
+def test_bad_arguments_are_refused(hand):
     logits, pairs = logits_of(BASE, MASK), pairs_of(HAND_LABELS)
     with pytest.raises(ArgumentError, match="no pairs"):
         Effects(logits[:, :0], [], FIVE)
@@ -301,11 +275,11 @@ def effects() -> Effects:
 
 
 @pytest.fixture(scope="module")
-def rows(effects: Effects) -> list[EffectRow]:
+def rows(effects) -> list[EffectRow]:
     return effect_rows(effects, VARIANTS)
 
 
-def test_a_row_holds_value_change_and_interval(effects: Effects, rows: list[EffectRow]) -> None:
+def test_a_row_holds_value_change_and_interval(effects, rows):
     names = [variant.name for variant in VARIANTS[1:]]
     assert [row[:2] for row in rows] == [(n, metric) for n in names for metric in effects.metrics]
     assert {(row.n_pairs, row.n_queries) for row in rows} == {(40, 20)}
@@ -318,7 +292,7 @@ def test_a_row_holds_value_change_and_interval(effects: Effects, rows: list[Effe
     assert (row.ci_low, row.ci_high) == interval
 
 
-def test_a_relative_change_needs_a_base_above_zero() -> None:
+def test_a_relative_change_needs_a_base_above_zero():
     right = np.zeros((2, 6), dtype=bool)
     right[1] = True
     found = effect_rows(effects_of(right, resamples=10, draws=9), VARIANTS[:2])
@@ -328,7 +302,7 @@ def test_a_relative_change_needs_a_base_above_zero() -> None:
     assert by_metric["mae"].relative == -1
 
 
-def test_q_is_over_one_family_and_one_metric(effects: Effects, rows: list[EffectRow]) -> None:
+def test_q_is_over_one_family_and_one_metric(effects, rows):
     tested = {(row.name, row.metric): (row.p, row.q) for row in rows if row.p is not None}
     p_values = effects.p_values([1, 2], "accuracy")
     q = q_values(p_values)
@@ -342,19 +316,19 @@ def test_q_is_over_one_family_and_one_metric(effects: Effects, rows: list[Effect
     assert all(row.ci_low is not None for row in rows if row.metric == "accuracy")
 
 
-def test_nothing_undefined_is_stored_as_a_number() -> None:
+def test_nothing_undefined_is_stored_as_a_number():
     right = np.ones((2, 4), dtype=bool)
     found = effect_rows(effects_of(right, resamples=10, draws=9), VARIANTS[:2])
     qwk = next(row for row in found if row.metric == "qwk")
     assert tuple(qwk) == ("L0H0", "qwk", *[None] * 8, 4, 2)
 
 
-def test_one_name_a_variant_is_needed(effects: Effects) -> None:
+def test_one_name_a_variant_is_needed(effects):
     with pytest.raises(ArgumentError, match="effects of 5 variants, and 4 named"):
         effect_rows(effects, VARIANTS[:4])
 
 
-def test_a_file_holds_nine_digits_and_empty_cells(tmp_path: Path, rows: list[EffectRow]) -> None:
+def test_a_file_holds_nine_digits_and_empty_cells(tmp_path, rows):
     path = tmp_path / "effects.csv"
     row = EffectRow("L0,头", "accuracy", 1 / 3, 0.5, 1 / 6, None, None, 1e-12, 0.01, None, 40, 20)
     write_effects(path, [row])
@@ -387,9 +361,7 @@ def test_a_file_holds_nine_digits_and_empty_cells(tmp_path: Path, rows: list[Eff
         (f"{COLUMNS}\nL0,kl,0,1,1,,,,,,,2\n", "line 2: invalid literal"),
     ],
 )
-def test_a_damaged_file_is_refused(
-    tmp_path: Path, content: str | bytes | None, message: str
-) -> None:
+def test_a_damaged_file_is_refused(tmp_path, content, message):
     path = tmp_path / "effects.csv"
     if content is not None:
         path.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,12 +34,10 @@ PAIR = Pair(QUERY, TITLE, None, "1", 1, None, {})
 
 
 @pytest.mark.parametrize(("family", "labels"), [("bert", 5), ("electra", 1), ("xlm-roberta", 3)])
-def test_each_head_as_if_it_were_left_out(
-    checkpoint_of: Callable[..., Path], family: str, labels: int
-) -> None:
+def test_each_head_as_if_it_were_left_out(checkpoint_of, family, labels):
     scorer = Scorer(open_checkpoint(checkpoint_of(family, labels=labels)))
 
-    def score(of: Scorer) -> float:
+    def score(of):
         logits = of.logits([(QUERY, TITLE)])[0].astype(np.float64)
         chances = np.exp(logits) / np.exp(logits).sum()
         values = scorer.checkpoint.settings.labels.values
@@ -57,7 +53,7 @@ def test_each_head_as_if_it_were_left_out(
         assert one.change == pytest.approx(without - score(scorer), abs=1e-5)
 
 
-def test_heads_are_left_out_of_the_whole_model_alone(checkpoint_of: Callable[..., Path]) -> None:
+def test_heads_are_left_out_of_the_whole_model_alone(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     with pytest.raises(ArgumentError, match="of the whole model alone"):
         explain_heads(QUERY, TITLE, leave_heads_out(scorer, "L0H0", "zero", [PAIR]))
@@ -71,9 +67,7 @@ def explained(scorer: Scorer) -> tuple[float, TermEffect]:
 
 
 @pytest.mark.parametrize(("family", "labels"), [("bert", 5), ("electra", 1), ("xlm-roberta", 3)])
-def test_each_head_put_back_as_hooks_put_it(
-    checkpoint_of: Callable[..., Path], family: str, labels: int
-) -> None:
+def test_each_head_put_back_as_hooks_put_it(checkpoint_of, family, labels):
     checkpoint = open_checkpoint(checkpoint_of(family, labels=labels))
     scorer = Scorer(checkpoint)
     score, term = explained(scorer)
@@ -95,7 +89,7 @@ def test_each_head_put_back_as_hooks_put_it(
     assert not by_head
 
 
-def test_shares_by_hand() -> None:
+def test_shares_by_hand():
     term = TermEffect("title", 0, 2, "票价", 2.0, -2.0, True)
     variants = patches(Shape(1, 2))
     found = restored(variants, np.array([2.0, 2.5, 3.5, 4.0]), 4.0, term)
@@ -112,9 +106,7 @@ def test_shares_by_hand() -> None:
     ]
 
 
-def test_checks_that_ran_before_are_not_run_again(
-    checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checks_that_ran_before_are_not_run_again(checkpoint_of, monkeypatch):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     _, term = explained(scorer)
     figures = check_patches(scorer, clean_and_corrupted(QUERY, TITLE, scorer, term))
@@ -125,7 +117,7 @@ def test_checks_that_ran_before_are_not_run_again(
         restoring_heads(QUERY, TITLE, scorer, term, figures | {"bound": -1.0})
 
 
-def test_a_term_that_moves_nothing_is_asked_of_no_head(checkpoint_of: Callable[..., Path]) -> None:
+def test_a_term_that_moves_nothing_is_asked_of_no_head(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     _, term = explained(scorer)
     with pytest.raises(ArgumentError, match="does not move the grade"):

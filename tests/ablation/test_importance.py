@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,9 +82,7 @@ def by_autograd(checkpoint: Checkpoint, labels: list | None) -> np.ndarray:
     ("family", "labels"),
     [("bert", EXACT), ("bert", COARSE), ("electra", COARSE), ("xlm-roberta", EXACT)],
 )
-def test_equals_hooks_on_the_hugging_face_model(
-    checkpoint_of: Callable[..., Path], family: str, labels: list
-) -> None:
+def test_equals_hooks_on_the_hugging_face_model(checkpoint_of, family, labels):
     checkpoint = open_checkpoint(checkpoint_of(family, layers=3, heads=4))
     found = gradient_importance(checkpoint.encoder(), batches(checkpoint), labels)
     expected = by_autograd(checkpoint, labels)
@@ -93,7 +90,7 @@ def test_equals_hooks_on_the_hugging_face_model(
     np.testing.assert_allclose(found, expected, atol=3e-5)  # float32 sums of another order
 
 
-def test_one_logit_is_its_own_loss(checkpoint_of: Callable[..., Path]) -> None:
+def test_one_logit_is_its_own_loss(checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of("xlm-roberta", labels=1))
     found = gradient_importance(checkpoint.encoder(), batches(checkpoint), None)
     np.testing.assert_allclose(found, by_autograd(checkpoint, None), atol=1e-5)
@@ -105,12 +102,12 @@ def slopes(
     """|ΔL| / Δξ of every pair [n], with something times 1 ± 1e-4 while `scaled` is open."""
     step, sides = 1e-4, []
     for way in (1 + step, 1 - step):
-        with scaled(way), torch.no_grad():  # type: ignore[attr-defined]
+        with scaled(way), torch.no_grad():
             sides.append(plain_losses(checkpoint, labels).numpy())
     return np.abs(sides[0] - sides[1]) / (2 * step)
 
 
-def test_units_equal_finite_differences(checkpoint_of: Callable[..., Path]) -> None:
+def test_units_equal_finite_differences(checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of())
     checkpoint.model.double()
     found = unit_importance(checkpoint.encoder(), batches(checkpoint), COARSE)
@@ -119,8 +116,8 @@ def test_units_equal_finite_differences(checkpoint_of: Callable[..., Path]) -> N
     for layer, unit in ((0, 0), (0, 31), (1, 7)):
 
         @contextmanager
-        def scaled(way: float, layer: int = layer, unit: int = unit) -> Iterator[None]:
-            def hook(_: object, inputs: tuple[torch.Tensor]) -> torch.Tensor:
+        def scaled(way, layer=layer, unit=unit):
+            def hook(_, inputs):
                 active = inputs[0].clone()
                 active[..., unit] *= way
                 return active
@@ -134,16 +131,14 @@ def test_units_equal_finite_differences(checkpoint_of: Callable[..., Path]) -> N
         assert found[layer][unit] == pytest.approx(want, rel=1e-4, abs=1e-9)
 
 
-def test_a_layer_without_heads_has_units_too(checkpoint_of: Callable[..., Path]) -> None:
+def test_a_layer_without_heads_has_units_too(checkpoint_of):
     bare = (KeptLayer(layer=0, heads=()), KeptLayer(layer=1, heads=(1,)))
     small = smaller_checkpoint(open_checkpoint(checkpoint_of()), bare)
     found = unit_importance(small.encoder(), batches(small), COARSE)
     assert all((one > 0).any() for one in found)
 
 
-def test_the_gradient_goes_through_offline_layers(
-    offline_checkpoint_of: Callable[..., Path],
-) -> None:
+def test_the_gradient_goes_through_offline_layers(offline_checkpoint_of):
     """The loop's own logits with a head's columns of W_O times 1 ± 1e-4."""
     folder = offline_checkpoint_of("bert", below=2, labels=1, layers=3, heads=4)
     checkpoint = open_checkpoint(folder)
@@ -165,7 +160,7 @@ def test_the_gradient_goes_through_offline_layers(
     np.testing.assert_allclose(found, moved, rtol=1e-3, atol=1e-6)
 
 
-def test_leaves_no_gradient_and_works_in_inference_mode(checkpoint_of: Callable[..., Path]) -> None:
+def test_leaves_no_gradient_and_works_in_inference_mode(checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of())
     encoder = checkpoint.encoder()
     expected = gradient_importance(encoder, batches(checkpoint), EXACT)
@@ -184,15 +179,13 @@ def test_leaves_no_gradient_and_works_in_inference_mode(checkpoint_of: Callable[
         ([*EXACT[:-1], (5,)], r"names the logits \(5,\)"),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(
-    checkpoint_of: Callable[..., Path], labels: list | None, word: str
-) -> None:
+def test_labels_that_do_not_fit_are_refused(checkpoint_of, labels, word):
     checkpoint = open_checkpoint(checkpoint_of())
     with pytest.raises(ArgumentError, match=word):
         gradient_importance(checkpoint.encoder(), batches(checkpoint, 8), labels)
 
 
-def test_no_pair_and_half_precision_are_refused(checkpoint_of: Callable[..., Path]) -> None:
+def test_no_pair_and_half_precision_are_refused(checkpoint_of):
     checkpoint = open_checkpoint(checkpoint_of())
     short = open_checkpoint(checkpoint_of(), dtype="bfloat16")
     for importance in (gradient_importance, unit_importance):

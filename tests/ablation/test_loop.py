@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path as Folder
 
 import numpy as np
 import pytest
@@ -36,8 +35,8 @@ IDLE = {"cut:T<Q@2-2", "cut:Q<T@2-2", "cut:<C@2-2"}
 
 
 @pytest.fixture
-def opened(checkpoint_of: Callable[..., Folder]) -> Callable[..., tuple]:
-    def build(family: str = "bert", attention: str = "eager", **options: int) -> tuple:
+def opened(checkpoint_of) -> Callable[..., tuple]:
+    def build(family="bert", attention="eager", **options):
         folder = checkpoint_of(family, **(OPTIONS | options))
         checkpoint = open_checkpoint(folder, attention=attention)
         return checkpoint, checkpoint.encoder()
@@ -354,7 +353,7 @@ def test_a_variant_that_cannot_be_is_named(opened, parts, said):
 
 
 def test_a_reduction_that_cannot_be_is_named(opened):
-    def of(kind: str, *layers: int) -> Reduction:
+    def of(kind, *layers):
         return Reduction("r", kind, layers, lambda view: view.values)
 
     for reductions, said in (

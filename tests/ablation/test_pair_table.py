@@ -1,7 +1,5 @@
 """`pairs.csv`: what is written is read back, whatever the texts hold."""
 
-from __future__ import annotations
-
 import pytest
 
 from qt_bert.ablation.folder import read_grades, read_pairs, spell_grades, write_pairs

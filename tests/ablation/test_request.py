@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -48,7 +45,7 @@ def names(*asked: str, mode: str = "zero", **options: int) -> list[str]:
 def test_each_mode_makes_its_part():
     calls = []
 
-    def means() -> MeanZ:
+    def means():
         calls.append(1)
         return MEANS
 
@@ -155,9 +152,7 @@ def hooked_means(checkpoint: Checkpoint) -> torch.Tensor:
 
 @pytest.mark.parametrize("family", ["bert", "electra", "xlm-roberta"])
 @pytest.mark.parametrize("budget", [1, 512])
-def test_every_real_token_weighs_alike(
-    checkpoint_of: Callable[..., Path], family: str, budget: int
-) -> None:
+def test_every_real_token_weighs_alike(checkpoint_of, family, budget):
     checkpoint = open_checkpoint(checkpoint_of(family, layers=3, heads=4))
     made = batches(checkpoint, budget)
     assert any(batch.mask is not None for batch in made) == (budget > 1)
@@ -166,7 +161,7 @@ def test_every_real_token_weighs_alike(
     torch.testing.assert_close(means.vectors.double(), exact, atol=1e-6, rtol=1e-5)
 
 
-def test_bfloat16_is_averaged_in_wider_numbers(checkpoint_of: Callable[..., Path]) -> None:
+def test_bfloat16_is_averaged_in_wider_numbers(checkpoint_of):
     exact, short = (open_checkpoint(checkpoint_of(), dtype=d) for d in ("float32", "bfloat16"))
     means = mean_z(short.encoder(), batches(short))
     assert means.vectors.dtype == torch.float32
@@ -197,7 +192,7 @@ def test_what_is_written_is_read_again_and_a_flipped_bit_is_noticed(checkpoint_o
         read_means(path)
 
 
-def test_a_file_that_holds_no_means_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_holds_no_means_is_refused(tmp_path):
     (tmp_path / "text").write_text("no tensors")
     save_file({"other": torch.zeros(2)}, tmp_path / "other")
     for name in ("gone", "text", "other"):

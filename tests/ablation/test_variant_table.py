@@ -25,7 +25,7 @@ def zero(heads: Iterable[Head]) -> HeadMask:
 def part_of(mode: str, heads: tuple[Head, ...]) -> Intervention:
     if mode == "block":
         return SegmentBlock(heads)
-    return HeadMask(heads, mode, MEANS if mode == "mean" else None)  # type: ignore[arg-type]
+    return HeadMask(heads, mode, MEANS if mode == "mean" else None)
 
 
 def file_of(path: Path, text: str, encoding: str = "utf-8") -> Path:
@@ -34,11 +34,11 @@ def file_of(path: Path, text: str, encoding: str = "utf-8") -> Path:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path) -> Path:
     return tmp_path / "variants.csv"
 
 
-def test_the_file_as_it_is_written(path: Path) -> None:
+def test_the_file_as_it_is_written(path):
     both = Variant("both", (HeadMask((Head(0, 1),)), SegmentBlock((Head(2, 0),))), "set")
     drawn = Variant("random:k2#07", (HeadMask((Head(3, 4), Head(0, 0))),), "random", 7, 0)
     write_variants(path, [*single(Shape(1, 1), zero), drawn, both])
@@ -51,7 +51,7 @@ def test_the_file_as_it_is_written(path: Path) -> None:
     )
 
 
-def test_what_is_written_comes_back(path: Path) -> None:
+def test_what_is_written_comes_back(path):
     variants = [
         *single(SHAPE, zero),
         *random_sets(SHAPE, lambda heads: part_of("uniform", tuple(heads)), 5, 3, seed=9),
@@ -63,7 +63,7 @@ def test_what_is_written_comes_back(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\rb", " a", ""])
-def test_a_name_that_would_not_come_back_is_not_written(path: Path, name: str) -> None:
+def test_a_name_that_would_not_come_back_is_not_written(path, name):
     with pytest.raises(ArgumentError, match="one line, no spaces around it"):
         write_variants(path, [Variant(name, (HeadMask((Head(0, 0),)),))])
     assert not path.exists()
@@ -71,7 +71,7 @@ def test_a_name_that_would_not_come_back_is_not_written(path: Path, name: str) -
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_file_made_by_hand_or_a_spreadsheet(path: Path, encoding: str, end: str) -> None:
+def test_a_file_made_by_hand_or_a_spreadsheet(path, encoding, end):
     text = end.join(
         [
             "",
@@ -110,7 +110,7 @@ def test_a_file_made_by_hand_or_a_spreadsheet(path: Path, encoding: str, end: st
         ("", "holds no variant but `none`"),
     ],
 )
-def test_a_line_that_cannot_be_meant_is_refused(path: Path, rows: str, message: str) -> None:
+def test_a_line_that_cannot_be_meant_is_refused(path, rows, message):
     with pytest.raises(ArgumentError, match=f"variants.csv.*{message}"):
         read_variants(file_of(path, HEADER + rows), SHAPE, part_of)
 
@@ -124,17 +124,17 @@ def test_a_line_that_cannot_be_meant_is_refused(path: Path, rows: str, message: 
         "Name,family,mode,heads,draw,seed",
     ],
 )
-def test_another_header_is_refused(path: Path, header: str) -> None:
+def test_another_header_is_refused(path, header):
     with pytest.raises(ArgumentError, match="line 1: the header is .* it must be name,family,mode"):
         read_variants(file_of(path, header), SHAPE, part_of)
 
 
-def test_text_that_is_not_utf_8_is_refused_with_its_line(path: Path) -> None:
+def test_text_that_is_not_utf_8_is_refused_with_its_line(path):
     text = HEADER + "a,set,zero,L0H0,,\n匹配,set,zero,L0H0,,\n"
     with pytest.raises(ArgumentError, match=r"variants.csv: line 3: not UTF-8"):
         read_variants(file_of(path, text, "gb18030"), SHAPE, part_of)
 
 
-def test_a_file_that_is_not_there_is_refused(path: Path) -> None:
+def test_a_file_that_is_not_there_is_refused(path):
     with pytest.raises(ArgumentError, match=r"variants.csv cannot be read: No such file"):
         read_variants(path, SHAPE, part_of)

@@ -12,7 +12,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -48,14 +47,6 @@ def tiny_models(
     folder = tmp_path_factory.mktemp("shelf")
     shutil.copytree(checkpoint_of(positions=128), folder / "tiny")
     return folder
-
-
-@pytest.fixture(autouse=True)
-def nothing_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test computes for a model is none of another's; a server keeps it for all visitors."""
-    from qt_bert.inspection import study
-
-    monkeypatch.setattr(study, "_HERE", WeakKeyDictionary())
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
-"""The behaviour card: scores against the scorer's, the card by hand, own titles, any model."""
+"""The behaviour card: scores against the scorer's, the card by hand, any model."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +13,6 @@ from apps.screens.behaviour import (
     case_row,
     judged_of,
     line_row,
-    own_scores,
     worst_first,
 )
 from qt_bert.data.splits import sample_queries
@@ -24,7 +21,7 @@ from qt_bert.inspection.inputs import shipped_rows
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.models.heads import Head
 from qt_bert.probes.behaviour_cases import COLUMNS, Cases, read_cases
-from tests.apps.conftest import STATE, Build, Visit, opened, plain, shown, until
+from tests.apps.conftest import Build, Visit, opened, plain, until
 
 OUT = (Head(0, 1), Head(1, 0))
 ROWS = [
@@ -38,7 +35,6 @@ ROWS = [
 
 
 PAIR = {"q": "北京到上海高铁", "t": "北京高铁票多少钱"}
-OTHER = "上海到北京的高铁"
 
 
 @pytest.fixture(scope="module")
@@ -79,16 +75,6 @@ def test_scores_are_the_scorers_own(inspected: Inspected, cases: Cases) -> None:
     for place, scores in ((4, found.titles), (5, found.others)):
         logits = scorer.logits([(row[3], row[place]) for row in ROWS])
         assert scores == pytest.approx(inspected.outputs(logits).ranking_score, abs=1e-5)
-
-
-def test_titles_of_ones_own_are_graded_alike(inspected: Inspected) -> None:
-    query, titles = "北京到上海高铁", ("北京到上海高铁票", "上海到北京高铁票")
-    found = own_scores(inspected, query, titles, replace(STATE, out=OUT))
-    for scores, out in zip(found, ((), OUT), strict=True):
-        scorer = inspected.without(out, "zero")
-        alone = [scorer.logits([(query, title)]) for title in titles]
-        expected = [inspected.outputs(one).ranking_score[0] for one in alone]
-        assert scores.tolist() == expected
 
 
 def test_the_card_by_hand(planted: Card) -> None:
@@ -144,25 +130,6 @@ def test_the_band_of_one_logit_is_a_median_gap(
     assert (band.gaps, band.source) == (len(gaps), "dev.tsv")
 
 
-@pytest.mark.parametrize("other", ["👨‍👩‍👧\u200d", "猫追狗0123 " * 40, "<b>x</b>", "\u200b"])
-def test_any_text(checkpoint_of: Build, other: str) -> None:
-    one = opened(checkpoint_of("xlm-roberta", labels=1))
-    scores = own_scores(
-        one, "狗追猫", ("狗追猫", other), replace(STATE, out=(Head(0, 0),), mode="uniform")
-    )
-    assert scores.shape == (2, 2) and np.isfinite(scores).all()
-
-
-def parted(at: AppTest) -> list[float]:
-    """How far one's own titles part: by the whole model, and without the heads."""
-    assert not at.exception
-    return [float(one.value.replace("−", "-")) for one in at.main.metric]
-
-
-def typed(at: AppTest, text: str = OTHER) -> AppTest:
-    return at.text_input(key="behaviour.other").set_value(text).run()
-
-
 def judged(at: AppTest) -> AppTest:
     if [one for one in at.main.button if one.key == "behaviour.go"]:  # no test before has done it
         at.button(key="behaviour.go").click().run()
@@ -171,25 +138,6 @@ def judged(at: AppTest) -> AppTest:
 
 def tables(at: AppTest) -> list[list[str]]:
     return [list(frame.value.columns) for frame in at.main.dataframe]
-
-
-def test_two_titles_are_judged_at_once_with_and_without_heads(app: Visit) -> None:
-    at = typed(app("behaviour", **PAIR, out="none", lang="en"))
-    (whole,) = parted(at)
-    assert "Band: 0.25 grade" in plain(at)
-    at = typed(app("behaviour", **PAIR, out="L0H1", lang="en"))
-    assert parted(at)[0] == whole and len(parted(at)) == 2
-    at = typed(at, "<img src=x onerror=alert(1)>")
-    assert len(parted(at)) == 2 and not at.error and "<img" not in shown(at)
-
-
-def test_titles_are_swapped(app: Visit) -> None:
-    at = typed(app("behaviour", **PAIR, out="none"))
-    (before,) = parted(at)
-    at.button(key="behaviour.swap").click().run()
-    assert at.query_params["t"] == OTHER
-    assert at.text_input(key="behaviour.other").value == PAIR["t"]
-    assert parted(at) == [-before]
 
 
 def test_all_cases_are_judged_here(app: Visit) -> None:
@@ -213,8 +161,3 @@ def test_a_phenomenon_has_its_cases_and_a_case_its_pairs(app: Visit) -> None:
     at.button(key="behaviour.open-title").click().run()
     assert not at.exception
     assert (at.query_params["q"], at.query_params["t"]) == tuple(cases.iloc[0][["query", "title"]])
-
-
-def test_nothing_to_compare_is_said(app: Visit) -> None:
-    at = typed(app("behaviour", **PAIR), PAIR["t"])
-    assert any("没有可比的" in one.value for one in at.main.info) and not at.main.metric

@@ -61,7 +61,7 @@ def test_the_row_is_the_models_own(inspected: Inspected, folder: Path) -> None:
     assert [token.text for token in line.tokens] == ["[CLS]", *QUERY, "[SEP]", *TITLE, "[SEP]"]
     marked = [token.text for token in line.tokens if token.marked]
     assert marked == list("北京高铁" * 2)
-    assert list(page.layer_map(seen, STATE.chosen, "before").values[1]) == list(values)
+    assert list(page.layer_map(seen, STATE.chosen).values[1]) == list(values)
     assert len(seen.rows) == 1 and seen.random is None
     assert {one.after for one in shifts(seen, STATE.chosen)} == {None}
 
@@ -93,7 +93,7 @@ def test_the_numbers_by_hand(inspected: Inspected) -> None:
         entropy = -np.sum(on_text * np.log(on_text)) / np.log(15)
         assert getattr(found["scatter"], of) == pytest.approx(entropy, abs=1e-5)
     before, after = (np.array([t.value for t in line.tokens]) for line in lines)
-    change = page.layer_map(seen, STATE.chosen, "change")
+    change = page.layer_map(seen, STATE.chosen)
     np.testing.assert_allclose(np.array(change.values[1], float), after - before, atol=1e-7)
     assert max(abs(after - before)) > 1e-3
     assert change.scale == "diverging"

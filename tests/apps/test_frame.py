@@ -89,7 +89,7 @@ def test_typed_heads_are_left_out(visit):
     at = visit(**START)
     at.text_input(key="side-out").set_value("l1h0, L0H1").run()
     assert state_of(at)["out"] == "L0H1 L1H0" == at.query_params["out"]
-    at.button(key="side-clear").click().run()
+    at.selectbox(key="side-set").set_value("none").run()
     assert state_of(at)["out"] == "none"
     assert at.text_input(key="side-out").value == ""
 
@@ -166,32 +166,10 @@ def test_an_empty_text_is_said_and_not_run(visit):
 
 def test_a_case_and_a_row_fill_the_fields(visit):
     at = visit(**START)
-    at.segmented_control(key="side-source").set_value("cases").run()
     at.selectbox(key="side-case").select_index(2).run()
     assert state_of(at)["q"] == "我在伊朗长大"
-    at.segmented_control(key="side-source").set_value("rows").run()
-    at.selectbox(key="side-row-test").select_index(0).run()
+    at.selectbox(key="side-row").select_index(0).run()
     assert at.text_input(key="side-query").value == state_of(at)["q"] != "我在伊朗长大"
-
-
-def test_a_row_of_an_uploaded_file_fills_the_fields(visit):
-    at = visit(**START)
-    at.segmented_control(key="side-source").set_value("file").run()
-    data = "query\ttitle\n苹果\t苹果手机\n坏行\n狗追猫\t<b>猫追狗</b>\n".encode()
-    at.file_uploader(key="side-file").set_value(("pairs.tsv", data, "text/plain")).run()
-    assert "1 行不是句对" in shown(at).replace("\\", "")
-    rows = next(box for box in at.selectbox if (box.key or "").startswith("side-row-"))
-    rows.select_index(1).run()
-    assert (state_of(at)["q"], state_of(at)["t"]) == ("狗追猫", "<b>猫追狗</b>")
-
-
-@pytest.mark.parametrize("data", [b"PK\x03\x04\x00\x00", b"x\ty\n1\t2\n"])
-def test_a_broken_file_gives_a_plain_word(visit, data):
-    at = visit(**START)
-    at.segmented_control(key="side-source").set_value("file").run()
-    at.file_uploader(key="side-file").set_value(("a.tsv", data, "text/plain")).run()
-    assert at.sidebar.error[0].value.startswith("a\\.tsv") and not at.exception
-    assert state_of(at)["q"] == START["q"]
 
 
 def test_errors_are_said_without_a_trace(visit):

@@ -1,4 +1,4 @@
-"""The page of words: readings, decisions, agreement, heads left out, texts without any decision."""
+"""The page of words: readings, decisions, heads left out, texts without any decision."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 
 from apps.screens.words import (
     Words,
-    agreement,
     calibration_of,
     notes,
     text_figure,
@@ -19,7 +18,7 @@ from qt_bert.data.reader import read_pairs
 from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.inspection.inspected import Inspected
 from qt_bert.models.heads import Head
-from qt_bert.probes.boundary import PRECISE, asked_of, decisions_of, weights_of
+from qt_bert.probes.boundary import PRECISE, asked_of, decisions_of, granularities, weights_of
 from tests.apps.conftest import Build, Visit, opened, plain
 from tests.probes.planted_boundary import (
     ENDS,
@@ -70,8 +69,9 @@ def test_the_head_that_knows_is_the_best_and_cuts_as_the_segmenter(
 ) -> None:
     assert calibration_of(planted).best[0] == KNOWS
     assert len(found.decisions) == len(QUERY) + len(TITLE) - 2
+    labels = found.decisions.labels(granularities(planted.segmenter)[PRECISE])
     for rule in ("calibrated", "article"):
-        assert (found.said[0][rule][KNOWS] == found.labels[PRECISE]).all()  # type: ignore[index]
+        assert (found.said[0][rule][KNOWS] == labels).all()  # type: ignore[index]
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
@@ -103,17 +103,6 @@ def test_rows_of_text_show_the_cuts_and_the_numbers_behind_them(found: Words) ->
     assert lines[PLANTED][-1].value is None
 
 
-def test_agreement_counts_decisions(found: Words) -> None:
-    figure, n = agreement(found, "article"), len(found.decisions)
-    assert figure.annotations is not None
-    assert (figure.rows[0], figure.values[0][0]) == (PLANTED, 1.0)
-    assert figure.annotations[0][0] == f"{n}/{n}"
-    majority = max(found.labels[PRECISE].sum(), (~found.labels[PRECISE]).sum())
-    assert figure.values[-1][0] in (majority / n, 1 - majority / n)
-    names = [getattr(row, "en", row) for row in figure.rows]
-    assert names == [PLANTED, "L0H0", "L1H0", "majority"]
-
-
 def said(found: Words, without: bool = False) -> str:
     return " ".join(one.en for one in notes(found, without))
 
@@ -141,7 +130,6 @@ def test_texts_without_decisions(planted: Inspected, texts: tuple[str, str]) -> 
     assert len(found.decisions) == 0
     assert "nothing to decide" in said(found)
     assert text_figure(found, 1, "calibrated").lines
-    assert set(agreement(found, "article").values[0]) == {None}
 
 
 def test_what_is_cut_off_is_not_shown(planted: Inspected) -> None:
@@ -181,13 +169,5 @@ def test_other_heads_and_the_articles_rule(app: Visit) -> None:
     assert "has a second line" in plain(at)
     assert len(at.multiselect[0].value) == 4  # of a model of four heads
     at.multiselect[0].set_value([Head(1, 1)]).run()
-    at.radio(key="words.rule").set_value("article").run()
+    at.main.segmented_control(key="words.rule").set_value("article").run()
     assert not at.exception and "11 decisions" in plain(at)
-
-
-def test_any_text_in_place_of_the_pair(app: Visit) -> None:
-    at = app("words", **LINK)
-    at.text_input(key="words.typed").set_value("北京到上海\x00高铁").run()
-    assert not at.exception and "6 decisions" in plain(at) and "the text is cut" in plain(at)
-    at.text_input(key="words.typed").set_value("<img src=x onerror=alert(1)>").run()
-    assert not at.exception and "nothing to decide" in plain(at)

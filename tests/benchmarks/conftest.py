@@ -10,6 +10,6 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture(autouse=True)
-def _beside_the_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+def _beside_the_benchmarks(monkeypatch) -> None:
     """Benchmarks import each other as the folder's own modules."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,14 +16,14 @@ def benchmark() -> Any:
     return import_module("scale")
 
 
-def test_the_rate_leaves_out_the_start_and_the_end(benchmark: Any) -> None:
+def test_the_rate_leaves_out_the_start_and_the_end(benchmark):
     clock = benchmark.Clock(100)
     # 5 rows before 10 %, then ten a second until 95 rows, then nothing for long.
     clock.told = [(50.0, 5), (60.0, 10), (61.0, 20), (68.0, 90), (68.5, 95), (99.0, 100)]
     assert clock.rate() == (90 - 10) / (68.0 - 60.0)
 
 
-def test_few_texts_are_begun_again(tmp_path: Path) -> None:
+def test_few_texts_are_begun_again(tmp_path):
     path, texts = tmp_path / "rows.csv", [("a", "b"), ('c,"', "d")]
     write_rows(path, texts, 5)
     with open(path, encoding="utf-8", newline="") as handle:
@@ -33,7 +32,7 @@ def test_few_texts_are_begun_again(tmp_path: Path) -> None:
     assert rows == [*texts, *texts, texts[0]] == texts_of([path], None)
 
 
-def test_parts_differ_by_a_byte_and_by_being_there(tmp_path: Path) -> None:
+def test_parts_differ_by_a_byte_and_by_being_there(tmp_path):
     for out, parts in (
         ("one", {"same": b"1", "other": b"1", "mine": b""}),
         ("two", {"same": b"1", "other": b"2"}),

@@ -19,7 +19,7 @@ PAGE = "before\n<!-- sweep: begin -->\nold\n<!-- sweep: end -->\nafter\n"
 
 
 @pytest.fixture(autouse=True)
-def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def _one_thread(monkeypatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
@@ -40,13 +40,8 @@ def in_this_process(work: Callable[..., None], *arguments: object) -> float:
 
 
 def test_prints_stores_and_writes_the_table(
-    checkpoint_of: Callable[..., Path],
-    pair_file: Path,
-    tmp_path: Path,
-    parts: Callable[[str], ModuleType],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    checkpoint_of, pair_file, tmp_path, parts, monkeypatch, capsys
+):
     monkeypatch.setattr(parts("common.machine"), "SIZES", (64,))
     monkeypatch.setattr(parts("sweeping.measure"), "peak_memory", in_this_process)
     page, out = tmp_path / "README.md", tmp_path / "found.json"
@@ -76,9 +71,7 @@ def test_prints_stores_and_writes_the_table(
     assert "share of the machine's matrix peak" in printed
 
 
-def test_flops_of_three_lengths_tell_those_of_all(
-    checkpoint_of: Callable[..., Path], parts: Callable[[str], ModuleType]
-) -> None:
+def test_flops_of_three_lengths_tell_those_of_all(checkpoint_of, parts):
     flops = parts("common.flops")
     ours = ours_of(checkpoint_of(layers=3, heads=4), parts)
     assert len(ours.batches) > 1
@@ -87,9 +80,7 @@ def test_flops_of_three_lengths_tell_those_of_all(
     assert flops.matrix_flops(ours.swept, ours.batches) == counter.get_total_flops()
 
 
-def test_the_plain_loop_leaves_out_the_heads_it_says(
-    checkpoint_of: Callable[..., Path], parts: Callable[[str], ModuleType]
-) -> None:
+def test_the_plain_loop_leaves_out_the_heads_it_says(checkpoint_of, parts):
     folder = checkpoint_of("electra", layers=3, heads=4)
     plain, ours = parts("sweeping.plain"), ours_of(folder, parts)
     ours.run(ours.batches)

@@ -33,9 +33,7 @@ def title_only(path: Path, rows: list[tuple[str, str, int]]) -> None:
     runpy.run_path(str(BENCHMARKS / "title_only.py"))["main"]([str(path)])
 
 
-def test_titles_that_give_the_grade_away_are_found_and_queries_tell_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_titles_that_give_the_grade_away_are_found_and_queries_tell_nothing(tmp_path, capsys):
     rows = [
         (f"{subject}怎么做", title.format(subject, subject[:2]), grade)
         for subject in SUBJECTS
@@ -48,9 +46,7 @@ def test_titles_that_give_the_grade_away_are_found_and_queries_tell_nothing(
     assert "'历史'" in printed
 
 
-def test_too_few_queries_for_the_folds_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_too_few_queries_for_the_folds_are_refused(tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         title_only(tmp_path / "few.tsv", [("猫", f"标题{grade}", grade) for grade in range(1, 6)])
     assert "5 queries" in capsys.readouterr().err

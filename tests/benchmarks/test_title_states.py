@@ -1,10 +1,6 @@
 """`benchmarks/title_states.py` on tiny models."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
@@ -15,13 +11,8 @@ FEW = ["--queries", "3", "--titles", "4", "--rounds", "2"]
 
 @pytest.mark.parametrize("offline", [True, False])
 def test_every_format_stands_beside_the_whole_model(
-    checkpoint_of: Callable[..., Path],
-    offline_checkpoint_of: Callable[..., Path],
-    pair_file: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    offline: bool,
-) -> None:
+    checkpoint_of, offline_checkpoint_of, pair_file, tmp_path, capsys, offline
+):
     model = offline_checkpoint_of("bert") if offline else checkpoint_of("bert")
     out = tmp_path / "out.json"
     given = [str(pair_file), "--model", str(model), *FEW, "--json", str(out)]
@@ -35,12 +26,7 @@ def test_every_format_stands_beside_the_whole_model(
     assert "1 of 2 layers offline" in printed and "3 queries of 4 titles each" in printed
 
 
-def test_an_inputs_fault_is_one_line(
-    offline_checkpoint_of: Callable[..., Path],
-    checkpoint_of: Callable[..., Path],
-    pair_file: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_inputs_fault_is_one_line(offline_checkpoint_of, checkpoint_of, pair_file, capsys):
     offline, plain = str(offline_checkpoint_of("bert", start=3)), str(checkpoint_of("bert"))
     for arguments, word in (
         (["--model", plain, "--titles", "9"], "have 8 different titles"),

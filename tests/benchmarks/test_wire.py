@@ -18,12 +18,12 @@ def slow_server():
     """Sends what it gets back in capitals, after 50 ms."""
     listening = socket.create_server(("127.0.0.1", 0))
 
-    def serve() -> None:
+    def serve():
         while True:
             end, _ = listening.accept()
             threading.Thread(target=answer, args=(end,), daemon=True).start()
 
-    def answer(end: socket.socket) -> None:
+    def answer(end):
         while data := end.recv(65536):
             time.sleep(0.05)
             end.sendall(data.upper())

@@ -1,7 +1,5 @@
 """`qt-bert app`: what is wrong is said before a server starts."""
 
-from __future__ import annotations
-
 import importlib.util
 import socket
 

@@ -1,9 +1,6 @@
 """No bad input ends in a traceback: one line that names the fault, and a non-zero status."""
 
-from __future__ import annotations
-
 import gzip
-import json
 import lzma
 import zipfile
 
@@ -199,26 +196,6 @@ def test_bad_training_input(run, checkpoint_of, pair_file, tmp_path, kind):
     assert not (tmp_path / "out").exists()
 
 
-RECIPES = {
-    "unknown key": ('[[pairs]]\nfile = "pairs.tsv"\nlevel = 3\n', "unknown key 'level'"),
-    "no file": ("[[pairs]]\nweight = 1.0\n", "without `file`"),
-    "file that is not there": ('[[pairs]]\nfile = "none.tsv"\n', "does not exist"),
-    "setting that is none": ('[[pairs]]\nfile = "pairs.tsv"\n[settings]\nluck = 1\n', "luck"),
-    "not toml": ("[[", "not a readable recipe"),
-}
-
-
-@pytest.mark.parametrize("kind", RECIPES)
-def test_a_bad_recipe(run, checkpoint_of, pair_file, tmp_path, kind):
-    text, said = RECIPES[kind]
-    recipe = write(tmp_path, "recipe.toml", text)
-    ended = run(
-        "train", "--recipe", recipe, "--data", tmp_path, "--base", checkpoint_of(),
-        "--out", tmp_path / "out",
-    )  # fmt: skip
-    assert ended.status == 2 and said in ended.err, ended
-
-
 def test_pretraining_without_text(run, checkpoint_of, tmp_path):
     ended = run("pretrain", "--init", checkpoint_of(), "--steps", "1", "--out", tmp_path / "o")
     assert ended.status == 2 and "needs text" in ended.err
@@ -240,10 +217,3 @@ def test_a_shard_that_is_cut_short(run, checkpoint_of, tmp_path):
         "--out", tmp_path / "o",
     )  # fmt: skip
     assert ended.status == 2 and "is damaged or cut short" in ended.err
-
-
-def test_json_goes_to_standard_output_alone(run, checkpoint_of, pair_file):
-    ended = run("evaluate", "--pairs", pair_file, "--model", checkpoint_of(), "--json")
-    found = json.loads(ended.out)
-    assert ended.status == 0
-    assert set(found["accuracy"]) >= {"value", "ci_low", "ci_high", "n"}

@@ -1,7 +1,5 @@
 """`qt-bert explain` names the heads that made a pair's grade."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

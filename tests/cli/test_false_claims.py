@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -68,15 +66,13 @@ def trained_on_shuffled(folder: Path, data: list[Row], seed: int) -> Path:
 
 
 @pytest.mark.nightly
-def test_what_must_be_false_is_hardly_ever_reproduced(
-    run: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_what_must_be_false_is_hardly_ever_reproduced(run, tmp_path):
     data = rows()
     pairs = tmp_path / "pairs.tsv"
     lines = "".join(f"{query}\t{title}\t{grade}\n" for query, title, grade in data)
     pairs.write_text("query\ttitle\tgrade\n" + lines, encoding="utf-8")
 
-    def untrained(name: str, seed: int) -> Path:
+    def untrained(name, seed):
         return make_checkpoint(tmp_path / name, layers=4, heads=4, hidden=32, seed=seed)
 
     other = untrained("base", 99)

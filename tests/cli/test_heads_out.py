@@ -1,80 +1,43 @@
 """`--heads-out` of score, evaluate, explain and compare, against hooks on the Hugging Face model."""
 
-from __future__ import annotations
-
 import csv
 import json
 from functools import partial
 
 import numpy as np
 import pytest
-import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from qt_bert.ablation import request
+from qt_bert.ablation.masks import HeadMask
+from qt_bert.ablation.reference import PlainModel
+from qt_bert.ablation.request import mean_z
 from qt_bert.errors import EquivalenceError
+from qt_bert.models.batches import batches_of
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.heads import Head
 from qt_bert.scoring import score as score_module
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import PAIRS
 
 HEADS = "L0H1 L1H0"
-WIDTH = 8
 
 
 @pytest.fixture
 def hooked(checkpoint_of):
-    """Probabilities of texts without heads L0H1 and L1H0, pair by pair, and their mean head
-    outputs."""
-    folder = checkpoint_of()
-    model = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager")
-    model.eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    """Probabilities of texts without heads L0H1 and L1H0, by hooks on the Hugging Face model."""
+    checkpoint = open_checkpoint(checkpoint_of())
+    plain = PlainModel(checkpoint.model, checkpoint.family)
 
-    def logits(query, title):
-        with torch.no_grad():
-            return model(**tokenizer(query, title, return_tensors="pt")).logits[0].double()
-
-    def replaced(layer, head, mode, means):
-        part = slice(head * WIDTH, (head + 1) * WIDTH)
-        attention, seen = model.bert.encoder.layer[layer].attention, {}
-
-        def keep(module, inputs, output):
-            seen["value"] = output[..., part]
-
-        def replace(module, inputs):
-            context = inputs[0].clone()
-            context[..., part] = {
-                "zero": lambda: 0,
-                "uniform": lambda: seen["value"].mean(1, keepdim=True),
-                "mean": lambda: means[layer, head],
-            }[mode]()
-            return (context,)
-
-        return [
-            attention.self.value.register_forward_hook(keep),
-            attention.output.dense.register_forward_pre_hook(replace),
-        ]
-
-    def mean_z(texts):
-        kept = {layer: [] for layer in range(2)}
-        handles = [
-            model.bert.encoder.layer[layer].attention.output.dense.register_forward_pre_hook(
-                lambda module, inputs, layer=layer: kept[layer].append(inputs[0][0])
-            )
-            for layer in kept
-        ]
-        for query, title in texts:
-            logits(query, title)
-        for handle in handles:
-            handle.remove()
-        return torch.stack([torch.cat(kept[n]).mean(0).unflatten(0, (2, WIDTH)) for n in kept])
+    def batches(texts):
+        encoded = checkpoint.pair_tokenizer().encode(texts)
+        return list(batches_of(encoded, 1000, pad=checkpoint.pad))
 
     def probabilities(texts, mode="zero", reference=()):
-        means = mean_z(reference) if mode == "mean" else None
-        handles = replaced(0, 1, mode, means) + replaced(1, 0, mode, means)
-        found = torch.stack([logits(*text) for text in texts]).softmax(-1).numpy()
-        for handle in handles:
-            handle.remove()
+        means = mean_z(checkpoint.encoder(), batches(reference)) if mode == "mean" else None
+        part = HeadMask((Head(0, 1), Head(1, 0)), mode, means)
+        found = np.empty((len(texts), 5))
+        for batch in batches(texts):
+            found[batch.rows] = plain.logits(batch, (part,)).softmax(-1).numpy()
         return found
 
     return probabilities

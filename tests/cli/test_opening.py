@@ -1,7 +1,5 @@
 """What a path means when it is what ships; work that is stopped on the way."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

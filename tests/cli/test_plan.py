@@ -1,15 +1,11 @@
 """`qt-bert plan`: making, going on, drawing, refusing."""
 
-from __future__ import annotations
-
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from qt_bert.planning import expectation
 from qt_bert.results.plan import Plan
 from tests.conftest import CHARACTERS
 
@@ -108,32 +104,19 @@ def test_queries_to_choose_on_must_not_be_tested_on(run, command, many_pairs, tm
     assert ended.status == 2 and "also in many.tsv" in ended.err
 
 
-KILLED = """
-import os, signal, sys
-from qt_bert.planning import expectation as expecting
-from qt_bert.cli import main
-
-def deadly(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-expecting.expected = deadly
-sys.argv = ["qt-bert", *sys.argv[1:]]
-main()
-"""
-
-
-def test_after_a_kill_it_goes_on_where_it_stopped(run, command, tmp_path):
+def test_stopped_it_goes_on_where_it_was(run, command, tmp_path, monkeypatch):
     out = tmp_path / "p"
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
     assert run(*command, "--budget", "heads=3", "--out", out).status == 0
-    arguments = [*map(str, command), "--budget", "heads=2", "--out", str(out)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    ended = subprocess.run(
-        [sys.executable, "-c", KILLED, *arguments, "--resume"], capture_output=True, env=environment
-    )
-    assert ended.returncode == -9, ended.stderr
+    with monkeypatch.context() as patch:
+        patch.setattr(expectation, "expected", stopped)
+        assert run(*command, "--budget", "heads=2", "--out", out, "--resume").status == 130
     assert not (out / "plan.html").exists()  # it would be of another plan
     there = {path: path.stat().st_mtime_ns for path in out.rglob("logits.npy")}
     assert there and not (out / "plan.json").exists()
-    assert run(*arguments, "--resume").status == 0
+    assert run(*command, "--budget", "heads=2", "--out", out, "--resume").status == 0
     assert all(path.stat().st_mtime_ns == then for path, then in there.items())
     assert (out / "plan.json").is_file()

@@ -1,7 +1,5 @@
 """`qt-bert probe`: listing, running, going on, and refusing."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -114,15 +112,6 @@ def test_an_interrupted_one_goes_on_with_its_sweeps(probe, tmp_path):
     assert (tmp_path / "out" / "sweeps" / "fake" / "runs.txt").read_text() == "run\nrun\n"
 
 
-def test_a_folder_of_something_else_is_left_alone(probe, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "fake.json").write_text("{}")
-    for flags in ([], ["--resume"], ["--overwrite"]):
-        ended = probe(*flags)
-        assert ended.status == 2 and "choose another folder" in ended.err
-    assert (tmp_path / "out" / "fake.json").read_text() == "{}"
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -139,12 +128,6 @@ def test_bad_options_are_one_line(probe, tmp_path, options, said):
     assert ended.status == 2 and said in ended.err and ended.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
     assert probe().status == 0
-
-
-def test_a_file_in_the_place_of_the_folder(probe, tmp_path):
-    (tmp_path / "out").write_text("")
-    ended = probe()
-    assert ended.status == 2 and "is no folder" in ended.err
 
 
 def test_a_probe_that_needs_a_base_says_so(probe, monkeypatch):

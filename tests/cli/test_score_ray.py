@@ -1,7 +1,5 @@
 """`qt-bert score --engine ray`: which options go together, and the dry run in words."""
 
-from __future__ import annotations
-
 import pytest
 
 
@@ -55,7 +53,7 @@ def test_the_dry_run_says_what_a_run_would_take(run, pair_file, checkpoint_of, t
     arguments = ("score", pair_file, "--engine", "ray", "--model", checkpoint_of(), "--dry-run")
     ended = run(*arguments, "--out", tmp_path / "out", "--actors", "2", "--price-per-hour", "3.5")
     assert ended.status == 0, ended.err
-    assert "rows           8\n" in ended.out and "partitions     1 of 64 rows\n" in ended.out
+    assert "rows           8\n" in ended.out and "partitions     1 of 2,048 rows\n" in ended.out
     assert "sample         8 rows" in ended.out
     assert "at 3.5 a machine-hour" in ended.out and "assumes" in ended.out
     assert not (tmp_path / "out").exists()

@@ -1,7 +1,5 @@
 """The scoring commands at the edges: finished work, files that are there, two kinds of models."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -15,11 +13,6 @@ def test_resuming_a_finished_output_says_so(run, checkpoint_of, pair_file, tmp_p
     ended = run(*arguments, "--resume")
     assert ended.status == 0
     assert "is there already" in ended.err and "pairs scored" not in ended.err
-
-
-def test_a_folder_as_output(run, checkpoint_of, pair_file):
-    ended = run("score", pair_file, "--model", checkpoint_of(), "--out", ".")
-    assert ended.status == 2 and "--out . is a folder" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -1,39 +1,15 @@
 """`qt-bert sweep` as a user meets it."""
 
-from __future__ import annotations
-
 import csv
 import json
-import os
-import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-import torch
 
 from qt_bert.ablation.folder import SweepFolder
 from qt_bert.ablation.sweep import SweepWork
 from qt_bert.data.reader import read_pairs
 from qt_bert.data.splits import half_of
-
-KILLED = """
-import os, signal, sys
-from qt_bert.ablation.sweep import SweepWork
-from qt_bert.cli import main
-
-save = SweepWork._save
-
-def deadly(work):
-    if work.done.batches == 3:  # its logits are written, and no mark speaks of them yet
-        os.kill(os.getpid(), signal.SIGKILL)
-    save(work)
-
-SweepWork._save = deadly
-sys.argv = ["qt-bert", *sys.argv[1:]]
-main()
-"""
 
 
 @pytest.fixture
@@ -98,14 +74,6 @@ def test_means_come_from_the_discovery_half_or_from_a_reference(run, command, pa
     assert found[0] == found[1] != found[2]
 
 
-def test_a_file_of_variants(run, command, tmp_path):
-    mine = tmp_path / "mine.csv"
-    mine.write_text("name,family,mode,heads,draw,seed\na,own,uniform,L0H1 L1H0,,\n")
-    assert run(*command, "--out", tmp_path / "s", "--masks", mine).status == 0
-    table = SweepFolder.read(tmp_path / "s").variants
-    assert table.loc[1, ["name", "family", "mode"]].tolist() == ["a", "own", "uniform"]
-
-
 def test_limit_keeps_whole_queries(run, command, many_pairs, tmp_path):
     arguments = [many_pairs if part == command[4] else part for part in command]
     assert run(*arguments, "--out", tmp_path / "s", "--limit", "50").status == 0
@@ -122,29 +90,6 @@ def test_a_file_without_grades(run, checkpoint_of, tmp_path):
     ended = run("sweep", "--model", checkpoint_of(), "--pairs", path, "--out", tmp_path / "s")
     assert ended.status == 0, ended.err
     assert "unmasked kl 0.000" in ended.out
-
-
-def test_a_killed_sweep_goes_on_to_the_same_bytes(run, command, many_pairs, tmp_path):
-    arguments = [many_pairs if part == command[4] else part for part in command]
-    assert run(*arguments, "--out", tmp_path / "whole").status == 0
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, *map(str, arguments), "--out", str(tmp_path / "s")],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert json.loads((tmp_path / "s" / ".progress.json").read_text())["batches"] == 2
-    ended = run(*arguments, "--out", tmp_path / "s")
-    assert ended.status == 2 and "--resume" in ended.err
-    ended = run(*arguments, "--out", tmp_path / "s", "--seed", "5", "--resume")
-    assert ended.status == 2 and "begun with another seed" in ended.err
-    assert run(*arguments, "--out", tmp_path / "s", "--resume").status == 0
-    assert contents(tmp_path / "s") == contents(tmp_path / "whole")
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_ctrl_c_says_how_to_go_on(run, command, tmp_path, monkeypatch):
@@ -187,9 +132,3 @@ def test_what_cannot_be_meant_is_one_line(run, command, tmp_path, options, said)
     ended = run(*command, "--out", tmp_path / "s", *options)
     assert ended.status == 2 and said in ended.err, ended
     assert "Traceback" not in ended.err and not (tmp_path / "s").exists()
-
-
-def test_a_folder_that_holds_something_else(run, command, tmp_path):
-    for options in ([], ["--resume"], ["--overwrite"]):
-        ended = run(*command, "--out", tmp_path, *options)
-        assert ended.status == 2 and "choose another folder" in ended.err

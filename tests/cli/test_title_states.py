@@ -66,16 +66,6 @@ def test_evaluate_reads_them_too(run, model, pair_file, tmp_path):
     assert found["nll"]["value"] == pytest.approx(plain["nll"]["value"], abs=1e-5)
 
 
-def test_finished_states_are_kept(run, model, pair_file, tmp_path):
-    arguments = ("title-states", pair_file, "--model", model, "--out", tmp_path / "states")
-    assert run(*arguments).status == 0
-    ended = run(*arguments)
-    assert ended.status == 2 and "--resume goes on" in ended.err
-    ended = run(*arguments, "--resume")
-    assert ended.status == 0 and "is there already and complete" in ended.err
-    assert run(*arguments, "--overwrite").status == 0
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [

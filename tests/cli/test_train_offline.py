@@ -1,7 +1,5 @@
 """`qt-bert train --offline-layers` as a user meets it, and what other commands say of such a model."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

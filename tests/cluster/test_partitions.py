@@ -19,11 +19,11 @@ def write(path: Path, rows: int, header: str = "query\ttitle") -> Path:
     return path
 
 
-def cut(*inputs: Path, rows: int | None = 4, actors: int = 1):
-    return scan([str(one) for one in inputs], ReaderOptions(), rows, actors)
+def cut(*inputs: Path, rows: int = 4):
+    return scan([str(one) for one in inputs], ReaderOptions(), rows)
 
 
-def test_a_folder_stands_for_its_files_of_pairs(tmp_path: Path) -> None:
+def test_a_folder_stands_for_its_files_of_pairs(tmp_path):
     write(tmp_path / "day" / "a.tsv", 10)
     write(tmp_path / "day" / "deep" / "b.tsv", 3)
     (tmp_path / "day" / "notes.md").write_text("x")
@@ -34,24 +34,18 @@ def test_a_folder_stands_for_its_files_of_pairs(tmp_path: Path) -> None:
     assert len({part.name() for part in found.parts}) == 4
 
 
-def test_packed_files_are_cut_too(tmp_path: Path) -> None:
+def test_packed_files_are_cut_too(tmp_path):
     plain = write(tmp_path / "a.tsv", 5)
     packed = tmp_path / "b.tsv.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert [part.rows for part in cut(packed).parts] == [4, 1]
 
 
-def test_columns_are_those_of_all_files(tmp_path: Path) -> None:
+def test_columns_are_those_of_all_files(tmp_path):
     write(tmp_path / "a.tsv", 1)
     (tmp_path / "b.tsv").write_text("query\ttitle\tgrade\tfield\nq\tt\t3\tx\n", encoding="utf-8")
     columns = cut(tmp_path / "a.tsv", tmp_path / "b.tsv").columns
     assert (columns.label, columns.extra) == (True, ("field",))
-
-
-def test_few_rows_are_shared_among_all_actors(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tsv", 1000)
-    assert [part.rows for part in cut(path, rows=None, actors=2).parts] == [125] * 8
-    assert [part.rows for part in cut(path, rows=None, actors=100).parts][:2] == [64, 64]
 
 
 @pytest.mark.parametrize(
@@ -63,9 +57,7 @@ def test_few_rows_are_shared_among_all_actors(tmp_path: Path) -> None:
         (["a.tsv", "day/../a.tsv"], ArgumentError, "given twice"),
     ],
 )
-def test_inputs_that_cannot_be_meant(
-    tmp_path: Path, inputs: list[str], error: type[Exception], words: str
-) -> None:
+def test_inputs_that_cannot_be_meant(tmp_path, inputs, error, words):
     write(tmp_path / "a.tsv", 1)
     (tmp_path / "empty").mkdir()
     (tmp_path / "day").mkdir()
@@ -73,8 +65,7 @@ def test_inputs_that_cannot_be_meant(
         cut(*(tmp_path / one for one in inputs))
 
 
-@pytest.mark.parametrize(("out", "words"), [("day/out", "lies in the input"), (".", "lies in it")])
-def test_results_never_lie_among_the_inputs(tmp_path: Path, out: str, words: str) -> None:
-    with pytest.raises(ArgumentError, match=words):
-        refuse_inside(str(tmp_path / out), [str(tmp_path / "day")])
+def test_results_never_lie_among_the_inputs(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="lies in the input"):
+        refuse_inside(str(tmp_path / "day/out"), [str(tmp_path / "day")])
     refuse_inside(str(tmp_path / "scored"), [str(tmp_path / "day")])

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from qt_bert.cluster.ray import connected
+from qt_bert.cluster.ray import lent, run_on_ray
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint
@@ -70,7 +70,7 @@ def wait_for_parts(out: Path, number: int, process: subprocess.Popen[Any]) -> No
 
 
 @pytest.mark.slow
-def test_a_run_gives_the_scores_of_plain_score_and_goes_on_after_a_kill(tmp_path: Path) -> None:
+def test_a_run_gives_the_scores_of_plain_score_and_goes_on_after_a_kill(tmp_path):
     day = day_of(tmp_path / "day", 12_000)
     asked = ["--rows-per-partition", "250"]
     whole = subprocess.run(command(day, tmp_path / "whole", *asked), capture_output=True, text=True)
@@ -100,9 +100,7 @@ def test_a_run_gives_the_scores_of_plain_score_and_goes_on_after_a_kill(tmp_path
 
 
 @pytest.mark.slow
-def test_ctrl_c_takes_everything_down_and_a_failing_partition_ends_with_status_1(
-    tmp_path: Path,
-) -> None:
+def test_ctrl_c_takes_everything_down_and_a_failing_partition_ends_with_status_1(tmp_path):
     day = day_of(tmp_path / "day", 12_000)
     asked = ["--rows-per-partition", "100"]
     with subprocess.Popen(
@@ -141,16 +139,12 @@ class Worker:
 
 
 @pytest.mark.slow
-def test_an_item_that_kills_its_actors_is_left_out_and_all_others_are_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_item_that_kills_its_actors_is_left_out_and_all_others_are_done(tmp_path, monkeypatch):
     (tmp_path / "planted_killer.py").write_text(KILLER)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
     items = [str(number) for number in range(12)]
-    with connected(cpus=2) as engine:
-        assert (engine.machines, engine.cpus) == (1, 2)
-        said = list(engine.run("planted_killer:Worker", {"fatal": "5"}, items, 2))
-        broken = list(engine.run("planted_killer:Nothing", {}, items[:3], 2))
+    said = list(run_on_ray("planted_killer:Worker", {"fatal": "5"}, items, actors=2))
+    broken = list(run_on_ray("planted_killer:Nothing", {}, items[:3], actors=2))
     assert sorted(int(one["item"]) for one in said) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11]
     assert {one["threads"] for one in said} == {"1"}
     assert all("has no attribute 'Nothing'" in one["fatal"] for one in broken) and len(broken) == 3
@@ -162,12 +156,12 @@ def test_an_item_that_kills_its_actors_is_left_out_and_all_others_are_done(
     [("here", "HOST:PORT"), ("ray://x:1", "HOST:PORT"), ("127.0.0.1:1", "nobody answers")],
 )
 def test_an_address_where_no_cluster_is(address: str, words: str) -> None:
-    with pytest.raises(ArgumentError, match=words), connected(address):
-        pass
+    with pytest.raises(ArgumentError, match=words):
+        lent(address)
 
 
 @pytest.mark.nightly
-def test_ten_kills_give_the_same_bytes(tmp_path: Path) -> None:
+def test_ten_kills_give_the_same_bytes(tmp_path):
     """The command and actors are killed at drawn moments; --resume until it is done."""
     day = day_of(tmp_path / "day", NIGHTLY_ROWS)
     asked = ["--rows-per-partition", str(max(50, NIGHTLY_ROWS // 120))]

@@ -28,7 +28,7 @@ Run = Callable[..., Any]
 
 
 @pytest.fixture
-def day(tmp_path: Path) -> Path:
+def day(tmp_path) -> Path:
     """Two files: 13 pairs with a bad row, and 4 rows of which none is a pair."""
     folder = tmp_path / "day"
     folder.mkdir()
@@ -51,8 +51,8 @@ def here(order: Callable[[Sequence[FilePart]], Sequence[FilePart]] = list) -> Di
 
 
 @pytest.fixture
-def run(checkpoint_of: Callable[..., Path], day: Path, tmp_path: Path) -> Run:
-    def run(out: str = "out", inputs: Sequence[Path] = (day,), **options: Any) -> Any:
+def run(checkpoint_of, day, tmp_path) -> Run:
+    def run(out="out", inputs=(day,), **options):
         job = ScoreJob(
             model=str(options.pop("model", checkpoint_of())),
             out=str(tmp_path / out),
@@ -69,7 +69,7 @@ def parts_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((folder / "parts").iterdir())}
 
 
-def test_every_row_is_scored_as_plain_score_does(run: Run, checkpoint_of, day, tmp_path) -> None:
+def test_every_row_is_scored_as_plain_score_does(run, checkpoint_of, day, tmp_path):
     report = run()
     assert report.counts["pairs"] == 13 and report.counts["rejected"] == 5 and not report.failed
     scored = pq.read_table(tmp_path / "out" / "parts").to_pandas().sort_values("line")
@@ -84,7 +84,7 @@ def test_every_row_is_scored_as_plain_score_does(run: Run, checkpoint_of, day, t
     assert set(scored["file"]) == {str(day / "a.tsv")}
 
 
-def test_rejects_are_listed_with_their_file(run: Run, day, tmp_path) -> None:
+def test_rejects_are_listed_with_their_file(run, day, tmp_path):
     run()
     listed = pd.read_csv(tmp_path / "out" / "rejects.tsv", sep="\t", quoting=3)
     assert listed["line"].tolist() == [8, 2, 3, 4, 5]
@@ -93,7 +93,7 @@ def test_rejects_are_listed_with_their_file(run: Run, day, tmp_path) -> None:
     assert record["complete"] and record["counts"]["pairs"] == 13 and record["rows"] == 18
 
 
-def test_bytes_depend_on_the_partition_alone(run: Run, tmp_path) -> None:
+def test_bytes_depend_on_the_partition_alone(run, tmp_path):
     run("one")
     run("two", dispatch=here(lambda parts: list(reversed(parts))))
     assert parts_of(tmp_path / "one") == parts_of(tmp_path / "two")
@@ -103,10 +103,10 @@ def test_bytes_depend_on_the_partition_alone(run: Run, tmp_path) -> None:
     assert len(parts_of(tmp_path / "one")) == 5 and len(schemas) == 1
 
 
-def test_resume_scores_what_is_missing(run: Run, tmp_path) -> None:
+def test_resume_scores_what_is_missing(run, tmp_path):
     run("whole")
 
-    def killed(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+    def killed(job, parts):
         yield from here()(job, parts[:2])
         raise KeyboardInterrupt
 
@@ -116,7 +116,7 @@ def test_resume_scores_what_is_missing(run: Run, tmp_path) -> None:
         run()
     asked: list[int] = []
 
-    def counting(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+    def counting(job, parts):
         asked.append(len(parts))
         yield from here()(job, parts)
 
@@ -128,8 +128,8 @@ def test_resume_scores_what_is_missing(run: Run, tmp_path) -> None:
         run()
 
 
-def test_a_partition_that_fails_is_named_and_tried_again(run: Run, day, tmp_path) -> None:
-    def stop(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+def test_a_partition_that_fails_is_named_and_tried_again(run, day, tmp_path):
+    def stop(job, parts):
         yield from here()(job, parts[:1])
 
     first = run(dispatch=stop)
@@ -148,7 +148,7 @@ def test_a_partition_that_fails_is_named_and_tried_again(run: Run, day, tmp_path
     assert parts_of(tmp_path / "out") == parts_of(tmp_path / "whole")
 
 
-def test_another_model_or_option_is_refused_by_name(run: Run, fresh_checkpoint) -> None:
+def test_another_model_or_option_is_refused_by_name(run, fresh_checkpoint):
     run()
     with pytest.raises(RunFolderError, match="another weights"):
         run(resume=True, model=fresh_checkpoint(seed=7))
@@ -156,7 +156,7 @@ def test_another_model_or_option_is_refused_by_name(run: Run, fresh_checkpoint) 
         run(resume=True, rows=5)
 
 
-def test_an_actor_refuses_another_model(checkpoint_of, fresh_checkpoint, tmp_path) -> None:
+def test_an_actor_refuses_another_model(checkpoint_of, fresh_checkpoint, tmp_path):
     job = ScoreJob(model=str(checkpoint_of()), out=str(tmp_path))
     facts = PartScorer(encode(job)).facts()
     other = ScoreJob(model=str(fresh_checkpoint(seed=7)), out=str(tmp_path), facts=facts)
@@ -164,7 +164,7 @@ def test_an_actor_refuses_another_model(checkpoint_of, fresh_checkpoint, tmp_pat
         PartScorer(encode(other))
 
 
-def test_overwrite_removes_the_old_run_alone(run: Run, day, tmp_path) -> None:
+def test_overwrite_removes_the_old_run_alone(run, day, tmp_path):
     run()
     (tmp_path / "out" / "mine.txt").write_text("keep")
     run(overwrite=True, inputs=[day / "a.tsv"], rows=20)
@@ -172,7 +172,7 @@ def test_overwrite_removes_the_old_run_alone(run: Run, day, tmp_path) -> None:
     assert (tmp_path / "out" / "mine.txt").read_text() == "keep"
 
 
-def test_too_many_rejects_stop_the_run_and_nothing_is_lost(run: Run, tmp_path) -> None:
+def test_too_many_rejects_stop_the_run_and_nothing_is_lost(run, tmp_path):
     (tmp_path / "c.tsv").write_text("query\ttitle\n" + "\tx\n" * 30 + "a\tb\n" * 30, "utf-8")
     with pytest.raises(
         PairFileError, match="30 of 60 rows are rejects, more than --max-rejects 0.1"
@@ -181,13 +181,13 @@ def test_too_many_rejects_stop_the_run_and_nothing_is_lost(run: Run, tmp_path) -
     assert run(inputs=[tmp_path / "c.tsv"], max_rejects=0.6, resume=True).counts["pairs"] == 30
 
 
-def test_where_no_row_is_a_pair_the_run_fails(run: Run, day) -> None:
+def test_where_no_row_is_a_pair_the_run_fails(run, day):
     with pytest.raises(PairFileError, match="not one of 4 rows is a pair"):
         run(inputs=[day / "b.tsv"], max_rejects=1.0)
 
 
-def test_a_damaged_part_is_told(run: Run, tmp_path) -> None:
-    def stop(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+def test_a_damaged_part_is_told(run, tmp_path):
+    def stop(job, parts):
         yield from here()(job, parts[:1])
 
     run(dispatch=stop)
@@ -199,16 +199,16 @@ def test_a_damaged_part_is_told(run: Run, tmp_path) -> None:
     assert not run(resume=True).failed
 
 
-def test_a_fault_of_the_disk_stops_the_run(run: Run) -> None:
-    def full(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+def test_a_fault_of_the_disk_stops_the_run(run):
+    def full(job, parts):
         yield {"fatal": "machine x: out: cannot be written (No space left on device)"}
 
     with pytest.raises(RunFolderError, match="No space left.*--resume goes on"):
         run(dispatch=full)
 
 
-def test_parts_that_do_not_arrive_here_are_told(run: Run) -> None:
-    def elsewhere(job: ScoreJob, parts: Sequence[FilePart]) -> Iterator[Mapping[str, Any]]:
+def test_parts_that_do_not_arrive_here_are_told(run):
+    def elsewhere(job, parts):
         for part in parts:
             yield {"part": part.name(), "node": "x", "counts": {"pairs": 1, "rejected": 0}}
 
@@ -216,7 +216,7 @@ def test_parts_that_do_not_arrive_here_are_told(run: Run) -> None:
         run(dispatch=elsewhere)
 
 
-def test_the_estimate_counts_and_measures(checkpoint_of, day, tmp_path) -> None:
+def test_the_estimate_counts_and_measures(checkpoint_of, day, tmp_path):
     job = ScoreJob(model=str(checkpoint_of()), out=str(tmp_path / "never"))
     found = estimate([str(day)], job, RayOptions(rows_per_partition=4, actors=2))
     scan = found.scan
@@ -228,6 +228,6 @@ def test_the_estimate_counts_and_measures(checkpoint_of, day, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"rows_per_partition": 0}, {"actors": -1}])
-def test_less_than_one_is_refused(options: dict[str, int]) -> None:
+def test_less_than_one_is_refused(options):
     with pytest.raises(ArgumentError, match="give at least 1"):
         RayOptions(**options)

@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from qt_bert.data.check import CheckReport, Repeats, Shared, check_file
 from qt_bert.data.pairs import GradeMap
 from qt_bert.data.reader import PairReader
-
-Write = Callable[[str, str | bytes], Path]
 
 FILE = """query\ttitle\tgrade
 甲\t标题一\t1
@@ -25,25 +20,25 @@ bad
 
 
 @pytest.fixture
-def report(write: Write) -> CheckReport:
+def report(write) -> CheckReport:
     other = write("other.csv", "query,title\n甲,别的\n甲,标题一\n丁,五\n戊,六\n")
     reader = PairReader(write("f.tsv", FILE), grade_map=GradeMap.identity())
     return check_file(reader, PairReader(other))
 
 
-def test_equal_grades_under_two_labels_do_not_contradict(write: Write) -> None:
+def test_equal_grades_under_two_labels_do_not_contradict(write):
     path = write("f.tsv", "query\ttitle\tgrade\nq\tt\t1\nq\tt\t1.0\n")
     report = check_file(PairReader(path, grade_map=GradeMap.identity()))
     assert (report.duplicates.distinct, report.contradicting.distinct) == (1, 0)
 
 
-def test_many_labels_are_counted_together(write: Write) -> None:
+def test_many_labels_are_counted_together(write):
     rows = "".join(f"q\tt\t{i}\n" for i in range(1200))
     labels = check_file(PairReader(write("f.tsv", f"query\ttitle\tgrade\n{rows}"))).labels
     assert (len(labels), labels["(other labels)"]) == (1001, 200)
 
 
-def test_all_that_is_counted(report: CheckReport) -> None:
+def test_all_that_is_counted(report):
     assert (report.rows, report.accepted, report.rejected) == (9, 8, 1)
     assert report.reasons == {"too few fields": 1}
     assert report.labels == {"": 1, "1": 2, "2": 1, "3": 1, "5": 2, "x": 1}

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,13 @@ from qt_bert.data import parquet
 from qt_bert.data.reader import PairReader, read_pairs
 from qt_bert.errors import PairFileError
 
-Write = Callable[[str, str | bytes], Path]
-
 
 def table(path: Path, columns: dict[str, Any]) -> Path:
     pq.write_table(pa.table(columns), path)
     return path
 
 
-def test_rows_are_numbered_over_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_numbered_over_batches(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "_BATCH_ROWS", 2)
     path = table(tmp_path / "f.parquet", {"query": list("甲乙丙"), "title": list("丁戊己")})
     read = [(p.query, p.title, p.line, p.id) for p in read_pairs(path)]
@@ -33,7 +30,7 @@ def test_rows_are_numbered_over_batches(tmp_path: Path, monkeypatch: pytest.Monk
     [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.binary_view()],
     ids=str,
 )
-def test_every_kind_of_text(tmp_path: Path, kind: pa.DataType) -> None:
+def test_every_kind_of_text(tmp_path, kind):
     texts = pa.array(["标题"], pa.string()).cast(pa.binary()).cast(kind)
     (pair,) = read_pairs(table(tmp_path / "f.parquet", {"query": texts, "title": texts}))
     assert (pair.query, pair.title) == ("标题", "标题")
@@ -52,15 +49,13 @@ def test_every_kind_of_text(tmp_path: Path, kind: pa.DataType) -> None:
         (None, pa.null(), ""),
     ],
 )
-def test_other_columns_become_text(
-    tmp_path: Path, value: object, kind: pa.DataType, text: str
-) -> None:
+def test_other_columns_become_text(tmp_path, value, kind, text):
     columns = {"query": ["q"], "title": ["t"], "x": pa.array([value], kind)}
     (pair,) = read_pairs(table(tmp_path / "f.parquet", columns))
     assert pair.extra == {"x": text}
 
 
-def test_null_and_undecodable_texts_are_rejects(tmp_path: Path) -> None:
+def test_null_and_undecodable_texts_are_rejects(tmp_path):
     path = table(
         tmp_path / "f.parquet",
         {
@@ -73,20 +68,20 @@ def test_null_and_undecodable_texts_are_rejects(tmp_path: Path) -> None:
     assert reader.reasons == {"missing query": 1, "undecodable bytes": 1, "missing title": 1}
 
 
-def test_a_nested_query_is_refused(tmp_path: Path) -> None:
+def test_a_nested_query_is_refused(tmp_path):
     path = table(tmp_path / "f.parquet", {"query": [["q"]], "title": ["t"]})
     with pytest.raises(PairFileError, match="'query' holds list"):
         PairReader(path)
 
 
-def test_a_file_cut_short(tmp_path: Path) -> None:
+def test_a_file_cut_short(tmp_path):
     path = table(tmp_path / "f.parquet", {"query": ["q"], "title": ["t"]})
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(PairFileError, match="damaged or cut short"):
         PairReader(path)
 
 
-def test_damaged_pages(tmp_path: Path) -> None:
+def test_damaged_pages(tmp_path):
     texts = [f"查询{i}" for i in range(500)]
     path = table(tmp_path / "f.parquet", {"query": texts, "title": texts})
     content = bytearray(path.read_bytes())

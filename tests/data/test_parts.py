@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import json
 import lzma
-from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -22,8 +21,6 @@ from qt_bert.data.pairs import Pair, Reject
 from qt_bert.data.parts import FilePart, cut, read_part
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import PairFileError
-
-Write = Callable[[str, str | bytes], Path]
 
 PLAIN = ReaderOptions(max_rejects=1)
 GRADED = ReaderOptions(grades="0=1-2,1=3,2=5", max_rejects=1)
@@ -113,7 +110,7 @@ def joined(parts: list[FilePart], options: ReaderOptions) -> list[Pair | Reject]
 
 @pytest.mark.parametrize("rows", SIZES)
 @pytest.mark.parametrize("case", FILES)
-def test_parts_together_are_the_file(write: Write, case: str, rows: int) -> None:
+def test_parts_together_are_the_file(write, case, rows):
     name, content, options = FILES[case]
     path = write(name, content)
     parts = parts_of(path, options, rows)
@@ -123,9 +120,7 @@ def test_parts_together_are_the_file(write: Write, case: str, rows: int) -> None
 
 @pytest.mark.parametrize("rows", SIZES)
 @pytest.mark.parametrize("group", [1, 4, 1000])
-def test_parquet_parts_together_are_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, group: int
-) -> None:
+def test_parquet_parts_together_are_the_file(tmp_path, monkeypatch, rows, group):
     monkeypatch.setattr(parquet, "_BATCH_ROWS", 3)
     path = parquet_file(tmp_path, group)
     parts = parts_of(path, GRADED, rows)
@@ -158,9 +153,7 @@ LINE = st.sampled_from(
 
 
 @given(lines=st.lists(LINE, max_size=12), end=st.booleans(), rows=st.integers(1, 13))
-def test_any_lines_in_parts_of_any_size(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], end: bool, rows: int
-) -> None:
+def test_any_lines_in_parts_of_any_size(tmp_path_factory, lines, end, rows):
     path = tmp_path_factory.mktemp("parts") / "f.tsv"
     path.write_bytes(b"\n".join([b"query\ttitle", *lines]) + (b"\n" if end else b""))
     parts = parts_of(path, PLAIN, rows)
@@ -170,7 +163,7 @@ def test_any_lines_in_parts_of_any_size(
     ) == path.read_bytes() + (b"" if lines or end else b"\n")
 
 
-def test_what_a_part_says(write: Write) -> None:
+def test_what_a_part_says(write):
     path = write("日志 1.tsv", "query\ttitle\r\n甲\t乙\r\n\r\nq\tt")
     first, second = parts_of(path, PLAIN, 2)
     content = "甲\t乙\r\n\r\n".encode()
@@ -192,9 +185,7 @@ def change(path: Path, old: bytes, new: bytes) -> None:
 
 @pytest.mark.parametrize("new", [b"q3\tX3", b"q3\tt33", b"q3"])
 @pytest.mark.parametrize("name", ["f.tsv", "f.tsv.gz", "f.tsv.xz"])
-def test_a_rewritten_part_is_refused_and_those_before_it_are_not(
-    write: Write, name: str, new: bytes
-) -> None:
+def test_a_rewritten_part_is_refused_and_those_before_it_are_not(write, name, new):
     pack = {".gz": gzip.compress, ".xz": lzma.compress}.get(Path(name).suffix, bytes)
     body = "".join(f"q{i}\tt{i}\n" for i in range(6))
     path = write(name, pack(f"query\ttitle\n{body}".encode()))
@@ -206,7 +197,7 @@ def test_a_rewritten_part_is_refused_and_those_before_it_are_not(
         next(rows)
 
 
-def test_a_damaged_row_group_is_the_fault_of_its_parts_alone(tmp_path: Path) -> None:
+def test_a_damaged_row_group_is_the_fault_of_its_parts_alone(tmp_path):
     path = parquet_file(tmp_path, 4)
     parts = parts_of(path, GRADED, 4)
     sound = whole(path, GRADED)
@@ -236,8 +227,8 @@ def test_a_damaged_row_group_is_the_fault_of_its_parts_alone(tmp_path: Path) -> 
     ],
 )
 def test_faults_of_a_file_are_found_in_the_words_of_the_reader(
-    write: Write, name: str, content: bytes, options: ReaderOptions, reason: str
-) -> None:
+    write, name, content, options, reason
+):
     path = write(name, content)
     with pytest.raises(PairFileError, match=reason) as found:
         parts_of(path, options, 3)
@@ -246,7 +237,7 @@ def test_faults_of_a_file_are_found_in_the_words_of_the_reader(
     assert str(found.value) == str(said.value)
 
 
-def test_names_are_safe_and_tell_parts_apart(write: Write) -> None:
+def test_names_are_safe_and_tell_parts_apart(write):
     part = FilePart("s3://b/日 志/../a?x=/y", 7, 1, 0, 5, "00", "utf-8", None)
     others = [
         replace(part, file="s3://c/a"),
@@ -262,7 +253,7 @@ def test_names_are_safe_and_tell_parts_apart(write: Write) -> None:
     assert len(replace(part, file="长" * 200 + ".tsv").name().encode()) < 160
 
 
-def test_a_part_survives_json(write: Write) -> None:
+def test_a_part_survives_json(write):
     for part in parts_of(write("f.tsv", TSV), GRADED, 2):
         assert FilePart.from_json(json.loads(json.dumps(part.describe()))) == part
 
@@ -270,7 +261,7 @@ def test_a_part_survives_json(write: Write) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"rows": "2"}, {"first": True}, {"header": 3}, {"file": None}, {"more": 1}]
 )
-def test_a_part_of_other_values_is_refused(wrong: dict[str, Any]) -> None:
+def test_a_part_of_other_values_is_refused(wrong):
     said = FilePart("f.tsv", 1, 1, 0, 5, "00", "utf-8", None).describe()
     with pytest.raises(ValueError, match="part"):
         FilePart.from_json(said | wrong)
@@ -288,7 +279,7 @@ class InMemory:
         return BytesIO(gzip.compress(TSV.encode()))
 
 
-def test_what_lies_at_an_address_is_read_like_a_file(write: Write) -> None:
+def test_what_lies_at_an_address_is_read_like_a_file(write):
     parts = list(cut(InMemory(), GRADED, 3))
     assert {part.file for part in parts} == {"mem://f.tsv.gz"}
     rows = [row for part in parts for row in read_part(part, GRADED, InMemory())]
@@ -297,7 +288,7 @@ def test_what_lies_at_an_address_is_read_like_a_file(write: Write) -> None:
 
 @pytest.mark.parametrize("group", [4, 1000])
 @pytest.mark.parametrize("last", ["其他", "终"])  # another length, and the same
-def test_a_rewritten_parquet_file_is_refused(tmp_path: Path, group: int, last: str) -> None:
+def test_a_rewritten_parquet_file_is_refused(tmp_path, group, last):
     parts = parts_of(parquet_file(tmp_path, group), GRADED, 3)
     parquet_file(tmp_path, group, last=last)
     with pytest.raises(PartChanged, match="lines 10 to 11"):

@@ -1,13 +1,9 @@
 """jieba's tags: words in place, a user's words, odd text."""
 
-from __future__ import annotations
-
 import importlib
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,12 +13,11 @@ from qt_bert.data import segmenters
 from qt_bert.data.segmenters import check_segmenter, jieba_tagger, segmenter
 from qt_bert.errors import ArgumentError
 
-Write = Callable[[str, str | bytes], Path]
 TEXT = "我来到北京清华大学abc 12！"
 
 
 @pytest.mark.parametrize("name", ["jieba", "rjieba"])
-def test_precise(name: str) -> None:
+def test_precise(name):
     cut = segmenter(name)
     assert cut.name == name
     assert cut.words(TEXT) == ["我", "来到", "北京", "清华大学", "abc", " ", "12", "！"]
@@ -30,26 +25,26 @@ def test_precise(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["jieba-search", "rjieba-search"])
-def test_search_adds_the_words_inside_long_words(name: str) -> None:
+def test_search_adds_the_words_inside_long_words(name):
     assert segmenter(name).spans("清华大学") == [(0, 2), (0, 4), (1, 3), (2, 4)]
 
 
 @pytest.mark.parametrize(
     "text", [TEXT, "永和服装饰品有限公司", "北京大学生前来应聘", "乒乓球拍卖完了", "T恤iphone13"]
 )
-def test_full_gives_what_jieba_gives(text: str) -> None:
+def test_full_gives_what_jieba_gives(text):
     jieba = importlib.import_module("jieba")
     assert segmenter("jieba-full").words(text) == [w for w in jieba.cut(text, cut_all=True) if w]
 
 
 @pytest.mark.parametrize("name", ["jieba", "rjieba"])
 @given(text=st.text(st.characters(codec="utf-8"), max_size=30))
-def test_precise_words_join_to_the_text(name: str, text: str) -> None:
+def test_precise_words_join_to_the_text(name, text):
     assert "".join(segmenter(name).words(text)) == text
 
 
 @pytest.mark.parametrize("name", ["jieba", "rjieba"])
-def test_a_user_dictionary_adds_words_to_this_segmenter_alone(write: Write, name: str) -> None:
+def test_a_user_dictionary_adds_words_to_this_segmenter_alone(write, name):
     path = write("words.txt", "\ufeff伊朗长大 1000 n\n\n石墨烯 \r\n")
     assert "伊朗长大" in segmenter(name, userdict=path).words("我在伊朗长大")
     assert "伊朗长大" not in segmenter(name).words("我在伊朗长大")
@@ -66,19 +61,19 @@ def test_a_user_dictionary_adds_words_to_this_segmenter_alone(write: Write, name
         (b"\n \n", "holds no word"),
     ],
 )
-def test_bad_user_dictionaries(write: Write, content: bytes, reason: str) -> None:
+def test_bad_user_dictionaries(write, content, reason):
     with pytest.raises(ArgumentError, match=reason):
         segmenter("jieba", userdict=write("words.txt", content))
 
 
-def test_a_missing_rjieba_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_rjieba_names_the_extra(monkeypatch):
     segmenters.tokenizer_of.cache_clear()
     monkeypatch.setitem(sys.modules, "rjieba", None)
     with pytest.raises(ArgumentError, match=r"qt-bert\[fast\]"):
         segmenter("rjieba")
 
 
-def test_the_cache_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_private(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     segmenters._private_cache.cache_clear()
     folder = segmenters._private_cache("jieba-test")
@@ -86,7 +81,7 @@ def test_the_cache_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_jieba_comes_up_without_a_word() -> None:
+def test_jieba_comes_up_without_a_word():
     code = (
         "import warnings; warnings.simplefilter('always')\n"
         "from qt_bert.data.segmenters import segmenter\n"
@@ -98,12 +93,12 @@ def test_jieba_comes_up_without_a_word() -> None:
 
 
 @pytest.mark.parametrize("name", ["none", "jieba-none", "gold"])
-def test_a_check_refuses_what_the_segmenter_refuses(name: str) -> None:
+def test_a_check_refuses_what_the_segmenter_refuses(name):
     with pytest.raises(ArgumentError):
         check_segmenter(name)
 
 
-def test_words_stand_in_their_places() -> None:
+def test_words_stand_in_their_places():
     text = "我不想去北京 iPhone15，3.5折"
     found = jieba_tagger()(text)
     assert "".join(text[start:end] for (start, end), _ in found) == text
@@ -111,7 +106,7 @@ def test_words_stand_in_their_places() -> None:
     assert tags["我"] == "r" and tags["去"] == "v" and tags["北京"] == "ns" and tags["3.5"] == "m"
 
 
-def test_a_users_word_has_the_users_tag(tmp_path: Path) -> None:
+def test_a_users_word_has_the_users_tag(tmp_path):
     words = tmp_path / "words.txt"
     words.write_text("京东小哥 9999 nr\n", encoding="utf-8")
     assert ((0, 4), "nr") in jieba_tagger(words)("京东小哥")

@@ -17,12 +17,12 @@ def pair(query: str, grades: GradeSet | None = (3,)) -> Pair:
 
 # SHA-256("a") = ca97 8112…, SHA-256("d") = 18ac 3e73…: second bytes 0x97 (odd) and 0xac (even).
 @pytest.mark.parametrize(("query", "half"), [("a", "validation"), ("d", "discovery")])
-def test_the_second_byte_decides(query: str, half: str) -> None:
+def test_the_second_byte_decides(query, half):
     assert hashlib.sha256(query.encode()).hexdigest()[:4] in ("ca97", "18ac")
     assert half_of(query) == half
 
 
-def test_halves_keep_order_and_queries_together() -> None:
+def test_halves_keep_order_and_queries_together():
     pairs = [pair("a"), pair("d"), pair("a", None)]
     assert split_halves(pairs) == ([pairs[1]], [pairs[0], pairs[2]])
 
@@ -35,12 +35,12 @@ def test_halves_keep_order_and_queries_together() -> None:
         ([pair("d"), pair("a", None)], "validation"),
     ],
 )
-def test_a_half_without_a_graded_pair_is_refused(pairs: list[Pair], half: str) -> None:
+def test_a_half_without_a_graded_pair_is_refused(pairs, half):
     with pytest.raises(PairFileError, match=f"the {half} half"):
         split_halves(pairs)
 
 
-def test_balanced_halves_have_as_many_queries_whatever_the_order() -> None:
+def test_balanced_halves_have_as_many_queries_whatever_the_order():
     pairs = [pair(query) for query in "abcdefgh" for _ in range(3)]
     one, other = balanced_halves(pairs)
     assert {len({p.query for p in half}) for half in (one, other)} == {4}

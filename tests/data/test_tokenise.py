@@ -78,7 +78,7 @@ def reference(tokenizer: Any, pair: tuple[str, str], max_length: int) -> dict[st
 @FAMILIES
 @pytest.mark.parametrize("max_length", [24, 30, 512])
 @pytest.mark.parametrize("pair", PAIRS)
-def test_agrees_with_transformers(family: Any, max_length: int, pair: tuple[str, str]) -> None:
+def test_agrees_with_transformers(family, max_length, pair):
     tokenizer = PairTokenizer(family(), max_length)
     (encoded,) = tokenizer.encode([pair])
     (bare,) = tokenizer.encode([pair], offsets=False)
@@ -93,7 +93,7 @@ def test_agrees_with_transformers(family: Any, max_length: int, pair: tuple[str,
     assert not encoded.query_truncated
 
 
-def test_spans_name_the_characters_of_the_original_text() -> None:
+def test_spans_name_the_characters_of_the_original_text():
     (encoded,) = PairTokenizer(bert(), 64).encode([("Café", "ＡＢ上e\u0301😀")])
     assert encoded.side == [-1, 0, 0, 0, 0, -1, 1, 1, 1, -1]
     query = [(0, 1), (1, 2), (2, 3), (3, 4)]
@@ -102,7 +102,7 @@ def test_spans_name_the_characters_of_the_original_text() -> None:
 
 
 @pytest.mark.parametrize(("family", "separators"), [(bert, [2, 4]), (xlm_roberta, [2, 3, 5])])
-def test_special_tokens_have_names(family: Any, separators: list[int]) -> None:
+def test_special_tokens_have_names(family, separators):
     (encoded,) = PairTokenizer(family(), 32).encode([("a", "a")])
     assert (encoded.cls, encoded.separators) == (0, separators)
 
@@ -121,9 +121,7 @@ def test_special_tokens_have_names(family: Any, separators: list[int]) -> None:
     ],
     ids=["title", "query", "word", "late title", "late query", "words", "both"],
 )
-def test_a_very_long_text_gives_the_tokens_of_the_whole(
-    family: Any, query: str, title: str
-) -> None:
+def test_a_very_long_text_gives_the_tokens_of_the_whole(family, query, title):
     (encoded,) = PairTokenizer(family(), 16).encode([(query, title)])
     whole = family()(query, title, return_token_type_ids=True)
     sides = [side for side in whole.sequence_ids() if side is not None]
@@ -145,13 +143,13 @@ def test_a_very_long_text_gives_the_tokens_of_the_whole(
     assert encoded.title_truncated == (sides.count(1) > n_title)
 
 
-def test_threads_with_different_lengths_agree_with_one_thread() -> None:
+def test_threads_with_different_lengths_agree_with_one_thread():
     shared = bert()
     tokenizers = {length: PairTokenizer(shared, length) for length in (12, 20)}
     pairs = [(f"北京{'到' * (i % 7)}", "上海高铁" * (i % 9 + 1)) for i in range(200)]
     alone = {length: tokenizer.encode(pairs) for length, tokenizer in tokenizers.items()}
 
-    def encode(job: int) -> tuple[int, list[EncodedPair]]:
+    def encode(job):
         length = (12, 20)[job % 2]
         shared("北京", "上海" * 20, truncation="only_second", max_length=9 + job % 5)
         return length, tokenizers[length].encode(pairs)
@@ -161,7 +159,7 @@ def test_threads_with_different_lengths_agree_with_one_thread() -> None:
             assert encoded == alone[length]
 
 
-def test_the_tokenizer_given_is_left_as_it_is() -> None:
+def test_the_tokenizer_given_is_left_as_it_is():
     given = bert()
     given.backend_tokenizer.enable_truncation(7)
     given.backend_tokenizer.enable_padding(length=40)
@@ -172,19 +170,19 @@ def test_the_tokenizer_given_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(("family", "least"), [(bert, 5), (xlm_roberta, 6)])
-def test_a_length_without_room_is_refused(family: Any, least: int) -> None:
+def test_a_length_without_room_is_refused(family, least):
     PairTokenizer(family(), least)
     with pytest.raises(ArgumentError, match=f"{least} at least"):
         PairTokenizer(family(), least - 1)
 
 
-def test_a_slow_tokenizer_is_refused() -> None:
+def test_a_slow_tokenizer_is_refused():
     with pytest.raises(CheckpointError, match="not a fast tokenizer"):
         PairTokenizer(object(), 64)
 
 
 @pytest.mark.parametrize("pair", [("a\ud800", "b"), ("a", "\udc80")])
-def test_a_lone_surrogate_is_refused(pair: tuple[str, str]) -> None:
+def test_a_lone_surrogate_is_refused(pair):
     with pytest.raises(ArgumentError, match="lone surrogate"):
         PairTokenizer(bert(), 64).encode([("a", "b"), pair])
 

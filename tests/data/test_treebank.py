@@ -35,7 +35,7 @@ def _row(number: int | str, form: str, head: int | str, label: str) -> str:
     return f"{number}\t{form}\t_\tNOUN\t_\t_\t{head}\t{label}\t_\t_"
 
 
-def test_words_heads_labels_and_where_they_stand(tmp_path: Path) -> None:
+def test_words_heads_labels_and_where_they_stand(tmp_path):
     bank = read_treebank(_file(tmp_path, SECOND))
     first, other = bank.sentences
     assert (bank.name, bank.version, first.id, other.id) == ("bank.conllu", 2, "a-1", "line 11")
@@ -50,7 +50,7 @@ def test_words_heads_labels_and_where_they_stand(tmp_path: Path) -> None:
     assert first.spans == ((0, 1), (1, 2), (2, 8), (9, 10), (10, 11))
 
 
-def test_of_version_1_only_what_means_the_same_keeps_its_label(tmp_path: Path) -> None:
+def test_of_version_1_only_what_means_the_same_keeps_its_label(tmp_path):
     labels = ["dobj", "nsubjpass", "auxpass", "nmod:tmod", "nsubj", "neg", "nmod", "det"]
     rows = [_row(at, "字", 9, label) for at, label in enumerate(labels, 1)]
     bank = read_treebank(_file(tmp_path, *rows, _row(9, "在", 0, "root")))
@@ -77,16 +77,14 @@ def test_of_version_1_only_what_means_the_same_keeps_its_label(tmp_path: Path) -
         (["# text = 走"], "no sentence in it"),
     ],
 )
-def test_what_is_broken_is_named_with_its_line(
-    tmp_path: Path, rows: list[str], message: str
-) -> None:
+def test_what_is_broken_is_named_with_its_line(tmp_path, rows, message):
     path = _file(tmp_path, *rows)
     with pytest.raises(PairFileError, match=message) as raised:
         read_treebank(path)
     assert str(path) in str(raised.value)
 
 
-def test_a_missing_file_and_bytes_that_are_no_text(tmp_path: Path) -> None:
+def test_a_missing_file_and_bytes_that_are_no_text(tmp_path):
     with pytest.raises(PairFileError, match="cannot be read"):
         read_treebank(tmp_path / "none.conllu")
     path = tmp_path / "bad.conllu"
@@ -95,7 +93,7 @@ def test_a_missing_file_and_bytes_that_are_no_text(tmp_path: Path) -> None:
         read_treebank(path)
 
 
-def test_sentences_fall_to_the_half_of_their_text() -> None:
+def test_sentences_fall_to_the_half_of_their_text():
     sentences = [Sentence(str(n), (Word(f"{n}号", None, -1, None),)) for n in range(40)]
     found = halves(sentences)
     assert found.discovery and found.validation

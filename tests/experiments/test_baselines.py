@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,7 +33,6 @@ from qt_bert.results.baselines import (
 from qt_bert.training.pretrain import NewShape
 from qt_bert.training.recipes import load_recipe
 
-Build = Callable[..., Path]
 KNOWN = list(
     "北京到上海高铁票价时刻表查询怎么去除衣服上的油渍沾了洗掉红烧排骨家常做法苹果手机多少钱一斤"
 )
@@ -87,7 +85,7 @@ file = "train.tsv"
 
 
 @pytest.fixture(scope="module")
-def study(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> Study:
+def study(checkpoint_of, tmp_path_factory) -> Study:
     folder = tmp_path_factory.mktemp("data")
     for name, count, seed in (("train", 40, 100), ("dev", 15, 200), ("test", 40, 300)):
         graded(folder / f"{name}.tsv", count, seed)
@@ -110,12 +108,12 @@ def study(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> Stu
 
 
 @pytest.fixture(scope="module")
-def made(study: Study) -> Path:
+def made(study) -> Path:
     run(study, said=lambda line: None)
     return study.out
 
 
-def test_the_table_is_whole(made: Path, study: Study) -> None:
+def test_the_table_is_whole(made, study):
     found = read_baselines(made)
     record = found.record
     assert [row.name for row in record.rows] == list(MODELS)
@@ -146,7 +144,7 @@ def test_the_table_is_whole(made: Path, study: Study) -> None:
     assert first[0] not in stored and first[1] not in stored
 
 
-def test_what_is_lost_is_made_again_alike(made: Path, study: Study, tmp_path: Path) -> None:
+def test_what_is_lost_is_made_again_alike(made, study, tmp_path):
     out = tmp_path / "table"
     shutil.copytree(made, out)
     shutil.rmtree(out / "models" / "two-tower")
@@ -157,14 +155,14 @@ def test_what_is_lost_is_made_again_alike(made: Path, study: Study, tmp_path: Pa
     assert [r.sha256 for r in one.record.rows] == [r.sha256 for r in again.record.rows]
 
 
-def test_a_query_that_is_judged_is_not_trained_on(study: Study, tmp_path: Path) -> None:
+def test_a_query_that_is_judged_is_not_trained_on(study, tmp_path):
     files = PairFiles(pairs=study.tuning.pairs[0].file)
     with pytest.raises(ArgumentError, match="are judged too"):
         run(replace(study, files=files, out=tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
-def test_a_text_s_logits_do_not_depend_on_its_batch(made: Path) -> None:
+def test_a_text_s_logits_do_not_depend_on_its_batch(made):
     for name in (LSTM, "bert+lstm"):
         scorer = RivalScorer.open(made / "models" / name, 48)
         pairs = [
@@ -177,7 +175,7 @@ def test_a_text_s_logits_do_not_depend_on_its_batch(made: Path) -> None:
         np.testing.assert_allclose(together, alone, atol=1e-5)
 
 
-def test_towers_start_as_the_encoder_of_the_base(checkpoint_of: Build) -> None:
+def test_towers_start_as_the_encoder_of_the_base(checkpoint_of):
     base = checkpoint_of("bert")
     rival = Rival.new("two-tower", base).eval()
     encoder = AutoModel.from_pretrained(base, attn_implementation="eager").eval()
@@ -188,7 +186,7 @@ def test_towers_start_as_the_encoder_of_the_base(checkpoint_of: Build) -> None:
         torch.testing.assert_close(found[row], plain, atol=1e-5, rtol=0)
 
 
-def test_both_directions_are_those_of_torch_on_rows_alone() -> None:
+def test_both_directions_are_those_of_torch_on_rows_alone():
     torch.manual_seed(0)
     ours, rows, lengths = BiLstm(3, 4), torch.randn(2, 5, 3), torch.tensor([5, 2])
     theirs = torch.nn.LSTM(3, 4, batch_first=True, bidirectional=True)
@@ -201,7 +199,7 @@ def test_both_directions_are_those_of_torch_on_rows_alone() -> None:
         assert (found[row, length:] == 0).all()
 
 
-def test_alignment_and_pooling_by_hand() -> None:
+def test_alignment_and_pooling_by_hand():
     a, b = torch.tensor([[[1.0], [0.0]]]), torch.tensor([[[2.0], [4.0], [9.0]]])
     real = torch.tensor([[True, True, False]])
     to_b, to_a = aligned(a, b, torch.ones(1, 2, dtype=torch.bool), real)
@@ -213,7 +211,7 @@ def test_alignment_and_pooling_by_hand() -> None:
     assert found.tolist() == [[-2.0, -1.0]]
 
 
-def test_words_are_tokens_and_rarer_ones_their_characters(checkpoint_of: Build) -> None:
+def test_words_are_tokens_and_rarer_ones_their_characters(checkpoint_of):
     like = open_tokenizer(checkpoint_of("bert"))
     made = word_tokenizer(like, ["北京到上海高铁", "北京到上海票价"], 3)
     (one,) = PairTokenizer(made, 32).encode([(spaced("北京高铁"), spaced("上海 到"))])
@@ -223,7 +221,7 @@ def test_words_are_tokens_and_rarer_ones_their_characters(checkpoint_of: Build) 
     assert one.side == [-1, 0, 0, 0, -1, 1, 1, -1]
 
 
-def test_stacked_layers_are_copies(made: Path, tmp_path: Path) -> None:
+def test_stacked_layers_are_copies(made, tmp_path):
     shallow = made / "pretraining" / f"{CHARACTERS}-1-layers"
     deep = open_for_pretraining(stacked(shallow, 3, tmp_path / "deep")).state_dict()
     for name, value in open_for_pretraining(shallow).state_dict().items():
@@ -233,7 +231,7 @@ def test_stacked_layers_are_copies(made: Path, tmp_path: Path) -> None:
         stacked(made / "pretraining" / CHARACTERS, 3, tmp_path / "other")
 
 
-def test_the_probe_reads_it(made: Path, study: Study, tmp_path: Path) -> None:
+def test_the_probe_reads_it(made, study, tmp_path):
     from typer.testing import CliRunner
 
     from qt_bert.cli import app, register  # noqa: F401 - declares the commands

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from experiments.initialisations.record import (
     ARMS,
     OUTPUTS,
     RECORD,
-    Arm,
     Initialisations,
     Try,
     read_initialisations,
@@ -31,7 +29,6 @@ from qt_bert.training.finetune import TuneSettings
 from qt_bert.training.recipes import PairSource
 from tests.experiments.made_initialisations import written
 
-Build = Callable[..., Path]
 QUICK = TuneSettings(epochs=2, slots=256, patience=0, compile=False, save_every=1)
 HEAD = HeadSettings(passes=6, pairs=32, rates=(3e-3, 3e-2), readings=3)
 GOOD, BAD = "北京上海高铁", "怎么去除衣服"
@@ -49,7 +46,7 @@ def write(path: Path, count: int, first: int) -> Path:
 
 
 @pytest.fixture(scope="module")
-def job(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> StudyJob:
+def job(checkpoint_of, tmp_path_factory) -> StudyJob:
     place = tmp_path_factory.mktemp("study")
     classifier = checkpoint_of(hidden=32, seed=5)
     AutoModel.from_pretrained(classifier).save_pretrained(place / "base")
@@ -67,16 +64,12 @@ def job(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> Study
 
 
 @pytest.fixture(scope="module")
-def finished(
-    job: StudyJob, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, Initialisations]:
+def finished(job, tmp_path_factory) -> tuple[Path, Initialisations]:
     out = tmp_path_factory.mktemp("whole") / "study"
     return out, run_initialisations(job, out)
 
 
-def test_every_arm_is_run_at_every_rate_and_with_every_seed(
-    finished: tuple[Path, Initialisations],
-) -> None:
+def test_every_arm_is_run_at_every_rate_and_with_every_seed(finished):
     _, found = finished
     record = found.record
     assert {arm: len(record.runs(arm)) for arm in ARMS} == dict.fromkeys(ARMS, 2)
@@ -98,9 +91,7 @@ def test_every_arm_is_run_at_every_rate_and_with_every_seed(
     assert len(np.unique(found.outputs["validation"].queries)) == 10
 
 
-def test_outputs_are_those_of_the_folders(
-    finished: tuple[Path, Initialisations], job: StudyJob
-) -> None:
+def test_outputs_are_those_of_the_folders(finished, job):
     out, found = finished
     texts = [(pair.query, pair.title) for pair in job.validation.read(labelled=True)]
     for row, place in enumerate(found.record.final):
@@ -118,15 +109,10 @@ def without_seconds(folder: Path) -> dict[str, object]:
     return record
 
 
-def test_killed_and_resumed_gives_the_same_record(
-    finished: tuple[Path, Initialisations],
-    job: StudyJob,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_killed_and_resumed_gives_the_same_record(finished, job, tmp_path, monkeypatch):
     out, run, runs = tmp_path / "study", Study._run, []
 
-    def killed(self: Study, arm: Arm, seed: int, rate: float | None) -> Try:
+    def killed(self, arm, seed, rate):
         runs.append(arm)
         found = run(self, arm, seed, rate)
         if len(runs) == 9:
@@ -149,18 +135,14 @@ def test_killed_and_resumed_gives_the_same_record(
     assert len(again) == 11
 
 
-def test_what_does_not_fit_is_refused(
-    finished: tuple[Path, Initialisations], job: StudyJob, checkpoint_of: Build, tmp_path: Path
-) -> None:
+def test_what_does_not_fit_is_refused(finished, job, checkpoint_of, tmp_path):
     with pytest.raises(RunFolderError, match="rates"):
         run_initialisations(replace(job, rates=(5e-3,)), finished[0], resume=True)
     with pytest.raises(CheckpointError, match="fine-tuned"):
         run_initialisations(replace(job, base=checkpoint_of()), tmp_path / "study")
 
 
-def test_files_without_labels_or_with_shared_queries_are_refused(
-    job: StudyJob, tmp_path: Path
-) -> None:
+def test_files_without_labels_or_with_shared_queries_are_refused(job, tmp_path):
     plain = tmp_path / "plain.tsv"
     plain.write_text("query\ttitle\n北京\t上海\n", encoding="utf-8")
     for wrong in (
@@ -170,11 +152,11 @@ def test_files_without_labels_or_with_shared_queries_are_refused(
         {"validation": job.sources[0]},
     ):
         with pytest.raises(PairFileError):
-            run_initialisations(replace(job, **wrong), tmp_path / "study")  # type: ignore[arg-type]
+            run_initialisations(replace(job, **wrong), tmp_path / "study")
     assert not (tmp_path / "study").exists()
 
 
-def test_damage_is_refused(tmp_path: Path) -> None:
+def test_damage_is_refused(tmp_path):
     with pytest.raises(RunFolderError, match="no such result file"):
         read_initialisations(tmp_path)
     folder = written(tmp_path, "c" * 64)
@@ -198,9 +180,7 @@ def test_damage_is_refused(tmp_path: Path) -> None:
         ("tries", "none", "a list"),
     ],
 )
-def test_a_record_that_its_outputs_do_not_fit_is_refused(
-    tmp_path: Path, key: str, value: object, says: str
-) -> None:
+def test_a_record_that_its_outputs_do_not_fit_is_refused(tmp_path, key, value, says):
     folder = written(tmp_path, "c" * 64)
     record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     record[key] = value
@@ -209,7 +189,7 @@ def test_a_record_that_its_outputs_do_not_fit_is_refused(
         read_initialisations(folder)
 
 
-def test_no_text_is_in_the_record(finished: tuple[Path, Initialisations]) -> None:
+def test_no_text_is_in_the_record(finished):
     out, _ = finished
     text = (out / RECORD).read_text(encoding="utf-8")
     assert not set(text) & set(GOOD + BAD)

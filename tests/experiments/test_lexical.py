@@ -51,14 +51,14 @@ def described(features: LexicalFeatures, query: str, title: str) -> dict[str, fl
     return dict(zip(features.names, row.tolist(), strict=True))
 
 
-def test_a_changed_order_shows_in_bigrams_and_runs_alone(features: LexicalFeatures) -> None:
+def test_a_changed_order_shows_in_bigrams_and_runs_alone(features):
     found = described(features, "狗追猫", "猫追狗")
     assert found["character_of_query"] == found["character_of_title_idf"] == 1
     assert found["bigram_of_query"] == found["bigram_of_title"] == 0
     assert found["substring_of_query"] == found["subsequence_of_title"] == pytest.approx(1 / 3)
 
 
-def test_coverage_weighs_by_idf_of_the_training_texts(features: LexicalFeatures) -> None:
+def test_coverage_weighs_by_idf_of_the_training_texts(features):
     found = described(features, "狗爱车", "狗")
     dog, love, unseen = (math.log(6 / (1 + n)) + 1 for n in (3, 1, 0))
     assert found["character_of_query"] == pytest.approx(1 / 3)
@@ -66,7 +66,7 @@ def test_coverage_weighs_by_idf_of_the_training_texts(features: LexicalFeatures)
 
 
 @given(st.text("猫狗追a1", max_size=12), st.text("猫狗追a1", max_size=80))
-def test_longest_common_lengths_are_those_of_the_textbook_tables(a: str, b: str) -> None:
+def test_longest_common_lengths_are_those_of_the_textbook_tables(a, b):
     subsequence = np.zeros((len(a) + 1, len(b) + 1), dtype=int)
     run = subsequence.copy()
     for i, x in enumerate(a):
@@ -100,7 +100,7 @@ def raw(model: OrdinalRegression) -> tuple[FloatArray, FloatArray]:
     return slopes, model.thresholds + model.mean @ slopes
 
 
-def test_the_loss_is_minus_log_of_the_sets_probability() -> None:
+def test_the_loss_is_minus_log_of_the_sets_probability():
     allowed = np.array([[True, True, False, False, False], [False, False, False, False, True]])
     loss = LabelSetLoss(np.array([[1.0], [0.0]]), allowed, np.array([0.25, 0.75]), 0.2)
     at = np.array([2.0, -1.0, np.log(2.0), np.log(0.5), np.log(1.5)])  # cuts -1, 1, 1.5, 3
@@ -108,7 +108,7 @@ def test_the_loss_is_minus_log_of_the_sets_probability() -> None:
     assert loss(at)[0] == pytest.approx(by_hand)
 
 
-def test_two_grades_are_scikit_learns_logistic_regression() -> None:
+def test_two_grades_are_scikit_learns_logistic_regression():
     data = simulated(300)
     positive = np.array([grades[0] > 3 for grades in data.grade_sets])
     sets = [(2,) if one else (1,) for one in positive]
@@ -120,7 +120,7 @@ def test_two_grades_are_scikit_learns_logistic_regression() -> None:
 
 
 @pytest.mark.parametrize("coarse", [0.0, 0.7])
-def test_exact_and_coarse_labels_recover_what_made_them(coarse: float) -> None:
+def test_exact_and_coarse_labels_recover_what_made_them(coarse):
     slopes, cuts = raw(OrdinalRegression.fit(simulated(8_000, coarse=coarse), l2=0.0))
     assert slopes == pytest.approx(COEFFICIENTS, abs=0.1)
     assert cuts == pytest.approx(CUTS, abs=0.15)
@@ -132,9 +132,7 @@ def _write(path: Path, header: str, rows: list[tuple[Any, ...]]) -> Path:
     return path
 
 
-def test_the_command_fits_judges_and_compares(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_fits_judges_and_compares(tmp_path, capsys):
     rows = [
         (f"{subject}怎么做", title.format(subject, subject[:2]), grade)
         for subject in SUBJECTS

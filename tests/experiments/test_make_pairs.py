@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -28,7 +27,7 @@ GRADES_OF_LABELS = "1=1,2=2,3=3,4=4,5=5,1-2=1-2,2-3=2-3,3-4=3-4,4-5=4-5"
 
 def made(**changes: object) -> list[MadePair]:
     arguments: dict[str, object] = {"per_rule": 5, "seed": 3, **changes}
-    return list(make_pairs(TEXTS, GOOD, **arguments))  # type: ignore[arg-type]
+    return list(make_pairs(TEXTS, GOOD, **arguments))
 
 
 def applied(rule: str, query: str, title: str | None = None, seeds: int = 30) -> list[Made]:
@@ -50,7 +49,7 @@ def applied(rule: str, query: str, title: str | None = None, seeds: int = 30) ->
         ("constraint_dropped", "儿童的毛衣图样", ("儿童的毛衣图样", "毛衣图样")),
     ],
 )
-def test_a_rule_makes_what_it_says(rule: str, query: str, pair: tuple[str, str]) -> None:
+def test_a_rule_makes_what_it_says(rule, query, pair):
     assert pair in {(one.query, one.title) for one in applied(rule, query)}
 
 
@@ -65,11 +64,11 @@ def test_a_rule_makes_what_it_says(rule: str, query: str, pair: tuple[str, str])
         ("shuffled_words", "手工 毛衣 的 图样 大全 编织"),
     ],
 )
-def test_a_rule_leaves_alone_what_it_would_not_change(rule: str, query: str) -> None:
+def test_a_rule_leaves_alone_what_it_would_not_change(rule, query):
     assert applied(rule, query) == []
 
 
-def test_the_seed_and_the_numbers_are_kept() -> None:
+def test_the_seed_and_the_numbers_are_kept():
     assert made() == made() != made(seed=4)
     pairs = made(per_rule={"direction": 3, "paraphrase": 2}, rules=["direction", "paraphrase"])
     names = Counter(pair.rule for pair in pairs)
@@ -79,7 +78,7 @@ def test_the_seed_and_the_numbers_are_kept() -> None:
     assert made(per_rule=0) == []
 
 
-def test_a_twin_follows_its_pair_with_the_same_query() -> None:
+def test_a_twin_follows_its_pair_with_the_same_query():
     pairs = made(rules=["opposite"], per_rule=20)
     for pair, twin in zip(pairs[::2], pairs[1::2], strict=True):
         assert (pair.rule, twin.rule) == ("opposite", "opposite:kept")
@@ -87,14 +86,14 @@ def test_a_twin_follows_its_pair_with_the_same_query() -> None:
         assert (pair.grades, twin.grades) == ((2,), (5,))
 
 
-def test_forbidden_queries_are_neither_used_nor_made() -> None:
+def test_forbidden_queries_are_neither_used_nor_made():
     assert any("适合新手的花" in pair.query for pair in made())
     for pair in made(forbidden={"适合 新手的花！"}):
         assert folded(pair.query) != "适合新手的花"
         assert "适合新手的花" not in pair.title
 
 
-def test_the_gate_refuses_what_contradicts() -> None:
+def test_the_gate_refuses_what_contradicts():
     gate = Gate(barrier(frozenset()), [("花展", "花展时间")])
     assert not gate.admits(Made("花展", "花展 时间"), (2,))
     assert not gate.admits(Made("花展", "花展！"), (1, 2))
@@ -102,9 +101,7 @@ def test_the_gate_refuses_what_contradicts() -> None:
     assert not gate.admits(Made("花展", "赛马", "花展门票"), (1,))
 
 
-def test_the_command_writes_a_file_that_training_reads(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_a_file_that_training_reads(tmp_path, capsys):
     text = "".join(f"{one}\t{one}介绍\t5\n" for one in TEXTS)
     (tmp_path / "good.tsv").write_text("query\ttitle\tgrade\n" + text, encoding="utf-8")
     (tmp_path / "held.tsv").write_text("query\ttitle\n适合新手的花\tx\n", encoding="utf-8")
@@ -136,6 +133,6 @@ def test_the_command_writes_a_file_that_training_reads(
         ({"per_rule": {"same": -1}}, "-1 pairs of 'same'"),
     ],
 )
-def test_what_cannot_be_made_is_refused(asked: dict[str, object], said: str) -> None:
+def test_what_cannot_be_made_is_refused(asked, said):
     with pytest.raises(ArgumentError, match=said):
         made(**asked)

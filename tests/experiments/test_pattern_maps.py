@@ -1,11 +1,8 @@
 """Drawing, folds and fitting of the rules that tell maps apart."""
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,7 +38,7 @@ SHAPES = {"large": Shape(3, 4), "small": Shape(2, 2, frozenset({(1, 0)}))}
 COUNTS = {"large": 14, "small": 5}
 
 
-def test_drawing_is_by_seed_and_balanced() -> None:
+def test_drawing_is_by_seed_and_balanced():
     asked = wanted(SHAPES, COUNTS, 40, seed=1)
     assert asked == wanted(SHAPES, COUNTS, 40, seed=1) != wanted(SHAPES, COUNTS, 40, seed=2)
     assert Counter(one.model for one in asked) == COUNTS
@@ -57,7 +54,7 @@ def test_drawing_is_by_seed_and_balanced() -> None:
         wanted(SHAPES, COUNTS, 18, seed=1)
 
 
-def test_kappa_and_f1_by_hand() -> None:
+def test_kappa_and_f1_by_hand():
     first, second = np.array([0, 0, 0, 1, 1, 4]), np.array([0, 0, 1, 1, 1, 4])
     table = table_of(first, second)
     # Agreed 5/6; by chance (3·2 + 2·3 + 1·1)/36 = 13/36.
@@ -68,7 +65,7 @@ def test_kappa_and_f1_by_hand() -> None:
     assert kappa(table) == pytest.approx(cohen_kappa_score(first, second))
 
 
-def test_no_head_stands_on_both_sides_of_a_fold() -> None:
+def test_no_head_stands_on_both_sides_of_a_fold():
     maps = read_maps(shipped(PATTERNS))
     labels = places(read_labels(shipped(PATTERNS) / "labels.csv", [one.id for one in maps]))
     kept = teachers(shipped(STUDENT))
@@ -90,7 +87,7 @@ def test_no_head_stands_on_both_sides_of_a_fold() -> None:
     assert sorted(seen) == list(range(len(maps)))
 
 
-def test_judging_counts_kinds_with_maps_enough() -> None:
+def test_judging_counts_kinds_with_maps_enough():
     labels = np.array([0] * 12 + [4] * 20 + [2])
     said = labels.copy()
     said[:3] = 4
@@ -114,7 +111,7 @@ def test_judging_counts_kinds_with_maps_enough() -> None:
     assert passes.kappa_trained.value < passes.kappa.value
 
 
-def test_the_rules_that_ship_and_their_answers_come_from_the_labels() -> None:
+def test_the_rules_that_ship_and_their_answers_come_from_the_labels():
     """Fitted anew on all maps, and over folds on other heads alone, they say what is stored."""
     folder = shipped(PATTERNS)
     maps = read_maps(folder)
@@ -135,9 +132,7 @@ def test_the_rules_that_ship_and_their_answers_come_from_the_labels() -> None:
         assert [KINDS[place] for place in said] == [row[column] for row in stored]
 
 
-def test_training_leaves_a_folder_that_the_probe_opens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_leaves_a_folder_that_the_probe_opens(tmp_path, monkeypatch):
     kinds = ("vertical", "diagonal", "block", "heterogeneous")
     maps = [
         replace(planted(kind, seed), id=f"{kind}-{seed}", layer=seed, head=place)
@@ -171,7 +166,7 @@ def test_training_leaves_a_folder_that_the_probe_opens(
     assert record.passes is not None and record.passes.confusion[0] == (0, 0, 0, 0, 12)
 
 
-def test_sheets_show_maps_and_nothing_of_where_they_come_from(tmp_path: Path) -> None:
+def test_sheets_show_maps_and_nothing_of_where_they_come_from(tmp_path):
     image = pytest.importorskip("PIL.Image")
     one = planted("vertical")
     maps = [replace(one, id=f"M{place:02d}", model=f"model-{place}") for place in range(25)]

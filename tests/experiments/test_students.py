@@ -1,7 +1,5 @@
 """The study of students on a tiny teacher: what the arms are, their differences, resumed, refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """One figure of each kind, with texts that a page must not run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from qt_bert.figures import (
@@ -89,8 +87,8 @@ SCATTER = Scatter(
     y_label=Text("用上", "used"),
     x_unit="%",
     points=(
-        Mark(x=1, y=2, series=Text("句法", "syntax"), label=HOSTILE, x_low=0.5, x_high=1.5),
-        Mark(x=3, y=-1, series=HOSTILE, y_low=-2, y_high=0),
+        Mark(x=1, y=2, series=Text("句法", "syntax"), label=HOSTILE),
+        Mark(x=3, y=-1, series=HOSTILE),
         Mark(x=0, y=0, series=Text("句法", "syntax")),
     ),
 )

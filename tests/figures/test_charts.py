@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from qt_bert.charts import CLICKED, chart
-from qt_bert.figures import Mark, Tokens, head_map
+from qt_bert.figures import Tokens, head_map
 from qt_bert.results.palette import DARK, LIGHT, Palette
 from tests.figures.examples import ALL, BARS, CURVE, EMPTY, GRAPH, HEAT_MAP, HOSTILE, SCATTER
 
@@ -159,7 +159,7 @@ def test_axes_span_all_there_is(figure):
                 assert low <= min(values) and max(values) <= high and low < high
 
 
-def test_marks_carry_their_series_interval_and_label():
+def test_marks_carry_their_series_and_label():
     spec = spec_of(SCATTER, "en", DARK)
     rows = rows_of(spec)
     assert [(row["series"], row["x"], row["y"]) for row in rows] == [
@@ -168,27 +168,11 @@ def test_marks_carry_their_series_interval_and_label():
         (0, 0, 0),
     ]
     assert [row.get("label") for row in rows] == [HOSTILE[:16] + "…", None, None]
-    assert (rows[0]["x_low"], rows[0]["x_high"], rows[0]["y_low"]) == (0.5, 1.5, None)
     assert parameter(spec, "series_names") == ["syntax", HOSTILE]
     (marks,) = layers_of(spec, "point")
     assert marks["encoding"]["shape"]["scale"]["range"] == ["circle", "square"]
     assert marks["encoding"]["color"]["scale"]["range"] == list(DARK.series[:2])
     assert marks["encoding"]["x"]["axis"]["title"] == "decodable (%)"
-    assert len(layers_of(spec, "rule")) == 2
-
-
-def test_labels_of_marks_cover_no_other_label():
-    def named(*marks: Mark) -> list[dict]:
-        return rows_of(spec_of(replace(SCATTER, points=marks)))
-
-    ends = (Mark(x=0, y=0, series="a"), Mark(x=100, y=100, series="a"))
-    near = (Mark(x=50, y=50, series="a", label="L2H1"), Mark(x=51, y=50, series="a", label="L3H7"))
-    sides = [row["side"] for row in named(*ends, *near)[2:]]
-    assert len(set(sides)) == 2
-    crowd = [Mark(x=0.01 * i, y=0, series="a", label=f"L0H{i + 10}") for i in range(30)]
-    rows = named(*crowd, Mark(x=9, y=9, series="a"), Mark(x=-9, y=-9, series="a"))
-    assert 1 < sum("side" in row for row in rows) < 30
-    assert all(row["tip"].startswith("L0H") for row in rows[:-2])
 
 
 def test_an_arrow_is_as_wide_as_its_weight():

@@ -15,12 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qt_bert.data.pairs import Pair
+from qt_bert.data.reader import read_pairs
 from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.inspection.inputs import (
     KEYS,
     MOST_BYTES,
-    MOST_REJECTS,
-    MOST_ROWS,
     RefusedFile,
     RefusedInput,
     State,
@@ -28,7 +27,6 @@ from qt_bert.inspection.inputs import (
     default_titles,
     first_state,
     read_state,
-    rows,
     shown_name,
     typed_heads,
     uploaded,
@@ -73,13 +71,17 @@ def test_a_query_of_none_stands_beside_other_titles_without_their_labels() -> No
     assert [one.title for one in default_titles("丁", "六", [], 0)] == ["六"]
 
 
+def read(data: bytes, name: str) -> list[Pair]:
+    """The pairs of an upload."""
+    with uploaded(data, name) as path:
+        return read_pairs(path)
+
+
 def test_an_upload_is_read_and_gone(temporary: Path) -> None:
-    found = rows(TSV, "../我的 文件.tsv")
-    assert [(p.query, p.title, p.label, p.line) for p in found.pairs] == [
+    assert [(p.query, p.title, p.label, p.line) for p in read(TSV, "../我的 文件.tsv")] == [
         ("紫熨斗", "紫熨斗好用吗", "4", 2),
         ("狗追猫", "猫追狗", "2", 3),
     ]
-    assert (found.total, found.rejected, found.rejects) == (2, 0, ())
     assert list(temporary.iterdir()) == []
 
 
@@ -88,21 +90,6 @@ def test_an_upload_lies_where_nobody_else_can_read() -> None:
         assert path.parent.stat().st_mode & 0o077 == 0
         assert path.read_bytes() == TSV
     assert not path.exists()
-
-
-def test_bad_rows_are_listed_with_line_and_reason() -> None:
-    data = TSV + b"only one field\n" * 150 + "尾\t行\t1\n".encode()
-    found = rows(data, "a.tsv")
-    assert (found.total, found.rejected, len(found.rejects)) == (3, 150, MOST_REJECTS)
-    first = found.rejects[0]
-    assert (first.line, first.reason, first.text) == (4, "too few fields", "only one field")
-
-
-def test_more_rows_than_are_offered_are_counted() -> None:
-    data = b"query\ttitle\n" + b"".join(b"q%d\tt\n" % n for n in range(MOST_ROWS + 7))
-    found = rows(data, "a.tsv")
-    assert (len(found.pairs), found.total) == (MOST_ROWS, MOST_ROWS + 7)
-    assert found.pairs[-1].query == f"q{MOST_ROWS - 1}"
 
 
 def archive() -> bytes:
@@ -135,7 +122,7 @@ def test_broken_uploads_are_refused_in_plain_words(
     temporary: Path, data: bytes, name: str, said: str
 ) -> None:
     with pytest.raises(PairFileError) as caught:
-        rows(data, name)
+        read(data, name)
     error = caught.value
     assert isinstance(error, RefusedFile)
     for words in (error.said.zh, error.said.en):
@@ -147,7 +134,7 @@ def test_broken_uploads_are_refused_in_plain_words(
 def test_names_are_safe_to_show() -> None:
     assert shown_name("/etc/<b>\x1b\n.tsv") == "<b>.tsv"
     assert shown_name("") == "upload" and len(shown_name("长" * 300)) == 80
-    assert rows(TSV, "长" * 300 + ".TSV").total == 2
+    assert len(read(TSV, "长" * 300 + ".TSV")) == 2
 
 
 SHAPE = Shape(12, 12)

@@ -1,7 +1,5 @@
 """Pairs as batches: which rows, which padding, and which token belongs to which text."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -72,7 +70,7 @@ def test_batches_keep_each_pair_beside_its_row(encoded_of):
     assert all(b.encoded == tuple(encoded[i] for i in b.rows) for b in batches)
 
 
-def test_what_each_direction_takes() -> None:
+def test_what_each_direction_takes():
     groups = torch.tensor([[CLS, QUERY, TITLE, PADDING]])
     found = {one: gone(one, groups)[0].int().tolist() for one in DIRECTIONS}
     assert found["C<T"] == [[0, 0, 1, 0], [0] * 4, [0] * 4, [0] * 4]
@@ -82,7 +80,7 @@ def test_what_each_direction_takes() -> None:
     assert found["<C"] == [[0] * 4, [1, 0, 0, 0], [1, 0, 0, 0], [0] * 4]
 
 
-def test_a_title_begins_at_its_start_or_behind_a_longer_query() -> None:
+def test_a_title_begins_at_its_start_or_behind_a_longer_query():
     groups = torch.tensor(
         [
             [CLS, QUERY, QUERY, TITLE, TITLE, TITLE],

@@ -42,10 +42,6 @@ def gone(*names: str):
     return lambda folder: [(folder / name).unlink(missing_ok=True) for name in names]
 
 
-def pickled(folder):
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-
-
 def truncated(folder):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-200])
@@ -94,7 +90,6 @@ def test_every_family_opens(checkpoint_of, family):
         (config(model_type="gpt2"), "'gpt2' is not an encoder this toolkit knows"),
         (config(auto_map={"AutoModel": "modeling.Evil"}), "code of its own"),
         (written("modeling_evil.py", "raise SystemExit"), "code of its own"),
-        (pickled, "is a pickle"),
         (gone("model.safetensors"), "no weights"),
         (gone("vocab.txt", "tokenizer.json"), "no vocabulary"),
         (written("tokenizer.json", "{}"), "tokenizer cannot be opened"),
@@ -264,7 +259,7 @@ def test_tied_weights_are_stored_once(tmp_path, checkpoint_of):
     assert torch.equal(embeddings, model.bert.embeddings.word_embeddings.weight.half().float())
 
 
-def test_what_a_study_found_is_in_no_hash(tmp_path: Path) -> None:
+def test_what_a_study_found_is_in_no_hash(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / HEADS).write_text("{}")
     before = folder_sha256(tmp_path)

@@ -1,7 +1,5 @@
 """The layer-by-layer forward against the Hugging Face model, family by family."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -37,7 +37,7 @@ print((psutil.Process().memory_info().rss - before) / 2**20)
 
 
 @pytest.mark.skipif(not has_bfloat16(), reason="this processor has no bfloat16 products")
-def test_a_process_does_not_grow_by_the_shapes_it_meets(checkpoint_of) -> None:
+def test_a_process_does_not_grow_by_the_shapes_it_meets(checkpoint_of):
     folder = str(checkpoint_of())
     left = {name: value for name, value in os.environ.items() if "CAPACITY" not in name}
     scripts = [GROWTH.format(folder=folder, kept=kept) for kept in (STREAM, "", 1024)]
@@ -63,14 +63,14 @@ def bounds() -> tuple[str, str]:
 
 
 @pytest.mark.usefixtures("fresh")
-def test_what_the_environment_says_stays(checkpoint_of, monkeypatch) -> None:
+def test_what_the_environment_says_stays(checkpoint_of, monkeypatch):
     monkeypatch.setenv(FIRST, "7")
     open_checkpoint(checkpoint_of())
     assert bounds() == ("7", str(KEPT))
 
 
 @pytest.mark.usefixtures("fresh")
-def test_a_bound_of_the_parent_is_no_wish_of_the_user(monkeypatch) -> None:
+def test_a_bound_of_the_parent_is_no_wish_of_the_user(monkeypatch):
     monkeypatch.setenv(FIRST, "7")
     bound_kernel_caches()
     monkeypatch.setattr(checkpoint, "_bounded", set())  # a process that inherits it

@@ -23,10 +23,10 @@ Folder = Callable[..., Path]
 
 
 @pytest.fixture
-def saved_of(offline_checkpoint_of: Folder, tmp_path: Path) -> Folder:
+def saved_of(offline_checkpoint_of, tmp_path) -> Folder:
     """`saved_of("bert")`: an offline model saved anew, in its own type."""
 
-    def build(family: str = "bert") -> Path:
+    def build(family="bert"):
         one = open_checkpoint(offline_checkpoint_of(family))
         out = tmp_path / family
         return save_checkpoint(out, one.model, one.tokenizer, settings=one.settings)
@@ -35,9 +35,7 @@ def saved_of(offline_checkpoint_of: Folder, tmp_path: Path) -> Folder:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_it_opens_as_it_was_saved(
-    offline_checkpoint_of: Folder, saved_of: Folder, family: str
-) -> None:
+def test_it_opens_as_it_was_saved(offline_checkpoint_of, saved_of, family):
     before, after = (open_checkpoint(f) for f in (offline_checkpoint_of(family), saved_of(family)))
     assert after.offline == before.offline and after.family == before.family
     own, stored = (c.model.config.to_dict() | {"_name_or_path": ""} for c in (before, after))
@@ -49,19 +47,19 @@ def test_it_opens_as_it_was_saved(
     np.testing.assert_allclose(*logits, atol=2e-2)  # weights are stored in float16
 
 
-def test_transformers_refuses_it_by_name(saved_of: Folder) -> None:
+def test_transformers_refuses_it_by_name(saved_of):
     with pytest.raises(ValueError, match="model type `qt_bert-offline-bert`"):
         AutoModelForSequenceClassification.from_pretrained(saved_of())
 
 
-def test_it_is_a_base_of_its_family(saved_of: Folder) -> None:
+def test_it_is_a_base_of_its_family(saved_of):
     folder = saved_of()
     model, family = open_for_tuning(folder, 5)
     assert family.model_type == model.config.model_type == "bert"
     assert verify_folder(folder)[0]["model_type"] == "bert"
 
 
-def test_a_plain_model_keeps_its_type(checkpoint_of: Folder, tmp_path: Path) -> None:
+def test_a_plain_model_keeps_its_type(checkpoint_of, tmp_path):
     one = open_checkpoint(checkpoint_of())
     out = save_checkpoint(tmp_path / "plain", one.model, one.tokenizer, settings=one.settings)
     config = json.loads((out / "config.json").read_text(encoding="utf-8"))
@@ -71,7 +69,7 @@ def test_a_plain_model_keeps_its_type(checkpoint_of: Folder, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("card", [None, {"schema": 1, "max_length": 48}])
-def test_without_its_block_it_is_refused(saved_of: Folder, card: object) -> None:
+def test_without_its_block_it_is_refused(saved_of, card):
     folder = saved_of()
     (folder / MANIFEST).unlink()
     (folder / CARD).unlink()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +23,6 @@ TEXTS = [
     ("苹果", "苹果手机多少钱" * 5),
     ("怎么去除衣服上的油渍怎么去除", "红烧排骨"),
 ]
-Folder = Callable[..., Path]
 
 
 def expected(checkpoint, row) -> torch.Tensor:
@@ -60,9 +57,7 @@ def expected(checkpoint, row) -> torch.Tensor:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("below", [0, 1, 2])
 @torch.inference_mode()
-def test_equal_to_the_hugging_face_layers(
-    offline_checkpoint_of: Folder, family: str, below: int
-) -> None:
+def test_equal_to_the_hugging_face_layers(offline_checkpoint_of, family, below):
     checkpoint = open_checkpoint(offline_checkpoint_of(family, below=below, **OPTIONS))
     scorer = Scorer(checkpoint)
     rows = scorer.tokenizer.encode(TEXTS)
@@ -74,7 +69,7 @@ def test_equal_to_the_hugging_face_layers(
         np.testing.assert_allclose(scorer.logits([text])[0], logits, atol=1e-5)
 
 
-def test_no_more_of_a_title_than_its_own_length(offline_checkpoint_of: Folder) -> None:
+def test_no_more_of_a_title_than_its_own_length(offline_checkpoint_of):
     folder = offline_checkpoint_of("bert", tokens=7, start=10, **OPTIONS)
     scorer = Scorer(open_checkpoint(folder))
     rows = scorer.tokenizer.encode(
@@ -87,7 +82,7 @@ def test_no_more_of_a_title_than_its_own_length(offline_checkpoint_of: Folder) -
     assert [row.query_truncated for row in rows] == [False, False]
 
 
-def test_a_smaller_model_keeps_the_block_of_its_layers(offline_checkpoint_of: Folder) -> None:
+def test_a_smaller_model_keeps_the_block_of_its_layers(offline_checkpoint_of):
     checkpoint = open_checkpoint(offline_checkpoint_of("bert", below=2, **OPTIONS))
     first, second, third = (KeptLayer(layer=layer, heads=(0, 1, 2, 3)) for layer in range(3))
     assert smaller_checkpoint(checkpoint, [first, third]).offline == Offline(1, 12, 20)
@@ -95,7 +90,7 @@ def test_a_smaller_model_keeps_the_block_of_its_layers(offline_checkpoint_of: Fo
         smaller_checkpoint(checkpoint, [first, second])
 
 
-def test_texts_without_sides_are_refused(offline_checkpoint_of: Folder) -> None:
+def test_texts_without_sides_are_refused(offline_checkpoint_of):
     encoder = open_checkpoint(offline_checkpoint_of("bert", **OPTIONS)).encoder()
     ids = torch.ones(1, 4, dtype=torch.long)
     with pytest.raises(ArgumentError, match="texts without sides"):
@@ -112,23 +107,21 @@ def test_texts_without_sides_are_refused(offline_checkpoint_of: Folder) -> None:
         ({"layers": 3, "title_start": 9, "title_tokens": 5}, "3 offline layers of 3"),
     ],
 )
-def test_a_block_that_cannot_be_is_refused(
-    offline_checkpoint_of: Folder, block: object, message: str
-) -> None:
+def test_a_block_that_cannot_be_is_refused(offline_checkpoint_of, block, message):
     folder = offline_checkpoint_of("bert", **OPTIONS)
     (folder / CARD).write_text(json.dumps({"offline": block}), encoding="utf-8")
     with pytest.raises(CheckpointError, match=message):
         open_checkpoint(folder)
 
 
-def test_room_for_the_whole_title_behind_its_start(offline_checkpoint_of: Folder) -> None:
+def test_room_for_the_whole_title_behind_its_start(offline_checkpoint_of):
     checkpoint = open_checkpoint(offline_checkpoint_of("bert", start=12, tokens=20, **OPTIONS))
     assert Scorer(checkpoint, max_length=33).tokenizer.max_length == 33
     with pytest.raises(ArgumentError, match="--max-length 32: titles of .* give 33 or more"):
         Scorer(checkpoint, max_length=32)
 
 
-def test_the_block_is_stored_and_described(offline_checkpoint_of: Folder, tmp_path: Path) -> None:
+def test_the_block_is_stored_and_described(offline_checkpoint_of, tmp_path):
     checkpoint = open_checkpoint(offline_checkpoint_of("bert", below=2, **OPTIONS))
     checkpoint.settings.write(tmp_path)
     block = {"layers": 2, "title_start": 12, "title_tokens": 20}

@@ -16,7 +16,7 @@ from qt_bert.results.plan import Budget, Plan, layer_map
 def plan_of() -> Callable[[Checkpoint, Sequence[KeptLayer]], Plan]:
     """`plan_of(checkpoint, kept)`: a plan of a checkpoint that keeps these layers."""
 
-    def build(checkpoint: Checkpoint, kept: Sequence[KeptLayer]) -> Plan:
+    def build(checkpoint, kept):
         teacher = reference_of(
             checkpoint.model, checkpoint.family, checkpoint.name, checkpoint.sha256
         )

@@ -1,7 +1,5 @@
 """Budgets as they are written, the shapes that meet them, and times by a clock made by hand."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the heads do: of a run, of the file beside the model, or unknown."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,12 +1,8 @@
-"""Averages of rivals and how far the plan is ahead, functions at risk, and the plan's figures."""
-
-from __future__ import annotations
+"""Functions at risk, and the plan's figures."""
 
 import numpy as np
-import pytest
 
 from qt_bert.models.heads import Head
-from qt_bert.planning.choice import CHOSEN, averaged, rival_rows
 from qt_bert.planning.make_plan import (
     at_risk,
     head_map,
@@ -17,7 +13,6 @@ from qt_bert.planning.prune import kept_by, lost_heads, names_of_removal, remova
 from qt_bert.planning.runs import MetricChange
 from qt_bert.planning.task import Functions
 from qt_bert.results.kept import KeptLayer, TeacherRef
-from tests.results.made_plan import evidence
 
 TEACHER = TeacherRef(name="t", sha256="0", layers=3, heads=2, units=8)
 
@@ -25,44 +20,6 @@ TEACHER = TeacherRef(name="t", sha256="0", layers=3, heads=2, units=8)
 def change(value, samples):
     drawn = np.array(samples, float)
     return {"spearman": MetricChange(0.8, 0.8 + value, value, min(samples), max(samples), drawn)}
-
-
-def test_draws_are_averaged_with_their_resamples():
-    mean = averaged([change(-0.1, [-0.1, -0.3]), change(-0.3, [-0.1, -0.5])], "spearman")
-    assert mean.absolute == pytest.approx(-0.2) and mean.value == pytest.approx(0.6)
-    assert mean.samples == pytest.approx([-0.1, -0.4])
-    # The central 95 % of two values, linearly between them.
-    assert (mean.ci_low, mean.ci_high) == (pytest.approx(-0.3925), pytest.approx(-0.1075))
-    assert averaged([{}], "spearman") is None
-
-
-def rows_of(found, ours, theirs):
-    row = next(row for row in evidence(2, 4).grid if row.of == "heads")
-    return rival_rows([row], {CHOSEN: [[ours]], "random": [theirs]}, found)
-
-
-def test_the_plan_is_held_against_the_mean_of_the_draws_pair_by_pair():
-    ours, *theirs = (removal_of([Head(0, 0)]), removal_of([Head(2, 0)]), removal_of([Head(2, 1)]))
-    found = {ours: change(-0.01, [-0.02, 0.0])}
-    found |= dict(
-        zip(theirs, (change(-0.04, [-0.06, -0.04]), change(-0.06, [-0.06, -0.04])), strict=True)
-    )
-    [made] = rows_of(found, ours, theirs)
-    assert (made.way, made.kept) == ("random", 7)
-    assert made.measured.change == pytest.approx(-0.05)
-    assert made.ahead.change == pytest.approx(0.04)
-    assert made.ahead.base == pytest.approx(0.75) and made.ahead.value == pytest.approx(0.79)
-    assert (made.ahead.ci_low, made.ahead.ci_high) == (pytest.approx(0.04), pytest.approx(0.04))
-    assert rows_of({one: {} for one in found}, ours, theirs) == ()
-
-
-def test_without_an_interval_nothing_made_of_it_has_one():
-    none = {"spearman": MetricChange(0.8, 0.7, -0.1, None, None, np.array([-0.1, -0.1]))}
-    known = change(-0.1, [-0.2, 0.0])
-    assert averaged([none, known], "spearman").ci_low is None
-    ours, theirs = removal_of([Head(0, 0)]), removal_of([Head(2, 0)])
-    [made] = rows_of({ours: known, theirs: none}, ours, [theirs])
-    assert made.ahead.ci_high is None
 
 
 def test_functions_at_risk_are_those_whose_heads_go():

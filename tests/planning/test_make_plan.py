@@ -1,7 +1,5 @@
 """A whole plan, on random models of two or three small layers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -105,12 +103,6 @@ def test_of_one_logit_the_shape_that_changes_the_score_least_is_taken(task):
     ]
     assert len(found) == 2
     assert choose(asked, forms, asked.discovery.pairs) == found[int(np.argmin(changed))]
-
-
-def test_layers_go_and_the_map_says_who_imitates_whom(task):
-    made = make_plan(task("layers=2", layers=3))
-    assert len(made.kept) == 2 and all(one.heads == (0, 1) for one in made.kept)
-    assert [one.imitates for one in made.layer_map][-1] == 2
 
 
 def test_parameters_are_met_and_named_units_stay(task):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,18 +41,10 @@ JobOf = Callable[..., OfflineTask]
 
 
 @pytest.fixture
-def task_of(checkpoint_of: Callable[..., Path], tmp_path: Path) -> TaskOf:
+def task_of(checkpoint_of, tmp_path) -> TaskOf:
     """`task_of("electra", layers=3)`: a plan to make of a tiny model, or of `checkpoint`."""
 
-    def build(
-        family: str = "bert",
-        *,
-        checkpoint: Path | None = None,
-        pairs: int = 24,
-        effort: OfflineEffort | None = None,
-        max_length: int | None = None,
-        **shape: Any,
-    ) -> PlanTask:
+    def build(family="bert", *, checkpoint=None, pairs=24, effort=None, max_length=None, **shape):
         folder = checkpoint or checkpoint_of(family, **({"layers": 3} | shape))
         return PlanTask(
             scorer=Scorer(open_checkpoint(folder), max_length=max_length),
@@ -69,10 +60,10 @@ def task_of(checkpoint_of: Callable[..., Path], tmp_path: Path) -> TaskOf:
 
 
 @pytest.fixture
-def job_of(task_of: TaskOf) -> JobOf:
+def job_of(task_of) -> JobOf:
     """As `task_of`, the rows of its offline layers."""
 
-    def build(*arguments: Any, **options: Any) -> OfflineTask:
+    def build(*arguments, **options):
         task = task_of(*arguments, **options)
         layout = layout_of(task.scorer.tokenizer, task.whole_discovery)
         assert layout is not None
@@ -84,7 +75,7 @@ def job_of(task_of: TaskOf) -> JobOf:
 
 
 @pytest.fixture
-def unmixed(fresh_checkpoint: Callable[..., Path]) -> Path:
+def unmixed(fresh_checkpoint) -> Path:
     """Four layers, of which the lowest two give nothing by attention, and no position says anything."""
     import torch
     from transformers import AutoModelForSequenceClassification
@@ -101,7 +92,7 @@ def unmixed(fresh_checkpoint: Callable[..., Path]) -> Path:
 
 def row(layers: int, low: float | None) -> OfflineRow:
     one = Measured(base=0.7, value=0.7, change=0.0, ci_low=low, ci_high=0.01)
-    return OfflineRow(layers=layers, block={}, both={}, discovery={"accuracy": one})
+    return OfflineRow(layers=layers, both={}, discovery={"accuracy": one})
 
 
 @pytest.mark.parametrize(
@@ -114,9 +105,7 @@ def row(layers: int, low: float | None) -> OfflineRow:
         ((), None),
     ],
 )
-def test_the_largest_whose_whole_interval_is_small(
-    lows: tuple[float | None, ...], chosen: int | None
-) -> None:
+def test_the_largest_whose_whole_interval_is_small(lows, chosen):
     rows = [row(layers, low) for layers, low in enumerate(lows, start=1)]
     assert largest_free(rows, "accuracy") == chosen
     assert largest_free(rows, "spearman") is None
@@ -131,9 +120,7 @@ def queries_of(lengths: list[int]) -> Sample:
 
 
 @pytest.mark.parametrize(("family", "separators"), [("bert", 1), ("xlm-roberta", 2)])
-def test_titles_begin_behind_nineteen_queries_of_twenty(
-    task_of: TaskOf, family: str, separators: int
-) -> None:
+def test_titles_begin_behind_nineteen_queries_of_twenty(task_of, family, separators):
     tokenizer = task_of(family).scorer.tokenizer
     found = layout_of(tokenizer, queries_of(list(range(1, 22))))
     before = int(before_titles(tokenizer, ["狗" * 20])[0])
@@ -142,12 +129,12 @@ def test_titles_begin_behind_nineteen_queries_of_twenty(
     assert found.long == pytest.approx(1 / 21)
 
 
-def test_before_a_title_stand_the_first_token_the_query_and_a_separator(task_of: TaskOf) -> None:
+def test_before_a_title_stand_the_first_token_the_query_and_a_separator(task_of):
     found = before_titles(task_of().scorer.tokenizer, ["狗", "狗追猫"])
     np.testing.assert_array_equal(found, [3, 5])
 
 
-def test_long_queries_leave_no_room(task_of: TaskOf) -> None:
+def test_long_queries_leave_no_room(task_of):
     tokenizer = task_of(max_length=12).scorer.tokenizer
     assert layout_of(tokenizer, queries_of([30] * 10)) is None
     assert layout_of(tokenizer, queries_of([8] * 10)) is not None
@@ -166,14 +153,12 @@ def test_long_queries_leave_no_room(task_of: TaskOf) -> None:
         (1, 3, ()),
     ],
 )
-def test_half_of_the_layers_are_always_among_the_rows(
-    layers: int, rows: int | None, counts: tuple[int, ...]
-) -> None:
+def test_half_of_the_layers_are_always_among_the_rows(layers, rows, counts):
     assert counts_of(layers, rows) == counts
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
-def test_the_same_as_the_model_opened_as_an_offline_one(task_of: TaskOf, family: str) -> None:
+def test_the_same_as_the_model_opened_as_an_offline_one(task_of, family):
     task = task_of(family)
     offline = Offline(2, 12, 6)
     other = read_as(task.scorer, offline)
@@ -186,15 +171,13 @@ def test_the_same_as_the_model_opened_as_an_offline_one(task_of: TaskOf, family:
     assert other.counts.truncated_titles > 0 and task.scorer.counts.truncated_titles == 0
 
 
-def test_the_check_holds_and_sees_a_block_that_is_not_there(
-    job_of: JobOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_check_holds_and_sees_a_block_that_is_not_there(job_of, monkeypatch):
     job = job_of(layers=3)
     figures = job.check()
     assert figures["unmasked"] <= figures["bound"]
     assert set(figures["variants"]) == {"cut:all@0-0", "cut:all@0-1"}
 
-    def unread(scorer: Scorer, offline: Offline) -> Scorer:
+    def unread(scorer, offline):
         other = read_as(scorer, offline)
         other.encoder.offline = None
         return other
@@ -205,7 +188,7 @@ def test_the_check_holds_and_sees_a_block_that_is_not_there(
 
 
 def on_validation(job: OfflineTask, shown: Progress = silent) -> Costs:
-    return costs_of(job, job.validation, role="validation", block=True, shown=shown)
+    return costs_of(job, job.validation, role="validation", shown=shown)
 
 
 def change(job: OfflineTask, other: Scorer, metric: str) -> float | None:
@@ -217,21 +200,18 @@ def change(job: OfflineTask, other: Scorer, metric: str) -> float | None:
 
 
 @pytest.mark.parametrize(("family", "labels"), [("bert", 5), ("xlm-roberta", 5), ("bert", 1)])
-def test_both_are_the_offline_model_of_so_many_layers(
-    job_of: JobOf, family: str, labels: int
-) -> None:
+def test_both_are_the_offline_model_of_so_many_layers(job_of, family, labels):
     job, metric = job_of(family, labels=labels), "spearman"
     found = on_validation(job)
-    assert list(found.both) == list(found.block) == [1, 2]
+    assert list(found.both) == [1, 2]
     assert found.positions[metric].absolute == pytest.approx(change(job, job.moved, metric))
     for layers, one in found.both.items():
         assert one[metric].absolute == pytest.approx(change(job, job.reading(layers), metric))
-    assert found.both[1][metric].absolute != found.block[1][metric].absolute
 
 
 def test_layers_that_mix_nothing_cost_nothing(job_of: JobOf, unmixed: Path) -> None:
     found = on_validation(job_of(checkpoint=unmixed))
-    for one in (found.positions, *(way[n] for way in (found.block, found.both) for n in (1, 2))):
+    for one in (found.positions, found.both[1], found.both[2]):
         for metric in ("accuracy", "qwk", "spearman"):
             assert (one[metric].absolute, one[metric].ci_low, one[metric].ci_high) == (0, 0, 0)
     assert found.both[3]["spearman"].absolute != 0
@@ -241,11 +221,11 @@ Calls = list[tuple[Sequence[Scores], Texts]]
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+def calls(monkeypatch) -> Calls:
     """Times made by hand: 1 s for the model, a half and a quarter for one and two offline layers."""
     seen: Calls = []
 
-    def timed(scorers: Sequence[Scores], texts: Texts, rounds: int, first: int) -> np.ndarray:
+    def timed(scorers, texts, rounds, first):
         seen.append((scorers, texts))
         return np.array([[1.0, 0.5, 0.25]]) * (100 if len(seen) == 1 else 1)
 
@@ -259,7 +239,7 @@ def measured(job: OfflineTask) -> Speedups:
     return found
 
 
-def test_how_many_times_as_fast(job_of: JobOf, calls: Calls) -> None:
+def test_how_many_times_as_fast(job_of, calls):
     job = job_of()
     found = measured(job)
     assert [one.value for one in found.ratios] == [2.0, 4.0]
@@ -268,7 +248,7 @@ def test_how_many_times_as_fast(job_of: JobOf, calls: Calls) -> None:
     assert timed.titles == len({pair.title for pair in job.task.validation.pairs})
 
 
-def test_a_resumed_plan_has_the_same_times(job_of: JobOf, calls: Calls) -> None:
+def test_a_resumed_plan_has_the_same_times(job_of, calls):
     first = measured(job_of())
     count = len(calls)
     assert measured(job_of()) == first and len(calls) == count
@@ -276,14 +256,12 @@ def test_a_resumed_plan_has_the_same_times(job_of: JobOf, calls: Calls) -> None:
     assert len(calls) > count
 
 
-def test_one_query_is_not_enough(job_of: JobOf, calls: Calls) -> None:
+def test_one_query_is_not_enough(job_of, calls):
     assert speedups(job_of(pairs=2)) is None
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
-def test_what_is_timed_reads_states_and_gives_the_offline_models_logits(
-    job_of: JobOf, calls: Calls, family: str
-) -> None:
+def test_what_is_timed_reads_states_and_gives_the_offline_models_logits(job_of, calls, family):
     job = job_of(family)
     measured(job)
     scorers, texts = calls[1]
@@ -291,11 +269,11 @@ def test_what_is_timed_reads_states_and_gives_the_offline_models_logits(
     for timed, expected in zip(scorers, whole, strict=True):
         np.testing.assert_allclose(timed.logits(texts), expected.logits(texts), atol=0.02)
     for reading in scorers[1:]:
-        assert reading.split.counts.read == len(texts)  # type: ignore[attr-defined]
-        assert reading.split.counts.unknown_titles == 0  # type: ignore[attr-defined]
+        assert reading.split.counts.read == len(texts)
+        assert reading.split.counts.unknown_titles == 0
 
 
-def test_tokens_times_hidden_times_bytes(job_of: JobOf) -> None:
+def test_tokens_times_hidden_times_bytes(job_of):
     found = stored_titles(job_of(hidden=16).moved, ["狗追猫", "狗追猫", "苹果多少钱"])
     assert found.titles == 2 and found.tokens == 5  # (3 + 5) / 2 and a separator each
     rest = 16 + 4  # a title's key and its length
@@ -307,7 +285,7 @@ def test_tokens_times_hidden_times_bytes(job_of: JobOf) -> None:
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
-def test_what_stored_states_take(job_of: JobOf, family: str) -> None:
+def test_what_stored_states_take(job_of, family):
     job = job_of(family)
     titles = [pair.title for pair in job.task.discovery.pairs]
     found = stored_titles(job.moved, titles)
@@ -317,14 +295,14 @@ def test_what_stored_states_take(job_of: JobOf, family: str) -> None:
             assert found.size[kind] == pytest.approx(states.bytes_per_title)
 
 
-def test_a_model_whose_lower_layers_never_mix_returns_them(task_of: TaskOf, unmixed: Path) -> None:
+def test_a_model_whose_lower_layers_never_mix_returns_them(task_of, unmixed):
     found = offline_plan(task_of(checkpoint=unmixed, pairs=60))
     assert found.reason is None and found.metric == "accuracy"
     assert [row.layers for row in found.rows] == [1, 2, 3]
     assert found.chosen == 2 and found.retrain == 2
     assert found.positions["accuracy"].change == 0
     for row in found.rows[:2]:
-        assert row.both["accuracy"].change == row.block["accuracy"].change == 0
+        assert row.both["accuracy"].change == 0
         assert row.may_lose("accuracy") == 0
     assert found.at is found.rows[1]
     assert all(row.speed is not None for row in found.rows)
@@ -333,7 +311,7 @@ def test_a_model_whose_lower_layers_never_mix_returns_them(task_of: TaskOf, unmi
     assert found.guards["unmasked"] <= found.guards["bound"]
 
 
-def test_where_all_layers_mix_half_of_them_are_to_be_retrained(task_of: TaskOf) -> None:
+def test_where_all_layers_mix_half_of_them_are_to_be_retrained(task_of):
     found = offline_plan(task_of(layers=4, pairs=60, effort=OfflineEffort(rows=1, queries=2)))
     assert [row.layers for row in found.rows] == [2]
     assert found.chosen is None and found.retrain == 2 and found.at is found.rows[0]
@@ -345,17 +323,13 @@ def test_where_all_layers_mix_half_of_them_are_to_be_retrained(task_of: TaskOf) 
     ("family", "labels", "metric"),
     [("bert", 1, "pairwise_accuracy"), ("xlm-roberta", 5, "accuracy")],
 )
-def test_the_metric_that_labels_and_model_define_decides(
-    task_of: TaskOf, family: str, labels: int, metric: str
-) -> None:
+def test_the_metric_that_labels_and_model_define_decides(task_of, family, labels, metric):
     found = offline_plan(task_of(family, labels=labels, layers=2))
     assert found.metric == metric and [row.layers for row in found.rows] == [1]
     assert set(found.rows[0].both) >= {"spearman", metric}
 
 
-def test_models_without_rows_have_a_reason(
-    task_of: TaskOf, offline_checkpoint_of: Callable[..., Path]
-) -> None:
+def test_models_without_rows_have_a_reason(task_of, offline_checkpoint_of):
     offline = offline_checkpoint_of("bert", layers=3)
     reasons = {
         "offline": task_of(checkpoint=offline),
@@ -364,4 +338,4 @@ def test_models_without_rows_have_a_reason(
     }
     for reason, task in reasons.items():
         layers = task.form.layers
-        assert offline_plan(task) == OfflinePlan(layers=layers, reason=reason)  # type: ignore[arg-type]
+        assert offline_plan(task) == OfflinePlan(layers=layers, reason=reason)

@@ -1,10 +1,7 @@
-"""Pruned against masked, over random plans; and folders that another process opens."""
+"""Pruned against masked, over random plans; and folders that open again."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +13,9 @@ from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.models.loading import stored_dtype
-from qt_bert.models.pruned import reference_of
 from qt_bert.planning.prune import masked_difference, narrowed, open_teacher, plan_means, prune
 from qt_bert.results.kept import KeptLayer
+from qt_bert.scoring.bulk import Scorer
 
 TEXTS = [
     ("北京到上海高铁票价", "上海到北京高铁票价"),
@@ -33,10 +30,6 @@ SHAPE = {"layers": 4, "heads": 4, "hidden": 32}
 @pytest.fixture
 def teacher(checkpoint_of):
     return open_checkpoint(checkpoint_of("bert", **SHAPE))
-
-
-def reference(checkpoint):
-    return reference_of(checkpoint.model, checkpoint.family, checkpoint.name, checkpoint.sha256)
 
 
 def random_layers(seed: int) -> tuple[KeptLayer, ...]:
@@ -123,22 +116,13 @@ def test_the_teacher_is_never_overwritten(fresh_checkpoint, plan_of):
 
 
 @pytest.mark.parametrize("kept", [KEPT[0], KEPT[6]], ids=["heads", "layers"])
-def test_another_process_opens_and_scores_the_folder(teacher, plan_of, tmp_path, kept):
+def test_the_folder_opens_and_scores_in_both_shapes(teacher, plan_of, tmp_path, kept):
     made = prune(teacher, plan_of(teacher, kept), PAIRS, tmp_path / "small")
     assert made.parameters[1] < made.parameters[0] == teacher.parameters
-    code = (
-        "import json, sys; from qt_bert.models.checkpoint import open_checkpoint;"
-        "from qt_bert.scoring.bulk import Scorer;"
-        "scorer = Scorer(open_checkpoint(sys.argv[1], compact=sys.argv[2] == 'True'));"
-        "print(json.dumps(scorer.logits(json.loads(sys.argv[3])).tolist()))"
-    )
-    from qt_bert.scoring.bulk import Scorer
-
     expected = Scorer(smaller_checkpoint(teacher, kept)).logits(TEXTS)
     for compact in (True, False):
-        command = [sys.executable, "-c", code, str(made.folder), str(compact), json.dumps(TEXTS)]
-        out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        np.testing.assert_allclose(np.array(json.loads(out)), expected, atol=1e-4)
+        found = Scorer(open_checkpoint(made.folder, compact=compact)).logits(TEXTS)
+        np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 def test_units_of_greatest_importance_stay(teacher, plan_of, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
-from qt_bert.results.probe import ProbeResult, SourcedClaim
+from qt_bert.results.probe import Measurement, ProbeResult, SourcedClaim
 
 
 def ask(name: str, context: Context) -> ProbeResult:
@@ -14,6 +14,11 @@ def ask(name: str, context: Context) -> ProbeResult:
     found.write(path)
     assert ProbeResult.read(path) == found
     return found
+
+
+def measured(result: ProbeResult) -> dict[str, Measurement]:
+    """What was measured, with its interval."""
+    return {one.id: one for one in result.measurements}
 
 
 def values(result: ProbeResult) -> dict[str, float | None]:

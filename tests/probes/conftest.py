@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from qt_bert.data.pairs import Pair
 from qt_bert.probes.base import Context
 from qt_bert.probes.split import PairFiles
 from tests.probes.made_context import context_of as made_context
@@ -17,18 +15,14 @@ Build = Callable[..., Context]
 
 
 @pytest.fixture
-def context_of(tmp_path: Path, pair_file: Path) -> Build:
+def context_of(tmp_path, pair_file) -> Build:
     """`context_of(model, pairs, …)`: a context, any other of its fields by keyword.
 
     `pairs` is a file, which is halved by query; a list, which stands for both halves; or a list of each
     half. Without it the eight pairs are taken.
     """
 
-    def build(
-        model: Path,
-        pairs: Path | Sequence[Pair] | tuple[Sequence[Pair], Sequence[Pair]] | None = None,
-        **changes: Any,
-    ) -> Context:
+    def build(model, pairs=None, **changes):
         if pairs is None or isinstance(pairs, Path):
             files = PairFiles(pairs=pair_file if pairs is None else pairs)
             return made_context("asked", model, tmp_path, **({"files": files} | changes))

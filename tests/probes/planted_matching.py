@@ -84,7 +84,7 @@ def _same_offset() -> tuple[np.ndarray, np.ndarray]:
 def _plant(model: object, head: Head, projections: tuple[np.ndarray, np.ndarray]) -> None:
     import torch
 
-    attention = model.bert.encoder.layer[head.layer].attention.self  # type: ignore[attr-defined]
+    attention = model.bert.encoder.layer[head.layer].attention.self
     rows = slice(head.head * WIDTH, (head.head + 1) * WIDTH)
     for part, projection in zip((attention.query, attention.key), projections, strict=True):
         part.weight[rows] = torch.from_numpy(projection * _SCALE).float()

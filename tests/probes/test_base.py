@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -87,7 +85,7 @@ def estimate(mean: float, spread: float = 1.0, seed: int = 0) -> Estimate:
 
 
 @pytest.fixture(autouse=True)
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def made(tmp_path, monkeypatch) -> Iterator[None]:
     """The texts of a probe called `made`."""
     folder = tmp_path / "texts"
     folder.mkdir()
@@ -100,12 +98,10 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def run(
-    checkpoint_of: Callable[..., Path], pair_file: Path, tmp_path: Path
-) -> Callable[..., ProbeResult]:
+def run(checkpoint_of, pair_file, tmp_path) -> Callable[..., ProbeResult]:
     """What is stored of a `Result` with these fields."""
 
-    def call(**fields: Any) -> ProbeResult:
+    def call(**fields):
         context = Context(
             label="made",
             files=PairFiles(pairs=pair_file),
@@ -130,9 +126,7 @@ def run(
     return call
 
 
-def test_a_difference_is_judged_by_the_declared_side_and_margin(
-    run: Callable[..., ProbeResult],
-) -> None:
+def test_a_difference_is_judged_by_the_declared_side_and_margin(run):
     for mean, verdict in ((5.0, "reproduced"), (2.1, "inconclusive"), (0.5, "not reproduced")):
         (one,) = run(claims={"gap": estimate(mean)}).claims
         judged = judge_difference(
@@ -155,7 +149,7 @@ def test_a_difference_is_judged_by_the_declared_side_and_margin(
         assert (one.id, one.side, one.margin, one.unit) == ("made.gap", "above", 2.0, "points")
 
 
-def test_a_contest_is_judged_by_rank_and_margin(run: Callable[..., ProbeResult]) -> None:
+def test_a_contest_is_judged_by_rank_and_margin(run):
     target, sets = estimate(6.0), tuple(estimate(0.0, seed=1 + number) for number in range(19))
     (one,) = run(claims={"set": Contest(target=target, sets=sets, enumerated=True)}).claims
     judged = judge_contest(
@@ -173,7 +167,7 @@ def test_a_contest_is_judged_by_rank_and_margin(run: Callable[..., ProbeResult])
     assert Contest(target=target, sets=sets).beyond.value == pytest.approx(judged.value)
 
 
-def test_a_reason_is_kept_and_said(run: Callable[..., ProbeResult]) -> None:
+def test_a_reason_is_kept_and_said(run):
     found = run(claims={"gap": "precondition:gap", "set": "few_sets"})
     gap, few = claims_in_words(found)
     assert [one.claim.verdict for one in (gap, few)] == ["not testable"] * 2
@@ -182,7 +176,7 @@ def test_a_reason_is_kept_and_said(run: Callable[..., ProbeResult]) -> None:
     assert gap.conclusion.en == "The claim cannot be tested on these data: there is no gap."
 
 
-def test_q_is_over_the_claims_of_the_probe(run: Callable[..., ProbeResult]) -> None:
+def test_q_is_over_the_claims_of_the_probe(run):
     alone = run(claims={"gap": estimate(5.0)}).claims[0]
     both = run(claims={"gap": estimate(5.0), "set": estimate(1.2)}).claims
     assert alone.q == alone.p and both[0].p is not None
@@ -190,7 +184,7 @@ def test_q_is_over_the_claims_of_the_probe(run: Callable[..., ProbeResult]) -> N
     assert run(claims={"gap": "few_sets"}).claims[0].q is None
 
 
-def test_measurements_with_and_without_resamples(run: Callable[..., ProbeResult]) -> None:
+def test_measurements_with_and_without_resamples(run):
     value = estimate(0.5, 0.1)
     found = run(measurements={"share": value, "missing": None})
     share, missing = found.measurements
@@ -206,7 +200,7 @@ def test_measurements_with_and_without_resamples(run: Callable[..., ProbeResult]
     assert (second.text.en, second.unit) == ("Missing", "")
 
 
-def test_a_source_is_its_own_or_that_of_the_probe(run: Callable[..., ProbeResult]) -> None:
+def test_a_source_is_its_own_or_that_of_the_probe(run):
     found = run(claims={"gap": "few_sets", "set": "few_sets"}, measurements={"share": 1.0})
     gap, other = (one.source for one in found.claims)
     assert (gap.article, gap.section, gap.value) == ("an_article", "9", "70 %")
@@ -214,7 +208,7 @@ def test_a_source_is_its_own_or_that_of_the_probe(run: Callable[..., ProbeResult
     assert found.measurements[0].source.value == "96 %"
 
 
-def test_facts_and_values_fill_the_summary(run: Callable[..., ProbeResult]) -> None:
+def test_facts_and_values_fill_the_summary(run):
     found = run(
         claims={"gap": estimate(5.0)},
         measurements={"share": -0.25},
@@ -225,9 +219,7 @@ def test_facts_and_values_fill_the_summary(run: Callable[..., ProbeResult]) -> N
     assert found.facts["missing"] is None
 
 
-def test_what_was_stored_and_read_again_says_the_same(
-    run: Callable[..., ProbeResult], tmp_path: Path
-) -> None:
+def test_what_was_stored_and_read_again_says_the_same(run, tmp_path):
     found = run(
         claims={"gap": estimate(5.0), "set": "few_sets"},
         measurements={"share": estimate(0.5, 0.1)},
@@ -262,7 +254,7 @@ def test_what_was_stored_and_read_again_says_the_same(
     assert (again.settings["draws"], again.settings["profile"]) == (9, "quick")
 
 
-def test_figures_get_their_texts_and_labels(run: Callable[..., ProbeResult]) -> None:
+def test_figures_get_their_texts_and_labels(run):
     first, second, third = run(
         figures=[
             head_map("map", [[1.0, 2.0]]),
@@ -271,13 +263,13 @@ def test_figures_get_their_texts_and_labels(run: Callable[..., ProbeResult]) -> 
         ]
     ).figures
     assert first.name == "map"  # a word of the same id names no figure
-    assert (first.title.en, first.note and first.note.en) == ("Map of L1H0", "Note on L1H0")  # type: ignore[union-attr]
-    assert first.unit == Text("份额", "share") and first.columns == ("H0", "H1")  # type: ignore[union-attr]
-    assert second.unit == Text("次", "times done")  # type: ignore[union-attr]
-    assert second.categories == (Text("第一", "the first"), "L0H0")  # type: ignore[union-attr]
-    assert second.series[0].name == Text("第一", "the first")  # type: ignore[union-attr]
-    assert third.x_unit == Text("个头", "heads")  # type: ignore[union-attr]
-    assert third.series[0].name == Text("字典", "a map")  # type: ignore[union-attr]
+    assert (first.title.en, first.note and first.note.en) == ("Map of L1H0", "Note on L1H0")
+    assert first.unit == Text("份额", "share") and first.columns == ("H0", "H1")
+    assert second.unit == Text("次", "times done")
+    assert second.categories == (Text("第一", "the first"), "L0H0")
+    assert second.series[0].name == Text("第一", "the first")
+    assert third.x_unit == Text("个头", "heads")
+    assert third.series[0].name == Text("字典", "a map")
 
 
 @pytest.mark.parametrize(
@@ -290,8 +282,6 @@ def test_figures_get_their_texts_and_labels(run: Callable[..., ProbeResult]) -> 
         ({"facts": {}}, "no value for 'head'"),
     ],
 )
-def test_an_id_without_a_text_is_refused(
-    run: Callable[..., ProbeResult], fields: dict[str, Any], said: str
-) -> None:
+def test_an_id_without_a_text_is_refused(run, fields, said):
     with pytest.raises(ArgumentError, match=said):
         run(**fields)

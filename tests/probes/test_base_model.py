@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,12 @@ from qt_bert.probes.base_model import open_base, open_second, other_seed, random
 from qt_bert.probes.streams import stream
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import FAMILIES
-from tests.probes.conftest import Build
 
-Folder = Callable[..., Path]
 PAIRS = [("京东小哥", "京东小哥最近在干嘛"), ("狗追猫", "猫追狗")]
 
 
 @pytest.fixture
-def pretrained(tmp_path: Path, checkpoint_of) -> Path:
+def pretrained(tmp_path, checkpoint_of) -> Path:
     """A BertForPreTraining folder with other weights than the tiny classifier's."""
     from transformers import BertConfig, BertForPreTraining
 
@@ -66,9 +63,7 @@ def test_what_is_made_up_is_the_same_each_time_and_leaves_torch_alone(pretrained
         ("electra", {}, "encoder family"),
     ],
 )
-def test_another_shape_is_no_base(
-    checkpoint_of: Folder, family: str, options: dict[str, int], said: str
-) -> None:
+def test_another_shape_is_no_base(checkpoint_of, family, options, said):
     like = open_checkpoint(checkpoint_of())
     with pytest.raises(CheckpointError, match=f"{said}.*--base"):
         open_base(checkpoint_of(family, **options), like)
@@ -91,7 +86,7 @@ def test_random_weights_come_from_the_seed_alone(checkpoint_of, family):
     assert (first.layers, first.dtype, first.folder) == (like.layers, like.dtype, like.folder)
 
 
-def test_another_seed_is_scored_as_the_first(context_of: Build, checkpoint_of: Folder) -> None:
+def test_another_seed_is_scored_as_the_first(context_of, checkpoint_of):
     model, folder = checkpoint_of(), checkpoint_of(seed=4)
     like = open_checkpoint(model)
     opened = {"open_model": lambda: Scorer(like, max_length=20)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,25 +28,22 @@ from qt_bert.results.baselines import (
 )
 from qt_bert.results.probe import Measurement, ProbeResult
 from tests.probes import planted_baselines as planted
+from tests.probes.asked import measured
 from tests.probes.made_context import context_of
 
 PAIRS = planted.pairs_of()
 
 
 @pytest.fixture
-def probed(checkpoint_of: Callable[..., Path], tmp_path: Path) -> Callable[..., ProbeResult]:
+def probed(checkpoint_of, tmp_path) -> Callable[..., ProbeResult]:
     """Run the probe on the planted pairs with a table's folder."""
 
-    def run(folder: Path | None, pairs: list[Pair] = PAIRS, **options: int) -> ProbeResult:
+    def run(folder, pairs=PAIRS, **options):
         model, halves = checkpoint_of("bert", **options), (pairs[:4], pairs)
         context = context_of("baselines", model, tmp_path, halves, baseline_table=folder)
         return run_probe(probe_named("baselines"), context)
 
     return run
-
-
-def measured(result: ProbeResult) -> dict[str, Measurement]:
-    return {one.id: one for one in result.measurements}
 
 
 def sign(one: Measurement) -> int:
@@ -56,7 +52,7 @@ def sign(one: Measurement) -> int:
     return int(one.ci_low > 0) - int(one.ci_high < 0)
 
 
-def test_planted_differences_are_found(probed: Callable[..., ProbeResult], tmp_path: Path) -> None:
+def test_planted_differences_are_found(probed, tmp_path):
     result = probed(planted.write(tmp_path / "table", PAIRS))
     found = measured(result)
     assert {name: sign(one) for name, one in found.items() if one.n_queries} == {
@@ -76,9 +72,7 @@ def test_planted_differences_are_found(probed: Callable[..., ProbeResult], tmp_p
     assert isinstance(figure, Bars) and len(figure.categories) == len(MODELS)
 
 
-def test_differences_are_those_of_scipys_rho(
-    probed: Callable[..., ProbeResult], tmp_path: Path
-) -> None:
+def test_differences_are_those_of_scipys_rho(probed, tmp_path):
     """Also where a label means two grades: their mean is the label."""
     pairs = [replace(one, grades=(2, 3)) if one.grades == (2,) else one for one in PAIRS]
     whole = planted.table(PAIRS)
@@ -87,7 +81,7 @@ def test_differences_are_those_of_scipys_rho(
     replace(whole, labels=labels).write(tmp_path / "table")
     grades = [np.mean(pair.grades or (0,)) for pair in pairs]
 
-    def rho(name: str) -> float:
+    def rho(name):
         expected = whole.of(name).astype(np.float32).astype(float) @ np.arange(1, 6)
         return float(spearmanr(expected, grades).statistic)
 
@@ -99,13 +93,13 @@ def test_differences_are_those_of_scipys_rho(
         assert found[name].value == pytest.approx(rho(one) - rho(other), abs=1e-6)
 
 
-def test_coverage_counts_distinct_characters() -> None:
+def test_coverage_counts_distinct_characters():
     texts = [("北京 北京", "京城"), ("abc", "cab"), (" ", "京"), ("高铁", "")]
     pairs = [Pair(query, title, None, None, 2, "", {}) for query, title in texts]
     np.testing.assert_equal(coverage(pairs), [0.5, 1.0, np.nan, 0.0])
 
 
-def test_coverage_of_the_best_titles(probed: Callable[..., ProbeResult], tmp_path: Path) -> None:
+def test_coverage_of_the_best_titles(probed, tmp_path):
     """Titles of grade 5 hold one of two characters, those of grades 2 to 4 both."""
     title = {1: "z", 2: "ab", 3: "ba", 4: "ab", 5: "a"}
     pairs = [
@@ -117,7 +111,7 @@ def test_coverage_of_the_best_titles(probed: Callable[..., ProbeResult], tmp_pat
     assert one.value == -0.5 and one.n_queries == sum(pair.grades == (5,) for pair in pairs)
 
 
-def test_the_lift_by_hand() -> None:
+def test_the_lift_by_hand():
     with_pairs = MatchingOutputs(
         np.array([[0.8, 0.5], [0.4, 0.5]]),
         np.array([[0.2, 0.5], [0.2, 0.5]]),
@@ -131,10 +125,10 @@ def test_the_lift_by_hand() -> None:
     np.testing.assert_allclose(np.exp(found.leave_one_out), [2.0, 4.0], rtol=1e-3)
 
 
-def test_the_better_lstm_is_chosen_on_discovery() -> None:
+def test_the_better_lstm_is_chosen_on_discovery():
     record = planted.table(PAIRS).record
 
-    def chosen(characters: float | None, words: float | None) -> str:
+    def chosen(characters, words):
         reached = {LSTM: characters, LSTM_WORDS: words}
         rows = (replace(row, discovery=reached.get(row.name)) for row in record.rows)
         return better_lstm(replace(record, rows=tuple(rows)))
@@ -143,33 +137,23 @@ def test_the_better_lstm_is_chosen_on_discovery() -> None:
     assert chosen(0.2, 0.1) == chosen(-0.2, None) == LSTM
 
 
-def test_labels_that_do_not_vary_leave_nothing_to_compare(
-    probed: Callable[..., ProbeResult], tmp_path: Path
-) -> None:
+def test_labels_that_do_not_vary_leave_nothing_to_compare(probed, tmp_path):
     pairs = [replace(one, grades=(3,)) for one in PAIRS]
     result = probed(planted.write(tmp_path / "table", pairs), pairs)
     told = {name for name, one in measured(result).items() if one.value is not None}
     assert told == {"matching_of_pairs"}
 
 
-def test_a_table_of_other_pairs_is_refused(
-    probed: Callable[..., ProbeResult], tmp_path: Path
-) -> None:
+def test_a_table_of_other_pairs_or_labels_is_refused(probed, tmp_path):
     folder = planted.write(tmp_path / "table", PAIRS)
     with pytest.raises(ArgumentError, match="the 480 pairs of test.tsv, not on these 476"):
         probed(folder, PAIRS[4:])
-
-
-def test_a_table_of_other_labels_is_refused(
-    probed: Callable[..., ProbeResult], tmp_path: Path
-) -> None:
-    folder = planted.write(tmp_path / "table", PAIRS)
     grade = (PAIRS[0].grades or (0,))[0] % 5 + 1
     with pytest.raises(ArgumentError, match="other labels by now"):
         probed(folder, [replace(PAIRS[0], grades=(grade,)), *PAIRS[1:]])
 
 
-def test_damaged_tables_are_refused(tmp_path: Path) -> None:
+def test_damaged_tables_are_refused(tmp_path):
     folder = planted.write(tmp_path / "table", PAIRS)
     (folder / "baselines.npz").write_bytes(b"0")
     with pytest.raises(RunFolderError, match="not the file that baselines.json"):

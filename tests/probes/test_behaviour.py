@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +18,10 @@ from qt_bert.probes.behaviour import Band, Judged, fixed_band, measured_band, ra
 from qt_bert.probes.behaviour_cases import ALIKE, BETTER, COLUMNS, Case, read_cases
 from qt_bert.probes.registry import probe_named
 from qt_bert.probes.split import PairFiles
-from qt_bert.results.probe import Measurement, ProbeResult
+from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.judge import read_outputs
 from qt_bert.shipped import BEHAVIOURS, shipped
+from tests.probes.asked import measured
 from tests.probes.made_context import context_of
 
 Build = Callable[..., Context]
@@ -41,13 +41,13 @@ def judged(band: float = 0.25) -> Judged:
     return Judged(CASES, np.add(DELTAS, 2.0), np.full(8, 2.0), band)
 
 
-def test_right_undecided_and_wrong_by_hand() -> None:
+def test_right_undecided_and_wrong_by_hand():
     assert judged().outcomes.tolist() == [1, 0, 0, -1, 1, -1, -1, 1]
     assert judged(0.0).outcomes.tolist() == [1, 1, -1, -1, -1, -1, -1, 1]
     assert judged(1.0).outcomes.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
-def test_scores_of_phenomena_by_hand() -> None:
+def test_scores_of_phenomena_by_hand():
     found = judged(0.2).by_phenomenon()
     assert list(found) == ["negation", "synonym"]
     assert found["negation"].score.value == 0.25  # two right, one undecided, one wrong
@@ -55,21 +55,21 @@ def test_scores_of_phenomena_by_hand() -> None:
     assert found["synonym"].score.n_queries == 4
 
 
-def test_a_query_of_many_cases_counts_once() -> None:
+def test_a_query_of_many_cases_counts_once():
     cases = tuple(Case(f"{n}", "a", BETTER, f"q{n % 3 == 0}", "t", "o") for n in range(4))
     assert Judged(cases, np.array([1.0, 0, 0, 1]), np.full(4, 0.5), 0.1).score.value == 0
 
 
-def test_a_tie_is_a_half() -> None:
+def test_a_tie_is_a_half():
     assert behaviour.higher(np.array([0.1, 0.0, -3.0])).tolist() == [1, 0.5, 0]
 
 
-def test_overlap_of_characters_by_hand() -> None:
+def test_overlap_of_characters_by_hand():
     assert behaviour.character_overlap("PDF转 word", "把pdf打开") == pytest.approx(3 / 7)
     assert behaviour.character_overlap(" ", "甲") == 0
 
 
-def test_bad_scores_are_refused() -> None:
+def test_bad_scores_are_refused():
     with pytest.raises(ArgumentError, match="scores of the others have shape"):
         Judged(CASES, np.zeros(8), np.zeros(7), 0.25)
     with pytest.raises(ArgumentError, match="one finite number"):
@@ -81,19 +81,19 @@ def test_bad_scores_are_refused() -> None:
 # The band.
 
 
-def test_a_band_is_a_share_of_the_scale_or_measured() -> None:
+def test_a_band_is_a_share_of_the_scale_or_measured():
     assert fixed_band(ModelLabels(3, ((1, 2), (3,), (4, 5)))) == Band(0.25, "grade")
     assert fixed_band(ModelLabels(3, None)) == Band(0.125, "level")
     assert fixed_band(ModelLabels(1, None)) is None
 
 
-def test_gaps_lie_between_neighbours_of_one_query() -> None:
+def test_gaps_lie_between_neighbours_of_one_query():
     scores = np.array([3.0, 10.0, 1.0, 1.5, 10.25, 7.0])  # gaps .5 and 1.5 of a, .25 of b
     found = measured_band(scores, ["a", "b", "a", "a", "b", "c"], "dev.tsv")
     assert found == Band(0.5, "score", "dev.tsv", 3)
 
 
-def test_queries_of_one_title_rank_nothing() -> None:
+def test_queries_of_one_title_rank_nothing():
     texts = [("a", "1"), ("b", "1"), ("a", "2"), ("a", "1"), ("b", "1")]
     pairs = [Pair(query, title, None, "", 1, None, {}) for query, title in texts]
     assert [(one.query, one.title) for one in ranked_pairs(pairs)] == [("a", "1"), ("a", "2")]
@@ -103,7 +103,7 @@ def test_queries_of_one_title_rank_nothing() -> None:
 
 
 @pytest.fixture
-def cases(tmp_path: Path) -> Path:
+def cases(tmp_path) -> Path:
     """Two phenomena of sixteen cases, and a case of a team's own in either half: first discovery."""
     rows = [
         "own-1\tfruit\tbetter\t苹果多少钱一斤\t苹果一斤多少钱\t苹果手机多少钱",
@@ -119,8 +119,8 @@ def cases(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def context(tmp_path: Path, pair_file: Path, cases: Path) -> Build:
-    def build(model: Path, **changes: Any) -> Context:
+def context(tmp_path, pair_file, cases) -> Build:
+    def build(model, **changes):
         facts = {"files": PairFiles(pairs=pair_file), "cases": cases, "resamples": 100} | changes
         return context_of("behaviour", model, tmp_path, **facts)
 
@@ -131,28 +131,22 @@ def run(context: Context) -> ProbeResult:
     return run_probe(probe_named("behaviour"), context)
 
 
-def measured(result: ProbeResult) -> dict[str, Measurement]:
-    return {one.id: one for one in result.measurements}
-
-
-def test_cases_of_ones_own_are_scored_and_not_judged(
-    context: Build, checkpoint_of: Callable[..., Path]
-) -> None:
+def test_cases_of_ones_own_are_scored_and_not_judged(context, checkpoint_of):
     result = run(context(checkpoint_of("roberta", labels=3)))
     shared = {"ranked_higher", "ranked_higher_by_characters"}
     assert set(measured(result)) == shared | {"direction", "filler"}
     assert {one.name for one in result.figures} == {"scores_better", "scores_alike"}
-    assert [len(one.categories) for one in result.figures] == [3, 1]  # type: ignore[union-attr]
+    assert [len(one.categories) for one in result.figures] == [3, 1]
     (claim,) = result.claims
     assert (claim.verdict, claim.reason) == ("not testable", "precondition:cases")
     assert result.settings["band"]["value"] == 0.125
     json.dumps(result.to_json(), allow_nan=False)
 
 
-def test_scores_are_those_of_the_model(context: Build, checkpoint_of: Callable[..., Path]) -> None:
+def test_scores_are_those_of_the_model(context, checkpoint_of):
     made = context(checkpoint_of())
     result = run(made)
-    own = [one for one in read_cases(made.cases).listed if one.phenomenon == "direction"]  # type: ignore[arg-type]
+    own = [one for one in read_cases(made.cases).listed if one.phenomenon == "direction"]
     labels = made.model.checkpoint.settings.labels
     title, other = (
         read_outputs(made.model.logits(texts), labels).ranking_score
@@ -172,9 +166,7 @@ def scored_by(
     return run(context)
 
 
-def test_the_claim_under_known_truths(
-    context: Build, checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_claim_under_known_truths(context, checkpoint_of, monkeypatch):
     made = context(checkpoint_of(), cases=None)
     rng = np.random.default_rng(0)
     knowing = scored_by(lambda case, first: float(first), monkeypatch, made)
@@ -188,20 +180,7 @@ def test_the_claim_under_known_truths(
     assert measured(knowing)["ranked_higher"].value == 1
 
 
-def test_counting_characters_is_not_beyond_counting_characters(
-    context: Build, checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def overlap(case: Case, first: bool) -> float:
-        return behaviour.character_overlap(case.query, case.title if first else case.other)
-
-    result = scored_by(overlap, monkeypatch, context(checkpoint_of(), cases=None))
-    (claim,) = result.claims
-    assert (claim.value, claim.reason) == (0, "zero_width")
-
-
-def test_one_logit_takes_the_band_from_its_own_rankings(
-    context: Build, checkpoint_of: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_one_logit_takes_the_band_from_its_own_rankings(context, checkpoint_of, tmp_path):
     model = checkpoint_of("bert", labels=1)
     lone = tmp_path / "lone.tsv"
     lone.write_text("query\ttitle\tgrade\n狗追猫\t猫追狗\t2\n苹果\t苹果手机\t3\n", encoding="utf-8")

@@ -31,7 +31,7 @@ def fault(path: Path) -> str:
     return str(error.value)
 
 
-def test_a_file_of_cases(tmp_path: Path) -> None:
+def test_a_file_of_cases(tmp_path):
     cases = read_cases(write(tmp_path / "cases.tsv", *GOOD))
     texts = ("苹果多少钱", "苹果的价格", "梨的价格")
     assert cases.listed[0] == Case("a1", "direction", "better", *texts, line=2)
@@ -41,7 +41,7 @@ def test_a_file_of_cases(tmp_path: Path) -> None:
     assert [(pair.id, pair.title) for pair in pairs[3:4]] == [("a1/other", "梨的价格")]
 
 
-def test_the_hash_is_of_the_texts_in_their_order(tmp_path: Path) -> None:
+def test_the_hash_is_of_the_texts_in_their_order(tmp_path):
     one = read_cases(write(tmp_path / "one.tsv", *GOOD))
     lines = (row.split("\t")[3:] for row in GOOD)
     spelled = "".join("\0".join(texts) + "\n" for texts in lines)
@@ -52,7 +52,7 @@ def test_the_hash_is_of_the_texts_in_their_order(tmp_path: Path) -> None:
     assert turned.texts_sha256 != one.texts_sha256
 
 
-def test_columns_go_by_their_names_in_csv_too(tmp_path: Path) -> None:
+def test_columns_go_by_their_names_in_csv_too(tmp_path):
     path = tmp_path / "cases.csv"
     names = "note,other,title,query,relation,phenomenon,id"
     rows = [
@@ -85,23 +85,23 @@ def test_columns_go_by_their_names_in_csv_too(tmp_path: Path) -> None:
         ("c1\tdirection\tbetter\tq\0\tt\to", "line 5: a NUL character in it"),
     ],
 )
-def test_each_bad_row_is_told(tmp_path: Path, row: str, reason: str) -> None:
+def test_each_bad_row_is_told(tmp_path, row, reason):
     path = write(tmp_path / "cases.tsv", *GOOD, row)
     assert fault(path) == f"{path}: 1 of its rows cannot be read as cases: {reason}"
 
 
-def test_many_bad_rows_are_counted(tmp_path: Path) -> None:
+def test_many_bad_rows_are_counted(tmp_path):
     said = fault(write(tmp_path / "cases.tsv", *["x"] * 13))
     assert "13 of its rows" in said and said.endswith("and 3 more") and said.count("line ") == 10
 
 
-def test_bytes_that_are_no_text_are_a_bad_row(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_a_bad_row(tmp_path):
     path = write(tmp_path / "cases.tsv", *GOOD)
     path.write_bytes(path.read_bytes() + b"c1\tdirection\tbetter\t\xff\xfe\tt\to\n")
     assert "line 5: undecodable bytes" in fault(path)
 
 
-def test_files_that_hold_no_cases(tmp_path: Path) -> None:
+def test_files_that_hold_no_cases(tmp_path):
     assert "no case in it" in fault(write(tmp_path / "none.tsv"))
     said = fault(write(tmp_path / "names.tsv", "1\t2", header="query\ttitle"))
     assert "line 1: the columns id, phenomenon" in said
@@ -111,7 +111,7 @@ def test_files_that_hold_no_cases(tmp_path: Path) -> None:
     assert "the file is empty" in fault(tmp_path / "empty.tsv")
 
 
-def test_the_cases_that_ship() -> None:
+def test_the_cases_that_ship():
     cases = read_cases(shipped(BEHAVIOURS))
     assert set(cases.phenomena) == set(PHENOMENA)
     sizes = [sum(case.phenomenon == name for case in cases.listed) for name in cases.phenomena]

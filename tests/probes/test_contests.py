@@ -35,7 +35,7 @@ def pair(number: int, grades: tuple[int, ...], query: str = "q") -> Pair:
     return Pair(query, f"t{number}", grades, str(number), number, None, {})
 
 
-def test_points_of_five_logits_are_the_share_of_the_label_set() -> None:
+def test_points_of_five_logits_are_the_share_of_the_label_set():
     logits = np.log([[0.1, 0.2, 0.3, 0.3, 0.1], [0.5, 0.1, 0.1, 0.1, 0.2]])
     pairs = [pair(1, (4,)), pair(2, (1, 2, 3))]
     probability = LabelProbability(FIVE)
@@ -44,7 +44,7 @@ def test_points_of_five_logits_are_the_share_of_the_label_set() -> None:
     assert probability.points(both, pairs) == pytest.approx(np.array([[30, 70], [10, 60]]))
 
 
-def test_points_of_one_logit_go_through_the_ordinal_map() -> None:
+def test_points_of_one_logit_go_through_the_ordinal_map():
     thresholds = np.array([-2.0, -1.0, 0.5, 2.0])
     probability = LabelProbability(ModelLabels(1, None), thresholds, 2.0)
     score = 0.25
@@ -61,7 +61,7 @@ def graded_by(scores: np.ndarray, thresholds: np.ndarray, slope: float) -> np.nd
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.01])
-def test_the_ordinal_map_is_that_of_statsmodels(scale: float) -> None:
+def test_the_ordinal_map_is_that_of_statsmodels(scale):
     scores = scale * RNG.normal(3, 1, 1500)
     grades = graded_by(scores, np.array([3.0, 4.5, 6.0, 8.0]), 2 / scale)
     thresholds, slope = fit_ordinal(scores, np.eye(5, dtype=bool)[grades])
@@ -71,7 +71,7 @@ def test_the_ordinal_map_is_that_of_statsmodels(scale: float) -> None:
     assert thresholds == pytest.approx(model.transform_threshold_params(found)[1:-1], rel=0.02)
 
 
-def test_the_ordinal_map_takes_labels_that_mean_several_grades() -> None:
+def test_the_ordinal_map_takes_labels_that_mean_several_grades():
     scores = RNG.normal(size=1500)
     thresholds = np.array([-2.0, -1.0, 1.0, 2.0])
     grades = graded_by(scores, thresholds, 1.5)
@@ -84,12 +84,12 @@ def test_the_ordinal_map_takes_labels_that_mean_several_grades() -> None:
     assert slope == pytest.approx(1.5, abs=0.2) and (np.diff(found) > 0).all()
 
 
-def test_scores_that_say_nothing_get_a_map_all_the_same() -> None:
+def test_scores_that_say_nothing_get_a_map_all_the_same():
     thresholds, slope = fit_ordinal(np.full(40, 0.7), np.eye(5, dtype=bool)[np.arange(40) % 5])
     assert np.isfinite(thresholds).all() and (np.diff(thresholds) > 0).all() and slope > 0
 
 
-def test_at_most_so_many_pairs_of_a_query_in_file_order() -> None:
+def test_at_most_so_many_pairs_of_a_query_in_file_order():
     pairs = [pair(number, (1,), query=f"q{number % 3}") for number in range(12)]
     few = few_a_query(pairs)
     assert Counter(one.query for one in few) == {"q0": 2, "q1": 2, "q2": 2}
@@ -108,7 +108,7 @@ def heads_in(variant: Any) -> tuple[Head, ...]:
     return tuple(part.heads)
 
 
-def test_random_sets_are_layer_matched_and_outside_every_named_head() -> None:
+def test_random_sets_are_layer_matched_and_outside_every_named_head():
     heads, named = [Head(0, 0), Head(1, 3), Head(1, 4)], (Head(0, 1), Head(1, 5))
     drawn, enumerated = sets_of(heads, Shape(3, 12), named)
     assert len(drawn) == SETS and not enumerated
@@ -120,12 +120,12 @@ def test_random_sets_are_layer_matched_and_outside_every_named_head() -> None:
     assert len({one.name for one in drawn}) == SETS
 
 
-def test_where_fewer_sets_exist_all_of_them_are_taken() -> None:
+def test_where_fewer_sets_exist_all_of_them_are_taken():
     drawn, enumerated = sets_of([Head(0, 0), Head(1, 0)], Shape(2, 5), (Head(0, 1),))
     assert (len(drawn), enumerated) == (3 * 4, True)
 
 
-def test_a_single_head_is_compared_with_its_own_and_both_neighbouring_layers() -> None:
+def test_a_single_head_is_compared_with_its_own_and_both_neighbouring_layers():
     drawn, enumerated = sets_of([Head(2, 1)], Shape(5, 4), (Head(1, 0), Head(2, 3)))
     assert enumerated
     found = {heads_in(one) for one in drawn}
@@ -139,7 +139,7 @@ def test_a_single_head_is_compared_with_its_own_and_both_neighbouring_layers() -
     assert len(sets_of([Head(0, 0)], Shape(5, 4))[0]) == 7  # the lowest layer has one neighbour
 
 
-def test_a_layer_with_too_few_heads_left_has_no_sets() -> None:
+def test_a_layer_with_too_few_heads_left_has_no_sets():
     assert sets_of([Head(0, 0), Head(0, 1)], Shape(2, 4), (Head(0, 2),)) == ([], True)
     assert sets_of([], Shape(2, 4)) == ([], True)
 
@@ -163,11 +163,11 @@ class Asked:
 
 
 @pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def ran(monkeypatch) -> list[str]:
     """The variants that a contest ran, in order; nothing is computed."""
     names: list[str] = []
 
-    def ablate(context: Any, name: str, variants: list[Any], pairs: list[Pair]) -> str:
+    def ablate(context, name, variants, pairs):
         names.extend(one.name for one in variants)
         return name
 
@@ -178,7 +178,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def held(ran: list[str], loss: dict[str, float], other: float) -> contests.Contest:
     """A contest in which variants lose so much; all not named lose `other`."""
     found, _ = contest(
-        Asked(Model(Shape(4, 12))),  # type: ignore[arg-type]
+        Asked(Model(Shape(4, 12))),
         "x",
         [Head(1, 1), Head(2, 2)],
         pairs=[pair(number, (1,), f"q{number}") for number in range(3)],
@@ -188,13 +188,13 @@ def held(ran: list[str], loss: dict[str, float], other: float) -> contests.Conte
     return found
 
 
-def test_a_contest_stops_once_ten_sets_do_as_much(ran: list[str]) -> None:
+def test_a_contest_stops_once_ten_sets_do_as_much(ran):
     found = held(ran, {"x": 1.0}, other=2.0)
     assert len(found.sets) == CHUNK >= ENOUGH and not found.enumerated
     assert len(ran) == 1 + CHUNK
 
 
-def test_a_contest_that_is_won_runs_every_set(ran: list[str]) -> None:
+def test_a_contest_that_is_won_runs_every_set(ran):
     found = held(ran, {"x": 5.0}, other=2.0)
     assert len(found.sets) == SETS and len(ran) == 1 + SETS
     assert found.beyond.value == pytest.approx(3.0)
@@ -208,13 +208,11 @@ def test_a_contest_that_is_won_runs_every_set(ran: list[str]) -> None:
         ((2.1, 2.2, 2.3), CHUNK),
     ],
 )
-def test_a_contest_goes_on_only_where_its_rank_decides_the_claim(
-    ran: list[str], target: tuple[float, ...], sets: int
-) -> None:
+def test_a_contest_goes_on_only_where_its_rank_decides_the_claim(ran, target, sets):
     queries = [f"q{number}" for number in range(30)]
     lost = {"x": [*target * 10]}
     found, _ = contest(
-        Asked(Model(Shape(4, 12))),  # type: ignore[arg-type]
+        Asked(Model(Shape(4, 12))),
         "x",
         [Head(1, 1), Head(2, 2)],
         pairs=[pair(number, (1,), query) for number, query in enumerate(queries)],
@@ -224,10 +222,10 @@ def test_a_contest_goes_on_only_where_its_rank_decides_the_claim(
     assert found is not None and len(found.sets) == sets
 
 
-def test_without_a_set_to_compare_with_there_is_no_contest(ran: list[str]) -> None:
+def test_without_a_set_to_compare_with_there_is_no_contest(ran):
     shape = Shape(2, 2)
     found, target = contest(
-        Asked(Model(shape)),  # type: ignore[arg-type]
+        Asked(Model(shape)),
         "x",
         [Head(0, 0)],
         named=shape.all_heads,

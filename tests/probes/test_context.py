@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,28 +15,25 @@ from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named, probes
 from qt_bert.probes.split import HeldOutFile, PairFiles
 from qt_bert.text import Text
-from tests.probes.conftest import Build
 from tests.results.made_stability import LOOSE
 
 Make = Callable[..., Context]
 
 
 @pytest.fixture
-def context(context_of: Build, checkpoint_of: Callable[..., Path]) -> Make:
+def context(context_of, checkpoint_of) -> Make:
     """A context around a tiny model and the eight pairs, any of its fields changed by keyword."""
     return lambda **changes: context_of(checkpoint_of(), **changes)
 
 
-def test_a_file_is_halved_by_query(context: Make) -> None:
+def test_a_file_is_halved_by_query(context):
     made = context()
     assert {half_of(pair.query) for pair in made.discovery} == {"discovery"}
     assert {half_of(pair.query) for pair in made.validation} == {"validation"}
     assert len(made.discovery) + len(made.validation) == 8
 
 
-def test_a_discovery_file_leaves_the_pairs_whole(
-    context: Make, pair_file: Path, tmp_path: Path
-) -> None:
+def test_a_discovery_file_leaves_the_pairs_whole(context, pair_file, tmp_path):
     dev = tmp_path / "dev.tsv"
     dev.write_text("query\ttitle\tgrade\n狗\t猫\t1\nno grade\tx\t\n", encoding="utf-8")
     files = PairFiles(pairs=pair_file, discovery=dev, reader=ReaderOptions(max_rejects=0.5))
@@ -47,16 +43,14 @@ def test_a_discovery_file_leaves_the_pairs_whole(
     assert made.settings()["rejected"] == 1
 
 
-def test_a_half_without_pairs_is_refused(context: Make, tmp_path: Path) -> None:
+def test_a_half_without_pairs_is_refused(context, tmp_path):
     path = tmp_path / "one.tsv"
     path.write_text("query\ttitle\tgrade\n狗追猫\t猫\t1\n", encoding="utf-8")
     with pytest.raises(PairFileError, match="validation half of the queries has no graded pair"):
         _ = context(files=PairFiles(pairs=path)).validation
 
 
-def test_held_out_files_of_one_name_are_told_apart(
-    context: Make, pair_file: Path, tmp_path: Path
-) -> None:
+def test_held_out_files_of_one_name_are_told_apart(context, pair_file, tmp_path):
     other = tmp_path / "other" / pair_file.name
     other.parent.mkdir()
     head, first, *_ = pair_file.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -66,7 +60,7 @@ def test_held_out_files_of_one_name_are_told_apart(
     assert found == [(other.name, 1), (f"{other.name} (2)", 8)]
 
 
-def test_running_fills_in_what_all_probes_share(context: Make, fake_probe: None) -> None:
+def test_running_fills_in_what_all_probes_share(context, fake_probe):
     result = run_probe(probe_named("fake"), context(seed=3))
     assert (result.probe, result.order) == ("fake", 3)
     assert result.title is not None and result.title.en == "Fake"
@@ -80,9 +74,7 @@ def bars(name: str) -> Bars:
     return Bars(name=name, categories=(), series=(), note=Text("记", "Note"), **words)
 
 
-def test_a_word_on_sets_that_are_not_stable_stands_wherever_they_are_shown(
-    context: Make, fake_probe: None
-) -> None:
+def test_a_word_on_sets_that_are_not_stable_stands_wherever_they_are_shown(context, fake_probe):
     probe = probe_named("fake")
     plain = run_probe(probe, context())
     shaky = replace(
@@ -99,7 +91,7 @@ def test_a_word_on_sets_that_are_not_stable_stands_wherever_they_are_shown(
     assert none == "Note"
 
 
-def test_a_probe_that_a_file_declares_is_found_in_its_place(fake_probe: None) -> None:
+def test_a_probe_that_a_file_declares_is_found_in_its_place(fake_probe):
     assert [probe.name for probe in probes()].count("fake") == 1
     assert probe_named("fake").question.en == "Is the model good?"
     orders = [probe.order for probe in probes()]
@@ -109,6 +101,6 @@ def test_a_probe_that_a_file_declares_is_found_in_its_place(fake_probe: None) ->
 
 
 @pytest.mark.parametrize("name", ["", "Order", "a b", "../a", "7up"])
-def test_a_name_is_a_file_name(fake_probe: None, name: str) -> None:
+def test_a_name_is_a_file_name(fake_probe, name):
     with pytest.raises(ArgumentError, match="names no probe"):
         replace(probe_named("fake"), name=name)

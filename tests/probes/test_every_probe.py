@@ -27,15 +27,13 @@ from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import PAIRS
 from tests.probes import planted_focus
-from tests.probes.conftest import Build
 from tests.probes.planted_shift import untrained
 
 PROBES = [probe.name for probe in probes()]
 MODELS: dict[str, dict[str, Any]] = {
     "one layer": {"family": "electra", "layers": 1},
-    "one head, three levels": {"family": "roberta", "heads": 1, "labels": 3},
+    "one head, three levels, SentencePiece": {"family": "xlm-roberta", "heads": 1, "labels": 3},
     "one logit": {"family": "ernie", "labels": 1},
-    "SentencePiece, no segments": {"family": "xlm-roberta"},
     "no [SEP], no segments": {"template": "[CLS] $A $B"},
 }
 PLAIN = "plain"
@@ -45,16 +43,14 @@ QUERIES = 42
 
 
 @pytest.fixture(scope="module")
-def model_of(
-    checkpoint_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], tuple[Path, Path]]:
+def model_of(checkpoint_of, tmp_path_factory) -> Callable[[str], tuple[Path, Path]]:
     """A model of `MODELS`, or the usual one, and its base: the same with other weights."""
 
-    def one(template: str | None = None, **options: Any) -> Path:
+    def one(template=None, **options):
         folder = checkpoint_of(**options)
         return folder if template is None else with_template(folder, template)
 
-    def with_template(folder: Path, template: str) -> Path:
+    def with_template(folder, template):
         """The model with pairs put together in another way."""
         from tokenizers import Tokenizer
         from tokenizers.processors import TemplateProcessing
@@ -69,7 +65,7 @@ def model_of(
         tokenizer.save(str(out / "tokenizer.json"))
         return out
 
-    def both(name: str) -> tuple[Path, Path]:
+    def both(name):
         options = MODELS.get(name, {})
         return one(**options), one(**options, seed=1)
 
@@ -95,20 +91,18 @@ def pairs_of(texts: str, labels: ModelLabels) -> list[Pair]:
 
 
 @pytest.fixture(scope="module")
-def result_of(
-    model_of: Callable[[str], tuple[Path, Path]], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str, str, str], ProbeResult]:
+def result_of(model_of, tmp_path_factory) -> Callable[[str, str, str], ProbeResult]:
     """What a probe says of a model on such texts, each worked out once; probes read one another's."""
     known: dict[tuple[str, str, str], ProbeResult] = {}
     folder = tmp_path_factory.mktemp("every")
     file = folder / "pairs.tsv"
     file.write_text("query\ttitle\tgrade\n", encoding="utf-8")
 
-    def find(probe: str, name: str, texts: str) -> ProbeResult:
+    def find(probe, name, texts):
         if (probe, name, texts) not in known:
             model, base = model_of(name)
 
-            def split(labels: ModelLabels) -> Split:
+            def split(labels):
                 pairs = pairs_of(texts, labels)
                 return Split(pairs[::2], pairs[1::2], 0)
 
@@ -155,31 +149,16 @@ def check(result: ProbeResult, model: Path, path: Path) -> None:
             assert words_of and not re.search(r"[{}]|\bnan\b|\bNone\b", words_of)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "texts"), [*((name, PLAIN) for name in MODELS), *((PLAIN, texts) for texts in TEXTS)]
+)
 @pytest.mark.parametrize("probe", PROBES)
-def test_an_odd_model_gets_a_result_or_a_reason(
-    probe: str,
-    name: str,
-    model_of: Callable[[str], tuple[Path, Path]],
-    result_of: Callable[[str, str, str], ProbeResult],
-    tmp_path: Path,
-) -> None:
-    check(result_of(probe, name, PLAIN), model_of(name)[0], tmp_path / "result.json")
-
-
-@pytest.mark.parametrize("texts", TEXTS)
-@pytest.mark.parametrize("probe", PROBES)
-def test_odd_texts_get_a_result_or_a_reason(
-    probe: str,
-    texts: str,
-    model_of: Callable[[str], tuple[Path, Path]],
-    result_of: Callable[[str, str, str], ProbeResult],
-    tmp_path: Path,
-) -> None:
-    check(result_of(probe, PLAIN, texts), model_of(PLAIN)[0], tmp_path / "result.json")
+def test_what_is_odd_gets_a_result_or_a_reason(probe, name, texts, model_of, result_of, tmp_path):
+    check(result_of(probe, name, texts), model_of(name)[0], tmp_path / "result.json")
 
 
 NAMED = {
+    "boundary": ("boundary",),
     "order": ("order_named",),
     "matching": ("named",),
     "shift": ("strengthened",),
@@ -190,9 +169,7 @@ NAMED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("probe", NAMED)
-def test_random_models_have_next_to_no_named_heads(
-    probe: str, context_of: Build, tmp_path: Path
-) -> None:
+def test_random_models_have_next_to_no_named_heads(probe, context_of, tmp_path):
     """Of twenty as they are before pretraining, on words in random order."""
     pairs = [
         replace(one, query=one.query.replace(" ", ""), title=one.title.replace(" ", ""))

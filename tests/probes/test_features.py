@@ -14,8 +14,6 @@ from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.data.treebank import Sentence, Word
 from qt_bert.errors import PairFileError
 from qt_bert.figures import Bars
-from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
-from qt_bert.planning.prune import save_smaller
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.features import (
     KINDS,
@@ -33,8 +31,8 @@ from qt_bert.probes.features import (
     trends,
 )
 from qt_bert.probes.registry import probe_named
-from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import Measurement, ProbeResult
+from tests.probes.asked import measured
 from tests.probes.made_context import context_of
 from tests.probes.planted_kinds import (
     LAST_SEP,
@@ -48,22 +46,21 @@ from tests.probes.planted_kinds import (
     tag_dogs,
 )
 
-Build = Callable[..., Path]
 WORDS = ("北京", "上海", "高铁", "票价", "手机", "苹果", "电影", "假期", "排骨", "衣服")
 
 
 @pytest.fixture(scope="module")
-def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def planted(checkpoint_of, tmp_path_factory) -> Path:
     return plant_kinds(checkpoint_of(**SHAPE), tmp_path_factory.mktemp("planted") / "kinds")
 
 
 @pytest.fixture(scope="module")
-def even(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def even(checkpoint_of, tmp_path_factory) -> Path:
     return plant(checkpoint_of(**SHAPE), tmp_path_factory.mktemp("planted") / "even", {})
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Callable[..., Context]:
+def context(tmp_path) -> Callable[..., Context]:
     return lambda model, pairs, **facts: context_of(
         "features", model, tmp_path, (pairs[::2], pairs[1::2]), **facts
     )
@@ -85,10 +82,6 @@ def made_pairs() -> list[Pair]:
     ]
 
 
-def by_id(result: ProbeResult) -> dict[str, Measurement]:
-    return {one.id: one for one in result.measurements}
-
-
 def run(context: Context) -> ProbeResult:
     return run_probe(probe_named("features"), context)
 
@@ -98,11 +91,9 @@ def low(measurement: Measurement) -> float:
     return measurement.ci_low
 
 
-def test_the_probe_tells_what_was_planted(
-    planted: Path, even: Path, context: Callable[..., Context]
-) -> None:
+def test_the_probe_tells_what_was_planted(planted, even, context):
     result = run(context(planted, made_pairs(), base=even))
-    found = by_id(result)
+    found = measured(result)
     assert low(found["sep_late_peak"]) > 0  # two of the last layer's heads look at [SEP]
     assert low(found["cls_early"]) > 0  # and so give [CLS] nothing
     assert low(found["cls_looks_at_sep"]) > 0
@@ -130,38 +121,20 @@ def treebank(path: Path, sentences: int) -> Path:
     return path
 
 
-def test_a_treebank_adds_subjects_and_objects(
-    planted: Path, even: Path, context: Callable[..., Context], tmp_path: Path
-) -> None:
+def test_a_treebank_adds_subjects_and_objects(planted, even, context, tmp_path):
     path = treebank(tmp_path / "made.conllu", 60)
     result = run(context(planted, made_pairs(), base=even, treebanks=(path,)))
-    assert by_id(result)["added_peak_treebank"].value is not None
+    assert measured(result)["added_peak_treebank"].value is not None
     (kinds,) = (one for one in result.figures if one.name == "kinds_treebank")
     assert isinstance(kinds, Bars)
     assert {"主语", "宾语"} <= {getattr(one, "zh", one) for one in kinds.categories}
     assert {"subject_treebank", "object_treebank"} <= result.sets.keys()
 
 
-def test_too_small_a_treebank_is_refused(
-    planted: Path, context: Callable[..., Context], tmp_path: Path
-) -> None:
+def test_too_small_a_treebank_is_refused(planted, context, tmp_path):
     path = treebank(tmp_path / "small.conllu", 2)
     with pytest.raises(PairFileError, match=r"small\.conllu.*larger treebank"):
         run(context(planted, made_pairs(), treebanks=(path,)))
-
-
-def test_of_a_last_layer_without_heads_nothing_is_said(
-    checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
-) -> None:
-    whole = open_checkpoint(checkpoint_of(layers=3, heads=4, hidden=32))
-    kept = tuple(KeptLayer(layer=n, heads=heads) for n, heads in enumerate([(1, 3), (0,), ()]))
-    folder = save_smaller(tmp_path / "small", smaller_checkpoint(whole, kept))
-    result = run(context(folder, made_pairs()))
-    assert [one.head for one in result.heads] == ["L0H1", "L0H3", "L1H0"]
-    found = by_id(result)
-    for name in ("sep_late_peak", "cls_early", "cls_looks_at_sep"):
-        assert found[name].value is None
-    assert found["sep_attention"].value is not None
 
 
 # By hand
@@ -171,7 +144,7 @@ def columns(labelled: Labelled, kind: str) -> list[float]:
     return labelled.kinds[:, place_of(kind)].tolist()
 
 
-def test_kinds_of_characters_by_jiebas_tags() -> None:
+def test_kinds_of_characters_by_jiebas_tags():
     text = "我不想去北京，35"
     found = by_tags(text, jieba_tagger())
     assert columns(found, "pronoun") == [1, 0, 0, 0, 0, 0, 0, 0, 0]
@@ -184,7 +157,7 @@ def test_kinds_of_characters_by_jiebas_tags() -> None:
     assert (found.kinds.max(axis=1) == 1).all()  # every character is of some kind
 
 
-def test_kinds_of_a_treebanks_words() -> None:
+def test_kinds_of_a_treebanks_words():
     words = (
         Word("狗", "NOUN", 1, "nsubj:pass"),
         Word("没有", "VERB", -1, "root"),
@@ -199,14 +172,14 @@ def test_kinds_of_a_treebanks_words() -> None:
     assert columns(found, "tuned") == [1, 1, 1, 1, 0]
 
 
-def test_without_parts_of_speech_what_needs_them_is_not_known() -> None:
+def test_without_parts_of_speech_what_needs_them_is_not_known():
     words = (Word("狗", None, 1, "nsubj"), Word("叫", None, -1, None))
     found = by_people(Sentence("s", words))
     assert columns(found, "subject") == [1, 0]
     assert columns(found, "tuned") == columns(found, "other") == columns(found, "noun") == [0, 0]
 
 
-def test_a_token_of_several_words_is_of_each_by_its_characters() -> None:
+def test_a_token_of_several_words_is_of_each_by_its_characters():
     query = Labelled("abcd", np.zeros((4, len(KINDS))))
     query.kinds[:1, place_of("noun")] = 1
     # [CLS] abcd [SEP] 狗 [SEP]
@@ -224,7 +197,7 @@ def test_a_token_of_several_words_is_of_each_by_its_characters() -> None:
     assert found[:, place_of("sep")].tolist() == [0, 0, 1, 0, 1]
 
 
-def test_planted_attention_has_its_lift_by_hand(planted: Path) -> None:
+def test_planted_attention_has_its_lift_by_hand(planted):
     # [CLS] 狗 追 猫 [SEP] 猫 [SEP]: three of seven tokens are nouns, two are [SEP].
     found = look(opened(planted), None, [read("狗追猫", "猫")])
     assert found.rate("noun")[0] == pytest.approx(3 / 7)
@@ -240,7 +213,7 @@ def test_planted_attention_has_its_lift_by_hand(planted: Path) -> None:
     assert found.mean("noun", slice(0, 1)).value == pytest.approx((1 / 3 + 3 / 7) / 4, abs=1e-4)
 
 
-def test_a_kind_that_is_not_there_is_left_out(planted: Path) -> None:
+def test_a_kind_that_is_not_there_is_left_out(planted):
     found = look(opened(planted), None, [read("狗追猫", "猫"), read("追追", "追")])
     assert np.isnan(found.of("noun")[1]).all() and np.isnan(found.rate("noun")[1])
     assert found.lift("noun")[NOUN_HEAD] == pytest.approx(7 / 3, abs=1e-4)
@@ -248,14 +221,14 @@ def test_a_kind_that_is_not_there_is_left_out(planted: Path) -> None:
     assert not found.has("number") and found.has("verb")
 
 
-def test_padding_takes_no_part(planted: Path) -> None:
+def test_padding_takes_no_part(planted):
     alone = look(opened(planted), None, [read("狗追猫", "猫")])
     reads = [read("狗追猫", "猫"), read("狗追猫狗追猫狗追", "猫追狗猫追狗")]
     together = look(opened(planted), None, reads)
     np.testing.assert_allclose(together.after[0], alone.after[0], atol=1e-5)
 
 
-def test_exactly_the_planted_heads_are_named(planted: Path) -> None:
+def test_exactly_the_planted_heads_are_named(planted):
     reads = [
         read(f"{c}狗追{c}{c}", f"猫{d}{d}{d}")
         for c, d in zip("铁票价时刻表", "查询怎么去除", strict=True)
@@ -281,7 +254,7 @@ def looking(after: np.ndarray, before: np.ndarray | None = None) -> Looking:
     return Looking(queries, rates, spread(after), None if before is None else spread(before))
 
 
-def test_what_tuning_adds_is_the_net_change_beside_what_specials_get() -> None:
+def test_what_tuning_adds_is_the_net_change_beside_what_specials_get():
     before, after = np.full((3, 2, 1, 4), 0.25), np.full((3, 2, 1, 4), 0.25)
     assert added(looking(after)) is None
     after[:, 0, 0, 3], after[:, 1, 0, 3] = 0.45, 0.05  # heads that only trade attention
@@ -292,7 +265,7 @@ def test_what_tuning_adds_is_the_net_change_beside_what_specials_get() -> None:
     assert found is not None and found.value == pytest.approx(20)
 
 
-def test_trends_from_the_first_third_of_the_layers_to_the_last_by_hand() -> None:
+def test_trends_from_the_first_third_of_the_layers_to_the_last_by_hand():
     shares = np.zeros((3, 6, 1, 4))
     shares[:, :2, 0, 0], shares[:, 2:4, 0, 0], shares[:, 4:, 0, 1] = 0.3, 9.0, 0.2
     found = trends(looking(shares))
@@ -301,7 +274,7 @@ def test_trends_from_the_first_third_of_the_layers_to_the_last_by_hand() -> None
     assert set(trends(looking(shares[:, :1])).values()) == {None}
 
 
-def test_a_rare_kind_is_no_rival_of() -> None:
+def test_a_rare_kind_is_no_rival_of():
     shares = np.zeros((20, 1, 1, 4))
     shares[..., 0] = 0.2
     seen = looking(shares)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +16,7 @@ from qt_bert.data.segmenters import segmenter
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes import focus
-from qt_bert.probes.base import Contest, Context
+from qt_bert.probes.base import Contest
 from qt_bert.probes.focus import (
     FOCUS,
     QUANTITIES,
@@ -37,7 +35,7 @@ from qt_bert.probes.focus import (
 )
 from qt_bert.probes.naming import by_mean, stability
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.stats.estimate import Estimate, over_queries
+from qt_bert.stats.estimate import over_queries
 from tests.probes import planted_focus as planted
 from tests.probes.asked import ask, values
 from tests.probes.conftest import Build
@@ -48,13 +46,13 @@ HEADS = 8
 
 
 @pytest.fixture(scope="module")
-def planted_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def planted_model(tmp_path_factory) -> Path:
     return planted.plant(tmp_path_factory.mktemp("planted") / "model", HEADS)
 
 
 @pytest.fixture
-def on_planted(context_of: Build, planted_model: Path) -> Build:
-    def build(**changes: Any) -> Context:
+def on_planted(context_of, planted_model) -> Build:
+    def build(**changes):
         halves = planted.pairs(45, seed=2), planted.pairs(45, seed=1)
         return context_of(planted_model, halves, **changes)
 
@@ -64,7 +62,7 @@ def on_planted(context_of: Build, planted_model: Path) -> Build:
 # The probe.
 
 
-def test_the_planted_reader_is_read(on_planted: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_planted_reader_is_read(on_planted, monkeypatch):
     matcher = Head.parse(planted.MATCHER)
     monkeypatch.setattr(focus, "chosen_heads", lambda *_: [matcher])
     monkeypatch.setattr(focus, "FULL_DRAWS", 5)
@@ -85,13 +83,11 @@ def test_the_planted_reader_is_read(on_planted: Build, monkeypatch: pytest.Monke
     assert result.settings["layer_matched_sets"] == 5
 
 
-def test_reading_takes_a_loss_of_its_own_and_stability(
-    on_planted: Build,
-) -> None:
+def test_reading_takes_a_loss_of_its_own_and_stability(on_planted):
     made, queries = on_planted(), tuple(range(40))
     rng = np.random.default_rng(0)
 
-    def loss(size: float) -> Estimate:
+    def loss(size):
         return over_queries(size + rng.normal(0, 0.1, 40), queries)
 
     rule = np.zeros((40, 4, 4))
@@ -113,7 +109,7 @@ def test_reading_takes_a_loss_of_its_own_and_stability(
 # Tokens and the [CLS] row.
 
 
-def test_kinds_of_tokens(checkpoint_of: Callable[..., Path]) -> None:
+def test_kinds_of_tokens(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     (encoded,) = scorer.tokenizer.encode([("苹果多少钱", "北京，苹果")])
     kinds = [Kind(kind) for kind in kinds_of(encoded, "苹果多少钱", "北京，苹果", JIEBA)]
@@ -129,7 +125,7 @@ def test_kinds_of_tokens(checkpoint_of: Callable[..., Path]) -> None:
     ]
 
 
-def test_a_mark_of_sentencepiece_is_no_character(checkpoint_of: Callable[..., Path]) -> None:
+def test_a_mark_of_sentencepiece_is_no_character(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of("xlm-roberta")))
     (encoded,) = scorer.tokenizer.encode([("苹果多", "苹果 手机")])
     kinds = [Kind(kind) for kind in kinds_of(encoded, "苹果多", "苹果 手机", JIEBA)]
@@ -147,7 +143,7 @@ def test_a_mark_of_sentencepiece_is_no_character(checkpoint_of: Callable[..., Pa
     ]
 
 
-def test_the_cls_row_by_hand() -> None:
+def test_the_cls_row_by_hand():
     kinds = [Kind.ITSELF, Kind.QUERY_MATCHED, Kind.QUERY_OTHER, Kind.SEPARATOR]
     kinds += [Kind.TITLE_MATCHED, Kind.TITLE_OTHER, Kind.TITLE_OTHER, Kind.TITLE_MARK]
     kinds += [Kind.SEPARATOR]
@@ -171,7 +167,7 @@ def test_the_cls_row_by_hand() -> None:
     )
 
 
-def test_pairs_that_can_show_nothing_are_counted_out(checkpoint_of: Callable[..., Path]) -> None:
+def test_pairs_that_can_show_nothing_are_counted_out(checkpoint_of):
     texts = [("苹果", "苹果"), ("苹果", "上海"), ("苹果", "苹果手机"), ("苹果abc", "苹果")]
     pairs = [Pair(q, t, (1,), "", 1, "1", {}) for q, t in texts]
     kept, counts = partly_matched(pairs, Scorer(open_checkpoint(checkpoint_of())), JIEBA)
@@ -179,7 +175,7 @@ def test_pairs_that_can_show_nothing_are_counted_out(checkpoint_of: Callable[...
     assert counts == {"pairs": 2, "none_matched": 1, "all_matched": 1, "coverage": 1.0}
 
 
-def test_rows_are_of_queries(context_of: Build, planted_model: Path) -> None:
+def test_rows_are_of_queries(context_of, planted_model):
     made, pairs = context_of(planted_model), planted.pairs(6, seed=4)
     once, twice = (cls_rows(made, each, [2]) for each in (pairs, [*pairs, *pairs]))
     np.testing.assert_allclose(twice, once, atol=1e-5)
@@ -190,16 +186,14 @@ def test_rows_are_of_queries(context_of: Build, planted_model: Path) -> None:
 
 
 @pytest.mark.parametrize(("layers", "layer"), [(12, 10), (24, 22), (4, 2), (3, 1), (2, 1), (1, 0)])
-def test_the_layer_is_the_last_but_one(layers: int, layer: int) -> None:
+def test_the_layer_is_the_last_but_one(layers, layer):
     assert layer_of(Shape(layers, 2)) == layer
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_head_is_chosen_only_where_its_absence_costs(
-    on_planted: Build, monkeypatch: pytest.MonkeyPatch, sign: int
-) -> None:
+def test_a_head_is_chosen_only_where_its_absence_costs(on_planted, monkeypatch, sign):
     class Costs:
-        def loss(self, name: str) -> Estimate:
+        def loss(self, name):
             size = sign * (1 + Head.parse(name).head)
             return over_queries([size - 0.1, size, size + 0.1], "abc")
 
@@ -211,7 +205,7 @@ def test_a_head_is_chosen_only_where_its_absence_costs(
     assert (found.stability is None) == (sign < 0)
 
 
-def test_a_reader_has_its_focus_within_the_texts_too() -> None:
+def test_a_reader_has_its_focus_within_the_texts_too():
     rng = np.random.default_rng(0)
     rows = np.zeros((40, 1, 5, len(QUANTITIES)))
     rows[..., QUANTITIES.index("matched")] = 0.5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +13,11 @@ from qt_bert.data.pairs import Pair
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes import ladder
 from qt_bert.probes.base import Context
-from qt_bert.results.probe import Measurement, ProbeResult
+from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.estimate import over_queries
 from tests.conftest import PAIRS
-from tests.probes.asked import ask, claim
-from tests.probes.conftest import Build
+from tests.probes.asked import ask, claim, measured
 from tests.wired import WORDS, wired_checkpoint
 
 TEXTS = [(query, title) for query, title, _ in PAIRS]
@@ -27,10 +25,6 @@ TEXTS = [(query, title) for query, title, _ in PAIRS]
 
 def run(context: Context) -> ProbeResult:
     return ask("ladder", context)
-
-
-def measured(result: ProbeResult) -> dict[str, Measurement]:
-    return {one.id: one for one in result.measurements}
 
 
 def numbered(texts: list[tuple[str, str]], sets: list[tuple[int, ...]]) -> list[Pair]:
@@ -63,13 +57,13 @@ def as_the_model_says(model: Path, texts: list[tuple[str, str]]) -> list[Pair]:
 
 
 @pytest.fixture(scope="module")
-def matches_low(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def matches_low(tmp_path_factory) -> Path:
     """Three layers, of which L0 matches the texts."""
     return wired_checkpoint(tmp_path_factory.mktemp("wired") / "model")
 
 
 @pytest.fixture(scope="module")
-def matches_in_the_middle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def matches_in_the_middle(tmp_path_factory) -> Path:
     """The heads of L0 give nothing, L1 matches the texts, L2 reads what is marked."""
     from transformers import BertForSequenceClassification
 
@@ -85,9 +79,7 @@ def matches_in_the_middle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_lower_layers_that_never_mix_the_texts_are_free(
-    matches_in_the_middle: Path, context_of: Build
-) -> None:
+def test_lower_layers_that_never_mix_the_texts_are_free(matches_in_the_middle, context_of):
     pairs = as_the_model_says(matches_in_the_middle, texts_of(60))
     assert {pair.grades for pair in pairs} == {(1,), (5,)}
     result = run(context_of(matches_in_the_middle, pairs))
@@ -107,7 +99,7 @@ def test_lower_layers_that_never_mix_the_texts_are_free(
     assert claim(result).verdict == "not reproduced"
 
 
-def test_texts_that_meet_in_the_low_half(matches_low: Path, context_of: Build) -> None:
+def test_texts_that_meet_in_the_low_half(matches_low, context_of):
     pairs = as_the_model_says(matches_low, texts_of(60))
     result = run(context_of(matches_low, pairs))
     assert result.settings["first_layer"]["discovery"] == 0
@@ -117,9 +109,7 @@ def test_texts_that_meet_in_the_low_half(matches_low: Path, context_of: Build) -
     assert claim(result).n_queries == len(pairs)
 
 
-def test_the_block_of_an_offline_model_is_the_floor(
-    offline_checkpoint_of: Callable[..., Path], context_of: Build
-) -> None:
+def test_the_block_of_an_offline_model_is_the_floor(offline_checkpoint_of, context_of):
     folder = offline_checkpoint_of(below=2, start=24, tokens=20, layers=4, seed=3)
     result = run(context_of(folder, graded(40)))
     assert result.settings["offline_layers"] == 2
@@ -131,7 +121,7 @@ def test_the_block_of_an_offline_model_is_the_floor(
     assert measured(result)["high_half"].value == pytest.approx(ends[1][-1].y, abs=1e-4)
 
 
-def test_values_by_hand(checkpoint_of: Callable[..., Path], context_of: Build) -> None:
+def test_values_by_hand(checkpoint_of, context_of):
     """The changes of ρ, against SciPy on the logits of the stored sweep."""
     made = context_of(checkpoint_of(layers=4, seed=3), graded(40))
     found = measured(run(made))
@@ -140,7 +130,7 @@ def test_values_by_hand(checkpoint_of: Callable[..., Path], context_of: Build) -
     names = [line.split(",")[0] for line in (folder / "variants.csv").read_text().splitlines()[1:]]
     grades = np.arange(40) % 5 + 1
 
-    def rho(name: str) -> float:
+    def rho(name):
         shares = np.exp(logits[names.index(name)])
         shares /= shares.sum(1, keepdims=True)
         return float(spearmanr(shares @ np.arange(1, 6), grades).statistic)
@@ -151,9 +141,7 @@ def test_values_by_hand(checkpoint_of: Callable[..., Path], context_of: Build) -
     assert found["ladder_direction"].value == pytest.approx(changes["T<Q"] - changes["Q<T"])
 
 
-def test_a_quick_run_samples_rungs_and_claims_on_all_pairs(
-    checkpoint_of: Callable[..., Path], context_of: Build
-) -> None:
+def test_a_quick_run_samples_rungs_and_claims_on_all_pairs(checkpoint_of, context_of):
     made = context_of(checkpoint_of(), graded(140))
     result = run(made)
     assert result.facts["chosen_on"] == 64 and result.pairs.n_pairs == 128
@@ -172,8 +160,8 @@ def test_a_quick_run_samples_rungs_and_claims_on_all_pairs(
     ],
 )
 def test_rungs_are_free_while_their_interval_ends_below_two_points(
-    losses: list[float], free: int, checkpoint_of: Callable[..., Path], context_of: Build
-) -> None:
+    losses, free, checkpoint_of, context_of
+):
     spread = np.linspace(-1, 1, 100)
     queries = [f"q{number}" for number in range(100)]
     made = [over_queries(loss * (1 + spread), queries) for loss in losses]
@@ -186,5 +174,5 @@ def test_rungs_are_free_while_their_interval_ends_below_two_points(
     ("losses", "layer"),
     [([0, 8, 8, 8], 1), ([2, 4, 6, 8], 1), ([0, 0, 0, 8], 3), ([6, 2, 2, 8], 0)],
 )
-def test_half_way_by_hand(losses: list[float], layer: int) -> None:
+def test_half_way_by_hand(losses, layer):
     assert ladder.half_way(np.array(losses, float)) == layer

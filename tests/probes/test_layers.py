@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,6 @@ from qt_bert.stats.estimate import over_queries
 from tests.conftest import CHARACTERS
 from tests.probes.made_context import context_of
 
-Build = Callable[..., Path]
 PAIRS = (
     ("苹果手机多少钱", "苹果多少钱一斤"),
     ("北京到上海", "上海到北京高铁票价"),
@@ -78,7 +77,7 @@ def layers_of(folder: Path, tmp_path: Path, **changes: Any) -> Context:
     return context_of("layers", folder, tmp_path, halves, **changes)
 
 
-def test_recombined_pairs_are_new_and_every_other_title_is_shuffled() -> None:
+def test_recombined_pairs_are_new_and_every_other_title_is_shuffled():
     pairs = [(one.query, one.title) for one in pairs_of(20, 1)]
     found = recombine(pairs, 60, seed=0)
     titles = {title for _, title in pairs}
@@ -90,14 +89,14 @@ def test_recombined_pairs_are_new_and_every_other_title_is_shuffled() -> None:
     assert found.labels == ["kept", "shuffled"] * 30
 
 
-def test_few_texts_give_what_combinations_they_have() -> None:
+def test_few_texts_give_what_combinations_they_have():
     found = recombine([("甲", "乙丙"), ("丁", "戊己"), ("庚", "辛")], 50, seed=0)
     # The title of one character has no other order: 3 queries × 2 titles, less the 2 that are pairs.
     assert 1 <= len(found.texts) <= 4
     assert recombine([("甲", "乙")], 5, seed=0).texts == ()
 
 
-def test_nothing_to_fit_on_holds_a_text_of_validation(checkpoint_of: Build, tmp_path: Path) -> None:
+def test_nothing_to_fit_on_holds_a_text_of_validation(checkpoint_of, tmp_path):
     validation = pairs_of(20, 2)
     leaking = [
         Pair("新的查询", validation[0].title, (3,), "leak", 1, "3", {}),
@@ -121,7 +120,7 @@ def test_nothing_to_fit_on_holds_a_text_of_validation(checkpoint_of: Build, tmp_
     assert fit.labels[-1] is None and None not in check.labels
 
 
-def test_coarse_labels_are_read_as_their_mean_grade(checkpoint_of: Build, tmp_path: Path) -> None:
+def test_coarse_labels_are_read_as_their_mean_grade(checkpoint_of, tmp_path):
     coarse = [
         Pair(one.query, one.title, (1, 2) if one.grades == (1,) else (3, 4), one.id, 1, "", {})
         for one in pairs_of(30, 1)
@@ -134,7 +133,7 @@ def test_coarse_labels_are_read_as_their_mean_grade(checkpoint_of: Build, tmp_pa
 
 
 @pytest.fixture(scope="module")
-def tokenizer(checkpoint_of: Build) -> PairTokenizer:
+def tokenizer(checkpoint_of) -> PairTokenizer:
     return open_checkpoint(checkpoint_of("bert", positions=64)).pair_tokenizer(None)
 
 
@@ -144,12 +143,12 @@ def named(task: Task, half: str = "check") -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def tokens(tokenizer: PairTokenizer) -> dict[str, Task]:
+def tokens(tokenizer) -> dict[str, Task]:
     half = Half(PAIRS, [2.0, 5.0, 1.0])
     return by_name(token_tasks(half, half, tokenizer, segmenter("jieba"), jieba_tagger()))
 
 
-def test_characters_are_read_at_their_tokens(tokens: dict[str, Task]) -> None:
+def test_characters_are_read_at_their_tokens(tokens):
     task = tokens["position"]
     places = task.check.places
     # [CLS] 7 characters [SEP] 7 characters [SEP], then the next pair.
@@ -159,7 +158,7 @@ def test_characters_are_read_at_their_tokens(tokens: dict[str, Task]) -> None:
     assert all(one.check.places is places for one in tokens.values())
 
 
-def test_word_ends_and_matches_are_those_of_the_words(tokens: dict[str, Task]) -> None:
+def test_word_ends_and_matches_are_those_of_the_words(tokens):
     # 苹果 手机 多少 钱 / 苹果 多少 钱 一斤
     ends = (
         ["goes on", "ends"] * 3 + ["ends"] + ["goes on", "ends"] * 2 + ["ends", "goes on", "ends"]
@@ -169,14 +168,14 @@ def test_word_ends_and_matches_are_those_of_the_words(tokens: dict[str, Task]) -
     assert named(tokens["matched"])[:14] == matched
 
 
-def test_parts_of_speech_and_names_are_those_of_jieba(tokens: dict[str, Task]) -> None:
+def test_parts_of_speech_and_names_are_those_of_jieba(tokens):
     # The second pair: 北京 到 上海 / 上海 到 北京 高铁 票价
     assert named(tokens["entity"])[14:19] == ["place"] * 2 + ["no name"] + ["place"] * 2
     pos = named(tokens["pos"])[14:19]
     assert pos[0] == pos[1] == pos[3] == pos[4] == "n" != pos[2]
 
 
-def test_only_graded_pairs_are_examples_of_the_grade(tokenizer: PairTokenizer) -> None:
+def test_only_graded_pairs_are_examples_of_the_grade(tokenizer):
     half = Half(PAIRS * 3, [2.0, None, 1.0] * 3)
     task = grade_task(half, half, tokenizer)
     assert task is not None
@@ -185,7 +184,7 @@ def test_only_graded_pairs_are_examples_of_the_grade(tokenizer: PairTokenizer) -
     assert task.fit.places.texts is half.texts
 
 
-def test_length_counts_tokens_and_order_says_what_was_shuffled(tokenizer: PairTokenizer) -> None:
+def test_length_counts_tokens_and_order_says_what_was_shuffled(tokenizer):
     pairs = [(f"{query}{n}", f"{title}{n}") for n in range(4) for query, title in PAIRS]
     fit, check = recombine(pairs, 12, 0), recombine(pairs, 12, 1)
     found = by_name(recombined_tasks(fit, check, tokenizer))
@@ -210,7 +209,7 @@ def conllu(sentences: Sequence[Sequence[tuple[str, str, int, str]]]) -> str:
 
 
 @pytest.fixture
-def treebank(tmp_path: Path) -> Path:
+def treebank(tmp_path) -> Path:
     """The sentence with another first word each, six in either half."""
     halves: dict[str, list[str]] = {"discovery": [], "validation": []}
     for left in "北京到上海高铁票价时刻表查询怎么去除":
@@ -224,9 +223,7 @@ def treebank(tmp_path: Path) -> Path:
     return path
 
 
-def test_arcs_of_a_treebank_are_read_where_their_words_stand(
-    treebank: Path, tokenizer: PairTokenizer
-) -> None:
+def test_arcs_of_a_treebank_are_read_where_their_words_stand(treebank, tokenizer):
     arcs = treebank_task([treebank], tokenizer, 100, 0)
     assert arcs is not None
     # The root has no arc; the dependent word comes first.
@@ -240,9 +237,7 @@ def test_arcs_of_a_treebank_are_read_where_their_words_stand(
     assert len(few.fit.places.texts) == len(few.check.places.texts) == 3
 
 
-def test_arcs_of_words_that_were_cut_off_are_no_examples(
-    treebank: Path, checkpoint_of: Build
-) -> None:
+def test_arcs_of_words_that_were_cut_off_are_no_examples(treebank, checkpoint_of):
     short = open_checkpoint(checkpoint_of("bert")).pair_tokenizer(9)
     # Six tokens are left for the sentence: 排骨 loses its second character, nsubj alone remains.
     assert treebank_task([treebank], short, 100, 0) is None
@@ -251,19 +246,19 @@ def test_arcs_of_words_that_were_cut_off_are_no_examples(
 # Gains and centres.
 
 
-def test_gains_add_up_to_the_best_score_above_the_floor() -> None:
+def test_gains_add_up_to_the_best_score_above_the_floor():
     scores = np.array([[0.4, 0.6, 0.5, 0.9, 0.8], [0.4, 0.3, 0.2, 0.1, 0.0]])  # floor, r0 to r3
     assert gains(scores, scores) == pytest.approx(np.array([[0.2, 0.0, 0.3, 0.0], [0.0] * 4]))
 
 
-def test_gains_are_told_by_other_scores_than_those_that_choose() -> None:
+def test_gains_are_told_by_other_scores_than_those_that_choose():
     choosing = np.array([0.4, 0.6, 0.5, 0.7, 0.9])
     told = np.array([0.4, 0.7, 0.9, 0.6, 0.8])
     # r0, r2 and r3 are the best so far: .4 → .7 → .6 → .8; r1, best of those that tell, is not asked.
     assert gains(choosing, told) == pytest.approx([0.3, 0.0, -0.1, 0.2])
 
 
-def test_groups_of_properties_are_compared_over_the_queries_of_all() -> None:
+def test_groups_of_properties_are_compared_over_the_queries_of_all():
     low = over_queries([0.0, 1.0, 2.0, 1.0], list("abcd"))
     high, other = over_queries([3.0, 4.0, 5.0, 4.0], list("abcd")), over_queries([2.0, 4.0], "ef")
     found = higher({"length": low, "order": None, "grade": high}, [LENGTH, ORDER], [GRADE])
@@ -280,7 +275,7 @@ def test_groups_of_properties_are_compared_over_the_queries_of_all() -> None:
 # The probe.
 
 
-def test_the_base_and_the_model_are_measured(checkpoint_of: Build, tmp_path: Path) -> None:
+def test_the_base_and_the_model_are_measured(checkpoint_of, tmp_path):
     base = checkpoint_of("bert", seed=5)
     result = run_probe(probe_named("layers"), layers_of(checkpoint_of("bert"), tmp_path, base=base))
     found = {one.id: one for one in result.measurements}
@@ -295,9 +290,7 @@ def test_the_base_and_the_model_are_measured(checkpoint_of: Build, tmp_path: Pat
     assert "dependency" not in result.settings["examples"]
 
 
-def test_few_pairs_are_enough_and_of_too_few_nothing_is_read(
-    checkpoint_of: Build, tmp_path: Path
-) -> None:
+def test_few_pairs_are_enough_and_of_too_few_nothing_is_read(checkpoint_of, tmp_path):
     folder, probe = checkpoint_of("bert"), probe_named("layers")
     few = {"discovery": pairs_of(5, 1), "validation": pairs_of(5, 2)}
     alone = run_probe(probe, layers_of(folder, tmp_path, **few))

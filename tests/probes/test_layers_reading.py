@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,8 +38,6 @@ from qt_bert.probes.layers_reading import (
 from qt_bert.scoring.bulk import Scorer
 from tests.probes import planted_layers as planted
 
-Build = Callable[..., Path]
-
 # Vectors.
 
 TEXTS = (("苹果多少钱", "苹果手机多少钱一斤"), ("狗追猫", "猫狗"), ("大小", "开关大小"))
@@ -56,7 +53,7 @@ def places_of(scorer: Scorer, unit: str) -> Places:
     else:
         text = np.arange(3)
         spans = [[_span(one.side, side) for side in (0, 1)] for one in encoded]
-    return Places(unit, TEXTS, text, np.array(spans), np.arange(3))  # type: ignore[arg-type]
+    return Places(unit, TEXTS, text, np.array(spans), np.arange(3))
 
 
 def _span(sides: list[int], side: int) -> list[int]:
@@ -83,11 +80,11 @@ def states_of(scorer: Scorer, text: int) -> np.ndarray:
 
 
 @pytest.fixture(scope="module", params=("bert", "xlm-roberta", "electra"))
-def scorer(request: pytest.FixtureRequest, checkpoint_of: Build) -> Scorer:
+def scorer(request, checkpoint_of) -> Scorer:
     return Scorer(open_checkpoint(checkpoint_of(request.param, layers=3)))
 
 
-def test_what_is_read_is_made_of_the_hidden_states(scorer: Scorer) -> None:
+def test_what_is_read_is_made_of_the_hidden_states(scorer):
     """A token's own; the mean of all but special tokens; of an edge both words and their product."""
     tokens, means, edges = (
         gathered(scorer, places_of(scorer, unit)) for unit in ("token", "text", "edge")
@@ -102,13 +99,13 @@ def test_what_is_read_is_made_of_the_hidden_states(scorer: Scorer) -> None:
         assert edges[:, text] == pytest.approx(expected, abs=1e-4)
 
 
-def test_some_layers_are_those_of_all(scorer: Scorer) -> None:
+def test_some_layers_are_those_of_all(scorer):
     places = places_of(scorer, "token")
     every = gathered(scorer, places)
     assert (gathered(scorer, places, [2, 0]) == every[[2, 0]]).all()
 
 
-def test_other_texts_and_layers_that_are_not_there_are_refused(scorer: Scorer) -> None:
+def test_other_texts_and_layers_that_are_not_there_are_refused(scorer):
     places = places_of(scorer, "token")
     with pytest.raises(ArgumentError, match="same texts"):
         next(vectors(scorer, [places, replace(places, texts=TEXTS[::-1])]))
@@ -142,7 +139,7 @@ def empty(y: torch.Tensor) -> Moments:
 
 
 @pytest.mark.parametrize("penalty", [1e-4, 0.1, 10.0])
-def test_the_weights_are_those_of_scikit_learn(penalty: float) -> None:
+def test_the_weights_are_those_of_scikit_learn(penalty):
     x, y = examples()
     found = fit(summed(x, y), empty(y), {"all": slice(0, 3)}, [penalty])
     for layer in range(LAYERS):
@@ -153,7 +150,7 @@ def test_the_weights_are_those_of_scikit_learn(penalty: float) -> None:
         assert told == pytest.approx(reference.predict(x[layer].double()), abs=2e-3)
 
 
-def test_the_penalty_is_the_one_that_errs_least_on_what_is_held_back() -> None:
+def test_the_penalty_is_the_one_that_errs_least_on_what_is_held_back():
     x, y = examples(targets=1, seed=3)
     y = y + 5 * torch.from_numpy(np.random.default_rng(4).standard_normal((N, 1))).float()
     held, tried = np.arange(N) % 3 == 0, (1e-4, 1.0, 100.0)
@@ -168,7 +165,7 @@ def test_the_penalty_is_the_one_that_errs_least_on_what_is_held_back() -> None:
         assert found[layer] == tried[int(np.argmin(errors))]
 
 
-def test_vectors_without_variance_say_nothing() -> None:
+def test_vectors_without_variance_say_nothing():
     _, y = examples()
     same = torch.full((LAYERS, N, WIDTH), FAR)
     found = fit(summed(same, y), empty(y), {"all": slice(0, 3)})
@@ -191,13 +188,13 @@ def described(labels: Sequence[float | str]) -> Labelled:
     )
 
 
-def test_rare_classes_and_those_of_one_half_alone_are_one() -> None:
+def test_rare_classes_and_those_of_one_half_alone_are_one():
     task = task_of(BOUNDARY, described(["a"] * 6 + ["b"] * 4 + ["c"]), described([*"abcd", *"ab"]))
     assert task is not None and task.classes == ("a", "b", OTHER)
     assert task.check.labels.tolist() == [0, 1, 2, 2, 0, 1]
 
 
-def test_labels_that_say_nothing_are_no_task() -> None:
+def test_labels_that_say_nothing_are_no_task():
     assert task_of(BOUNDARY, described(["a"] * 9), described(["a", "b"] * 5)) is None
     assert task_of(POSITION, described([1.0, 2.0] * 5), described([2.0] * 9)) is None
     assert task_of(POSITION, described([1.0, 2.0]), described([1.0, 2.0] * 9)) is None
@@ -214,7 +211,7 @@ def of_labels(about: Property, true: Sequence[float], classes: tuple[str, ...] =
     return Column(Task(examples, examples), None, labels, labels)
 
 
-def test_accuracy_by_hand_and_with_queries_weighed() -> None:
+def test_accuracy_by_hand_and_with_queries_weighed():
     column = of_labels(BOUNDARY, [0, 1, 1, 0], ("no", "yes"))
     sums = sums_of(column, np.array([[0, 1, 0, 1], [1, 1, 1, 1]]))
     assert sums.score() == pytest.approx([2 / 4, 2 / 4])
@@ -223,7 +220,7 @@ def test_accuracy_by_hand_and_with_queries_weighed() -> None:
     assert sums.score(weights)[:, 0] == pytest.approx([2 / 4, 0.0])
 
 
-def test_r2_by_hand_is_against_the_mean_of_those_fitted() -> None:
+def test_r2_by_hand_is_against_the_mean_of_those_fitted():
     column = of_labels(POSITION, [1.0, 2.0, 4.0, 2.0])._replace(fit=np.array([1.0, 3.0]))
     sums = sums_of(column, np.array([[1.0, 3.0, 4.0, 2.0]]))
     assert sums.score() == pytest.approx([1 - 1 / 5])  # distances from 2: 1, 0, 4, 0
@@ -252,7 +249,7 @@ def halves(about: Property, kinds: bool = True) -> tuple[Task, dict[int, np.ndar
 
 
 @pytest.mark.parametrize("about", [BOUNDARY, POSITION], ids=["classes", "number"])
-def test_the_planted_layer_has_it_and_no_other(about: Property) -> None:
+def test_the_planted_layer_has_it_and_no_other(about):
     task, values = halves(about)
     found = decode(planted.reader(values), [task], draws=3, seed=0)[about.name]
     floor = found.majority.score()[0]
@@ -267,7 +264,7 @@ def test_the_planted_layer_has_it_and_no_other(about: Property) -> None:
     assert len(found.controls) == 3
 
 
-def test_what_every_layer_holds_alike_is_gained_at_r0() -> None:
+def test_what_every_layer_holds_alike_is_gained_at_r0():
     """Noise makes one layer or another a little better; that is no gain."""
     task, values = halves(BOUNDARY)
     for seed, x in enumerate(values.values()):
@@ -281,14 +278,14 @@ def test_what_every_layer_holds_alike_is_gained_at_r0() -> None:
     assert gravity is not None and gravity.value < 0.1
 
 
-def test_what_no_layer_holds_has_no_centre() -> None:
+def test_what_no_layer_holds_has_no_centre():
     task, values = halves(BOUNDARY)
     values = {key: planted.noise(x.shape[1], 9 + n) for n, (key, x) in enumerate(values.items())}
     found = decode(planted.reader(values), [task], draws=0, seed=0)["boundary"]
     assert centre_of_gravity(found, 200, seed=0) is None
 
 
-def test_properties_at_the_same_places_are_fitted_as_if_alone() -> None:
+def test_properties_at_the_same_places_are_fitted_as_if_alone():
     task, values = halves(BOUNDARY)
     numbers = Task(
         *(
@@ -306,14 +303,14 @@ def test_properties_at_the_same_places_are_fitted_as_if_alone() -> None:
         assert together[name].selectivity == pytest.approx(alone.selectivity, abs=1e-6)
 
 
-def test_a_probe_that_knows_nothing_says_the_commonest_class_of_those_fitted() -> None:
+def test_a_probe_that_knows_nothing_says_the_commonest_class_of_those_fitted():
     at, other = planted.places(5), planted.places(4)
     fit = Examples(BOUNDARY, at, np.array([1, 1, 1, 0, 0]), ("a", "b"))
     check = Examples(BOUNDARY, other, np.array([1, 0, 0, 0]), ("a", "b"))
     assert majority_sums(Task(fit, check)).score() == 0.25
 
 
-def test_a_control_task_gives_each_character_one_label_wherever_it_stands() -> None:
+def test_a_control_task_gives_each_character_one_label_wherever_it_stands():
     task, _ = halves(BOUNDARY)
     for one in columns_of(task, 4, seed=0)[1:]:
         of_kind = {}
@@ -327,7 +324,7 @@ def test_a_control_task_gives_each_character_one_label_wherever_it_stands() -> N
     assert (first != second).any()
 
 
-def test_labels_of_texts_are_permuted_and_the_true_ones_asked() -> None:
+def test_labels_of_texts_are_permuted_and_the_true_ones_asked():
     task, _ = halves(LENGTH, kinds=False)
     _, one = columns_of(task, 1, seed=0)
     assert sorted(one.fit) == sorted(task.fit.labels)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -15,24 +14,21 @@ from qt_bert.probes import contests, matching, matching_scores
 from qt_bert.probes.contests import ablate, zeroed
 from tests.probes.another_seed import tuned_again
 from tests.probes.asked import ask, reasons, values
-from tests.probes.conftest import Build
 from tests.probes.planted_matching import MATCHING, pairs_of, plant_matching, write_pairs
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def planted(tmp_path_factory) -> Path:
     return plant_matching(tmp_path_factory.mktemp("planted") / "model")
 
 
 @pytest.fixture
-def pairs(tmp_path: Path) -> Path:
+def pairs(tmp_path) -> Path:
     """Pairs of sixty queries."""
     return write_pairs(tmp_path / "p.tsv", pairs_of(60))
 
 
-def test_the_planted_head_is_found_and_shown(
-    context_of: Build, planted: Path, pairs: Path, tmp_path: Path
-) -> None:
+def test_the_planted_head_is_found_and_shown(context_of, planted, pairs, tmp_path):
     second = tuned_again(planted, tmp_path / "second")
     found = ask("matching", context_of(planted, pairs, second=second))
     assert found.sets["named"] == (str(MATCHING),) and found.sets["matching"][0] == str(MATCHING)
@@ -52,9 +48,7 @@ def test_the_planted_head_is_found_and_shown(
     assert reasons(found) == {"grades_nothing"}
 
 
-def test_what_is_lost_is_counted_on_validation(
-    context_of: Build, planted: Path, pairs: Path
-) -> None:
+def test_what_is_lost_is_counted_on_validation(context_of, planted, pairs):
     made = context_of(planted, pairs)
     found = ask("matching", made)
     lost, five = values(found), [Head.parse(one) for one in found.sets["matching"]]
@@ -83,11 +77,8 @@ def test_what_is_lost_is_counted_on_validation(
 
 
 def test_claims_are_set_against_every_layer_matched_set(
-    context_of: Build,
-    checkpoint_of: Callable[..., Path],
-    pairs: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    context_of, checkpoint_of, pairs, monkeypatch
+):
     monkeypatch.setattr(matching, "grades_nothing", lambda context: False)
     five = [Head(layer, 1) for layer in range(4)]
     monkeypatch.setattr(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from qt_bert.data.segmenters import segmenter
@@ -35,7 +34,7 @@ def of_channel(cells: Cells, kind: int, direction: int, part: int) -> set[tuple[
     return set(zip(cells.row[chosen].tolist(), cells.column[chosen].tolist(), strict=True))
 
 
-def test_cells_of_characters(checkpoint_of: Callable[..., Path]) -> None:
+def test_cells_of_characters(checkpoint_of):
     # [CLS] 苹 果 的 [SEP] 果 的 苹 手 [SEP]: tokens 0 … 9
     pair = "苹果的", "果的苹手"
     cells = cells_of(encoded(checkpoint_of(), *pair), *pair, segmenter("jieba"), ())
@@ -50,7 +49,7 @@ def test_cells_of_characters(checkpoint_of: Callable[..., Path]) -> None:
     assert cells.counts[CHARACTERS].tolist() == [[2, 4], [2, 6]]
 
 
-def test_cells_of_words_and_synonyms(checkpoint_of: Callable[..., Path]) -> None:
+def test_cells_of_words_and_synonyms(checkpoint_of):
     # [CLS] 手 机 , [SEP] 北 京 手 机 , [SEP]
     pair = "手机,", "北京手机,"
     aligned = Aligned(0, 2, 0, 2)
@@ -63,12 +62,12 @@ def test_cells_of_words_and_synonyms(checkpoint_of: Callable[..., Path]) -> None
     assert 3 not in cells.row and 9 not in cells.row  # nor is punctuation
 
 
-def test_shipped_alignments_are_found_by_text() -> None:
+def test_shipped_alignments_are_found_by_text():
     found = alignments()["跑步膝盖疼", "一跑起来膝关节就痛，是怎么搞的？"]
     assert found == (Aligned(2, 4, 4, 7), Aligned(4, 5, 8, 9))
 
 
-def test_replacements_are_as_long_and_share_nothing(checkpoint_of: Callable[..., Path]) -> None:
+def test_replacements_are_as_long_and_share_nothing(checkpoint_of):
     tokenizer = open_checkpoint(checkpoint_of()).pair_tokenizer(None)
     pool = Replacements(tokenizer, ["北京", "上海", "手机", "苹果", "红烧肉", "手机"])
     assert sorted(pool.draw("北京的手", 2, 9, (0, 0))) == ["上海", "苹果"]
@@ -76,7 +75,7 @@ def test_replacements_are_as_long_and_share_nothing(checkpoint_of: Callable[...,
     assert pool.draw("北京的手", 4, 3, (0, 0)) == []
 
 
-def test_word_marks_stand_for_no_character(checkpoint_of: Callable[..., Path]) -> None:
+def test_word_marks_stand_for_no_character(checkpoint_of):
     # <s> ▁ 手 机 </s> </s> ▁ 北 京 手 机 </s>: the marks are tokens 1 and 6
     pair = "手机", "北京手机"
     one = encoded(checkpoint_of("xlm-roberta"), *pair)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -13,54 +10,16 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
-from qt_bert.probes.matching_cells import (
-    CHARACTERS,
-    KINDS,
-    OTHER,
-    OWN,
-    QUERY_TO_TITLE,
-)
-from qt_bert.probes.matching_scores import (
-    Sample,
-    Scores,
-    Sums,
-    along,
-    score_heads,
-    stable_matching,
-)
+from qt_bert.probes.matching_cells import KINDS, QUERY_TO_TITLE
+from qt_bert.probes.matching_scores import Sample, Scores, Sums, along, score_heads, stable_matching
 from qt_bert.scoring.bulk import Scorer
-from tests.probes.planted_matching import MATCHING, OFFSET, pairs_of, plant_matching
-
-
-@pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return plant_matching(tmp_path_factory.mktemp("planted") / "model")
 
 
 def pair_of(query: str, title: str, grade: int) -> Pair:
     return Pair(query, title, (grade,), "", 0, str(grade), {})
 
 
-def test_the_planted_head_is_the_only_one_named(planted: Path) -> None:
-    pairs = [pair_of(q, t, g) for q, t, g in pairs_of(30)]
-    found = score_heads(
-        Scorer(open_checkpoint(planted)), pairs, segmenter("jieba"), [p.query for p in pairs]
-    )
-    assert found.named() == [MATCHING]
-    assert found.best(1) == [MATCHING]
-    assert found.score[MATCHING] > 20
-    # The offset's head finds every character, and the replaced one just as well.
-    own, other = found.sums.original[:, CHARACTERS, *OFFSET, QUERY_TO_TITLE].sum(0)
-    cells = found.sums.counts[:, CHARACTERS, QUERY_TO_TITLE].sum(0)
-    assert own / cells[OWN] > 20 * other / cells[OTHER]
-    assert found.score[OFFSET] == pytest.approx(1, abs=0.05)
-    assert found.score[0, 0] == pytest.approx(1, abs=0.05)
-    back = stable_matching(found, [MATCHING], seed=0)
-    assert back is not None and (back.overlap, back.halves, back.k) == (1, 1, 1)
-    assert found.sample.used == 30 and found.sample.coverage == 1
-
-
-def test_scores_are_the_ratio_of_ratios(checkpoint_of: Callable[..., Path]) -> None:
+def test_scores_are_the_ratio_of_ratios(checkpoint_of):
     """The whole score of one pair from the Hugging Face model's own attention."""
     from transformers import AutoModel
 
@@ -69,7 +28,7 @@ def test_scores_are_the_ratio_of_ratios(checkpoint_of: Callable[..., Path]) -> N
     found = score_heads(scorer, [pair_of("苹果的", "果的苹手", 5)], segmenter("jieba"), ["北京到"])
     model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
 
-    def m(query: str) -> float:
+    def m(query):
         one = scorer.tokenizer.encode([(query, "果的苹手")])[0]
         with torch.no_grad():
             maps = model(
@@ -88,7 +47,7 @@ def test_scores_are_the_ratio_of_ratios(checkpoint_of: Callable[..., Path]) -> N
     assert excess == pytest.approx(np.log(ratio), rel=1e-6)
 
 
-def test_nothing_to_match_scores_nothing(checkpoint_of: Callable[..., Path]) -> None:
+def test_nothing_to_match_scores_nothing(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     found = score_heads(scorer, [pair_of("手机", "北京", 1)], segmenter("jieba"), ["手机"])
     assert np.isnan(found.score).all() and found.best(3) == [] and found.named() == []
@@ -112,7 +71,7 @@ def scores_of(original: np.ndarray, replaced: np.ndarray, counts: np.ndarray) ->
     return Scores(sums, Sample(queries, queries, queries, 0, 0, 1.0, 1.0))
 
 
-def test_the_direction_is_one_that_gets_enough_weight() -> None:
+def test_the_direction_is_one_that_gets_enough_weight():
     light = [0.004, 0.0004]
     original = np.array([[[0.3, 0.1], light], [light, [0.004, 0.001]]])
     replaced = np.array([[[0.2, 0.2], [0.002, 0.002]], [[0.002, 0.002], [0.002, 0.002]]])
@@ -133,7 +92,7 @@ def test_the_direction_is_one_that_gets_enough_weight() -> None:
     assert rule.tolist() == pytest.approx([3, -1 / 10], rel=0.01)  # too light: behind all others
 
 
-def test_a_ratio_of_few_queries_is_not_shown() -> None:
+def test_a_ratio_of_few_queries_is_not_shown():
     attention, counts = np.full((1, 2, 2), 0.1), np.ones((10, 2, 2))
     counts[0, 1] = [1, 0]  # there is no other character in one of the titles
     found = scores_of(attention, attention, counts)
@@ -142,7 +101,7 @@ def test_a_ratio_of_few_queries_is_not_shown() -> None:
     assert found.firm_ratio()[0, 0].tolist() == pytest.approx([1, np.nan], nan_ok=True)
 
 
-def test_the_matched_weight_is_what_a_row_gives_its_own_character() -> None:
+def test_the_matched_weight_is_what_a_row_gives_its_own_character():
     # Of head 0 a row gives its own .3 in all, of head 1 .02, in the direction that is better by lift.
     original = np.array([[[0.3, 0.1], [0.5, 0.5]], [[0.02, 0.08], [0.004, 0.001]]])
     replaced = np.array([[[0.2, 0.2], [0.5, 0.5]], [[0.05, 0.05], [0.002, 0.002]]])
@@ -153,7 +112,7 @@ def test_the_matched_weight_is_what_a_row_gives_its_own_character() -> None:
     ]
 
 
-def test_a_lift_is_estimated_without_each_query() -> None:
+def test_a_lift_is_estimated_without_each_query():
     attention = np.random.default_rng(0).uniform(0.1, 0.9, (6, len(KINDS), 1, 1, 2, 2))
     counts = np.ones((6, len(KINDS), 2, 2))
     halves, rows = np.full_like(attention, 0.5), np.ones((6, len(KINDS), 2))

@@ -36,7 +36,7 @@ EVERY = [Head(layer, head) for layer in range(4) for head in range(5)]
 SHAPE = Shape(2, 4)
 
 
-def test_p_is_a_one_sided_t_test_over_the_queries_that_speak() -> None:
+def test_p_is_a_one_sided_t_test_over_the_queries_that_speak():
     rng = np.random.default_rng(0)
     excess = rng.normal(0.3, 1.0, size=(30, 2, 2))
     excess[:4, 1, 1] = np.nan
@@ -48,11 +48,11 @@ def test_p_is_a_one_sided_t_test_over_the_queries_that_speak() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [0.7], [np.nan, np.nan]])
-def test_too_few_queries_are_no_test(values: list[float]) -> None:
+def test_too_few_queries_are_no_test(values):
     assert one_sided_p(np.array(values)) == 1.0
 
 
-def test_all_three_bars_must_be_passed() -> None:
+def test_all_three_bars_must_be_passed():
     score = np.array([[3.0, 3.0, 1.9, 3.0]])
     p = np.array([[0.001, 0.001, 0.001, 0.9]])
     weight = np.array([[0.5, 0.04, 0.5, 0.5]])
@@ -61,14 +61,14 @@ def test_all_three_bars_must_be_passed() -> None:
     assert named.q[0].tolist() == pytest.approx([0.004 / 3] * 3 + [0.9])
 
 
-def test_of_several_choices_the_smallest_q_counts_and_all_are_tests() -> None:
+def test_of_several_choices_the_smallest_q_counts_and_all_are_tests():
     p = np.array([[[0.02, 0.9], [0.9, 0.9]]])
     named = name_heads(np.full((1, 2), 5.0), p, np.ones((1, 2)), least=2.0)
     assert named.q[0, 0] == pytest.approx(0.08)  # four tests, not two
     assert named.heads() == []
 
 
-def test_a_head_is_named_by_the_test_of_the_choice_its_score_is_of() -> None:
+def test_a_head_is_named_by_the_test_of_the_choice_its_score_is_of():
     p = np.array([[[0.001, 0.9], [0.9, 0.001]]])
     choice = np.array([[1, 1]])
     named = name_heads(np.full((1, 2), 5.0), p, np.ones((1, 2)), least=2.0, choice=choice)
@@ -76,12 +76,12 @@ def test_a_head_is_named_by_the_test_of_the_choice_its_score_is_of() -> None:
     assert named.heads() == [Head(0, 1)]
 
 
-def test_the_best_come_first_and_nan_last() -> None:
+def test_the_best_come_first_and_nan_last():
     score = np.array([[np.nan, 2.0], [3.0, 2.0]])
     assert ranked(score) == [Head(1, 0), Head(0, 1), Head(1, 1), Head(0, 0)]
 
 
-def test_means_by_query_leave_out_what_is_not_known() -> None:
+def test_means_by_query_leave_out_what_is_not_known():
     values = np.array([[1.0], [3.0], [np.nan], [5.0]])
     assert by_query(values, ["a", "a", "b", "a"])[0, 0] == pytest.approx(3.0)
     assert np.isnan(by_query(values, ["a", "a", "b", "a"])[1, 0])
@@ -97,7 +97,7 @@ def chosen_by(per_query: np.ndarray, k: int) -> list[Head]:
     return ranked(by_mean(per_query)(np.ones((1, len(per_query))))[0])[:k]
 
 
-def test_a_planted_set_is_stable() -> None:
+def test_a_planted_set_is_stable():
     per_query = np.random.default_rng(1).normal(size=(60, 4, 12))
     planted = [Head(2, 3), Head(0, 1), Head(3, 11)]
     for head in planted:
@@ -110,7 +110,7 @@ def test_a_planted_set_is_stable() -> None:
 
 
 @pytest.mark.parametrize("k", [3, 5, 10, 20])
-def test_noise_is_never_stable_however_much_comes_back(k: int) -> None:
+def test_noise_is_never_stable_however_much_comes_back(k):
     """Chosen on the queries that are resampled, a third to a half of pure noise comes back."""
     rng, back = np.random.default_rng(k), []
     for _ in range(20):
@@ -122,7 +122,7 @@ def test_noise_is_never_stable_however_much_comes_back(k: int) -> None:
     assert np.mean(back) > 0.25
 
 
-def test_resamples_by_hand() -> None:
+def test_resamples_by_hand():
     """Two queries, each for another head: the head in hand is the best unless the other is drawn twice."""
     per_query = np.array([[[3.0, 0.0]], [[0.0, 1.0]]])
     found = stability(by_mean(per_query), [Head(0, 0)], 2, resamples=4000)
@@ -132,7 +132,7 @@ def test_resamples_by_hand() -> None:
     assert (found.low, found.high) == (0, 1)
 
 
-def test_no_heads_no_queries_and_a_single_query() -> None:
+def test_no_heads_no_queries_and_a_single_query():
     per_query = np.ones((1, 2, 2))
     assert stability(by_mean(per_query), [], 1) is None
     assert stability(by_mean(per_query[:0]), [Head(0, 0)], 0) is None
@@ -143,7 +143,7 @@ def test_no_heads_no_queries_and_a_single_query() -> None:
 @pytest.mark.parametrize(
     "chosen", [[Head(0, 0)], [Head(0, 0), Head(0, 3), Head(2, 1)], EVERY[:5], EVERY]
 )
-def test_chance_is_that_of_every_layer_matched_set(chosen: list[Head]) -> None:
+def test_chance_is_that_of_every_layer_matched_set(chosen):
     wanted = set(chosen)
     pools = []
     for layer in range(4):
@@ -155,7 +155,7 @@ def test_chance_is_that_of_every_layer_matched_set(chosen: list[Head]) -> None:
     np.testing.assert_allclose(chance_of(wanted, EVERY), law, atol=1e-12)
 
 
-def test_chance_draws_from_the_heads_that_may_be_chosen() -> None:
+def test_chance_draws_from_the_heads_that_may_be_chosen():
     per_query = np.tile([[[4.0, 3.0, 2.0, np.nan, np.nan]]], (10, 1, 1))
     found = stability(by_mean(per_query), [Head(0, 0)], 10)
     assert found is not None and found.chance_mean == pytest.approx(1 / 3)
@@ -163,7 +163,7 @@ def test_chance_draws_from_the_heads_that_may_be_chosen() -> None:
     assert found is not None and found.chance_mean == pytest.approx(1 / 5)
 
 
-def test_where_chance_reaches_the_whole_set_nothing_is_told() -> None:
+def test_where_chance_reaches_the_whole_set_nothing_is_told():
     per_query = np.zeros((20, 1, 12))
     per_query[:, 0, 3] = 1.0
     found = stability(by_mean(per_query), [Head(0, 3)], 20)
@@ -175,7 +175,7 @@ def test_where_chance_reaches_the_whole_set_nothing_is_told() -> None:
     assert found is not None and (found.chance_95, found.verdict) == (0, "stable")
 
 
-def test_elsewhere_the_same_rule_is_asked_once() -> None:
+def test_elsewhere_the_same_rule_is_asked_once():
     here, there = np.zeros((20, 1, 24)), np.zeros((5, 1, 24))
     here[:, 0, :2] = 1.0
     there[:, 0, 1:3] = 1.0
@@ -185,7 +185,7 @@ def test_elsewhere_the_same_rule_is_asked_once() -> None:
     assert [(one.overlap, one.n_queries) for one in found.sources] == [(0.5, 5)]
 
 
-def test_means_of_weighted_queries() -> None:
+def test_means_of_weighted_queries():
     per_query = np.array([[[1.0, 3.0, np.nan]], [[5.0, np.nan, np.nan]]])
     scores = by_mean(per_query)(np.array([[3.0, 1.0], [0.0, 2.0]]))
     assert scores[0, 0].tolist() == pytest.approx([2, 3, np.nan], nan_ok=True)
@@ -200,12 +200,12 @@ def context(find: Callable[[str], ProbeResult], heads: str | None = None) -> Any
     return SimpleNamespace(model=model, heads=heads, found=find)
 
 
-def test_without_a_named_one_the_best_stand_in_and_say_so() -> None:
+def test_without_a_named_one_the_best_stand_in_and_say_so():
     found = function_heads(context(matching_found(SHAPE, ("L1H2", "L0H1"))))
     assert found.heads == (Head(1, 2), Head(0, 1)) and found.status == "not_named"
 
 
-def test_a_set_that_is_not_stable_says_so_wherever_it_is_shown() -> None:
+def test_a_set_that_is_not_stable_says_so_wherever_it_is_shown():
     find = matching_found(SHAPE, ("L1H2", "L0H1"), ("L1H2", "L0H1"))
     loose = replace(find("matching"), stability={"matching": LOOSE})
     found = function_heads(context(lambda name: loose))
@@ -217,7 +217,7 @@ def test_a_set_that_is_not_stable_says_so_wherever_it_is_shown() -> None:
     assert kept is not None and kept.status == "named"
 
 
-def test_heads_of_the_user_count_as_named() -> None:
+def test_heads_of_the_user_count_as_named():
     found = function_heads(context(matching_found(SHAPE), "L1H0 L0H3"))
     assert found == FunctionHeads((Head(0, 3), Head(1, 0)), True, "option")
     with pytest.raises(ArgumentError, match="no head L7H0"):

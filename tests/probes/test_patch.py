@@ -41,14 +41,14 @@ CHAIN = f"{planted.MATCHER} L1H0 {planted.READER}"
 
 
 @pytest.fixture(scope="module")
-def backend(tmp_path_factory: pytest.TempPathFactory) -> AutoTokenizer:
+def backend(tmp_path_factory) -> AutoTokenizer:
     folder = tmp_path_factory.mktemp("wordpiece")
     wordpiece(folder)
     return AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.fixture(scope="module")
-def tokenizer(backend: AutoTokenizer) -> PairTokenizer:
+def tokenizer(backend) -> PairTokenizer:
     return PairTokenizer(backend, 64)
 
 
@@ -77,7 +77,7 @@ def corrupted(made: patch.Corruption, query: str, title: str) -> patch.Corrupted
     return one
 
 
-def test_a_term_has_its_tokens_wherever_it_stands(tokenizer: PairTokenizer) -> None:
+def test_a_term_has_its_tokens_wherever_it_stands(tokenizer):
     # [CLS] 苹 果 多 少 钱 [SEP] 北 京 苹 果 和 苹 果 [SEP]
     query, title = "苹果多少钱", "北京苹果和苹果"
     one = encoded(tokenizer, query, title)
@@ -88,7 +88,7 @@ def test_a_term_has_its_tokens_wherever_it_stands(tokenizer: PairTokenizer) -> N
     assert patch.occurrences("a.b axb", [(0, 3)]) == [(0, 3)]
 
 
-def test_words_that_are_no_terms(tokenizer: PairTokenizer, backend: AutoTokenizer) -> None:
+def test_words_that_are_no_terms(tokenizer, backend):
     assert words(tokenizer, "北京电影", "上海高铁") == []
     assert words(tokenizer, "去北京", "去上海") == []  # a single character of a longer query
     assert words(tokenizer, "吃", "能吃") == ["吃"]
@@ -100,7 +100,7 @@ def test_words_that_are_no_terms(tokenizer: PairTokenizer, backend: AutoTokenize
     assert words(short, "北京", "电影北京") == []
 
 
-def test_only_whole_tokens_spell_a_term(tokenizer: PairTokenizer, tmp_path: Path) -> None:
+def test_only_whole_tokens_spell_a_term(tokenizer, tmp_path):
     # WordPiece parts the word into a ##b ##c: `ab` ends within it, but where a token ends.
     one = encoded(tokenizer, "abc", "北京")
     assert patch.whole_tokens(one, QUERY, (0, 2)) == (1, 2)
@@ -114,7 +114,7 @@ def test_only_whole_tokens_spell_a_term(tokenizer: PairTokenizer, tmp_path: Path
     assert term.title == (7, 8)
 
 
-def test_replacements_share_no_token_and_are_as_long(tokenizer: PairTokenizer) -> None:
+def test_replacements_share_no_token_and_are_as_long(tokenizer):
     pool = patch.Replacements(tokenizer, JIEBA, ["北京电影", "京东手机", "苹果"], set())
     ids = {word: tuple(encoded(tokenizer, word, "").input_ids[1:3]) for word in ("苹果", "手机")}
     rng = np.random.default_rng(0)
@@ -128,7 +128,7 @@ def test_replacements_share_no_token_and_are_as_long(tokenizer: PairTokenizer) -
     assert without.draw(2, set(), (), rng) is None
 
 
-def test_the_term_is_replaced_everywhere_in_the_title(tokenizer: PairTokenizer) -> None:
+def test_the_term_is_replaced_everywhere_in_the_title(tokenizer):
     before = encoded(tokenizer, "苹果多少钱", "北京苹果和苹果")
     found = corrupted(corruption(tokenizer), "苹果多少钱", "北京苹果和苹果")
     clean, changed = np.array(found.clean.input_ids), np.array(found.corrupted.input_ids)
@@ -139,7 +139,7 @@ def test_the_term_is_replaced_everywhere_in_the_title(tokenizer: PairTokenizer) 
     assert encoded(tokenizer, "苹果多少钱", "北京苹果和苹果") == before
 
 
-def test_the_rarest_term_is_replaced(tokenizer: PairTokenizer) -> None:
+def test_the_rarest_term_is_replaced(tokenizer):
     texts = "北京电影", "电影北京"
     assert corrupted(corruption(tokenizer, 北京=3, 电影=2), *texts).word == "电影"
     assert corrupted(corruption(tokenizer, 北京=1, 电影=2), *texts).word == "北京"
@@ -149,7 +149,7 @@ def test_the_rarest_term_is_replaced(tokenizer: PairTokenizer) -> None:
     assert (found["北京"], found["电影"], found["apple"], found["上海"]) == (2, 1, 1, 0)
 
 
-def test_a_seed_and_a_pair_fix_the_draw(tokenizer: PairTokenizer) -> None:
+def test_a_seed_and_a_pair_fix_the_draw(tokenizer):
     texts = "北京天气", "北京电影"
     alone = corrupted(corruption(tokenizer), *texts).corrupted.input_ids
     every = "苹果手机上海高铁红烧排骨衣服油渍北京电影"
@@ -168,7 +168,7 @@ def test_a_seed_and_a_pair_fix_the_draw(tokenizer: PairTokenizer) -> None:
 # Shares.
 
 
-def test_a_share_is_a_ratio_of_sums_over_queries() -> None:
+def test_a_share_is_a_ratio_of_sums_over_queries():
     # The mean of the ratios 0.5, 0.5 and 40 would be 13.7: one pair without a gap would own it.
     queries = ["a", "b", "c"]
     gap = over_queries([2.0, 1.99, 0.01], queries)
@@ -190,10 +190,10 @@ def write(path: Path, rows: list[tuple[str, str, Any]]) -> Path:
 
 
 @pytest.fixture
-def context(tmp_path: Path, pair_file: Path) -> Build:
+def context(tmp_path, pair_file) -> Build:
     """A context around a model folder; the eight pairs are both halves unless others are given."""
 
-    def build(model: Path, **changes: Any) -> Context:
+    def build(model, **changes):
         files = PairFiles(pairs=pair_file, discovery=pair_file)
         return context_of("patch", model, tmp_path, **{"files": files, "heads": "L0H0"} | changes)
 
@@ -201,7 +201,7 @@ def context(tmp_path: Path, pair_file: Path) -> Build:
 
 
 @pytest.fixture(scope="module")
-def planted_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def planted_model(tmp_path_factory) -> Path:
     """The planted chain; L3H0 adds a little of what any token is, so that queries differ a little."""
     folder = planted.plant(tmp_path_factory.mktemp("planted") / "model")
     model = BertForSequenceClassification.from_pretrained(folder)
@@ -218,8 +218,8 @@ def planted_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def planted_context(context: Build, planted_model: Path, tmp_path: Path) -> Build:
-    def build(model: Path = planted_model, **changes: Any) -> Context:
+def planted_context(context, planted_model, tmp_path) -> Build:
+    def build(model=planted_model, **changes):
         halves = [
             write(
                 tmp_path / f"{seed}.tsv",
@@ -237,7 +237,7 @@ def run(made: Context) -> ProbeResult:
     return run_probe(probe_named("patch"), made)
 
 
-def test_two_heads_carry_the_match_and_no_other(planted_context: Build) -> None:
+def test_two_heads_carry_the_match_and_no_other(planted_context):
     made = planted_context()
     result = run(made)
     restored = {one.head: one.scores["restoring"] for one in result.heads}
@@ -257,9 +257,7 @@ def test_two_heads_carry_the_match_and_no_other(planted_context: Build) -> None:
     assert max(checked["identities"].values()) <= checked["bound"]
 
 
-def test_a_score_that_falls_with_the_match_has_no_gap(
-    planted_context: Build, planted_model: Path, tmp_path: Path
-) -> None:
+def test_a_score_that_falls_with_the_match_has_no_gap(planted_context, planted_model, tmp_path):
     model = BertForSequenceClassification.from_pretrained(planted_model)
     with torch.no_grad():
         model.classifier.weight[4, 0] *= -1
@@ -274,9 +272,7 @@ def test_a_score_that_falls_with_the_match_has_no_gap(
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
-def test_identities_hold_for_every_family(
-    context: Build, checkpoint_of: Callable[..., Path], family: str
-) -> None:
+def test_identities_hold_for_every_family(context, checkpoint_of, family):
     made = context(checkpoint_of(family, layers=3))
     pairs, _ = patch.Corruption.of(made).corrupt(made.validation)
     assert len(pairs) > 3
@@ -293,9 +289,7 @@ def test_identities_hold_for_every_family(
     assert np.abs(clean - unpatched).max() > 1e-3
 
 
-def test_a_broken_identity_stops_the_run(
-    context: Build, checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_identity_stops_the_run(context, checkpoint_of, monkeypatch):
     monkeypatch.setattr(patch, "identities", lambda *_: {"a run patched with itself": 0.5})
     with pytest.raises(
         EquivalenceError, match=r"a run patched with itself: the logits are off by 0\.5"
@@ -303,7 +297,7 @@ def test_a_broken_identity_stops_the_run(
         run(context(checkpoint_of()))
 
 
-def test_pruned_heads_take_no_part(planted_context: Build, planted_model: Path, tmp_path: Path):
+def test_pruned_heads_take_no_part(planted_context, planted_model, tmp_path):
     kept = tuple(KeptLayer(layer=n, heads=h) for n, h in enumerate([(1, 2), (), (1,), (0,)]))
     whole = open_checkpoint(planted_model)
     folder = save_smaller(tmp_path / "small", smaller_checkpoint(whole, kept))

@@ -34,10 +34,10 @@ PAIRS = planted_shift.pairs()
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path) -> Run:
     """The probe's result on a folder, over made pairs of twenty queries."""
 
-    def result(model: Path, base: Path | None = None) -> ProbeResult:
+    def result(model, base=None):
         context = context_of("patterns", model, tmp_path, (PAIRS[:5], PAIRS[-20:]), base=base)
         return run_probe(probe_named("patterns"), context)
 
@@ -45,7 +45,7 @@ def run(tmp_path: Path) -> Run:
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def planted(tmp_path_factory) -> Path:
     """A model of uniform heads, but L0H1 looks five places on, L0H2 one place on, L1H0 at [CLS]."""
     import torch
     from transformers import BertForSequenceClassification
@@ -63,7 +63,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_planted_heads_are_told_apart(planted: Path) -> None:
+def test_planted_heads_are_told_apart(planted):
     han = sorted({one for one in CHARACTERS if not one.isascii()})
     texts = [("".join(han[i : i + 4]), "".join(han[i + 8 : i + 24])) for i in range(3)]
     pairs = [Pair(*text, (4,), str(i), i + 1, "4", {}) for i, text in enumerate(texts)]
@@ -78,7 +78,7 @@ def test_planted_heads_are_told_apart(planted: Path) -> None:
     np.testing.assert_allclose(found.of_all(found.per_query)[:, :5].sum(1), 1)
 
 
-def test_shares_before_and_after(run: Run, checkpoint_of: Callable[..., Path]) -> None:
+def test_shares_before_and_after(run, checkpoint_of):
     model, base = checkpoint_of(seed=1, heads=4), checkpoint_of(seed=2, heads=4)
     result = run(model, base)
     found = values(result)
@@ -104,7 +104,7 @@ def told(after: list[float], before: list[float], folder: Path, **options: objec
     return patterns._measurements(context, shares(after, 1), shares(before, 2), classifier)
 
 
-def test_correction_gives_back_planted_shares(tmp_path: Path) -> None:
+def test_correction_gives_back_planted_shares(tmp_path):
     """Answers made of known shares by known errors; the interval holds what so few labels leave open."""
     tables = np.zeros((40, 5, 5))
     tables[:, [0, 1, 3, 4], [0, 1, 3, 4]] = 2
@@ -128,9 +128,7 @@ def test_correction_gives_back_planted_shares(tmp_path: Path) -> None:
     assert "vertical_corrected_second" not in found
 
 
-def test_without_the_classifier_it_says_so(
-    run: Run, checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_the_classifier_it_says_so(run, checkpoint_of, monkeypatch, tmp_path):
     monkeypatch.setattr(patterns, "shipped", lambda name: tmp_path)
     with pytest.raises(ArgumentError, match="no classifier of patterns"):
         run(checkpoint_of())

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from experiments.pattern_maps.stored import (
-    CLS,
-    QUERY,
-    SEP,
-    TITLE,
-    DrawnMap,
-    maps_of,
-)
+from experiments.pattern_maps.stored import CLS, QUERY, SEP, TITLE, DrawnMap, maps_of
 from qt_bert.errors import ArgumentError
 from qt_bert.probes.pattern_maps import (
     FEATURES,
@@ -47,7 +39,7 @@ def small(weights: list[list[float]], kinds: list[int]) -> DrawnMap:
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *CALLED])
-def test_made_maps_are_told_rightly(kind: str, classifier: Classifier) -> None:
+def test_made_maps_are_told_rightly(kind, classifier):
     made = maps_of([planted(kind, seed) for seed in range(10)])
     expected = KINDS.index(CALLED.get(kind, kind))
     said = classifier.answers(made)
@@ -56,7 +48,7 @@ def test_made_maps_are_told_rightly(kind: str, classifier: Classifier) -> None:
         assert (one == expected).all()
 
 
-def test_features_of_a_map_by_hand() -> None:
+def test_features_of_a_map_by_hand():
     last = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
     weights = [[0.2, 0.2, 0.2, 0.2, 0.2, 0.0], last, last, last, last, [0.1, 0, 0, 0, 0, 0.9]]
     maps = maps_of([small(weights, [CLS, QUERY, SEP, TITLE, TITLE, SEP])])
@@ -75,7 +67,7 @@ def test_features_of_a_map_by_hand() -> None:
     assert found["even_own"] == pytest.approx((0.6 + (1 + 1 + 0.9) / 3) / 6)
 
 
-def test_padding_changes_nothing() -> None:
+def test_padding_changes_nothing():
     short = planted("vertical")
     alone = maps_of([short])
     longer = replace(short, weights=np.full((40, 40), 1 / 40), kinds=np.full(40, TITLE, np.uint8))
@@ -84,7 +76,7 @@ def test_padding_changes_nothing() -> None:
     torch.testing.assert_close(features(alone)[0], features(beside)[0])
 
 
-def test_corrections_undo_known_errors() -> None:
+def test_corrections_undo_known_errors():
     truth = np.array([0.3, 0.2, 0.1, 0.0, 0.4])
     counts = TABLE.astype(float)
     known = are_known(counts)
@@ -102,7 +94,7 @@ def test_corrections_undo_known_errors() -> None:
     np.testing.assert_array_equal(rates(drawn, known)[[0, 2]], np.eye(5)[[0, 2]])
 
 
-def test_errors_are_redrawn_by_groups() -> None:
+def test_errors_are_redrawn_by_groups():
     """Ten heads of ten maps each: of one head all are mistaken, of the others none."""
     tables = np.zeros((10, 5, 5))
     tables[:, 0, 0] = 10
@@ -117,7 +109,7 @@ def test_errors_are_redrawn_by_groups() -> None:
     assert mistaken.std() == pytest.approx(10 * np.sqrt(0.9), rel=0.1)
 
 
-def test_errors_are_those_of_trained_models(tmp_path: Path) -> None:
+def test_errors_are_those_of_trained_models(tmp_path):
     path = tmp_path / "answers.csv"
     names = "id,model,group,first,rules\n"
     path.write_text(
@@ -134,7 +126,7 @@ def test_errors_are_those_of_trained_models(tmp_path: Path) -> None:
         read_errors(path, "first", "rules")
 
 
-def test_a_broken_classifier_is_refused(tmp_path: Path) -> None:
+def test_a_broken_classifier_is_refused(tmp_path):
     with pytest.raises(ArgumentError, match="no classifier of patterns"):
         open_classifier(tmp_path)
     text = (shipped(PATTERNS) / "classifier.json").read_text(encoding="utf-8")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -17,7 +14,6 @@ from qt_bert.probes.contests import ablate, zeroed
 from qt_bert.probes.redundancy import DRAWS, SHARE, SINGLES
 from tests.conftest import PAIRS
 from tests.probes.asked import ask, values
-from tests.probes.conftest import Build
 from tests.wired import READER, wired_checkpoint, wired_pairs
 
 
@@ -30,7 +26,7 @@ def numbered(count: int) -> list[Pair]:
     ]
 
 
-def test_heads_that_carry_the_grade_are_critical(context_of: Build, tmp_path: Path) -> None:
+def test_heads_that_carry_the_grade_are_critical(context_of, tmp_path):
     model = wired_checkpoint(tmp_path / "wired")
     result = ask("redundancy", context_of(model, wired_pairs(60)))
     assert result.sets["critical"][0] == str(READER)
@@ -41,9 +37,7 @@ def test_heads_that_carry_the_grade_are_critical(context_of: Build, tmp_path: Pa
     assert [one.id for one in result.claims] == ["redundancy.random", "redundancy.halves"]
 
 
-def test_values_are_those_of_the_logits(
-    context_of: Build, checkpoint_of: Callable[..., Path]
-) -> None:
+def test_values_are_those_of_the_logits(context_of, checkpoint_of):
     """What is lost, and the change of ρ, from the swept logits by sklearn's and scipy's means."""
     pairs = numbered(24)
     given = context_of(checkpoint_of(layers=2, heads=5, hidden=20), pairs)
@@ -72,9 +66,7 @@ def test_values_are_those_of_the_logits(
     assert low.n_queries == 24
 
 
-def test_a_plan_reads_on_the_sweep_over_single_heads(
-    context_of: Build, checkpoint_of: Callable[..., Path]
-) -> None:
+def test_a_plan_reads_on_the_sweep_over_single_heads(context_of, checkpoint_of):
     pairs = numbered(24)
     given = context_of(checkpoint_of(layers=2, heads=2), pairs)
     ask("redundancy", given)

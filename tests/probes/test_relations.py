@@ -15,10 +15,8 @@ from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.data.treebank import Sentence, Word
 from qt_bert.errors import PairFileError
-from qt_bert.figures import HeatMap
-from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
-from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import relations_links
 from qt_bert.probes.base import run_probe
 from qt_bert.probes.matching_cells import Aligned
@@ -52,7 +50,6 @@ from qt_bert.probes.relations_links import (
     span_attention,
 )
 from qt_bert.probes.split import PairFiles
-from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.made_context import context_of
@@ -62,20 +59,20 @@ Run = Callable[..., ProbeResult]
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def planted(tmp_path_factory) -> Path:
     return plant_links(tmp_path_factory.mktemp("planted") / "model")
 
 
 @pytest.fixture(scope="module")
-def treebank(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def treebank(tmp_path_factory) -> Path:
     return write_treebank(tmp_path_factory.mktemp("bank") / "bank.conllu", 240)
 
 
 @pytest.fixture
-def run(pair_file: Path, tmp_path: Path) -> Run:
+def run(pair_file, tmp_path) -> Run:
     """Run the probe on a model folder; any field of the context by keyword."""
 
-    def call(model: Path, **changes: Any) -> ProbeResult:
+    def call(model, **changes):
         facts = {"files": PairFiles(pairs=pair_file), "resamples": 100} | changes
         return run_probe(
             probe_named("relations"), context_of("relations", model, tmp_path, **facts)
@@ -84,9 +81,7 @@ def run(pair_file: Path, tmp_path: Path) -> Run:
     return call
 
 
-def test_planted_arcs_are_found_and_chance_ones_are_not(
-    run: Run, planted: Path, treebank: Path
-) -> None:
+def test_planted_arcs_are_found_and_chance_ones_are_not(run, planted, treebank):
     result = run(planted, treebanks=(treebank,), base=planted)
     assert result.sets == {"relations": (str(PLANTED),), "relations_words": (str(PLANTED),)}
     assert [one.head for one in result.heads if one.selected] == [str(PLANTED)]
@@ -106,21 +101,7 @@ def test_planted_arcs_are_found_and_chance_ones_are_not(
     assert {one.name for one in result.figures} == {"relations_best", "relations_heads"}
 
 
-def test_heads_and_layers_that_were_pruned_take_no_part(
-    run: Run, checkpoint_of: Callable[..., Path], treebank: Path, tmp_path: Path
-) -> None:
-    teacher = open_checkpoint(checkpoint_of(layers=3, heads=4, hidden=32))
-    kept = tuple(KeptLayer(layer=n, heads=heads) for n, heads in enumerate([(1, 3), (), (0,)]))
-    folder = save_smaller(tmp_path / "small", smaller_checkpoint(teacher, kept))
-    result = run(folder, treebanks=(treebank,))
-    assert [one.head for one in result.heads] == ["L0H1", "L0H3", "L2H0"]
-    (drawn,) = (one for one in result.figures if one.name == "relations_heads")
-    assert isinstance(drawn, HeatMap) and drawn.values[1] == (None,) * 4
-
-
-def test_a_broken_treebank_and_an_empty_half_are_errors(
-    run: Run, checkpoint_of: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_broken_treebank_and_an_empty_half_are_errors(run, checkpoint_of, tmp_path):
     path = tmp_path / "broken.conllu"
     path.write_text("1\t走\n", encoding="utf-8")
     with pytest.raises(PairFileError, match="line 1: 2 columns"):
@@ -137,7 +118,7 @@ def _link(relation: str, stratum: tuple[int, ...]) -> Link:
     return Link(0, 0, (1, 2), (3, 4), relation, stratum)
 
 
-def test_strata_without_an_unlinked_pair_are_left_out_and_many_are_drawn() -> None:
+def test_strata_without_an_unlinked_pair_are_left_out_and_many_are_drawn():
     found = [_link("obj", (0, 2)), _link("obj", (0, 3)), _link("?", (0, 3))]
     found += [_link(UNLINKED, (0, 3)) for _ in range(9)] + [_link(UNLINKED, (0, 4))]
     links = links_of([("a", "b")], 1, found, relations=["obj"], most=2, seed=0)
@@ -151,7 +132,7 @@ def _sentence(heads: list[int], labels: list[str] | None = None, form: str = "")
     return Sentence("x", tuple(map(Word, forms, ["NOUN"] * len(heads), heads, names)))
 
 
-def test_words_of_a_distance_and_length_are_compared(checkpoint_of: Callable[..., Path]) -> None:
+def test_words_of_a_distance_and_length_are_compared(checkpoint_of):
     tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
     one = _sentence([2, 0, -1, 0, 2], ["obj", "dep", "root", "obj", "nsubj"])
     other = _sentence([-1, 0, 1], form="北京北")
@@ -172,9 +153,7 @@ def test_words_of_a_distance_and_length_are_compared(checkpoint_of: Callable[...
     assert first == {spans[0] + spans[2], spans[4] + spans[2], spans[3] + spans[0]}
 
 
-def test_sentences_that_do_not_fit_and_punctuation_take_no_part(
-    checkpoint_of: Callable[..., Path],
-) -> None:
+def test_sentences_that_do_not_fit_and_punctuation_take_no_part(checkpoint_of):
     tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
     long = _sentence([-1, *[0] * 69], form="北京" * 35)
     short = _sentence([-1, 0, 0, 0], form="我，在家")
@@ -185,9 +164,7 @@ def test_sentences_that_do_not_fit_and_punctuation_take_no_part(
     assert len(alone) == 1 and alone.pairs == [("我，在家", "我，在家")]
 
 
-def test_aligned_spans_beside_spans_as_long(
-    checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_aligned_spans_beside_spans_as_long(checkpoint_of, monkeypatch):
     query, title = "北京小哥手机", "上海假期苹果"
     # The third begins inside a word, and would be compared with spans that do not.
     known = {(query, title): (Aligned(0, 2, 0, 2), Aligned(2, 4, 2, 4), Aligned(3, 5, 4, 6))}
@@ -206,9 +183,7 @@ def test_aligned_spans_beside_spans_as_long(
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
-def test_the_largest_weight_between_two_spans(
-    checkpoint_of: Callable[..., Path], family: str
-) -> None:
+def test_the_largest_weight_between_two_spans(checkpoint_of, family):
     scorer = Scorer(open_checkpoint(checkpoint_of(family)))
     texts = [("北京小哥", "上海"), ("苹果手机多少钱", "上海假期电影")]
     pair = np.array([0, 0, 1, 1])
@@ -251,7 +226,7 @@ def _made(units: int, planted: int, seed: int = 0) -> tuple[Links, SpanAttention
     return links, SpanAttention(heads, up, np.float32(0.5) * up, np.ones(6))
 
 
-def test_a_planted_head_is_named_and_its_excess_is_that_by_hand() -> None:
+def test_a_planted_head_is_named_and_its_excess_is_that_by_hand():
     links, seen = _made(60, planted=4)
     one = excess_of(links, seen, "obj")
     named, q = named_heads({"obj": one}, seen.on_text, seen.heads)
@@ -267,7 +242,7 @@ def test_a_planted_head_is_named_and_its_excess_is_that_by_hand() -> None:
 # The tree by hand
 
 
-def test_the_tree_of_a_sentence_beside_its_chain(checkpoint_of: Callable[..., Path]) -> None:
+def test_the_tree_of_a_sentence_beside_its_chain(checkpoint_of):
     tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
     labels = ["obj", "nmod", "root", "obj", "nmod"]
     read = read_sentences(tokenizer, [_sentence([1, 2, -1, 2, 2], labels)], None, 0)
@@ -292,7 +267,7 @@ def test_the_tree_of_a_sentence_beside_its_chain(checkpoint_of: Callable[..., Pa
     }
 
 
-def test_the_usual_offset_is_that_of_most_arcs(checkpoint_of: Callable[..., Path]) -> None:
+def test_the_usual_offset_is_that_of_most_arcs(checkpoint_of):
     tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
     labels = ["obj", "obj", "root", "obj", "obj"]
     read = read_sentences(tokenizer, [_sentence([1, 2, -1, 2, 2], labels)], None, 0)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from qt_bert.ablation.interventions import Variant
-from qt_bert.ablation.weights import Earlier, RevertedLayers
-from qt_bert.data.pairs import Pair
+from qt_bert.ablation.weights import RevertedLayers
 from qt_bert.data.segmenters import SpanSegmenter
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError
 from qt_bert.models.batches import to_batch
@@ -33,12 +31,11 @@ from tests.probes.made_context import context_of
 from tests.probes.matching_found import matching_found
 from tests.probes.planted_shift import opened
 
-Build = Callable[..., Path]
 PAIRS = planted_shift.pairs()
 
 
 @pytest.fixture(scope="module")
-def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def planted(checkpoint_of, tmp_path_factory) -> tuple[Path, Path]:
     """A base whose heads all attend evenly, and a model whose L0H1 learned to match."""
     folder, out = checkpoint_of(**planted_shift.SHAPE), tmp_path_factory.mktemp("planted")
     return (
@@ -48,8 +45,8 @@ def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> t
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Callable[..., Context]:
-    def build(base: Path | None, model: Path, pairs: list[Pair] = PAIRS, **facts: Any) -> Context:
+def context(tmp_path) -> Callable[..., Context]:
+    def build(base, model, pairs=PAIRS, **facts):
         fit = [replace(one, grades=(1 + at % 5,)) for at, one in enumerate(pairs)]
         find = matching_found(open_checkpoint(model).shape, ("L0H1",), ("L0H1",))
         halves, more = (fit[:10], fit[10:]), {"base": base, "find": find} | facts
@@ -73,9 +70,7 @@ def as_the_model_grades(model: Path) -> Callable[[ModelLabels], Split]:
     return lambda labels: Split(graded[:3], graded, 0)
 
 
-def test_what_one_head_learned_is_lost_with_it(
-    planted: tuple[Path, Path], context: Callable[..., Context]
-) -> None:
+def test_what_one_head_learned_is_lost_with_it(planted, context):
     result = asked(context(*planted, read_pairs=as_the_model_grades(planted[1])))
     found = values(result)
     loss = found["set_loss"]
@@ -92,9 +87,7 @@ def test_what_one_head_learned_is_lost_with_it(
     assert scores["L0H0"]["same_after"] == pytest.approx(scores["L0H0"]["same_before"])
 
 
-def test_attention_is_that_of_one_head_named_before_tuning(
-    planted: tuple[Path, Path], context: Callable[..., Context], tmp_path: Path
-) -> None:
+def test_attention_is_that_of_one_head_named_before_tuning(planted, context, tmp_path):
     forwards = asked(context(*planted))
     backwards = asked(context(*reversed(planted), work=tmp_path / "backwards"))
     scores = {one.head: one.scores for one in forwards.heads}
@@ -107,12 +100,12 @@ def test_attention_is_that_of_one_head_named_before_tuning(
     assert values(forwards)["same"] == pytest.approx(sum(parts)) and values(forwards)["same"] > 0
 
 
-def test_both_ends_are_proved(planted: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_ends_are_proved(planted, monkeypatch):
     scorer = opened(planted[1])
     figures = check_ends(scorer, planted[0], PAIRS)
     assert max(figures["nothing"], figures["everything"]) <= figures["bound"] < 1e-3
 
-    def half(earlier: Earlier) -> Variant:
+    def half(earlier):
         return Variant("everything", (RevertedLayers((1,), earlier, embeddings=True),), "revert")
 
     monkeypatch.setattr(revert, "everything", half)
@@ -120,9 +113,7 @@ def test_both_ends_are_proved(planted: tuple[Path, Path], monkeypatch: pytest.Mo
         check_ends(scorer, planted[0], PAIRS)
 
 
-def test_a_pruned_model_cannot_be_asked(
-    checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
-) -> None:
+def test_a_pruned_model_cannot_be_asked(checkpoint_of, context, tmp_path):
     kept = tuple(KeptLayer(layer=number, heads=(0, 2)) for number in range(2))
     small = smaller_checkpoint(open_checkpoint(checkpoint_of(heads=4, seed=3)), kept)
     folder = save_smaller(tmp_path / "small", small)
@@ -130,7 +121,7 @@ def test_a_pruned_model_cannot_be_asked(
     assert not result.measurements and result.settings.get("guards") is None
 
 
-def test_what_is_no_base_is_refused(checkpoint_of: Build, context: Callable[..., Context]) -> None:
+def test_what_is_no_base_is_refused(checkpoint_of, context):
     with pytest.raises(ArgumentError, match="--base"):
         asked(context(None, checkpoint_of()))
     with pytest.raises(CheckpointError, match="number of layers"):
@@ -150,7 +141,7 @@ QUERY, TITLE = "北京上海", "上海电影，，北京北京"
 
 
 @pytest.fixture(scope="module")
-def made(checkpoint_of: Callable[..., Path]) -> tuple[np.ndarray, Cells, list[str], list[int]]:
+def made(checkpoint_of) -> tuple[np.ndarray, Cells, list[str], list[int]]:
     """Random maps of the pair [heads, L, L] in a batch with a longer one; its tokens and sides."""
     tokenizer = open_checkpoint(checkpoint_of()).pair_tokenizer()
     texts = [(QUERY, TITLE), ("苹果手机多少钱一斤", "红烧排骨的家常做法查询")]
@@ -176,7 +167,7 @@ def word_of(spelled: list[str], side: list[int]) -> list[str | None]:
     return words
 
 
-def test_every_quantity_is_a_plain_count(made: tuple) -> None:
+def test_every_quantity_is_a_plain_count(made):
     maps, cells, spelled, side = made
     words = word_of(spelled, side)
     everywhere = range(len(spelled))
@@ -202,7 +193,7 @@ def test_every_quantity_is_a_plain_count(made: tuple) -> None:
         np.testing.assert_allclose(got[head], want, rtol=1e-5)
 
 
-def test_a_pair_without_a_common_term_has_no_match_but_words(made: tuple) -> None:
+def test_a_pair_without_a_common_term_has_no_match_but_words(made):
     maps, cells, *_ = made
     other = dict(zip(QUANTITIES, cells.weights(maps)[1, 0].tolist(), strict=True))
     assert np.isnan(other["across"])
@@ -210,7 +201,7 @@ def test_a_pair_without_a_common_term_has_no_match_but_words(made: tuple) -> Non
     assert other["far"] == 0
 
 
-def test_more_weight_on_a_separator_leaves_the_match_across(made: tuple) -> None:
+def test_more_weight_on_a_separator_leaves_the_match_across(made):
     maps, cells, _, side = made
     moved = maps.clone() / 2
     moved[..., side.index(-1)] += 0.5

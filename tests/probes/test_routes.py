@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -48,25 +47,25 @@ BOTH = f"{DIRECT} {RELAYED}"
 
 
 @pytest.fixture(scope="module")
-def wired(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wired(tmp_path_factory) -> Path:
     return wired_checkpoint(tmp_path_factory.mktemp("wired") / "model")
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Callable[..., Context]:
+def context(tmp_path) -> Callable[..., Context]:
     """A context around a model and pairs, both halves the same, and what other probes left."""
 
-    def build(
-        model: Path, pairs: Sequence[Pair] = (), found: Mapping[str, ProbeResult] = {}, **more: Any
-    ) -> Context:
-        return context_of("routes", model, tmp_path, (pairs, pairs), find=found.__getitem__, **more)
+    def build(model, pairs=(), found=None, **more):
+        return context_of(
+            "routes", model, tmp_path, (pairs, pairs), find=(found or {}).__getitem__, **more
+        )
 
     return build
 
 
 @pytest.fixture
-def on_wired(context: Callable[..., Context], wired: Path) -> Callable[..., Context]:
-    def build(heads: str | None, *found: ProbeResult, **changes: Any) -> Context:
+def on_wired(context, wired) -> Callable[..., Context]:
+    def build(heads, *found, **changes):
         results = {one.probe: one for one in (READS, *found)}
         return context(wired, wired_pairs(16), results, heads=heads, **changes)
 
@@ -76,7 +75,7 @@ def on_wired(context: Callable[..., Context], wired: Path) -> Callable[..., Cont
 # The probe.
 
 
-def test_the_head_that_is_read_directly(on_wired: Callable[..., Context]) -> None:
+def test_the_head_that_is_read_directly(on_wired):
     result = run_probe(probe_named("routes"), on_wired(str(DIRECT)))
     found = values(result)
     assert found["focus_share_qk"] >= 0.95
@@ -90,13 +89,13 @@ def test_the_head_that_is_read_directly(on_wired: Callable[..., Context]) -> Non
     assert result.settings["layer_matched_sets"] == 3 and result.claims == ()
 
 
-def test_the_head_that_is_relayed(on_wired: Callable[..., Context]) -> None:
+def test_the_head_that_is_relayed(on_wired):
     found = values(run_probe(probe_named("routes"), on_wired(str(RELAYED))))
     assert abs(found["focus_share_qk"]) <= 0.05 and abs(found["grade_share_qk"]) <= 0.05
     assert found["direct_share"] < -0.2  # one of three controls is read directly
 
 
-def test_heads_that_matching_names_are_in_no_control(on_wired: Callable[..., Context]) -> None:
+def test_heads_that_matching_names_are_in_no_control(on_wired):
     matching = left("matching", matching=(str(DIRECT),), named=(str(DIRECT), str(RELAYED)))
     result = run_probe(probe_named("routes"), on_wired(None, matching))
     assert result.settings["layer_matched_sets"] == 2
@@ -104,9 +103,7 @@ def test_heads_that_matching_names_are_in_no_control(on_wired: Callable[..., Con
     assert values(result)["control_share_qk"] == pytest.approx(0, abs=0.02)
 
 
-def test_an_unread_reader_is_measured_under_full_alone_and_not_drawn(
-    on_wired: Callable[..., Context],
-) -> None:
+def test_an_unread_reader_is_measured_under_full_alone_and_not_drawn(on_wired):
     quick = run_probe(probe_named("routes"), on_wired(BOTH, UNREAD))
     assert (quick.measurements, quick.figures, quick.settings.get("guards")) == ((), (), None)
     full = run_probe(probe_named("routes"), on_wired(BOTH, UNREAD, full=True))
@@ -117,10 +114,8 @@ def test_an_unread_reader_is_measured_under_full_alone_and_not_drawn(
 
 
 def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
-    checkpoint_of: Callable[..., Path],
-    context: Callable[..., Context],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    checkpoint_of, context, monkeypatch
+):
     """Against one pair and one variant at a time; groups of variants change nothing."""
     model = checkpoint_of(layers=4, heads=2, labels=3)
     made = context(model)
@@ -133,13 +128,13 @@ def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
     found = run_routes(made, pairs, senders, sets, reader)
     levels = torch.arange(3.0)
 
-    def score(*parts: object) -> np.ndarray:
+    def score(*parts):
         forward, batches = masked_forward(made.model.encoder, *parts), made.model.batches
         scored = [forward(batch).softmax(-1) @ levels for batch in batches(texts, 1)]
         rows = [batch.rows for batch in batches(texts, 1)]
         return torch.cat(scored).numpy()[np.argsort(np.concatenate(rows))]
 
-    def of_queries(*parts: object) -> float:
+    def of_queries(*parts):
         moved = score(*parts) - score()
         return float(((moved[0] + moved[2]) / 2 + moved[1]) / 2)
 
@@ -157,9 +152,7 @@ def test_changes_are_those_of_each_pair_and_shares_those_of_sums(
 # Shares.
 
 
-def test_a_share_is_a_ratio_of_sums_and_none_of_nothing(
-    wired: Path, context: Callable[..., Context]
-) -> None:
+def test_a_share_is_a_ratio_of_sums_and_none_of_nothing(wired, context):
     """One pair that hardly moves does not own it, as it would own a mean of ratios."""
     made = context(wired)
     whole = over_queries([-1.0, -2.0, -3.0, -0.001], "abcd")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,17 +19,15 @@ from qt_bert.probes.shift_maps import LIKENESS, WEIGHTS, Comparison, links
 from qt_bert.probes.streams import Shared, shared_terms
 from tests.probes import planted_shift
 from tests.probes.asked import ask, claim, values
-from tests.probes.conftest import Build
 from tests.probes.planted_shift import compared, opened
 
-Folder = Callable[..., Path]
 JIEBA = segmenter("jieba")
 PAIRS = [replace(one, grades=(1 + row % 5,)) for row, one in enumerate(planted_shift.pairs())]
 HALVES = PAIRS[:15], PAIRS[15:]
 
 
 @pytest.fixture(scope="module")
-def planted(checkpoint_of: Folder, tmp_path_factory: pytest.TempPathFactory) -> dict[float, Path]:
+def planted(checkpoint_of, tmp_path_factory) -> dict[float, Path]:
     """Models whose L0H1 matches tokens not at all, a little, and strongly."""
     folder = checkpoint_of(**planted_shift.SHAPE)
     out = tmp_path_factory.mktemp("planted")
@@ -41,11 +38,11 @@ def planted(checkpoint_of: Folder, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="module")
-def random_pair(checkpoint_of: Folder) -> tuple[Path, Path]:
+def random_pair(checkpoint_of) -> tuple[Path, Path]:
     return checkpoint_of(seed=1), checkpoint_of(seed=2)
 
 
-def test_exactly_the_planted_head_changes(planted: dict[float, Path]) -> None:
+def test_exactly_the_planted_head_changes(planted):
     found = compared(planted[0.0], planted[1.0])
     likeness = found.likeness.mean(0)
     others = np.ones((2, 4), bool)
@@ -58,9 +55,7 @@ def test_exactly_the_planted_head_changes(planted: dict[float, Path]) -> None:
     assert strengthened(compared(planted[1.0], planted[0.0])).heads() == []
 
 
-def test_the_probe_tells_what_became_of_the_planted_head(
-    planted: dict[float, Path], context_of: Build
-) -> None:
+def test_the_probe_tells_what_became_of_the_planted_head(planted, context_of):
     result = ask("shift", context_of(planted[1.0], HALVES, base=planted[0.05]))
     assert result.sets == {"matching_before": ("L0H1",), "strengthened": ("L0H1",)}
     rise, found = claim(result), values(result)
@@ -75,7 +70,7 @@ def test_the_probe_tells_what_became_of_the_planted_head(
     assert heads["L0H0"]["cosine"] == pytest.approx(1)
 
 
-def test_the_last_layers_by_hand() -> None:
+def test_the_last_layers_by_hand():
     """Cosines of four layers; a head that is gone does not count."""
     likeness = np.ones((3, 4, 2, len(LIKENESS)))
     likeness[:, :, :, 0] = np.array([0.9, 0.8, 0.5, 0.3])[:, None]
@@ -87,9 +82,7 @@ def test_the_last_layers_by_hand() -> None:
     assert _last_layers(seen, Shape(4, 2)).value == pytest.approx((0.5 + 0.15) / 2 - 0.85)
 
 
-def test_a_second_seed_stands_beside_the_base(
-    planted: dict[float, Path], context_of: Build
-) -> None:
+def test_a_second_seed_stands_beside_the_base(planted, context_of):
     base, second = planted[0.0], planted[0.05]
     result = ask("shift", context_of(planted[1.0], HALVES, base=base, second=second))
     found = values(result)
@@ -102,9 +95,7 @@ def test_a_second_seed_stands_beside_the_base(
     assert result.settings["second"]["name"] == second.name
 
 
-def test_what_is_no_base_and_no_second_seed_is_refused(
-    random_pair: tuple[Path, Path], checkpoint_of: Folder, context_of: Build
-) -> None:
+def test_what_is_no_base_and_no_second_seed_is_refused(random_pair, checkpoint_of, context_of):
     base, model = random_pair
     with pytest.raises(ArgumentError, match="--base"):
         ask("shift", context_of(model))
@@ -118,7 +109,7 @@ def test_what_is_no_base_and_no_second_seed_is_refused(
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
-def test_links_join_the_tokens_of_a_term(checkpoint_of: Folder, family: str) -> None:
+def test_links_join_the_tokens_of_a_term(checkpoint_of, family):
     scorer = opened(checkpoint_of(family))
     (encoded,) = scorer.tokenizer.encode([("北京票价", "高铁北京")])
     joined = {
@@ -146,9 +137,7 @@ def reference_maps(folder: Path, query: str, title: str) -> np.ndarray:
     return torch.cat(found).numpy()
 
 
-def test_measures_agree_with_libraries_on_the_reference_maps(
-    random_pair: tuple[Path, Path],
-) -> None:
+def test_measures_agree_with_libraries_on_the_reference_maps(random_pair):
     found = compared(*random_pair)
     for row, pair in enumerate(PAIRS[:4]):
         before, after = (reference_maps(one, pair.query, pair.title) for one in random_pair)

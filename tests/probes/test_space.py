@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
 from sklearn.metrics import silhouette_samples
@@ -15,8 +12,6 @@ from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.space import WORDS_A_PAIR, above_chance, items_of, labelled, silhouettes
 from qt_bert.scoring.bulk import Scorer
 
-Build = Callable[..., Path]
-
 
 def clusters(apart: float) -> tuple[np.ndarray, np.ndarray]:
     """Three classes of twenty points around centres so far apart."""
@@ -25,7 +20,7 @@ def clusters(apart: float) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(60, 8)) + apart * np.eye(8)[labels], labels
 
 
-def test_silhouettes_are_scikit_learns() -> None:
+def test_silhouettes_are_scikit_learns():
     vectors, labels = clusters(2.0)
     labels[0] = 3  # one alone
     other = np.random.default_rng(1).permutation(labels)
@@ -35,7 +30,7 @@ def test_silhouettes_are_scikit_learns() -> None:
         np.testing.assert_allclose(row, silhouette_samples(vectors, own), atol=1e-9)
 
 
-def test_planted_clusters_score_high_and_shuffled_ones_low() -> None:
+def test_planted_clusters_score_high_and_shuffled_ones_low():
     vectors, labels = clusters(20.0)
     queries = [str(n // 2) for n in range(60)]
     own, beyond = above_chance(vectors, labels, queries, draws=19, seed=0)
@@ -55,7 +50,7 @@ def pair(query: str, title: str, grade: int = 3) -> Pair:
     return Pair(query, title, (grade,), query, 1, str(grade), {})
 
 
-def test_words_are_drawn_once_with_their_tokens(checkpoint_of: Build) -> None:
+def test_words_are_drawn_once_with_their_tokens(checkpoint_of):
     tokenizer = Scorer(open_checkpoint(checkpoint_of())).tokenizer
     pairs = [pair("北京高铁", "上海高铁票价衣服", g) for g in (1, 2)] * 3
     items = items_of(pairs, tokenizer, tag, 0)

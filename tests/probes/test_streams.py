@@ -1,10 +1,5 @@
 """Characters of tokens, terms that both texts share, and the sample of a quick run."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from qt_bert.data.pairs import Pair
@@ -22,15 +17,12 @@ from qt_bert.probes.streams import (
     is_punctuation,
     shared_terms,
 )
-from tests.probes.conftest import Build
 
 JIEBA = segmenter("jieba")
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
-def test_characters_have_their_place_and_their_token(
-    checkpoint_of: Callable[..., Path], family: str
-) -> None:
+def test_characters_have_their_place_and_their_token(checkpoint_of, family):
     """A lone SentencePiece mark has the first character's span and is not it."""
     checkpoint = open_checkpoint(checkpoint_of(family))
     query, title = "狗追猫", "a猫 2狗"
@@ -44,7 +36,7 @@ def test_characters_have_their_place_and_their_token(
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
-def test_a_marker_spells_nothing(checkpoint_of: Callable[..., Path], family: str) -> None:
+def test_a_marker_spells_nothing(checkpoint_of, family):
     checkpoint = open_checkpoint(checkpoint_of(family))
     [encoded] = checkpoint.pair_tokenizer().encode([("狗追猫", "a猫2狗")])
     pieces = checkpoint.tokenizer.convert_ids_to_tokens(encoded.input_ids)
@@ -54,12 +46,12 @@ def test_a_marker_spells_nothing(checkpoint_of: Callable[..., Path], family: str
     assert ("▁" in pieces) == (family == "xlm-roberta")
 
 
-def test_han_characters() -> None:
+def test_han_characters():
     assert all(map(is_han, "狗〇㐀𠀀豈"))
     assert not any(map(is_han, "aａ1。、あ한 "))
 
 
-def test_coverage_is_of_han_characters() -> None:
+def test_coverage_is_of_han_characters():
     assert coverage(["狗a", "猫狗"], 2) == pytest.approx(2 / 3)
     assert coverage(["abc"], 0) == 1.0
 
@@ -75,19 +67,17 @@ def test_coverage_is_of_han_characters() -> None:
         ("苹果手机", "苹果 苹果", {"苹果": Shared([(0, 2)], [(0, 2), (3, 5)])}),
     ],
 )
-def test_terms_stand_whole_in_both_texts_and_say_something(
-    query: str, title: str, shared: dict[str, Shared]
-) -> None:
+def test_terms_stand_whole_in_both_texts_and_say_something(query, title, shared):
     assert shared_terms(query, title, JIEBA) == shared
 
 
-def test_terms_stand_in_the_order_of_the_query() -> None:
+def test_terms_stand_in_the_order_of_the_query():
     found = shared_terms("我在伊朗长大", "假期电影《我在伊朗长大》", JIEBA)
     assert list(found) == ["我", "伊朗", "长大"]
     assert found["长大"] == Shared([(4, 6)], [(9, 11)])
 
 
-def test_what_says_something() -> None:
+def test_what_says_something():
     assert is_content_word("的票") and not is_content_word("的了") and not is_content_word("，。")
     assert is_punctuation("，") and not any(map(is_punctuation, "票a1 "))
 
@@ -100,15 +90,7 @@ def test_what_says_something() -> None:
         (5, 5, True, 20, 5),
     ],
 )
-def test_the_sample_of_a_run(
-    context_of: Build,
-    checkpoint_of: Callable[..., Path],
-    labels: int,
-    limit: int,
-    full: bool,
-    pairs: int,
-    queries: int,
-) -> None:
+def test_the_sample_of_a_run(context_of, checkpoint_of, labels, limit, full, pairs, queries):
     every = [Pair(f"q{n % 5}", f"t{n}", None, str(n), n, None, {}) for n in range(20)]
     found = for_model(every, limit, context_of(checkpoint_of(labels=labels), full=full))
     assert (len(found), len({pair.query for pair in found})) == (pairs, queries)

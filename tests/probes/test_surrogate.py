@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +31,6 @@ from tests.probes import planted_shift
 from tests.probes.made_context import context_of
 from tests.probes.matching_found import matching_found
 
-Build = Callable[..., Path]
 PAIRS = planted_shift.pairs()
 BEST = ("L1H2", "L0H1")
 
@@ -56,11 +53,11 @@ def cut(text: str) -> list[Term]:
     return surrogate.terms_of(text, BY_SPACES)
 
 
-def test_terms_have_no_punctuation_and_no_case() -> None:
+def test_terms_have_no_punctuation_and_no_case():
     assert cut("Ab ， 的 ab") == [Term("ab", (0, 2)), Term("的", (5, 6)), Term("ab", (7, 9))]
 
 
-def test_bm25_by_hand() -> None:
+def test_bm25_by_hand():
     idf = {"a": 1.5, "b": 0.5, "z": 2.0}
     query, title = cut("a b z a"), cut("a a b c")
     # Twice the mean length of 2: k1 (1 − b + b · 2) = 1.2 · 1.75 = 2.1.
@@ -70,7 +67,7 @@ def test_bm25_by_hand() -> None:
     assert surrogate.bm25(query, [], idf, 0.0) == 0
 
 
-def test_the_distinct_texts_of_discovery_are_counted(tmp_path: Path) -> None:
+def test_the_distinct_texts_of_discovery_are_counted(tmp_path):
     pairs = [Pair("a b", "a c", (1,), "1", 1, "1", {}), Pair("a b", "b", (2,), "2", 2, "2", {})]
     made = context_of("surrogate", tmp_path, tmp_path, (pairs, pairs))
     made.__dict__["_split"] = Split(pairs, pairs, 0)  # which asks no model for its labels
@@ -89,11 +86,11 @@ WEIGHED = [[((0, 2), 2.0), ((2, 4), 0.5)], [((0, 2), 3.0), ((1, 2), 1.0)]]
 
 
 @pytest.fixture(scope="module")
-def scorer(checkpoint_of: Build) -> Scorer:
+def scorer(checkpoint_of) -> Scorer:
     return Scorer(open_checkpoint(checkpoint_of(layers=2)))
 
 
-def test_soft_counts_of_made_attention_by_hand(scorer: Scorer) -> None:
+def test_soft_counts_of_made_attention_by_hand(scorer):
     batch = to_batch(np.arange(2), scorer.tokenizer.encode(TEXTS), pad=0)
     maps = torch.rand(2, 3, *batch.input_ids.shape[1:] * 2, generator=torch.Generator())
     got = SoftCounts(WEIGHED)(View(maps, batch, 0)).numpy()
@@ -109,7 +106,7 @@ def test_soft_counts_of_made_attention_by_hand(scorer: Scorer) -> None:
             np.testing.assert_allclose(got[pair, head], [from_title, to_title], rtol=1e-5)
 
 
-def test_a_head_is_read_as_matching_scored_it() -> None:
+def test_a_head_is_read_as_matching_scored_it():
     shape = Shape(2, 2)
     found = matching_found(shape, ("L1H0",))("matching")
     assert surrogate.directions_of(found, shape).tolist() == [[0, 0], [1, 0]]
@@ -129,7 +126,7 @@ def linear(features: np.ndarray) -> np.ndarray:
     return np.asarray(2 + features @ [1.0, -2.0, 0.5])
 
 
-def test_fits_and_r_are_those_of_a_library() -> None:
+def test_fits_and_r_are_those_of_a_library():
     target = linear(KNOWN) + RNG.normal(size=60)
     others = linear(NEW) + RNG.normal(size=40)
     said = predictions(KNOWN, target, NEW)
@@ -142,7 +139,7 @@ def test_fits_and_r_are_those_of_a_library() -> None:
     assert both.value == pytest.approx(0)
 
 
-def test_what_does_not_vary() -> None:
+def test_what_does_not_vary():
     constant = predictions(np.ones((60, 1)) * 0.3, linear(KNOWN), np.ones((40, 1)) * 0.3)
     found = agreement(constant[None], linear(NEW), QUERIES)
     assert found.value == 0 and (found.values == 0).all()
@@ -157,8 +154,8 @@ def test_what_does_not_vary() -> None:
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Callable[..., Context]:
-    def build(model: Path, **facts: Any) -> Context:
+def context(tmp_path) -> Callable[..., Context]:
+    def build(model, **facts):
         fit = [replace(one, grades=(1 + at % 5,)) for at, one in enumerate(PAIRS)]
         halves = fit[: len(fit) // 2], fit[len(fit) // 2 :]
         if "find" not in facts:
@@ -172,9 +169,7 @@ def run(context: Context) -> ProbeResult:
     return run_probe(probe_named("surrogate"), context)
 
 
-def test_a_grade_made_of_the_heads_is_fitted(
-    checkpoint_of: Build, context: Callable[..., Context], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grade_made_of_the_heads_is_fitted(checkpoint_of, context, monkeypatch):
     """In place of passes over the pairs: features at random, and a grade made of two heads'."""
     rng, halves = np.random.default_rng(0), []
     for half in range(2):
@@ -193,9 +188,7 @@ def test_a_grade_made_of_the_heads_is_fitted(
     assert best.head == "L1H2" and result.claims == ()
 
 
-def test_files_held_out_stand_beside_validation(
-    checkpoint_of: Build, context: Callable[..., Context], pair_file: Path, tmp_path: Path
-) -> None:
+def test_files_held_out_stand_beside_validation(checkpoint_of, context, pair_file, tmp_path):
     made = context(
         checkpoint_of(heads=4),
         held_out_files=(HeldOutFile(path=pair_file), HeldOutFile(path=pair_file)),
@@ -212,8 +205,8 @@ def test_files_held_out_stand_beside_validation(
 
 
 def test_controls_are_outside_every_named_head_and_absent_heads_stay_absent(
-    checkpoint_of: Build, context: Callable[..., Context], tmp_path: Path
-) -> None:
+    checkpoint_of, context, tmp_path
+):
     kept = tuple(KeptLayer(layer=number, heads=(0, 2, 3)) for number in range(2))
     small = smaller_checkpoint(open_checkpoint(checkpoint_of(heads=4)), kept)
     made = context(save_smaller(tmp_path / "small", small), find=None)

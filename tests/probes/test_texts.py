@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,9 +69,7 @@ KEYS_OF_FIGURES = {"title", "x_label", "y_label", "unit", "x_unit", "y_unit", "n
 
 
 @pytest.fixture(scope="module")
-def results(
-    tmp_path_factory: pytest.TempPathFactory, checkpoint_of: Callable[..., Path]
-) -> Callable[[str], ProbeResult]:
+def results(tmp_path_factory, checkpoint_of) -> Callable[[str], ProbeResult]:
     """The result of a probe on a model that shows all it can say, with every input there.
 
     That is one in which a head knows word ends, one with five heads to choose among twenty, and two in
@@ -119,7 +116,7 @@ def results(
     second = planted_shift.plant(checkpoint_of(**planted_shift.SHAPE), folder / "second", 0.5)
     known: dict[str, ProbeResult] = {}
 
-    def found(name: str) -> ProbeResult:
+    def found(name):
         if name not in known:
             model = models[name]
             context = Context(
@@ -149,7 +146,7 @@ def under_every_verdict(claim: SourcedClaim) -> Iterator[SourcedClaim]:
     for verdict, reasons in REASONS.items():
         for reason in reasons:
             for needs in (None, 1_300, MOST_QUERIES + 1):
-                yield replace(claim, verdict=verdict, reason=reason, needs_queries=needs, p=0.2)  # type: ignore[arg-type]
+                yield replace(claim, verdict=verdict, reason=reason, needs_queries=needs, p=0.2)
 
 
 def check(text: Text, what: str) -> None:
@@ -158,9 +155,7 @@ def check(text: Text, what: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_every_id_has_its_text_and_every_text_its_id(
-    name: str, results: Callable[[str], ProbeResult]
-) -> None:
+def test_every_id_has_its_text_and_every_text_its_id(name, results):
     result, texts = results(name), texts_of(name)
     units = set(texts_of(COMMON).ids("units"))
     ids = {
@@ -196,7 +191,7 @@ def test_every_id_has_its_text_and_every_text_its_id(
 
 
 @pytest.mark.parametrize("table", [*PROBES, "plan", COMMON])
-def test_texts_have_both_languages_plain_fields_and_no_conditions(table: str) -> None:
+def test_texts_have_both_languages_plain_fields_and_no_conditions(table):
     for path, languages in Texts(table).every_text():
         assert {"zh", "en"} <= set(languages), path
         for said in (languages["zh"], languages["en"]):

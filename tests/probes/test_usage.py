@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,7 +50,6 @@ from qt_bert.results.probe import ProbeResult
 from tests.probes import planted_order, planted_usage
 from tests.probes.made_context import context_of
 
-Build = Callable[..., Path]
 SIZE, N = 12, 400
 
 
@@ -73,7 +72,7 @@ def sums(x: torch.Tensor, y: torch.Tensor) -> Moments:
     return found
 
 
-def test_erasers_from_sums_are_those_of_the_package() -> None:
+def test_erasers_from_sums_are_those_of_the_package():
     x, y = data()
     whole, block = sums(x, y), slice(0, 3)
     made = leace(whole, 1, block)
@@ -84,7 +83,7 @@ def test_erasers_from_sums_are_those_of_the_package() -> None:
     assert (made.outputs(x).T @ centred / N).abs().max() < 1e-9  # nothing covaries any more
 
 
-def test_what_an_eraser_takes() -> None:
+def test_what_an_eraser_takes():
     x, y = data()
     made, spread = leace(sums(x, y), 1, slice(0, 3)), covariance(sums(x, y), 1)
     np.testing.assert_allclose(spread, np.cov(x.numpy().T, bias=True), rtol=1e-9)
@@ -92,7 +91,7 @@ def test_what_an_eraser_takes() -> None:
     assert removed_variance(made, spread) == pytest.approx(float(gone), rel=1e-9)
 
 
-def test_labels_that_do_not_vary_leave_all_as_it_is() -> None:
+def test_labels_that_do_not_vary_leave_all_as_it_is():
     x, y = data()
     made = leace(sums(x, y), 1, slice(3, 4))
     assert made.rank == 0 and torch.equal(made.outputs(x), x)
@@ -110,7 +109,7 @@ def projection(directions: Sequence[int], scale: float = 1.0) -> usage.AffineMap
 
 
 @pytest.mark.parametrize("directions", [[5], [1, 7, 25], range(2, 14), [0, 30, 31]])
-def test_random_subspaces_take_as_much_variance(directions: Sequence[int]) -> None:
+def test_random_subspaces_take_as_much_variance(directions):
     axes = np.linalg.qr(np.random.default_rng(0).normal(size=(len(VARIANCES),) * 2))[0]
     spread, turn = axes @ np.diag(VARIANCES) @ axes.T, torch.from_numpy(axes)
     like = projection(directions)
@@ -128,7 +127,7 @@ def test_random_subspaces_take_as_much_variance(directions: Sequence[int]) -> No
     assert min(across) < 0.99  # not the same one again
 
 
-def test_what_no_subspace_holds_is_left_out() -> None:
+def test_what_no_subspace_holds_is_left_out():
     spread, rng = np.diag(VARIANCES), np.random.default_rng(0)
     assert matched_subspaces(spread, projection([0], 2.0), 3, rng) == []  # four times the most
     assert matched_subspaces(spread, projection([30, 31], 0.01), 3, rng) == []  # less than any two
@@ -149,7 +148,7 @@ def task(about: Property, unit: Unit, text: Any, labels: Any, kinds: Any, ends: 
     return Task(examples, examples)
 
 
-def test_labels_are_permuted_within_a_text_and_those_of_texts_among_all() -> None:
+def test_labels_are_permuted_within_a_text_and_those_of_texts_among_all():
     labels = np.arange(len(TEXT))
     drawn = permuted(task(POS, "token", TEXT, labels, labels), 20, seed=0)
     assert [one.name for one in drawn[:2]] == ["pos#0", "pos#1"]
@@ -163,18 +162,18 @@ def test_labels_are_permuted_within_a_text_and_those_of_texts_among_all() -> Non
     assert list(one.fit) == list(again.fit)
 
 
-def test_arcs_are_asked_of_the_dependent_word() -> None:
+def test_arcs_are_asked_of_the_dependent_word():
     labels = np.arange(len(TEXT))
     asked = on_dependents(task(DEPENDENCY, "edge", TEXT, labels, labels, ends=2))
     assert asked.fit.places.unit == "text"
     assert asked.fit.places.spans[:, 0].tolist() == [[4 * n, 4 * n + 1] for n in range(len(TEXT))]
 
 
-def test_what_is_read_is_the_way_from_the_control_to_a_perfect_score() -> None:
+def test_what_is_read_is_the_way_from_the_control_to_a_perfect_score():
     labels = np.array([0, 1, 0, 1])
     about = task(MATCHED, "token", np.arange(4), labels, labels)
 
-    def right(*answers: Sequence[float]) -> Sums:
+    def right(*answers):
         good = np.array(answers, float).T
         return Sums(good, np.ones_like(good), False)
 
@@ -197,7 +196,7 @@ def run_of(logits: dict[str, list[list[float]]], probability: LabelProbability) 
     )
 
 
-def test_the_divergence_of_some_variants_by_hand() -> None:
+def test_the_divergence_of_some_variants_by_hand():
     even, odd = [0.0, 0.0], [np.log(3), 0.0]
     logits = {"none": [even] * 3, "one": [even, odd, odd], "two": [even] * 3}
     labels: Any = None
@@ -207,7 +206,7 @@ def test_the_divergence_of_some_variants_by_hand() -> None:
     np.testing.assert_allclose(found.values, [away / 4, away / 2])
 
 
-def test_one_logit_diverges_by_its_five_grades() -> None:
+def test_one_logit_diverges_by_its_five_grades():
     labels: Any = None
     thresholds = np.array([-1.0, 0.0, 1.0, 2.0])
     probability = LabelProbability(labels, thresholds, 2.0)
@@ -219,7 +218,7 @@ def test_one_logit_diverges_by_its_five_grades() -> None:
     assert found.values[1] > least
 
 
-def test_the_change_of_rho_is_that_of_the_erasers_less_that_of_their_controls() -> None:
+def test_the_change_of_rho_is_that_of_the_erasers_less_that_of_their_controls():
     rng = np.random.default_rng(0)
     names = ["a", "b", "a#0", "a#1", "b#0", "b#1", "b#2"]
     logits = {name: rng.normal(size=(30, 1)).round(1) for name in names}
@@ -239,7 +238,7 @@ def test_the_change_of_rho_is_that_of_the_erasers_less_that_of_their_controls() 
     ]
     found = change_of_rho(run, families, "random")
 
-    def by_hand(rows: np.ndarray) -> float:
+    def by_hand(rows):
         grades = np.arange(30)[rows] % 5
         rho = {name: spearmanr(logits[name][rows, 0], grades).statistic for name in names}
         first = rho["a"] - (rho["a#0"] + rho["a#1"]) / 2
@@ -259,7 +258,7 @@ def made(folder: Path, pairs: Sequence[Pair], tmp_path: Path, **changes: Any) ->
 
 
 @pytest.fixture(scope="module")
-def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> ProbeResult:
+def planted(checkpoint_of, tmp_path_factory) -> ProbeResult:
     """The whole probe on the planted model, asked for the two signs under --full."""
     tmp_path = tmp_path_factory.mktemp("usage")
     folder = planted_usage.plant(checkpoint_of(**planted_usage.SHAPE), tmp_path / "model")
@@ -272,7 +271,7 @@ def planted(checkpoint_of: Build, tmp_path_factory: pytest.TempPathFactory) -> P
         return run_probe(probe_named("usage"), context)
 
 
-def test_both_signs_are_read_and_one_is_used(planted: ProbeResult) -> None:
+def test_both_signs_are_read_and_one_is_used(planted):
     found: Any = {one.id: one for one in planted.measurements}
     used = found[f"usage_used_{planted_usage.USED.name}"]
     idle = found[f"usage_used_{planted_usage.UNUSED.name}"]
@@ -292,7 +291,7 @@ def test_both_signs_are_read_and_one_is_used(planted: ProbeResult) -> None:
 
 
 @pytest.mark.parametrize("name", ["usage", "layers"])
-def test_too_few_pairs_give_nothing(name: str, checkpoint_of: Build, tmp_path: Path) -> None:
+def test_too_few_pairs_give_nothing(name, checkpoint_of, tmp_path):
     context = made(checkpoint_of(), planted_order.pairs(6), tmp_path)
     found = run_probe(probe_named(name), context)
     assert (found.probe, found.measurements, found.figures) == (name, (), ())

@@ -185,7 +185,7 @@ def hostile() -> tuple[str, str]:
 
 
 @pytest.fixture
-def build_run(tmp_path: Path) -> Callable[[dict[str, Any]], Path]:
+def build_run(tmp_path) -> Callable[[dict[str, Any]], Path]:
     """A complete run folder around any evaluation."""
     return lambda evaluation: write_run(
         tmp_path / "run",
@@ -195,7 +195,7 @@ def build_run(tmp_path: Path) -> Callable[[dict[str, Any]], Path]:
 
 
 @pytest.fixture
-def run(build_run: Callable[[dict[str, Any]], Path], evaluation: dict[str, Any]) -> Path:
+def run(build_run, evaluation) -> Path:
     return build_run(evaluation)
 
 
@@ -263,10 +263,10 @@ def result_of() -> Callable[..., ProbeResult]:
 
 
 @pytest.fixture
-def run_of(tmp_path: Path, evaluation: dict[str, Any]) -> Callable[..., Path]:
+def run_of(tmp_path, evaluation) -> Callable[..., Path]:
     """A complete run with an evaluation and these results of probes."""
 
-    def build(*results: ProbeResult) -> Path:
+    def build(*results):
         files = {"evaluation|evaluation.json": evaluation} | {
             f"probe:{one.probe}|probes/{one.probe}.json": one.to_json() for one in results
         }

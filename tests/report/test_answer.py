@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from qt_bert.report.answer import answer_section
-from qt_bert.report.blocks import Link, Listing, Prose, Table
 from qt_bert.report.evaluation import summary_cards
 from qt_bert.report.markdown import save_results
 from qt_bert.report.render import render
 from qt_bert.report.stored import Stored
-from qt_bert.results.probe import ProbeResult
 from qt_bert.run.folder import RunFolder
-
-Result = Callable[..., ProbeResult]
-RunOf = Callable[..., Path]
 
 
 def _blocks(run: Path) -> list[Any]:
@@ -27,34 +21,8 @@ def _blocks(run: Path) -> list[Any]:
     return list(section.blocks) if section else []
 
 
-def test_it_says_what_was_judged_every_claim_and_what_comes_next(
-    run_of: RunOf, result_of: Result
-) -> None:
-    subject, claims, lines = _blocks(
-        run_of(result_of("boundary", 10), result_of("order", 20, claims=()))
-    )
-    assert isinstance(subject, Prose) and "800" in subject.body.en and "160" in subject.body.en
-    assert "AI" not in subject.body.en, "these are not the pairs that ship"
-    assert isinstance(claims, Table) and claims.name == "claims"
-    shown = [(row[0].anchor, row[1].text.en, row[2].value) for row in claims.rows]
-    assert shown == [
-        ("probe-boundary", "reproduced", 11.0),
-        ("probe-boundary", "not reproduced", -1.5),
-        ("probe-boundary", "inconclusive", 3.0),
-        ("probe-boundary", "not testable here", None),
-    ]
-    assert all(isinstance(row[0], Link) for row in claims.rows)
-    for count in ("4 claims", "1 reproduced", "1 not reproduced", "1 inconclusive"):
-        assert count in claims.note.en
-    assert isinstance(lines, Listing)
-    [(_, following)] = [row for row in lines.rows if row[0].en == "What to look at next"]
-    assert any("1,300" in line.en for line in following), "queries that would decide the open claim"
-
-
-def test_the_weakest_slice_of_enough_pairs_is_named(
-    run_of: RunOf, result_of: Result, evaluation: dict[str, Any]
-) -> None:
-    def accuracy(value: float, n: int) -> dict[str, Any]:
+def test_the_weakest_slice_of_enough_pairs_is_named(run_of, result_of, evaluation):
+    def accuracy(value, n):
         return {"accuracy": {"value": value, "ci_low": None, "ci_high": None, "n": n}}
 
     evaluation["slices"] = {
@@ -65,9 +33,7 @@ def test_the_weakest_slice_of_enough_pairs_is_named(
     assert "tags = weak" in following[0].en and "0.400" in following[0].en
 
 
-def test_claims_link_to_their_sections_and_stand_in_json_and_csv(
-    run_of: RunOf, result_of: Result
-) -> None:
+def test_claims_link_to_their_sections_and_stand_in_json_and_csv(run_of, result_of):
     run = run_of(result_of("redundancy", 10))
     page = render(run).read_text(encoding="utf-8")
     first = page[page.index('<section id="answer"') : page.index("<nav")]
@@ -81,7 +47,7 @@ def test_claims_link_to_their_sections_and_stand_in_json_and_csv(
     assert len(lines) == 5 and lines[0].startswith("claim_zh,claim_en,verdict_zh")
 
 
-def test_cards_say_what_is_left_without_grade_1(run_of: RunOf, evaluation: dict[str, Any]) -> None:
+def test_cards_say_what_is_left_without_grade_1(run_of, evaluation):
     evaluation["without_grade_1"] = {
         "accuracy": {"value": 0.595, "ci_low": 0.55, "ci_high": 0.64, "n": 500}
     }
@@ -93,9 +59,7 @@ def test_cards_say_what_is_left_without_grade_1(run_of: RunOf, evaluation: dict[
 @pytest.mark.parametrize(
     ("name", "verdict"), [("results.md", "reproduced"), ("results.zh-CN.md", "成立")]
 )
-def test_results_are_written_as_markdown(
-    run_of: RunOf, result_of: Result, tmp_path: Path, name: str, verdict: str
-) -> None:
+def test_results_are_written_as_markdown(run_of, result_of, tmp_path, name, verdict):
     save_results(RunFolder.read(run_of(result_of("boundary", 10))), tmp_path / "docs")
     text = (tmp_path / "docs" / name).read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| ") and verdict in line]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
-from pathlib import Path
 
 from qt_bert.report.blocks import FigureBlock, Interval, Table
 from qt_bert.report.probes import atlas
-from qt_bert.report.render import render
 from qt_bert.results.head_sets import set_words
 from qt_bert.results.probe import HeadScores, ProbeResult
 
@@ -38,7 +35,7 @@ def tables(blocks: tuple[object, ...]) -> dict[str, Table]:
     return {block.name: block for block in blocks if isinstance(block, Table)}
 
 
-def test_a_named_head_says_what_it_does_once(result_of: Result) -> None:
+def test_a_named_head_says_what_it_does_once(result_of):
     table = tables(atlas([redundancy(result_of), matching(result_of)]))["atlas_heads"]
     names = [column.name for column in table.columns]
     assert [row[0] for row in table.rows] == ["L0H1", "L1H2"]
@@ -51,30 +48,12 @@ def test_a_named_head_says_what_it_does_once(result_of: Result) -> None:
     assert isinstance(missing, Interval) and missing.value is None
 
 
-def test_a_second_model_keeps_apart(result_of: Result) -> None:
+def test_a_second_model_keeps_apart(result_of):
     one, other = atlas([matching(result_of)]), atlas([matching(result_of)], "_b", "B: small")
     assert not set(tables(one)) & set(tables(other))
     (figure,) = [block.figure for block in other if isinstance(block, FigureBlock)]
     assert (figure.name, figure.title.en.endswith("(B: small)")) == ("atlas_matching_b", True)
 
 
-def test_probes_without_such_scores_give_no_atlas(result_of: Result) -> None:
+def test_probes_without_such_scores_give_no_atlas(result_of):
     assert atlas([result_of("other", 10)]) == ()
-
-
-def test_long_sets_are_shown_whole(run_of: Callable[..., Path], result_of: Result) -> None:
-    heads = tuple(
-        HeadScores(head=f"L{layer}H{head}", scores={"score": 2.0})
-        for layer in range(12)
-        for head in range(12)
-    )
-    every = " ".join(one.head for one in heads)
-    run = run_of(result_of("matching", 20, heads=heads, sets={"matching": tuple(every.split())}))
-    assert every in render(run).read_text(encoding="utf-8")
-    with open(run / "tables" / "matching_sets.csv", encoding="utf-8-sig", newline="") as handle:
-        assert next(csv.DictReader(handle))["heads"] == every
-    with open(run / "tables" / "atlas_sets.csv", encoding="utf-8-sig", newline="") as handle:
-        row = next(csv.DictReader(handle))
-    assert (
-        row["n"] == "144" and row["heads"].startswith("L0H0 L0H1 ") and row["heads"].endswith("…")
-    )

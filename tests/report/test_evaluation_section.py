@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,6 @@ from qt_bert.report.render import render
 from qt_bert.report.stored import Stored
 from qt_bert.run.folder import RunFolder
 from qt_bert.text import Text
-
-BuildRun = Callable[[dict[str, Any]], Path]
 
 
 def build(path: Path) -> Sequence[Block]:
@@ -33,9 +31,7 @@ def figures(blocks: Sequence[Block]) -> dict[str, Any]:
     return {block.figure.name: block.figure for block in blocks if isinstance(block, FigureBlock)}
 
 
-def test_confusion_is_drawn_as_shares_of_its_rows(
-    evaluation: dict[str, Any], build_run: BuildRun
-) -> None:
+def test_confusion_is_drawn_as_shares_of_its_rows(evaluation, build_run):
     evaluation["confusion"][2] = [0, 0, 0, 0, 0]
     figure = figures(build(build_run(evaluation)))["confusion"]
     assert figure.values[2] == (None,) * 5
@@ -45,16 +41,14 @@ def test_confusion_is_drawn_as_shares_of_its_rows(
     assert figure.annotations[0][0] == "(112)"
 
 
-def test_metrics_are_grouped_and_none_is_lost(evaluation: dict[str, Any], run: Path) -> None:
+def test_metrics_are_grouped_and_none_is_lost(evaluation, run):
     rows = table(build(run), "metrics").rows
     assert {row[1] for row in rows} == set(evaluation["metrics"])
     groups = list(dict.fromkeys(row[0].en for row in rows if isinstance(row[0], Text)))
     assert groups == ["Classes", "Ordered grades", "Ranking", "Calibration", "Other"]
 
 
-def test_an_example_says_what_moves_it_and_which_heads_carry_that(
-    evaluation: dict[str, Any], build_run: BuildRun
-) -> None:
+def test_an_example_says_what_moves_it_and_which_heads_carry_that(evaluation, build_run):
     changes = {"油渍": -1.25, "怎么": 0.2, "的": 0.001, "<b>": -0.4, "衣服": 0.1, "洗掉": -0.3}
     terms = [
         {"side": "title", "term": term, "change": change, "moved": abs(change) >= 0.005}
@@ -81,15 +75,13 @@ def test_an_example_says_what_moves_it_and_which_heads_carry_that(
     assert "<b>−1.25</b>" in page and "&lt;b&gt;" in page
 
 
-def test_empty_bins_are_left_out_of_the_reliability_curve(run: Path) -> None:
+def test_empty_bins_are_left_out_of_the_reliability_curve(run):
     figure = figures(build(run))["reliability"]
     assert isinstance(figure, Curve)
     assert [point.n for point in figure.series[0].points] == [40 + 20 * i for i in range(8)]
 
 
-def test_a_slice_never_names_a_file_after_its_column(
-    evaluation: dict[str, Any], build_run: BuildRun
-) -> None:
+def test_a_slice_never_names_a_file_after_its_column(evaluation, build_run):
     for pair, grade in zip(evaluation["errors"], (2.5, "0"), strict=False):
         pair["grade"] = grade  # a label may be a number or a word
     evaluation["slices"] = {"../../field": evaluation["slices"]["field"]}
@@ -103,9 +95,7 @@ def test_a_slice_never_names_a_file_after_its_column(
     assert len(summary_cards(Stored(RunFolder.read(run)))) == 3  # without what was not measured
 
 
-def test_a_model_of_one_score_draws_what_it_has(
-    evaluation: dict[str, Any], build_run: BuildRun
-) -> None:
+def test_a_model_of_one_score_draws_what_it_has(evaluation, build_run):
     evaluation |= {"confusion": None, "per_grade": None, "reliability": None, "pnr_counts": None}
     evaluation |= {"slices": {}, "levels": []}
     for name in ("accuracy", "qwk"):
@@ -122,13 +112,13 @@ def test_a_model_of_one_score_draws_what_it_has(
     errors = table(blocks, "errors")
     assert (errors.columns[-1].name, errors.rows[0][-1]) == ("score", -0.125)
     assert "−0.125" in render(run).read_text(encoding="utf-8")
-    titles = [card.title.en for card in summary_cards(Stored(RunFolder.read(run)))]  # type: ignore[union-attr]
+    titles = [card.title.en for card in summary_cards(Stored(RunFolder.read(run)))]
     assert titles == ["Pairwise accuracy", "Spearman ρ", "NDCG@5"]
 
 
 def test_coarse_labels_show_the_models_own_grades_and_make_no_prediction_wrong(
-    evaluation: dict[str, Any], build_run: BuildRun
-) -> None:
+    evaluation, build_run
+):
     evaluation["levels"] = ["0", "1", "2"]
     evaluation["confusion"] = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
     for pair in evaluation["examples"]:

@@ -8,15 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from qt_bert.figures import (
-    Bars,
-    BarSeries,
-    Edge,
-    Figure,
-    Mark,
-    Node,
-    head_map,
-)
+from qt_bert.figures import Bars, BarSeries, Edge, Figure, Mark, Node, head_map
 from qt_bert.report.figures import drawn
 from qt_bert.results.palette import DARK
 from qt_bert.text import Text
@@ -45,7 +37,7 @@ def picture(figure: Figure) -> ElementTree.Element:
 
 
 @pytest.mark.parametrize("figure", FIGURES)
-def test_every_figure_is_well_formed_and_escaped(figure: Figure) -> None:
+def test_every_figure_is_well_formed_and_escaped(figure):
     root = picture(figure)
     shapes = {"svg", "g", "path", "line", "rect", "text", "tspan", "title", "defs", "clipPath"}
     assert {element.tag for element in root.iter()} <= shapes | {"div", "span", "i"}
@@ -55,7 +47,7 @@ def test_every_figure_is_well_formed_and_escaped(figure: Figure) -> None:
 
 
 @pytest.mark.parametrize("figure", ALL, ids=lambda figure: figure.kind)
-def test_equal_figures_give_equal_bytes_whatever_was_drawn_before(figure: Figure) -> None:
+def test_equal_figures_give_equal_bytes_whatever_was_drawn_before(figure):
     first = drawn(figure)
     for other in reversed(ALL):
         drawn(other)
@@ -63,7 +55,7 @@ def test_equal_figures_give_equal_bytes_whatever_was_drawn_before(figure: Figure
 
 
 @pytest.mark.parametrize("figure", [f for f in ALL if f is not TOKENS], ids=lambda f: f.kind)
-def test_colours_are_the_pages_own(figure: Figure) -> None:
+def test_colours_are_the_pages_own(figure):
     """No colour is fixed, so that light and dark pages both read well."""
     for element in picture(figure).iter():
         for name in ("fill", "stroke"):
@@ -71,14 +63,14 @@ def test_colours_are_the_pages_own(figure: Figure) -> None:
             assert colour in ("none", "transparent") or re.fullmatch(r"var\(--[\w-]+\)", colour)
 
 
-def test_what_differs_is_drawn_in_both_languages() -> None:
+def test_what_differs_is_drawn_in_both_languages():
     styles = {text.text: text.get("class") for text in picture(HEAT_MAP).iter("text")}
     assert (styles["分"], styles["points"]) == ("zh", "en")
     assert (styles["行：层 · 列：头"], styles["rows: layer · columns: head"]) == ("zh", "en")
     assert styles["L0"] is None
 
 
-def test_two_texts_of_one_width_keep_their_translations() -> None:
+def test_two_texts_of_one_width_keep_their_translations():
     first, last = Text("甲", "the same"), Text("乙", "the same")
     root = picture(replace(BARS, categories=(first, last)))
     words = [(text.text, text.get("class")) for text in root.iter("text")]
@@ -86,7 +78,7 @@ def test_two_texts_of_one_width_keep_their_translations() -> None:
     assert ("甲", "zh") in words and ("乙", "zh") in words
 
 
-def test_the_style_sheet_knows_every_variable() -> None:
+def test_the_style_sheet_knows_every_variable():
     from importlib import resources
 
     sheet = resources.files("qt_bert.report").joinpath("templates/style.css").read_text("utf-8")
@@ -96,7 +88,7 @@ def test_the_style_sheet_knows_every_variable() -> None:
     assert used and all(f"{name}: {DARK.surface[0]}" in sheet for name in used)
 
 
-def test_each_bar_stands_beside_its_value() -> None:
+def test_each_bar_stands_beside_its_value():
     series = tuple(BarSeries(name=f"s{k}", values=(1.25 + k,)) for k in range(5))
     figure = Bars(name="many", categories=("c",), series=series)
     root = picture(figure)

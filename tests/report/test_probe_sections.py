@@ -5,36 +5,35 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from qt_bert.report.render import render
-from qt_bert.results.probe import ProbeResult
 from tests.results.made_claims import claim
 from tests.results.made_stability import LOOSE
 
-Run = Callable[..., Path]
-Result = Callable[..., ProbeResult]
+
+def rendered(run: Path) -> None:
+    """Drawing takes a second, so it is done once a run."""
+    if not (run / "report.html").exists():
+        render(run)
 
 
 def sections(run: Path) -> dict[str, dict[str, Any]]:
     """The sections of `report.json` by name, in their order."""
-    render(run)
+    rendered(run)
     data = json.loads((run / "report.json").read_text(encoding="utf-8"))
     return {section["name"]: section for section in data["sections"]}
 
 
 def table(run: Path, name: str) -> list[dict[str, str]]:
     """The rows of a table as its CSV has them."""
-    render(run)
+    rendered(run)
     with open(run / "tables" / f"{name}.csv", encoding="utf-8-sig", newline="") as handle:
         return list(csv.DictReader(handle))
 
 
-def test_the_answer_comes_first_and_probes_follow_the_evaluation(
-    run_of: Run, result_of: Result
-) -> None:
+def test_the_answer_comes_first_and_probes_follow_the_evaluation(run_of, result_of):
     run = run_of(result_of("order", 30), result_of("redundancy", 10))
     assert list(sections(run)) == [
         "answer",
@@ -51,7 +50,7 @@ def test_the_answer_comes_first_and_probes_follow_the_evaluation(
     assert re.findall(r'<a href="#([^"]+)"', contents) == list(sections(run))[1:]
 
 
-def test_sets_say_how_much_of_them_comes_back(run_of: Run, result_of: Result) -> None:
+def test_sets_say_how_much_of_them_comes_back(run_of, result_of):
     run = run_of(result_of("redundancy", 10, stability={"harmful": LOOSE}))
     first, second = table(run, "redundancy_sets")
     assert (first["stable_en"], first["halves"]) == ("not stable", "0.04")
@@ -61,7 +60,7 @@ def test_sets_say_how_much_of_them_comes_back(run_of: Run, result_of: Result) ->
     assert "不稳定" in page and "parted at random" in page
 
 
-def test_the_claims_say_what_a_reader_may_conclude(run_of: Run, result_of: Result) -> None:
+def test_the_claims_say_what_a_reader_may_conclude(run_of, result_of):
     rows = table(run_of(result_of("boundary", 10)), "boundary_claims")
     assert [row["verdict_en"] for row in rows] == [
         "reproduced",
@@ -86,9 +85,7 @@ def test_the_claims_say_what_a_reader_may_conclude(run_of: Run, result_of: Resul
     assert rows[0]["source"] == "heads of query title bert §2.2"
 
 
-def test_q_is_over_the_claims_of_all_probes_and_moves_no_verdict(
-    run_of: Run, result_of: Result
-) -> None:
+def test_q_is_over_the_claims_of_all_probes_and_moves_no_verdict(run_of, result_of):
     first = result_of("order", 30, claims=(claim("order.x", p=0.04, q=0.04),))
     run = run_of(first, result_of("other", 40, claims=(claim("other.x", p=0.9, q=0.9),)))
     assert [row["verdict_en"] for row in table(run, "claims")] == ["reproduced"] * 2
@@ -97,7 +94,7 @@ def test_q_is_over_the_claims_of_all_probes_and_moves_no_verdict(
     assert [(one["id"], one["q"]) for one in stored] == [("order.x", 0.08), ("other.x", 0.9)]
 
 
-def test_every_head_and_setting_stands_in_a_table(run_of: Run, result_of: Result) -> None:
+def test_every_head_and_setting_stands_in_a_table(run_of, result_of):
     run = run_of(result_of("redundancy", 10))
     heads = table(run, "redundancy_heads")
     assert len(heads) == 24
@@ -107,7 +104,7 @@ def test_every_head_and_setting_stands_in_a_table(run_of: Run, result_of: Result
     assert [row["heads"] for row in table(run, "redundancy_sets")] == ["L1H2 L4H0", ""]
 
 
-def test_results_that_no_stage_of_the_run_made_are_left_out(run_of: Run, result_of: Result) -> None:
+def test_results_that_no_stage_of_the_run_made_are_left_out(run_of, result_of):
     run = run_of(result_of("redundancy", 10))
     result_of("foreign", 1).write(run / "probes" / "foreign.json")
     assert "probe-foreign" not in sections(run)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -40,11 +39,11 @@ class Page(HTMLParser):
 
 
 @pytest.fixture
-def page(run: Path) -> Page:
+def page(run) -> Page:
     return Page(render(run))
 
 
-def test_nothing_in_the_page_can_run_or_leads_outside(page: Page) -> None:
+def test_nothing_in_the_page_can_run_or_leads_outside(page):
     outside = {"script", "img", "iframe", "object", "link", "form"}
     assert outside.isdisjoint(tag for tag, _ in page.tags)
     named = [pair for _, attributes in page.tags for pair in attributes.items()]
@@ -60,12 +59,12 @@ def test_nothing_in_the_page_can_run_or_leads_outside(page: Page) -> None:
     assert policy.startswith("default-src 'none'")
 
 
-def test_texts_stay_texts_and_hold_what_a_page_can(page: Page, hostile: tuple[str, str]) -> None:
+def test_texts_stay_texts_and_hold_what_a_page_can(page, hostile):
     assert all(text in page.text for text in (*hostile, "{{ 7*7 }}", "\ufffd\ufffd\ufffd"))
     assert not set("\x00\x1b\u202e") & set(page.source)
 
 
-def test_a_complete_page_shows_figures_with_their_base_in_both_languages(page: Page) -> None:
+def test_a_complete_page_shows_figures_with_their_base_in_both_languages(page):
     shown = ("0.523 [0.489, 0.557]", "158/160 个查询可评", "混淆矩阵", "Confusion matrix")
     assert all(text in page.text for text in shown)
     assert sum(tag == "article" for tag, _ in page.tags) == 6
@@ -79,7 +78,7 @@ def test_a_complete_page_shows_figures_with_their_base_in_both_languages(page: P
     assert "color-scheme: light" in page.source[page.source.index("@media print") :]
 
 
-def test_drawing_is_quick_and_twice_gives_the_same_page(run: Path) -> None:
+def test_drawing_is_quick_and_twice_gives_the_same_page(run):
     start = time.process_time()
     report = render(run)
     assert time.process_time() - start < 2
@@ -88,9 +87,7 @@ def test_drawing_is_quick_and_twice_gives_the_same_page(run: Path) -> None:
     assert render(run).read_bytes() == first
 
 
-def test_long_texts_do_not_swell_the_page(
-    evaluation: dict[str, Any], build_run: Callable[[dict[str, Any]], Path]
-) -> None:
+def test_long_texts_do_not_swell_the_page(evaluation, build_run):
     for pair in evaluation["errors"] + evaluation["examples"]:
         pair["title"] = "长" * 100_000
     assert render(build_run(evaluation)).stat().st_size < 300_000
@@ -122,15 +119,13 @@ def interrupted(path: Path, evaluation: dict[str, Any] | None) -> Path:
     return path
 
 
-def test_an_interrupted_run_shows_what_it_has_and_names_the_rest(
-    tmp_path: Path, evaluation: dict[str, Any]
-) -> None:
+def test_an_interrupted_run_shows_what_it_has_and_names_the_rest(tmp_path, evaluation):
     page = Page(render(interrupted(tmp_path, evaluation)))
     assert "This run is not complete; missing: redundancy" in page.text
     assert "0.523" in page.text
 
 
-def test_a_run_without_any_result_still_gives_a_page(tmp_path: Path) -> None:
+def test_a_run_without_any_result_still_gives_a_page(tmp_path):
     page = Page(render(interrupted(tmp_path, None)))
     assert "evaluation, redundancy" in page.text
     assert {"href": "#evaluation"} not in [
@@ -145,13 +140,13 @@ def test_a_run_without_any_result_still_gives_a_page(tmp_path: Path) -> None:
         ("probes/redundancy.json", "{", r"redundancy\.json"),
     ],
 )
-def test_a_damaged_result_is_named(run_of, result_of, name: str, content: str, words: str) -> None:
+def test_a_damaged_result_is_named(run_of, result_of, name, content, words):
     run = run_of(result_of("redundancy", 10))
     (run / name).write_text(content, encoding="utf-8")
     with pytest.raises(RunFolderError, match=words):
         render(run)
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(tmp_path):
     with pytest.raises(RunFolderError, match="is no run folder"):
         render(tmp_path)

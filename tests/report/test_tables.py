@@ -20,21 +20,21 @@ def written(path: Path, *rows: tuple[Cell, ...]) -> list[list[str]]:
         return list(csv.reader(handle))
 
 
-def test_a_byte_order_mark_stands_first(tmp_path: Path) -> None:
+def test_a_byte_order_mark_stands_first(tmp_path):
     written(tmp_path, ("中文",))
     assert (tmp_path / "t.csv").read_bytes().startswith(b"\xef\xbb\xbf")
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "  =", "＝", "－"])
-def test_formulas_are_guarded(tmp_path: Path, start: str) -> None:
+def test_formulas_are_guarded(tmp_path, start):
     assert written(tmp_path, (f"{start}SUM(A1)",))[1] == [f"'{start}SUM(A1)"]
 
 
-def test_negative_numbers_are_no_formulas(tmp_path: Path) -> None:
+def test_negative_numbers_are_no_formulas(tmp_path):
     assert written(tmp_path, (-1.5, -2))[1] == ["-1.5", "-2"]
 
 
-def test_intervals_and_bilingual_texts_take_several_columns(tmp_path: Path) -> None:
+def test_intervals_and_bilingual_texts_take_several_columns(tmp_path):
     rows = written(
         tmp_path,
         (Interval(value=0.5, low=0.25, high=0.75), Text("是", "yes"), None),
@@ -45,10 +45,10 @@ def test_intervals_and_bilingual_texts_take_several_columns(tmp_path: Path) -> N
     assert rows[2] == ["", "", "", "'=no", "'=no", "1"]
 
 
-def test_quotes_commas_and_line_breaks_survive(tmp_path: Path) -> None:
+def test_quotes_commas_and_line_breaks_survive(tmp_path):
     text = 'a "b", c\nd'
     assert written(tmp_path, (text, "x"))[1] == [text, "x"]
 
 
-def test_a_table_without_rows_keeps_its_head(tmp_path: Path) -> None:
+def test_a_table_without_rows_keeps_its_head(tmp_path):
     assert written(tmp_path) == [["a"]]

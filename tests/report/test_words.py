@@ -1,7 +1,5 @@
 """The words of the report: each text in both languages, each used, each name known."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path
@@ -14,12 +12,12 @@ FILES = (*FOLDER.glob("*.py"), *FOLDER.glob("templates/**/*.j2"))
 CODE = "\n".join(path.read_text(encoding="utf-8") for path in FILES)
 
 
-def test_every_text_has_both_languages() -> None:
+def test_every_text_has_both_languages():
     for name, said in WORDS.items():
         assert set(said) == {"zh", "en"} and all(said.values()), name
 
 
-def test_every_name_is_known_and_every_text_used() -> None:
+def test_every_name_is_known_and_every_text_used():
     named = set(re.findall(r"""(?:say|words)\(\s*["'](\w+)["']""", CODE))
     listed = {name for name in WORDS if f'"{name}"' in CODE or f"'{name}'" in CODE}
     assert named <= set(WORDS), named - set(WORDS)

@@ -19,7 +19,6 @@ from qt_bert.results.plan import (
     PlanEvidence,
     PlanTest,
     Ratio,
-    RivalRow,
     Size,
     Speed,
     StoredTitles,
@@ -128,17 +127,6 @@ def evidence(layers: int, heads: int, **changes: Any) -> PlanEvidence:
         "cost": 2.6,
         "effects": {"L0H0": -0.001, "L0H1": 0.02},
         "grid": rows(layers, heads),
-        "rivals": tuple(
-            RivalRow(
-                of="heads",
-                kept=layers * heads - 1,
-                way=way,
-                name=Text(way, way),
-                measured=measured(-0.1),
-                ahead=measured(0.09),
-            )
-            for way in ("gradient", "random")
-        ),
         "tests": (
             PlanTest(
                 role="validation",
@@ -193,10 +181,8 @@ def changed(change: float, half: float = 0.01) -> dict[str, Measured]:
 
 
 def row(layers: int, change: float) -> OfflineRow:
-    """Half of the change is the block's own."""
     return OfflineRow(
         layers=layers,
-        block=changed(change / 2),
         both=changed(change),
         discovery=changed(change),
         speed=Ratio(value=1.0 + layers / 10, low=1.0, high=1.2 + layers / 10),

@@ -1,7 +1,5 @@
 """A set of five heads that hardly comes back."""
 
-from __future__ import annotations
-
 from qt_bert.results.probe import OnSource, Stability
 from qt_bert.text import Text
 

@@ -11,7 +11,7 @@ from tests.results.made_heads import HEADS, matching, redundancy
 TABLES: list[HeadTable] = head_tables([redundancy(), matching()])
 
 
-def test_one_map_of_each_quantity_that_was_measured() -> None:
+def test_one_map_of_each_quantity_that_was_measured():
     found = {figure.name: figure for figure in atlas_figures(TABLES)}
     assert list(found) == ["atlas_effect", "atlas_kl", "atlas_matching"]
     effect = found["atlas_effect"]
@@ -22,7 +22,7 @@ def test_one_map_of_each_quantity_that_was_measured() -> None:
     assert (effect.scale, effect.unit) == ("diverging", offered(TABLES)[0][0].unit)
 
 
-def test_effects_are_outlined_by_their_q() -> None:
+def test_effects_are_outlined_by_their_q():
     heads = tuple(
         HeadScores(head=head, scores={"change": 0.01, "q": q})
         for head, q in zip(HEADS, (0.049, 0.05, None, 0.5), strict=True)
@@ -31,7 +31,7 @@ def test_effects_are_outlined_by_their_q() -> None:
     assert marked(quantity, table) == {(0, 0)}
 
 
-def test_colours_of_a_skewed_quantity_end_before_its_largest_values() -> None:
+def test_colours_of_a_skewed_quantity_end_before_its_largest_values():
     heads = tuple(
         HeadScores(head=f"L{n // 8}H{n % 8}", scores={"score": float(n), "q": 1.0})
         for n in range(40)
@@ -41,7 +41,7 @@ def test_colours_of_a_skewed_quantity_end_before_its_largest_values() -> None:
     assert "37" in (figure.note.en if figure.note else "")
 
 
-def test_colours_of_effects_end_at_ten_points() -> None:
+def test_colours_of_effects_end_at_ten_points():
     heads = tuple(HeadScores(head=h, scores={"change": -0.2}) for h in HEADS)
     (figure,) = atlas_figures(head_tables([replace(redundancy(), heads=heads)]))
     assert (figure.low, figure.high) == (-10.0, 10.0)
@@ -50,7 +50,7 @@ def test_colours_of_effects_end_at_ten_points() -> None:
     assert figure.note is not None and "±10" not in figure.note.en
 
 
-def test_a_set_may_name_heads_without_scores() -> None:
+def test_a_set_may_name_heads_without_scores():
     (figure,) = atlas_figures(head_tables([replace(matching(), sets={"matching": ("L2H3",)})]))
     assert (len(figure.rows), len(figure.columns)) == (3, 4)
     assert (figure.marked, figure.values[2][3]) == (((2, 3),), None)

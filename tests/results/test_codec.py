@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -38,18 +37,18 @@ class Drawing:
 DRAWING = Drawing(shapes=(Square(side=2.0), Disc(radius=1.5)), title=Text("图", "picture"))
 
 
-def test_round_trip_restores_nested_unions() -> None:
+def test_round_trip_restores_nested_unions():
     stored = json.loads(json.dumps(encode(DRAWING)))
     assert decode(Drawing, stored) == DRAWING
 
 
-def test_numpy_numbers_become_plain_ones() -> None:
+def test_numpy_numbers_become_plain_ones():
     stored = encode([np.float32(0.5), np.int64(3)])
     assert [type(value) for value in stored] == [float, int]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}])
-def test_what_json_cannot_hold_is_refused(value: Any) -> None:
+def test_what_json_cannot_hold_is_refused(value):
     with pytest.raises(ArgumentError, match="cannot store"):
         encode(value)
 
@@ -71,23 +70,23 @@ def test_what_json_cannot_hold_is_refused(value: Any) -> None:
         ({"place": [1, 2.5]}, r"place\[1\]: expected a whole number"),
     ],
 )
-def test_each_misfit_names_its_place(change: dict[str, Any], message: str) -> None:
+def test_each_misfit_names_its_place(change, message):
     with pytest.raises(RunFolderError, match=message):
         decode(Drawing, encode(DRAWING) | change, "drawing.json")
 
 
-def test_unknown_keys_are_ignored() -> None:
+def test_unknown_keys_are_ignored():
     assert decode(Square, {"kind": "square", "side": 1, "weight": 9}) == Square(side=1.0)
 
 
-def test_a_long_wrong_value_is_shown_short() -> None:
+def test_a_long_wrong_value_is_shown_short():
     with pytest.raises(RunFolderError) as caught:
         decode(int, "x" * 10_000)
     assert len(str(caught.value)) < 150
 
 
 @pytest.mark.parametrize("content", [None, "{", "\ufeff[", '{"kind": "disc"}'])
-def test_an_unreadable_file_is_named(tmp_path: Path, content: str | None) -> None:
+def test_an_unreadable_file_is_named(tmp_path, content):
     path = tmp_path / "square.json"
     if content is not None:
         path.write_text(content, encoding="utf-8")

@@ -1,10 +1,7 @@
 """The small file of named heads: what it keeps, that it is stable, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +17,7 @@ from tests.results.made_heads import behaviour, matching, redundancy
 VERSIONS = {"torch": "2", "qt_bert": "1"}
 
 
-def test_it_keeps_four_digits_of_the_scores_that_something_reads() -> None:
+def test_it_keeps_four_digits_of_the_scores_that_something_reads():
     table = heads_file([redundancy()], VERSIONS).probes[0]
     assert table.rows()["L0H0"] == {
         "change": -0.01389,
@@ -32,17 +29,7 @@ def test_it_keeps_four_digits_of_the_scores_that_something_reads() -> None:
     assert table.rows()["L1H1"]["change"] is None
 
 
-def test_it_says_where_the_numbers_come_from() -> None:
-    stored = heads_file([matching(), redundancy()], VERSIONS)
-    first, second = stored.probes
-    assert (first.probe, first.profile, first.metric) == ("redundancy", "quick", "accuracy")
-    assert (first.pairs.n_pairs, first.discovery and first.discovery.n_pairs) == (72, 40)
-    assert (second.title.zh, second.metric, second.discovery) == ("matching", None, None)
-    assert (second.pairs.n_pairs, second.pairs.n_queries) == (80, 77)  # where heads were scored
-    assert list(stored.versions) == ["qt_bert", "torch"]
-
-
-def test_claims_stay_with_fewer_digits_and_the_facts_of_their_texts() -> None:
+def test_claims_stay_with_fewer_digits_and_the_facts_of_their_texts():
     table = heads_file([redundancy()], VERSIONS).probes[0]
     (kept,) = table.claims
     assert (kept.id, kept.value, kept.p, kept.ci_low) == (
@@ -61,7 +48,7 @@ def test_claims_stay_with_fewer_digits_and_the_facts_of_their_texts() -> None:
     ]
 
 
-def test_a_file_of_an_older_version_is_read(tmp_path: Path) -> None:
+def test_a_file_of_an_older_version_is_read(tmp_path):
     path = tmp_path / "heads.json"
     heads_file([redundancy()], VERSIONS).write(path)
     stored = json.loads(path.read_text(encoding="utf-8"))
@@ -73,14 +60,12 @@ def test_a_file_of_an_older_version_is_read(tmp_path: Path) -> None:
     assert table.claims == () and table.sets["harmful"] == ("L1H0",)
 
 
-def test_the_file_that_ships_is_read() -> None:
+def test_the_file_that_ships_is_read():
     tables = {one.probe: one for one in HeadsFile.read(shipped(f"{GRADED}/heads.json")).probes}
     assert tables["matching"].sets["matching"]
 
 
-def test_what_is_written_is_read_again_and_the_same_figures_give_the_same_bytes(
-    tmp_path: Path,
-) -> None:
+def test_what_is_written_is_read_again_and_the_same_figures_give_the_same_bytes(tmp_path):
     stored = heads_file([redundancy(), matching()], VERSIONS)
     stored.write(tmp_path / "one.json")
     assert HeadsFile.read(tmp_path / "one.json") == stored
@@ -92,7 +77,7 @@ def test_what_is_written_is_read_again_and_the_same_figures_give_the_same_bytes(
     assert "[-0.01389,-0.02389,-0.003889,0.2,0.0001235]" in text.replace(" ", "")
 
 
-def test_144_heads_with_every_score_take_less_than_150_kb(tmp_path: Path) -> None:
+def test_144_heads_with_every_score_take_less_than_150_kb(tmp_path):
     rng = np.random.default_rng(0)
     results = []
     for probe in dict.fromkeys(one.probe for one in QUANTITIES):
@@ -110,7 +95,7 @@ def test_144_heads_with_every_score_take_less_than_150_kb(tmp_path: Path) -> Non
     assert (tmp_path / "heads.json").stat().st_size <= 150_000
 
 
-def test_results_of_no_probe_or_of_two_models_are_refused() -> None:
+def test_results_of_no_probe_or_of_two_models_are_refused():
     with pytest.raises(ArgumentError, match="no probe"):
         heads_file([], VERSIONS)
     other = replace(matching(), model=ModelRef(name="other", sha256="55"))
@@ -132,7 +117,7 @@ def test_results_of_no_probe_or_of_two_models_are_refused() -> None:
         ("values", [["a"] * 5] * 4, "a number"),
     ],
 )
-def test_a_damaged_file_is_refused(tmp_path: Path, key: str, value: object, word: str) -> None:
+def test_a_damaged_file_is_refused(tmp_path, key, value, word):
     path = tmp_path / "heads.json"
     heads_file([redundancy()], VERSIONS).write(path)
     stored = json.loads(path.read_text(encoding="utf-8"))

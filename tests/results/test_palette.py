@@ -1,7 +1,5 @@
 """Report and page share their colours."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import asdict
 from importlib import resources

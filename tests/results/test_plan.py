@@ -1,7 +1,5 @@
 """`plan.json` and `arms.json`: what comes back, what is refused, and the verdicts that are read off."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -18,14 +16,7 @@ from qt_bert.results.plan import (
     Size,
     layer_map,
 )
-from tests.results.made_plan import (
-    PAIRS,
-    changed,
-    expected,
-    measured,
-    offline_rows,
-    plan,
-)
+from tests.results.made_plan import PAIRS, changed, expected, measured, offline_rows, plan
 
 
 @pytest.mark.parametrize(
@@ -114,7 +105,7 @@ def test_inside_is_within_the_prediction_interval(change, inside):
 
 
 def test_what_may_be_lost_is_the_upper_end():
-    row = OfflineRow(layers=1, block={}, both={}, discovery=changed(-0.03, 0.01))
+    row = OfflineRow(layers=1, both={}, discovery=changed(-0.03, 0.01))
     assert row.may_lose("accuracy") == pytest.approx(0.04)
     assert row.may_lose("ndcg_at_3") == float("inf")
 

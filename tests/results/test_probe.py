@@ -1,10 +1,7 @@
 """Probe results keep the shape that other rooms read."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -29,12 +26,12 @@ RESULT = ProbeResult(
 )
 
 
-def test_result_survives_its_file(tmp_path: Path) -> None:
+def test_result_survives_its_file(tmp_path):
     RESULT.write(tmp_path / "matching.json")
     assert ProbeResult.read(tmp_path / "matching.json") == RESULT
 
 
-def test_stored_keys_are_those_of_the_contract() -> None:
+def test_stored_keys_are_those_of_the_contract():
     stored = RESULT.to_json()
     assert " ".join(stored) == (
         "schema probe title order model pairs settings facts summary claims measurements heads sets "
@@ -48,7 +45,7 @@ def test_stored_keys_are_those_of_the_contract() -> None:
     assert stored["schema"] == 2
 
 
-def test_a_file_of_the_first_schema_is_still_read(tmp_path: Path) -> None:
+def test_a_file_of_the_first_schema_is_still_read(tmp_path):
     stored = RESULT.to_json() | {"schema": 1}
     for key in ("title", "order", "facts", "claims", "measurements"):
         del stored[key]
@@ -60,13 +57,13 @@ def test_a_file_of_the_first_schema_is_still_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [None, -0.5, "82 %", Text("五成", "a half")])
-def test_a_source_gives_a_number_words_or_nothing(tmp_path: Path, value: object) -> None:
-    given = replace(RESULT, claims=(claim(source=Source(article="a", section="1", value=value)),))  # type: ignore[arg-type]
+def test_a_source_gives_a_number_words_or_nothing(tmp_path, value):
+    given = replace(RESULT, claims=(claim(source=Source(article="a", section="1", value=value)),))
     given.write(tmp_path / "matching.json")
     assert ProbeResult.read(tmp_path / "matching.json") == given
 
 
-def test_an_unknown_verdict_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_verdict_is_refused(tmp_path):
     stored = RESULT.to_json()
     stored["claims"][0]["verdict"] = "maybe"
     path = tmp_path / "matching.json"
@@ -76,14 +73,14 @@ def test_an_unknown_verdict_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("head", ["2.1", "L2", "l2h1", "L2H1 "])
-def test_a_head_has_one_spelling(head: str) -> None:
+def test_a_head_has_one_spelling(head):
     with pytest.raises(ArgumentError, match="L3H7"):
         HeadScores(head=head, scores={})
     with pytest.raises(ArgumentError, match="L3H7"):
         replace(RESULT, sets={"named": (head,)})
 
 
-def test_a_file_of_another_schema_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_schema_is_refused(tmp_path):
     path = tmp_path / "matching.json"
     path.write_text(json.dumps(RESULT.to_json() | {"schema": 3}), encoding="utf-8")
     with pytest.raises(RunFolderError, match="schema: expected 1 or 2, found 3"):

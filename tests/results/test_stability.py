@@ -1,18 +1,12 @@
 """What is said of a set that does not come back, and files from before it was asked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.results.heads import table_of
-from qt_bert.results.probe import (
-    ProbeResult,
-    verdict_of,
-)
+from qt_bert.results.probe import ProbeResult, verdict_of
 from tests.results.made_heads import matching
 from tests.results.made_stability import LOOSE
 
@@ -28,11 +22,11 @@ from tests.results.made_stability import LOOSE
         (0.9, 0.4, 1.0, "not stable"),
     ],
 )
-def test_both_overlaps_must_exceed_chance(overlap, halves, chance, verdict) -> None:
+def test_both_overlaps_must_exceed_chance(overlap, halves, chance, verdict):
     assert verdict_of(overlap, halves, chance) == verdict
 
 
-def test_what_is_written_is_read_again_and_tables_keep_four_digits(tmp_path: Path) -> None:
+def test_what_is_written_is_read_again_and_tables_keep_four_digits(tmp_path):
     told = replace(matching(), stability={"matching": LOOSE})
     told.write(tmp_path / "matching.json")
     assert ProbeResult.read(tmp_path / "matching.json") == told
@@ -40,7 +34,7 @@ def test_what_is_written_is_read_again_and_tables_keep_four_digits(tmp_path: Pat
     assert kept == replace(LOOSE, overlap=0.3712)
 
 
-def test_shares_and_sets_are_checked(tmp_path: Path) -> None:
+def test_shares_and_sets_are_checked(tmp_path):
     with pytest.raises(ArgumentError, match="from 0 to 1"):
         replace(LOOSE, overlap=1.2)
     with pytest.raises(ArgumentError, match="none of the sets"):

@@ -1,7 +1,5 @@
 """Numbers and words as report and page show them, and the room that they take."""
 
-from __future__ import annotations
-
 import pytest
 
 from qt_bert.text import (
@@ -29,7 +27,7 @@ from qt_bert.text import (
         (None, 3, "—"),
     ],
 )
-def test_numbers(value: float | None, digits: int, expected: str) -> None:
+def test_numbers(value, digits, expected):
     assert number(value, digits) == expected
 
 
@@ -44,38 +42,38 @@ def test_numbers(value: float | None, digits: int, expected: str) -> None:
         (None, 3, "—"),
     ],
 )
-def test_a_change_has_its_sign_where_it_shows(value, digits: int, shown: str) -> None:
+def test_a_change_has_its_sign_where_it_shows(value, digits, shown):
     assert signed(value, digits) == shown
 
 
-def test_printable_keeps_line_breaks_and_emoji() -> None:
+def test_printable_keeps_line_breaks_and_emoji():
     assert printable("a\n\tb😀") == "a\n\tb😀"
     assert printable("a\x00b\u202ec\ud800") == "a\ufffdb\ufffdc\ufffd"
 
 
-def test_chinese_is_about_twice_as_wide_as_latin() -> None:
+def test_chinese_is_about_twice_as_wide_as_latin():
     assert width_of("中文", 10) == 20
     assert width_of(paired("中", "long words"), 10) == width_of("long words", 10)
 
 
-def test_a_label_is_cut_where_it_would_not_fit() -> None:
+def test_a_label_is_cut_where_it_would_not_fit():
     assert fit("中文标签", 100, 10) == "中文标签"
     assert unpaired(fit(paired("中文标签", "ab"), 30, 10)) == ("中文…", "ab")
 
 
-def test_what_does_not_fit_in_two_lines_is_cut() -> None:
+def test_what_does_not_fit_in_two_lines_is_cut():
     assert wrap("字" * 40, width=120, most=2) == ["字" * 10, "字" * 9 + "…"]
     assert wrap("a word", width=500, most=2) == ["a word"]
     assert wrap("", width=10, most=2) == []
     assert wrap("同层随机的头（平均）", width=110, most=2) == ["同层随机的头（平", "均）"]
 
 
-def test_each_language_wraps_by_itself() -> None:
+def test_each_language_wraps_by_itself():
     lines = wrap(paired("字" * 12, "a word"), width=120)
     assert [unpaired(line) for line in lines] == [("字" * 10, "a word"), ("字字", "")]
 
 
-def test_a_paired_text_stays_whole_in_a_longer_one() -> None:
+def test_a_paired_text_stays_whole_in_a_longer_one():
     say = Words("both")
     title = f"L0 → {say(Text('京', 'capital'))}: 1 {say(Text('分', 'points'))}"
     assert unpaired(title) == ("L0 → 京: 1 分", "L0 → capital: 1 points")

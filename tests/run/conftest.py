@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,10 +84,10 @@ def inputs() -> Callable[..., RunInputs]:
 
 
 @pytest.fixture
-def study(tmp_path: Path, stages: Stages) -> Callable[..., tuple[str, ...]]:
+def study(tmp_path, stages) -> Callable[..., tuple[str, ...]]:
     """Run stages in one folder, always going on; returns the names of those that ran."""
 
-    def run(*chosen: Stage, **changes: Any) -> tuple[str, ...]:
+    def run(*chosen, **changes):
         folder = RunFolder.open(tmp_path / "run", make_inputs(**changes), resume=True)
         context = StudyContext(folder=folder, model=tmp_path, pairs=tmp_path)
         return run_study(chosen or (stages.plan, stages.grades, stages.heads), context)

@@ -1,7 +1,5 @@
 """A report on a model that lost heads, a whole layer's among them: every probe runs on what is there."""
 
-from __future__ import annotations
-
 import json
 import sys
 
@@ -15,11 +13,11 @@ from tests.probes.planted_matching import pairs_of, write_pairs
 from tests.probes.scored import NOT_OF_HEADS
 
 
-@pytest.mark.parametrize("bare", [1, 2])
-def test_every_probe_knows_the_heads_that_are_there(checkpoint_of, tmp_path, monkeypatch, bare):
+def test_every_probe_knows_the_heads_that_are_there(checkpoint_of, tmp_path, monkeypatch):
     from qt_bert.cli import main
 
     teacher = open_checkpoint(checkpoint_of("bert", layers=5, heads=4, hidden=32))
+    bare = 3  # the last layer that is kept: what is asked of it has no answer
     kept = tuple(
         KeptLayer(layer=place + 1, heads=() if place == bare else (1, 3)) for place in range(4)
     )

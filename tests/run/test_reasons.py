@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +23,7 @@ def examples(n: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_the_first_have_reasons_and_few_of_them_heads(checkpoint_of: Callable[..., Path]) -> None:
+def test_the_first_have_reasons_and_few_of_them_heads(checkpoint_of):
     scorer, jieba = Scorer(open_checkpoint(checkpoint_of())), segmenter("jieba")
     guards: dict[str, Any] = {}
     found = with_reasons(examples(EXPLAINED + 2), scorer, jieba, guards)
@@ -43,9 +41,7 @@ def test_the_first_have_reasons_and_few_of_them_heads(checkpoint_of: Callable[..
     assert reason.terms[reason.told_by].term == expected.most_telling.term
 
 
-def test_a_model_that_nothing_moves_has_no_heads(
-    checkpoint_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_nothing_moves_has_no_heads(checkpoint_of, monkeypatch):
     monkeypatch.setattr("qt_bert.scoring.explain.LEAST_TELLING", 99.0)
     guards: dict[str, Any] = {}
     scorer = Scorer(open_checkpoint(checkpoint_of()))

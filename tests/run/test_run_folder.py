@@ -3,49 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from qt_bert.errors import RunFolderError
-from qt_bert.run.folder import RunFolder, RunInputs, read_probes
-from qt_bert.run.stage import StudyContext
+from qt_bert.run.folder import RunFolder, read_probes
 from tests.results.made_heads import matching, redundancy, run_of
 
-Study = Callable[..., tuple[str, ...]]
-Inputs = Callable[..., RunInputs]
 
-
-def test_a_new_folder_starts_a_run(inputs: Inputs, tmp_path: Path) -> None:
+def test_a_new_folder_starts_a_run(inputs, tmp_path):
     RunFolder.open(tmp_path / "a" / "run", inputs())
     record = json.loads((tmp_path / "a" / "run" / "run.json").read_text(encoding="utf-8"))
     assert (record["kind"], record["schema"], record["complete"]) == ("study", 1, False)
     assert record["inputs"]["model"] == {"name": "graded", "sha256": "m1"}
 
 
-def test_a_start_killed_before_its_record_counts_as_empty(inputs: Inputs, tmp_path: Path) -> None:
+def test_a_start_killed_before_its_record_counts_as_empty(inputs, tmp_path):
     (tmp_path / ".run.json.4711.tmp").write_text("{")
     assert RunFolder.open(tmp_path, inputs()).record.stages == {}
 
 
-def test_a_run_needs_resume_or_overwrite(study: Study, inputs: Inputs, tmp_path: Path) -> None:
+def test_a_run_needs_resume_or_overwrite(study, inputs, tmp_path):
     study()
     with pytest.raises(RunFolderError, match=r"a complete run; add --resume .* --overwrite"):
         RunFolder.open(tmp_path / "run", inputs())
 
 
-def test_an_interrupted_run_is_called_so(inputs: Inputs, tmp_path: Path) -> None:
+def test_an_interrupted_run_is_called_so(inputs, tmp_path):
     RunFolder.open(tmp_path, inputs())
     with pytest.raises(RunFolderError, match="an interrupted run"):
         RunFolder.open(tmp_path, inputs())
 
 
-def test_overwrite_removes_what_the_stages_wrote_and_no_more(
-    study: Study, inputs: Inputs, tmp_path: Path
-) -> None:
+def test_overwrite_removes_what_the_stages_wrote_and_no_more(study, inputs, tmp_path):
     study()
     (tmp_path / "run" / "notes.txt").write_text("mine")
     RunFolder.open(tmp_path / "run", inputs(), overwrite=True)
@@ -54,29 +46,25 @@ def test_overwrite_removes_what_the_stages_wrote_and_no_more(
 
 @pytest.mark.parametrize("flags", [{}, {"resume": True}, {"overwrite": True}])
 @pytest.mark.parametrize("name", ["thesis.docx", "run.json"])
-def test_a_folder_of_something_else_is_refused(
-    inputs: Inputs, tmp_path: Path, flags: dict[str, bool], name: str
-) -> None:
+def test_a_folder_of_something_else_is_refused(inputs, tmp_path, flags, name):
     (tmp_path / name).write_text('{"schema": 1, "sweep": "single"}', encoding="utf-8")
     with pytest.raises(RunFolderError, match="choose another folder"):
         RunFolder.open(tmp_path, inputs(), **flags)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_a_file_is_no_folder(inputs: Inputs, tmp_path: Path) -> None:
+def test_a_file_is_no_folder(inputs, tmp_path):
     (tmp_path / "out").write_text("")
     with pytest.raises(RunFolderError, match="is no folder"):
         RunFolder.open(tmp_path / "out", inputs())
 
 
-def test_reading_a_missing_run_says_so(tmp_path: Path) -> None:
+def test_reading_a_missing_run_says_so(tmp_path):
     with pytest.raises(RunFolderError, match="is no folder"):
         RunFolder.read(tmp_path / "nowhere")
 
 
-def test_a_record_cannot_reach_outside_its_folder(
-    study: Study, inputs: Inputs, tmp_path: Path
-) -> None:
+def test_a_record_cannot_reach_outside_its_folder(study, inputs, tmp_path):
     study()
     outside = tmp_path / "outside.txt"
     outside.write_text("mine")
@@ -90,10 +78,10 @@ def test_a_record_cannot_reach_outside_its_folder(
 
 
 @pytest.fixture
-def swept(study: Study, stages: Any, tmp_path: Path) -> Path:
+def swept(study, stages, tmp_path) -> Path:
     """A run whose stage `heads` left a sweep."""
 
-    def sweep(context: StudyContext) -> None:
+    def sweep(context):
         sweep = context.folder.work("sweeps/heads")
         sweep.mkdir(parents=True)
         (sweep / "logits.npy").write_text("1")
@@ -104,13 +92,13 @@ def swept(study: Study, stages: Any, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_overwrite_removes_the_sweeps_of_its_stages_alone(swept: Path, inputs: Inputs) -> None:
+def test_overwrite_removes_the_sweeps_of_its_stages_alone(swept, inputs):
     assert (swept / "sweeps" / "heads" / "logits.npy").exists()
     RunFolder.open(swept, inputs(), overwrite=True)
     assert [path.name for path in (swept / "sweeps").iterdir()] == ["mine"]
 
 
-def test_sweeps_go_with_the_result_they_belong_to(swept: Path, study: Study, stages: Any) -> None:
+def test_sweeps_go_with_the_result_they_belong_to(swept, study, stages):
     study(stages.grades, stages.heads, k=7)
     assert [path.name for path in (swept / "sweeps").iterdir()] == ["mine"]
 
@@ -118,9 +106,7 @@ def test_sweeps_go_with_the_result_they_belong_to(swept: Path, study: Study, sta
 @pytest.mark.parametrize(
     "named", [".", "", "sweeps", "sweeps/.", "tables", "sweeps/../tables", "../x"]
 )
-def test_a_record_cannot_have_another_folder_removed(
-    swept: Path, inputs: Inputs, named: str
-) -> None:
+def test_a_record_cannot_have_another_folder_removed(swept, inputs, named):
     (swept / "tables").mkdir()
     (swept.parent / "x").mkdir()
     record = json.loads((swept / "run.json").read_text(encoding="utf-8"))
@@ -132,9 +118,7 @@ def test_a_record_cannot_have_another_folder_removed(
     assert (swept.parent / "x").is_dir()
 
 
-def test_a_link_to_another_folder_is_not_followed(
-    swept: Path, inputs: Inputs, tmp_path: Path
-) -> None:
+def test_a_link_to_another_folder_is_not_followed(swept, inputs, tmp_path):
     mine = tmp_path / "mine"
     mine.mkdir()
     (swept / "sweeps" / "heads").rename(swept / "sweeps" / "old")
@@ -144,7 +128,7 @@ def test_a_link_to_another_folder_is_not_followed(
     assert mine.is_dir()
 
 
-def test_q_of_a_run_is_over_all_its_claims(tmp_path: Path, inputs: Inputs) -> None:
+def test_q_of_a_run_is_over_all_its_claims(tmp_path, inputs):
     assert read_probes(RunFolder.open(tmp_path / "run", inputs())) == ()
     run_of(tmp_path / "run", inputs(), matching(), redundancy())
     found = read_probes(RunFolder.read(tmp_path / "run"))

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from qt_bert import shipped
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.run.folder import RunFolder, RunInputs, RunRecord
+from qt_bert.run.folder import RunFolder, RunRecord
 from qt_bert.run.stage import Stage, StudyContext, run_study, runs_of, select, stage_key
-
-Study = Callable[..., tuple[str, ...]]
 
 
 class Killed(BaseException):
     """Stands for the end of the process."""
 
 
-def test_stages_run_in_order_and_then_never_again(study: Study) -> None:
+def test_stages_run_in_order_and_then_never_again(study):
     assert study() == ("grades", "heads", "plan")
     assert study() == ()
 
@@ -36,35 +31,31 @@ def test_stages_run_in_order_and_then_never_again(study: Study) -> None:
         ({"unread": 1}, ()),
     ],
 )
-def test_a_change_reruns_what_depends_on_it(
-    study: Study, change: dict[str, Any], expected: tuple[str, ...]
-) -> None:
+def test_a_change_reruns_what_depends_on_it(study, change, expected):
     study()
     assert study(**change) == expected
 
 
-def test_changed_sources_rerun_everything(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_sources_rerun_everything(study, monkeypatch):
     study()
     monkeypatch.setattr("qt_bert.run.folder.source_hash", lambda: "edited")
     assert study() == ("grades", "heads", "plan")
 
 
-def test_other_versions_rerun_everything(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_versions_rerun_everything(study, monkeypatch):
     study()
     monkeypatch.setattr("qt_bert.run.folder.installed_versions", lambda: {"torch": "0"})
     assert study() == ("grades", "heads", "plan")
 
 
-def test_a_result_that_was_removed_is_made_again(study: Study, tmp_path: Path) -> None:
+def test_a_result_that_was_removed_is_made_again(study, tmp_path):
     study()
     (tmp_path / "run" / "grades.json").unlink()
     assert study() == ("grades",)
 
 
-def test_a_kill_between_file_and_mark_reruns_that_stage(
-    study: Study, stages: Any, tmp_path: Path
-) -> None:
-    def write_and_die(context: StudyContext) -> None:
+def test_a_kill_between_file_and_mark_reruns_that_stage(study, stages, tmp_path):
+    def write_and_die(context):
         stages.heads.run(context)
         raise Killed
 
@@ -78,8 +69,8 @@ def test_a_kill_between_file_and_mark_reruns_that_stage(
     assert RunFolder.read(tmp_path / "run").record.complete
 
 
-def test_unfinished_work_of_the_same_key_is_kept(study: Study, stages: Any, tmp_path: Path) -> None:
-    def leave_half(context: StudyContext) -> None:
+def test_unfinished_work_of_the_same_key_is_kept(study, stages, tmp_path):
+    def leave_half(context):
         context.folder.file("k.partial").write_text("half")
         raise Killed
 
@@ -89,10 +80,8 @@ def test_unfinished_work_of_the_same_key_is_kept(study: Study, stages: Any, tmp_
     assert (tmp_path / "run" / "k.partial").read_text() == "half"
 
 
-def test_a_stale_result_is_gone_before_its_stage_starts(
-    study: Study, stages: Any, tmp_path: Path
-) -> None:
-    def die(context: StudyContext) -> None:
+def test_a_stale_result_is_gone_before_its_stage_starts(study, stages, tmp_path):
+    def die(context):
         raise Killed
 
     study()
@@ -102,37 +91,33 @@ def test_a_stale_result_is_gone_before_its_stage_starts(
     assert left == {"run.json"}
 
 
-def test_files_beside_the_stages_results_are_never_touched(study: Study, tmp_path: Path) -> None:
+def test_files_beside_the_stages_results_are_never_touched(study, tmp_path):
     study()
     (tmp_path / "run" / "notes.txt").write_text("mine")
     study(model="m2")
     assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
 
 
-def test_checks_and_seconds_stand_in_the_record(study: Study, stages: Any, tmp_path: Path) -> None:
+def test_checks_and_seconds_stand_in_the_record(study, stages, tmp_path):
     study()
     record = RunFolder.read(tmp_path / "run").record
     assert record.guards == {"heads": {"difference": 2e-6}}
     assert all(stage.seconds is not None for stage in record.stages.values())
 
 
-def test_a_stage_that_writes_nothing_is_not_marked_done(
-    study: Study, stages: Any, tmp_path: Path
-) -> None:
+def test_a_stage_that_writes_nothing_is_not_marked_done(study, stages, tmp_path):
     idle = replace(stages.grades, run=lambda context: None)
     with pytest.raises(RunFolderError, match=r"'grades' ended without writing grades\.json"):
         study(idle)
     assert RunFolder.read(tmp_path / "run").record.stages["grades"].status == "running"
 
 
-def test_a_stage_must_come_after_what_it_needs(study: Study, stages: Any) -> None:
+def test_a_stage_must_come_after_what_it_needs(study, stages):
     with pytest.raises(ArgumentError, match="'plan' needs 'heads'"):
         study(replace(stages.plan, order=1), stages.heads)
 
 
-def test_a_file_that_ships_and_is_read_is_in_the_key(
-    stages: Any, inputs: Callable[..., RunInputs], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_ships_and_is_read_is_in_the_key(stages, inputs, tmp_path, monkeypatch):
     monkeypatch.setattr(shipped, "_ROOTS", (tmp_path,))
     record = RunRecord(versions={}, source="s", inputs=inputs())
     reading = replace(stages.grades, reads=("spans.tsv",))
@@ -144,21 +129,19 @@ def test_a_file_that_ships_and_is_read_is_in_the_key(
     assert stage_key(stages.grades, record, {}) == keys[0]
 
 
-def test_a_missing_argument_is_named(study: Study, stages: Any) -> None:
+def test_a_missing_argument_is_named(study, stages):
     with pytest.raises(ArgumentError, match="'heads' needs the argument 'draws'"):
         study(replace(stages.heads, arguments=("draws",)))
 
 
-def test_progress_counts_the_runs_of_stages_that_ran(
-    study: Study, stages: Any, inputs: Callable[..., RunInputs], tmp_path: Path
-) -> None:
+def test_progress_counts_the_runs_of_stages_that_ran(study, stages, inputs, tmp_path):
     class Counter:
         notes: list[tuple[str, int]]
 
-        def __init__(self) -> None:
+        def __init__(self):
             self.notes = []
 
-        def advance(self, amount: int = 1, note: str = "") -> None:
+        def advance(self, amount=1, note=""):
             self.notes.append((note, amount))
 
     study(stages.grades)
@@ -169,14 +152,8 @@ def test_progress_counts_the_runs_of_stages_that_ran(
     assert counter.notes == [(one.name, runs_of(one)) for one in (stages.heads, stages.plan)]
 
 
-def test_shared_objects_are_built_once(inputs: Callable[..., RunInputs], tmp_path: Path) -> None:
-    folder = RunFolder.open(tmp_path / "run", inputs())
-    context = StudyContext(folder=folder, model=tmp_path, pairs=tmp_path)
-    assert context.shared("model", list) is context.shared("model", list)
-
-
-def test_some_stages_alone_bring_what_they_need(inputs: Callable[..., RunInputs]) -> None:
-    def stage(name: str, *needs: str) -> Stage:
+def test_some_stages_alone_bring_what_they_need(inputs):
+    def stage(name, *needs):
         return Stage(
             name=name, order=1, run=lambda context: None, outputs=(), needs=needs, quick_seconds=1
         )
@@ -189,7 +166,7 @@ def test_some_stages_alone_bring_what_they_need(inputs: Callable[..., RunInputs]
         stage("plan", "probe:matching", "probe:order", "probe:patch"),
     ]
 
-    def chosen(*only: str) -> dict[str, tuple[str, ...]]:
+    def chosen(*only):
         return {one.name: one.needs for one in select(there, inputs(), only)}
 
     assert list(chosen("patch")) == ["probe:matching", "probe:patch"]

@@ -1,7 +1,5 @@
 """Bulk scoring: order, batches, truncation, precision."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,7 +30,7 @@ from qt_bert.scoring.judge import read_outputs
 PAIR = ("京东小哥", "京东小哥，最近在干嘛")
 
 
-def test_changes_by_hand(checkpoint_of: Callable[..., Path]) -> None:
+def test_changes_by_hand(checkpoint_of):
     texts: tuple[Side, ...] = ("query", "title", "title", "title")
     empty = EncodedPair([], [], [], [], False, False)
     filled = [FilledTerm(side, n, n + 1, "词", empty) for n, side in enumerate(texts)]
@@ -48,7 +46,7 @@ def test_changes_by_hand(checkpoint_of: Callable[..., Path]) -> None:
     assert replace(whole, terms=small).most_telling is None
 
 
-def test_all_tokens_of_a_term_are_filled_and_no_other() -> None:
+def test_all_tokens_of_a_term_are_filled_and_no_other():
     whole = EncodedPair(
         [101, 7, 8, 102, 7, 9, 102],
         [0] * 7,
@@ -64,7 +62,7 @@ def test_all_tokens_of_a_term_are_filled_and_no_other() -> None:
     assert whole.input_ids == [101, 7, 8, 102, 7, 9, 102]
 
 
-def test_a_checkpoint_reads_fillers_in_the_term_s_place(checkpoint_of: Callable[..., Path]) -> None:
+def test_a_checkpoint_reads_fillers_in_the_term_s_place(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of()))
     found = explain_pair(*PAIR, scorer, segmenter("jieba"))
     assert found.filler == "[MASK]" and scorer.counts.pairs == 1
@@ -83,7 +81,7 @@ def test_a_checkpoint_reads_fillers_in_the_term_s_place(checkpoint_of: Callable[
     assert [term.term for term in found.terms if term.side == "query"]
 
 
-def test_a_text_of_one_term_is_filled_too(checkpoint_of: Callable[..., Path]) -> None:
+def test_a_text_of_one_term_is_filled_too(checkpoint_of):
     scorer = Scorer(open_checkpoint(checkpoint_of("electra", labels=1)))
     found = explain_pair("狗", "狗追猫", scorer, segmenter("jieba"))
     assert [one.term for one in found.terms if one.side == "query"] == ["狗"]
@@ -92,7 +90,7 @@ def test_a_text_of_one_term_is_filled_too(checkpoint_of: Callable[..., Path]) ->
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
-def test_terms_beyond_the_cut_are_left_out(checkpoint_of: Callable[..., Path], family: str) -> None:
+def test_terms_beyond_the_cut_are_left_out(checkpoint_of, family):
     scorer = Scorer(open_checkpoint(checkpoint_of(family)), max_length=16)
     title = "最近在干嘛" * 10
     (whole,) = scorer.tokenizer.encode([("京东", title)])
@@ -104,14 +102,14 @@ def test_terms_beyond_the_cut_are_left_out(checkpoint_of: Callable[..., Path], f
     assert all(filler.id in one.encoded.input_ids for one in found)
 
 
-def test_the_filler_depends_on_the_tokenizer() -> None:
-    def of(**tokens: str) -> SimpleNamespace:
+def test_the_filler_depends_on_the_tokenizer():
+    def of(**tokens):
         ids = {"[MASK]": 4, "[UNK]": 1}
         tokenizer = SimpleNamespace(**tokens, convert_tokens_to_ids=ids.__getitem__)
         return SimpleNamespace(tokenizer=tokenizer, folder="m")
 
     both = {"mask_token": "[MASK]", "unk_token": "[UNK]"}
-    assert filler_of(of(**both)) == ("[MASK]", 4)  # type: ignore[arg-type]
-    assert filler_of(of(unk_token="[UNK]")) == ("[UNK]", 1)  # type: ignore[arg-type]
+    assert filler_of(of(**both)) == ("[MASK]", 4)
+    assert filler_of(of(unk_token="[UNK]")) == ("[UNK]", 1)
     with pytest.raises(CheckpointError, match="neither a mask nor an unknown token"):
-        filler_of(of())  # type: ignore[arg-type]
+        filler_of(of())

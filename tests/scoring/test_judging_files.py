@@ -1,7 +1,5 @@
 """From file and checkpoint to judgements: which labels fit which model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The two checkpoints that ship: plain folders, verified, with a card."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

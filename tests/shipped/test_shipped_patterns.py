@@ -13,10 +13,7 @@ from experiments.pattern_maps.stored import DrawnMap, read_maps
 from qt_bert.data.reader import read_pairs
 from qt_bert.files import sha256_file
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.probes.pattern_maps import (
-    KINDS,
-    open_classifier,
-)
+from qt_bert.probes.pattern_maps import KINDS, open_classifier
 from qt_bert.shipped import DEV, GRADED, PATTERNS, STUDENT, shipped
 
 FOLDER = shipped(PATTERNS)
@@ -32,9 +29,7 @@ def rows(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_as_many_maps_as_the_card_says_layers_alike_each_of_another_pair(
-    maps: list[DrawnMap],
-) -> None:
+def test_as_many_maps_as_the_card_says_layers_alike_each_of_another_pair(maps):
     models = Counter(one.model for one in maps)
     assert models == {"pretrained": 150, "graded": 150, "student": 150, "random": 30}
     for model in models:
@@ -47,21 +42,21 @@ def test_as_many_maps_as_the_card_says_layers_alike_each_of_another_pair(
     assert len(set(drawn)) == len(drawn) and set(drawn) <= pairs
 
 
-def test_they_were_drawn_from_the_models_that_ship() -> None:
+def test_they_were_drawn_from_the_models_that_ship():
     with safe_open(FOLDER / "maps.safetensors", framework="numpy") as tensors:
         drawn_from = tensors.metadata()
     for name, folder in (("graded", GRADED), ("student", STUDENT)):
         assert drawn_from[name] == open_checkpoint(shipped(folder)).sha256
 
 
-def test_the_record_counts_what_the_files_hold(maps: list[DrawnMap]) -> None:
+def test_the_record_counts_what_the_files_hold(maps):
     record = open_classifier(FOLDER).record
     assert record.maps == len(maps)
     for name, sha256 in record.files.items():
         assert sha256_file(FOLDER / name) == sha256, name
     first, second, said = (rows(name) for name in ("labels.csv", "second.csv", "answers.csv"))
 
-    def table(columns: list[str]) -> list[list[int]]:
+    def table(columns):
         met = Counter(zip((one["label"] for one in first), columns, strict=True))
         return [[met[row, column] for column in KINDS] for row in KINDS]
 
@@ -80,6 +75,6 @@ def test_the_record_counts_what_the_files_hold(maps: list[DrawnMap]) -> None:
     assert figures[record.chosen].macro_f1.value == max(f.macro_f1.value for f in figures.values())
 
 
-def test_the_card_holds_the_figures() -> None:
+def test_the_card_holds_the_figures():
     card = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert card_figures(FOLDER, open_classifier(FOLDER).record) in card

@@ -38,7 +38,7 @@ def tied_probabilities(generator: np.random.Generator, n: int, n_logits: int = 5
 def random_judgements() -> Callable[..., Judgements]:
     """`random_judgements(seed, n=, n_queries=)`: exact grades, tied scores."""
 
-    def make(seed: int, *, n: int = 120, n_queries: int = 30) -> Judgements:
+    def make(seed, *, n=120, n_queries=30):
         generator = np.random.default_rng(seed)
         probabilities = tied_probabilities(generator, n)
         grades = generator.integers(1, 6, n)

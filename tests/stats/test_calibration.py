@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,13 +21,13 @@ SAMPLED = [
 ]
 
 
-def test_softmax_is_that_of_scaled_logits() -> None:
+def test_softmax_is_that_of_scaled_logits():
     found = apply_temperature([[0.0, np.log(9.0)], [1e4, 0.0]], temperature=2.0)
     np.testing.assert_allclose(found, [[0.25, 0.75], [1.0, 0.0]])
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 3.0])
-def test_the_temperature_undoes_a_scaling_of_the_logits(factor: float) -> None:
+def test_the_temperature_undoes_a_scaling_of_the_logits(factor):
     assert fit_temperature(LOGITS * factor, SAMPLED) == pytest.approx(factor, rel=0.08)
 
 
@@ -44,19 +41,19 @@ def test_the_temperature_undoes_a_scaling_of_the_logits(factor: float) -> None:
         ([[-np.inf] * 5], [(1,)], "not numbers"),
     ],
 )
-def test_logits_that_do_not_fit_are_refused(logits: Any, labels: Any, message: str) -> None:
+def test_logits_that_do_not_fit_are_refused(logits, labels, message):
     with pytest.raises(ArgumentError, match=message):
         fit_temperature(logits, labels)
 
 
-def test_a_label_that_no_logit_means_is_refused() -> None:
+def test_a_label_that_no_logit_means_is_refused():
     with pytest.raises(ArgumentError, match="no logit stands for the label of pair 1"):
         fit_temperature([[0.0, 1.0]] * 2, [(1,), (5,)], model_grades=[(1, 2), (3, 4)])
     with pytest.raises(ArgumentError, match="no logit stands for the label of pair 0"):
         fit_level_temperature([[0.0] * 7], [7])
 
 
-def test_cutoffs_find_a_shifted_scale() -> None:
+def test_cutoffs_find_a_shifted_scale():
     truth = np.repeat(np.arange(5), 40)
     expected = 2.0 + 0.3 * truth + np.tile(np.linspace(-0.1, 0.1, 40), 5)
     cutoffs = fit_cutoffs(expected, truth)
@@ -64,12 +61,12 @@ def test_cutoffs_find_a_shifted_scale() -> None:
     assert apply_cutoffs(expected, cutoffs).tolist() == truth.tolist()
 
 
-def test_three_level_cutoffs_are_the_best_of_all() -> None:
+def test_three_level_cutoffs_are_the_best_of_all():
     generator = np.random.default_rng(2)
     truth = generator.integers(0, 3, 30)
     expected = 1 + 0.6 * truth + generator.normal(size=30) * 0.5
 
-    def kappa(cutoffs: tuple[float, ...]) -> float:
+    def kappa(cutoffs):
         levels = apply_cutoffs(expected, cutoffs)
         return float(cohen_kappa_score(truth, levels, weights="quadratic"))
 
@@ -84,14 +81,12 @@ def test_three_level_cutoffs_are_the_best_of_all() -> None:
 @pytest.mark.parametrize(
     ("expected", "truth"), [([], []), ([1.0, 2.0], [0]), ([np.nan], [0]), ([1.0], [5])]
 )
-def test_cutoffs_of_data_that_do_not_fit_are_refused(
-    expected: list[float], truth: list[int]
-) -> None:
+def test_cutoffs_of_data_that_do_not_fit_are_refused(expected, truth):
     with pytest.raises(ArgumentError):
         fit_cutoffs(expected, truth)
 
 
-def test_a_calibration_comes_back_from_json() -> None:
+def test_a_calibration_comes_back_from_json():
     calibration = Calibration(1.25, (1.4, 2.5, 3.5, 4.6))
     assert Calibration.from_json(calibration.to_json()) == calibration
 
@@ -108,6 +103,6 @@ def test_a_calibration_comes_back_from_json() -> None:
         {"temperature": float("nan"), "cutoffs": [1.5]},
     ],
 )
-def test_a_stored_calibration_that_cannot_be_used_is_refused(stored: dict[str, Any]) -> None:
+def test_a_stored_calibration_that_cannot_be_used_is_refused(stored):
     with pytest.raises(CheckpointError, match="run qt-bert calibrate again"):
         Calibration.from_json(stored)

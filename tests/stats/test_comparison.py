@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -34,24 +32,12 @@ def poor() -> Judgements:
     return model(3.0, 2)
 
 
-def test_a_model_does_not_differ_from_itself(good: Judgements) -> None:
+def test_a_model_does_not_differ_from_itself(good):
     for one in compare(good, good, resamples=50, draws=50).metrics.values():
         assert (one.difference, one.ci_low, one.ci_high, one.p) == (0, 0, 0, 1)
 
 
-def test_a_better_model_is_told_by_every_metric(good: Judgements, poor: Judgements) -> None:
-    found = compare(poor, good, resamples=500, draws=999)
-    for name in ("accuracy", "qwk", "spearman", "auc", "pairwise_accuracy", "ndcg_at_3"):
-        one = found.metrics[name]
-        assert one.ci_low is not None and one.ci_low > 0, name
-        assert one.p == 1 / 1000, name
-    mae = found.metrics["mae"]
-    assert mae.ci_high is not None and mae.ci_high < 0
-
-
-def test_a_swap_exchanges_the_predictions_of_whole_queries(
-    good: Judgements, poor: Judgements
-) -> None:
+def test_a_swap_exchanges_the_predictions_of_whole_queries(good, poor):
     swapped = np.random.default_rng(3).integers(2, size=good.n_queries)
     other = swapped[good.query_index] == 1
     predicted = np.where(other, known(poor.predicted), known(good.predicted))
@@ -61,7 +47,7 @@ def test_a_swap_exchanges_the_predictions_of_whole_queries(
     assert found[0] == pytest.approx(METRICS["qwk"].value(mixed))
 
 
-def test_p_is_the_share_of_swaps_that_differ_as_much() -> None:
+def test_p_is_the_share_of_swaps_that_differ_as_much():
     labels, queries = [(5,), (1,), (4,)], ["甲", "乙", "丙"]
     right = np.eye(5)[[4, 0, 3]]
     wrong = np.eye(5)[[0, 4, 0]]
@@ -75,7 +61,7 @@ def test_p_is_the_share_of_swaps_that_differ_as_much() -> None:
     assert found.metrics["accuracy"].p == pytest.approx(2 / 8, abs=0.03)
 
 
-def test_many_models_are_tested_with_the_same_swaps(good: Judgements, poor: Judgements) -> None:
+def test_many_models_are_tested_with_the_same_swaps(good, poor):
     metrics = [METRICS["accuracy"], METRICS["spearman"]]
     others = [poor, model(1.1, 5), good]
     found = swap_p_values(good, others, metrics, draws=200, seed=4)
@@ -86,7 +72,7 @@ def test_many_models_are_tested_with_the_same_swaps(good: Judgements, poor: Judg
     assert found[2].tolist() == [1, 1]
 
 
-def test_models_on_other_scales_are_compared_by_order(good: Judgements) -> None:
+def test_models_on_other_scales_are_compared_by_order(good):
     scores = judge_scores(1e6 * good.ranking_score, LABELS, QUERIES)
     found = compare(good, scores, resamples=50, draws=50)
     assert found.metrics["spearman"].difference == pytest.approx(0)
@@ -94,7 +80,7 @@ def test_models_on_other_scales_are_compared_by_order(good: Judgements) -> None:
     assert "one-logit" in (found.metrics["accuracy"].reason or "")
 
 
-def test_classes_of_other_levels_are_not_compared(good: Judgements) -> None:
+def test_classes_of_other_levels_are_not_compared(good):
     table = known(good.level_probabilities)
     coarse = np.stack([table[:, :2].sum(axis=1), table[:, 2:].sum(axis=1)], axis=1)
     other = judge_grades(coarse, LABELS, QUERIES, model_grades=[(1, 2), (3, 4, 5)])
@@ -104,7 +90,7 @@ def test_classes_of_other_levels_are_not_compared(good: Judgements) -> None:
     assert found.metrics["spearman"].value_b is not None
 
 
-def test_an_undefined_metric_has_a_reason() -> None:
+def test_an_undefined_metric_has_a_reason():
     judged = judge_grades(np.eye(5)[[4, 0]], [(5,), (1,)], ["猫", "猫"])
     one = compare(judged, judged, resamples=20, draws=20).metrics["pnr"]
     assert (one.value_a, one.difference, one.p) == (None, None, None)
@@ -121,8 +107,6 @@ def test_an_undefined_metric_has_a_reason() -> None:
         (slice(None), {"resamples": -1}, "resamples is -1"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(
-    good: Judgements, rows: slice, options: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_be_compared_is_refused(good, rows, options, message):
     with pytest.raises(ArgumentError, match=message):
         compare(good, good.subset(np.arange(N)[rows]), **options)

@@ -121,9 +121,9 @@ def jackknifed(name: str, n: int, runs: int) -> tuple[float, float]:
     return decided(np.stack(made, axis=1), edge)
 
 
-@pytest.mark.parametrize("runs", [500, pytest.param(10_000, marks=NIGHTLY)])
+@pytest.mark.parametrize("runs", [250, pytest.param(10_000, marks=NIGHTLY)])
 @SIZES
-def test_without_an_effect_few_are_decided(n: int, runs: int) -> None:
+def test_without_an_effect_few_are_decided(n, runs):
     plain = {
         name: decided(x[drawn(len(x), n, runs)], float(x.mean())) for name, x in DIFFERENCES.items()
     }
@@ -135,7 +135,7 @@ def test_without_an_effect_few_are_decided(n: int, runs: int) -> None:
 
 
 @SIZES
-def test_a_difference_with_an_effect_is_found_as_often_as_queries_needed_says(n: int) -> None:
+def test_a_difference_with_an_effect_is_found_as_often_as_queries_needed_says(n):
     x = REAL["random_five_1"]
     values, effect = x[drawn(len(x), n, 500)], 2.8 * x.std() / np.sqrt(n)
     found, missed = decided(values, x.mean() - effect)
@@ -143,7 +143,7 @@ def test_a_difference_with_an_effect_is_found_as_often_as_queries_needed_says(n:
     assert decided(values, x.mean() + effect)[0] == 0
 
 
-def test_many_samples_at_once_are_judged_as_each_alone() -> None:
+def test_many_samples_at_once_are_judged_as_each_alone():
     x = REAL["layer_10_accuracy"]
     values, margin = x[drawn(len(x), 20, 150)], float(x.mean()) - 2.0
     verdicts = [
@@ -193,7 +193,7 @@ def contest(kind: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray
     ],
 )
 @SIZES
-def test_contests(n: int, kind: str, reproduced: float, not_reproduced: float, runs: int) -> None:
+def test_contests(n, kind, reproduced, not_reproduced, runs):
     rng, verdicts = np.random.default_rng([n, 24]), []
     for run in range(runs):
         (target, sets, margin), places = contest(kind, rng), rng.integers(len(_ROWS), size=n)

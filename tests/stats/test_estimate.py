@@ -31,7 +31,7 @@ def without(queries: list[str], one: str) -> np.ndarray:
     return np.array([query != one for query in queries])
 
 
-def test_mean_within_a_query_first_then_over_the_queries_that_say_something() -> None:
+def test_mean_within_a_query_first_then_over_the_queries_that_say_something():
     nan = float("nan")
     found = over_queries([1, 2, 6, nan, 4, nan], ["a", "b", "b", "b", "c", "d"])
     assert found.queries == ("a", "b", "c")
@@ -41,7 +41,7 @@ def test_mean_within_a_query_first_then_over_the_queries_that_say_something() ->
     assert found.leave_one_out.tolist() == [4, 2.5, 2.5]
 
 
-def test_nothing_said_is_undefined() -> None:
+def test_nothing_said_is_undefined():
     for found in (
         over_queries([float("nan")], ["a"]),
         over_queries([], []),
@@ -53,7 +53,7 @@ def test_nothing_said_is_undefined() -> None:
         assert found.interval() is None
 
 
-def test_pooled_is_the_ratio_of_sums_and_its_pseudo_values_leave_a_query_out() -> None:
+def test_pooled_is_the_ratio_of_sums_and_its_pseudo_values_leave_a_query_out():
     x, y, queries = titles(12)
     found = pooled(x, y, queries)
     assert found.value == pytest.approx(x.sum() / y.sum())
@@ -63,14 +63,14 @@ def test_pooled_is_the_ratio_of_sums_and_its_pseudo_values_leave_a_query_out() -
     assert found.centred.mean() == pytest.approx(found.value)
 
 
-def test_queries_without_counts_say_nothing_to_a_pooled_share() -> None:
+def test_queries_without_counts_say_nothing_to_a_pooled_share():
     found = pooled([1, 0, 2], [2, 0, 2], ["a", "b", "c"])
     assert found.queries == ("a", "c")
     assert found.value == 0.75
     assert found.leave_one_out.tolist() == [1, 0.5]
 
 
-def test_a_quotient_of_means_is_judged_like_the_ratio_of_their_sums() -> None:
+def test_a_quotient_of_means_is_judged_like_the_ratio_of_their_sums():
     x, y, queries = titles(15)
     quotient = over_queries(x, queries) / over_queries(y, queries)
     mean_x, mean_y = over_queries(x, queries), over_queries(y, queries)
@@ -81,10 +81,10 @@ def test_a_quotient_of_means_is_judged_like_the_ratio_of_their_sums() -> None:
     assert quotient.kind == "statistic"
 
 
-def test_jackknife_of_spearman_leaves_whole_queries_out() -> None:
+def test_jackknife_of_spearman_leaves_whole_queries_out():
     x, y, queries = titles(10)
 
-    def rho(places: np.ndarray) -> float:
+    def rho(places):
         return float(spearmanr(x[places], y[places]).statistic)
 
     found = jackknife(rho, queries, correlation=True)
@@ -102,7 +102,7 @@ def test_jackknife_of_spearman_leaves_whole_queries_out() -> None:
     assert (found - found).kind == "statistic"
 
 
-def test_sums_differences_and_multiples_keep_the_pairing() -> None:
+def test_sums_differences_and_multiples_keep_the_pairing():
     x, y, queries = titles(30)
     a, b = over_queries(x, queries), over_queries(y, queries)
     direct = over_queries(x - y, queries)
@@ -118,7 +118,7 @@ def test_sums_differences_and_multiples_keep_the_pairing() -> None:
     assert (a - a / b).kind == "statistic"
 
 
-def test_estimates_over_different_queries_are_not_mixed() -> None:
+def test_estimates_over_different_queries_are_not_mixed():
     a, b = over_queries([1, 2, 3], list("abc")), over_queries([5, 7, 8], list("bdc"))
     with pytest.raises(ArgumentError, match=r"different queries \(3 and 3, 2 of them in one alone"):
         a - b
@@ -131,7 +131,7 @@ def test_estimates_over_different_queries_are_not_mixed() -> None:
         paired(a, a / a)
 
 
-def test_an_undefined_quotient_has_no_interval() -> None:
+def test_an_undefined_quotient_has_no_interval():
     a = over_queries([1, 2, 3], list("abc"))
     for below in ([0, 0, 0], [1, 1, 0], [-1, 0, 1]):
         quotient = a / over_queries(below, list("abc"))
@@ -141,7 +141,7 @@ def test_an_undefined_quotient_has_no_interval() -> None:
     assert one_left_out.interval() is None
 
 
-def test_the_interval_is_bootstrap_t_by_brute_force() -> None:
+def test_the_interval_is_bootstrap_t_by_brute_force():
     values = np.random.default_rng(3).exponential(2.0, 25)
     mean, error = values.mean(), values.std(ddof=1) / 5
     t = []
@@ -155,7 +155,7 @@ def test_the_interval_is_bootstrap_t_by_brute_force() -> None:
     np.testing.assert_allclose(found, expected)
 
 
-def test_one_query_with_an_effect_among_many_reaches_six_times_its_mean() -> None:
+def test_one_query_with_an_effect_among_many_reaches_six_times_its_mean():
     values = np.zeros(72)
     values[5] = -72
     low, high = over_queries(values, range(72)).interval()
@@ -163,7 +163,7 @@ def test_one_query_with_an_effect_among_many_reaches_six_times_its_mean() -> Non
     assert high > 0
 
 
-def test_intervals_of_nothing_and_of_no_width() -> None:
+def test_intervals_of_nothing_and_of_no_width():
     assert over_queries([3], ["a"]).interval() is None
     assert over_queries([0.1] * 30, range(30)).interval() == pytest.approx((0.1, 0.1))
     low, high = over_queries([0.1 + 1e-17 * i for i in range(30)], range(30)).interval()
@@ -171,7 +171,7 @@ def test_intervals_of_nothing_and_of_no_width() -> None:
     assert from_leave_one_out(1.0, [1.0, 0.9, 0.8], "abc", correlation=True).interval() is None
 
 
-def test_columns_are_judged_as_each_alone() -> None:
+def test_columns_are_judged_as_each_alone():
     values = np.random.default_rng(1).normal(size=(40, 3))
     low, high = studentised_interval(values, 300, 5)
     for column in range(3):
@@ -179,7 +179,7 @@ def test_columns_are_judged_as_each_alone() -> None:
         np.testing.assert_allclose(alone, (low[column], high[column]))
 
 
-def test_draws_are_the_seeds_alone() -> None:
+def test_draws_are_the_seeds_alone():
     found = over_queries(np.random.default_rng(0).normal(size=50), range(50))
     assert found.interval(seed=1) == found.interval(seed=1) != found.interval(seed=2)
     counts = np.concatenate(list(query_draws(50, 20, seed=1)))
@@ -201,6 +201,6 @@ def test_draws_are_the_seeds_alone() -> None:
         (lambda: from_leave_one_out(1.2, [1, 1], "ab", correlation=True), "must lie in"),
     ],
 )
-def test_bad_input_is_told(make, message: str) -> None:
+def test_bad_input_is_told(make, message):
     with pytest.raises(ArgumentError, match=message):
         make()

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -17,7 +14,7 @@ from qt_bert.stats.judgements import (
 )
 
 
-def test_disjoint_sets_are_levels_in_order_of_their_mean() -> None:
+def test_disjoint_sets_are_levels_in_order_of_their_mean():
     labels = read_labels([(4, 5), (2, 1), (3,), (1, 2)])
     assert labels.kind == "coarse"
     assert labels.sets == ((1, 2), (3,), (4, 5))
@@ -25,13 +22,13 @@ def test_disjoint_sets_are_levels_in_order_of_their_mean() -> None:
     assert labels.auc_cut == 3
 
 
-def test_overlapping_sets_rank_by_their_mean_grade() -> None:
+def test_overlapping_sets_rank_by_their_mean_grade():
     labels = read_labels([(1, 2), (2, 3), (5,)])
     assert labels.kind == "overlapping"
     assert labels.ranking_truth.tolist() == [1.5, 2.5, 5]
 
 
-def test_disjoint_sets_of_one_mean_have_no_order() -> None:
+def test_disjoint_sets_of_one_mean_have_no_order():
     assert read_labels([(2, 4), (3,)]).kind == "overlapping"
 
 
@@ -40,7 +37,7 @@ ROWS = [ROW, [0.0, 0.3, 0.3, 0.3, 0.1]]
 QUERIES = ["买猫粮", "买猫粮"]
 
 
-def test_exact_grades_are_judged_at_the_five_grades() -> None:
+def test_exact_grades_are_judged_at_the_five_grades():
     judged = judge_grades(ROWS, [(3,), (2,)], QUERIES)
     assert judged.mode == "grades"
     assert judged.levels == ("1", "2", "3", "4", "5")
@@ -49,7 +46,7 @@ def test_exact_grades_are_judged_at_the_five_grades() -> None:
     assert known(judged.label_probability).tolist() == [0.4, 0.3]
 
 
-def test_coarse_labels_are_the_levels_and_sum_their_grades() -> None:
+def test_coarse_labels_are_the_levels_and_sum_their_grades():
     judged = judge_grades(ROWS, [(4, 5), (1, 2)], QUERIES)
     assert judged.mode == "coarse"
     assert judged.levels == ("1-2", "4-5")
@@ -60,17 +57,17 @@ def test_coarse_labels_are_the_levels_and_sum_their_grades() -> None:
     assert judged.ranking_score == pytest.approx([3.0, 3.2])
 
 
-def test_expected_level_leaves_out_grades_that_no_label_means() -> None:
+def test_expected_level_leaves_out_grades_that_no_label_means():
     judged = judge_grades(ROWS, [(4, 5), (1, 2)], QUERIES)
     assert judged.expected == pytest.approx([1.5, (0.3 + 2 * 0.4) / 0.7])
 
 
-def test_expected_level_is_the_predicted_one_where_no_level_has_a_chance() -> None:
+def test_expected_level_is_the_predicted_one_where_no_level_has_a_chance():
     judged = judge_grades([[0, 0, 1.0, 0, 0], ROW], [(4, 5), (1, 2)], QUERIES)
     assert judged.expected[0] == 1
 
 
-def test_overlapping_labels_only_know_right_from_wrong() -> None:
+def test_overlapping_labels_only_know_right_from_wrong():
     judged = judge_grades(ROWS, [(2, 3), (3, 4)], QUERIES)
     assert judged.mode == "overlapping"
     assert known(judged.correct).tolist() == [True, False]
@@ -78,7 +75,7 @@ def test_overlapping_labels_only_know_right_from_wrong() -> None:
     assert judged.ranking_truth.tolist() == [2.5, 3.5]
 
 
-def test_model_grades_reorder_the_logits() -> None:
+def test_model_grades_reorder_the_logits():
     backward = [(5,), (4,), (3,), (2,), (1,)]
     judged = judge_grades([[0.6, 0.4, 0, 0, 0]], [(5,)], ["猫"], model_grades=backward)
     assert judged.mode == "grades"
@@ -86,7 +83,7 @@ def test_model_grades_reorder_the_logits() -> None:
     assert judged.ranking_score == pytest.approx([4.6])
 
 
-def test_exact_labels_fit_into_the_levels_of_a_coarser_model() -> None:
+def test_exact_labels_fit_into_the_levels_of_a_coarser_model():
     model = [(1, 2), (3,), (4, 5)]
     judged = judge_grades(
         [[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]], [(2,), (5,)], QUERIES, model_grades=model
@@ -98,14 +95,14 @@ def test_exact_labels_fit_into_the_levels_of_a_coarser_model() -> None:
     assert judged.ranking_score == pytest.approx([0.75 + 0.9 + 0.9, 0.15 + 0.3 + 3.6])
 
 
-def test_a_logit_that_spans_two_labels_leaves_overlapping_sets() -> None:
+def test_a_logit_that_spans_two_labels_leaves_overlapping_sets():
     model = [(1, 2, 3), (4,), (5,)]
     judged = judge_grades([[0.8, 0.1, 0.1]], [(3, 4)], ["猫"], model_grades=model)
     assert judged.mode == "overlapping"
     assert known(judged.correct).tolist() == [True]
 
 
-def test_levels_of_a_model_are_numbered_from_one() -> None:
+def test_levels_of_a_model_are_numbered_from_one():
     judged = judge_levels([[0.2, 0.3, 0.5], [0.5, 0.5, 0.0]], [2, 1], QUERIES)
     assert judged.levels == ("0", "1", "2")
     assert judged.ranking_score == pytest.approx([2.3, 1.5])
@@ -113,7 +110,7 @@ def test_levels_of_a_model_are_numbered_from_one() -> None:
     assert judged.auc_cut == 3
 
 
-def test_a_subset_keeps_the_levels_and_renumbers_queries(hand: Judgements) -> None:
+def test_a_subset_keeps_the_levels_and_renumbers_queries(hand):
     part = hand.subset(np.array([False, False, True, False, False, True]))
     assert known(part.truth).tolist() == [0, 1]
     assert part.query_index.tolist() == [0, 1]
@@ -152,12 +149,12 @@ def judged_scores() -> Judgements:
         (lambda: read_labels([(1, 6)]), "from 1 to 5"),
     ],
 )
-def test_bad_input_says_what_and_where(make: Callable[[], Any], message: str) -> None:
+def test_bad_input_says_what_and_where(make, message):
     with pytest.raises(ArgumentError, match=message):
         make()
 
 
 @pytest.mark.parametrize("predicted", [[0, 1], [5, 0, 0, 0, 0, 0], [0.5, 0, 0, 0, 0, 0]])
-def test_predictions_that_do_not_fit_are_refused(hand: Judgements, predicted: list[float]) -> None:
+def test_predictions_that_do_not_fit_are_refused(hand, predicted):
     with pytest.raises(ArgumentError):
         hand.with_predicted(predicted)

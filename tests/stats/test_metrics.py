@@ -47,17 +47,17 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_value_by_hand(hand: Judgements, name: str) -> None:
+def test_value_by_hand(hand, name):
     assert set(METRICS) == set(BY_HAND)
     assert METRICS[name].value(hand) == pytest.approx(BY_HAND[name], abs=1e-12)
 
 
-def test_a_label_of_no_probability_costs_a_finite_loss() -> None:
+def test_a_label_of_no_probability_costs_a_finite_loss():
     judged = judge_grades([[1.0, 0, 0, 0, 0]], [(5,)], ["猫"])
     assert METRICS["nll"].value(judged) == pytest.approx(708.3964, abs=1e-3)
 
 
-def test_coarse_calibration_is_over_levels() -> None:
+def test_coarse_calibration_is_over_levels():
     judged = judge_grades(
         [[0.25, 0.25, 0.25, 0.25, 0], [0, 0, 0.5, 0.5, 0]], [(1, 2), (3, 4, 5)], ["猫", "狗"]
     )
@@ -86,9 +86,7 @@ LIBRARIES: dict[str, Callable[[Judgements], float]] = {
 
 
 @pytest.fixture(params=(0, 1, 2))
-def judged(
-    request: pytest.FixtureRequest, random_judgements: Callable[..., Judgements]
-) -> Judgements:
+def judged(request, random_judgements) -> Judgements:
     return replace(random_judgements(request.param), auc_cut=(2.0, 4.0, 5.0)[request.param])
 
 
@@ -97,11 +95,11 @@ def close(judged: Judgements, name: str, expected: float) -> None:
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_the_value_is_a_librarys(judged: Judgements, name: str) -> None:
+def test_the_value_is_a_librarys(judged, name):
     close(judged, name, LIBRARIES[name](judged))
 
 
-def test_nll(judged: Judgements) -> None:
+def test_nll(judged):
     table = known(judged.level_probabilities)
     possible = np.flatnonzero(known(judged.label_probability) > 0)
     expected = reference.log_loss(known(judged.truth)[possible], table[possible], labels=range(5))
@@ -110,7 +108,7 @@ def test_nll(judged: Judgements) -> None:
 
 @pytest.mark.parametrize("depth", [1, 3, 5, 10])
 @pytest.mark.parametrize("prefix", GAINS)
-def test_ndcg_with_ties(judged: Judgements, prefix: str, depth: int) -> None:
+def test_ndcg_with_ties(judged, prefix, depth):
     values = []
     for query in np.flatnonzero(judged.eligible):
         rows = judged.query_index == query
@@ -124,7 +122,7 @@ TITLES = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5)), min_size=1, m
 
 @settings(max_examples=60, deadline=None)
 @given(titles=TITLES, depth=st.integers(1, 4))
-def test_dcg_is_the_mean_over_all_orders_of_ties(titles: list[tuple[int, int]], depth: int) -> None:
+def test_dcg_is_the_mean_over_all_orders_of_ties(titles, depth):
     score, gain = (np.array(column, dtype=np.float64) for column in zip(*titles, strict=True))
     found = dcg_by_query(np.zeros(len(titles), dtype=np.int64), 1, score, gain, depth)[0]
     dcgs = []
@@ -136,9 +134,7 @@ def test_dcg_is_the_mean_over_all_orders_of_ties(titles: list[tuple[int, int]], 
 
 @settings(max_examples=60, deadline=None)
 @given(titles=TITLES, others=TITLES)
-def test_ordered_pairs_are_those_counted_one_by_one(
-    titles: list[tuple[int, int]], others: list[tuple[int, int]]
-) -> None:
+def test_ordered_pairs_are_those_counted_one_by_one(titles, others):
     both = titles + others
     judged = judge_scores(
         [float(score) for score, _ in both],
@@ -165,9 +161,7 @@ def repeated(judged: Judgements, drawn: list[int]) -> Judgements:
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_weights_are_repeated_queries(
-    random_judgements: Callable[..., Judgements], name: str
-) -> None:
+def test_weights_are_repeated_queries(random_judgements, name):
     judged = random_judgements(7)
     generator = np.random.default_rng(8)
     drawn = generator.integers(judged.n_queries, size=(3, judged.n_queries))

@@ -1,7 +1,5 @@
 """Tests of one value against scipy, statsmodels and all patterns of signs."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
@@ -12,7 +10,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.stats.tests import q_values, rank_p, sign_flip_p
 
 
-def test_sign_flips_of_few_queries_are_all_taken() -> None:
+def test_sign_flips_of_few_queries_are_all_taken():
     values = np.random.default_rng(2).normal(1.5, 1, 8)
     sums = [np.dot(signs, values - 1) for signs in product((-1, 1), repeat=8)]
     at_least = np.abs(sums) >= abs(np.sum(values - 1)) - 1e-9
@@ -22,7 +20,7 @@ def test_sign_flips_of_few_queries_are_all_taken() -> None:
     assert found == pytest.approx(other.pvalue)
 
 
-def test_drawn_sign_flips_approach_all_of_them() -> None:
+def test_drawn_sign_flips_approach_all_of_them():
     values = np.random.default_rng(4).normal(0.7, 1, 13)
     drawn = sign_flip_p(values, flips=8_000)
     exact = sign_flip_p(values, flips=2**13)
@@ -30,7 +28,7 @@ def test_drawn_sign_flips_approach_all_of_them() -> None:
     assert drawn == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 8_000))
 
 
-def test_drawn_p_is_never_zero_and_counts_ties() -> None:
+def test_drawn_p_is_never_zero_and_counts_ties():
     assert sign_flip_p(np.ones(60)) == 1 / 10_000
     few = np.zeros(72)
     few[:2] = -1
@@ -39,7 +37,7 @@ def test_drawn_p_is_never_zero_and_counts_ties() -> None:
     assert sign_flip_p(np.full(30, 0.1 + 0.2), 0.3) == 1
 
 
-def test_columns_get_their_own_p_and_undefined_ones_none() -> None:
+def test_columns_get_their_own_p_and_undefined_ones_none():
     values = np.random.default_rng(6).normal(0.3, 1, (40, 3))
     values[3, 1] = np.nan
     found = sign_flip_p(values, seed=3)
@@ -49,13 +47,13 @@ def test_columns_get_their_own_p_and_undefined_ones_none() -> None:
     assert np.isnan(sign_flip_p([]))
 
 
-def test_rank_p_counts_the_target() -> None:
+def test_rank_p_counts_the_target():
     assert rank_p(0, 99) == 0.01
     assert rank_p(4, 99) == 0.05
     assert rank_p(19, 19) == 1
 
 
-def test_q_values_agree_with_scipy_and_leave_untested_claims_out() -> None:
+def test_q_values_agree_with_scipy_and_leave_untested_claims_out():
     p = [0.04, 0.001, 0.03, 0.5, 0.03, 1.0, 0.0]
     np.testing.assert_allclose(q_values(p), false_discovery_control(p))
     assert q_values([None, 0.02, None, 0.04]) == [None, 0.04, None, 0.04]
@@ -71,6 +69,6 @@ def test_q_values_agree_with_scipy_and_leave_untested_claims_out() -> None:
         (lambda: q_values([float("nan")]), r"in 0\.\.1"),
     ],
 )
-def test_bad_input_is_told(make, message: str) -> None:
+def test_bad_input_is_told(make, message):
     with pytest.raises(ArgumentError, match=message):
         make()

@@ -38,13 +38,13 @@ def spread(mean: float, n: int = 40, sd: float = 1.0, seed: int = 0) -> Estimate
         (3.0, "below", 2.0, "not reproduced"),
     ],
 )
-def test_a_difference_is_judged_on_both_sides_of_one_margin(mean, side, margin, verdict) -> None:
+def test_a_difference_is_judged_on_both_sides_of_one_margin(mean, side, margin, verdict):
     claim = spread(mean).claim("x", side=side, margin=margin, **HOW)
     assert claim.verdict == verdict
     assert claim.reason == ("decided" if verdict != "inconclusive" else "interval")
 
 
-def test_an_interval_beyond_the_margin_is_not_enough_without_p() -> None:
+def test_an_interval_beyond_the_margin_is_not_enough_without_p():
     five = over_queries([1.0] * 5 + [0.0] * 19, range(24))
     claim = five.claim("x", side="above", margin=0, **HOW)
     assert claim.ci_low > 0
@@ -52,7 +52,7 @@ def test_an_interval_beyond_the_margin_is_not_enough_without_p() -> None:
     assert (claim.verdict, claim.reason) == ("inconclusive", "p")
 
 
-def test_a_correlation_is_judged_as_fishers_z() -> None:
+def test_a_correlation_is_judged_as_fishers_z():
     left = 0.5 + 0.02 * np.random.default_rng(0).normal(size=30)
     rho = from_leave_one_out(0.5, left, range(30), correlation=True)
     claim = rho.claim("x", side="above", margin=-0.9, unit="rho")
@@ -70,7 +70,7 @@ def test_a_correlation_is_judged_as_fishers_z() -> None:
         (from_leave_one_out(1.0, [np.nan] + [1.0] * 29, range(30)), "undefined"),
     ],
 )
-def test_what_cannot_be_judged_has_no_p_and_says_why(estimate, reason) -> None:
+def test_what_cannot_be_judged_has_no_p_and_says_why(estimate, reason):
     for claim in (
         estimate.claim("x", side="above", margin=0, **HOW),
         judge_contest(estimate, [0 * estimate] * 19, id="x", side="above", margin=0, **HOW),
@@ -79,7 +79,7 @@ def test_what_cannot_be_judged_has_no_p_and_says_why(estimate, reason) -> None:
         assert claim.needs_queries is None
 
 
-def test_a_claim_has_the_figures_of_its_estimate_whatever_the_reason() -> None:
+def test_a_claim_has_the_figures_of_its_estimate_whatever_the_reason():
     claim = spread(3).claim("matching.five", side="above", margin=2, **HOW)
     assert (claim.id, claim.n_queries, claim.q) == ("matching.five", 40, None)
     assert (claim.ci_low, claim.ci_high) == spread(3).interval()
@@ -96,7 +96,7 @@ def contest(target: float, means, margin: float = 0, side="above", **more):
     return judge_contest(spread(target), sets, id="c", side=side, margin=margin, **HOW, **more)
 
 
-def test_a_target_ahead_of_all_sets_is_reproduced() -> None:
+def test_a_target_ahead_of_all_sets_is_reproduced():
     claim = contest(5, [0.0] * 99, margin=2)
     assert (claim.verdict, claim.p) == ("reproduced", 0.01)
     assert claim.value == pytest.approx(5)
@@ -107,14 +107,14 @@ def test_a_target_ahead_of_all_sets_is_reproduced() -> None:
     assert contest(5, [0.0] * 19, margin=2, enumerated=True).verdict == "reproduced"
 
 
-def test_four_sets_ahead_are_the_most_of_99() -> None:
+def test_four_sets_ahead_are_the_most_of_99():
     assert contest(5, [6.0] * 4 + [0.0] * 95).p == 0.05
     five = contest(5, [6.0] * 5 + [0.0] * 94)
     assert (five.verdict, five.reason, five.p) == ("inconclusive", "rank", 0.06)
     assert five.needs_queries is None
 
 
-def test_a_set_that_does_exactly_as_much_counts() -> None:
+def test_a_set_that_does_exactly_as_much_counts():
     target = spread(5)
     claim = judge_contest(
         target, [target] + [spread(0, seed=1)] * 98, id="c", side="above", margin=0, **HOW
@@ -122,12 +122,12 @@ def test_a_set_that_does_exactly_as_much_counts() -> None:
     assert claim.p == 0.02
 
 
-def test_a_contest_short_of_its_margin_is_not_reproduced_whatever_its_rank() -> None:
+def test_a_contest_short_of_its_margin_is_not_reproduced_whatever_its_rank():
     claim = contest(1, [0.0] * 99, margin=2)
     assert (claim.verdict, claim.p) == ("not reproduced", 0.01)
 
 
-def test_a_contest_counts_to_the_tenth_set_that_does_as_much() -> None:
+def test_a_contest_counts_to_the_tenth_set_that_does_as_much():
     means = [6.0, 0.0] * 10
     claim = contest(5, means[:19], margin=-9)
     assert (claim.verdict, claim.p) == ("not reproduced", 10 / 19)
@@ -139,13 +139,13 @@ def test_a_contest_counts_to_the_tenth_set_that_does_as_much() -> None:
     assert listed.p == 16 / 30
 
 
-def test_few_sets_are_no_contest() -> None:
+def test_few_sets_are_no_contest():
     for claim in (contest(5, [0.0] * 18), contest(5, [])):
         assert (claim.verdict, claim.reason, claim.p) == ("not testable", "few_sets", None)
     assert contest(5, [0.0] * 18).value == pytest.approx(5)
 
 
-def test_a_common_share_that_noise_could_make_stays_open() -> None:
+def test_a_common_share_that_noise_could_make_stays_open():
     q = range(20)
     noise = np.random.default_rng(0).normal(0, 5, (20, 100))
     sets = [over_queries(column - column.mean() + 0.02 * i, q) for i, column in enumerate(noise.T)]
@@ -154,7 +154,7 @@ def test_a_common_share_that_noise_could_make_stays_open() -> None:
     assert (claim.verdict, claim.reason) == ("inconclusive", "rank")
 
 
-def test_the_mean_of_drawn_sets_has_an_error_that_enumerated_ones_lack() -> None:
+def test_the_mean_of_drawn_sets_has_an_error_that_enumerated_ones_lack():
     means = list(np.linspace(-1, 1, 25))
     drawn, listed = contest(5, means), contest(5, means, enumerated=True)
     reach = 2.0639 * np.std(means, ddof=1) / 5
@@ -163,18 +163,18 @@ def test_the_mean_of_drawn_sets_has_an_error_that_enumerated_ones_lack() -> None
     assert drawn.value - drawn.ci_low == pytest.approx(reach, rel=1e-3)
 
 
-def test_sets_over_other_queries_are_refused() -> None:
+def test_sets_over_other_queries_are_refused():
     with pytest.raises(ArgumentError, match="different queries"):
         judge_contest(spread(1), [spread(0, n=41)] * 19, id="c", side="above", margin=0, **HOW)
 
 
 @pytest.mark.parametrize(("hits", "sets"), [(0, 99), (5, 99), (10, 31), (19, 19)])
-def test_the_interval_of_a_share_is_clopper_and_pearsons(hits, sets) -> None:
+def test_the_interval_of_a_share_is_clopper_and_pearsons(hits, sets):
     exact = binomtest(hits, sets).proportion_ci(0.95, method="exact")
     assert share_interval(hits, sets) == pytest.approx((exact.low, exact.high))
 
 
-def test_queries_needed_by_hand() -> None:
+def test_queries_needed_by_hand():
     assert queries_needed(100, 2.0, 2.0) == 204
     assert queries_needed(72, 3.0, 1.0) == 1322
     assert queries_needed(100, 7.0, 1.0) == 9996
@@ -183,7 +183,7 @@ def test_queries_needed_by_hand() -> None:
     assert queries_needed(100, 0.0, 1.0) == 0
 
 
-def test_an_open_claim_says_how_many_queries_would_decide_it() -> None:
+def test_an_open_claim_says_how_many_queries_would_decide_it():
     above = spread(2.1).claim("x", side="above", margin=2, **HOW)
     assert above.needs_queries == queries_needed(40, above.value - above.ci_low, above.value - 2)
     short = spread(1.9).claim("x", side="above", margin=2, **HOW)
@@ -192,7 +192,7 @@ def test_an_open_claim_says_how_many_queries_would_decide_it() -> None:
     assert spread(9).claim("x", side="above", margin=2, **HOW).needs_queries is None
 
 
-def test_q_stands_over_the_claims_that_have_a_p() -> None:
+def test_q_stands_over_the_claims_that_have_a_p():
     claims = [
         spread(2.5).claim("a", side="above", margin=2, **HOW),
         spread(3, n=10).claim("b", side="above", margin=2, **HOW),
@@ -218,6 +218,6 @@ def test_q_stands_over_the_claims_that_have_a_p() -> None:
         (lambda: share_interval(0, 0), "0 of 0"),
     ],
 )
-def test_bad_input_is_told(make, message: str) -> None:
+def test_bad_input_is_told(make, message):
     with pytest.raises(ArgumentError, match=message):
         make()

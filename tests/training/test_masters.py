@@ -1,7 +1,5 @@
 """Master weights against plain AdamW, and the rate's schedule."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """The model as it is tuned: packed forward, label-set loss, lifted layers, against plain computations."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

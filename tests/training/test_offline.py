@@ -1,7 +1,5 @@
 """Offline models trained: the block that is chosen, the packed forward, and what the folder says."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace
@@ -163,20 +161,6 @@ def test_the_folder_says_what_was_trained_and_is_judged_as_such(job, tmp_path):
     ]
     assert found[0][0] == pytest.approx(facts["best"], abs=0.02)
     assert abs(found[1][0] - facts["best"]) > 0.1
-
-
-def test_a_base_keeps_its_block_unless_told(job, tmp_path):
-    run_train(job, tmp_path / "first", QUICK)
-    again = replace(job, base=tmp_path / "first", offline_layers=None)
-    for name, asked, expected in (
-        ("kept", {}, {"layers": 2, "title_start": 12, "title_tokens": 35}),
-        ("other", {"offline_layers": 1}, {"layers": 1, "title_start": 12, "title_tokens": 35}),
-        ("plain", {"offline_layers": 0}, None),
-    ):
-        facts = run_train(replace(again, **asked), tmp_path / name, QUICK)
-        opened = open_checkpoint(tmp_path / name)
-        assert (opened.offline and opened.offline.describe()) == expected
-        assert ("offline" in facts) == (expected is not None)
 
 
 def test_a_run_goes_on_with_its_block_and_no_other(job, tmp_path):

@@ -1,7 +1,5 @@
 """Pretraining batches and losses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

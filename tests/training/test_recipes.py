@@ -19,7 +19,7 @@ ROWS = [
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path) -> Path:
     path = tmp_path / "a.tsv"
     rows = "".join("\t".join(row) + "\n" for row in ROWS)
     path.write_text("query\ttitle\tlabel\n" + rows, encoding="utf-8")

@@ -72,7 +72,7 @@ def kill_and_resume(arguments: list[str | Path], state: Path, kills: int, seed: 
 
 
 @pytest.fixture
-def training_file(tmp_path: Path) -> Path:
+def training_file(tmp_path) -> Path:
     rng = random.Random(0)
     rows = ["query\ttitle\tgrade"]
     for i in range(60):
@@ -129,7 +129,7 @@ def test_train_survives_kills(checkpoint_of, training_file, tmp_path, kills, see
     base = checkpoint_of("bert", layers=2, hidden=32)
     files = ("training_log.jsonl", "qt_bert.json")
 
-    def arguments(out: Path) -> list[str | Path]:
+    def arguments(out):
         return train_arguments(base, training_file, out, epochs=4 * kills)
 
     check(arguments, tmp_path, kills, seed, *files)
@@ -140,7 +140,7 @@ def test_distill_survives_kills(checkpoint_of, training_file, tmp_path):
     teacher = checkpoint_of("bert", layers=3, heads=4, hidden=32)
     plan = write_plan(teacher, tmp_path / "plan.json")
 
-    def arguments(out: Path) -> list[str | Path]:
+    def arguments(out):
         asked = train_arguments(teacher, training_file, out)[1:]
         asked[asked.index("--base")] = "--model"
         return ["distill", "--plan", plan, "--unlabelled", training_file, *asked, "--steps", "40"]

@@ -1,7 +1,5 @@
 """When a run ends and is judged, what it refuses to learn from; the mean of models of one shape."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

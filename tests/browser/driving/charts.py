@@ -84,5 +84,6 @@ def _told(one: Visitor, canvas: Locator, x: float, y: float) -> str:
 
 
 def drawing(one: Visitor) -> list[str]:
-    """What every chart of the page shows."""
-    return one.main.locator("svg.marks").evaluate_all("all => all.map(one => one.innerHTML)")
+    """What every chart and every row of tokens on the page shows."""
+    drawn = one.main.locator("svg.marks, .tokens")
+    return drawn.evaluate_all("all => all.map(one => one.innerHTML)")

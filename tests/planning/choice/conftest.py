@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,8 +48,8 @@ def graded(count: int = 24) -> list[Pair]:
 
 
 @pytest.fixture
-def scorer_of(checkpoint_of: Callable[..., Path]) -> Callable[..., Scorer]:
-    def build(family: str = "bert", dtype: str = "float32", **options: int) -> Scorer:
+def scorer_of(checkpoint_of) -> Callable[..., Scorer]:
+    def build(family="bert", dtype="float32", **options):
         shape = {"layers": 3, "heads": 2, "hidden": 16} | options
         return Scorer(open_checkpoint(checkpoint_of(family, **shape), dtype=dtype))
 
@@ -58,7 +57,7 @@ def scorer_of(checkpoint_of: Callable[..., Path]) -> Callable[..., Scorer]:
 
 
 @pytest.fixture
-def task_of(scorer_of: Callable[..., Scorer], tmp_path: Path) -> Callable[..., PlanTask]:
+def task_of(scorer_of, tmp_path) -> Callable[..., PlanTask]:
     """`task_of(pairs, seed=1, heads=4)`: a plan to choose on these pairs."""
 
     def build(
@@ -67,7 +66,6 @@ def task_of(scorer_of: Callable[..., Scorer], tmp_path: Path) -> Callable[..., P
         scorer: Scorer | None = None,
         resamples: int = 50,
         seed: int = 0,
-        draws: int = 2,
         rounds: int = 3,
         **options: int,
     ) -> PlanTask:
@@ -78,7 +76,7 @@ def task_of(scorer_of: Callable[..., Scorer], tmp_path: Path) -> Callable[..., P
             discovery=sample,
             validation=sample,
             work=tmp_path / "work",
-            effort=replace(QUICK, draws=draws, rounds=rounds),
+            effort=replace(QUICK, rounds=rounds),
             resamples=resamples,
             seed=seed,
         )

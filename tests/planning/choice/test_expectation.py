@@ -21,7 +21,7 @@ def reading(value: float, sd: float = 0.0, noise=None) -> Reading:
     return Reading(value, value + sd * drawn)
 
 
-def test_intervals_by_hand() -> None:
+def test_intervals_by_hand():
     """Half 0 of 30 queries, half 1 of 10; the plans do not differ, so two errors add up."""
     one, other = reading(-0.06, 0.02), reading(-0.02, 0.04)
     square = ((reading(-0.02), one), (other, reading(-0.06)))
@@ -36,8 +36,8 @@ def test_intervals_by_hand() -> None:
     assert found.ci_high - found.ci_low == pytest.approx(2 * 1.96 * np.sqrt(error), rel=0.1)
 
 
-def test_plans_that_differ_widen_the_prediction() -> None:
-    def square(first: float, second: float):
+def test_plans_that_differ_widen_the_prediction():
+    def square(first, second):
         return tuple((reading(v, 0.001), reading(v, 0.001)) for v in (first, second))
 
     alike, apart = square(-0.10, -0.10), square(-0.05, -0.15)
@@ -52,7 +52,7 @@ def test_plans_that_differ_widen_the_prediction() -> None:
     assert wide.ci_high - wide.ci_low < 0.02
 
 
-def test_a_half_of_one_query_has_no_interval() -> None:
+def test_a_half_of_one_query_has_no_interval():
     square = ((reading(-0.1), reading(-0.2, 0.1)), (reading(-0.3, 0.1), reading(-0.1)))
     [found] = predict([square], (5, 1), [10])
     assert found.value == pytest.approx(5 / 6 * -0.3 + 1 / 6 * -0.2)
@@ -63,7 +63,7 @@ def test_a_half_of_one_query_has_no_interval() -> None:
         assert (found.value, found.ci_low, found.pi_low) == (-0.1, None, None)
 
 
-def test_coverage_of_a_new_sample() -> None:
+def test_coverage_of_a_new_sample():
     """Readings of many samples with a plan of its own for each: 95 of 100 new samples lie inside."""
     rng = np.random.default_rng(1)
     inside = []
@@ -87,7 +87,7 @@ def test_coverage_of_a_new_sample() -> None:
     assert 0.92 < np.mean(inside) < 0.985
 
 
-def test_each_half_is_read_under_the_other_halfs_choice(task_of) -> None:
+def test_each_half_is_read_under_the_other_halfs_choice(task_of):
     task = task_of(resamples=100)
     halves = balanced_halves(graded())
     plans = tuple([Removal((Head(0, place),)), Removal((), (place,))] for place in (0, 1))

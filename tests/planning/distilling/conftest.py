@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ def settings() -> TuneSettings:
 
 
 @pytest.fixture
-def texts_file(pair_file: Path, tmp_path: Path) -> Path:
+def texts_file(pair_file, tmp_path) -> Path:
     """Eight queries and titles without grades."""
     path = tmp_path / "texts.tsv"
     rows = [line.rsplit("\t", 1)[0] for line in pair_file.read_text("utf-8").splitlines()]
@@ -37,9 +37,7 @@ def texts_file(pair_file: Path, tmp_path: Path) -> Path:
 def job_of(checkpoint_of, plan_of, pair_file, texts_file) -> Callable[..., DistillJob]:
     """`job_of(kept, loss=…, labels=1)`: labelled and unlabelled pairs, judged on the labelled."""
 
-    def build(
-        kept: Sequence[KeptLayer] = KEPT, *, loss: LossWeights | None = None, labels: int = 5
-    ):
+    def build(kept=KEPT, *, loss=None, labels=5):
         folder = checkpoint_of("bert", layers=3, heads=4, hidden=32, labels=labels)
         plan = plan_of(open_checkpoint(folder), kept)
         return DistillJob(

@@ -1,7 +1,5 @@
 """A student's loss: by hand, against plain transformers pair by pair, and of an offline teacher."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -10,12 +8,7 @@ from torch.nn import functional as F
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.models.families import FAMILIES
-from qt_bert.planning.distill import (
-    Distilled,
-    LossWeights,
-    check_weights,
-    distribution_loss,
-)
+from qt_bert.planning.distill import Distilled, LossWeights, check_weights, distribution_loss
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import layer_map
 from qt_bert.scoring.bulk import Scorer

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,13 +19,12 @@ from qt_bert.planning.distill import PARTS, DistillJob, LossWeights, run_distill
 from qt_bert.planning.prune import prune
 from qt_bert.results.kept import KeptFile, KeptLayer
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.training.finetune import TuneSettings
 from qt_bert.training.recipes import PairSource
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "京东小哥最近在干嘛")]
 
 
-def test_the_student_opens_with_the_names_of_its_teacher(job_of, settings, tmp_path):
+def test_the_student_opens_and_its_log_keeps_the_parts_apart(job_of, settings, tmp_path):
     job = job_of()
     facts = run_distill(job, tmp_path / "s", settings)
     assert facts["labelled"] == 8 and facts["unlabelled"] == 8 and facts["steps"] == 6
@@ -37,10 +35,6 @@ def test_the_student_opens_with_the_names_of_its_teacher(job_of, settings, tmp_p
     start = smaller_checkpoint(open_checkpoint(job.student.model), job.student.kept)
     gap = Scorer(opened).logits(TEXTS) - Scorer(start).logits(TEXTS)
     assert np.abs(gap).max() > 1e-3
-
-
-def test_the_log_keeps_the_parts_apart(job_of, settings, tmp_path):
-    run_distill(job_of(), tmp_path / "s", settings)
     lines = (tmp_path / "s" / "training_log.jsonl").read_text("utf-8").splitlines()
     last = json.loads(lines[-1])
     assert last["step"] == 6 and "dev_qwk" in last
@@ -174,12 +168,10 @@ def test_sources_that_cannot_teach_are_named(job_of, settings, tmp_path):
 
 
 @pytest.fixture
-def offline_job_of(
-    offline_checkpoint_of: Callable[..., Path], job_of: Callable[..., DistillJob]
-) -> Callable[..., DistillJob]:
+def offline_job_of(offline_checkpoint_of, job_of) -> Callable[..., DistillJob]:
     """As `job_of`, of a teacher whose two lowest layers of three are offline."""
 
-    def build(*kept: int) -> DistillJob:
+    def build(*kept):
         job = job_of(tuple(KeptLayer(layer=n, heads=(0, 1, 2, 3)) for n in kept))
         folder = offline_checkpoint_of("bert", below=2, layers=3, heads=4, hidden=32, labels=5)
         return replace(job, student=replace(job.student, model=folder))
@@ -187,9 +179,7 @@ def offline_job_of(
     return build
 
 
-def test_the_student_keeps_the_block_of_its_layers(
-    offline_job_of: Callable[..., DistillJob], settings: TuneSettings, tmp_path: Path
-):
+def test_the_student_keeps_the_block_of_its_layers(offline_job_of, settings, tmp_path):
     job = replace(offline_job_of(0, 2), stop_on="nll")
     facts = run_distill(job, tmp_path / "s", settings)
     opened = open_checkpoint(tmp_path / "s", compact=True)
@@ -201,8 +191,6 @@ def test_the_student_keeps_the_block_of_its_layers(
     assert nll == pytest.approx(facts["best"], abs=0.02)
 
 
-def test_a_student_in_which_the_texts_never_meet_is_refused(
-    offline_job_of: Callable[..., DistillJob], settings: TuneSettings, tmp_path: Path
-):
+def test_a_student_in_which_the_texts_never_meet_is_refused(offline_job_of, settings, tmp_path):
     with pytest.raises(ArgumentError, match="no layer in which the texts meet"):
         run_distill(offline_job_of(0, 1), tmp_path / "s", settings)

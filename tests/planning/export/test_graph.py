@@ -1,7 +1,5 @@
 """The traceable forward against the models it is to equal."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

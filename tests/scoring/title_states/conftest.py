@@ -12,11 +12,11 @@ from qt_bert.scoring.bulk import Scorer
 
 
 @pytest.fixture(scope="session")
-def offline_scorer(offline_checkpoint_of: Callable[..., Path]) -> Callable[..., Scorer]:
+def offline_scorer(offline_checkpoint_of) -> Callable[..., Scorer]:
     """`offline_scorer("roberta")`: opened once for each family; titles begin at 12, 20 tokens each."""
     opened: dict[str, Scorer] = {}
 
-    def build(family: str = "bert") -> Scorer:
+    def build(family="bert"):
         if family not in opened:
             folder = offline_checkpoint_of(family, below=2, layers=3)
             opened[family] = Scorer(open_checkpoint(folder), batch_tokens=120)
@@ -26,7 +26,7 @@ def offline_scorer(offline_checkpoint_of: Callable[..., Path]) -> Callable[..., 
 
 
 @pytest.fixture
-def title_file(tmp_path: Path) -> Path:
+def title_file(tmp_path) -> Path:
     """Nine titles, a line each: two are equal, one is longer than 20 tokens."""
     titles = [f"{'北京到上海高铁票价时刻表查询'[: 2 + n]}" for n in range(7)]
     path = tmp_path / "titles.txt"

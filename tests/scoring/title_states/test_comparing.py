@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -16,12 +13,12 @@ from tests.conftest import PAIRS
 
 
 @pytest.fixture
-def reading(offline_scorer: Callable[..., Scorer]) -> Scorer:
+def reading(offline_scorer) -> Scorer:
     scorer = offline_scorer()
     return scorer.reading(states_of(scorer, [title for _, title, _ in PAIRS], "int8"))
 
 
-def test_the_largest_difference_and_metrics_of_both(reading: Scorer, pair_file: Path) -> None:
+def test_the_largest_difference_and_metrics_of_both(reading, pair_file):
     found = compare_whole(pair_file, ReaderOptions(), reading)
     texts = [(query, title) for query, title, _ in PAIRS]
     whole, read = reading.whole().logits(texts), reading.logits(texts)
@@ -35,7 +32,7 @@ def test_the_largest_difference_and_metrics_of_both(reading: Scorer, pair_file: 
     assert compare_whole(pair_file, ReaderOptions(), reading, most=3).pairs == 3
 
 
-def test_pairs_without_grades_have_a_difference_alone(reading: Scorer, tmp_path: Path) -> None:
+def test_pairs_without_grades_have_a_difference_alone(reading, tmp_path):
     path = tmp_path / "p.tsv"
     path.write_text("query\ttitle\n狗追猫\t猫追狗\n", encoding="utf-8")
     found = compare_whole(path, ReaderOptions(), reading)

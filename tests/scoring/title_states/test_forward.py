@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,6 @@ from qt_bert.models.forward import Encoder
 from qt_bert.scoring.bulk import LeftOut, Scorer
 from qt_bert.scoring.title_states import QueryHalves, SplitForward, StateCounts, states_of
 
-Opened = Callable[..., Scorer]
 TITLES = ["猫", "狗追猫", "苹果手机多少钱一斤", "\u200b", "[SEP]猫[SEP]", "红烧排骨的家常做法" * 4]
 """Among them one without a token (for WordPiece), one that spells separators, and one that is cut."""
 QUERIES = ["狗追"[n % 2] * n for n in range(1, 15)]
@@ -26,9 +24,7 @@ def closest(first: np.ndarray, second: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta", "electra"])
-def test_equal_to_the_whole_model_for_every_length_of_a_query(
-    offline_scorer: Opened, family: str
-) -> None:
+def test_equal_to_the_whole_model_for_every_length_of_a_query(offline_scorer, family):
     scorer = offline_scorer(family)
     reading = scorer.reading(states_of(scorer, TITLES))
     specials = 3 if family == "xlm-roberta" else 2  # its words begin with a mark
@@ -45,14 +41,14 @@ def test_equal_to_the_whole_model_for_every_length_of_a_query(
 
 
 @pytest.mark.parametrize(("dtype", "bound"), [("float16", 0.02), ("int8", 0.2)])
-def test_smaller_formats_are_near(offline_scorer: Opened, dtype: str, bound: float) -> None:
+def test_smaller_formats_are_near(offline_scorer, dtype, bound):
     scorer = offline_scorer()
     texts = [(query, title) for query in QUERIES[:8] for title in TITLES]
     reading = scorer.reading(states_of(scorer, TITLES, dtype))
     assert 0 < closest(reading.logits(texts), scorer.logits(texts)) < bound
 
 
-def test_unknown_titles_are_computed_whole_in_their_places(offline_scorer: Opened) -> None:
+def test_unknown_titles_are_computed_whole_in_their_places(offline_scorer):
     scorer = offline_scorer()
     texts = [("狗" * (1 + n % 11), TITLES[n % 5]) for n in range(40)]
     reading = scorer.reading(states_of(scorer, TITLES[:3]))
@@ -66,9 +62,7 @@ def test_unknown_titles_are_computed_whole_in_their_places(offline_scorer: Opene
     assert without.split.counts == StateCounts(0, long, 40 - long)
 
 
-def test_a_query_is_computed_once_for_all_its_titles(
-    offline_scorer: Opened, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_query_is_computed_once_for_all_its_titles(offline_scorer, monkeypatch):
     scorer = offline_scorer()
     reading, below, asked = scorer.reading(states_of(scorer, TITLES)), Encoder.below, []
 
@@ -86,7 +80,7 @@ def test_a_query_is_computed_once_for_all_its_titles(
     assert (reading.logits(texts) == first).all()
 
 
-def test_only_the_last_queries_are_kept(offline_scorer: Opened) -> None:
+def test_only_the_last_queries_are_kept(offline_scorer):
     scorer = offline_scorer()
     bytes_each = 5 * 16 * 4  # [CLS], three tokens, [SEP]
     kept = QueryHalves(scorer.encoder, 2, kept_bytes=2 * bytes_each)
@@ -100,7 +94,7 @@ def test_only_the_last_queries_are_kept(offline_scorer: Opened) -> None:
     torch.testing.assert_close(new[0], first[0])
 
 
-def test_bfloat16_stays_near(offline_scorer: Opened) -> None:
+def test_bfloat16_stays_near(offline_scorer):
     scorer = offline_scorer()
     short = Scorer(open_checkpoint(scorer.checkpoint.folder, dtype="bfloat16"))
     texts = [("狗追猫", title) for title in TITLES]
@@ -108,7 +102,7 @@ def test_bfloat16_stays_near(offline_scorer: Opened) -> None:
     assert 0 < closest(got, scorer.logits(texts)) < 0.3
 
 
-def test_what_cannot_be_read_with_is_refused(checkpoint_of, offline_scorer: Opened) -> None:
+def test_what_cannot_be_read_with_is_refused(checkpoint_of, offline_scorer):
     scorer = offline_scorer()
     states = states_of(scorer, TITLES)
     plain = Scorer(open_checkpoint(checkpoint_of("bert", layers=3)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ import pytest
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import CheckpointError, RunFolderError
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
-from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.title_folder import MANIFEST, open_states, tokenizer_sha256
 from qt_bert.scoring.title_run import store_titles
 
@@ -21,9 +19,7 @@ STATES = "part-00000.states.npy"
 
 
 @pytest.fixture
-def stored(
-    offline_scorer: Callable[..., Scorer], title_file: Path, tmp_path: Path
-) -> tuple[Path, Checkpoint]:
+def stored(offline_scorer, title_file, tmp_path) -> tuple[Path, Checkpoint]:
     """A folder of states, and the model."""
     scorer, folder = offline_scorer(), tmp_path / "states"
     store_titles(title_file, ReaderOptions(), scorer, folder, dtype="int8")
@@ -35,7 +31,7 @@ def copy_of(checkpoint: Checkpoint, folder: Path) -> Path:
     return folder
 
 
-def test_a_file_that_was_cut_short_or_is_gone(stored) -> None:
+def test_a_file_that_was_cut_short_or_is_gone(stored):
     folder, checkpoint = stored
     open_states(folder, checkpoint)
     os.truncate(folder / STATES, 200)
@@ -47,7 +43,7 @@ def test_a_file_that_was_cut_short_or_is_gone(stored) -> None:
 
 
 @pytest.mark.parametrize("array", ["keys", "lengths", "states", "scales"])
-def test_a_flipped_bit(stored, array: str) -> None:
+def test_a_flipped_bit(stored, array):
     folder, checkpoint = stored
     open_states(folder, checkpoint)
     path = folder / f"part-00000.{array}.npy"
@@ -58,7 +54,7 @@ def test_a_flipped_bit(stored, array: str) -> None:
         open_states(folder, checkpoint)
 
 
-def test_states_of_another_model(stored, offline_checkpoint_of) -> None:
+def test_states_of_another_model(stored, offline_checkpoint_of):
     folder, _ = stored
     for options, said in (
         ({"below": 2, "seed": 9}, "another model than"),
@@ -71,7 +67,7 @@ def test_states_of_another_model(stored, offline_checkpoint_of) -> None:
             open_states(folder, other)
 
 
-def test_states_of_another_tokenizer(stored, tmp_path: Path) -> None:
+def test_states_of_another_tokenizer(stored, tmp_path):
     folder, checkpoint = stored
     model = copy_of(checkpoint, tmp_path / "model")
     content = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
@@ -82,14 +78,14 @@ def test_states_of_another_tokenizer(stored, tmp_path: Path) -> None:
         open_states(folder, open_checkpoint(model))
 
 
-def test_a_tokenizer_is_the_same_however_it_cuts_and_pads(stored) -> None:
+def test_a_tokenizer_is_the_same_however_it_cuts_and_pads(stored):
     _, checkpoint = stored
     tokenizer, before = checkpoint.tokenizer, tokenizer_sha256(checkpoint.tokenizer)
     tokenizer(["狗追猫", "猫"], truncation=True, max_length=5, padding=True)
     assert tokenizer_sha256(tokenizer) == before
 
 
-def test_another_activation_is_another_model(stored, tmp_path: Path) -> None:
+def test_another_activation_is_another_model(stored, tmp_path):
     folder, checkpoint = stored
     model = copy_of(checkpoint, tmp_path / "model")
     assert open_states(folder, open_checkpoint(model)).titles == 8
@@ -99,7 +95,7 @@ def test_another_activation_is_another_model(stored, tmp_path: Path) -> None:
         open_states(folder, open_checkpoint(model))
 
 
-def test_a_model_that_is_not_offline(stored, checkpoint_of) -> None:
+def test_a_model_that_is_not_offline(stored, checkpoint_of):
     with pytest.raises(CheckpointError, match="is no offline model"):
         open_states(stored[0], open_checkpoint(checkpoint_of("bert", layers=3)))
 
@@ -113,7 +109,7 @@ def test_a_model_that_is_not_offline(stored, checkpoint_of) -> None:
         ('{"schema": 2}', "expected 1"),
     ],
 )
-def test_a_folder_without_a_manifest(stored, content: str | None, said: str) -> None:
+def test_a_folder_without_a_manifest(stored, content, said):
     folder, checkpoint = stored
     (folder / MANIFEST).unlink()
     if content is not None:

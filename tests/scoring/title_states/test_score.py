@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ TITLES = [title for _, title, _ in PAIRS]
 
 
 @pytest.fixture
-def scorer(offline_scorer: Callable[..., Scorer]) -> Scorer:
+def scorer(offline_scorer) -> Scorer:
     return offline_scorer()
 
 
@@ -29,7 +28,7 @@ def columns(path: Path) -> np.ndarray:
     return np.array(rows, float)
 
 
-def test_the_same_grades_and_a_record(scorer: Scorer, pair_file: Path, tmp_path: Path) -> None:
+def test_the_same_grades_and_a_record(scorer, pair_file, tmp_path):
     reading = scorer.reading(states_of(scorer, TITLES[:5]))
     for one, name in ((scorer, "whole.tsv"), (reading, "read.tsv")):
         report = score_file(pair_file, ReaderOptions(), one, tmp_path / name)
@@ -44,12 +43,12 @@ def test_the_same_grades_and_a_record(scorer: Scorer, pair_file: Path, tmp_path:
 
 
 def test_a_resumed_run_counts_all_and_wants_the_same_states(
-    scorer: Scorer, pair_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    scorer, pair_file, tmp_path, monkeypatch
+):
     out = tmp_path / "o.tsv"
     states = states_of(scorer, TITLES[:5])
 
-    def run(one: Scorer, **options: bool) -> StateCounts:
+    def run(one, **options):
         return score_file(pair_file, ReaderOptions(), one, out, window=3, **options).states
 
     run(scorer.reading(states))
@@ -57,11 +56,11 @@ def test_a_resumed_run_counts_all_and_wants_the_same_states(
     out.unlink()
     logits, calls = Scorer.logits, []
 
-    def interrupted_second(*given: object) -> np.ndarray:
+    def interrupted_second(*given):
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return logits(*given)  # type: ignore[arg-type]
+        return logits(*given)
 
     with monkeypatch.context() as patch:
         patch.setattr(Scorer, "logits", interrupted_second)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,18 +18,17 @@ from qt_bert.scoring.title_folder import MANIFEST, Manifest, open_states
 from qt_bert.scoring.title_run import StoreReport, store_titles
 from qt_bert.scoring.title_states import states_of
 
-Opened = Callable[..., Scorer]
 READER = ReaderOptions()
 
 
 @pytest.fixture(autouse=True)
-def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_windows(monkeypatch) -> None:
     monkeypatch.setattr(title_run, "WINDOW", 3)
 
 
 def store(path: Path, scorer: Scorer, out: Path, **options: object) -> StoreReport:
     given: dict[str, object] = {"part_bytes": 1000} | options
-    return store_titles(path, READER, scorer, out, **given)  # type: ignore[arg-type]
+    return store_titles(path, READER, scorer, out, **given)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -38,9 +36,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_what_is_opened_is_what_memory_holds(
-    offline_scorer: Opened, title_file: Path, tmp_path: Path, dtype: str
-) -> None:
+def test_what_is_opened_is_what_memory_holds(offline_scorer, title_file, tmp_path, dtype):
     scorer, titles = offline_scorer(), title_file.read_text(encoding="utf-8").splitlines()
     report = store(title_file, scorer, tmp_path / "states", dtype=dtype)
     states = open_states(tmp_path / "states", scorer.checkpoint)
@@ -57,9 +53,7 @@ def test_what_is_opened_is_what_memory_holds(
     assert not list((tmp_path / "states").glob("rejects*"))
 
 
-def test_states_are_mapped_into_memory(
-    offline_scorer: Opened, title_file: Path, tmp_path: Path
-) -> None:
+def test_states_are_mapped_into_memory(offline_scorer, title_file, tmp_path):
     scorer = offline_scorer()
     store(title_file, scorer, tmp_path / "states")
     states = open_states(tmp_path / "states", scorer.checkpoint)
@@ -69,18 +63,13 @@ def test_states_are_mapped_into_memory(
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize("written", [0, 1, 2, 4, 5, 7])
 def test_a_killed_run_goes_on_to_the_same_bytes(
-    offline_scorer: Opened,
-    title_file: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    dtype: str,
-    written: int,
-) -> None:
+    offline_scorer, title_file, tmp_path, monkeypatch, dtype, written
+):
     scorer, write, out = offline_scorer(), title_folder._write, tmp_path / "killed"
     store(title_file, scorer, tmp_path / "whole", dtype=dtype, part_bytes=400)
     done: list[Path] = []
 
-    def killed_later(path: Path, array: np.ndarray) -> object:
+    def killed_later(path, array):
         if len(done) == written:
             (out / f".{path.name}.1.tmp").write_bytes(b"half")
             raise KeyboardInterrupt
@@ -99,9 +88,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
     assert content(out) == content(tmp_path / "whole")
 
 
-def test_finished_work_is_left_as_it_is(
-    offline_scorer: Opened, title_file: Path, tmp_path: Path
-) -> None:
+def test_finished_work_is_left_as_it_is(offline_scorer, title_file, tmp_path):
     scorer, out = offline_scorer(), tmp_path / "states"
     first = store(title_file, scorer, out)
     before = content(out)
@@ -115,8 +102,8 @@ def test_finished_work_is_left_as_it_is(
 
 
 def test_only_the_same_work_is_gone_on_with(
-    offline_scorer: Opened, title_file: Path, tmp_path: Path, offline_checkpoint_of
-) -> None:
+    offline_scorer, title_file, tmp_path, offline_checkpoint_of
+):
     scorer, out = offline_scorer(), tmp_path / "states"
     store(title_file, scorer, out)
     other = Scorer(open_checkpoint(offline_checkpoint_of("bert", below=2, layers=3, seed=5)))
@@ -137,9 +124,7 @@ def test_only_the_same_work_is_gone_on_with(
         store(title_file, scorer, out, resume=True)
 
 
-def test_a_folder_of_something_else_is_left_alone(
-    offline_scorer: Opened, title_file: Path, tmp_path: Path
-) -> None:
+def test_a_folder_of_something_else_is_left_alone(offline_scorer, title_file, tmp_path):
     scorer = offline_scorer()
     for out in (scorer.checkpoint.folder, title_file):
         for flags in ({}, {"overwrite": True}, {"resume": True}):
@@ -147,19 +132,17 @@ def test_a_folder_of_something_else_is_left_alone(
                 store(title_file, scorer, out, **flags)
 
 
-def test_a_model_that_is_not_offline(checkpoint_of, title_file: Path, tmp_path: Path) -> None:
+def test_a_model_that_is_not_offline(checkpoint_of, title_file, tmp_path):
     plain = Scorer(open_checkpoint(checkpoint_of()))
     with pytest.raises(CheckpointError, match="train --offline-layers"):
         store(title_file, plain, tmp_path / "states")
     assert not (tmp_path / "states").exists()
 
 
-def test_a_full_disk_is_said_and_gone_on_from(
-    offline_scorer: Opened, title_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_said_and_gone_on_from(offline_scorer, title_file, tmp_path, monkeypatch):
     scorer, write, out = offline_scorer(), title_folder._write, tmp_path / "states"
 
-    def full_later(path: Path, array: np.ndarray) -> object:
+    def full_later(path, array):
         if path.name.startswith("part-00001"):
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(path, array)
@@ -172,7 +155,7 @@ def test_a_full_disk_is_said_and_gone_on_from(
     assert store(title_file, scorer, out, resume=True).manifest.titles == 8
 
 
-def test_rejects_are_counted(offline_scorer: Opened, title_file: Path, tmp_path: Path) -> None:
+def test_rejects_are_counted(offline_scorer, title_file, tmp_path):
     with open(title_file, "a", encoding="utf-8") as handle:
         handle.write("  \n猫\n")
     out = tmp_path / "states"
@@ -182,9 +165,7 @@ def test_rejects_are_counted(offline_scorer: Opened, title_file: Path, tmp_path:
     assert json.loads((out / MANIFEST).read_text(encoding="utf-8"))["rejected"] == 1
 
 
-def test_a_file_of_bad_lines_leaves_nothing_complete(
-    offline_scorer: Opened, tmp_path: Path
-) -> None:
+def test_a_file_of_bad_lines_leaves_nothing_complete(offline_scorer, tmp_path):
     path = tmp_path / "titles.txt"
     path.write_text(" \n \n", encoding="utf-8")
     with pytest.raises(PairFileError):
@@ -192,7 +173,7 @@ def test_a_file_of_bad_lines_leaves_nothing_complete(
     assert not Manifest.read(tmp_path / "states").complete
 
 
-def test_nothing_is_left_half_begun(offline_scorer: Opened, tmp_path: Path) -> None:
+def test_nothing_is_left_half_begun(offline_scorer, tmp_path):
     out = tmp_path / "states"
     out.mkdir()  # a folder that holds only what a killed start left is vacant
     (out / f".{MANIFEST}.77.tmp").write_bytes(b"{")
