@@ -158,14 +158,14 @@ class Planned:
     folder: Path
     model: Path
 
-    def prune(self, out: str | Path, *, overwrite: bool = False) -> Pruned:
+    def prune(self, out: str | Path, *, device: str = "auto", overwrite: bool = False) -> Pruned:
         """The model without what the plan lets go, saved at `out`, held against the masked one."""
         from itertools import islice
 
         from qt_bert.planning.prune import CHECKED, open_teacher, plan_means, prune
 
         place = self.folder / "plan.json"
-        teacher = open_teacher(self.plan, self.model)
+        teacher = open_teacher(self.plan, self.model, device)
         pairs = list(islice(ReaderOptions().open(shipped(DEV)), CHECKED))
         means = plan_means(place, self.plan)
         return prune(teacher, self.plan, pairs, Path(out), means=means, overwrite=overwrite)

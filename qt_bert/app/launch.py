@@ -28,12 +28,13 @@ class Settings:
 
     `models` is a checkpoint or a folder of checkpoints (None: what ships), `run` a run folder whose
     results are shown where they are of the model's weights, `base` the name or folder of the model
-    before fine-tuning.
+    before fine-tuning, `device` where the models run.
     """
 
     models: Path | None = None
     run: Path | None = None
     base: str | None = None
+    device: str = "auto"
     language: Language = "zh"
 
     def to_environment(self) -> dict[str, str]:
@@ -51,6 +52,7 @@ class Settings:
             models=Path(given["models"]) if given["models"] else None,
             run=Path(given["run"]) if given["run"] else None,
             base=given["base"] or None,
+            device=given["device"] or "auto",
             language="en" if given["language"] == "en" else "zh",
         )
 

@@ -169,7 +169,7 @@ def shelf_of(settings: Settings) -> Shelf:
 
 @lru_cache(maxsize=8)
 def _shelf(settings: Settings) -> Shelf:
-    return Shelf(settings.models, base=settings.base)
+    return Shelf(settings.models, base=settings.base, device=settings.device)
 
 
 def studied_of(inspected: Inspected, settings: Settings) -> Looked:

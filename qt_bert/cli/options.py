@@ -125,6 +125,12 @@ Pairs = Annotated[
     typer.Option(help="File of graded pairs. [default: the test split that ships]"),
 ]
 Rejects = Annotated[Path | None, typer.Option(help="List the rejected rows in this file.")]
+Device = Annotated[
+    str,
+    typer.Option(
+        help="Where the model runs: auto (a CUDA GPU where there is one), cpu, cuda, cuda:1, mps."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where an earlier run stopped.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]

@@ -16,7 +16,7 @@ from qt_bert.cli.opening import differences_table, figure, interval, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.progress import progress
-from qt_bert.run.inputs import StudyOptions, gather, pairs_or_test
+from qt_bert.run.inputs import StudyOptions, check_device, gather, pairs_or_test
 from qt_bert.shipped import DEV, GRADED, shipped
 
 if TYPE_CHECKING:
@@ -166,10 +166,12 @@ def prune(
         ),
     ] = None,
     rejects: options.Rejects = None,
+    device: options.Device = "auto",
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Save the model that a plan keeps, smaller and faster, and equal to the masked one."""
+    check_device(device)
     path = pairs if pairs is not None else shipped(DEV)
     reader.open(path)
     from qt_bert.planning.prune import narrowed, open_teacher, plan_means
@@ -178,7 +180,7 @@ def prune(
 
     chosen = Plan.read(plan)
     chosen = chosen if units is None else narrowed(chosen, units)
-    teacher = open_teacher(chosen, model if model is not None else shipped(GRADED))
+    teacher = open_teacher(chosen, model if model is not None else shipped(GRADED), device)
     weighs = any(one.units is not None for one in chosen.kept) and not chosen.units
     read = _pairs(path, reader, teacher, weighs, rejects)
     with progress(len(read), "weighing units", "pairs", quiet=not weighs) as shown:
@@ -249,12 +251,14 @@ def export(
     model_grades: Annotated[
         str | None, typer.Option(help="Which grades each logit means: '0=1-2,1=3-4,2=5'.")
     ] = None,
+    device: options.Device = "auto",
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Write a model as ONNX: whole, pruned or distilled; held against torch, or not written at all."""
     if pairs is not None and not int8:
         raise ArgumentError("--pairs goes with --int8, whose cost is measured on them")
+    check_device(device)
     path = pairs_or_test(pairs) if int8 else None
     if path is not None:
         reader.open(path)
@@ -263,7 +267,7 @@ def export(
 
     check_ready(out, overwrite)
     folder = model if model is not None else shipped(GRADED)
-    checkpoint = open_checkpoint(folder, model_grades=model_grades, compact=True)
+    checkpoint = open_checkpoint(folder, device=device, model_grades=model_grades, compact=True)
     graded = None if path is None else _graded(path, reader, checkpoint, rejects)
     opening.say(f"{checkpoint.name}: tracing, then checking against torch")
     made = export_onnx(checkpoint, out, int8_on=graded, overwrite=overwrite)

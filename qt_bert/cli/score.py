@@ -185,13 +185,20 @@ def score(
                     f"{option} and --engine ray: it is only done by --engine local, on this machine"
                 )
         from qt_bert.cluster.score import ScoreJob
+        from qt_bert.models.devices import open_device
         from qt_bert.models.folder import resolve_folder
+
+        if model.device not in ("auto", "cpu", "cuda"):
+            raise ArgumentError(
+                f"--device {model.device} and --engine ray: Ray hands out the GPUs; give auto, cpu or cuda"
+            )
 
         job = ScoreJob(
             model=str(resolve_folder(shipped(GRADED) if model.model is None else model.model)),
             out=out,
             reader=reader,
             dtype=model.dtype,
+            device=open_device(model.device).type,
             max_length=model.max_length,
             model_grades=model.model_grades,
             calibrated=calibrated,
@@ -269,6 +276,7 @@ def title_states(
     dtype: Annotated[
         str, typer.Option(help="float32, float16, or int8 with a scale for each token.")
     ] = "float32",
+    device: options.Device = "auto",
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
 ) -> None:
@@ -280,7 +288,7 @@ def title_states(
     open_titles(titles, reader)  # a file that cannot be read is said before the model is loaded
     from qt_bert.scoring.title_run import REJECTS, store_titles
 
-    scorer = ModelOptions(model).open(told=opening.say)
+    scorer = ModelOptions(model, device=device).open(told=opening.say)
     with opening.resumable(out):
         report = store_titles(
             titles, reader, scorer, out, dtype=kind, resume=resume, overwrite=overwrite

@@ -11,6 +11,7 @@ import typer
 
 from qt_bert.cli import app, options
 from qt_bert.errors import ArgumentError
+from qt_bert.run.inputs import check_device
 
 
 class Language(StrEnum):
@@ -41,6 +42,7 @@ def serve(
         bool, typer.Option("--no-browser", help="Do not open a browser.")
     ] = False,
     language: Annotated[Language, typer.Option(help="Language of the first page.")] = Language.zh,
+    device: options.Device = "auto",
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads of torch. [default: one for each core]")
     ] = None,
@@ -53,7 +55,10 @@ def serve(
     from qt_bert.inspection.inspected import Shelf
     from qt_bert.run.folder import RunFolder
 
-    Shelf(models, base=base)  # what it refuses is said here, and not to every visitor
+    check_device(device)
+    Shelf(
+        models, base=base, device=device
+    )  # what it refuses is said here, and not to every visitor
     if run is not None:
         RunFolder.read(run)
     launch.check_port(host, port)
@@ -61,6 +66,7 @@ def serve(
         models=None if models is None else models.resolve(),
         run=None if run is None else run.resolve(),
         base=base,
+        device=device,
         language=language.value,
     )
     launch.serve(settings, host=host, port=port, browser=not no_browser, threads=threads)

@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import torch
+
 from qt_bert.cluster.partitions import Scan, scan
 from qt_bert.cluster.ray import RayOptions, available_cpus, lent
 from qt_bert.cluster.score import PartScorer, ScoreJob, rows_of
@@ -49,11 +51,15 @@ class Estimate:
 def estimate(inputs: Sequence[str], job: ScoreJob, options: RayOptions) -> Estimate:
     """Scan `inputs`, score a sample of them in this process, and work out the rest.
 
-    At an address the cluster is asked for its CPUs; no cluster is started. Nothing is written. The sample
+    At an address the cluster is asked for its CPUs or GPUs; no cluster is started. Nothing is written. The sample
     are 512 pairs or, where that would take more than ten seconds, as many as these allow. Raises as `scan`,
     `PartScorer` and `lent` do; PairFileError where the sample holds no pair.
     """
-    machines, cpus = (1, available_cpus()) if options.address is None else lent(options.address)
+    gpus = int(job.device != "cpu")
+    if options.address is not None:
+        machines, room = lent(options.address, gpus)
+    else:
+        machines, room = 1, torch.cuda.device_count() if gpus else available_cpus()
     found = scan(inputs, job.reader, options.rows_per_partition)
     scorer = PartScorer(encode(replace(job, columns=found.columns)))
     places = min(PLACES, len(found.parts))
@@ -75,6 +81,6 @@ def estimate(inputs: Sequence[str], job: ScoreJob, options: RayOptions) -> Estim
         scan=found,
         sample_rows=rows,
         sample_seconds=seconds,
-        actors=min(options.actors or cpus, len(found.parts)),
+        actors=min(options.actors or room, len(found.parts)),
         machines=machines,
     )

@@ -64,7 +64,8 @@ class RayOptions:
     address: str | None = field(default=None, metadata=_PANEL)
     """With --engine ray: the cluster's HOST:PORT, or auto. [default: a private one here]"""
     actors: int | None = field(default=None, metadata=_PANEL)
-    """With --engine ray: processes of one CPU each. [default: all CPUs]"""
+    """With --engine ray: processes of one CPU each, on --device cuda also of one GPU. [default: all CPUs,
+    or all GPUs]"""
     rows_per_partition: int = field(default=ROWS, metadata=_PANEL)
     """With --engine ray: rows that an actor takes at a time."""
 
@@ -89,13 +90,14 @@ def run_on_ray(
     *,
     address: str | None = None,
     actors: int | None = None,
+    gpus: int = 0,
 ) -> Iterator[Any]:
-    """What actors of one CPU say of `items`, in any order, as plain data.
+    """What actors of one CPU, and so many `gpus`, say of `items`, in any order, as plain data.
 
     `worker` (`module:class`) is opened with `arguments` in each actor, and called with an item. The
     cluster is the one at `address`, or a private one of this machine: it listens on 127.0.0.1 alone, asks
     for a token that only its own processes know, and is gone when the iterator is. There are as many
-    `actors` as it has CPUs, or fewer. An item is left out of which the actors died more often than Ray
+    `actors` as it has CPUs, or GPUs where they take one, or fewer. An item is left out of which the actors died more often than Ray
     tries again.
 
     Raises ArgumentError where Ray is missing, does not start, or cannot be reached; RunFolderError where
@@ -103,15 +105,16 @@ def run_on_ray(
     """
     work = {"worker": worker, "arguments": dict(arguments), "items": list(items)}
     cpus = min(actors or available_cpus(), len(items))
-    said = _talk(address, cpus, work | {"actors": actors, "folder": os.getcwd()})
+    said = _talk(address, cpus, work | {"actors": actors, "gpus": gpus, "folder": os.getcwd()})
     next(said)  # what the cluster lends
     yield from said
 
 
-def lent(address: str) -> tuple[int, int]:
-    """How many machines of the cluster at `address` lend how many CPUs. Raises as `run_on_ray`."""
+def lent(address: str, gpus: int = 0) -> tuple[int, int]:
+    """How many machines of the cluster at `address` have room for how many actors, of one CPU and so many
+    `gpus`. Raises as `run_on_ray`."""
     (found,) = _talk(address, None, None)
-    return found["machines"], found["cpus"]
+    return found["machines"], found["gpus" if gpus else "cpus"]
 
 
 def _talk(address: str | None, cpus: int | None, work: Mapping[str, Any] | None) -> Iterator[Any]:
@@ -234,7 +237,10 @@ def main() -> None:
     tell({"said": found})
     try:
         if asked["work"] is not None:
-            for row in _handed_out(found["cpus"], **asked["work"]).iter_rows():
+            room = found["gpus" if asked["work"]["gpus"] else "cpus"]
+            if not room:
+                raise RuntimeError("no machine of the cluster lends a GPU; take --device cpu")
+            for row in _handed_out(room, **asked["work"]).iter_rows():
                 tell({"said": json.loads(row["said"])})
         tell({"end": True})
     except Exception as error:
@@ -253,7 +259,7 @@ def _outlive(address: str | None, folder: str) -> None:
 
 
 def _connect(address: str | None, cpus: int | None, folder: str) -> dict[str, int]:
-    """Start or join the cluster; how many machines lend how many CPUs."""
+    """Start or join the cluster; how many machines lend how many CPUs and GPUs."""
     warnings.simplefilter("ignore")
     ray = import_module("ray")
     import_module("ray.data")
@@ -270,18 +276,20 @@ def _connect(address: str | None, cpus: int | None, folder: str) -> dict[str, in
     ray.init(log_to_driver=False, logging_level=logging.CRITICAL, **more)
     for name in ("ray", "ray.data", "ray.serve"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    lent = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+    there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    lent, gpus = ([int(one.get(kind, 0)) for one in there] for kind in ("CPU", "GPU"))
     if not sum(lent):
         raise RuntimeError("no machine of the cluster lends a CPU; add machines to it")
-    return {"machines": sum(map(bool, lent)), "cpus": sum(lent)}
+    return {"machines": sum(map(bool, lent)), "cpus": sum(lent), "gpus": sum(gpus)}
 
 
 def _handed_out(
-    cpus: int,
+    room: int,
     worker: str,
     arguments: Mapping[str, Any],
     items: Sequence[str],
     actors: int | None,
+    gpus: int,
     folder: str,
 ) -> Any:
     """The answers as a data set, not yet begun; a block an item, for a block is what Ray hands out."""
@@ -291,13 +299,14 @@ def _handed_out(
     context.enable_progress_bars = False
     # An item that kills its actors is left out; all others are done.
     context.max_errored_blocks = -1
-    size = min(actors or cpus, cpus, len(items))
+    size = min(actors or room, room, len(items))
     rows = [{"item": item} for item in items]
     return data.from_items(rows, override_num_blocks=len(items)).map_batches(
         Actor,
         batch_size=1,
         batch_format="numpy",
         num_cpus=1,
+        num_gpus=gpus,
         # One at a time: an actor that dies takes no other item's tries with it.
         compute=data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=1),
         fn_constructor_kwargs={"worker": worker, "arguments": arguments, "folder": folder},

@@ -32,6 +32,7 @@ from qt_bert.errors import (
 )
 from qt_bert.files import sha256_file
 from qt_bert.models.checkpoint import STREAM, bound_kernel_caches, open_checkpoint
+from qt_bert.models.devices import device_name
 from qt_bert.progress import progress
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import Outputs, read_outputs, saved_calibration
@@ -52,7 +53,8 @@ READERS = 16
 class ScoreJob:
     """What is done to every partition, and all that the bytes of a part depend on.
 
-    `out` is a path or an address; `model` and `title_states` are paths that all machines have. `facts`
+    `out` is a path or an address; `model` and `title_states` are paths that all machines have; `device` is `cpu`, or `cuda`:
+    the GPU that Ray gives an actor. `facts`
     say of the opened model, by name, what scores depend on: an actor that opens another one refuses.
     """
 
@@ -61,6 +63,7 @@ class ScoreJob:
     columns: InputColumns = InputColumns(False, ())
     reader: ReaderOptions = ReaderOptions()
     dtype: str = "float32"
+    device: str = "cpu"
     max_length: int | None = None
     model_grades: str | None = None
     calibrated: bool = False
@@ -110,10 +113,15 @@ class PartScorer:
         self.job: ScoreJob = decode(ScoreJob, job, "the job")
         torch.set_num_threads(1)
         bound_kernel_caches(STREAM)
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        parallel = "false" if self.job.device == "cpu" else "true"  # one thread starves a GPU
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", parallel)
         self.out = Place.of(self.job.out)
         checkpoint = open_checkpoint(
-            self.job.model, dtype=self.job.dtype, model_grades=self.job.model_grades, compact=True
+            self.job.model,
+            dtype=self.job.dtype,
+            device=self.job.device,
+            model_grades=self.job.model_grades,
+            compact=True,
         )
         self.scorer = Scorer(checkpoint, max_length=self.job.max_length)
         if self.job.title_states is not None:
@@ -139,6 +147,7 @@ class PartScorer:
             "config": sha256_file(checkpoint.folder / "config.json"),
             "tokenizer": tokenizer_sha256(checkpoint.tokenizer),
             "labels": repr(checkpoint.settings.labels),
+            "device": device_name(checkpoint.device),
             "--max-length": str(self.scorer.tokenizer.max_length),
             "offline layers": "" if offline is None else json.dumps(offline.describe()),
             "calibration": "" if self.calibration is None else repr(self.calibration),
@@ -344,6 +353,7 @@ def _on(options: RayOptions) -> Dispatch:
             [json.dumps(asdict(part)) for part in parts],
             address=options.address,
             actors=options.actors,
+            gpus=int(job.device != "cpu"),
         )
 
     return dispatch

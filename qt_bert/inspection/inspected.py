@@ -27,6 +27,7 @@ from qt_bert.inspection.work import Kept, ModelLock, SharedScorer, Worker
 from qt_bert.models.batches import batches_of
 from qt_bert.models.card import ModelLabels, unmarked
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.devices import open_device
 from qt_bert.models.folder import verify_folder, weight_shapes
 from qt_bert.models.heads import Head, checked_heads
 from qt_bert.probes.base_model import open_base
@@ -226,11 +227,14 @@ class Shelf:
 
     `models` is a checkpoint folder, or a folder of such; what ships stands behind them. `base` names
     the model that those of `models` were tuned from; without it their own training record is asked.
-    At most four models stay open. Raises CheckpointError for a folder without a checkpoint,
-    ArgumentError for a `base` that is not there.
+    At most four models stay open, on `device`. Raises CheckpointError for a folder without a checkpoint,
+    ArgumentError for a `base` or a device that is not there.
     """
 
-    def __init__(self, models: Path | None = None, *, base: str | None = None) -> None:
+    def __init__(
+        self, models: Path | None = None, *, base: str | None = None, device: str = "auto"
+    ) -> None:
+        self.device = str(open_device(device))
         self.lock = ModelLock()
         self.worker = Worker(self.lock)
         self._base = base
@@ -302,9 +306,12 @@ class Shelf:
             _, family = verify_folder(folder)
             if family.classifier not in weight_shapes(folder):  # opened like what was tuned from it
                 found = self._opened(tuned)
-                like = found.scorer.checkpoint if found else open_checkpoint(self._folders[tuned])
+                like = found.scorer.checkpoint if found else self._read(self._folders[tuned])
                 return Inspected(name, open_base(folder, like), self.worker, classifies=False)
-        return Inspected(name, open_checkpoint(folder), self.worker)
+        return Inspected(name, self._read(folder), self.worker)
+
+    def _read(self, folder: Path) -> Checkpoint:
+        return open_checkpoint(folder, device=self.device)
 
 
 def checkpoints_in(models: Path) -> list[Path]:

@@ -233,7 +233,7 @@ def overview(model: Inspected, state: State) -> Overview:
         return torch.nn.functional.adaptive_max_pool2d(view.values.float(), size)
 
     def given(view: View) -> torch.Tensor:
-        sums = torch.einsum("bhij,pi,pj->bhp", view.values.float(), rows, columns)
+        sums = torch.einsum("bhij,pi,pj->bhp", view.values.float().cpu(), rows, columns)
         return torch.where(columns.sum(1) > 0, sums / rows.sum(1), torch.nan)
 
     def made() -> Overview:

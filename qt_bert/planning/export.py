@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import subprocess
@@ -176,7 +177,8 @@ def write_onnx(checkpoint: Checkpoint, path: Path) -> None:
     dynamic = {0: torch.export.Dim("batch"), 1: length}
     rows, tokens = TRACED[0], min(TRACED[1], checkpoint.longest)
     names = input_names(checkpoint)
-    # A tensor of its own for each: the tracer would take one tensor for one input.
+    # On the CPU, where it is to run. A tensor of its own for each: the tracer would take one for one input.
+    checkpoint = replace(checkpoint, model=copy.deepcopy(checkpoint.model).cpu())
     example = {name: torch.ones(rows, tokens, dtype=torch.long) for name in names}
     try:
         with quietly():
@@ -322,9 +324,10 @@ def _with_logits(checkpoint: Checkpoint, cases: list[Case]) -> dict[str, np.ndar
     stored: dict[str, np.ndarray] = {}
     for number, case in enumerate(cases):
         inputs = vars(case)
-        logits = encoder.logits(*(torch.from_numpy(one) for one in inputs.values()))
+        given = (torch.from_numpy(one).to(encoder.device) for one in inputs.values())
+        logits = encoder.logits(*given)
         stored |= {f"{number}/{name}": values for name, values in inputs.items()}
-        stored[f"{number}/logits"] = logits.float().numpy()
+        stored[f"{number}/logits"] = logits.float().cpu().numpy()
     return stored
 
 

@@ -36,12 +36,12 @@ from qt_bert.results.plan import MEANS, Plan
 from qt_bert.scoring.bulk import Scorer
 
 
-def open_teacher(plan: Plan, model: str | Path) -> Checkpoint:
-    """The model in the folder `model`.
+def open_teacher(plan: Plan, model: str | Path, device: str = "cpu") -> Checkpoint:
+    """The model in the folder `model`, on a device as `open_device` takes it.
 
     Raises ArgumentError where `plan` was made for other weights.
     """
-    checkpoint = open_checkpoint(model)
+    checkpoint = open_checkpoint(model, device=device)
     if checkpoint.sha256 != plan.teacher.sha256:
         raise ArgumentError(
             f"this plan was made for {plan.teacher.name} (weights {plan.teacher.sha256[:12]}…), and "
@@ -310,7 +310,8 @@ def _masked_logits(
 def _opens_as_saved(out: Path, small: Checkpoint, texts: Sequence[tuple[str, str]]) -> None:
     """Raise EquivalenceError where the folder does not give the logits of what was saved."""
     asked = Scorer(small).logits(texts)
-    stored = Scorer(open_checkpoint(out, dtype=small.dtype, compact=True)).logits(texts)
+    again = open_checkpoint(out, dtype=small.dtype, device=str(small.device), compact=True)
+    stored = Scorer(again).logits(texts)
     difference = float(np.abs(asked - stored).max(initial=0))
     if not difference <= TOLERANCE * max(1.0, float(np.abs(asked).max(initial=0))):
         raise EquivalenceError(

@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+import torch
+
 from qt_bert.ablation.families import MaskOf
 from qt_bert.ablation.interventions import Intervention, MeanZ
 from qt_bert.ablation.masks import HeadMask, Mode
@@ -298,10 +300,10 @@ class PlanTask:
     def exact(self) -> Scorer:
         """The model in float32, which gradients need: itself, or opened a second time."""
         checkpoint = self.scorer.checkpoint
-        if checkpoint.dtype == "float32":
+        if checkpoint.model.dtype == torch.float32:
             return self.scorer
-        settings = checkpoint.settings
-        again = replace(open_checkpoint(checkpoint.folder), settings=settings)
+        opened = open_checkpoint(checkpoint.folder, device=str(checkpoint.device))
+        again = replace(opened, settings=checkpoint.settings)
         return Scorer(again, max_length=self.scorer.tokenizer.max_length)
 
     def units_of(self, kept: Sequence[KeptLayer], pairs: Sequence[Pair]) -> Units | None:

@@ -296,15 +296,14 @@ def looked_at(batch: Batch, kinds: Sequence[FloatArray]) -> Callable[[View], tor
     weights = np.zeros((size, length, len(KINDS)), np.float32)
     for row, one in enumerate(kinds):
         weights[row, : len(one)] = one
-    of = torch.from_numpy(weights)
-    rows = batch.real.float()
-    rows = rows / rows.sum(1, keepdim=True)
-
-    def peak(columns: torch.Tensor) -> torch.Tensor:
-        return (columns[..., None] * of[:, None]).amax(2)
 
     def compute(view: View) -> torch.Tensor:
-        maps = view.values.float()
+        maps, real = view.values.float(), view.batch.real.float()
+        of, rows = torch.from_numpy(weights).to(maps), real / real.sum(1, keepdim=True)
+
+        def peak(columns: torch.Tensor) -> torch.Tensor:
+            return (columns[..., None] * of[:, None]).amax(2)
+
         together = torch.einsum("bhij,bi->bhj", maps, rows)
         return torch.stack([together @ of, peak(together), peak(maps[:, :, 0])], dim=-1)
 

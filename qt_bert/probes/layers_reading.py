@@ -240,6 +240,7 @@ Reader = Callable[[Sequence[Places], Progress], Iterator[tuple[Seen, ...]]]
 
 def states(encoder: Encoder, batch: Batch) -> Iterator[torch.Tensor]:
     """r0 … rn of a batch, each [B, L, hidden]; r(l + 1) is what layer l gives."""
+    batch = batch.to(encoder.device)
     hidden = encoder.embed(batch)
     yield hidden
     for layer, bias in zip(encoder.layers, encoder.biases(batch), strict=True):
@@ -273,7 +274,7 @@ def vectors(
         with torch.inference_mode():
             for number, hidden in enumerate(states(scorer.encoder, batch)):
                 if number in wanted:
-                    values = hidden.float()
+                    values = hidden.float().cpu()
                     sums = torch.nn.functional.pad(values.cumsum(1), (0, 0, 1, 0))
                     for one, (_, of, spans), into in zip(places, at, read, strict=True):
                         into.append(_read(one.unit, of, spans, values, sums))

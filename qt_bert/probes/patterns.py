@@ -104,7 +104,7 @@ def read(
 def kinds_seen(view: View, classifier: Classifier) -> torch.Tensor:
     """1 at what each map is, by each of the classifier's answers [B, heads, answers, SEEN]."""
     size, heads = view.values.shape[:2]
-    maps = Maps.of_batch(view.values, view.batch)
+    maps = Maps.of_batch(view.values.cpu(), view.batch.to(torch.device("cpu")))
     answers = classifier.answers(maps)
     found = torch.zeros(len(maps), len(answers), len(SEEN))
     for place, kinds in enumerate(answers):

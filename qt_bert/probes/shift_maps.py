@@ -215,7 +215,7 @@ def _measured(base: Encoder, encoder: Encoder, batch: Batch, measure: OfBoth) ->
     earlier = maps_of(base, batch)
 
     def both(view: View) -> torch.Tensor:
-        return measure(earlier[:, view.layer], view.values.float())
+        return measure(earlier[:, view.layer], view.values.float().cpu())
 
     layers = tuple(range(len(encoder.layers)))
     (swept,) = sweep(encoder, [batch], [NONE], [Reduction("both", "attention", layers, both)])
