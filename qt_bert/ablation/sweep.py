@@ -39,6 +39,7 @@ from qt_bert.data.tokenise import Counts, EncodedPair
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.files import is_vacant, write_json
 from qt_bert.models.batches import Batch
+from qt_bert.models.devices import device_name
 from qt_bert.models.folder import folder_sha256
 from qt_bert.progress import Progress, progress
 from qt_bert.results.probe import PairsRef
@@ -220,7 +221,7 @@ def _fill(inputs: SweepInputs, work: SweepWork, label: str, shown: Progress | No
     batches = islice(inputs.batches(), work.done.batches, None)
     own = progress(inputs.runs, label, "runs", done=done)
     with own if shown is None else nullcontext(shown) as counter:
-        for swept in sweep(encoder, batches, variants, tokens=inputs.budget, shown=counter):
+        for swept in sweep(encoder, batches, variants, tokens=inputs.tokens, shown=counter):
             broken = np.argwhere(~np.isfinite(swept.logits).all(2))
             if len(broken):
                 variant, row = broken[0]
@@ -285,6 +286,7 @@ class SweepInputs:
             "pairs": _hash((p.id, p.line, p.query, p.title, p.grades) for p in self.pairs),
             "variants": _hash((v.name, v.family, v.draw, v.seed, v.parts) for v in self.variants),
             "dtype": checkpoint.dtype,
+            "device": device_name(checkpoint.device),
             "max_length": str(self.scorer.tokenizer.max_length),
             "tokens": str(self.budget),
             "resamples": str(self.resamples),
