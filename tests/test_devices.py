@@ -14,7 +14,11 @@ import qt_bert
 from qt_bert.ablation.engine import Reduction, View, sweep
 from qt_bert.ablation.importance import gradient_importance, unit_importance
 from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.errors import ArgumentError
+from qt_bert.models import devices
 from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.devices import DTYPES, open_device, stack_tokens
+from qt_bert.run import inputs
 from qt_bert.scoring.bulk import Scorer
 from tests.ablation.test_loop import OPTIONS, TEXTS, batches, masks, other_parts
 from tests.conftest import FAMILIES
@@ -148,8 +152,62 @@ def test_scores_come_in_smaller_parts(checkpoint_of, short_of_memory) -> None:
 def test_a_pair_too_large_is_an_error_of_one_line(checkpoint_of, short_of_memory) -> None:
     encoder = open_checkpoint(checkpoint_of("bert", **OPTIONS))
     short_of_memory(0)
-    with pytest.raises(qt_bert.errors.ArgumentError, match="no memory for a single pair"):
+    with pytest.raises(ArgumentError, match="no memory for a single pair"):
         list(sweep(encoder.encoder(), batches(encoder), [NONE, Variant("z", masks()[2].parts)]))
+
+
+# Devices and number types that are not there: one line, status 2.
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "words"),
+    [
+        ("gpu", "float32", "choose from auto, cpu, cuda, cuda:1, mps"),
+        ("cuda:x", "float32", "choose from auto|finds no CUDA|this machine has"),
+        ("cuda:97", "float32", "finds no CUDA device here|this machine has cuda:0"),
+        ("cpu", "float16", "needs a GPU; on a CPU take float32 or bfloat16"),
+        ("cpu", "tf32", "needs a GPU"),
+        ("auto", "int4", "choose from float32, tf32, bfloat16, float16"),
+    ],
+)
+def test_what_is_not_there_is_refused(checkpoint_of, device, dtype, words) -> None:
+    if torch.cuda.is_available() and device == "auto":
+        pytest.skip("auto takes the GPU here")
+    with pytest.raises(ArgumentError, match=words):
+        open_checkpoint(checkpoint_of(), dtype=dtype, device=device)
+
+
+def test_names_without_torch_are_those_with_it() -> None:
+    assert tuple(DTYPES) == inputs.DTYPES
+    for device in ("gpu", "cuda:", "cuda:-1", "CUDA", "cpu:0"):
+        with pytest.raises(ArgumentError, match="choose from auto"):
+            inputs.check_device(device)
+
+
+def test_auto_takes_the_first_gpu_and_says_so_once(monkeypatch, capsys) -> None:
+    assert open_device("auto").type in ("cpu", "cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Some GPU")
+    monkeypatch.setattr(devices, "_told", set())
+    assert [open_device("auto") for _ in range(2)] == [torch.device("cuda", 0)] * 2
+    assert capsys.readouterr().err.count("running on Some GPU") == 1
+    assert open_device("cuda:1") == torch.device("cuda", 1)
+    with pytest.raises(ArgumentError, match="this machine has cuda:0, cuda:1"):
+        open_device("cuda:2")
+
+
+def test_the_stack_follows_free_memory(checkpoint_of, monkeypatch) -> None:
+    model = open_checkpoint(checkpoint_of("bert", layers=3, heads=4, hidden=16)).model
+    assert stack_tokens(model) == devices.GPU_BATCH_TOKENS  # no CUDA device to ask
+    kept, at_work = 6 * 16 * 3, 3 * 32 + 3 * 4 * 128
+    free = 5000 * (kept + at_work) * 4 * 2
+    monkeypatch.setattr(type(model), "device", torch.device("cuda", 0))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, free))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 0)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 0)
+    assert stack_tokens(model) == 5000
+    assert stack_tokens(model, most=2000) == 2000
 
 
 # Tensor makers name the device they make for.

@@ -53,10 +53,12 @@ def open_device(asked: str) -> torch.device:
                 f"--device {asked}: torch {torch.__version__} finds no CUDA device here; take "
                 "--device cpu, or install a torch built for this driver (https://pytorch.org)"
             )
-        if int(number or 0) >= there:
+        if not (number or "0").isdecimal() or int(number or 0) >= there:
             known = ", ".join(f"cuda:{n}" for n in range(there))
             raise ArgumentError(f"--device {asked}: this machine has {known}")
         return torch.device("cuda", int(number or 0))
+    if asked not in ("cpu", "mps"):
+        raise ArgumentError(f"--device {asked!r}: choose from auto, cpu, cuda, cuda:1, mps")
     return torch.device(asked)
 
 

@@ -1,9 +1,8 @@
 """`make record-check`: make the record anew, and list by name what moved, is new or is gone.
 
 An id is the path of a value: the file without its suffix, then the keys down to a number, a text or
-a list (`report/boundary/values/best_head/ci_low`). `ids.toml` says what an old id is called now,
-`moved.toml` what was moved on purpose and why, `ties.toml` what rounding alone moves; exit status 1
-where anything else moved or is gone.
+a list (`report/boundary/values/best_head/ci_low`). `ties.toml` says what rounding alone moves; exit
+status 1 where anything else moved or is gone.
 """
 
 from __future__ import annotations
@@ -14,19 +13,19 @@ import math
 import re
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tests.record.ids import renamed, table
 from tests.record.make import VALUES, Value, chosen, make, parts
 
+TIES = Path(__file__).with_name("ties.toml")
 LABELS = ("head", "name", "id", "pairs", "variants")
 """Lists whose entries name those of the lists beside them."""
 
 TOLERANCES: tuple[tuple[str, float, float], ...] = (
-    ("*/samples/*", 0.0, 0.0),
     ("sweep.logits", 2e-5, 0.0),
     ("score/*/p_*", 2e-5, 0.0),
     ("score/*", 1e-4, 0.0),
@@ -41,7 +40,7 @@ DRAWS = (100, 200, 201, 1000, 2000, 2001, 10_000)
 
 @dataclass(slots=True)
 class Comparison:
-    """What moved, is new or is gone: a line each. `named` holds what is listed in the tables."""
+    """What moved, is new or is gone: a line each. `named` holds what is listed in `ties.toml`."""
 
     moved: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
@@ -57,12 +56,10 @@ class Comparison:
 def compare(
     old: dict[str, Value],
     new: dict[str, Value],
-    ids: dict[str, str] | None = None,
-    purposes: dict[str, str] | None = None,
+    ties: dict[str, str] | None = None,
 ) -> Comparison:
-    """Compare flat records; `ids` maps old names to new ones, `purposes` globs to reasons."""
-    result = Comparison(named={glob: [] for glob in purposes or {}})
-    old = {renamed(name, ids or {}): value for name, value in old.items()}
+    """Compare flat records; what fits a glob of `ties` is listed apart."""
+    result = Comparison(named={glob: [] for glob in ties or {}})
     for name, value in old.items():
         if name in new and (change := difference(name, value, new[name], new)):
             _list(result, result.moved, name, f"{name} {change}")
@@ -73,7 +70,7 @@ def compare(
 
 
 def _list(result: Comparison, lines: list[str], name: str, line: str) -> None:
-    """Add a line to what is named on purpose, else to `lines`."""
+    """Add a line to what is named, else to `lines`."""
     fits = (
         glob for glob in result.named if fnmatchcase(name, glob) or fnmatchcase(f"{name}/", glob)
     )
@@ -181,7 +178,7 @@ def _leaves(name: str, value: Value) -> Iterator[tuple[str, Value]]:
         yield from _leaves(f"{name}/{key}", one)
 
 
-def told(result: Comparison, purposes: dict[str, str]) -> str:
+def told(result: Comparison, ties: dict[str, str]) -> str:
     """The comparison in lines to read."""
     lines = []
     for title, names in (("moved", result.moved), ("gone", result.gone), ("new", result.new)):
@@ -189,7 +186,7 @@ def told(result: Comparison, purposes: dict[str, str]) -> str:
             lines += [f"{title}: {len(names)}", *(f"  {one}" for one in names)]
     for glob, names in result.named.items():
         lines += [
-            f"named, {glob}: {len(names)} ({purposes[glob]})",
+            f"named, {glob}: {len(names)} ({ties[glob]})",
             *(f"  {n}" for n in names),
         ]
     lines.append("the record moved" if result.status else "nothing moved but what is named")
@@ -204,17 +201,14 @@ def main() -> None:
     )
     parser.add_argument("--made", type=Path, help="compare this folder of `make.py --into`")
     asked = parser.parse_args()
-    names, ids, purposes = chosen(asked.only), table("ids"), table("moved") | table("ties")
+    names = chosen(asked.only)
+    ties: dict[str, str] = tomllib.loads(TIES.read_text(encoding="utf-8"))["ties"]
     with tempfile.TemporaryDirectory() as work:
         made = asked.made or Path(work)
         if asked.made is None:
-            report = None if asked.report is None else asked.report.resolve()
-            make(names, made, parts(VALUES, report))
-        held, now = flat(VALUES, names), flat(made, names)
-        if asked.report is not None:  # a run of somebody's does not say what samples it took
-            held = {name: value for name, value in held.items() if "/samples/" not in name}
-        result = compare(held, now, ids, purposes)
-    print(told(result, purposes))
+            make(names, made, parts(None if asked.report is None else asked.report.resolve()))
+        result = compare(flat(VALUES, names), flat(made, names), ties)
+    print(told(result, ties))
     sys.exit(result.status)
 
 

@@ -106,12 +106,8 @@ Part = Callable[[Path, Path], None]
 """Writes its files into the first folder, and may leave what it likes in the second."""
 
 
-def parts(recorded: Path | None = None, report: Path | None = None) -> dict[str, Part]:
-    """Every part by name, in the order they are made.
-
-    From `recorded` samples and head sets are taken that an earlier record holds; `report` is the
-    folder of a run to read in place of making one.
-    """
+def parts(report: Path | None = None) -> dict[str, Part]:
+    """Every part by name, in the order they are made; `report` is a run to read in place of making one."""
     from tests.record import probes, rejects, shipped
 
     return {
@@ -121,8 +117,8 @@ def parts(recorded: Path | None = None, report: Path | None = None) -> dict[str,
         "explain": shipped.explain,
         "sweep": shipped.sweep,
         "rejects": rejects.rejects,
-        "tiny": probes.tiny(recorded),
-        "report": probes.report(recorded) if report is None else probes.read(report),
+        "tiny": probes.tiny,
+        "report": probes.report if report is None else probes.read(report),
     }
 
 
