@@ -150,22 +150,18 @@ class Memory:
     tokens: int
     halved: bool = False
 
-    def halve(self, pairs: int, error: torch.OutOfMemoryError) -> None:
-        """Go on with half the tokens. Raises ArgumentError where `pairs` were one, of few tokens."""
+    def halve(self, pairs: int, words: str) -> None:
+        """Go on with half the tokens; to be called when the error, which said `words`, is let go, for it
+        holds what was computed. Raises ArgumentError where `pairs` were one, of few tokens."""
         if pairs == 1 and self.tokens < 64:
             raise ArgumentError(
-                f"the GPU has no memory for a single pair ({clip_line(error)}); free some, take "
+                f"the GPU has no memory for a single pair ({words.split('.')[0]}); free some, take "
                 "--dtype bfloat16, a smaller --max-length, or --device cpu"
-            ) from error
+            )
         self.tokens, self.halved = max(1, self.tokens // 2), True
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         tell("the GPU's memory is short: going on in smaller parts, nothing is lost")
-
-
-def clip_line(error: Exception) -> str:
-    """The first sentence of an error."""
-    return str(error).split(".")[0]
 
 
 Found = TypeVar("Found")
@@ -184,10 +180,12 @@ def in_parts(
     while start < len(batch):
         most = max(1, memory.tokens // (share * batch.length)) if memory.halved else len(batch)
         part = batch.some(slice(start, start + most))
+        words = None
         try:
             found.append(run(part))
-        except torch.OutOfMemoryError as error:
-            memory.halve(len(part), error)
-        else:
             start += len(part)
+        except torch.OutOfMemoryError as error:
+            words = str(error)
+        if words is not None:
+            memory.halve(len(part), words)
     return found

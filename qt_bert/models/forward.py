@@ -289,8 +289,20 @@ def attend(
 ) -> torch.Tensor:
     """Head outputs [..., heads, rows, width]: softmax(q·kᵀ/√width + bias)·v; on a GPU without the maps."""
     if query.device.type != "cpu":
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+        return _attend_fused(query, key, value, bias)
     return torch.matmul(attention(query, key, bias), value)
+
+
+def _attend_fused(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None
+) -> torch.Tensor:
+    """By torch's fused kernels, which take four axes alone: states and pairs become one."""
+    if query.ndim == 4:
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+    ahead = query.shape[:-3]
+    seen = None if bias is None else bias.expand(*ahead, *bias.shape[-3:]).flatten(0, -4)
+    flat = (one.flatten(0, -4) for one in (query, key, value))
+    return F.scaled_dot_product_attention(*flat, attn_mask=seen).unflatten(0, ahead)
 
 
 def attention(query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:

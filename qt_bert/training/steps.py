@@ -96,8 +96,9 @@ class Gradients:
             try:
                 return self._added(here)
             except torch.OutOfMemoryError as error:
-                self.masters.clear()  # parts that were done are done again
-                self.memory.halve(self._rows(here), error)
+                words = str(error)
+            self.masters.clear()  # parts that were done are done again
+            self.memory.halve(self._rows(here), words)
 
     def _added(self, batch: Packed) -> torch.Tensor:
         # Parts come in ever new shapes, which are not worth compiling.
