@@ -236,4 +236,4 @@ def to_tensors(
     }
     if layout.title_start is None:
         del arrays["groups"]
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}  # on the CPU

@@ -103,7 +103,8 @@ def _positions(text: Example, title_start: int | None) -> np.ndarray:
         return np.arange(len(text))
     if text.groups is None:
         raise ValueError("an offline model reads pairs, not texts without sides")
-    positions = moved_positions(torch.from_numpy(text.groups)[None], title_start)
+    groups = torch.from_numpy(text.groups)  # on the CPU
+    positions = moved_positions(groups[None], title_start)
     return positions[0].numpy()  # type: ignore[no-any-return]
 
 

@@ -243,7 +243,7 @@ def _masked(
         "belongs": filled(examples, belongs),
         "cls_weight": filled(examples, np.ones(len(belongs), np.float32)),
     }
-    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}  # on the CPU
     return PretrainBatch(tensors, int(real.sum()), int(spelled))
 
 
