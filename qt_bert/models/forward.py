@@ -301,8 +301,8 @@ def _attend_fused(
         return F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
     ahead = query.shape[:-3]
     seen = None if bias is None else bias.expand(*ahead, *bias.shape[-3:]).flatten(0, -4)
-    flat = (one.flatten(0, -4) for one in (query, key, value))
-    return F.scaled_dot_product_attention(*flat, attn_mask=seen).unflatten(0, ahead)
+    query, key, value = (one.flatten(0, -4) for one in (query, key, value))
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=seen).unflatten(0, ahead)
 
 
 def attention(query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
