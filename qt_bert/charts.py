@@ -621,12 +621,9 @@ def _scatter(figure: Scatter, say: Words, palette: Palette) -> alt.LayerChart:
     """Colour and shape by series, labels at the right of their marks."""
     import altair as alt
 
-    x, y = _plane(
-        figure,
-        say,
-        _ends_of(mark.x for mark in figure.points),
-        _ends_of(mark.y for mark in figure.points),
-    )
+    x_ends = _ends_of(mark.x for mark in figure.points)
+    y_ends = _ends_of(mark.y for mark in figure.points)
+    x, y = _plane(figure, say, x_ends, y_ends)
     places = list(range(len(figure.series)))
     legend, labels = _legend(figure.series, say, _PLOT + 40)
     shown = legend if any(say(name) for name in figure.series) else None
@@ -647,7 +644,7 @@ def _scatter(figure: Scatter, say: Words, palette: Palette) -> alt.LayerChart:
     )
     return _laid(
         [marks, words.encode(text="label:N")],
-        _scatter_rows(figure, say),
+        _scatter_rows(figure, say, x_ends, y_ends),
         palette,
         size=(_PLOT, _SCATTER_HEIGHT),
         heading=wrap(say.with_unit(figure.y_label, figure.y_unit), _PLOT + 40),
@@ -655,12 +652,21 @@ def _scatter(figure: Scatter, say: Words, palette: Palette) -> alt.LayerChart:
     )
 
 
-def _scatter_rows(figure: Scatter, say: Words) -> Iterator[Row]:
+def _scatter_rows(figure: Scatter, say: Words, x_ends: Interval, y_ends: Interval) -> Iterator[Row]:
+    """A label that would cover an earlier one is left out: its mark's tip tells it."""
     series = {name: place for place, name in enumerate(figure.series)}
+    across = _PLOT / (x_ends[1] - x_ends[0])
+    down = _SCATTER_HEIGHT / (y_ends[1] - y_ends[0])
+    taken: list[tuple[float, float, float]] = []  # left, right, middle
     for mark in figure.points:
         row: Row = {"series": series[mark.series], "x": mark.x, "y": mark.y}
         if mark.label is not None:
-            row["label"] = fit(say(mark.label), _LABEL_ROOM, SMALL)
+            label = fit(say(mark.label), _LABEL_ROOM, SMALL)
+            left, middle = mark.x * across, mark.y * down
+            right = left + width_of(label, SMALL)
+            if all(right < a or b < left or abs(middle - m) >= LEADING for a, b, m in taken):
+                taken.append((left, right, middle))
+                row["label"] = label
         names = " · ".join(say(name) for name in (mark.label, mark.series) if name)
         yield row | {"tip": f"{names}: x {number(mark.x)}, y {number(mark.y)}"}
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 import pytest
 
 from qt_bert.charts import CLICKED, chart
-from qt_bert.figures import Tokens, head_map
+from qt_bert.figures import Mark, Tokens, head_map
 from qt_bert.results.palette import DARK, LIGHT, Palette
+from qt_bert.text import Text
 from tests.figures.examples import ALL, BARS, CURVE, EMPTY, GRAPH, HEAT_MAP, HOSTILE, SCATTER
 
 DRAWN = [figure for figure in ALL if not isinstance(figure, Tokens)]
@@ -190,3 +191,17 @@ def _parts(value):
     if isinstance(value, list):
         for item in value:
             yield from _parts(item)
+
+
+def test_a_label_that_would_cover_another_is_left_to_its_tip():
+    marks = [
+        Mark(x=x, y=y, series=Text("词", "words"), label=Text(name, name))
+        for x, y, name in (
+            (0, 0, "first"),
+            (0.1, 0.01, "covered"),
+            (0.1, 5, "above"),
+            (9, 0, "far"),
+        )
+    ]
+    rows = rows_of(spec_of(replace(SCATTER, points=tuple(marks)), "en"))
+    assert [row.get("label") for row in rows] == ["first", None, "above", "far"]
