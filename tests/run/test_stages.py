@@ -40,6 +40,7 @@ def run(fake_probe, checkpoint_of, pair_file, tmp_path) -> Run:
         arguments = {
             "reader": asdict(ReaderOptions()),
             "dtype": "float32",
+            "device": "cpu",
             "max_length": None,
             "model_grades": None,
             "compared_grades": None,
