@@ -46,6 +46,7 @@ from tests.probes.planted_boundary import (
     words_of,
     write_pairs,
 )
+from tests.probes.planted_shift import untrained
 
 RNG = np.random.default_rng(7)
 Run = Callable[..., ProbeResult]
@@ -148,6 +149,15 @@ def test_too_few_characters_of_their_own_test_nothing(run, planted, made_pairs):
     assert found.facts["coverage"] < 0.5
     assert (claim(found).verdict, claim(found).reason) == ("not testable", "coverage")
     assert values(found)["rule_accuracy"] is not None
+
+
+@pytest.mark.slow
+def test_random_models_have_no_boundary_heads(tmp_path, run, checkpoint_of, made_pairs):
+    naming = 0
+    for seed in range(20):
+        folder = untrained(checkpoint_of(), tmp_path / f"random{seed}", seed)
+        naming += bool(run(folder, made_pairs, cut=None).sets["boundary"])
+    assert naming <= 2
 
 
 # Texts, decisions and their attention.
