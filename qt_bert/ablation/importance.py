@@ -18,7 +18,6 @@ from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.forward import Encoder, attend
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
@@ -29,11 +28,8 @@ LabelSets = Sequence[tuple[int, ...]]
 
 def importance_on(scorer: Scorer, pairs: Sequence[Pair], shown: Progress = silent) -> FloatArray:
     """`gradient_importance` on `pairs`, in float32 whatever the scorer's dtype; `shown` counts pairs."""
-    labels = scorer.checkpoint.settings.labels  # a checkpoint opened anew would read its own
-    if scorer.checkpoint.model.dtype != torch.float32:
-        exact = open_checkpoint(scorer.checkpoint.folder, device=str(scorer.checkpoint.device))
-        scorer = Scorer(exact, max_length=scorer.tokenizer.max_length)
-    sets = _label_sets(pairs, labels)
+    scorer = scorer.exact()
+    sets = _label_sets(pairs, scorer.checkpoint.settings.labels)
     return gradient_importance(scorer.encoder, _batches(scorer, pairs), sets, shown)
 
 

@@ -133,7 +133,7 @@ class OfflineTask:
 
         Raises EquivalenceError.
         """
-        scorer = read_as(self.task.exact(), self.layout.offline)
+        scorer = read_as(self.task.scorer.exact(), self.layout.offline)
         texts = self.validation.texts[:CHECKED]
         encoded = scorer.tokenizer.encode(texts, offsets=False)
         ends = [_variant(count) for count in sorted({self.counts[0], self.counts[-1]})]

@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-import torch
-
 from qt_bert.ablation.families import MaskOf
 from qt_bert.ablation.interventions import Intervention, MeanZ
 from qt_bert.ablation.masks import HeadMask, Mode
@@ -17,7 +15,7 @@ from qt_bert.ablation.request import reference_means
 from qt_bert.data.pairs import Pair
 from qt_bert.data.splits import sample_queries, spread_over_queries
 from qt_bert.errors import ArgumentError, RunFolderError
-from qt_bert.models.checkpoint import Checkpoint, open_checkpoint, smaller_checkpoint
+from qt_bert.models.checkpoint import Checkpoint, smaller_checkpoint
 from qt_bert.models.heads import Head
 from qt_bert.models.pruned import Units, reference_of
 from qt_bert.planning.budgets import Form
@@ -297,21 +295,12 @@ class PlanTask:
         """All pairs that may be chosen on."""
         return self.discovery if self.all_discovery is None else self.all_discovery
 
-    def exact(self) -> Scorer:
-        """The model in float32, which gradients need: itself, or opened a second time."""
-        checkpoint = self.scorer.checkpoint
-        if checkpoint.model.dtype == torch.float32:
-            return self.scorer
-        opened = open_checkpoint(checkpoint.folder, device=str(checkpoint.device))
-        again = replace(opened, settings=checkpoint.settings)
-        return Scorer(again, max_length=self.scorer.tokenizer.max_length)
-
     def units_of(self, kept: Sequence[KeptLayer], pairs: Sequence[Pair]) -> Units | None:
         """Which feed-forward units stay, chosen on `pairs`; None where all do."""
         if all(one.units is None for one in kept):
             return None
         wide = [replace(one, units=None) for one in kept]
-        return important_units(self._smaller(self.exact(), wide), kept, pairs)
+        return important_units(self._smaller(self.scorer.exact(), wide), kept, pairs)
 
     def pruned(self, kept: Sequence[KeptLayer], units: Units | None = None) -> Scorer:
         """A scorer of the model that keeps `kept`, its weights really removed."""

@@ -35,7 +35,7 @@ from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.errors import ArgumentError, EquivalenceError
 from qt_bert.figures import Bars, HeatMap, head_map
 from qt_bert.models.batches import Batch, batches_of
-from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.checkpoint import Checkpoint
 from qt_bert.models.devices import whole_products
 from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Head
@@ -85,12 +85,8 @@ def check_ends(scorer: Scorer, folder: Path, pairs: Sequence[Pair]) -> dict[str,
     encoder under the tuned head. Raises EquivalenceError where one is beyond 1e-5 (on a GPU 1e-4), or four
     times what float32 alone moves.
     """
-    checkpoint = scorer.checkpoint
-    if checkpoint.model.dtype != torch.float32:
-        exact = open_checkpoint(checkpoint.folder, device=str(checkpoint.device))
-        scorer = Scorer(exact, max_length=scorer.tokenizer.max_length)
     with whole_products():
-        return _checked_ends(scorer, folder, pairs)
+        return _checked_ends(scorer.exact(), folder, pairs)
 
 
 def _checked_ends(scorer: Scorer, folder: Path, pairs: Sequence[Pair]) -> dict[str, float]:

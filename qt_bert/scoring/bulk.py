@@ -14,7 +14,7 @@ import torch
 from qt_bert.data.tokenise import Counts, EncodedPair
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.models.batches import Batch, batches_of
-from qt_bert.models.checkpoint import Checkpoint
+from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
 from qt_bert.models.devices import GPU_BATCH_TOKENS, Memory, in_parts
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.title_states import SplitForward, TitleStates
@@ -104,6 +104,15 @@ class Scorer:
         other.counts = Counts()
         other.split = self.split and self.split.fresh()
         return other
+
+    def exact(self) -> Scorer:
+        """This scorer where its model is in float32, else one of the model opened a second time in it."""
+        checkpoint = self.checkpoint
+        if checkpoint.model.dtype == torch.float32:
+            return self
+        again = open_checkpoint(checkpoint.folder, device=str(checkpoint.device))
+        again = replace(again, settings=checkpoint.settings)
+        return Scorer(again, max_length=self.tokenizer.max_length)
 
     def without(self, left_out: LeftOut) -> Scorer:
         """A fresh one that leaves heads out, and computes every pair whole."""

@@ -189,6 +189,7 @@ def test_bfloat16_takes_gradients_in_float32(task, checkpoint_of):
     short = replace(
         asked, scorer=Scorer(open_checkpoint(checkpoint_of(layers=2), dtype="bfloat16"))
     )
-    assert short.exact().checkpoint.dtype == "float32" and asked.exact() is asked.scorer
+    exact = short.scorer.exact().checkpoint
+    assert exact.dtype == "float32" and asked.scorer.exact() is asked.scorer
     made = make_plan(short)
     assert made.evidence.dtype == "bfloat16" and made.evidence.size.share <= 0.9
