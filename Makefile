@@ -31,7 +31,7 @@ test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not slow and not nightly and not browser'
 
 test-slow: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'slow and not nightly'
 
 test-nightly: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m nightly

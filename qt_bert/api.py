@@ -389,6 +389,7 @@ class Grader:
             dtype=opened.dtype,
             device=str(opened.device),
             model_grades=self._model_grades,
+            template=opened.template,
         )
         return Scorer(whole, max_length=self._max_length)
 
@@ -405,6 +406,7 @@ class Grader:
             "device": str(opened.device),
             "max_length": self._max_length,
             "model_grades": self._model_grades,
+            "template": opened.template,
         }
         study, reader = _options(family, own, asked)
         return gather(study, None if pairs is None else Path(pairs), reader)
@@ -445,16 +447,18 @@ def load(
     device: str = "auto",
     max_length: int | None = None,
     model_grades: str | None = None,
+    template: str | None = None,
 ) -> Grader:
     """Open a model folder (default: the graded checkpoint that ships) for grading.
 
     `device`: auto (a CUDA GPU where there is one), cpu, cuda, cuda:1 or mps; `dtype` on a GPU also
-    tf32 or float16. ArgumentError for a device or number type that is not there.
+    tf32 or float16. ArgumentError for a device or number type that is not there. `template`: how a
+    causal language model is asked, `qwen3-reranker` or a JSON file.
 
     Raises CheckpointError for a folder that cannot be opened, naming the fault.
     """
     given = None if model is None else str(model)
-    scorer = ModelOptions(given, dtype, max_length, model_grades, device).open()
+    scorer = ModelOptions(given, dtype, max_length, model_grades, device, template).open()
     return Grader(scorer, max_length=max_length, model_grades=model_grades)
 
 

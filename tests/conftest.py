@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -15,7 +16,20 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-FAMILIES = ("bert", "ernie", "roberta", "xlm-roberta", "electra")
+FAMILIES = (
+    "bert",
+    "ernie",
+    "roberta",
+    "xlm-roberta",
+    "electra",
+    "gte",
+    "modernbert",
+    "qwen2",
+    "qwen3",
+    "deberta-v2",
+)
+LEARNED = FAMILIES[:5]
+"""Those whose positions are added to the embeddings: offline models can be made of them."""
 CHARACTERS = (
     "北京到上海高铁票价时刻表查询怎么去除衣服上的油渍沾了洗掉红烧排骨家常做法小哥最近在干嘛"
     "我伊朗长大假期电影苹果手机多少钱一斤狗追猫先后能吃不开通关闭0123456789abcdefghijklmnopqrstuvwxyz"
@@ -61,6 +75,53 @@ def sentencepiece(folder: Path) -> None:
     fast.save_pretrained(folder)
 
 
+def byte_level(folder: Path) -> None:
+    """Save a byte-level BPE tokenizer without special tokens in a pair, as Qwen has it, trained on a line."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=420,
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([CHARACTERS, "yes", "no", "高铁票价 高铁票价 上海 上海"], trainer)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<|endoftext|>", eos_token="<|im_end|>"
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    fast.save_pretrained(folder)
+
+
+TOKENIZERS = {
+    "xlm-roberta": sentencepiece,
+    "gte": sentencepiece,
+    "qwen2": byte_level,
+    "qwen3": byte_level,
+}
+OWN = {
+    "gte": {"type_vocab_size": 1},
+    # Half a window of four tokens: the tests' texts are longer.
+    "modernbert": {"local_attention": 8, "global_attn_every_n_layers": 2},
+    "qwen2": {"num_key_value_heads": 1},
+    "qwen3": {"num_key_value_heads": 1},
+    "deberta-v2": {
+        "relative_attention": True,
+        "position_buckets": 6,
+        "pos_att_type": ["c2p", "p2c"],
+        "norm_rel_ebd": "layer_norm",
+        "share_att_key": True,
+        "position_biased_input": False,
+        "type_vocab_size": 0,
+    },
+}
+"""What the tiny config of a family says besides."""
+
+
 def make_checkpoint(
     folder: Path,
     family: str = "bert",
@@ -71,13 +132,18 @@ def make_checkpoint(
     hidden: int = 16,
     positions: int = 64,
     seed: int = 0,
+    **own: Any,
 ) -> Path:
-    """Save a random sequence classifier of `family` with its tokenizer; returns the folder."""
+    """Save a random sequence classifier of `family` with its tokenizer; returns the folder.
+
+    `own` are further settings of the config.
+    """
     import torch
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
-    (sentencepiece if family == "xlm-roberta" else wordpiece)(folder)
+    TOKENIZERS.get(family, wordpiece)(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
+    named = {"head_dim": hidden // heads} if family == "qwen3" else {}
     config = AutoConfig.for_model(
         family,
         vocab_size=len(tokenizer),
@@ -87,10 +153,10 @@ def make_checkpoint(
         intermediate_size=2 * hidden,
         max_position_embeddings=positions
         + (tokenizer.pad_token_id + 1 if "roberta" in family else 0),
-        type_vocab_size=1 if family == "xlm-roberta" else 2,
         pad_token_id=tokenizer.pad_token_id,
         num_labels=labels,
         initializer_range=0.4,
+        **{"type_vocab_size": 1 if family == "xlm-roberta" else 2} | named | OWN.get(family, {}) | own,
     )
     torch.manual_seed(seed)
     AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)

@@ -17,7 +17,7 @@ from qt_bert.ablation.patches import donor_batches
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.data.tokenise import EncodedPair
 from qt_bert.errors import EquivalenceError
-from qt_bert.models.batches import Batch, batches_of
+from qt_bert.models.batches import Batch, batches_of, row_at
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
 from qt_bert.models.devices import whole_products
 from qt_bert.models.forward import Encoder
@@ -154,7 +154,7 @@ def in_float32(checkpoint: Checkpoint, encoder: Encoder) -> tuple[Checkpoint, En
     device = checkpoint.device
     if checkpoint.model.dtype == torch.float32:
         return _on(checkpoint, torch.device("cpu")), encoder
-    exact = open_checkpoint(checkpoint.folder)
+    exact = open_checkpoint(checkpoint.folder, template=checkpoint.template)
     return exact, _on(exact, device).encoder()
 
 
@@ -199,14 +199,15 @@ def _live_layers(encoder: Encoder, batches: Sequence[Batch]) -> list[bool]:
     last = len(encoder.layers) - 1
 
     def largest(vectors: torch.Tensor, view: View) -> torch.Tensor:
-        """The largest norm over the tokens that are read later on [B]: in the last layer the first."""
-        read = view.batch.real.clone()
-        read[:, 1:] &= view.layer < last
-        return (vectors.norm(dim=-1) * read).amax(1)
+        """The largest norm over the tokens that are read later on [B]: in the last layer by the head."""
+        norms = vectors.norm(dim=-1, keepdim=True) * view.batch.real[..., None]
+        if view.layer == last and encoder.reads != "mean":
+            norms = row_at(norms, view.batch.at)
+        return norms.amax((1, 2))
 
     def written(view: View) -> torch.Tensor:
         layer = encoder.layers[view.layer]
-        return largest(layer.mix(view.values) - layer.output.bias, view)
+        return largest(layer.mix(view.values) - layer.constant, view)
 
     layers = tuple(range(last + 1))
     reductions = [

@@ -24,9 +24,9 @@ from qt_bert.ablation.interventions import (
     edit_z,
 )
 from qt_bert.errors import ArgumentError
-from qt_bert.models.batches import Batch
+from qt_bert.models.batches import At, Batch, row_at
 from qt_bert.models.devices import Memory, in_parts, index, stack_tokens
-from qt_bert.models.forward import Encoder, Layer, attend, attention
+from qt_bert.models.forward import Encoder, Layer
 from qt_bert.models.heads import Shape, checked_heads
 from qt_bert.progress import Progress, silent
 
@@ -41,7 +41,7 @@ class View:
     """What a reduction sees of one variant in one layer, for a batch of B pairs of L tokens.
 
     `values`: attention weights [B, heads, rows, L], the heads' head outputs [B, heads, rows,
-    width], or the layer's output [B, rows, hidden]; rows is L, or 1 (the first token) for
+    width], or the layer's output [B, rows, hidden]; rows is L, or 1 (the token that is read) for
     `first_row`. Attention is the softmax's own, also for a head whose head output is replaced; head
     outputs are those that reach W_O. Rows and columns of padding hold no meaning: `batch.real`
     tells them apart.
@@ -56,8 +56,8 @@ class View:
 class Reduction:
     """A few numbers a pair, from the attention, head outputs or output of some layers.
 
-    `compute` returns [B, …], always of one shape after B; `first_row` asks for the first token's
-    row alone, which is cheaper in the last layer.
+    `compute` returns [B, …], always of one shape after B; `first_row` asks for the row of the token
+    that the classifier reads alone ([CLS]), which is cheaper in the last layer.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Reduction:
 class Branch:
     """Variants of one state that make the same change in this layer.
 
-    `full`: all rows of the layer's output are needed, not the first token's alone; `alone`: no
+    `full`: all rows of the layer's output are needed, not that of the token that is read alone; `alone`: no
     other branch runs the layer on this state, so what was computed for it may be changed in place.
     `passed` [B, L, size] is what a branch that skips the layer hands on; it has no place among the
     states that the layer works on.
@@ -131,6 +131,8 @@ class PassPlan:
         every_row = {n for n, one in pairs if one.of != "hidden" and not one.first_row}
         attention = {n for n, one in pairs if one.of == "attention"}
         horizons = [max(one, default=-1) for one in mixing]
+        if encoder.reads == "mean":
+            full.append(len(layers))
         highest = max(full, default=-1)
         return cls(encoder, entering, changes, horizons, wanted, highest, every_row, attention)
 
@@ -188,7 +190,7 @@ class LayerPass:
     What branches share (projections, attention, head outputs, their sum through W_O) is computed
     for all states at once, when it is first asked for; `every_row` asks for attention and head
     outputs of all rows, `keeps_attention` for maps that a reduction will see. Where `hidden` has
-    the first token's row alone, every branch leaves all heads out.
+    the row of the token that is read alone, every branch leaves all heads out.
     """
 
     def __init__(
@@ -219,7 +221,10 @@ class LayerPass:
             return self._run(run, rows)
         done = iter(self._run(run, rows)) if run else iter(())
         return torch.stack(
-            [next(done) if one.passed is None else one.passed[:, :rows] for one in chunk]
+            [
+                next(done) if one.passed is None else self.batch.rows_of(one.passed, rows)
+                for one in chunk
+            ]
         )
 
     def _run(self, chunk: Sequence[Branch], rows: int) -> torch.Tensor:
@@ -227,15 +232,19 @@ class LayerPass:
         states = [branch.state for branch in chunk]
         mixed = [self._mixed(branch) for branch in chunk]
         if states == list(range(len(self.hidden))) and all(one is None for one in mixed):
-            return layer.feed_forward(self.mixed[:, :, :rows], self.hidden[:, :, :rows])
+            return layer.feed_forward(self._rows(self.mixed, rows), self._rows(self.hidden, rows))
         stacked = torch.stack(
             [
-                (self.mixed[state] if one is None else one)[:, :rows].expand(-1, rows, -1)
+                self._rows(self.mixed[state] if one is None else one, rows).expand(-1, rows, -1)
                 for state, one in zip(states, mixed, strict=True)
             ]
         )
-        hidden = self.hidden[:, :, :rows]
+        hidden = self._rows(self.hidden, rows)
         return layer.feed_forward(stacked, hidden[index(tuple(states), hidden.device)])
+
+    def _rows(self, tensor: torch.Tensor, rows: int) -> torch.Tensor:
+        """Of [..., B, L or 1, size] all rows, or with `rows` 1 that of the token that is read."""
+        return row_at(tensor, self.batch.at) if rows == 1 else tensor
 
     def reduce(self, reduction: Reduction, chunk: Sequence[Branch], store: Store) -> None:
         """Evaluate a reduction of attention or head outputs for each branch of `chunk`."""
@@ -248,7 +257,7 @@ class LayerPass:
                 store(branch.variants, self._seen[key])
                 continue
             values = self._attention(branch) if reduction.of == "attention" else self._z_of(branch)
-            values = values[:, :, :1] if reduction.first_row else values
+            values = row_at(values, self.batch.at, axes=2) if reduction.first_row else values
             found = reduction.compute(View(values, self.batch, self.number))
             if shared:
                 self._seen[key] = found
@@ -261,7 +270,7 @@ class LayerPass:
     @cached_property
     def projections(self) -> Projections:
         """Query [states, B, heads, rows, width], key and value [states, B, heads, L, width]."""
-        return _project(self.layer, self.hidden, self.rows)
+        return _project(self.layer, self.hidden, self.rows, self.batch.at)
 
     @cached_property
     def attended(self) -> tuple[torch.Tensor | None, torch.Tensor]:
@@ -274,9 +283,13 @@ class LayerPass:
                 del self.projections  # this object lives until all layers above are done
             return weights, z
         states = len(self.hidden)
-        bias = None if self.bias is None else self.bias.repeat(states, 1, 1, 1)
-        first = self.layer.attend_first(self.hidden.flatten(0, 1), bias)
-        weights, z = (one.unflatten(0, (states, -1)) for one in first)
+        bias, place = self.bias, self.batch.at
+        if bias is not None and len(bias) > 1:
+            bias = bias.repeat(states, 1, 1, 1)
+        if isinstance(place, torch.Tensor):
+            place = place.repeat(states)
+        read = self.layer.attend_row(self.hidden.flatten(0, 1), bias, place)
+        weights, z = (one.unflatten(0, (states, -1)) for one in read)
         return weights, z
 
     def _attend(
@@ -288,8 +301,8 @@ class LayerPass:
     ) -> tuple[torch.Tensor | None, torch.Tensor]:
         """Attention weights, where they are kept, and head outputs."""
         if not self.keeps_attention:
-            return None, attend(query, key, value, bias)
-        weights = attention(query, key, bias)
+            return None, self.layer.attend(query, key, value, bias)
+        weights = self.layer.attention(query, key, bias)
         return weights, torch.matmul(weights, value)
 
     @cached_property
@@ -332,14 +345,14 @@ class LayerPass:
             mixed = self.mixed[state] - gone
         else:
             part = z[:, index(tuple(kept), z.device)]
-            mixed = self.layer.mix_some(part, kept) + self.layer.output.bias
+            mixed = self.layer.mix_some(part, kept) + self.layer.constant
         new = edit.z(self._site(state))
         return mixed if new is None else mixed + self.layer.mix_some(new, edit.heads)
 
     def _through(self, edit: ZEdit, site: Site) -> torch.Tensor:
         """W_O over an edit of all heads that is constant: the same for every row [B or 1, 1, size]."""
         new = edit.z(site)
-        bias = site.layer.output.bias.expand(len(self.batch), 1, -1)
+        bias = site.layer.constant.expand(len(self.batch), 1, -1)
         return bias if new is None else bias + site.layer.mix_some(new, edit.heads)
 
     def _attention(self, branch: Branch) -> torch.Tensor:
@@ -375,7 +388,9 @@ class LayerPass:
             added = change.attention.bias(site)
             site = replace(site, bias=added if site.bias is None else site.bias + added)
         query, key, value = projected
-        bias = None if site.bias is None else site.bias[:, :, : self.rows]
+        bias = site.bias
+        if bias is not None and self.rows == 1:
+            bias = row_at(bias, self.batch.at, axes=2)
         weights, z = self._attend(query, key, value, bias)
         if change.z is not None:
             edit_z(z, change.z, site)
@@ -389,8 +404,8 @@ class LayerPass:
             query, key, value = self.projections
             return query[state], key[state], value[state]
 
-        project = shared if weights is None else partial(_project, layer, hidden, self.rows)
         batch, clean = self.batch, self.clean
+        project = shared if weights is None else partial(_project, layer, hidden, self.rows, batch.at)
         return Site(self.number, layer, batch, hidden, project, self.bias, self.rows, clean)
 
 
@@ -400,10 +415,15 @@ class _Own(NamedTuple):
     z: torch.Tensor
 
 
-def _project(layer: Layer, hidden: torch.Tensor, rows: int) -> Projections:
-    """Query of `rows` rows, key and value of all, of `hidden` [..., B, L, size]."""
+def _project(layer: Layer, hidden: torch.Tensor, rows: int, place: At) -> Projections:
+    """Query of all rows or of the token at `place`, key and value of all, of `hidden` [..., B, L, size]."""
     flat = hidden.flatten(0, -3)
-    found = layer.project(flat) if rows == hidden.shape[-2] else layer.project_first(flat)
+    if rows == hidden.shape[-2]:
+        found = layer.project(flat)
+    else:
+        if isinstance(place, torch.Tensor):
+            place = place.repeat(len(flat) // len(place))
+        found = layer.project_row(flat, place)
     return tuple(one.unflatten(0, hidden.shape[:-2]) for one in found)  # type: ignore[return-value]
 
 
@@ -418,8 +438,8 @@ def _project(layer: Layer, hidden: torch.Tensor, rows: int) -> Projections:
 # is taken off the shared sum. Variants that differ in nothing but what is made of a layer's output
 # part behind that layer.
 #
-# Where no layer above mixes tokens any more (the last layer, or every head above left out), the
-# first token's row alone goes on.
+# Where no layer above mixes tokens any more (the last layer, or every head above left out), the row
+# of the token that the classifier reads goes on alone, unless it reads the mean of all.
 
 
 STACK_TOKENS = 2048
@@ -580,9 +600,10 @@ class _Pass:
                 groups.setdefault(edits[variant], []).append(variant)
             parted += [(state, edit, members) for edit, members in groups.items()]
         most = max(len(states), self.budget // (len(self.batch) * hidden.shape[2]))
+        every = self.batch.real[..., None]  # padding stays as it is
         for start in range(0, len(parted), most):
             stack = parted[start : start + most]
-            real = self.batch.real[:, : hidden.shape[2], None]  # padding stays as it is
+            real = self.batch.rows_of(every, hidden.shape[2])
             left = [
                 hidden[state]
                 if edit is None
@@ -597,7 +618,7 @@ class _Pass:
             if reduction.of != "hidden":
                 continue
             for variants, output in zip(states, hidden, strict=True):
-                values = output[:, :1] if reduction.first_row else output
+                values = row_at(output, self.batch.at) if reduction.first_row else output
                 found = reduction.compute(View(values, self.batch, number))
                 self._store_reduced(reduction, place, variants, found)
 
@@ -642,8 +663,11 @@ class _Pass:
 
     def _store_logits(self, states: list[list[int]], hidden: torch.Tensor) -> None:
         encoder = self.plan.encoder
-        first = encoder.family.head(encoder.model, hidden[:, :, :1].flatten(0, 1))
-        logits = first.float().unflatten(0, hidden.shape[:2])
+        if encoder.reads != "mean":
+            hidden = row_at(hidden, self.batch.at)
+        read = encoder.pooled(hidden, self.batch.mask)
+        found = encoder.family.head(encoder.model, read.flatten(0, 1))
+        logits = found.float().unflatten(0, hidden.shape[:2])
         variants = tuple(variant for members in states for variant in members)
         of = tuple(state for state, members in enumerate(states) for _ in members)
         device = logits.device

@@ -16,9 +16,9 @@ from qt_bert.ablation.effects import meant_logits
 from qt_bert.ablation.engine import batch_tokens
 from qt_bert.data.pairs import Pair
 from qt_bert.errors import ArgumentError
-from qt_bert.models.batches import Batch
+from qt_bert.models.batches import Batch, row_at
 from qt_bert.models.card import ModelLabels
-from qt_bert.models.forward import Encoder, attend
+from qt_bert.models.forward import Encoder
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray
@@ -144,16 +144,16 @@ def _gate_gradients(
     with torch.no_grad():  # no gate lies below
         hidden = encoder.embed(batch)
     for layer, bias in zip(encoder.layers, encoder.biases(batch), strict=True):
-        z = attend(*layer.project(hidden), bias)
+        z = layer.attend(*layer.project(hidden), bias)
         if units:
-            attended = layer.output_norm(layer.mix(z) + hidden)
-            active = layer.up(attended)
-            gates.append(active.new_ones(len(batch), active.shape[-1], requires_grad=True))
-            hidden = layer.down_norm(layer.down(active * gates[-1][:, None]) + attended)
+            gates.append(z.new_ones(len(batch), layer.units, requires_grad=True))
+            hidden = layer.feed_forward(layer.mix(z), hidden, gates[-1][:, None])
         else:
             gates.append(z.new_ones(len(batch), layer.heads, requires_grad=True))
             hidden = layer.finish(z * gates[-1][:, :, None, None], hidden)
-    logits = encoder.family.head(encoder.model, hidden[:, :1])
+    if encoder.reads != "mean":
+        hidden = row_at(hidden, batch.at)
+    logits = encoder.family.head(encoder.model, encoder.pooled(hidden, batch.mask))
     return torch.autograd.grad(_losses(logits, allowed).sum(), gates)
 
 

@@ -13,7 +13,7 @@ from qt_bert.ablation.reference import PlainModel
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch
 from qt_bert.models.devices import index
-from qt_bert.models.forward import Encoder, Layer, attend
+from qt_bert.models.forward import Encoder, Layer
 from qt_bert.models.heads import Head
 
 # The clean model on a batch: what patches put in, and what paths hold still.
@@ -63,7 +63,7 @@ class CleanCache:
     def _run(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         states, z = [self.embedded], []
         for layer, bias in zip(self.encoder.layers, self.biases, strict=True):
-            z.append(attend(*layer.project(states[-1]), bias))
+            z.append(layer.attend(*layer.project(states[-1]), bias))
             states.append(layer.finish(z[-1], states[-1]))
         return states, z
 

@@ -111,7 +111,8 @@ class Replacement:
         weights = torch.softmax(site.bias.float(), -1)
         if weights.shape[1] > 1:
             weights = weights[:, heads]
-        return torch.matmul(weights[:, :, : site.rows], value.float()).to(value)
+        weights = site.batch.rows_of(weights, site.rows, axes=2)
+        return torch.matmul(weights, value.float()).to(value)
 
 
 # Queries and titles that cannot see each other (`models.batches` says which rows see which columns).
@@ -141,9 +142,9 @@ class SegmentBlock:
         }
 
     def install(self, model: PlainModel) -> None:
-        """Compute the heads' z anew, in a hook before W_O, from the tokens they may see."""
+        """Another attention mask for the heads, in a hook before the layer attends."""
         for layer, heads in by_layer(self.heads).items():
-            model.edit(layer, partial(_cut_plainly, _BETWEEN, heads), first=True)
+            model.cut(layer, _BETWEEN, heads)
 
 
 @dataclass(frozen=True)
@@ -180,18 +181,12 @@ class Cut:
         return dict.fromkeys(range(self.first, self.last + 1), change)
 
     def install(self, model: PlainModel) -> None:
-        """Compute z anew from what each row may see, in a hook before W_O."""
+        """Another attention mask, in a hook before each layer attends."""
         for layer in range(self.first, self.last + 1):
-            model.edit(layer, partial(_cut_plainly, (self.direction,), None), first=True)
+            model.cut(layer, (self.direction,))
 
 
 _BETWEEN: tuple[Direction, ...] = ("T<Q", "Q<T")
-
-
-def _cut_plainly(
-    directions: tuple[Direction, ...], heads: tuple[int, ...] | None, seen: PlainLayer
-) -> None:
-    seen.cut(directions, heads)
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ class DonorZ:
         """[B, heads, rows, width]."""
         donor, rows = _donors(site.clean)
         z = donor.z(self.layer)[rows]
-        return z[:, index(self.heads, z.device), : site.rows]
+        return site.batch.rows_of(z[:, index(self.heads, z.device)], site.rows, axes=2)
 
 
 def _donors(clean: CleanCache) -> tuple[CleanCache, torch.Tensor]:
@@ -268,7 +268,7 @@ class Path:
             model.project(self.receiver.layer, _NAMES[letter], self.receiver.head, arriving)
 
 
-_NAMES = {"q": "query", "k": "key", "v": "value"}
+_NAMES = {"q": 0, "k": 1, "v": 2}
 
 
 @dataclass(frozen=True)
@@ -280,11 +280,19 @@ class Arriving:
     entry: Entry
 
     def projections(self, site: Site) -> Projections:
-        """The layer's own, but for the head's entries."""
+        """The layer's own, but for the head's entries.
+
+        Raises ArgumentError for the key or value of a head that shares it with others.
+        """
+        if self.entry != "q" and site.layer.groups < site.layer.heads:
+            raise ArgumentError(
+                "heads of this model share keys and values; a path can enter the query of one alone"
+            )
         own = site.project()
         hidden = self.detour.arriving(site.clean)
-        project = site.layer.project if site.rows == hidden.shape[1] else site.layer.project_first
-        others = project(hidden)
+        whole = site.rows == hidden.shape[1]
+        layer, place = site.layer, site.batch.at
+        others = layer.project(hidden) if whole else layer.project_row(hidden, place)
         return tuple(  # type: ignore[return-value]
             _with_head(one, other, self.head) if letter in self.entry else one
             for letter, one, other in zip("qkv", own, others, strict=True)

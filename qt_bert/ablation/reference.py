@@ -1,8 +1,9 @@
 """The Hugging Face model with heads left out by hooks: slow, plain, and what the checks trust.
 
 Written without anything of the masked loop, pair by pair over real tokens, so that a fault of the
-one does not hide in the other. The hooks on heads stand before `attention.output.dense`, where
-heads are contiguous slices under every attention kernel.
+one does not hide in the other. The hooks on heads stand before the attention output matrix, where
+heads are contiguous slices under every attention kernel; who sees whom is a mask that the model itself
+is given.
 """
 
 from __future__ import annotations
@@ -14,45 +15,30 @@ from typing import Any, Protocol
 
 import torch
 
+from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import CLS, GONE, QUERY, TITLE, Batch, Direction
 from qt_bert.models.card import Offline, layers_apart
-from qt_bert.models.families import Family
+from qt_bert.models.families import Family, Rows, at
 
 
 @dataclass
 class PlainLayer:
     """One pair in one layer: values of its n real tokens, by head, and who may see whom.
 
-    `row` is the pair's row of the batch.
+    `row` is the pair's row of the batch; `visible` [heads, n, n] says which columns each row sees.
     """
 
     row: int
-    query: torch.Tensor
-    key: torch.Tensor
     value: torch.Tensor
     visible: torch.Tensor
-    groups: torch.Tensor
     z: torch.Tensor
 
-    def attend(self, head: int) -> torch.Tensor:
-        """z of the head [n, width], over the tokens that each row may see."""
-        scores = self.query[head] @ self.key[head].T / self.query.shape[-1] ** 0.5
-        scores = scores.masked_fill(~self.visible[head], float("-inf"))
-        return scores.softmax(-1) @ self.value[head]
 
-    def cut(self, directions: Iterable[Direction], heads: Iterable[int] | None = None) -> None:
-        """Let no row of some heads (None: all) see the columns that directions take away."""
-        groups = self.groups.tolist()
-        gone = set().union(*(GONE[direction] for direction in directions))
-        seen = [[(row, column) not in gone for column in groups] for row in groups]
-        apart = torch.tensor(seen, device=self.visible.device)
-        for head in range(len(self.z)) if heads is None else heads:
-            self.visible[head] &= apart
-            self.z[head] = self.attend(head)
-
+_Cut = tuple[tuple[Direction, ...], Sequence[int] | None]
+"""Directions that are gone, and of which heads (None: all)."""
 
 Edit = Callable[[PlainLayer], None]
-"""Changes the head outputs, or who may see whom, in place."""
+"""Changes the head outputs in place."""
 
 
 Map = Callable[[int, torch.Tensor], torch.Tensor]
@@ -96,16 +82,18 @@ class PlainModel:
         self.model = model
         self.family = family
         self.offline = offline
-        self.backbone = getattr(model, family.backbone)
-        self.layers = self.backbone.encoder.layer
+        self.backbone = family.backbone_of(model)
+        self.layers = family.layers_of(model)
         self._written: list[tuple[Any, Any, torch.Tensor]] = []
         self.begin()
 
     def begin(self) -> None:
         """Forget all that was installed, but for weights that were written."""
-        apart = layers_apart(self.offline)
-        self._first: dict[int, list[Edit]] = {layer: [_apart] for layer in range(apart)}
-        self._then: dict[int, list[Edit]] = {}
+        # An offline model's lower layers: each text sees itself alone.
+        self._cuts: dict[int, list[_Cut]] = {
+            layer: [(("all",), None)] for layer in range(layers_apart(self.offline))
+        }
+        self._edits: dict[int, list[Edit]] = {}
         self._skipped: set[int] = set()
         self._mapped: list[tuple[int, Map]] = []
         self._projected: list[tuple[Any, Callable[..., Any]]] = []
@@ -128,7 +116,7 @@ class PlainModel:
     def record(self) -> Recorded:
         """What a run of the batch gives, with all that is installed by now."""
         lengths = self.batch.real.sum(1).tolist()
-        heads = [int(one.attention.self.num_attention_heads) for one in self.layers]
+        heads = [self.family.heads(one) for one in self.layers]
         found = Recorded([], [], lengths, heads)
         handles = [
             self._giving(place).register_forward_hook(_append(found.stream))
@@ -136,7 +124,7 @@ class PlainModel:
         ]
         with self._hooked(self.batch):
             for layer in self.layers:  # behind the edits, so that what they give is seen
-                dense = layer.attention.output.dense
+                dense = at(layer, self.family.parts.output)
                 handles.append(
                     dense.register_forward_pre_hook(lambda _, given: found.given.append(given[0]))
                 )
@@ -148,11 +136,12 @@ class PlainModel:
         return found
 
     def _run(self) -> torch.Tensor:
+        types = {"token_type_ids": self.batch.token_type_ids} if self.family.segments else {}
         return self.model(  # type: ignore[no-any-return]
             input_ids=self.batch.input_ids,
-            token_type_ids=self.batch.token_type_ids,
             attention_mask=self.batch.real.long(),
             position_ids=None if self.offline is None else self._positions(self.offline),
+            **types,
         ).logits
 
     def _positions(self, offline: Offline) -> torch.Tensor:
@@ -170,27 +159,44 @@ class PlainModel:
         self._written.append((parameter, index, parameter.data[index].clone()))
         parameter.data[index] = values.to(parameter)
 
-    def project(self, layer: int, name: str, head: int, read: Sequence[torch.Tensor]) -> None:
-        """Let one head's rows of the projection `name` be made of `read`: for each pair [n, hidden]."""
-        attention = self.layers[layer].attention.self
-        module, heads = getattr(attention, name), int(attention.num_attention_heads)
+    def project(self, layer: int, which: int, head: int, read: Sequence[torch.Tensor]) -> None:
+        """Let one head's rows of a projection (0 query, 1 key, 2 value) be made of `read`: for each pair
+        the layer's input [n, hidden]."""
+        family, module = self.family, self.layers[layer]
+        linear = family.projections(module)[which]
+        width, groups = family.width(module), linear.weight.shape[0] // family.width(module)
+        if groups < family.heads(module):
+            raise ArgumentError(
+                "heads of this model share keys and values; a path can enter the query of one alone"
+            )
+        before = at(module, family.parts.attention_norm) if family.norm_before else None
 
-        def hook(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
+        calls: list[bool] = []
+
+        def hook(_: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
+            calls.append(True)
+            if len(calls) > 1:  # a DeBERTa's projections are used for distances, too
+                return output
             found = output.clone()
+            rows = found if not isinstance(linear, Rows) else found[..., linear.start : linear.stop]
+            mine = slice(head * width, (head + 1) * width)
             for row, vectors in enumerate(read):
-                made = vectors.to(output) @ module.weight.T + module.bias
-                at = _by_head(found[row, : len(made)], heads)
-                at[head] = _by_head(made, heads)[head]
+                vectors = vectors if before is None else before(vectors)
+                made = torch.nn.functional.linear(vectors, linear.weight, linear.bias)
+                rows[row, : len(made), mine] = made[:, mine].to(output)
             return found
 
-        self._projected.append((module, hook))
+        self._projected.append((linear.linear if isinstance(linear, Rows) else linear, hook))
 
-    def edit(self, layer: int, edit: Edit, *, first: bool = False) -> None:
-        """Let `edit` change what a layer's heads give, pair by pair, before W_O.
+    def edit(self, layer: int, edit: Edit) -> None:
+        """Let `edit` change what a layer's heads give, pair by pair, before W_O."""
+        self._edits.setdefault(layer, []).append(edit)
 
-        Edits of who may see whom come `first`: others may depend on it.
-        """
-        (self._first if first else self._then).setdefault(layer, []).append(edit)
+    def cut(
+        self, layer: int, directions: Sequence[Direction], heads: Sequence[int] | None = None
+    ) -> None:
+        """Let no row of some heads (None: all) see the columns that directions take away."""
+        self._cuts.setdefault(layer, []).append((tuple(directions), heads))
 
     def skip(self, layer: int) -> None:
         """Let a layer hand on its input as its output."""
@@ -208,7 +214,65 @@ class PlainModel:
         if place:
             return self.layers[place - 1]
         projected = getattr(self.backbone, "embeddings_project", None)
-        return self.backbone.embeddings if projected is None else projected
+        return at(self.backbone, self.family.embeddings) if projected is None else projected
+
+    def _visible(self, layer: int, row: int) -> torch.Tensor:
+        """Which columns each row of a pair sees in a layer [heads, n, n], by what is said of both."""
+        module = self.layers[layer]
+        groups = self.batch.groups[row][self.batch.real[row]].tolist()
+        n, window = len(groups), self.family.window(module)
+        visible = torch.ones(self.family.heads(module), n, n, dtype=torch.bool)
+        for one in range(n):
+            for other in range(n):
+                far = window is not None and abs(one - other) > window
+                if far or (self.family.causal and other > one):
+                    visible[:, one, other] = False
+        for directions, heads in self._cuts.get(layer, ()):
+            gone = set().union(*(GONE[direction] for direction in directions))
+            seen = [[(one, other) not in gone for other in groups] for one in groups]
+            for head in range(len(visible)) if heads is None else heads:
+                visible[head] &= torch.tensor(seen)
+        return visible.to(self.batch.groups.device)
+
+    def _rewrite(
+        self, layer: int, kept: dict[str, torch.Tensor], edits: Sequence[Edit]
+    ) -> Callable[..., tuple[torch.Tensor]]:
+        family, module = self.family, self.layers[layer]
+        heads, groups = family.heads(module), family.groups(module)
+
+        def hook(_: Any, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+            z = inputs[0].clone()
+            for row, real in enumerate(self.batch.real):
+                n = int(real.sum())
+                value = _by_head(kept["value"][row, :n], groups)
+                value = value.repeat_interleave(heads // max(1, groups), 0)
+                held = _by_head(z[row, :n], heads).clone()
+                seen = PlainLayer(row, value, self._visible(layer, row), held)
+                for edit in edits:
+                    edit(seen)
+                z[row, :n] = seen.z.transpose(0, 1).flatten(1)
+            return (z,)
+
+        return hook
+
+    def _masked(self, layer: int) -> Callable[..., Any]:
+        """A hook that gives a layer's attention the mask of what each row sees."""
+
+        def hook(_: Any, args: Any, kwargs: Any) -> Any:
+            hidden = args[0] if args else kwargs["hidden_states"]
+            heads, length = self.family.heads(self.layers[layer]), hidden.shape[1]
+            mask = self.batch.real[:, None, None, :].repeat(1, heads, length, 1)
+            for row, real in enumerate(self.batch.real):
+                n = int(real.sum())
+                mask[row, :, :n, :n] = self._visible(layer, row)
+            if self.family.positions != "relative":  # which takes True and False
+                least = torch.finfo(hidden.dtype).min
+                mask = torch.zeros_like(mask, dtype=hidden.dtype).masked_fill(~mask, least)
+            if "attention_mask" in kwargs:
+                return args, kwargs | {"attention_mask": mask}
+            return (args[0], mask, *args[2:]), kwargs
+
+        return hook
 
     @contextmanager
     def _hooked(self, batch: Batch) -> Iterator[None]:
@@ -218,27 +282,25 @@ class PlainModel:
             handles.append(self._giving(place).register_forward_hook(hook))
         for module, hook in self._projected:
             handles.append(module.register_forward_hook(hook))
-        for number in self._first.keys() | self._then.keys():
-            attention = self.layers[number].attention
+        for number in self._cuts:
+            attention = at(self.layers[number], self.family.parts.attention)
+            hook = self._masked(number)
+            handles.append(attention.register_forward_pre_hook(hook, with_kwargs=True))
+        for number, edits in self._edits.items():
+            layer = self.layers[number]
             kept: dict[str, torch.Tensor] = {}
-            for name in ("query", "key", "value"):
-                handles.append(
-                    getattr(attention.self, name).register_forward_hook(_keep(kept, name))
-                )
-            edits = self._first.get(number, []) + self._then.get(number, [])
-            heads = int(attention.self.num_attention_heads)
-            rewriting = _rewrite(kept, edits, batch, heads)
-            handles.append(attention.output.dense.register_forward_pre_hook(rewriting))
+            value = self.family.projections(layer)[2]
+            keeping = _keep(kept, value)
+            holder = value.linear if isinstance(value, Rows) else value
+            handles.append(holder.register_forward_hook(keeping))
+            rewriting = self._rewrite(number, kept, edits)
+            output = at(layer, self.family.parts.output)
+            handles.append(output.register_forward_pre_hook(rewriting))
         try:
             yield
         finally:
             for handle in handles:
                 handle.remove()
-
-
-def _apart(seen: PlainLayer) -> None:
-    """What a layer of an offline block gives: each text sees itself alone."""
-    seen.cut(("all",))
 
 
 def _pass_on(module: Any, inputs: tuple[torch.Tensor, ...], output: Any) -> Any:
@@ -263,30 +325,10 @@ def _append(kept: list[torch.Tensor]) -> Callable[..., None]:
     return hook
 
 
-def _keep(kept: dict[str, torch.Tensor], name: str) -> Callable[..., None]:
+def _keep(kept: dict[str, torch.Tensor], value: Any) -> Callable[..., None]:
     def hook(module: Any, inputs: Any, output: torch.Tensor) -> None:
-        kept[name] = output
-
-    return hook
-
-
-def _rewrite(
-    kept: dict[str, torch.Tensor], edits: Sequence[Edit], batch: Batch, heads: int
-) -> Callable[..., tuple[torch.Tensor]]:
-    def hook(module: Any, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
-        z = inputs[0].clone()
-        for row, real in enumerate(batch.real):
-            groups = batch.groups[row][real]
-            n = len(groups)
-            parts = [_by_head(kept[name][row, :n], heads) for name in ("query", "key", "value")]
-            visible = torch.ones(heads, n, n, dtype=torch.bool, device=groups.device)
-            query, key, value = parts
-            held = _by_head(z[row, :n], heads).clone()
-            seen = PlainLayer(row, query, key, value, visible, groups, held)
-            for edit in edits:
-                edit(seen)
-            z[row, :n] = seen.z.transpose(0, 1).flatten(1)
-        return (z,)
+        rows = isinstance(value, Rows)
+        kept["value"] = output[..., value.start : value.stop] if rows else output
 
     return hook
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from qt_bert.ablation.checks import check_equivalence
+from qt_bert.ablation.checks import BATCH_TOKENS, TOLERANCE, check_equivalence
 from qt_bert.ablation.engine import Reduction, View, batch_tokens, masked_forward, sweep
 from qt_bert.ablation.families import DRAWS, FAMILIES, named_set
 from qt_bert.ablation.folder import means_of, read_variants
@@ -20,11 +20,12 @@ from qt_bert.ablation.masks import INTERVENTIONS
 from qt_bert.data.pairs import Pair
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.splits import half_of
-from qt_bert.errors import ArgumentError
-from qt_bert.models.batches import Batch
+from qt_bert.errors import ArgumentError, EquivalenceError
+from qt_bert.models.batches import Batch, batches_of
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Head, Shape, parse_heads, spell
+from qt_bert.models.plain import PlainEncoder
 from qt_bert.progress import Progress, progress, silent
 from qt_bert.scoring.bulk import LeftOut, Scorer
 from qt_bert.scoring.judge import graded_pairs
@@ -164,10 +165,38 @@ def leave_heads_out(scorer: Scorer, heads: str, mode: str, reference: Sequence[P
     """
     checkpoint = scorer.checkpoint
     named = parse_heads(heads, checkpoint.shape)
+    if not checkpoint.family.fast:
+        return _without_plainly(scorer, named, mode, reference)
     part = interventions_with(lambda: reference_means(scorer, reference))(mode, named)
     encoded = scorer.tokenizer.encode([(p.query, p.title) for p in reference], offsets=False)
     guards = check_equivalence(checkpoint, scorer.encoder, [Variant("heads out", (part,))], encoded)
     return without_intervention(scorer, part, guards)
+
+
+def _without_plainly(
+    scorer: Scorer, heads: Sequence[Head], mode: str, reference: Sequence[Pair]
+) -> Scorer:
+    """The same of a model that runs as transformers runs it: heads give zeros, by a hook.
+
+    Each layer without all its heads must move the logits of the first pair.
+    """
+    if mode != "zero":
+        raise ArgumentError(f"--mode {mode} needs the fast engine; this model has zero alone")
+    encoder = scorer.encoder
+    assert isinstance(encoder, PlainEncoder)
+    encoded = scorer.tokenizer.encode([(p.query, p.title) for p in reference[:1]], offsets=False)
+    (batch,) = batches_of(encoded, BATCH_TOKENS, pad=scorer.pad)
+    with torch.inference_mode():
+        plain = encoder.logits_of(batch)
+        moved = {}
+        for layer in sorted({head.layer for head in heads}):
+            off = [Head(layer, head) for head in range(scorer.checkpoint.heads)]
+            moved[f"L{layer}"] = float((encoder.without(off)(batch) - plain).abs().max())
+    still = [name for name, far in moved.items() if not far > TOLERANCE]
+    if still:
+        raise EquivalenceError(f"leaving out all heads of {still[0]} moves no logit")
+    forward = encoder.without(heads)
+    return scorer.without(LeftOut(spell(heads), mode, forward, guards={"layers_off": moved}))
 
 
 def without_intervention(scorer: Scorer, part: Intervention, guards: Mapping[str, Any]) -> Scorer:

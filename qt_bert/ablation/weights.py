@@ -17,7 +17,9 @@ from qt_bert.ablation.interventions import (
 from qt_bert.ablation.reference import PlainModel
 from qt_bert.errors import ArgumentError
 from qt_bert.models.devices import index
-from qt_bert.models.forward import Encoder, Layer, attention
+from qt_bert.models.families import at
+from qt_bert.models.batches import At, row_at
+from qt_bert.models.forward import Encoder, Layer
 from qt_bert.models.heads import Head, by_layer
 
 # A property erased where the model would read it: an affine map of one layer's output.
@@ -104,10 +106,7 @@ class Erasure:
 # and W_O's bias belong to the layer. Pooler and classifier stay as they are tuned.
 
 
-_SLICED = ("query", "key", "value")
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class MixedLayer(Layer):
     """A tuned layer in which the heads `taken` have the weights of `base`; nothing is copied."""
 
@@ -125,18 +124,20 @@ class MixedLayer(Layer):
         """As of the tuned layer, with the base's rows where its heads are taken."""
         return self._mixed(self.tuned.project(hidden), self.base.project(hidden))
 
-    def project_first(
-        self, hidden: torch.Tensor
+    def project_row(
+        self, hidden: torch.Tensor, place: At
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The same with the query of the first token alone."""
-        return self._mixed(self.tuned.project_first(hidden), self.base.project_first(hidden))
+        """The same with the query of the token at `place` alone."""
+        own, others = (one.project_row(hidden, place) for one in (self.tuned, self.base))
+        return self._mixed(own, others)
 
-    def attend_first(
-        self, hidden: torch.Tensor, bias: torch.Tensor | None
+    def attend_row(
+        self, hidden: torch.Tensor, bias: torch.Tensor | None, place: At
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Attention and head outputs of the first token."""
-        query, key, value = self.project_first(hidden)
-        weights = attention(query, key, bias)
+        """Attention and head outputs of the token at `place`."""
+        query, key, value = self.project_row(hidden, place)
+        own = None if bias is None else row_at(bias, place, axes=2)
+        weights = self.attention(query, key, own)
         return weights, torch.matmul(weights, value)
 
     def mix(self, z: torch.Tensor) -> torch.Tensor:
@@ -223,18 +224,20 @@ class Reverted:
 
     def install(self, model: PlainModel) -> None:
         """Write the base's rows and columns into the Hugging Face model's own weights."""
-        source = self.earlier.base.backbone.encoder.layer
+        family = model.family
+        source = family.layers_of(self.earlier.base.model)
         for head in self.heads:
-            ours, theirs = model.layers[head.layer].attention, source[head.layer].attention
-            width = int(ours.self.attention_head_size)
+            ours, theirs = model.layers[head.layer], source[head.layer]
+            width = family.width(ours)
             rows = slice(head.head * width, (head.head + 1) * width)
-            for name in _SLICED:
-                own, other = getattr(ours.self, name), getattr(theirs.self, name)
+            for own, other in zip(
+                family.projections(ours), family.projections(theirs), strict=True
+            ):
                 model.write(own.weight, rows, other.weight.data[rows])
                 model.write(own.bias, rows, other.bias.data[rows])
             columns = (slice(None), rows)
-            other = theirs.output.dense.weight.data[columns]
-            model.write(ours.output.dense.weight, columns, other)
+            own, other = (at(one, family.parts.output).weight for one in (ours, theirs))
+            model.write(own, columns, other.data[columns])
 
 
 @dataclass(frozen=True)
@@ -267,7 +270,8 @@ class RevertedLayers:
     def install(self, model: PlainModel) -> None:
         """Write all the base's parameters of these modules over the model's own."""
         source = self.earlier.base.backbone
-        pairs = [(model.layers[number], source.encoder.layer[number]) for number in self.layers]
+        layers = model.family.layers_of(self.earlier.base.model)
+        pairs = [(model.layers[number], layers[number]) for number in self.layers]
         if self.embeddings:
             pairs.append((model.backbone.embeddings, source.embeddings))
             if hasattr(model.backbone, "embeddings_project"):
@@ -286,5 +290,5 @@ def _sizes(encoder: Encoder) -> str:
         f"{len(layers)} layers of {', '.join(shared)}, {config.hidden_size} numbers a token, "
         f"{config.intermediate_size} within feed-forwards, "
         f"{config.vocab_size} tokens, {config.max_position_embeddings} positions, "
-        f"{config.type_vocab_size} segments"
+        f"{getattr(config, 'type_vocab_size', 0)} segments"
     )

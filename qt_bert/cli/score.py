@@ -201,6 +201,7 @@ def score(
             device=open_device(model.device).type,
             max_length=model.max_length,
             model_grades=model.model_grades,
+            template=model.template,
             calibrated=calibrated,
             title_states=title_states,
         )

@@ -66,6 +66,7 @@ class ScoreJob:
     device: str = "cpu"
     max_length: int | None = None
     model_grades: str | None = None
+    template: str | None = None
     calibrated: bool = False
     title_states: str | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -121,6 +122,7 @@ class PartScorer:
             dtype=self.job.dtype,
             device=self.job.device,
             model_grades=self.job.model_grades,
+            template=self.job.template,
             compact=True,
         )
         self.scorer = Scorer(checkpoint, max_length=self.job.max_length)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qt_bert.data.segmenters import Span
+from qt_bert.data.templates import Template
 from qt_bert.errors import ArgumentError, CheckpointError
 
 # Pairs as token ids, with the place of every token in the query or the title.
@@ -35,7 +36,8 @@ class EncodedPair:
 
     `side` is 0 in the query, 1 in the title, -1 at special tokens. `spans` are characters
     [start, end) of the query or the title, (0, 0) at special tokens; empty where offsets were not
-    asked for. A text is truncated where any of its tokens were left out.
+    asked for. A text is truncated where any of its tokens were left out. `at` is the place of the token
+    that the classifier reads: 0, or in a causal model the last.
     """
 
     input_ids: list[int]
@@ -44,27 +46,36 @@ class EncodedPair:
     spans: list[tuple[int, int]]
     query_truncated: bool
     title_truncated: bool
+    at: int = 0
 
     def __len__(self) -> int:
         return len(self.input_ids)
 
     @property
     def cls(self) -> int:
-        """The index of the classification token: the first special one."""
+        """The index of the classification token: the first special one, or the one that is read."""
+        if self.at or SPECIAL not in self.side:
+            return self.at
         return self.side.index(SPECIAL)
 
     @property
     def separators(self) -> list[int]:
-        """The indices of the special tokens after the classification token."""
-        return [i for i, side in enumerate(self.side) if side == SPECIAL][1:]
+        """The indices of the special tokens after the classification token; in a causal model, of
+        those behind the query that are not read."""
+        special = [i for i, side in enumerate(self.side) if side == SPECIAL]
+        if not self.at:
+            return special[1:]
+        query = self.side.index(QUERY) if QUERY in self.side else 0
+        return [i for i in special if query < i != self.at]
 
 
 class PairTokenizer:
     """Encodes (query, title) pairs to at most `max_length` tokens, special tokens included.
 
     The title loses its last tokens first, down to none; only then does the query, and either is
-    flagged. With `title_tokens` no title keeps more than so many, whatever the query. May be shared
-    between threads. `tokenizer` is a fast tokenizer of transformers or a `tokenizers.Tokenizer`; it
+    flagged. With `title_tokens` no title keeps more than so many, whatever the query. `last` is the id
+    of padding where the classifier reads the last token that is none. `template` is what a causal
+    model is asked (`data.templates`): its tokens are special ones. May be shared between threads. `tokenizer` is a fast tokenizer of transformers or a `tokenizers.Tokenizer`; it
     is copied and left as it is. Text that spells a special token, such as `[SEP]`, becomes that
     token, as it does in transformers; its side is still its text's.
 
@@ -78,17 +89,28 @@ class PairTokenizer:
         max_length: int,
         *,
         title_tokens: int | None = None,
+        last: int | None = None,
+        template: Template | None = None,
     ) -> None:
         self._backend = _private_copy(tokenizer)
+        self._template = template
         self.max_length = max_length
         self.title_tokens = title_tokens
-        specials = self._backend.num_special_tokens_to_add(is_pair=True)
+        self._last = last
+        if template is None:
+            specials = self._backend.num_special_tokens_to_add(is_pair=True)
+        else:
+            self._ends = [
+                self._backend.encode(text, add_special_tokens=False).ids
+                for text in (template.prefix, template.suffix)
+            ]
+            specials = len(self._asked([("", "")])[0].ids)
         if max_length < specials + 2:
             raise ArgumentError(
                 f"--max-length {max_length}: a pair needs {specials} special tokens and a token of "
                 f"each text, {specials + 2} at least"
             )
-        self.title_separators = specials - 2
+        self.title_separators = max(0, specials - 2)
         """Special tokens of a title: all but the first token and the first separator."""
         self._query_budget = max_length - specials
         self._characters = max_length * _CHARACTERS_PER_TOKEN
@@ -109,50 +131,90 @@ class PairTokenizer:
             )
         ]
 
-    def _encodings(
-        self, pairs: Sequence[tuple[str, str]], offsets: bool
-    ) -> list[tuple[Any, list[Span]]]:
-        """Each pair as the tokenizer gives it, and the spans of its tokens where they are asked for."""
+    def _encodings(self, pairs: Sequence[tuple[str, str]], offsets: bool) -> list[_Tokens]:
+        """Each pair as the tokenizer gives it, with the spans of its tokens where they are asked for."""
         encode = self._backend.encode_batch if offsets else self._backend.encode_batch_fast
         try:
-            return [(one, one.offsets if offsets else []) for one in encode(list(pairs))]
+            if self._template is not None:
+                return self._asked(pairs)
+            return [
+                _Tokens(one.ids, one.type_ids, _sides(one), one.offsets if offsets else [])
+                for one in encode(list(pairs))
+            ]
         except (TypeError, UnicodeError):
             for query, title in pairs:
                 _refuse_surrogates(query)
                 _refuse_surrogates(title)
             raise
 
+    def _asked(self, pairs: Sequence[tuple[str, str]]) -> list[_Tokens]:
+        """Pairs in the template. A token is a text's where it holds any of its characters."""
+        assert self._template is not None
+        before, between = self._template.before, self._template.between
+        bodies = [f"{before}{query}{between}{title}" for query, title in pairs]
+        prefix, suffix = self._ends
+        found = []
+        for (query, title), one in zip(
+            pairs, self._backend.encode_batch(bodies, add_special_tokens=False), strict=True
+        ):
+            starts = len(before), len(before) + len(query) + len(between)
+            ranges = [(at, at + len(text)) for at, text in zip(starts, (query, title), strict=True)]
+            sides, spans = [SPECIAL] * len(prefix), [(0, 0)] * len(prefix)
+            for start, end in one.offsets:
+                of = [n for n, (low, high) in enumerate(ranges) if start < high and end > low]
+                sides.append(of[0] if of else SPECIAL)
+                low, high = ranges[of[0]] if of else (start, start)
+                spans.append((max(start, low) - low, min(end, high) - low))
+            ids = [*prefix, *one.ids, *suffix]
+            sides += [SPECIAL] * len(suffix)
+            spans += [(0, 0)] * len(suffix)
+            found.append(_Tokens(ids, [0] * len(ids), sides, spans))
+        return found
+
     def _encoded(
         self,
         whole: tuple[str, str],
         start: tuple[str, str],
-        encoded: tuple[Any, list[Span]],
+        encoded: _Tokens,
         offsets: bool,
     ) -> EncodedPair:
-        encoding, spans = encoded
-        side = _sides(encoding)
+        ids, types, side, spans = encoded
         query_cut, title_cut = start[0] != whole[0], start[1] != whole[1]
         if (query_cut and side.count(QUERY) < self._query_budget + _SPARE_TOKENS) or (
             title_cut and len(side) < self.max_length + _SPARE_TOKENS
         ):
-            encoding, spans = self._encodings([whole], offsets)[0]
-            side = _sides(encoding)
-        ids, types = encoding.ids, encoding.type_ids
+            ids, types, side, spans = self._encodings([whole], offsets)[0]
         titles = side.count(TITLE)
         above = 0 if self.title_tokens is None else max(0, titles - self.title_tokens)
         excess = max(above, len(side) - self.max_length)
         if excess <= 0:
-            return EncodedPair(ids, types, side, spans, False, False)
+            spans = spans if offsets else []
+            return EncodedPair(ids, types, side, spans, False, False, self._read(ids))
         from_title = min(excess, titles)
         keep = _kept(side, {TITLE: from_title, QUERY: excess - from_title})
+        ids = [ids[i] for i in keep]
         return EncodedPair(
-            [ids[i] for i in keep],
+            ids,
             [types[i] for i in keep],
             [side[i] for i in keep],
             [spans[i] for i in keep] if offsets else [],
             query_truncated=excess > from_title,
             title_truncated=from_title > 0,
+            at=self._read(ids),
         )
+
+    def _read(self, ids: Sequence[int]) -> int:
+        """The place of the token that the classifier reads; 0 where all are padding."""
+        if self._last is None:
+            return 0
+        return max((i for i, one in enumerate(ids) if one != self._last), default=0)
+
+
+class _Tokens(NamedTuple):
+    ids: list[int]
+    types: list[int]
+    side: list[int]
+    spans: list[Span]
 
 
 def _private_copy(tokenizer: Any) -> Any:

@@ -14,6 +14,23 @@ from qt_bert.data.tokenise import EncodedPair, length_batches, padded
 # Pairs as tensors: batches of rows of one length, or padded, with the side of every token.
 
 
+At = int | torch.Tensor
+"""The place of a token: the same in all pairs, or of each [B]."""
+
+
+def row_at(tensor: torch.Tensor, place: At, *, axes: int = 1) -> torch.Tensor:
+    """One row of each pair [..., B, 1, size] of [..., B, L, size]; `axes` lie between B and size.
+
+    A tensor of one row is that row already.
+    """
+    if tensor.shape[-2] == 1:
+        return tensor
+    if isinstance(place, int):
+        return tensor[..., place : place + 1, :]
+    ahead = [1] * (tensor.ndim - axes - 2)
+    return torch.take_along_dim(tensor, place.reshape(*ahead, -1, *[1] * (axes + 1)), -2)
+
+
 PADDING, CLS, QUERY, TITLE = -1, 0, 1, 2
 
 
@@ -24,8 +41,8 @@ class Batch:
     `rows` [B] says which pairs of the caller's list these are. `mask` [B, L] is 1 at real tokens
     and 0 at padding; None where all rows have one length. `groups` [B, L] holds CLS at the first
     token, QUERY at the query's tokens and the first separator, TITLE at the title's and every
-    later separator, PADDING elsewhere. `donor`, where there is one, holds as many texts of the same
-    lengths, which patches take from row by row.
+    later separator, PADDING elsewhere. `at` is the place of the token that the classifier reads. `donor`,
+    where there is one, holds as many texts of the same lengths, which patches take from row by row.
     """
 
     rows: np.ndarray
@@ -35,6 +52,7 @@ class Batch:
     mask: torch.Tensor | None
     groups: torch.Tensor
     donor: Batch | None = None
+    at: At = 0
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -54,6 +72,10 @@ class Batch:
         if self.input_ids.device == device:
             return self
         return self._each(lambda tensor: sent(tensor, device), lambda donor: donor.to(device))
+
+    def rows_of(self, tensor: torch.Tensor, rows: int, *, axes: int = 1) -> torch.Tensor:
+        """All L rows of [..., B, L, size], or with `rows` 1 that of the token that is read; see `row_at`."""
+        return tensor if rows == tensor.shape[-2] else row_at(tensor, self.at, axes=axes)
 
     def some(self, rows: slice | np.ndarray) -> Batch:
         """Some of its pairs, as wide as it is."""
@@ -79,6 +101,7 @@ class Batch:
             token_type_ids=of(self.token_type_ids),
             mask=None if self.mask is None else of(self.mask),
             groups=of(self.groups),
+            at=self.at if isinstance(self.at, int) else of(self.at),
             donor=None if self.donor is None else of_donor(self.donor),
         )
 
@@ -103,7 +126,9 @@ def to_batch(rows: np.ndarray, encoded: Sequence[EncodedPair], *, pad: int) -> B
     groups[real] = np.concatenate([groups_of(row) for row in encoded])
     tensor = torch.from_numpy
     mask = None if real.all() else tensor(real.astype(np.int64))
-    return Batch(rows, tuple(encoded), tensor(ids), tensor(types), mask, tensor(groups))
+    read = [row.at for row in encoded]
+    at = read[0] if len(set(read)) == 1 else tensor(np.array(read))
+    return Batch(rows, tuple(encoded), tensor(ids), tensor(types), mask, tensor(groups), at=at)
 
 
 def groups_of(row: EncodedPair) -> list[int]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from qt_bert.data.pairs import GRADES, GradeMap, GradeSet
+from qt_bert.data.templates import Template
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.files import read_json, write_json
 
@@ -126,6 +127,8 @@ def unmarked(config: dict[str, Any]) -> dict[str, Any]:
 
 CARD = "qt_bert.json"
 MAX_LENGTH = 128
+TEMPLATE_LENGTH = 512
+"""Tokens of a pair by default, of a model that is asked in a template: some hundred are the template's."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,7 @@ class ModelSettings:
     max_length: int = MAX_LENGTH
     calibration: Mapping[str, Any] | None = None
     offline: Offline | None = None
+    template: Template | None = None
     rest: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
@@ -179,18 +183,24 @@ class ModelSettings:
         }
         if self.offline:
             value["offline"] = self.offline.describe()
+        if self.template:
+            value["template"] = asdict(self.template)
         if self.calibration:
             value["calibration"] = dict(self.calibration)
         write_json(folder / CARD, value)
 
 
 def read_settings(
-    folder: Path, logits: int, longest: int, model_grades: str | None = None
+    folder: Path,
+    logits: int,
+    longest: int,
+    model_grades: str | None = None,
+    template: str | None = None,
 ) -> ModelSettings:
     """Settings of a checkpoint folder with `logits` outputs and room for `longest` tokens.
 
-    `model_grades` (`0=1-2,1=3-4,2=5`) overrides the file. Without either, five logits are the five
-    grades and any other number are ordered levels. Raises CheckpointError where the file is not
+    `model_grades` (`0=1-2,1=3-4,2=5`) and `template` (a known name or a JSON file) override the file.
+    Without either, five logits are the five grades and any other number are ordered levels. Raises CheckpointError where the file is not
     what it should be, or does not fit the model.
     """
     path = folder / CARD
@@ -202,7 +212,10 @@ def read_settings(
     )
     stored.pop("schema", None)
     stored.pop("grades", None)
-    wanted = stored.pop("max_length", MAX_LENGTH)
+    asking = Template.read(stored.pop("template", None), f"{path}: `template`")
+    if template is not None:
+        asking = Template.asked(template)
+    wanted = stored.pop("max_length", MAX_LENGTH if asking is None else TEMPLATE_LENGTH)
     if type(wanted) is not int or wanted < 1:
         raise CheckpointError(f"{path}: `max_length` is {wanted!r}, not a number of tokens")
     calibration = stored.pop("calibration", None)
@@ -212,7 +225,7 @@ def read_settings(
         )
     offline = Offline.read(stored.pop("offline", None), path)
     labels = ModelLabels(logits, grades)
-    return ModelSettings(labels, min(wanted, longest), calibration, offline, stored)
+    return ModelSettings(labels, min(wanted, longest), calibration, offline, asking, stored)
 
 
 def stored_block(folder: Path) -> Offline | None:

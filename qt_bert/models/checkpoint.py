@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging as hf_logging
 
+from qt_bert.data.templates import TEMPLATES
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.files import atomic_folder, is_vacant
 from qt_bert.models.card import CARD, ModelSettings, Offline, mark, read_settings
-from qt_bert.models.devices import check_dtype, device_name, open_device
-from qt_bert.models.families import Family
+from qt_bert.models.devices import check_dtype, device_name, open_device, tell
+from qt_bert.models.families import Family, plain_family
 from qt_bert.models.folder import (
     resolve_folder,
     verify_folder,
@@ -28,9 +29,20 @@ from qt_bert.models.folder import (
 )
 from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Shape
-from qt_bert.models.loading import load_config, load_weights, positions_of, quietly
+from qt_bert.models.loading import (
+    LONGEST,
+    load_config,
+    load_weights,
+    positions_of,
+    quietly,
+    stored_rows,
+)
+from qt_bert.models.origins import word_ids
+from qt_bert.models.plain import PlainEncoder
+from qt_bert.models.proof import fault_of
 from qt_bert.models.pruned import (
     Units,
+    head_parameters,
     load_kept,
     open_kept,
     reference_of,
@@ -79,16 +91,25 @@ def bound_kernel_caches(kept: int = KEPT) -> None:
 
 
 def stored_classifier(
-    folder: Path, family: Family, *, attention: str, compact: bool
+    folder: Path,
+    family: Family,
+    *,
+    attention: str,
+    compact: bool,
+    answers: Callable[[], tuple[int, int]] | None = None,
 ) -> tuple[Any, KeptFile | None]:
     """The model of a verified folder, and what it keeps of its teacher.
 
-    `attention` and `compact` as in `open_checkpoint`. Raises CheckpointError for weights that do not
-    fit the config, and for one that is missing.
+    `attention` and `compact` as in `open_checkpoint`; `answers` gives the token ids of yes and no of a
+    causal language model. Raises CheckpointError for weights that do not fit the config, and for one
+    that is missing.
     """
     shapes = weight_shapes(folder)
     config = load_config(folder)
-    _classifier_fits(folder, family.classifier, shapes, config.num_labels)
+    if answers is not None and is_language_model(folder, family, shapes):
+        return _answering(folder, config, shapes, attention, answers()), None
+    if family.fast:
+        _classifier_fits(folder, family.classifier, shapes, config.num_labels)
     kept = open_kept(folder, config)
     if kept is None or kept.plain:
         return _weights(folder, config, attention), kept
@@ -96,6 +117,36 @@ def stored_classifier(
     if not compact:
         with_absent_heads(loaded, family, kept.layers, kept.teacher.heads)
     return loaded, kept
+
+
+def is_language_model(folder: Path, family: Family, shapes: Mapping[str, Any]) -> bool:
+    """Whether the weights are a causal language model's, without a classifier."""
+    return family.causal and family.classifier not in shapes
+
+
+def _answering(
+    folder: Path, config: Any, shapes: Mapping[str, Any], attention: str, answers: tuple[int, int]
+) -> Any:
+    """A causal language model as a classifier of one logit: log p(yes) − log p(no) of the next token.
+
+    That is the difference of two rows of its output matrix, which may be its embeddings.
+    """
+    config.num_labels = 1
+    model, info = load_weights(
+        AutoModelForSequenceClassification, folder, config, attention=attention
+    )
+    missing = sorted(set(info["missing_keys"]) - {"score.weight"})
+    if missing:
+        raise CheckpointError(f"{folder}: {len(missing)} weights are missing ({missing[0]}…)")
+    if config.tie_word_embeddings:
+        rows = model.get_input_embeddings().weight[list(answers)]
+    elif "lm_head.weight" in shapes:
+        rows = stored_rows(folder, "lm_head.weight", answers)
+    else:
+        raise CheckpointError(f"{folder}: lm_head.weight is missing, and it is not the embeddings")
+    with torch.no_grad():
+        model.score.weight.copy_((rows[0].float() - rows[1].float())[None])
+    return model
 
 
 def _classifier_fits(
@@ -114,7 +165,9 @@ def _classifier_fits(
 
 
 # Heads of pretraining and a pooler that the family does not read are no fault; layers are.
-_ENCODER_WEIGHT = re.compile(r"(^|\.)(layer\.\d+|embeddings)\.(?!position_ids$|token_type_ids$)")
+_ENCODER_WEIGHT = re.compile(
+    r"(^|\.)(layers?\.\d+|embeddings|embed_tokens)\.(?!position_ids$|token_type_ids$)"
+)
 
 
 def _weights(folder: Path, config: Any, attention: str) -> Any:
@@ -166,9 +219,12 @@ class Checkpoint:
     dtype: str
     kept: KeptFile | None = None
     compact: bool = False
+    template: str | None = None
 
     def encoder(self) -> Encoder:
         """The layer-by-layer forward, built anew: a change of the model's weights is not seen."""
+        if not self.family.fast:
+            return PlainEncoder(self.model, self.family)  # type: ignore[return-value]
         return Encoder(self.model, self.family, self.offline)
 
     @property
@@ -202,8 +258,12 @@ class Checkpoint:
     def parameters(self) -> int:
         """Numbers that the model learned; heads of zeros do not count."""
         learned = sum(p.numel() for p in self.model.parameters())
-        hidden = int(self.model.config.hidden_size)
-        return learned - len(self.shape.absent) * (hidden // self.heads) * (4 * hidden + 3)
+        absent = len(self.shape.absent)
+        if not absent:
+            return learned
+        return learned - absent * round(
+            head_parameters(self.family, self.family.layers_of(self.model)[0])
+        )
 
     @property
     def pad(self) -> int:
@@ -224,7 +284,9 @@ class Checkpoint:
         """A tokenizer of its own (safe beside others in threads) for pairs up to `max_length`."""
         wanted = self.settings.max_length if max_length is None else max_length
         if self.offline is None:
-            return PairTokenizer(self.tokenizer, wanted)
+            last = self.pad if self.family.read_out(self.model.config) == "last" else None
+            asking = self.settings.template
+            return PairTokenizer(self.tokenizer, wanted, last=last, template=asking)
         made = PairTokenizer(self.tokenizer, wanted, title_tokens=self.offline.title_tokens)
         self.offline.check_room(wanted, made.title_separators, self.name)
         return made
@@ -254,12 +316,15 @@ def open_checkpoint(
     device: str = "cpu",
     attention: str = "eager",
     model_grades: str | None = None,
+    template: str | None = None,
     compact: bool = False,
 ) -> Checkpoint:
     """Open a sequence-classification checkpoint for analysis.
 
     `dtype` and `device` as `check_dtype` and `open_device` take them, whose ArgumentError they raise;
-    `attention` is the Hugging Face kernel of `.model`. A model whose heads were pruned gets heads of
+    `attention` is the Hugging Face kernel of `.model`; `template` how a causal language model is asked
+    (`data.templates`), which then has one logit. What the fast engine does not know, or does otherwise
+    than transformers, runs as transformers runs it, and that is said. A model whose heads were pruned gets heads of
     zeros in their place, so that probes and masks know each head by its number in the teacher;
     `compact` leaves them out, which is faster and gives the same logits.
 
@@ -272,24 +337,65 @@ def open_checkpoint(
     bound_kernel_caches()
     folder = resolve_folder(model)
     _, family = verify_folder(folder)
-    loaded, kept = stored_classifier(folder, family, attention=attention, compact=compact)
-    loaded, config = loaded.to(place, number).eval(), loaded.config
     tokenizer = open_tokenizer(folder)
+    if template is not None and not family.causal:
+        tell(f"{folder}: no causal model, so --template is not used")
+        template = None
+
+    def answers() -> tuple[int, int]:
+        asking = read_settings(folder, 1, LONGEST, None, template).template
+        if asking is None:
+            raise CheckpointError(
+                f"{folder}: a causal language model without a classifier; say how it is asked: "
+                f"--template {min(TEMPLATES)}, or `template` in {CARD}"
+            )
+        return word_ids(tokenizer, asking, str(folder))
+
+    loaded, kept = stored_classifier(
+        folder, family, attention=attention, compact=compact, answers=answers
+    )
+    loaded, config = loaded.to(place, number).eval(), loaded.config
     highest = max(tokenizer.get_vocab().values(), default=0)
     if max(len(tokenizer), highest + 1) > config.vocab_size:
         raise CheckpointError(
             f"{folder}: the tokenizer knows {len(tokenizer)} tokens, the highest number {highest}, the "
             f"model's embeddings only {config.vocab_size}; the vocabulary belongs to another model"
         )
-    settings = read_settings(folder, config.num_labels, positions_of(config), model_grades)
+    if config.pad_token_id is None:
+        config.pad_token_id = _padding_for(tokenizer)
+    settings = read_settings(
+        folder, config.num_labels, positions_of(config), model_grades, template
+    )
     if settings.offline is not None:
         try:
             settings.offline.checked(config.num_hidden_layers, f"{folder / CARD}: `offline`")
         except ArgumentError as error:
             raise CheckpointError(str(error)) from error
-    return Checkpoint(
-        folder.name, folder, loaded, tokenizer, family, settings, dtype, kept, compact
+    opened = Checkpoint(
+        folder.name, folder, loaded, tokenizer, family, settings, dtype, kept, compact, template
     )
+    if not family.fast:
+        why = f"the fast engine does not know {family.model_type}"
+    elif settings.offline is not None:
+        return opened  # transformers does not know how it reads a pair
+    else:
+        why = family.cannot(config) or fault_of(opened, opened.encoder())
+        if not why:
+            return opened
+        opened = replace(opened, family=plain_family(family.model_type))
+    tell(
+        f"{opened.name} is opened as transformers runs it ({why}): it can be scored, evaluated, compared, "
+        "calibrated and explained by terms, and heads left out; the fast engine would add maps, sweeps, "
+        "probes, plans and training"
+    )
+    return opened
+
+
+def _padding_for(tokenizer: Any) -> int:
+    """A token of padding for a model that names none: the tokenizer's, or one that ends no pair."""
+    last = tokenizer("a", "b")["input_ids"][-1]
+    known = (tokenizer.pad_token_id, tokenizer.eos_token_id, *tokenizer.all_special_ids, 0)
+    return next(int(one) for one in known if one is not None and one != last)
 
 
 def smaller_checkpoint(

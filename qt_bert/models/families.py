@@ -1,14 +1,18 @@
-"""The encoder families: where each keeps its backbone, and how its head reads the first token.
+"""The encoder families: one declaration each of where a layer's weights lie and what it does with them.
 
-All share BERT's layer (self-attention, add & norm, feed-forward, add & norm); a family is one
-declaration here.
+A layer is self-attention and a feed-forward block, each with a norm before it or behind it and added to
+what came in (Vaswani et al. 2017). What differs is declared: positions (learned, added to the
+embeddings; rotary, Su et al. 2021; relative to each other, He et al. 2021, DeBERTa), who sees whom
+(everybody, a window, only what came before), one key for one query head or for several, a plain or
+a gated feed-forward block, and which token's last state the classifier reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal
 
 from qt_bert.errors import CheckpointError
 
@@ -16,31 +20,177 @@ if TYPE_CHECKING:
     import torch
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some output rows of a linear layer that holds several: used where a `torch.nn.Linear` is."""
+
+    linear: Any
+    start: int
+    stop: int
+
+    @property
+    def weight(self) -> torch.Tensor:
+        return self.linear.weight[self.start : self.stop]  # type: ignore[no-any-return]
+
+    @property
+    def bias(self) -> torch.Tensor | None:
+        bias = self.linear.bias
+        return None if bias is None else bias[self.start : self.stop]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Where the parts of a layer lie, as paths from its module; of a Hugging Face BERT by default.
+
+    `attention` is the module that is given the attention mask. `projections` are query, key and value:
+    three linear layers, or one that holds the rows of all. `up` are the linear layers that make the
+    feed-forward units: one, or, where the block is gated, the activated one and its gate, or one that
+    holds the rows of both.
+    """
+
+    attention: str = "attention"
+    projections: tuple[str, ...] = (
+        "attention.self.query",
+        "attention.self.key",
+        "attention.self.value",
+    )
+    width: str = "attention.self.attention_head_size"
+    output: str = "attention.output.dense"
+    attention_norm: str = "attention.output.LayerNorm"
+    up: tuple[str, ...] = ("intermediate.dense",)
+    activation: str = "intermediate.intermediate_act_fn"
+    down: str = "output.dense"
+    units_norm: str = "output.LayerNorm"
+    positional: tuple[str, ...] = ()
+    """Further projections whose rows belong to heads, where a model has them."""
+    query_norm: str | None = None
+    key_norm: str | None = None
+    window: str | None = None
+    kind: str | None = None
+
+
+def at(module: Any, path: str) -> Any:
+    """The part of a module at a path."""
+    return attrgetter(path)(module)
+
+
+def put(module: Any, path: str, part: Any) -> None:
+    """Put another part at a path."""
+    owner, _, name = path.rpartition(".")
+    setattr(at(module, owner) if owner else module, name, part)
+
+
+ReadOut = Literal["first", "last", "mean"]
+"""Which token's last state the classifier reads: the first, the last one, or the mean of all."""
+
+
 @dataclass(frozen=True)
 class Family:
     """One value of `model_type` in a config.json.
 
-    `backbone` is the attribute of the Hugging Face model that holds `embeddings` and `encoder`;
-    `classifier` the weight whose rows are the labels; `head` turns the last hidden state of the
-    first token [batch, 1, hidden] into logits [batch, labels].
+    `backbone` is the attribute of the Hugging Face model that holds the embeddings and the layers;
+    `classifier` the weight whose rows are the labels; `head` turns the state that is read
+    [batch, 1, hidden], behind the final norm where there is one, into logits [batch, labels].
     """
 
     model_type: str
     backbone: str
     classifier: str
     head: Callable[[Any, torch.Tensor], torch.Tensor]
+    layers: str = "encoder.layer"
+    embeddings: str = "embeddings"
+    parts: Parts = field(default_factory=Parts)
+    positions: Literal["learned", "rotary", "relative"] = "learned"
+    norm_before: bool = False
+    gated: bool = False
+    causal: bool = False
+    segments: bool = True
+    final_norm: str | None = None
+    read_out: Callable[[Any], ReadOut] = lambda config: "first"
+    fast: bool = True
+    """Whether the fast engine runs it; else `models.plain` does."""
+    cannot: Callable[[Any], str] = lambda config: ""
+    """Why the fast engine cannot run a model of this config; empty where it can."""
 
-    def first_position(self, pad: int) -> int:
+    def first_position(self, pad: int | None) -> int:
         """The number of the first token's position embedding: a RoBERTa's lie behind that of `pad`."""
-        return pad + 1 if "roberta" in self.model_type else 0
+        return (pad or 0) + 1 if "roberta" in self.model_type else 0
+
+    def backbone_of(self, model: Any) -> Any:
+        """The encoder of a Hugging Face model, without its classifier."""
+        return getattr(model, self.backbone)
+
+    def layers_of(self, model: Any) -> Any:
+        """Its layers, lowest first: a `torch.nn.ModuleList`."""
+        return at(self.backbone_of(model), self.layers)
+
+    def projections(self, module: Any) -> tuple[Any, Any, Any]:
+        """A layer's query, key and value: linear layers, or rows of one."""
+        found = [at(module, path) for path in self.parts.projections]
+        if len(found) == 3:
+            return tuple(found)  # type: ignore[return-value]
+        size = found[0].out_features // 3
+        return tuple(Rows(found[0], n * size, (n + 1) * size) for n in range(3))  # type: ignore[return-value]
+
+    def width(self, module: Any) -> int:
+        """How many numbers a head has."""
+        return int(at(module, self.parts.width))
+
+    def heads(self, module: Any) -> int:
+        """How many (query) heads a layer has."""
+        return int(at(module, self.parts.output).in_features) // self.width(module)
+
+    def groups(self, module: Any) -> int:
+        """How many keys and values a layer has: as many as heads, or fewer, each shared by several."""
+        key = self.projections(module)[1]
+        return int(key.weight.shape[0]) // self.width(module)
+
+    def units(self, module: Any) -> int:
+        """How many feed-forward units a layer has."""
+        return int(at(module, self.parts.down).in_features)
+
+    def window(self, module: Any) -> int | None:
+        """How far a token of this layer sees to either side; None: as far as the text goes."""
+        reach = at(module, self.parts.window) if self.parts.window else None
+        return None if reach is None else int(reach) - 1
+
+    def kind(self, module: Any) -> str | None:
+        """The kind of a layer, of a model whose layers differ: `full_attention`, `sliding_attention`."""
+        return at(module, self.parts.kind) if self.parts.kind else None
+
+    def embed(
+        self, model: Any, input_ids: torch.Tensor, types: torch.Tensor, positions: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Embeddings [batch, length, hidden] of tokens with their types, both [batch, length].
+
+        `positions` number the learned position embeddings (None: by place); other kinds have none.
+        """
+        backbone = self.backbone_of(model)
+        embeddings = at(backbone, self.embeddings)
+        if not self.segments:
+            return embeddings(input_ids)  # type: ignore[no-any-return]
+        hidden = embeddings(input_ids=input_ids, token_type_ids=types, position_ids=positions)
+        projected = getattr(backbone, "embeddings_project", None)
+        return hidden if projected is None else projected(hidden)  # type: ignore[no-any-return]
+
+    def lacks(self) -> dict[str, str]:
+        """What a model of this family cannot have, by feature, each with the reason in a clause."""
+        found: dict[str, str] = {}
+        if self.causal:
+            found["offline"] = "its titles come after the query and see it in every layer"
+        elif self.positions != "learned":
+            found["offline"] = "its positions are not added to the embeddings, where titles move"
+        if self.norm_before or self.positions == "relative":
+            found["revert"] = "its heads share weights (norms, positions) within a layer"
+        return found
 
 
-def _pooled(model: Any, first: torch.Tensor) -> torch.Tensor:
-    return model.classifier(model.base_model.pooler(first))
+def _pooled(model: Any, read: torch.Tensor) -> torch.Tensor:
+    return model.classifier(model.base_model.pooler(read))
 
 
-def _direct(model: Any, first: torch.Tensor) -> torch.Tensor:
-    return model.classifier(first)
+def _direct(model: Any, read: torch.Tensor) -> torch.Tensor:
+    return model.classifier(read)
 
 
 FAMILIES = {
@@ -51,15 +201,127 @@ FAMILIES = {
         Family("roberta", "roberta", "classifier.out_proj.weight", _direct),
         Family("xlm-roberta", "roberta", "classifier.out_proj.weight", _direct),
         Family("electra", "electra", "classifier.out_proj.weight", _direct),
+        Family(
+            "gte",
+            "gte",
+            "classifier.weight",
+            _pooled,
+            layers="layers",
+            parts=Parts(
+                attention="self_attn",
+                projections=("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+                width="self_attn.head_dim",
+                output="self_attn.o_proj",
+                attention_norm="post_attention_layernorm",
+                up=("mlp.gate_proj", "mlp.up_proj"),
+                activation="mlp.act_fn",
+                down="mlp.down_proj",
+                units_norm="post_mlp_layernorm",
+            ),
+            positions="rotary",
+            gated=True,
+        ),
+        Family(
+            "modernbert",
+            "model",
+            "classifier.weight",
+            lambda model, read: model.classifier(model.head(read[:, 0])),
+            layers="layers",
+            parts=Parts(
+                attention="attn",
+                projections=("attn.Wqkv",),
+                width="attn.head_dim",
+                output="attn.Wo",
+                attention_norm="attn_norm",
+                up=("mlp.Wi",),
+                activation="mlp.act",
+                down="mlp.Wo",
+                units_norm="mlp_norm",
+                window="attn.sliding_window",
+                kind="attention_type",
+            ),
+            positions="rotary",
+            norm_before=True,
+            gated=True,
+            segments=False,
+            final_norm="final_norm",
+            read_out=lambda config: "mean" if config.classifier_pooling == "mean" else "first",
+        ),
+        *(
+            Family(
+                model_type,
+                "model",
+                "score.weight",
+                lambda model, read: model.score(read[:, 0]),
+                layers="layers",
+                embeddings="embed_tokens",
+                parts=Parts(
+                    attention="self_attn",
+                    projections=("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+                    width="self_attn.head_dim",
+                    output="self_attn.o_proj",
+                    attention_norm="input_layernorm",
+                    up=("mlp.gate_proj", "mlp.up_proj"),
+                    activation="mlp.act_fn",
+                    down="mlp.down_proj",
+                    units_norm="post_attention_layernorm",
+                    query_norm=normed and "self_attn.q_norm",
+                    key_norm=normed and "self_attn.k_norm",
+                    window="self_attn.sliding_window",
+                ),
+                positions="rotary",
+                norm_before=True,
+                gated=True,
+                causal=True,
+                segments=False,
+                final_norm="norm",
+                read_out=lambda config: "last",
+            )
+            for model_type, normed in (("qwen2", None), ("qwen3", "norm"))
+        ),
+        Family(
+            "deberta-v2",
+            "deberta",
+            "classifier.weight",
+            lambda model, read: model.classifier(model.pooler(read)),
+            parts=Parts(
+                projections=(
+                    "attention.self.query_proj",
+                    "attention.self.key_proj",
+                    "attention.self.value_proj",
+                ),
+                positional=("attention.self.pos_key_proj", "attention.self.pos_query_proj"),
+            ),
+            positions="relative",
+            cannot=lambda config: (
+                "it has a convolution beside its first layer"
+                if getattr(config, "conv_kernel_size", 0) > 0
+                else ""
+            ),
+        ),
     )
 }
 
 
 def family_of(model_type: str, where: str) -> Family:
-    """The family of a `model_type`. Raises CheckpointError naming the known ones."""
-    if model_type not in FAMILIES:
+    """The family of a `model_type`; a plain one (`fast` is False) of a type that transformers alone knows.
+
+    Raises CheckpointError for a type of which transformers has no sequence classifier.
+    """
+    if model_type in FAMILIES:
+        return FAMILIES[model_type]
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+    )
+
+    if model_type not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES:
         raise CheckpointError(
-            f"{where}: model_type {model_type!r} is not an encoder this toolkit knows; "
-            f"it opens {', '.join(sorted(FAMILIES))}"
+            f"{where}: transformers has no sequence classifier of model_type {model_type!r}; "
+            f"the fast engine runs {', '.join(sorted(FAMILIES))}"
         )
-    return FAMILIES[model_type]
+    return plain_family(model_type)
+
+
+def plain_family(model_type: str) -> Family:
+    """A type that runs as transformers runs it (`models.plain`)."""
+    return Family(model_type, "", "", lambda model, read: read, fast=False)

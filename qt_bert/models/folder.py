@@ -11,7 +11,9 @@ from typing import Any
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json, sha256_file, write_json
 from qt_bert.models.card import CARD, is_marked, stored_block, unmarked
+from qt_bert.models.devices import tell
 from qt_bert.models.families import Family, family_of
+from qt_bert.models.origins import adapted
 
 _HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
 
@@ -131,20 +133,27 @@ _SIZES = {
 def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
     """Check a checkpoint folder; returns its config and family.
 
-    Raises CheckpointError for: no folder, no or broken config.json, code of its own (`auto_map`),
-    an unknown family, pickled or missing weights, a missing vocabulary, a damaged file, an offline
+    Raises CheckpointError for: no folder, no or broken config.json, a type that transformers has only
+    with code of its own (`auto_map`), an unknown family, pickled or missing weights, a missing vocabulary, a damaged file, an offline
     model whose block is missing.
     """
     if not folder.is_dir():
         raise CheckpointError(f"{folder}: no such folder; give a folder with config.json")
     stored = _config(folder)
-    config = unmarked(stored)
-    if config.get("auto_map") or any(folder.glob("modeling_*.py")):
-        raise CheckpointError(
-            f"{folder}: this model brings code of its own (auto_map), which is never run; "
-            "convert it to one of the built-in architectures"
-        )
-    family = family_of(str(config.get("model_type")), str(folder / "config.json"))
+    config = adapted(unmarked(stored), folder / "config.json")
+    own = bool(stored.get("auto_map")) or any(folder.glob("modeling_*.py"))
+    try:
+        family = family_of(str(config.get("model_type")), str(folder / "config.json"))
+    except CheckpointError as error:
+        if own:
+            raise CheckpointError(
+                f"{folder}: this model brings code of its own (auto_map), which is never run, and "
+                f"transformers has no {config.get('model_type')!r} of its own; convert it to a type "
+                "that it has"
+            ) from error
+        raise
+    if own:
+        tell(f"{folder}: its own code (auto_map) is not run; transformers has this model itself")
     _weights_present(folder)
     if not any((folder / name).exists() for name in _VOCABULARIES):
         raise CheckpointError(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 from torch.nn import functional as F
 
 from qt_bert.errors import ArgumentError
-from qt_bert.models.batches import Batch, gone, moved_positions
+from qt_bert.models.batches import At, Batch, gone, moved_positions, row_at
 from qt_bert.models.card import Offline
 from qt_bert.models.devices import index
-from qt_bert.models.families import Family
+from qt_bert.models.families import Family, at
 
 # Linear layers whose weights oneDNN has laid out once, instead of at every call.
 #
@@ -30,17 +31,20 @@ ROWS = 512
 class Packed:
     """Linear layers over the same input, stacked into one product; `gelu` applies the exact GELU.
 
-    `layers` are `torch.nn.Linear`; their weights are shared, and a laid-out copy is kept beside
-    them, so that a change of the weights is not seen. Takes [..., in] to [..., out]. Where gradients
-    are wanted the plain product is taken.
+    `layers` are `torch.nn.Linear`, all with a bias or none; their weights are shared, and a laid-out
+    copy is kept beside them, so that a change of the weights is not seen. Takes [..., in] to
+    [..., out]. Where gradients are wanted, or it is not to be `laid_out`, the plain product is taken.
     """
 
-    def __init__(self, layers: Sequence[Any], *, gelu: bool = False) -> None:
+    def __init__(
+        self, layers: Sequence[Any], *, gelu: bool = False, laid_out: bool = True
+    ) -> None:
         self.layers = layers
         self.gelu = gelu
         self._weight = _stacked([layer.weight for layer in layers])
-        self._bias = _stacked([layer.bias for layer in layers])
-        self._multiply = self._laid_out() or self._stacked
+        biases = [layer.bias for layer in layers if layer.bias is not None]
+        self._bias = _stacked(biases) if biases else None
+        self._multiply = (laid_out and self._laid_out()) or self._stacked
 
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
         return self._plain(tensor) if torch.is_grad_enabled() else self._multiply(tensor)
@@ -77,20 +81,113 @@ def _stacked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 # The encoder layer by layer, from a Hugging Face model's own weights, without its padding and
 # detours.
 #
-# Every family of `families` shares BERT's layer (Vaswani et al. 2017; Devlin et al. 2019): this
-# file is that layer, written once over plain tensors. It does less than the general forward: query,
-# key and value come from one product, rows of one length need no mask, and above the last mixing
-# step only the first token is computed, the only one the head reads.
+# The layer of every family of `families` is written once here, over plain tensors. It does less than
+# the general forward: query, key and value come from one product, rows of one length need no mask,
+# and above the last mixing step only the token is computed that the classifier reads.
 
 
-@dataclass(frozen=True, eq=False)
+class Rotary:
+    """Rotary positions (Su et al. 2021) of a model's layers of one kind, as its own module has them.
+
+    A head's query and key are turned by an angle that grows with the token's place, so that their
+    product depends on the distance alone.
+    """
+
+    def __init__(self, module: Any, kind: str | None) -> None:
+        self.module, self.kind = module, kind
+        self._made: dict[tuple[int, torch.dtype, torch.device], tuple[torch.Tensor, ...]] = {}
+
+    def turn(self, tensor: torch.Tensor, length: int, place: At | None = None) -> torch.Tensor:
+        """Vectors of `length` tokens [..., batch, heads, length, width], or of the one at `place`, turned."""
+        tracing = torch.compiler.is_exporting()
+        cos, sin = self._made_of(length, tensor) if tracing else self._kept(length, tensor)
+        if isinstance(place, int):
+            cos, sin = cos[place], sin[place]
+        elif place is not None:
+            cos, sin = cos[place][:, None, None], sin[place][:, None, None]
+        low, high = tensor.chunk(2, -1)
+        return torch.cat([low * cos - high * sin, high * cos + low * sin], -1)
+
+    def _kept(self, length: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """`_made_of`, made once for lengths up to the next multiple of 64."""
+        longest = -(-length // 64) * 64
+        key = (longest, like.dtype, like.device)
+        if key not in self._made:
+            self._made[key] = self._made_of(longest, like)
+        return tuple(one[:length] for one in self._made[key])
+
+    def _made_of(self, length: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Cosines and sines [length, width / 2]; the module has each twice, for both halves."""
+        places = torch.arange(length, device=like.device)[None]
+        kinds = () if self.kind is None else (self.kind,)
+        return tuple(one[0, :, : like.shape[-1] // 2] for one in self.module(like, places, *kinds))
+
+
+class Relative:
+    """What distances add to a layer's attention scores (He et al. 2021, DeBERTa: disentangled attention).
+
+    Content to position: the query with a vector of each distance; position to content: the key.
+    """
+
+    def __init__(self, encoder: Any, attention: Any, heads: int, width: int) -> None:
+        self.span, self.attention = attention.pos_ebd_size, attention
+        embedded = encoder.get_rel_embedding()[: 2 * self.span]
+        kinds = attention.pos_att_type
+        shared = attention.share_att_key
+        named = {
+            "c2p": attention.key_proj if shared else getattr(attention, "pos_key_proj", None),
+            "p2c": attention.query_proj if shared else getattr(attention, "pos_query_proj", None),
+        }
+        self.to = {
+            kind: project(embedded).unflatten(-1, (heads, width)).transpose(0, 1).detach()
+            for kind, project in named.items()
+            if kind in kinds
+        }  # [heads, 2 × span, width]
+        self._places: dict[tuple[int, torch.device], torch.Tensor] = {}
+
+    def scores(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        """[..., heads, rows, length], of query [..., heads, rows, width]: all rows, or the first alone."""
+        length, rows = key.shape[-2], query.shape[-2]
+        places = self._distances(length, key.device)
+        found: list[torch.Tensor] = []
+        if "c2p" in self.to:
+            all_of = torch.matmul(query, self.to["c2p"].transpose(-1, -2))
+            found.append(all_of.gather(-1, places[:rows].expand(*all_of.shape[:-1], length)))
+        if "p2c" in self.to:
+            all_of = torch.matmul(key, self.to["p2c"].transpose(-1, -2))
+            back = places.T[:, :rows]
+            taken = all_of.gather(-1, back.expand(*all_of.shape[:-1], rows))
+            found.append(taken.transpose(-1, -2))
+        return sum(found[1:], found[0])
+
+    def _distances(self, length: int, device: torch.device) -> torch.Tensor:
+        """The number of each row's distance to each column among the vectors [length, length]."""
+        if torch.compiler.is_exporting():
+            return self._measured(length, device)
+        if (length, device) not in self._places:
+            self._places[length, device] = self._measured(length, device)
+        return self._places[length, device]
+
+    def _measured(self, length: int, device: torch.device) -> torch.Tensor:
+        from transformers.models.deberta_v2.modeling_deberta_v2 import build_relative_position
+
+        long = torch.empty(length, 1, device=device)
+        sizes = self.attention.position_buckets, self.attention.max_relative_positions
+        found = build_relative_position(long, long, *sizes)[0] + self.span
+        return found.clamp(0, 2 * self.span - 1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Layer:
     """One layer's weights: `query`, `key` and `value` also stacked in `qkv`, `up` with its activation.
 
-    A layer has `heads` heads of `width` numbers; there may be none, and other layers may have others.
+    A layer has `heads` heads of `width` numbers, and keys and values for `groups` groups of them, one
+    for each head in most families; there may be none, and other layers may have others. Norms stand
+    behind what they norm, or, with `norm_before`, before it. `window` is how far a token sees.
     """
 
     heads: int
+    groups: int
     width: int
     query: Any
     key: Any
@@ -102,47 +199,137 @@ class Layer:
     up: Callable[[torch.Tensor], torch.Tensor]
     down: Packed
     down_norm: Any
+    norm_before: bool = False
+    query_norm: Any = None
+    key_norm: Any = None
+    rotary: Rotary | None = None
+    relative: Relative | None = None
+    window: int | None = None
+    scale: float = 1.0
 
     @property
     def dtype(self) -> torch.dtype:
         """The number type of the weights."""
         return self.query.weight.dtype  # type: ignore[no-any-return]
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.query.weight.device  # type: ignore[no-any-return]
+
+    @property
+    def units(self) -> int:
+        """How many feed-forward units it has."""
+        return int(self.down.layers[0].in_features)
+
+    @cached_property
+    def constant(self) -> torch.Tensor:
+        """What is given when no head gives anything: W_O's bias, or zeros [hidden]."""
+        bias, weight = self.output.bias, self.output.weight
+        return weight.new_zeros(weight.shape[0]) if bias is None else bias  # type: ignore[no-any-return]
+
+    def entering(self, hidden: torch.Tensor) -> torch.Tensor:
+        """What the heads read of the layer's input."""
+        return self.output_norm(hidden) if self.norm_before else hidden  # type: ignore[no-any-return]
+
     def project(self, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Query, key, value, each [..., heads, length, width]."""
-        return tuple(self.split(part) for part in self.qkv(hidden).chunk(3, -1))  # type: ignore[return-value]
+        shared = self.groups * self.width
+        sizes = (self.heads * self.width, shared, shared)
+        query, key, value = map(self.split, self.qkv(self.entering(hidden)).split(sizes, -1))
+        return self._placed(query, hidden.shape[-2]), self._keys(key), self._of_heads(value)
 
-    def project_first(
-        self, hidden: torch.Tensor
+    def project_row(
+        self, hidden: torch.Tensor, place: At
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """As `project`, with the query of the first token alone [..., heads, 1, width]."""
-        query = self.query(hidden[..., :1, :])
-        return self.split(query), self.split(self.key(hidden)), self.split(self.value(hidden))
+        """As `project`, with the query of the token at `place` alone [..., heads, 1, width]."""
+        read = self.entering(hidden)
+        query = self._query_at(read, place)
+        return query, self._keys(self._of(self.key, read)), self._of_heads(self._of(self.value, read))
 
-    def attend_first(
-        self, hidden: torch.Tensor, bias: torch.Tensor | None
+    def attend_row(
+        self, hidden: torch.Tensor, bias: torch.Tensor | None, place: At
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Attention [batch, heads, 1, length] and z [batch, heads, 1, width] of the first token.
+        """Attention [batch, heads, 1, length] and z [batch, heads, 1, width] of the token at `place`.
 
-        q·(W_K x) is (W_Kᵀ q)·x, and Σ α (W_V x) is W_V (Σ α x): no token is projected. The key's
-        bias adds the same to every score of a row, so the softmax does not see it.
+        Σ α (W_V x) is W_V (Σ α x): no token's value is projected. Where nothing but a product lies
+        between key and query, q·(W_K x) is (W_Kᵀ q)·x, and no key either; the key's bias adds the same
+        to every score of a row, so the softmax does not see it.
         """
-        query = self.split(self.query(hidden[:, :1]))
-        sought = torch.einsum("bhrw,hws->bhrs", query, self._by_head(self.key.weight)).flatten(1, 2)
-        scores = torch.matmul(sought * query.shape[-1] ** -0.5, hidden.transpose(1, 2))
-        own = None if bias is None else bias[..., :1, :]
-        weights = softmax(scores.unflatten(1, (self.heads, 1)), own)
-        seen = torch.matmul(weights.flatten(1, 2), hidden).unflatten(1, (self.heads, 1))
+        read = self.entering(hidden)
+        query = self._query_at(read, place)
+        own = None if bias is None else row_at(bias, place, axes=2)
+        if self._plain_keys:
+            sought = torch.einsum("bhrw,hws->bhrs", query, self._by_head(self.key.weight)).flatten(1, 2)
+            scores = torch.matmul(sought * self.scale, read.transpose(1, 2))
+            weights = softmax(scores.unflatten(1, (self.heads, 1)), own)
+        else:
+            weights = self.attention(query, self._keys(self._of(self.key, read)), own)
+        seen = torch.matmul(weights.flatten(1, 2), read).unflatten(1, (self.heads, 1))
         z = torch.einsum("bhrs,hws->bhrw", seen, self._by_head(self.value.weight))
-        return weights, z + self.value.bias.unflatten(0, (self.heads, 1, self.width))
+        if self.value.bias is not None:
+            z = z + self._by_head(self.value.bias)[:, None]
+        return weights, z
+
+    def attend(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        bias: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """Head outputs [..., heads, rows, width]: attention · value; on a GPU without the maps."""
+        if query.device.type != "cpu":
+            if self.relative is not None:
+                added = self.relative.scores(query, key) * self.scale
+                bias = added if bias is None else added + bias
+            return _attend_fused(query, key, value, bias, self.scale)
+        return torch.matmul(self.attention(query, key, bias), value)
+
+    def attention(
+        self, query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Attention weights [..., heads, rows, length]: softmax(scale · q·kᵀ + bias)."""
+        query = query * self.scale
+        scores = torch.matmul(query, key.transpose(-1, -2))
+        if self.relative is not None:
+            scores = scores + self.relative.scores(query, key * self.scale)
+        return softmax(scores, bias)
 
     def split(self, tensor: torch.Tensor) -> torch.Tensor:
-        """[..., length, size] → [..., heads, length, width]."""
-        return tensor.unflatten(-1, (self.heads, self.width)).transpose(-3, -2)
+        """[..., length, heads or groups × width] → [..., heads or groups, length, width]."""
+        return tensor.unflatten(-1, (tensor.shape[-1] // self.width, self.width)).transpose(-3, -2)
+
+    def _of(self, linear: Any, read: torch.Tensor) -> torch.Tensor:
+        return self.split(F.linear(read, linear.weight, linear.bias))
+
+    def _query_at(self, read: torch.Tensor, place: At) -> torch.Tensor:
+        return self._placed(self._of(self.query, row_at(read, place)), read.shape[-2], place)
+
+    def _placed(self, query: torch.Tensor, length: int, place: At | None = None) -> torch.Tensor:
+        query = query if self.query_norm is None else self.query_norm(query)
+        return query if self.rotary is None else self.rotary.turn(query, length, place)
+
+    def _keys(self, key: torch.Tensor) -> torch.Tensor:
+        key = key if self.key_norm is None else self.key_norm(key)
+        return self._of_heads(
+            key if self.rotary is None else self.rotary.turn(key, key.shape[-2])
+        )
+
+    def _of_heads(self, tensor: torch.Tensor, axis: int = -3) -> torch.Tensor:
+        """Of groups, to each of their heads."""
+        if self.groups == self.heads:
+            return tensor
+        return tensor.repeat_interleave(self.heads // self.groups, axis)
+
+    @property
+    def _plain_keys(self) -> bool:
+        own = self.rotary is self.relative is self.key_norm is None
+        return own and self.groups == self.heads
 
     def _by_head(self, weight: torch.Tensor) -> torch.Tensor:
-        """[heads × width, size] → [heads, width, size]."""
-        return weight.unflatten(0, (self.heads, self.width))
+        """[heads or groups × width, ...] → [heads, width, ...]."""
+        return self._of_heads(weight.unflatten(0, (self.groups, self.width)), 0)
 
     def mix(self, z: torch.Tensor) -> torch.Tensor:
         """W_O over the heads' head outputs [..., heads, rows, width], with its bias [..., rows,
@@ -155,10 +342,18 @@ class Layer:
         columns = columns[:, index(tuple(heads), columns.device)].flatten(1)
         return F.linear(z.transpose(-3, -2).flatten(-2), columns)
 
-    def feed_forward(self, mixed: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
-        """From what the heads give, mixed, and the layer's input to its output, all [..., rows, hidden]."""
-        attended = self.output_norm(mixed + hidden)
-        return self.down_norm(self.down(self.up(attended)) + attended)
+    def feed_forward(
+        self, mixed: torch.Tensor, hidden: torch.Tensor, gates: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """From what the heads give, mixed, and the layer's input to its output, all [..., rows, hidden].
+
+        `gates` [..., 1, units] multiply what the feed-forward units give.
+        """
+        attended = mixed + hidden
+        attended = attended if self.norm_before else self.output_norm(attended)
+        units = self.up(self.down_norm(attended) if self.norm_before else attended)
+        given = self.down(units if gates is None else units * gates) + attended
+        return given if self.norm_before else self.down_norm(given)  # type: ignore[no-any-return]
 
     def finish(self, z: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
         """From the heads' head outputs [batch, heads, rows, width] to the layer's output [batch,
@@ -169,21 +364,33 @@ class Layer:
 class Encoder:
     """A checkpoint's encoder as a list of `Layer`, with its embeddings and its head.
 
-    Built once per model, with copies of the weights in the layout of the matrix kernel; a change
-    of the model's weights is not seen.
+    Built once per model, with copies of the weights, `laid_out` for the matrix kernel; a change of the
+    model's weights is not seen.
     """
 
-    def __init__(self, model: Any, family: Family, offline: Offline | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        family: Family,
+        offline: Offline | None = None,
+        *,
+        laid_out: bool = True,
+    ) -> None:
         self.model = model
         self.family = family
         self.offline = offline
-        self.backbone = getattr(model, family.backbone)
-        self.layers = [_layer(module) for module in self.backbone.encoder.layer]
+        self.backbone = family.backbone_of(model)
+        self.reads = family.read_out(model.config)
+        kinds: dict[str | None, Rotary] = {}
+        self.layers = [
+            _layer(family, self.backbone, module, kinds, partial(Packed, laid_out=laid_out))
+            for module in family.layers_of(model)
+        ]
 
     @property
     def device(self) -> torch.device:
         """Where the weights are; batches are moved there."""
-        return self.layers[0].query.weight.device  # type: ignore[no-any-return]
+        return self.layers[0].device
 
     def embed(self, batch: Batch) -> torch.Tensor:
         """Embeddings [B, L, hidden] of a batch of pairs, at the positions that the model gives them."""
@@ -200,30 +407,40 @@ class Encoder:
         """Embeddings [batch, length, hidden]; `positions`, from 0, are the tokens' places by default."""
         if positions is not None:
             positions = positions + self.family.first_position(self.model.config.pad_token_id)
-        hidden = self.backbone.embeddings(
-            input_ids=input_ids, token_type_ids=token_type_ids, position_ids=positions
-        )
-        projected = getattr(self.backbone, "embeddings_project", None)
-        return hidden if projected is None else projected(hidden)
+        return self.family.embed(self.model, input_ids, token_type_ids, positions)
 
     def biases(self, batch: Batch) -> list[torch.Tensor | None]:
-        """What each layer adds to its attention scores: [B, 1, 1 or L, L]; None where all is seen."""
+        """What each layer adds to its attention scores: [B or 1, 1, 1 or L, L]; None where all is seen."""
         padding = self._padding(batch)
+        windows = {layer.window for layer in self.layers}
+        seen = {window: self._seen(batch.length, window, padding) for window in windows}
+        found = [seen[layer.window] for layer in self.layers]
         if self.offline is None or not self.offline.layers:
-            return [padding] * len(self.layers)
+            return found
         apart = unseen(gone("all", batch.groups)[:, None], self.layers[0].dtype)
         below = apart if padding is None else apart + padding
         offline = self.offline.layers
-        return [below] * offline + [padding] * (len(self.layers) - offline)
+        return [below] * offline + found[offline:]
+
+    def _seen(
+        self, length: int, window: int | None, padding: torch.Tensor | None
+    ) -> torch.Tensor | None:
+        """The mask of padding, with what lies outside the window or, in a causal model, behind a row."""
+        hidden = hidden_places(length, window, self.family.causal, self.device)
+        if hidden is None:
+            return padding
+        own = unseen(hidden[None, None], self.layers[0].dtype)
+        # Behind a causal row lies all padding.
+        return own if padding is None or self.family.causal else own + padding
 
     def logits_of(self, batch: Batch) -> torch.Tensor:
         """Logits [B, labels] of a batch of pairs."""
         batch = batch.to(self.device)
-        return self.family.head(self.model, self.first_of(batch))
+        return self.family.head(self.model, self.read_of(batch))
 
-    def first_of(self, batch: Batch) -> torch.Tensor:
-        """The last hidden state of each pair's first token [B, 1, hidden]."""
-        return self._first(self.embed(batch), self.biases(batch))
+    def read_of(self, batch: Batch) -> torch.Tensor:
+        """The last state that the classifier reads of each pair [B, 1, hidden]."""
+        return self._read(self.embed(batch), self.biases(batch), batch.at, batch.mask)
 
     def below(self, batch: Batch, layers: int) -> torch.Tensor:
         """The hidden states behind the first `layers` layers [B, L, hidden]; the batch may be half pairs."""
@@ -232,8 +449,9 @@ class Encoder:
 
     def logits_from(self, hidden: torch.Tensor, batch: Batch, layers: int) -> torch.Tensor:
         """Logits [B, labels] from the states behind the first `layers` layers; above these the texts meet."""
-        biases = [self._padding(batch)] * (len(self.layers) - layers)
-        return self.family.head(self.model, self._first(hidden, biases, layers))
+        biases = self.biases(batch)[layers:]
+        read = self._read(hidden, biases, batch.at, batch.mask, layers)
+        return self.family.head(self.model, read)
 
     def logits(
         self,
@@ -241,16 +459,7 @@ class Encoder:
         token_type_ids: torch.Tensor,
         mask: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Logits [batch, labels] of rows [batch, length], as `first` reads them."""
-        return self.family.head(self.model, self.first(input_ids, token_type_ids, mask))
-
-    def first(
-        self,
-        input_ids: torch.Tensor,
-        token_type_ids: torch.Tensor,
-        mask: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """The last hidden state of the first token [batch, 1, hidden] of texts [batch, length].
+        """Logits [batch, labels] of texts [batch, length], padded behind.
 
         `mask` [batch, length] is 0 at padding; None means rows of one length. Raises ArgumentError
         for an offline model, which must know the side of every token: see `logits_of`.
@@ -258,25 +467,56 @@ class Encoder:
         if self.offline is not None:
             raise ArgumentError("an offline model reads pairs, not texts without sides")
         hidden = self.embed_tokens(input_ids, token_type_ids)
-        bias = None if mask is None else additive_mask(mask, hidden.dtype)
-        return self._first(hidden, [bias] * len(self.layers))
+        padding = None if mask is None else additive_mask(mask, hidden.dtype)
+        length = input_ids.shape[1]
+        biases = [self._seen(length, layer.window, padding) for layer in self.layers]
+        place: At = 0
+        if self.reads == "last":
+            place = length - 1 if mask is None else mask.long().sum(1) - 1
+        return self.family.head(self.model, self._read(hidden, biases, place, mask))
 
-    def _first(
-        self, hidden: torch.Tensor, biases: Sequence[torch.Tensor | None], start: int = 0
+    def _read(
+        self,
+        hidden: torch.Tensor,
+        biases: Sequence[torch.Tensor | None],
+        place: At,
+        mask: torch.Tensor | None,
+        start: int = 0,
     ) -> torch.Tensor:
-        """From the input of layer `start` to the first token's last state: all that the last computes."""
+        """From the input of layer `start` to the state that the classifier reads: all that the last computes."""
+        if self.reads == "mean":
+            return self.pooled(self._through(hidden, biases, start), mask)
         hidden = self._through(hidden, biases[:-1], start)
-        last = self.layers[-1]
-        _, z = last.attend_first(hidden, biases[-1])
-        return last.finish(z, hidden[:, :1])
+        last, read = self.layers[-1], row_at(hidden, place)
+        if not last.heads:
+            return self.pooled(last.feed_forward(last.constant, read), None)
+        _, z = last.attend_row(hidden, biases[-1], place)
+        return self.pooled(last.finish(z, read), None)
+
+    def pooled(self, hidden: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        """What the classifier reads [..., B, 1, hidden] of the last layer's output.
+
+        That is of the one token that is read, [..., B, 1, hidden], or, where the mean is read, of all.
+        """
+        norm = self.family.final_norm
+        hidden = hidden if norm is None else getattr(self.backbone, norm)(hidden)
+        if self.reads != "mean":
+            return hidden
+        if mask is None:
+            return hidden.mean(-2, keepdim=True)
+        real = mask[..., None].to(hidden.dtype)
+        return (hidden * real).sum(-2, keepdim=True) / real.sum(-2, keepdim=True)
 
     def _through(
         self, hidden: torch.Tensor, biases: Sequence[torch.Tensor | None], start: int
     ) -> torch.Tensor:
         """All tokens' states behind as many layers, from `start` on, as there are biases."""
         for layer, bias in zip(self.layers[start:], biases, strict=False):
-            query, key, value = layer.project(hidden)
-            hidden = layer.finish(attend(query, key, value, bias), hidden)
+            if layer.heads:
+                query, key, value = layer.project(hidden)
+                hidden = layer.finish(layer.attend(query, key, value, bias), hidden)
+            else:
+                hidden = layer.feed_forward(layer.constant, hidden)
         return hidden
 
     def _padding(self, batch: Batch) -> torch.Tensor | None:
@@ -284,30 +524,37 @@ class Encoder:
         return None if batch.mask is None else additive_mask(batch.mask, self.layers[0].dtype)
 
 
-def attend(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None
-) -> torch.Tensor:
-    """Head outputs [..., heads, rows, width]: softmax(q·kᵀ/√width + bias)·v; on a GPU without the maps."""
-    if query.device.type != "cpu":
-        return _attend_fused(query, key, value, bias)
-    return torch.matmul(attention(query, key, bias), value)
+def hidden_places(
+    length: int, window: int | None, causal: bool, device: torch.device
+) -> torch.Tensor | None:
+    """Where a row of a text of `length` tokens does not see a column [length, length]; None: nowhere."""
+    if torch.compiler.is_exporting():  # a graph is for every length
+        narrow = window is not None
+    else:
+        narrow = window is not None and length > window + 1
+    if not (narrow or causal):
+        return None
+    places = torch.arange(length, device=device)
+    ahead = places[None] - places[:, None]
+    found = ahead > 0 if causal else torch.zeros_like(ahead, dtype=torch.bool)
+    return found | (ahead.abs() > window) if narrow else found  # type: ignore[operator]
 
 
 def _attend_fused(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None,
+    scale: float,
 ) -> torch.Tensor:
     """By torch's fused kernels, which take four axes alone: states and pairs become one."""
+    attend = F.scaled_dot_product_attention
     if query.ndim == 4:
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+        return attend(query, key, value, attn_mask=bias, scale=scale)
     ahead = query.shape[:-3]
     seen = None if bias is None else bias.expand(*ahead, *bias.shape[-3:]).flatten(0, -4)
     query, key, value = (one.flatten(0, -4) for one in (query, key, value))
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=seen).unflatten(0, ahead)
-
-
-def attention(query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """Attention weights [..., heads, rows, length]: softmax(q·kᵀ/√width + bias)."""
-    return softmax(torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2)), bias)
+    return attend(query, key, value, attn_mask=seen, scale=scale).unflatten(0, ahead)
 
 
 def softmax(scores: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
@@ -328,28 +575,61 @@ def unseen(hidden: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.zeros_like(hidden, dtype=dtype).masked_fill(hidden, torch.finfo(dtype).min / 2)
 
 
-def _layer(module: Any) -> Layer:
-    attention = module.attention.self
-    output, up, activation = module.attention.output, module.intermediate.dense, module.intermediate
+def _layer(
+    family: Family,
+    backbone: Any,
+    module: Any,
+    kinds: dict[str | None, Rotary],
+    pack: Callable[..., Packed],
+) -> Layer:
+    """A layer from its module; `kinds` are the rotary positions that layers of a kind share."""
+    parts, width = family.parts, family.width(module)
+    query, key, value = family.projections(module)
+    kind = family.kind(module)
+    rotary = relative = None
+    scores = 1
+    if family.positions == "rotary":
+        rotary = kinds.setdefault(kind, Rotary(backbone.rotary_emb, kind))
+    elif family.positions == "relative" and at(module, "attention.self").relative_attention:
+        relative = Relative(backbone.encoder, at(module, "attention.self"), family.heads(module), width)
+        scores += len(relative.to)
+    ups = [at(module, path) for path in parts.up]
+    output, down = at(module, parts.output), at(module, parts.down)
     return Layer(
-        heads=int(attention.num_attention_heads),
-        width=int(attention.attention_head_size),
-        query=attention.query,
-        key=attention.key,
-        value=attention.value,
-        qkv=Packed((attention.query, attention.key, attention.value)),
-        output=output.dense,
-        packed_output=Packed((output.dense,)),
-        output_norm=output.LayerNorm,
-        up=_activated(up, activation.intermediate_act_fn),
-        down=Packed((module.output.dense,)),
-        down_norm=module.output.LayerNorm,
+        heads=family.heads(module),
+        groups=family.groups(module),
+        width=width,
+        query=query,
+        key=key,
+        value=value,
+        qkv=pack([at(module, path) for path in parts.projections]),
+        output=output,
+        packed_output=pack((output,)),
+        output_norm=at(module, parts.attention_norm),
+        up=_activated(ups, at(module, parts.activation), family.gated, pack),
+        down=pack((down,)),
+        down_norm=at(module, parts.units_norm),
+        norm_before=family.norm_before,
+        query_norm=parts.query_norm and at(module, parts.query_norm),
+        key_norm=parts.key_norm and at(module, parts.key_norm),
+        rotary=rotary,
+        relative=relative,
+        window=family.window(module),
+        scale=(width * scores) ** -0.5,
     )
 
 
-def _activated(up: Any, activation: Any) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The wider layer with its activation, in one operator where that is the exact GELU."""
-    if getattr(activation, "act", activation) is F.gelu:
-        return Packed((up,), gelu=True)
-    product = Packed((up,))
-    return lambda tensor: activation(product(tensor))
+def _activated(
+    ups: Sequence[Any], activation: Any, gated: bool, pack: Callable[..., Packed]
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The wider layer with its activation, in one operator where that is the exact GELU and no gate."""
+    exact = getattr(activation, "act", activation) is F.gelu
+    product = pack(ups, gelu=exact and not gated)
+    if not gated:
+        return product if exact else lambda tensor: activation(product(tensor))
+
+    def of_both(tensor: torch.Tensor) -> torch.Tensor:
+        active, gate = product(tensor).chunk(2, -1)
+        return activation(active) * gate  # type: ignore[no-any-return]
+
+    return of_both

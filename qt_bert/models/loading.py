@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ from transformers.utils import logging as hf_logging
 
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json
-from qt_bert.models.card import is_marked, unmarked
+from qt_bert.models.card import unmarked
 from qt_bert.models.families import Family
 from qt_bert.models.folder import verify_folder, weight_shapes
+from qt_bert.models.origins import adapted
 
 
 @contextmanager
@@ -34,23 +35,35 @@ def load_config(folder: Path) -> Any:
     """The folder's config. Raises CheckpointError where transformers cannot read it."""
     try:
         stored = read_json(folder / "config.json")
-        if is_marked(stored):
-            return AutoConfig.for_model(**unmarked(stored))
+        ours = adapted(unmarked(stored), folder / "config.json")
+        if ours != stored:
+            return AutoConfig.for_model(**ours)
         return AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except CheckpointError:
+        raise
     except Exception as error:  # transformers validates fields with errors of many kinds
         raise CheckpointError(f"{folder / 'config.json'}: {error}") from error
 
 
 def positions_of(config: Any) -> int:
     """Positions a text may take: the RoBERTa kind keeps its first padding_idx + 1 for itself."""
-    kept = config.pad_token_id + 1 if "roberta" in config.model_type else 0
-    return int(config.max_position_embeddings) - kept
+    kind = config.model_type
+    kept = config.pad_token_id + 1 if "roberta" in kind or kind in _BEHIND_PADDING else 0
+    return int(getattr(config, "max_position_embeddings", None) or LONGEST) - kept
+
+
+_BEHIND_PADDING = ("camembert", "data2vec-text", "ibert", "longformer", "mpnet", "xmod")
+"""Further types whose positions are numbered behind that of padding."""
+
+LONGEST = 8192
+"""Tokens of a pair at most, of a model whose positions have no end."""
 
 
 def without_dropout(config: Any) -> Any:
     """The config with every dropout at 0: training draws no random numbers but the data's order."""
-    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
-    config.classifier_dropout = 0.0
+    for name, value in list(vars(config).items()):
+        if "dropout" in name and (value is None or type(value) in (int, float)):
+            setattr(config, name, 0.0)
     return config
 
 
@@ -93,6 +106,18 @@ def stored_dtype(folder: Path) -> torch.dtype:
     return torch.bfloat16 if types <= {"BF16"} else torch.float32
 
 
+def stored_rows(folder: Path, name: str, rows: Sequence[int]) -> torch.Tensor:
+    """Some rows of a stored tensor; no more is read of it."""
+    from safetensors import safe_open
+
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, "pt") as handle:
+            if name in handle.keys():  # noqa: SIM118 - not a mapping
+                stored = handle.get_slice(name)
+                return torch.cat([stored[row : row + 1] for row in rows])
+    raise CheckpointError(f"{folder}: {name} is missing")
+
+
 # Opening any encoder folder as the start of a training run.
 
 
@@ -110,7 +135,7 @@ def open_for_tuning(folder: Path, labels: int) -> tuple[Any, Family]:
     lost = [
         name
         for name in {*info["missing_keys"], *(key[0] for key in info["mismatched_keys"])}
-        if not name.startswith("classifier.") and ".pooler." not in name
+        if name.startswith(f"{family.backbone}.") and ".pooler." not in name
     ]
     if lost:
         raise CheckpointError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from transformers import AutoModelForSequenceClassification
 from transformers.initialization import no_init_weights
 
 from qt_bert.errors import ArgumentError, CheckpointError, QtBertError
-from qt_bert.models.families import Family
+from qt_bert.models.families import Family, at, put
 from qt_bert.models.folder import weight_shapes
 from qt_bert.results.kept import KEPT, KeptFile, KeptLayer, TeacherRef, check_kept
 
@@ -49,12 +50,14 @@ def smaller_model(
     does not name as many as a layer keeps, and for a `fold` of another shape.
     """
     check_kept(kept, reference_of(model, family, "the model"))
-    modules = layers_of(model, family)
-    _check_fold(fold, modules)
-    small = nn.ModuleList(_smaller_layer(modules[one.layer], one, units, fold) for one in kept)
+    modules = family.layers_of(model)
+    _check_fold(fold, family, modules)
+    small = nn.ModuleList(
+        _smaller_layer(family, modules[one.layer], one, units, fold) for one in kept
+    )
     # A deep copy that takes `small` for the layers, and never holds those that go.
     made = copy.deepcopy(model, {id(modules): small})
-    return _described(made, family)
+    return _described(made, family, [one.layer for one in kept])
 
 
 def with_own_widths(model: Any, family: Family, kept: Sequence[KeptLayer]) -> tuple[KeptLayer, ...]:
@@ -62,7 +65,7 @@ def with_own_widths(model: Any, family: Family, kept: Sequence[KeptLayer]) -> tu
 
     Of a model that was narrowed itself, layers may have fewer than the widest.
     """
-    widths = [_width(module) for module in layers_of(model, family)]
+    widths = [family.units(module) for module in family.layers_of(model)]
     stay = [min(one.units or widths[one.layer], widths[one.layer]) for one in kept]
     return tuple(
         replace(one, units=None if units == max(widths) else units)
@@ -75,59 +78,89 @@ def with_absent_heads(model: Any, family: Family, kept: Sequence[KeptLayer], hea
 
     A head of zeros gives nothing, so the logits stay; every head has its number in the teacher.
     """
-    for module, one in zip(layers_of(model, family), kept, strict=True):
+    for module, one in zip(family.layers_of(model), kept, strict=True):
         if len(one.heads) < heads:
-            _spread_heads(module, one.heads, heads)
+            _spread_heads(family, module, one.heads, heads)
     return model
-
-
-def layers_of(model: Any, family: Family) -> Any:
-    """The encoder's layers, lowest first."""
-    return getattr(model, family.backbone).encoder.layer
 
 
 def reference_of(model: Any, family: Family, name: str, sha256: str = "") -> TeacherRef:
     """The shape of a classifier; heads and units are those of its widest layers."""
-    modules = layers_of(model, family)
+    modules = family.layers_of(model)
     return TeacherRef(
         name=name,
         sha256=sha256,
         layers=len(modules),
-        heads=max(int(one.attention.self.num_attention_heads) for one in modules),
-        units=max(map(_width, modules)),
+        heads=max(map(family.heads, modules)),
+        units=max(map(family.units, modules)),
     )
 
 
-def _width(module: Any) -> int:
-    """How many feed-forward units a layer has."""
-    return int(module.intermediate.dense.out_features)
+def head_parameters(family: Family, module: Any) -> float:
+    """The parameters of a head in a layer: its rows of the projections and its columns of W_O.
+
+    Where heads share keys and values, its share of these.
+    """
+    rows = sum(_numbers(linear) for linear, _ in _by_heads(family, module))
+    return (rows + at(module, family.parts.output).weight.numel()) / family.heads(module)  # type: ignore[no-any-return]
+
+
+def unit_parameters(family: Family, module: Any) -> float:
+    """The parameters of a feed-forward unit: its rows on the way up and its column on the way down."""
+    ups = sum(_numbers(at(module, path)) for path in family.parts.up)
+    return (ups + at(module, family.parts.down).weight.numel()) / family.units(module)  # type: ignore[no-any-return]
+
+
+def _numbers(linear: Any) -> int:
+    return sum(parameter.numel() for parameter in linear.parameters())
+
+
+def _by_heads(family: Family, module: Any) -> list[tuple[Any, str]]:
+    """The linear layers whose rows belong to heads, each with its path."""
+    paths = [*family.parts.projections, *family.parts.positional]
+    found = [(attrgetter(path)(module), path) for path in paths if _has(module, path)]
+    return [(linear, path) for linear, path in found if linear is not None]
+
+
+def _has(module: Any, path: str) -> bool:
+    owner, _, name = path.rpartition(".")
+    return hasattr(at(module, owner), name)
 
 
 class Headless(nn.Module):
-    """The self-attention of a layer without heads: z of no width.
+    """The attention of a layer without heads: z of no width, or what W_O gives of it, its bias.
 
-    It keeps the three empty projections, so that a layer has the same parts whatever it keeps, and
-    the module it stands for, `whole`, which comes back when heads of zeros are put in.
+    It keeps the empty parts of the module that it stands for, so that a layer has the same ones
+    whatever it keeps, and that module, `whole`, which comes back when heads of zeros are put in.
     """
 
-    def __init__(self, whole: Any) -> None:
+    def __init__(self, whole: Any, output: str | None) -> None:
         super().__init__()
-        self.query, self.key, self.value = whole.query, whole.key, whole.value
+        for name, child in whole.named_children():
+            self.add_module(name, child)
+        for name, value in vars(whole).items():
+            if not name.startswith("_"):
+                setattr(self, name, value)
         self.num_attention_heads, self.all_head_size = 0, 0
-        self.attention_head_size = whole.attention_head_size
+        self.behind = output
         self.whole = (whole,)  # in a tuple: no part of the module
 
     def forward(self, hidden_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, None]:
-        """[..., hidden] → [..., 0], and no attention weights."""
-        return self.value(hidden_states), None
+        """[..., hidden] → [..., 0], or [..., hidden] behind W_O; and no attention weights."""
+        nothing = hidden_states[..., :0]
+        return (nothing if self.behind is None else getattr(self, self.behind)(nothing)), None
 
 
 def _smaller_layer(
-    module: Any, kept: KeptLayer, units: Units | None, fold: torch.Tensor | None
+    family: Family,
+    module: Any,
+    kept: KeptLayer,
+    units: Units | None,
+    fold: torch.Tensor | None,
 ) -> Any:
     small = copy.deepcopy(module)
-    _cut_heads(small, kept.heads, None if fold is None else fold[kept.layer])
-    there = _width(module)
+    _cut_heads(family, small, kept.heads, None if fold is None else fold[kept.layer])
+    there = family.units(module)
     if kept.units is None or kept.units >= there:
         return small
     chosen = sorted(set((units or {}).get(kept.layer, ())))
@@ -140,14 +173,13 @@ def _smaller_layer(
         raise ArgumentError(
             f"layer {kept.layer} has no feed-forward unit {wrong}: its units are 0 to {there - 1}"
         )
-    _cut_units(small, chosen)
+    _cut_units(family, small, chosen)
     return small
 
 
-def _check_fold(fold: torch.Tensor | None, modules: Any) -> None:
-    attention = modules[0].attention.self
-    width = int(attention.attention_head_size)
-    shape = (len(modules), int(attention.num_attention_heads), width)
+def _check_fold(fold: torch.Tensor | None, family: Family, modules: Any) -> None:
+    width = family.width(modules[0])
+    shape = (len(modules), family.heads(modules[0]), width)
     if fold is not None and tuple(fold.shape) != shape:
         raise ArgumentError(
             f"mean head outputs of {tuple(fold.shape)} do not fit a model of {shape} (layers, heads, "
@@ -156,85 +188,144 @@ def _check_fold(fold: torch.Tensor | None, modules: Any) -> None:
 
 
 @torch.no_grad()
-def _cut_heads(module: Any, heads: Sequence[int], fold: torch.Tensor | None) -> None:
-    """Keep these heads of a layer; W_O times `fold` [heads, width] of the others goes to its bias."""
-    attention, output = module.attention.self, module.attention.output
-    count, width = int(attention.num_attention_heads), int(attention.attention_head_size)
+def _cut_heads(
+    family: Family, module: Any, heads: Sequence[int], fold: torch.Tensor | None
+) -> None:
+    """Keep these heads of a layer; W_O times `fold` [heads, width] of the others goes to its bias.
+
+    Raises ArgumentError for some heads of a group that shares keys and values.
+    """
+    count, width, groups = family.heads(module), family.width(module), family.groups(module)
     if len(heads) == count:
         return
-    columns = output.dense.weight.unflatten(1, (count, width))
+    output = at(module, family.parts.output)
+    columns = output.weight.unflatten(1, (count, width))
+    bias = output.bias
     if fold is not None:
         gone = [head for head in range(count) if head not in heads]
         added = torch.einsum("ohw,hw->o", columns[:, gone].double(), fold[gone].double())
-        output.dense.bias += added.to(output.dense.bias.dtype)
-    for name in ("query", "key", "value"):
-        linear = getattr(attention, name)
-        weight = linear.weight.unflatten(0, (count, width))[list(heads)].flatten(0, 1)
-        bias = linear.bias.unflatten(0, (count, width))[list(heads)].flatten()
-        setattr(attention, name, _linear(weight, bias))
-    output.dense = _linear(columns[:, list(heads)].flatten(1), output.dense.bias)
-    _count_heads(module, len(heads), width)
+        old = added.new_zeros(()) if bias is None else bias
+        bias = (old + added).to(output.weight.dtype)
+    query_rows = _rows(heads, width)
+    shared = _rows(_whole_groups(heads, count, groups), width)
+    for linear, path in _by_heads(family, module):
+        if len(family.parts.projections) == 1:  # query, key and value in one
+            size = count * width
+            rows = [part * size + row for part in range(3) for row in query_rows]
+        else:
+            mine = linear.out_features == count * width
+            rows = query_rows if mine else shared
+        put(module, path, _rows_of(linear, rows))
+    made = _linear(columns[:, list(heads)].flatten(1), bias)
+    put(module, family.parts.output, made)
+    _count_heads(family, module, len(heads))
+
+
+def _rows(heads: Sequence[int], width: int) -> list[int]:
+    return [head * width + place for head in heads for place in range(width)]
+
+
+def _whole_groups(heads: Sequence[int], count: int, groups: int) -> list[int]:
+    """The groups whose heads stay. Raises ArgumentError where one would lose some of its heads."""
+    size = count // max(1, groups)
+    found = sorted({head // size for head in heads})
+    if len(found) * size != len(heads):
+        raise ArgumentError(
+            f"heads {list(heads)}: each {size} heads of this model share one key and value; they stay "
+            "or go together"
+        )
+    return found
+
+
+def _rows_of(linear: Any, rows: Sequence[int]) -> nn.Linear:
+    bias = linear.bias
+    return _linear(linear.weight[list(rows)], None if bias is None else bias[list(rows)])
 
 
 @torch.no_grad()
-def _spread_heads(module: Any, heads: Sequence[int], count: int) -> None:
+def _spread_heads(family: Family, module: Any, heads: Sequence[int], count: int) -> None:
     """Put a layer's heads at their numbers among `count`, zeros between them."""
-    attention, output = module.attention.self, module.attention.output
-    width = int(attention.attention_head_size)
-    rows = [head * width + place for head in heads for place in range(width)]
-    for name in ("query", "key", "value"):
-        linear = getattr(attention, name)
-        weight = linear.weight.new_zeros(count * width, linear.in_features)
-        bias = linear.bias.new_zeros(count * width)
-        weight[rows], bias[rows] = linear.weight, linear.bias
-        setattr(attention, name, _linear(weight, bias))
-    columns = output.dense.weight.new_zeros(output.dense.out_features, count * width)
-    columns[:, rows] = output.dense.weight
-    output.dense = _linear(columns, output.dense.bias)
-    _count_heads(module, count, width)
+    width = family.width(module)
+    own = len(heads)
+    size = own // max(1, family.groups(module)) if own else 0
+    for linear, path in _by_heads(family, module):
+        fused = len(family.parts.projections) == 1
+        shared = not fused and own and linear.out_features < own * width
+        some = sorted({head // size for head in heads}) if shared else list(heads)
+        total = (count // size if shared else count) * width
+        parts = 3 if fused else 1
+        weight = linear.weight.new_zeros(parts * total, linear.in_features)
+        rows = [part * total + row for part in range(parts) for row in _rows(some, width)]
+        weight[rows] = linear.weight
+        bias = None if linear.bias is None else linear.bias.new_zeros(parts * total)
+        if bias is not None:
+            bias[rows] = linear.bias
+        put(module, path, _linear(weight, bias))
+    output = at(module, family.parts.output)
+    columns = output.weight.new_zeros(output.out_features, count * width)
+    columns[:, _rows(heads, width)] = output.weight
+    put(module, family.parts.output, _linear(columns, output.bias))
+    _count_heads(family, module, count)
 
 
-def _count_heads(module: Any, count: int, width: int) -> None:
+def _count_heads(family: Family, module: Any, count: int) -> None:
     """Let the module know its number of heads; transformers' own cannot have none."""
-    old = module.attention.self
+    path = family.parts.width.rpartition(".")[0]
+    old = at(module, path)
     if count == 0:
-        module.attention.self = Headless(old)
+        inside = family.parts.output.startswith(f"{path}.")
+        output = family.parts.output.rpartition(".")[2] if inside else None
+        put(module, path, Headless(old, output))
         return
     if isinstance(old, Headless):
         (whole,) = old.whole
-        whole.query, whole.key, whole.value = old.query, old.key, old.value
-        module.attention.self = old = whole
-    old.num_attention_heads, old.all_head_size = count, count * width
+        for name, child in old.named_children():
+            setattr(whole, name, child)
+        put(module, path, whole)
+        old = whole
+    if hasattr(old, "all_head_size"):
+        old.num_attention_heads = count
+        old.all_head_size = count * family.width(module)
 
 
 @torch.no_grad()
-def _cut_units(module: Any, units: Sequence[int]) -> None:
+def _cut_units(family: Family, module: Any, units: Sequence[int]) -> None:
     """Keep these feed-forward units of a layer."""
-    up, down = module.intermediate.dense, module.output.dense
-    chosen = list(units)
-    module.intermediate.dense = _linear(up.weight[chosen], up.bias[chosen])
-    module.output.dense = _linear(down.weight[:, chosen], down.bias)
+    chosen, there = list(units), family.units(module)
+    for path in family.parts.up:
+        linear = at(module, path)
+        parts = linear.out_features // there  # the units and their gates in one
+        put(
+            module,
+            path,
+            _rows_of(linear, [part * there + unit for part in range(parts) for unit in chosen]),
+        )
+    down = at(module, family.parts.down)
+    put(module, family.parts.down, _linear(down.weight[:, chosen], down.bias))
 
 
-def _linear(weight: torch.Tensor, bias: torch.Tensor) -> nn.Linear:
+def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:
     """A linear layer of these weights (copied), trainable."""
     made = nn.Linear(1, 1, device="meta")  # of no size, nn.Linear would warn that it draws nothing
     made.out_features, made.in_features = weight.shape
     made.weight = nn.Parameter(weight.detach().clone(memory_format=torch.contiguous_format))
-    made.bias = nn.Parameter(bias.detach().clone())
+    made.bias = None if bias is None else nn.Parameter(bias.detach().clone())
     return made
 
 
-def _described(model: Any, family: Family) -> Any:
+def _described(model: Any, family: Family, stay: Sequence[int]) -> Any:
     """`model` with a config that says how many layers it has, and units where all have as many."""
-    modules = layers_of(model, family)
+    modules = family.layers_of(model)
     model.config.num_hidden_layers = len(modules)
-    widths = set(map(_width, modules))
+    if types := getattr(model.config, "layer_types", None):
+        model.config.layer_types = [types[layer] for layer in stay]
+    widths = set(map(family.units, modules))
     if len(widths) == 1:
         model.config.intermediate_size = widths.pop()
     for place, module in enumerate(modules):
-        if hasattr(module.attention.self, "layer_idx"):
-            module.attention.self.layer_idx = place
+        for part in module.modules():
+            if hasattr(part, "layer_idx"):
+                part.layer_idx = place
     return model
 
 
@@ -281,10 +372,10 @@ def load_kept(folder: Path, config: Any, family: Family, kept: KeptFile, attenti
     for path in sorted(folder.glob("*.safetensors")):
         state |= {name: value.float() for name, value in load_file(path).items()}
     try:
-        for module, one in zip(layers_of(model, family), kept.layers, strict=True):
-            _cut_heads(module, one.heads, None)
+        for module, one in zip(family.layers_of(model), kept.layers, strict=True):
+            _cut_heads(family, module, one.heads, None)
             if one.units is not None:
-                _cut_units(module, range(one.units))
+                _cut_units(family, module, range(one.units))
         model.load_state_dict(state)
     except (RuntimeError, IndexError) as error:  # of a unit beyond the config's
         raise CheckpointError(

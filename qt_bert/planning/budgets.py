@@ -15,7 +15,7 @@ from qt_bert.codec import encode, read_result
 from qt_bert.errors import ArgumentError
 from qt_bert.files import write_json
 from qt_bert.models.families import Family
-from qt_bert.models.pruned import layers_of
+from qt_bert.models.pruned import head_parameters, unit_parameters
 from qt_bert.progress import progress
 from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.plan import Budget, BudgetKind, Ratio, Speed
@@ -147,15 +147,12 @@ class Costs:
 
 def parameter_costs(model: Any, family: Family) -> Costs:
     """The parameters of each part of a classifier whose layers all have one shape."""
-    layers = layers_of(model, family)
-    first = layers[0]
-    hidden, units = first.output.dense.out_features, first.intermediate.dense.out_features
-    heads, width = (
-        first.attention.self.num_attention_heads,
-        first.attention.self.attention_head_size,
-    )
-    head, unit = width * (4 * hidden + 3), 2 * hidden + 1
-    whole, total = parameters_of(first), parameters_of(model)
+    layers = family.layers_of(model)
+    first = layers[-1]
+    heads, units = family.heads(first), family.units(first)
+    head, unit = head_parameters(family, first), unit_parameters(family, first)
+    whole = sum(map(parameters_of, layers)) / len(layers)
+    total = parameters_of(model)
     return Costs(
         fixed=total - len(layers) * whole,
         layer=whole - heads * head - units * unit,

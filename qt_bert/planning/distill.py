@@ -32,7 +32,7 @@ from qt_bert.results.plan import LayerMatch, Plan
 from qt_bert.training.batches import BatchLayout, TrainingSet, training_set
 from qt_bert.training.finetune import Tuner, TuneSettings, check_settings
 from qt_bert.training.model import label_set_loss
-from qt_bert.training.packing import on_device, packed_layers
+from qt_bert.training.packing import on_device, packed_layers, read_states
 from qt_bert.training.recipes import PairSource
 from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
 from qt_bert.training.state import (
@@ -167,12 +167,9 @@ class Distilled(nn.Module):
         self, model: Any, batch: Batch, apart: int
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Float32 logits [examples, K] and every layer's output."""
-        states = [
-            one
-            for one, _ in packed_layers(getattr(model, self.family.backbone), batch, apart=apart)
-        ]
-        first = states[-1].flatten(0, 1)[batch["first_slot"]][:, None]
-        return self.family.head(model, first).float(), states
+        states = packed_layers(model, self.family, batch, apart=apart)
+        read = read_states(model, self.family, states[-1].flatten(0, 1), batch)
+        return self.family.head(model, read).float(), states
 
     def _hidden(
         self, states: Sequence[torch.Tensor], taught: Sequence[torch.Tensor], batch: Batch

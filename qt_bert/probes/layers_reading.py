@@ -20,7 +20,7 @@ import torch
 from qt_bert.ablation.engine import batch_tokens
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch
-from qt_bert.models.forward import Encoder, attend
+from qt_bert.models.forward import Encoder
 from qt_bert.probes.texts import texts_of
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
@@ -245,7 +245,7 @@ def states(encoder: Encoder, batch: Batch) -> Iterator[torch.Tensor]:
     yield hidden
     for layer, bias in zip(encoder.layers, encoder.biases(batch), strict=True):
         query, key, value = layer.project(hidden)
-        hidden = layer.finish(attend(query, key, value, bias), hidden)
+        hidden = layer.finish(layer.attend(query, key, value, bias), hidden)
         yield hidden
 
 

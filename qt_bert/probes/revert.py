@@ -129,7 +129,7 @@ def _rounding(earlier: Earlier, batches: Sequence[Batch]) -> float:
 
 def _wanted(base: Encoder, tuned: Encoder, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
     """The logits of the model, and of the base's encoder under its head [B, labels]."""
-    both = tuned.logits_of(batch), tuned.family.head(tuned.model, base.first_of(batch))
+    both = tuned.logits_of(batch), tuned.family.head(tuned.model, base.read_of(batch))
     return both[0].double().cpu().numpy(), both[1].double().cpu().numpy()
 
 

@@ -56,6 +56,9 @@ class ModelOptions:
     """Which grades each logit means: '0=1-2,1=3-4,2=5'."""
     device: str = "auto"
     """Where the model runs: auto (a CUDA GPU where there is one), cpu, cuda, cuda:1, mps."""
+    template: str | None = None
+    """How a causal language model is asked, which answers yes or no: qwen3-reranker, or a JSON file of
+    the texts; by default as the model's qt_bert.json says."""
 
     def __post_init__(self) -> None:  # said before torch is imported, and a folder made
         if self.dtype not in DTYPES:
@@ -92,6 +95,7 @@ class ModelOptions:
             dtype=self.dtype,
             device=self.device,
             model_grades=self.model_grades,
+            template=self.template,
             compact=not (by_head or asked),
         )
         if self.dtype == "bfloat16" and checkpoint.device.type == "cpu" and not has_bfloat16():
@@ -377,6 +381,7 @@ def gather(
         "device": f"{place} {device_name(place)}" if place.type == "cuda" else place.type,
         "max_length": asked.max_length,
         "model_grades": asked.model_grades,
+        "template": asked.template,
         "compared_grades": compared_grades,
         "resamples": asked.resamples,
         "seed": asked.seed,

@@ -118,6 +118,7 @@ SPLIT_ARGUMENTS = (
     "device",
     "max_length",
     "model_grades",
+    "template",
     "resamples",
     "seed",
     "profile",
@@ -141,6 +142,7 @@ def scorer_of(context: StudyContext) -> Scorer:
             dtype=context.argument("dtype"),
             device=context.argument("device").split()[0],  # behind it stands the GPU's name
             model_grades=context.argument("model_grades"),
+            template=context.argument("template"),
         )
         return Scorer(checkpoint, max_length=context.argument("max_length"))
 

@@ -201,7 +201,7 @@ def compared_context(context: StudyContext) -> StudyContext:
             context,
             model=folder,
             files=replace(context.files, base=None, second=None, heads=None),
-            replaced={"model_grades": context.argument("compared_grades")},
+            replaced={"model_grades": context.argument("compared_grades"), "template": None},
         ),
     )
     other.guards = context.guards
@@ -411,6 +411,7 @@ EVALUATION_ARGUMENTS = (
     "device",
     "max_length",
     "model_grades",
+    "template",
     "resamples",
     "seed",
     "userdict",

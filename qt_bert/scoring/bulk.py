@@ -110,7 +110,9 @@ class Scorer:
         checkpoint = self.checkpoint
         if checkpoint.model.dtype == torch.float32:
             return self
-        again = open_checkpoint(checkpoint.folder, device=str(checkpoint.device))
+        again = open_checkpoint(
+            checkpoint.folder, device=str(checkpoint.device), template=checkpoint.template
+        )
         again = replace(again, settings=checkpoint.settings)
         return Scorer(again, max_length=self.tokenizer.max_length)
 

@@ -98,7 +98,9 @@ def training_set(
             ids, types = np.array(tokens.input_ids), np.array(tokens.token_type_ids)
             groups = np.array(groups_of(tokens), np.int8)
             examples.append(
-                LabelledExample(ids, types, allowed, place, source.weight, groups=groups)
+                LabelledExample(
+                    ids, types, allowed, place, source.weight, groups=groups, at=tokens.at
+                )
             )
     return TrainingSet(
         examples, auxiliaries, counts, truncated, _digest(examples), _digest_of_texts(read)
@@ -223,7 +225,8 @@ def to_tensors(
     share = np.array([e.weight / total for e in flat], np.float32)
     slot_share = np.zeros(n_rows * plan.slots, np.float32)
     for first, part, one in zip(packed["first_slot"], share, flat, strict=True):
-        slot_share[first : first + len(one)] = part / len(one)
+        start = first - one.at
+        slot_share[start : start + len(one)] = part / len(one)
     labels = len(examples[0].allowed)
     arrays = packed | {
         "first_slot": filled(room, packed["first_slot"]),

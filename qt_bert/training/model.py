@@ -20,7 +20,7 @@ from qt_bert.models.card import LEAST, Offline
 from qt_bert.models.families import Family
 from qt_bert.models.loading import open_for_tuning
 from qt_bert.scoring.title_states import title_at
-from qt_bert.training.packing import packed_hidden
+from qt_bert.training.packing import packed_hidden, read_states
 
 # The model as it is tuned: a classifier, and auxiliary outputs it later drops.
 
@@ -61,9 +61,9 @@ class TuningModel(nn.Module):
         return cls(model, family, auxiliaries, apart)
 
     def first_tokens(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Last hidden state of each example's first token [examples, 1, hidden]."""
-        backbone = getattr(self.model, self.family.backbone)
-        return packed_hidden(backbone, batch, apart=self.apart)[batch["first_slot"]][:, None]
+        """The last hidden state of each example that is read [examples, 1, hidden]."""
+        hidden = packed_hidden(self.model, self.family, batch, apart=self.apart)
+        return read_states(self.model, self.family, hidden, batch)
 
     def seen(self, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         """Features [examples, hidden] and logits [examples, labels]."""
@@ -121,8 +121,8 @@ def lift_layers(model: Any, family: Family, lifted: Sequence[int], below: int) -
     get: what they would add is 0, and their norms restore mean and scale of the embeddings. Raises
     ArgumentError where there are not as many `lifted` as upper layers, or one is not the model's.
     """
-    backbone = getattr(model, family.backbone)
-    layers = backbone.encoder.layer
+    backbone = family.backbone_of(model)
+    layers = family.layers_of(model)
     if len(lifted) != len(layers) - below:
         raise ArgumentError(
             f"--layers-above names {len(lifted)} layers; above {below} of {len(layers)} layers "

@@ -11,6 +11,8 @@ import torch
 from torch import nn
 
 from qt_bert.models.batches import PADDING, gone, moved_positions
+from qt_bert.models.families import Family
+from qt_bert.models.forward import hidden_places
 
 
 @dataclass(frozen=True)
@@ -18,11 +20,13 @@ class Example:
     """One tokenised pair, special tokens included: ids and segment ids [length].
 
     `groups` [length] is the side of every token, as `Batch.groups` has it; an offline model must know.
+    `at` is the place of the token that the classifier reads.
     """
 
     input_ids: np.ndarray
     token_type_ids: np.ndarray
     groups: np.ndarray | None = field(default=None, kw_only=True)
+    at: int = field(default=0, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -64,7 +68,7 @@ def lay_out(
     `input_ids`, `token_type_ids`, `position_ids`, which restart at `first_position`; `segment`
     numbers the examples of a row from 1 (0 = empty slot), and a token sees the tokens of its own
     segment only; `groups` is the side of every token, where it is known. `first_slot` [examples] is
-    the flat index of each example's first token, in the order of the rows.
+    the flat index of the token of each example that is read, in the order of the rows.
 
     With `title_start` a title begins there, as in an offline model, or behind its query where that
     is longer. Raises ValueError where the sides of one are not known then.
@@ -85,7 +89,7 @@ def lay_out(
             segment[r, start:end] = number
             if text.groups is not None:
                 groups[r, start:end] = text.groups
-            first_slot.append(r * slots + start)
+            first_slot.append(r * slots + start + text.at)
             start = end
     return {
         "input_ids": input_ids,
@@ -142,36 +146,69 @@ def sides_apart(mask: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
 
 
 def packed_hidden(
-    backbone: Any, batch: Mapping[str, torch.Tensor], *, apart: int = 0
+    model: Any, family: Family, batch: Mapping[str, torch.Tensor], *, apart: int = 0
 ) -> torch.Tensor:
     """Last hidden states [slots, hidden] of packed rows; each example sees itself alone.
 
     The lowest `apart` layers are those of an offline model's block.
     """
-    return packed_layers(backbone, batch, apart=apart)[-1][0].flatten(0, 1)
+    return packed_layers(model, family, batch, apart=apart)[-1].flatten(0, 1)
+
+
+def read_states(
+    model: Any, family: Family, hidden: torch.Tensor, batch: Mapping[str, torch.Tensor]
+) -> torch.Tensor:
+    """What the classifier reads of each example [examples, 1, hidden], of last hidden states [slots, hidden]."""
+    if family.final_norm:
+        hidden = getattr(family.backbone_of(model), family.final_norm)(hidden)
+    read = batch["first_slot"]
+    if family.read_out(model.config) != "mean":
+        return hidden[read][:, None]
+    segment = batch["segment"]
+    before = segment.amax(1).cumsum(0) - segment.amax(1)
+    example = (segment + before[:, None] - 1).clamp(min=0).flatten()
+    real = (segment > 0).flatten().to(hidden.dtype)[:, None]
+    sums = hidden.new_zeros(len(read), hidden.shape[1]).index_add(0, example, hidden * real)
+    counts = hidden.new_zeros(len(read), 1).index_add(0, example, real)
+    return (sums / counts.clamp(min=1))[:, None]
 
 
 def packed_layers(
-    backbone: Any, batch: Mapping[str, torch.Tensor], *, apart: int = 0, attention: bool = False
-) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
-    """Each layer's output [rows, slots, hidden] and, where `attention` is wanted, its attention
-    [rows, heads, slots, slots], lowest first.
+    model: Any, family: Family, batch: Mapping[str, torch.Tensor], *, apart: int = 0
+) -> list[torch.Tensor]:
+    """Each layer's output [rows, slots, hidden], lowest first.
 
-    Layers may differ in heads and feed-forward units; one without heads has no attention. In the
-    lowest `apart` layers the sides of a pair do not see each other, either.
+    Layers may differ in heads and feed-forward units. In the lowest `apart` layers the sides of a
+    pair do not see each other, either.
     """
-    hidden = backbone.embeddings(
-        input_ids=batch["input_ids"],
-        token_type_ids=batch["token_type_ids"],
-        position_ids=batch["position_ids"],
-    )
-    if hasattr(backbone, "embeddings_project"):  # ELECTRA
-        hidden = backbone.embeddings_project(hidden)
+    backbone, places = family.backbone_of(model), batch["position_ids"]
+    hidden = family.embed(model, batch["input_ids"], batch["token_type_ids"], places)
     whole = block_diagonal(batch["segment"], hidden.dtype)
     below = sides_apart(whole, batch["groups"]) if apart else whole
+    angles: dict[str | None, Any] = {}
+    masks: dict[int | None, torch.Tensor] = {}
     outputs = []
-    for number, layer in enumerate(backbone.encoder.layer):
-        attended, weights = layer.attention(hidden, below if number < apart else whole)
-        hidden = layer.feed_forward_chunk(attended)
-        outputs.append((hidden, weights if attention else None))
+    for number, module in enumerate(family.layers_of(model)):
+        window = family.window(module)
+        if window not in masks:
+            masks[window] = _within(whole, window, family.causal)
+        mask = below if number < apart else masks[window]
+        if family.positions == "rotary":
+            kind = family.kind(module)
+            if kind not in angles:
+                kinds = () if kind is None else (kind,)
+                angles[kind] = backbone.rotary_emb(hidden, places, *kinds)
+            hidden = module(hidden, attention_mask=mask, position_embeddings=angles[kind])
+        elif family.positions == "relative":
+            distances = backbone.encoder.get_rel_embedding()
+            hidden, _ = module(hidden, mask == 0, rel_embeddings=distances)
+        else:
+            attended, _ = module.attention(hidden, mask)
+            hidden = module.feed_forward_chunk(attended)
+        outputs.append(hidden)
     return outputs
+
+
+def _within(mask: torch.Tensor, window: int | None, causal: bool) -> torch.Tensor:
+    hidden = hidden_places(mask.shape[-1], window, causal, mask.device)
+    return mask if hidden is None else mask.masked_fill(hidden, torch.finfo(mask.dtype).min)

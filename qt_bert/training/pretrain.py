@@ -21,6 +21,7 @@ from qt_bert.files import sha256_file
 from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.models.checkpoint import open_tokenizer, save_checkpoint
 from qt_bert.models.devices import device_name
+from qt_bert.models.families import FAMILIES
 from qt_bert.models.folder import verify_folder, weights_sha256
 from qt_bert.models.loading import open_for_pretraining
 from qt_bert.progress import progress
@@ -303,7 +304,7 @@ def losses(model: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
     Those of the parts of a batch, which know the weights of the whole, add up to its own.
     """
-    hidden = packed_hidden(model.bert, batch)
+    hidden = packed_hidden(model, FAMILIES["bert"], batch)
     guessed = model.cls.predictions(hidden[batch["masked_slot"]]).float()
     pooled = model.bert.pooler(hidden[batch["cls_slot"]][:, None])
     paired = model.cls.seq_relationship(pooled).float()

@@ -15,8 +15,8 @@ from qt_bert.ablation.masks import HeadMask, Replacement, SegmentBlock, Unseen
 from qt_bert.ablation.patches import DonorZ, Patch, Path
 from qt_bert.ablation.weights import AffineMap
 from qt_bert.errors import ArgumentError, EquivalenceError
-from qt_bert.models import forward
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.forward import Layer
 from qt_bert.models.heads import Head
 from tests.ablation.test_loop import TEXTS, erased, mask
 from tests.ablation.test_parts import COUPLES
@@ -60,9 +60,9 @@ def test_a_bfloat16_run_is_checked_in_float32(checkpoint_of, opened):
     assert figures_of(short) == figures_of(opened)
 
 
-PLAIN_ATTEND = forward.attend
+PLAIN_ATTEND = Layer.attend
 SABOTAGED = [
-    ("qt_bert.ablation.engine.attend", lambda q, *others: PLAIN_ATTEND(q * 1.01, *others)),
+    (Layer, "attend", lambda self, query, *others: PLAIN_ATTEND(self, query * 1.01, *others)),
     (LayerPass, "_mixed", lambda self, branch: None),
     (Replacement, "z", lambda self, site: torch.ones(1, len(self.heads), 1, 4)),
     (Unseen, "bias", lambda self, site: torch.zeros(1, 1, 1, 1)),

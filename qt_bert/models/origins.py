@@ -1,0 +1,69 @@
+"""Folders as others save them: GTE's own config, code that transformers has by now, Qwen3-Reranker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from qt_bert.data.templates import Template
+from qt_bert.errors import CheckpointError
+
+# A config.json in the words of transformers. GTE's models ship as `model_type: new` with code of their
+# own. transformers has the same model as `gte`, but neither reads the old name nor its kind of
+# scaling, and with the scaling dropped it opens with frequencies that are 7 % off, without a word.
+
+
+def adapted(config: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """A config.json as transformers reads it: GTE's own becomes its `gte`.
+
+    NTK scaling by a factor f over d numbers a head is a base f times as large and frequencies divided
+    by f^(2/d), which transformers calls `linear` scaling. Raises CheckpointError for a GTE of another
+    make.
+    """
+    made = dict(config)
+    scaling = made.get("rope_scaling") or {}
+    ours = made.get("model_type") == "new"
+    if not ours and not (made.get("model_type") == "gte" and scaling.get("type") == "ntk"):
+        return made
+    told = {
+        "position_embedding_type": "rope",
+        "layer_norm_type": "layer_norm",
+        "logn_attention_scale": False,
+    }
+    for name, value in told.items():
+        if made.get(name, value) != value:
+            raise CheckpointError(
+                f"{path}: a `new` model with {name} {made[name]!r}; of that build only {name} "
+                f"{value!r} is known"
+            )
+    if scaling and (scaling.get("type") != "ntk" or scaling.get("mixed_b") is not None):
+        raise CheckpointError(
+            f"{path}: rope_scaling {dict(scaling)!r}; of this build only `ntk` is known"
+        )
+    factor, base = float(scaling.get("factor", 1.0)), float(made.get("rope_theta", 10_000.0))
+    width = int(made["hidden_size"]) // int(made["num_attention_heads"])
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": base}
+    if scaling:
+        rope = {"rope_type": "linear", "factor": factor ** (2 / width), "rope_theta": base * factor}
+    for name in ("auto_map", "rope_scaling", "rope_theta"):
+        made.pop(name, None)
+    names = [str(name).replace("New", "Gte", 1) for name in made.get("architectures") or ()]
+    return made | {"model_type": "gte", "architectures": names, "rope_parameters": rope}
+
+
+# A causal language model that answers yes or no, as a classifier with one logit.
+
+
+def word_ids(tokenizer: Any, template: Template, where: str) -> tuple[int, int]:
+    """The token ids of yes and no. Raises CheckpointError for a word that is not one token."""
+    found = []
+    for word in (template.yes, template.no):
+        ids = tokenizer(word, add_special_tokens=False)["input_ids"]
+        if len(ids) != 1:
+            raise CheckpointError(
+                f"{where}: the answer {word!r} is {len(ids)} tokens of this model; name words of one "
+                "token as `yes` and `no` of the template"
+            )
+        found.append(int(ids[0]))
+    return found[0], found[1]

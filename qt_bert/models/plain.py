@@ -1,0 +1,110 @@
+"""Any sequence classifier that transformers has: run as it is, heads left out by a hook. Exact and slow."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import torch
+
+from qt_bert.errors import CheckpointError
+from qt_bert.models.batches import Batch
+from qt_bert.models.families import FAMILIES, Family
+from qt_bert.models.heads import Head, by_layer
+
+_OUTPUT = re.compile(
+    r"(attention\.output\.dense|attention\.attn\.o|attention\.(out_lin|dense|o_proj)"
+    r"|(self_attn|attn)\.(o_proj|out_proj|Wo))$"
+)
+"""How attention output matrices are called; heads are slices of their input."""
+
+
+class PlainEncoder:
+    """A Hugging Face classifier as the scorer runs it: batches of pairs to logits.
+
+    It has none of what the fast engine has: asking for its `layers` raises CheckpointError.
+    """
+
+    offline = None
+
+    def __init__(self, model: Any, family: Family) -> None:
+        self.model, self.family = model, family
+        accepted = inspect.signature(model.forward).parameters
+        self._types = "token_type_ids" in accepted
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are; batches are moved there."""
+        return self.model.device  # type: ignore[no-any-return]
+
+    @property
+    def layers(self) -> NoReturn:
+        raise CheckpointError(
+            f"a {self.family.model_type} model is scored, evaluated, compared, calibrated and explained "
+            "by terms, and heads of it are left out; maps, sweeps, probes, plans and training need the "
+            f"fast engine, which runs {', '.join(sorted(FAMILIES))}"
+        )
+
+    def logits_of(self, batch: Batch) -> torch.Tensor:
+        """Logits [B, labels] of a batch of pairs."""
+        batch = batch.to(self.device)
+        types = {"token_type_ids": batch.token_type_ids} if self._types else {}
+        mask = batch.real.long()
+        return self.model(  # type: ignore[no-any-return]
+            input_ids=batch.input_ids, attention_mask=mask, **types
+        ).logits
+
+    def without(self, heads: Sequence[Head]) -> Callable[[Batch], torch.Tensor]:
+        """A forward pass, batch → logits, in which these heads give zeros.
+
+        Raises CheckpointError where the attention output matrices of the model cannot be found.
+        """
+        outputs = self._outputs()
+
+        def forward(batch: Batch) -> torch.Tensor:
+            with self._zeroed(outputs, by_layer(heads)):
+                return self.logits_of(batch)
+
+        return forward
+
+    def _outputs(self) -> list[Any]:
+        """The attention output matrix of each layer; one that layers share stands at each of them."""
+        layers = int(self.model.config.num_hidden_layers)
+        found = [
+            module
+            for name, module in self.model.named_modules()
+            if _OUTPUT.search(name) and isinstance(module, torch.nn.Linear)
+        ]
+        if len(found) == 1:
+            found *= layers
+        heads = int(self.model.config.num_attention_heads)
+        if len(found) != layers or any(one.in_features % heads for one in found):
+            raise CheckpointError(
+                f"heads of a {self.family.model_type} cannot be left out: {len(found)} attention output "
+                f"matrices are known for its {layers} layers"
+            )
+        return found
+
+    @contextmanager
+    def _zeroed(self, outputs: list[Any], heads: dict[int, tuple[int, ...]]) -> Iterator[None]:
+        count, calls = int(self.model.config.num_attention_heads), 0
+
+        def hook(module: Any, given: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+            nonlocal calls
+            layer = calls if outputs.count(module) > 1 else outputs.index(module)
+            calls += 1
+            if layer not in heads:
+                return given
+            z = given[0].clone().unflatten(-1, (count, -1))
+            z[..., list(heads[layer]), :] = 0
+            return (z.flatten(-2),)
+
+        handles = [module.register_forward_pre_hook(hook) for module in dict.fromkeys(outputs)]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
