@@ -180,33 +180,22 @@ def studied_of(inspected: Inspected, settings: Settings) -> Looked:
         return _LOOKED[inspected]
 
 
-def warm(settings: Settings, listening: Callable[[], bool]) -> threading.Thread:
-    """Open the first model in the background, while the browser connects.
+def warm(settings: Settings) -> None:
+    """Open the first model, while the browser connects; then its base, and its mean head outputs.
 
-    Then its base, and its mean head outputs. Begins once the server is `listening`, which
-    it would be later for it. A fault is left to the page, which meets it again and says it.
+    A fault is left to the page, which meets it again and says it.
     """
-
-    def work() -> None:
-        for _ in range(100):
-            if listening():
-                break
-            time.sleep(0.1)
-        try:
-            shelf = shelf_of(settings)
-            model = shelf.open(shelf.names[0])
-            studied_of(model, settings)
-            if (base := shelf.base_of(model.name)) is not None:
-                shelf.open(base)
-            _set_aside()
-            model.part(model.shape.all_heads[:1], "mean")
-        except QtBertError as error:
-            _log.warning("%s", error)
+    try:
+        shelf = shelf_of(settings)
+        model = shelf.open(shelf.names[0])
+        studied_of(model, settings)
+        if (base := shelf.base_of(model.name)) is not None:
+            shelf.open(base)
         _set_aside()
-
-    thread = threading.Thread(target=work, name="opening the model", daemon=True)
-    thread.start()
-    return thread
+        model.part(model.shape.all_heads[:1], "mean")
+    except QtBertError as error:
+        _log.warning("%s", error)
+    _set_aside()
 
 
 def _set_aside() -> None:

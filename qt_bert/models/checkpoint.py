@@ -379,7 +379,7 @@ def open_checkpoint(
     elif settings.offline is not None:
         return opened  # transformers does not know how it reads a pair
     else:
-        why = family.cannot(config) or fault_of(opened, opened.encoder())
+        why = family.cannot(config) or fault_of(opened, Encoder(loaded, family, laid_out=False))
         if not why:
             return opened
         opened = replace(opened, family=plain_family(family.model_type))
