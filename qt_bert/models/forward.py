@@ -111,7 +111,8 @@ class Rotary:
         longest = -(-length // 64) * 64
         key = (longest, like.dtype, like.device)
         if key not in self._made:
-            self._made[key] = self._made_of(longest, like)
+            with torch.inference_mode(False):  # gradients may be asked for later
+                self._made[key] = self._made_of(longest, like)
         return tuple(one[:length] for one in self._made[key])
 
     def _made_of(self, length: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -163,7 +164,8 @@ class Relative:
         if torch.compiler.is_exporting():
             return self._measured(length, device)
         if (length, device) not in self._places:
-            self._places[length, device] = self._measured(length, device)
+            with torch.inference_mode(False):
+                self._places[length, device] = self._measured(length, device)
         return self._places[length, device]
 
     def _measured(self, length: int, device: torch.device) -> torch.Tensor:
@@ -224,7 +226,8 @@ class Layer:
     def constant(self) -> torch.Tensor:
         """What is given when no head gives anything: W_O's bias, or zeros [hidden]."""
         bias, weight = self.output.bias, self.output.weight
-        return weight.new_zeros(weight.shape[0]) if bias is None else bias  # type: ignore[no-any-return]
+        with torch.inference_mode(False):
+            return weight.new_zeros(weight.shape[0]) if bias is None else bias  # type: ignore[no-any-return]
 
     def entering(self, hidden: torch.Tensor) -> torch.Tensor:
         """What the heads read of the layer's input."""
