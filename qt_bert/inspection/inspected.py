@@ -16,7 +16,7 @@ from qt_bert.ablation.checks import check_equivalence
 from qt_bert.ablation.engine import Reduction, Swept, batch_tokens, sweep
 from qt_bert.ablation.interventions import Intervention, MeanZ, Variant
 from qt_bert.ablation.masks import INTERVENTIONS, MODES, HeadMask, Mode
-from qt_bert.ablation.request import mean_z, without_intervention
+from qt_bert.ablation.request import mean_z, without_intervention, without_plainly
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.data.tokenise import EncodedPair, PairTokenizer
 from qt_bert.errors import ArgumentError
@@ -170,8 +170,10 @@ class Inspected:
 
     def without(self, heads: Iterable[Head], mode: str) -> Scorer:
         """The model's scorer with heads left out, counting for itself; use it within a turn."""
+        scorer, heads = self.scorer, list(heads)
+        if heads and not scorer.checkpoint.family.fast:
+            return without_plainly(scorer, checked_heads(heads, self.shape), mode, CHECK_TEXTS)
         part = self.part(heads, mode)
-        scorer = self.scorer
         return scorer.fresh() if part is None else without_intervention(scorer, part, self.guards)
 
     def graded(self, pair: ReadPair, heads: Iterable[Head], mode: str) -> Outputs:
@@ -200,6 +202,8 @@ class Inspected:
 
     def _checked(self, *modes: Mode, means: MeanZ | None = None) -> dict[str, Any]:
         """The figures of the checks, with a head of every layer left out in each of `modes`."""
+        if not self.scorer.checkpoint.family.fast:  # it runs as transformers runs it
+            return {}
         heads = tuple(Head(layer, layer % self.shape.heads) for layer in range(self.shape.layers))
         variants = [Variant(mode, (HeadMask(heads, mode, means),)) for mode in modes]
         encoded = self.scorer.tokenizer.encode(CHECK_TEXTS, offsets=False)
