@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import streamlit as st
 
-from qt_bert.app.figures import palette, show_chart
+from qt_bert.app.figures import palette, show_chart, spec_of
 from qt_bert.app.launch import Settings
 from qt_bert.app.widgets import LANGUAGE, caption, escaped, fault_of, info, named, say, told
 from qt_bert.data.pairs import Pair
@@ -485,8 +485,13 @@ def _grid(here: Here) -> None:
 
     caption("点一格去掉或放回一个头。", "A click leaves a head out or puts it back.")
     with st.container(key="side-grid"):
-        grid = grid_of(shape.layers, shape.heads, first, palette())
+        grid = _grid_spec(shape.layers, shape.heads, first, palette())
         show_chart(grid, alt=say("去掉的注意力头", "Heads left out"), key=key, on_select=changed)
+
+
+@lru_cache(maxsize=64)
+def _grid_spec(layers: int, heads: int, first: Places, colours: Palette) -> str:
+    return spec_of(grid_of(layers, heads, first, colours))
 
 
 def chosen_in(state: Any, layers: int, heads: int) -> Places | None:
