@@ -36,9 +36,7 @@ class Packed:
     [..., out]. Where gradients are wanted, or it is not to be `laid_out`, the plain product is taken.
     """
 
-    def __init__(
-        self, layers: Sequence[Any], *, gelu: bool = False, laid_out: bool = True
-    ) -> None:
+    def __init__(self, layers: Sequence[Any], *, gelu: bool = False, laid_out: bool = True) -> None:
         self.layers = layers
         self.gelu = gelu
         self._weight = _stacked([layer.weight for layer in layers])
@@ -245,7 +243,11 @@ class Layer:
         """As `project`, with the query of the token at `place` alone [..., heads, 1, width]."""
         read = self.entering(hidden)
         query = self._query_at(read, place)
-        return query, self._keys(self._of(self.key, read)), self._of_heads(self._of(self.value, read))
+        return (
+            query,
+            self._keys(self._of(self.key, read)),
+            self._of_heads(self._of(self.value, read)),
+        )
 
     def attend_row(
         self, hidden: torch.Tensor, bias: torch.Tensor | None, place: At
@@ -260,7 +262,9 @@ class Layer:
         query = self._query_at(read, place)
         own = None if bias is None else row_at(bias, place, axes=2)
         if self._plain_keys:
-            sought = torch.einsum("bhrw,hws->bhrs", query, self._by_head(self.key.weight)).flatten(1, 2)
+            sought = torch.einsum("bhrw,hws->bhrs", query, self._by_head(self.key.weight)).flatten(
+                1, 2
+            )
             scores = torch.matmul(sought * self.scale, read.transpose(1, 2))
             weights = softmax(scores.unflatten(1, (self.heads, 1)), own)
         else:
@@ -312,9 +316,7 @@ class Layer:
 
     def _keys(self, key: torch.Tensor) -> torch.Tensor:
         key = key if self.key_norm is None else self.key_norm(key)
-        return self._of_heads(
-            key if self.rotary is None else self.rotary.turn(key, key.shape[-2])
-        )
+        return self._of_heads(key if self.rotary is None else self.rotary.turn(key, key.shape[-2]))
 
     def _of_heads(self, tensor: torch.Tensor, axis: int = -3) -> torch.Tensor:
         """Of groups, to each of their heads."""
@@ -591,7 +593,9 @@ def _layer(
     if family.positions == "rotary":
         rotary = kinds.setdefault(kind, Rotary(backbone.rotary_emb, kind))
     elif family.positions == "relative" and at(module, "attention.self").relative_attention:
-        relative = Relative(backbone.encoder, at(module, "attention.self"), family.heads(module), width)
+        relative = Relative(
+            backbone.encoder, at(module, "attention.self"), family.heads(module), width
+        )
         scores += len(relative.to)
     ups = [at(module, path) for path in parts.up]
     output, down = at(module, parts.output), at(module, parts.down)
