@@ -156,7 +156,10 @@ def make_checkpoint(
         pad_token_id=tokenizer.pad_token_id,
         num_labels=labels,
         initializer_range=0.4,
-        **{"type_vocab_size": 1 if family == "xlm-roberta" else 2} | named | OWN.get(family, {}) | own,
+        **{"type_vocab_size": 1 if family == "xlm-roberta" else 2}
+        | named
+        | OWN.get(family, {})
+        | own,
     )
     torch.manual_seed(seed)
     AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)

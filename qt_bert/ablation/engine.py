@@ -405,7 +405,9 @@ class LayerPass:
             return query[state], key[state], value[state]
 
         batch, clean = self.batch, self.clean
-        project = shared if weights is None else partial(_project, layer, hidden, self.rows, batch.at)
+        project = (
+            shared if weights is None else partial(_project, layer, hidden, self.rows, batch.at)
+        )
         return Site(self.number, layer, batch, hidden, project, self.bias, self.rows, clean)
 
 

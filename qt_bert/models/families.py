@@ -159,7 +159,11 @@ class Family:
         return at(module, self.parts.kind) if self.parts.kind else None
 
     def embed(
-        self, model: Any, input_ids: torch.Tensor, types: torch.Tensor, positions: torch.Tensor | None
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        types: torch.Tensor,
+        positions: torch.Tensor | None,
     ) -> torch.Tensor:
         """Embeddings [batch, length, hidden] of tokens with their types, both [batch, length].
 

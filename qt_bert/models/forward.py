@@ -36,9 +36,7 @@ class Packed:
     [..., out]. Where gradients are wanted, or it is not to be `laid_out`, the plain product is taken.
     """
 
-    def __init__(
-        self, layers: Sequence[Any], *, gelu: bool = False, laid_out: bool = True
-    ) -> None:
+    def __init__(self, layers: Sequence[Any], *, gelu: bool = False, laid_out: bool = True) -> None:
         self.layers = layers
         self.gelu = gelu
         self._weight = _stacked([layer.weight for layer in layers])
@@ -118,9 +116,11 @@ class Rotary:
 
     def _made_of(self, length: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Cosines and sines [length, width / 2]; the module has each twice, for both halves."""
-        places = torch.arange(length, device=like.device)[None]
         kinds = () if self.kind is None else (self.kind,)
-        return tuple(one[0, :, : like.shape[-1] // 2] for one in self.module(like, places, *kinds))
+        with torch.inference_mode(False), torch.no_grad():  # they are kept, for gradients too
+            places = torch.arange(length, device=like.device)[None]
+            made = self.module(like, places, *kinds)
+            return tuple(one[0, :, : like.shape[-1] // 2] for one in made)
 
 
 class Relative:
@@ -171,10 +171,11 @@ class Relative:
     def _measured(self, length: int, device: torch.device) -> torch.Tensor:
         from transformers.models.deberta_v2.modeling_deberta_v2 import build_relative_position
 
-        long = torch.empty(length, 1, device=device)
         sizes = self.attention.position_buckets, self.attention.max_relative_positions
-        found = build_relative_position(long, long, *sizes)[0] + self.span
-        return found.clamp(0, 2 * self.span - 1)
+        with torch.inference_mode(False):  # they are kept, for gradients too
+            long = torch.empty(length, 1, device=device)
+            found = build_relative_position(long, long, *sizes)[0] + self.span
+            return found.clamp(0, 2 * self.span - 1)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -245,7 +246,11 @@ class Layer:
         """As `project`, with the query of the token at `place` alone [..., heads, 1, width]."""
         read = self.entering(hidden)
         query = self._query_at(read, place)
-        return query, self._keys(self._of(self.key, read)), self._of_heads(self._of(self.value, read))
+        return (
+            query,
+            self._keys(self._of(self.key, read)),
+            self._of_heads(self._of(self.value, read)),
+        )
 
     def attend_row(
         self, hidden: torch.Tensor, bias: torch.Tensor | None, place: At
@@ -260,7 +265,9 @@ class Layer:
         query = self._query_at(read, place)
         own = None if bias is None else row_at(bias, place, axes=2)
         if self._plain_keys:
-            sought = torch.einsum("bhrw,hws->bhrs", query, self._by_head(self.key.weight)).flatten(1, 2)
+            sought = torch.einsum("bhrw,hws->bhrs", query, self._by_head(self.key.weight)).flatten(
+                1, 2
+            )
             scores = torch.matmul(sought * self.scale, read.transpose(1, 2))
             weights = softmax(scores.unflatten(1, (self.heads, 1)), own)
         else:
@@ -312,9 +319,7 @@ class Layer:
 
     def _keys(self, key: torch.Tensor) -> torch.Tensor:
         key = key if self.key_norm is None else self.key_norm(key)
-        return self._of_heads(
-            key if self.rotary is None else self.rotary.turn(key, key.shape[-2])
-        )
+        return self._of_heads(key if self.rotary is None else self.rotary.turn(key, key.shape[-2]))
 
     def _of_heads(self, tensor: torch.Tensor, axis: int = -3) -> torch.Tensor:
         """Of groups, to each of their heads."""
@@ -432,6 +437,13 @@ class Encoder:
         own = unseen(hidden[None, None], self.layers[0].dtype)
         # Behind a causal row lies all padding.
         return own if padding is None or self.family.causal else own + padding
+
+    def visible(self, number: int, length: int) -> torch.Tensor:
+        """Whether a row of a text of `length` tokens sees a column in a layer [length, length]."""
+        hidden = hidden_places(length, self.layers[number].window, self.family.causal, self.device)
+        if hidden is None:
+            return torch.ones(length, length, dtype=torch.bool, device=self.device)
+        return ~hidden
 
     def logits_of(self, batch: Batch) -> torch.Tensor:
         """Logits [B, labels] of a batch of pairs."""
@@ -591,7 +603,9 @@ def _layer(
     if family.positions == "rotary":
         rotary = kinds.setdefault(kind, Rotary(backbone.rotary_emb, kind))
     elif family.positions == "relative" and at(module, "attention.self").relative_attention:
-        relative = Relative(backbone.encoder, at(module, "attention.self"), family.heads(module), width)
+        relative = Relative(
+            backbone.encoder, at(module, "attention.self"), family.heads(module), width
+        )
         scores += len(relative.to)
     ups = [at(module, path) for path in parts.up]
     output, down = at(module, parts.output), at(module, parts.down)
