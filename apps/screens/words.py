@@ -12,7 +12,7 @@ import torch
 from qt_bert.ablation.engine import Reduction, View
 from qt_bert.app.figures import draw
 from qt_bert.app.visit import Here, visit
-from qt_bert.app.widgets import caption, choose, say
+from qt_bert.app.widgets import caption, choose, info, say
 from qt_bert.data.tokenise import QUERY, TITLE
 from qt_bert.figures import Token, TokenLine, Tokens
 from qt_bert.inspection.inputs import shipped_rows
@@ -33,10 +33,12 @@ from qt_bert.probes.boundary import (
     calibrate,
     decisions_of,
     granularities,
+    lacking,
     weights_of,
 )
 from qt_bert.probes.contests import few_a_query
 from qt_bert.probes.naming import ranked
+from qt_bert.probes.texts import texts_of
 from qt_bert.stats.arrays import BoolArray
 from qt_bert.text import Label, Text, signed
 
@@ -101,6 +103,9 @@ def main() -> None:
         "next one. Rows are the same text cut by jieba or by a head; point at a character for the "
         "numbers behind a decision.",
     )
+    if (reason := lacking(here.model.scorer)) is not None:
+        info(texts_of("boundary").text(f"nothing.{reason}"))
+        return
     state = here.state
     rule = choose(Text("怎样读", "Read by"), RULES, "words.rule")
     caption(
@@ -240,8 +245,8 @@ def notes(found: Words, without: bool) -> Iterator[Text]:
     n, basis = len(found.decisions), found.calibration
     if not n:
         yield Text(
-            "这里没有相邻且各成一个词元的汉字，没有可判断的地方。",
-            "No two neighbours here are Chinese characters that are tokens of their own: nothing to decide.",
+            "这里没有词元分得开的相邻汉字，没有可判断的地方。",
+            "No two neighbours here are Chinese characters that the model's tokens part: nothing to decide.",
         )
         return
     yield Text(

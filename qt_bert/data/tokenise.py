@@ -34,10 +34,12 @@ _SPARE_TOKENS = 16
 class EncodedPair:
     """The tokens of one pair; all lists have one entry per token.
 
-    `side` is 0 in the query, 1 in the title, -1 at special tokens. `spans` are characters
-    [start, end) of the query or the title, (0, 0) at special tokens; empty where offsets were not
-    asked for. A text is truncated where any of its tokens were left out. `at` is the place of the token
-    that the classifier reads: 0, or in a causal model the last.
+    `side` is 0 in the query, 1 in the title, -1 at special tokens. `spans` are the characters
+    [start, end) of the query or the title that a token spells, in part or whole, without white space
+    around them: tokens that share a character overlap. start = end at a token that spells none (special,
+    white space, SentencePiece's mark of a word's start). No spans where offsets were not asked for. A
+    text is truncated where any of its tokens were left out. `at` is the place of the token that the
+    classifier reads: 0, or in a causal model the last.
     """
 
     input_ids: list[int]
@@ -97,6 +99,7 @@ class PairTokenizer:
         self.max_length = max_length
         self.title_tokens = title_tokens
         self._last = last
+        self._mark = self._backend.token_to_id("▁")
         if template is None:
             specials = self._backend.num_special_tokens_to_add(is_pair=True)
         else:
@@ -178,17 +181,18 @@ class PairTokenizer:
         encoded: _Tokens,
         offsets: bool,
     ) -> EncodedPair:
-        ids, types, side, spans = encoded
+        ids, types, side, _ = encoded
         query_cut, title_cut = start[0] != whole[0], start[1] != whole[1]
         if (query_cut and side.count(QUERY) < self._query_budget + _SPARE_TOKENS) or (
             title_cut and len(side) < self.max_length + _SPARE_TOKENS
         ):
-            ids, types, side, spans = self._encodings([whole], offsets)[0]
+            encoded = self._encodings([whole], offsets)[0]
+            ids, types, side, _ = encoded
         titles = side.count(TITLE)
         above = 0 if self.title_tokens is None else max(0, titles - self.title_tokens)
         excess = max(above, len(side) - self.max_length)
+        spans = self._spelled(whole, encoded) if offsets else []
         if excess <= 0:
-            spans = spans if offsets else []
             return EncodedPair(ids, types, side, spans, False, False, at=self._read(ids))
         from_title = min(excess, titles)
         keep = _kept(side, {TITLE: from_title, QUERY: excess - from_title})
@@ -202,6 +206,15 @@ class PairTokenizer:
             title_truncated=from_title > 0,
             at=self._read(ids),
         )
+
+    def _spelled(self, texts: tuple[str, str], encoded: _Tokens) -> list[Span]:
+        """The spans of an `EncodedPair`, of those that the tokenizer gives."""
+        found = []
+        for id, _, side, (start, end) in zip(*encoded, strict=True):
+            text = "" if side == SPECIAL or id == self._mark else texts[side][start:end]
+            start += len(text) - len(text.lstrip())
+            found.append((start, start + len(text.strip())))
+        return found
 
     def _read(self, ids: Sequence[int]) -> int:
         """The place of the token that the classifier reads; 0 where all are padding."""

@@ -117,8 +117,8 @@ class Rotary:
 
     def _made_of(self, length: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Cosines and sines [length, width / 2]; the module has each twice, for both halves."""
-        places = torch.arange(length, device=like.device)[None]
         kinds = () if self.kind is None else (self.kind,)
+        places = torch.arange(length, device=like.device)[None]
         return tuple(one[0, :, : like.shape[-1] // 2] for one in self.module(like, places, *kinds))
 
 
@@ -133,7 +133,7 @@ class Relative:
         embedded = encoder.get_rel_embedding()[: 2 * self.span]
         kinds = attention.pos_att_type
         shared = attention.share_att_key
-        named = {
+        named: dict[str, Any] = {
             "c2p": attention.key_proj if shared else getattr(attention, "pos_key_proj", None),
             "p2c": attention.query_proj if shared else getattr(attention, "pos_query_proj", None),
         }
@@ -171,8 +171,8 @@ class Relative:
     def _measured(self, length: int, device: torch.device) -> torch.Tensor:
         from transformers.models.deberta_v2.modeling_deberta_v2 import build_relative_position
 
-        long = torch.empty(length, 1, device=device)
         sizes = self.attention.position_buckets, self.attention.max_relative_positions
+        long = torch.empty(length, 1, device=device)
         found = build_relative_position(long, long, *sizes)[0] + self.span
         return found.clamp(0, 2 * self.span - 1)
 
@@ -437,6 +437,13 @@ class Encoder:
         own = unseen(hidden[None, None], self.layers[0].dtype)
         # Behind a causal row lies all padding.
         return own if padding is None or self.family.causal else own + padding
+
+    def visible(self, number: int, length: int) -> torch.Tensor:
+        """Whether a row of a text of `length` tokens sees a column in a layer [length, length]."""
+        hidden = hidden_places(length, self.layers[number].window, self.family.causal, self.device)
+        if hidden is None:
+            return torch.ones(length, length, dtype=torch.bool, device=self.device)
+        return ~hidden
 
     def logits_of(self, batch: Batch) -> torch.Tensor:
         """Logits [B, labels] of a batch of pairs."""

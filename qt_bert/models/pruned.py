@@ -307,7 +307,8 @@ def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:
     made = nn.Linear(1, 1, device="meta")  # of no size, nn.Linear would warn that it draws nothing
     made.out_features, made.in_features = weight.shape
     made.weight = nn.Parameter(weight.detach().clone(memory_format=torch.contiguous_format))
-    made.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+    own = None if bias is None else nn.Parameter(bias.detach().clone())
+    made.register_parameter("bias", own)
     return made
 
 

@@ -2,7 +2,9 @@
 
 For two neighbouring Chinese characters of a text: does a word end between them? The article reads it
 off one head's attention: a word ends where the left character gives [SEP] more weight than it gives the
-next character. The claim rests on that rule as it stands. A *reading* is our own, freer rule: what is
+next character. The claim rests on that rule as it stands, and needs a model with a separator, whose
+tokens see what follows them. A model decides only where its tokens part the two characters: each stands in
+a token of its own or with others, and neither token shares a character with another. A *reading* is our own, freer rule: what is
 looked at (the weight on the next character, on [SEP], or their ratio), a threshold and a side, chosen a
 head on discovery; heads are named by it.
 """
@@ -44,7 +46,7 @@ from qt_bert.probes.naming import (
     stability,
 )
 from qt_bert.probes.shared import estimate_bars, head_table, partition
-from qt_bert.probes.streams import characters_of, is_han, stream
+from qt_bert.probes.streams import is_han, stream, uncut_tokens
 from qt_bert.progress import Progress, silent
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
@@ -54,7 +56,7 @@ from qt_bert.stats.estimate import Estimate, from_leave_one_out
 LEAST_BALANCED = 0.60
 """The balanced accuracy from which on a head is said to know word ends."""
 LEAST_COVERAGE = 0.5
-"""Of neighbouring characters so many must be tokens of their own, or nothing is claimed."""
+"""The model must decide on so many of the neighbouring characters, or nothing is claimed."""
 LEAST_DECISIONS = 4
 """Texts of discovery with fewer decisions are left out: they have too few shifts."""
 EPSILON = 1e-6
@@ -168,7 +170,7 @@ class Decisions:
     `pairs` are what a model reads. Of each decision: `pair` its row there, `side` its side, `token`
     that of the left character (the right one's is the next), `place` the left character's place in its
     text, `text` and `query` which it belongs to (numbers from 0 without gaps). `coverage` is the share
-    of neighbouring Chinese characters, of all texts asked, that are tokens of their own.
+    of neighbouring Chinese characters, of all texts asked, that the model can decide on.
     """
 
     asked: tuple[Asked, ...]
@@ -219,7 +221,8 @@ class Decisions:
 def decisions_of(tokenizer: PairTokenizer, asked: Sequence[Asked], *, least: int = 1) -> Decisions:
     """The decisions of the texts `asked`; texts with fewer than `least` are left out.
 
-    Two characters make one where each is a token of its own and the tokens are neighbours, too.
+    Two Chinese characters make one where a token ends behind the first and the next token begins with
+    the second, and neither token shares a character with another.
     """
     pairs = list(dict.fromkeys(one.pair for one in asked))
     rows = {pair: row for row, pair in enumerate(pairs)}
@@ -234,9 +237,12 @@ def decisions_of(tokenizer: PairTokenizer, asked: Sequence[Asked], *, least: int
     for one in sorted(asked, key=lambda one: first[one.query]):
         row = rows[one.pair]
         found = [
-            (left.token, left.place)
-            for left, right in pairwise(characters_of(encoded[row], *one.pair, one.side))
-            if right.place == left.place + 1 and right.token == left.token + 1
+            (token, place - 1)
+            for (token, (_, place)), (after, (start, _)) in pairwise(
+                uncut_tokens(encoded[row], one.side).items()
+            )
+            if (start, after) == (place, token + 1)
+            and all(map(is_han, one.text[place - 1 : place + 1]))
         ]
         covered += len(found)
         if len(found) < least:
@@ -695,8 +701,18 @@ def other_models(context: Context) -> Iterator[tuple[str, Scorer]]:
     yield "random", scorer_like(context, random_like(tuned, context.seed))
 
 
+def lacking(scorer: Scorer) -> str | None:
+    """Why a model's attention cannot be read for word ends, as an id of the texts; None where it can."""
+    if scorer.checkpoint.family.causal:
+        return "one_sided"
+    (encoded,) = scorer.tokenizer.encode([("", "")])
+    return None if encoded.separators else "no_separator"
+
+
 def measure(context: Context) -> Result:
     """Read every head of every model there is against the segmenter, and against a gold file."""
+    if (reason := lacking(context.model)) is not None:
+        return Result(nothing=reason, claims={"beyond_characters": reason})
     texts = texts_of_pairs(context)
     if not len(texts.discovery) or not len(texts.validation):
         return Result(nothing="no_characters", claims={"beyond_characters": "no_characters"})

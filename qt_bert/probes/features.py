@@ -3,8 +3,10 @@
 The source's measure is the *peak*: what all tokens of a pair give on average to a token of a kind, of
 several tokens the one that gets most; texts without a token of the kind do not count. Its features are
 nouns, verbs, pronouns, subjects, objects, negation, [CLS] and [SEP]; numbers and punctuation stand
-beside. Heads are named by their *lift*: the attention to all tokens of a kind together over the share
-of tokens that are of it.
+beside. Heads are named by their *lift*: the attention to all tokens of a kind together over what it
+would be were every token to look evenly at all it sees: where that is everything, the share of tokens
+of the kind. [CLS] is the special token that is read, which a causal model may lack, and [SEP] are those
+between and behind the texts.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from qt_bert.data.tokenise import SPECIAL, EncodedPair
 from qt_bert.data.treebank import Sentence, halves, read_treebank
 from qt_bert.errors import PairFileError
 from qt_bert.figures import Figure, head_map
-from qt_bert.models.batches import Batch
+from qt_bert.models.batches import Batch, row_at
 from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Context, Result
@@ -42,7 +44,7 @@ from qt_bert.probes.naming import (
     stability,
 )
 from qt_bert.probes.shared import estimate_bars, head_table
-from qt_bert.probes.streams import is_marker, is_punctuation
+from qt_bert.probes.streams import is_punctuation
 from qt_bert.progress import Progress, silent
 from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
@@ -143,10 +145,10 @@ def of_tokens(encoded: EncodedPair, query: Labelled, title: Labelled) -> FloatAr
     The pair must have been encoded with offsets. Marks that spell nothing are of no kind.
     """
     found = np.zeros((len(encoded), len(KINDS)))
-    found[encoded.cls, _PLACE["cls"]] = 1
+    found[encoded.cls, _PLACE["cls"]] = encoded.side[encoded.cls] == SPECIAL
     found[encoded.separators, _PLACE["sep"]] = 1
     for token, (side, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
-        if side != SPECIAL and end > start and not is_marker(encoded, token):
+        if side != SPECIAL and end > start:
             found[token] = (query, title)[side].kinds[start:end].mean(axis=0)
     return found
 
@@ -207,7 +209,8 @@ the latter of the classification token alone."""
 class Looking:
     """The attention of two models, or one, on the same texts.
 
-    `base_rate` [reads, KINDS] is the share of tokens that are of a kind. `after` (the model) and
+    `base_rate` [reads, layers, KINDS] is what a kind would get in a layer from tokens that look evenly at
+    all they see. `after` (the model) and
     `before` (its base, where there is one) [reads, layers, heads, KINDS, MEASURES]. All are NaN where
     the texts have no token of the kind, attention also at heads that were pruned.
     """
@@ -218,16 +221,16 @@ class Looking:
     before: FloatArray | None
 
     def rate(self, kind: str) -> FloatArray:
-        """The base rate of a kind in each query [queries]."""
-        return by_query(self.base_rate[:, _PLACE[kind]], self.queries)
+        """The base rate of a kind in each query [queries, layers]."""
+        return by_query(self.base_rate[..., _PLACE[kind]], self.queries)
 
     def of(self, kind: str, measure: str = "share") -> FloatArray:
         """One of MEASURES for a kind, as means of each query [queries, layers, heads]."""
         return by_query(self.after[..., _PLACE[kind], MEASURES.index(measure)], self.queries)
 
     def lift(self, kind: str) -> FloatArray:
-        """The share of attention over that of tokens, each averaged over queries [layers, heads]."""
-        return ratio(means(self.of(kind)), means(self.rate(kind)))
+        """The share of attention over the base rate, each averaged over queries [layers, heads]."""
+        return ratio(means(self.of(kind)), means(self.rate(kind))[:, None])
 
     def mean(
         self,
@@ -247,7 +250,7 @@ class Looking:
 
     def has(self, kind: str) -> bool:
         """Whether any of the texts has a token of the kind."""
-        return bool(np.isfinite(self.base_rate[:, _PLACE[kind]]).any())
+        return bool(np.isfinite(self.base_rate[..., _PLACE[kind]]).any())
 
 
 def look(
@@ -262,14 +265,15 @@ def look(
     size = (len(reads), *shape.size, len(KINDS), len(MEASURES))
     encoders = [one for one in (scorer.encoder, base) if one is not None]
     found = [np.full(size, np.nan, np.float32) for _ in encoders]
-    rates = np.full((len(reads), len(KINDS)), np.nan)
+    rates = np.full((len(reads), shape.layers, len(KINDS)), np.nan)
     texts = [(one.texts[0].text, one.texts[1].text) for one in reads]
     for batch in scorer.fresh().batches(texts, batch_tokens(), offsets=True):
         kinds = [
             of_tokens(encoded, *reads[row].texts)
             for row, encoded in zip(batch.rows, batch.encoded, strict=True)
         ]
-        rates[batch.rows] = [one.mean(axis=0) for one in kinds]
+        even = evenly(scorer.encoder, batch)
+        rates[batch.rows] = [of[:, : len(one)] @ one for of, one in zip(even, kinds, strict=True)]
         compute = looked_at(batch, kinds)
         for encoder, store in zip(encoders, found, strict=True):
             layers = tuple(range(len(encoder.layers)))
@@ -280,11 +284,22 @@ def look(
     missing = rates == 0
     rates[missing] = np.nan
     for one in found:
-        one[np.broadcast_to(missing[:, None, None, :, None], one.shape)] = np.nan
+        one[np.broadcast_to(missing[:, :, None, :, None], one.shape)] = np.nan
         for layer, head in shape.absent:
             one[:, layer, head] = np.nan
     before = found[1] if base is not None else None
     return Looking([one.query for one in reads], rates, found[0], before)  # type: ignore[arg-type]
+
+
+def evenly(encoder: Encoder, batch: Batch) -> FloatArray:
+    """What each token gets in each layer from tokens that look evenly at all they see [B, layers, L]."""
+    real = batch.real.double()
+    given = []
+    for layer in range(len(encoder.layers)):
+        sees = encoder.visible(layer, batch.length).to(real) * real[:, None]
+        rows = sees / sees.sum(-1, keepdim=True).clamp_min(1)
+        given.append(torch.einsum("bi,bij->bj", real / real.sum(1, keepdim=True), rows))
+    return torch.stack(given, dim=1).numpy()
 
 
 def looked_at(batch: Batch, kinds: Sequence[FloatArray]) -> Callable[[View], torch.Tensor]:
@@ -305,7 +320,8 @@ def looked_at(batch: Batch, kinds: Sequence[FloatArray]) -> Callable[[View], tor
             return (columns[..., None] * of[:, None]).amax(2)
 
         together = torch.einsum("bhij,bi->bhj", maps, rows)
-        return torch.stack([together @ of, peak(together), peak(maps[:, :, 0])], dim=-1)
+        read = row_at(maps, view.batch.at, axes=2)[:, :, 0]
+        return torch.stack([together @ of, peak(together), peak(read)], dim=-1)
 
     return compute
 
@@ -318,9 +334,9 @@ def named(seen: Looking, kinds: Sequence[str]) -> dict[str, Named]:
     there = [kind for kind in kinds if seen.has(kind)]
     if not there:
         return {}
-    excess = [seen.of(kind) - seen.rate(kind)[:, None, None] for kind in there]
+    excess = [seen.of(kind) - seen.rate(kind)[..., None] for kind in there]
     p = np.stack([one_sided_p(one) for one in excess], axis=-1)
-    on_texts = 1 - means(seen.of("cls")) - means(seen.of("sep"))
+    on_texts = 1 - np.sum([np.nan_to_num(means(seen.of(kind))) for kind in SPECIALS], axis=0)
     found = {}
     for place, kind in enumerate(there):
         choice = np.full(on_texts.shape, place)
@@ -401,15 +417,16 @@ def measure(context: Context) -> Result:
         "cls_looks_at_sep": looks_at_sep(validation, rival),
         "heads_over_half": PERCENT * len(sets["over_half"]) / len(shape.all_heads),
     }
-    figures.append(
-        head_map(
-            "heads_sep",
-            PERCENT * columns["sep_pairs_peak"],
-            marked=map(str, sets["over_half"]),
-            low=0.0,
-            digits=0,
+    if validation.has("sep"):
+        figures.append(
+            head_map(
+                "heads_sep",
+                PERCENT * columns["sep_pairs_peak"],
+                marked=map(str, sets["over_half"]),
+                low=0.0,
+                digits=0,
+            )
         )
-    )
     return Result(
         measurements=measurements,
         heads=head_table(shape, columns),

@@ -1,5 +1,8 @@
 """Which upper head turns [CLS] to the terms that both texts share? (`heads_of_query_title_bert`, 2.4.3)
 
+[CLS] is the token that the classifier reads: of a causal model the last one, a title's own where no special
+token follows it. A model that reads the mean of all tokens has none. A row is measured over what it sees.
+
 The article's head of layer 10 is one whose absence the model feels, whose [CLS] looks at the terms that
 query and title share, and which scatters without five matching heads of layers 2 to 4. Here the reader
 is the head of the last layer but one that costs most points on discovery. It is a reading head only where
@@ -12,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +29,8 @@ from qt_bert.data.segmenters import Segmenter, Span
 from qt_bert.data.splits import spread_over_queries
 from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair
 from qt_bert.figures import Figure, head_map
-from qt_bert.models.batches import Batch
+from qt_bert.models.batches import Batch, row_at
+from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Head, Shape
 from qt_bert.probes.base import Contest, Context, Result
 from qt_bert.probes.contests import ablate, contest, layer_matched_sets, zeroed
@@ -46,7 +51,6 @@ from qt_bert.probes.streams import (
     characters_of,
     coverage,
     for_model,
-    is_marker,
     shared_terms,
     stream,
 )
@@ -86,7 +90,7 @@ def layer_of(shape: Shape) -> int:
 class Kind(IntEnum):
     """What a token is. Characters hold a letter or digit; marks, of either text, spell none.
 
-    Marks are punctuation, and the `▁` by which SentencePiece begins a word.
+    Marks are punctuation, and the `▁` by which SentencePiece begins a word. ITSELF is the token that is read.
     """
 
     QUERY_MATCHED = 0
@@ -104,18 +108,18 @@ OTHER = (Kind.QUERY_OTHER, Kind.TITLE_OTHER)
 
 
 def kinds_of(encoded: EncodedPair, query: str, title: str, segmenter: Segmenter) -> IntArray:
-    """The `Kind` of each token [L]; a token is matched where it lies within one shared term.
+    """The `Kind` of each token [L]; a token is matched where it has a character of a shared term.
 
     The pair must have been encoded with offsets.
     """
     texts, shared = (query, title), shared_terms(query, title, segmenter).values()
     spans = [[span for term in shared for span in term[side]] for side in (QUERY, TITLE)]
     kinds = np.full(len(encoded), Kind.SEPARATOR, np.int64)
-    kinds[encoded.cls] = Kind.ITSELF
     for token, (side, span) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
         if side != SPECIAL:
-            spelled = "" if is_marker(encoded, token) else texts[side][slice(*span)]
+            spelled = texts[side][slice(*span)]
             kinds[token] = _kind(spelled, spans[side], span, in_query=side == QUERY)
+    kinds[encoded.cls] = Kind.ITSELF
     return kinds
 
 
@@ -123,7 +127,7 @@ def _kind(spelled: str, terms: Sequence[Span], span: Span, *, in_query: bool) ->
     start, end = span
     if not any(map(str.isalnum, spelled)):
         return Kind.QUERY_MARK if in_query else Kind.TITLE_MARK
-    if any(first <= start and end <= last for first, last in terms):
+    if any(start < last and first < end for first, last in terms):
         return Kind.QUERY_MATCHED if in_query else Kind.TITLE_MATCHED
     return Kind.QUERY_OTHER if in_query else Kind.TITLE_OTHER
 
@@ -189,13 +193,18 @@ class Places:
         return self._masks
 
 
-def cls_row(layers: Sequence[int], places: Places) -> Reduction:
+def cls_row(encoder: Encoder, layers: Sequence[int], places: Places) -> Reduction:
     """The reduction to `QUANTITIES` of every head [B, heads, 9]."""
+    return Reduction(
+        CLS_ROW, "attention", tuple(layers), partial(read_row, encoder, places), first_row=True
+    )
 
-    def compute(view: View) -> torch.Tensor:
-        return row_quantities(view.values[:, :, 0].float(), places.masks(view.batch))
 
-    return Reduction(CLS_ROW, "attention", tuple(layers), compute, first_row=True)
+def read_row(encoder: Encoder, places: Places, view: View) -> torch.Tensor:
+    """`QUANTITIES` of the row of the token that is read, over the tokens that it sees [B, heads, 9]."""
+    batch = view.batch
+    seen = row_at(encoder.visible(view.layer, batch.length)[None], batch.at)
+    return row_quantities(view.values[:, :, 0].float(), places.masks(batch) * seen.mT)
 
 
 def row_quantities(weights: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
@@ -251,7 +260,7 @@ def cls_rows(
     if not pairs:
         return np.empty((0, len(every), len(layers), scorer.checkpoint.heads, len(QUANTITIES)))
     texts = [(pair.query, pair.title) for pair in pairs]
-    reduction = cls_row(layers, Places(texts, context.segmenter))
+    reduction = cls_row(scorer.encoder, layers, Places(texts, context.segmenter))
     with context.progress(len(every) * len(pairs), "runs") as shown:
         found = stream(scorer, texts, [reduction], every, shown=shown)[CLS_ROW]
     return by_query(np.moveaxis(found, 1, 0), [pair.query for pair in pairs])
@@ -366,6 +375,8 @@ def _smaller(focus: FloatArray, within: FloatArray) -> FloatArray:
 def measure(context: Context) -> Result:
     """Choose the reader on discovery, hold it against its neighbours, and ablate the matching heads."""
     scorer, shape = context.model, context.model.checkpoint.shape
+    if scorer.encoder.reads == "mean":
+        return Result(nothing="no_token")
     layer, every = layer_of(shape), range(shape.layers)
     chosen_on = for_model(context.discovery, QUICK_PAIRS, context)
     judged_on = for_model(context.validation, QUICK_PAIRS, context)

@@ -48,7 +48,7 @@ from qt_bert.probes.layers_reading import (
     vectors,
 )
 from qt_bert.probes.shared import estimate_bars, partition
-from qt_bert.probes.streams import characters_of, shared_terms
+from qt_bert.probes.streams import characters_of, shared_terms, tokens_within
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import FloatArray, IntArray, ratio
 from qt_bert.stats.estimate import Estimate, from_leave_one_out, over_queries
@@ -324,13 +324,9 @@ def treebank_task(
 def _arcs(sentence: Sentence, encoded: EncodedPair) -> Iterator[Row]:
     """The arcs of a sentence whose words are all there."""
     tokens: list[tuple[int, int] | None] = []
-    for start, end in sentence.spans:
-        own = [
-            token
-            for token, (side, span) in enumerate(zip(encoded.side, encoded.spans, strict=True))
-            if side == QUERY and span[0] < end and span[1] > start
-        ]
-        whole = own and encoded.spans[own[-1]][1] >= end
+    for span in sentence.spans:
+        own = tokens_within(encoded, QUERY, span)
+        whole = own and encoded.spans[own[-1]][1] >= span[1]
         tokens.append((own[0], own[-1] + 1) if whole else None)
     for word, dependent in zip(sentence.words, tokens, strict=True):
         head = tokens[word.head] if word.relation is not None and word.head >= 0 else None

@@ -1,8 +1,9 @@
 """Cells of a pair's attention matrix: where a row looks at its own term in the other text, and where not.
 
-A *kind* says what counts as one's own: the same character, the tokens of the same whole word or of a
-synonym. For each kind and direction, cells of the other text are `own` or `other`. The control is the same cells under a query
-that shares no character with the title (`Replacements`).
+A *kind* says what counts as one's own: a token with the same character, the tokens of the same whole word or
+of a synonym. For each kind and direction, cells of the other text are `own` or `other`; a causal model has one
+direction, for no query sees its title. The control is the same cells under a query that shares no character
+with the title (`Replacements`).
 """
 
 from __future__ import annotations
@@ -18,13 +19,7 @@ import numpy.typing as npt
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.data.segmenters import Segmenter, Span
 from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
-from qt_bert.probes.streams import (
-    Character,
-    characters_of,
-    is_content,
-    is_marker,
-    shared_terms,
-)
+from qt_bert.probes.streams import is_content, is_han, shared_terms, tokens_within
 from qt_bert.shipped import shipped
 from qt_bert.stats.arrays import FloatArray
 
@@ -111,23 +106,26 @@ def channel_of(kind: int, direction: int, part: int) -> int:
 
 
 def cells_of(
-    encoded: EncodedPair, query: str, title: str, segmenter: Segmenter, aligned: Iterable[Aligned]
+    encoded: EncodedPair,
+    query: str,
+    title: str,
+    segmenter: Segmenter,
+    aligned: Iterable[Aligned],
+    *,
+    causal: bool = False,
 ) -> Cells:
     """The cells of a pair encoded with offsets. `aligned` are its spans of one meaning."""
-    tokens = [_tokens(encoded, text, side) for side, text in ((QUERY, query), (TITLE, title))]
-    single_ones = [characters_of(encoded, query, title, side, han=False) for side in (QUERY, TITLE)]
-    characters = [
-        [c for c in single_ones[side] if c.token in tokens[side]] for side in (QUERY, TITLE)
-    ]
+    characters = [_characters(encoded, text, side) for side, text in enumerate((query, title))]
     terms: list[Places] = list(shared_terms(query, title, segmenter).values())
     spans: list[Places] = [([(a.q_start, a.q_end)], [(a.t_start, a.t_end)]) for a in aligned]
     found: list[tuple[int, int, int]] = []
-    for direction, (of, to) in enumerate(((TITLE, QUERY), (QUERY, TITLE))):
-        single, every = {c.token for c in characters[to]}, set(tokens[to])
+    ways = ((TITLE, QUERY),) if causal else ((TITLE, QUERY), (QUERY, TITLE))
+    for direction, (of, to) in enumerate(ways):
+        whole = set(tokens_within(encoded, to, (0, len((query, title)[to]))))
         kinds: list[tuple[int, Iterable[Row], set[int]]] = [
-            (CHARACTERS, _same(characters[of], characters[to]), single),
-            (TERMS, _same_places(terms, tokens, of, to), every),
-            (SYNONYMS, _same_places(spans, tokens, of, to), every),
+            (CHARACTERS, _same(characters[of], characters[to]), set(characters[to])),
+            (TERMS, _same_places(terms, encoded, of, to), whole),
+            (SYNONYMS, _same_places(spans, encoded, of, to), whole),
         ]
         for kind, rows, columns in kinds:
             for row, own in rows:
@@ -137,43 +135,41 @@ def cells_of(
     return Cells(table[:, 0], table[:, 1], table[:, 2])
 
 
-def _tokens(encoded: EncodedPair, text: str, side: int) -> dict[int, Span]:
-    """The tokens that stand for characters of `text`, with their spans, in text order."""
-    places = zip(encoded.side, encoded.spans, strict=True)
-    return {
-        at: (start, end)
-        for at, (owner, (start, end)) in enumerate(places)
-        if owner == side and text[start:end].strip() and not is_marker(encoded, at)
-    }
+def _characters(encoded: EncodedPair, text: str, side: int) -> dict[int, set[str]]:
+    """The characters that each token of `text` holds, whole or cut, case folded.
+
+    Of a token of several they are the Chinese ones: a letter of a word says nothing of it.
+    """
+    found = {}
+    for token in tokens_within(encoded, side, (0, len(text))):
+        held = text[slice(*encoded.spans[token])]
+        if len(held) == 1 or any(map(is_han, held)):
+            found[token] = {one.casefold() for one in held if len(held) == 1 or is_han(one)}
+    return found
 
 
-def _same(of: Sequence[Character], to: Sequence[Character]) -> Iterable[Row]:
-    """Rows of the content characters that occur in the other text, with their occurrences there."""
+def _same(of: Mapping[int, set[str]], to: Mapping[int, set[str]]) -> Iterable[Row]:
+    """Rows with a content character that occurs in the other text, with the tokens that hold it there."""
     places: dict[str, set[int]] = {}
-    for one in to:
-        places.setdefault(one.text.casefold(), set()).add(one.token)
-    for one in of:
-        if is_content(one.text) and (own := places.get(one.text.casefold())):
-            yield one.token, own
+    for token, held in to.items():
+        for one in held:
+            places.setdefault(one, set()).add(token)
+    for token, held in of.items():
+        if own := {at for one in held if is_content(one) for at in places.get(one, ())}:
+            yield token, own
 
 
-def _same_places(
-    places: Iterable[Places], tokens: Sequence[dict[int, Span]], of: int, to: int
-) -> Iterable[Row]:
+def _same_places(places: Iterable[Places], encoded: EncodedPair, of: int, to: int) -> Iterable[Row]:
     """The tokens of what stands in both texts, each with all the tokens of the same there."""
+    found: dict[int, set[int]] = {}
     for both in places:
-        own = _inside(tokens[to], both[to])
-        if own:
-            yield from ((row, own) for row in _inside(tokens[of], both[of]))
-
-
-def _inside(tokens: dict[int, Span], spans: Sequence[Span]) -> set[int]:
-    """The tokens that lie wholly within one of the spans."""
-    return {
-        token
-        for token, (start, end) in tokens.items()
-        if any(first <= start and end <= last for first, last in spans)
-    }
+        rows, own = (
+            {token for span in both[side] for token in tokens_within(encoded, side, span)}
+            for side in (of, to)
+        )
+        for row in rows if own else ():
+            found.setdefault(row, set()).update(own)
+    return found.items()
 
 
 class Replacements:

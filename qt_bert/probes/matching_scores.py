@@ -171,12 +171,14 @@ def _prepared(
     """The pairs with something to match and a replacement, and what was left out."""
     encoded = scorer.tokenizer.encode([(pair.query, pair.title) for pair in pairs])
     replacements, spans = Replacements(scorer.tokenizer, queries), alignments()
+    causal = scorer.checkpoint.family.causal
     ready: list[_Ready] = []
     without, seen = 0, 0
     for place, (pair, one) in enumerate(zip(pairs, encoded, strict=True)):
         query, title = pair.query, pair.title
         seen += sum(len(characters_of(one, query, title, side)) for side in (QUERY, TITLE))
-        cells = cells_of(one, query, title, segmenter, spans.get((query, title), ()))
+        aligned = spans.get((query, title), ())
+        cells = cells_of(one, query, title, segmenter, aligned, causal=causal)
         if not cells.speak:
             without += 1
             continue

@@ -3,8 +3,8 @@
 The article ablates seven heads suspected of order and does not say how they were found: a shuffled title,
 graded 2, is graded 3 without them, and still 2 without seven random heads. Here heads are scored on texts of
 which the characters were shuffled, so that no word explains a neighbour: *lift* is the attention to the
-character at one offset over that to another character, and the *identity index* tells whether a map moved
-with its characters (above 0) or stayed with their places (below 0). Order heads are those of the largest
+character at one offset over that to another character that the row sees, and the *identity index* tells
+whether a map moved with its characters (above 0) or stayed with their places (below 0). Order heads are those of the largest
 lift, at least 2, whose maps follow places. They are ablated on validation, where S is what shuffling costs a
 good title and R the way from good to poor titles, both in expected grades.
 """
@@ -64,7 +64,7 @@ from qt_bert.results.probe import Stability
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import ranking_scores
 from qt_bert.stats import verdict
-from qt_bert.stats.arrays import FloatArray, IntArray, ratio
+from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, ratio
 from qt_bert.stats.estimate import Estimate, over_queries
 from qt_bert.stats.judgements import index_queries
 from qt_bert.text import Text
@@ -76,7 +76,7 @@ LEAST_LIFT = 2.0
 OFFSETS = (-3, -2, -1, 1, 2, 3)
 """How far away the tokens stand whose weight is compared."""
 FEWEST_CHARACTERS = 3
-"""Of two characters each is all that the other can look at, whatever a head does."""
+"""That a row sees, itself among them: of two, the other is all that it can look at."""
 FEWEST_ALIGNED = 4
 NO_VARIATION = 1e-6
 """A map that varies by less, as a share of its largest weight, is constant up to rounding."""
@@ -117,28 +117,34 @@ def move_characters(text: str, rng: np.random.Generator) -> Moved | None:
             return Moved(drawn, came_from)
 
 
-def offset_sums(attention: FloatArray, texts: Sequence[Sequence[int]]) -> FloatArray:
+def offset_sums(
+    attention: FloatArray, texts: Sequence[Sequence[int]], seen: BoolArray
+) -> FloatArray:
     """Sums over rows i of the characters of `texts` [heads, offsets + 1, 2].
 
-    `attention` [heads, L, L]; a text is the tokens of its characters. At an offset d: the weight
-    from i to i + d, and the mean weight from i to the other characters of its text, over the rows
-    that have an i + d. In the last place: the weight from i to all other characters, and the number
-    of rows.
+    `attention` [heads, L, L], of which a row sees the columns `seen` [L, L]; a text is the tokens of its
+    characters. At an offset d: the weight from i to i + d, and the mean weight from i to the other
+    characters that it sees of its text, over the rows that see an i + d. In the last place: the weight
+    from i to all other characters, and the number of rows. Rows that see too few do not count.
     """
     sums = np.zeros((len(attention), len(OFFSETS) + 1, 2))
     for tokens in texts:
-        if len(tokens) < FEWEST_CHARACTERS:
-            continue
         places = {token: place for place, token in enumerate(tokens)}
         block = attention[:, tokens][:, :, tokens]
         others = block.sum(axis=2) - np.diagonal(block, axis1=1, axis2=2)
+        characters = seen[np.ix_(tokens, tokens)].sum(axis=1)
+        enough = characters >= FEWEST_CHARACTERS
         for number, offset in enumerate(OFFSETS):
-            rows = [place for token, place in places.items() if token + offset in places]
+            rows = [
+                place
+                for token, place in places.items()
+                if enough[place] and token + offset in places and seen[token, token + offset]
+            ]
             columns = [places[tokens[row] + offset] for row in rows]
             sums[:, number, 0] += block[:, rows, columns].sum(axis=1)
-            sums[:, number, 1] += others[:, rows].sum(axis=1) / (len(tokens) - 1)
-        sums[:, -1, 0] += others.sum(axis=1)
-        sums[:, -1, 1] += len(tokens)
+            sums[:, number, 1] += (others[:, rows] / (characters[rows] - 1)).sum(axis=1)
+        sums[:, -1, 0] += others[:, enough].sum(axis=1)
+        sums[:, -1, 1] += enough.sum()
     return sums
 
 
@@ -174,22 +180,25 @@ def align(
     return Aligned(*np.array(found, np.int64).reshape(-1, 3).T)
 
 
-def identity_index(before: FloatArray, after: FloatArray, tokens: Aligned) -> FloatArray:
+def identity_index(
+    before: FloatArray, after: FloatArray, tokens: Aligned, seen: BoolArray
+) -> FloatArray:
     """corr(A′, πA) − corr(A′, A) for every head [heads], off the diagonal.
 
     A′ is the shuffled title's map, A the original's, πA the original's moved as the characters
-    were. NaN where too few tokens stand for one character, or a map is constant.
+    were; of cells whose row sees the column (`seen` [L, L]) in all three. NaN where there are too few,
+    or a map is constant.
     """
-    if len(tokens.after) < FEWEST_ALIGNED:
+    cells = ~np.eye(len(tokens.after), dtype=bool)
+    for one in tokens:
+        cells &= seen[np.ix_(one, one)]
+    if min(len(tokens.after), cells.sum()) < FEWEST_ALIGNED:
         return np.full(len(before), np.nan)
-    new = _off_diagonal(after, tokens.after)
-    moved = _off_diagonal(before, tokens.same_character)
-    return _correlation(new, moved) - _correlation(new, _off_diagonal(before, tokens.same_place))
-
-
-def _off_diagonal(attention: FloatArray, tokens: IntArray) -> FloatArray:
-    block = attention[:, tokens][:, :, tokens]
-    return np.asarray(block[:, ~np.eye(len(tokens), dtype=bool)])
+    new, same_place, moved = (
+        maps[:, one][:, :, one][:, cells]
+        for maps, one in zip((after, before, before), tokens, strict=True)
+    )
+    return _correlation(new, moved) - _correlation(new, same_place)
 
 
 def _correlation(one: FloatArray, other: FloatArray) -> FloatArray:
@@ -365,12 +374,13 @@ def _look(
     def compute(view: View) -> torch.Tensor:
         """[B, heads, numbers]; the rows of the original pairs, each before its shuffled form, hold 0."""
         maps = view.values.float().cpu().numpy()
+        seen = scorer.encoder.visible(view.layer, view.batch.length).cpu().numpy()
         numbers = np.zeros((len(maps), maps.shape[1], width), np.float32)
         for row in range(0, len(maps), 2):
             before, after = maps[row], maps[row + 1]
             texts, title = tokens[view.batch.rows[row] // 2]
-            numbers[row + 1, :, :-1] = offset_sums(after, texts).reshape(len(after), -1)
-            numbers[row + 1, :, -1] = identity_index(before, after, title)
+            numbers[row + 1, :, :-1] = offset_sums(after, texts, seen).reshape(len(after), -1)
+            numbers[row + 1, :, -1] = identity_index(before, after, title, seen)
         return torch.from_numpy(numbers)
 
     reduction = Reduction("order", "attention", layers, compute)

@@ -78,8 +78,8 @@ def usable_terms(
     """The terms of a pair that can be replaced, in the order of the query.
 
     Words are those that `shared_terms` finds. In the title every occurrence counts that is made of
-    whole tokens, within longer words too; all must have as many tokens, and none may be `special`.
-    The pair must have been encoded with offsets.
+    whole tokens, within longer words too; all must have as many tokens, and none may be `special`, or
+    the token that is read, which has to be one in both runs. The pair must have been encoded with offsets.
     """
     found = []
     for word, shared in shared_terms(query, title, segmenter).items():
@@ -90,6 +90,7 @@ def usable_terms(
         there = [tokens for span in spans if (tokens := whole_tokens(encoded, TITLE, span))]
         slot = tuple(chain(*there))
         plain = not any(encoded.input_ids[token] in special for token in (*asked, *slot))
+        plain = plain and encoded.at not in slot
         if asked and plain and len({len(tokens) for tokens in there}) == 1:
             found.append(Term(word, slot, len(there[0])))
     return found
@@ -279,7 +280,7 @@ def identities(
     """How far logits are off where the outcome is known; `texts` are clean, corrupted, clean, ….
 
     A run patched with its own outputs stays as it is. The outputs of all heads turn a run into the
-    other one: [CLS], which is read, is one token in both.
+    other one where one token is read, which is the same in both: a mean has the replaced ones in it.
     """
     every = Variant("all", (z_patch(shape.all_heads),))
 
@@ -291,10 +292,10 @@ def identities(
     plain, same = logits([text for text in texts[::2] for _ in range(2)])
     own, turned = logits(texts)
     other = own.reshape(-1, 2, own.shape[-1])[:, ::-1].reshape(own.shape)
-    return {
-        "a run patched with itself": distance(same, plain),
-        "the outputs of all heads": distance(turned, other),
-    }
+    found = {"a run patched with itself": distance(same, plain)}
+    if encoder.reads != "mean":
+        found["the outputs of all heads"] = distance(turned, other)
+    return found
 
 
 # The probe.

@@ -122,6 +122,8 @@ def measure(context: Context) -> Result:
     """
     classifier = open_classifier(shipped(PATTERNS))
     model = context.model
+    if model.checkpoint.family.causal:
+        return Result(nothing="causal")
     every = context.validation
     pairs = spread_over_queries(every, context.choose(QUICK_PAIRS, len(every)), context.seed)
     base = None if context.base is None else open_base(context.base, model.checkpoint)

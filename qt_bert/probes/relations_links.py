@@ -28,7 +28,7 @@ from qt_bert.data.treebank import Sentence, halves, read_treebank
 from qt_bert.errors import PairFileError
 from qt_bert.models.heads import Head, by_layer
 from qt_bert.probes.matching_cells import Aligned, alignments
-from qt_bert.probes.streams import is_marker, is_punctuation, stream
+from qt_bert.probes.streams import is_punctuation, stream, tokens_within
 from qt_bert.progress import Progress, silent
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
@@ -148,18 +148,9 @@ def links_of(
     )
 
 
-def tokens_of(encoded: EncodedPair, side: int, start: int, end: int) -> Tokens | None:
-    """The tokens of characters [start, end) of one side; None where there are none.
-
-    A token that reaches beyond the characters counts; a mark of a word's start does not.
-    """
-    found = [
-        token
-        for token, (owner, (left, right)) in enumerate(
-            zip(encoded.side, encoded.spans, strict=True)
-        )
-        if owner == side and left < end and right > start and not is_marker(encoded, token)
-    ]
+def tokens_of(encoded: EncodedPair, side: int, span: Span) -> Tokens | None:
+    """The tokens with a character within `span` of one side; None where there are none."""
+    found = tokens_within(encoded, side, span)
     return (found[0], found[-1] + 1) if found else None
 
 
@@ -250,7 +241,7 @@ def _words(sentence: Sentence, encoded: EncodedPair, side: int) -> list[Tokens |
     found = []
     for word, span in zip(sentence.words, sentence.spans, strict=True):
         mark = all(map(is_punctuation, word.form))
-        found.append(None if mark else tokens_of(encoded, side, *span))
+        found.append(None if mark else tokens_of(encoded, side, span))
     owners = Counter(token for word in found if word for token in range(*word))
     return [
         None if word is None or any(owners[token] > 1 for token in range(*word)) else word
@@ -361,8 +352,8 @@ def _spans(
                 other[both] = None
     for relation, those in ((ALIGNED, sorted(wanted)), (UNLINKED, list(other))):
         for query, title in those:
-            first = tokens_of(encoded, QUERY, *query)
-            second = tokens_of(encoded, TITLE, *title)
+            first = tokens_of(encoded, QUERY, query)
+            second = tokens_of(encoded, TITLE, title)
             if first is not None and second is not None:
                 lengths = query[1] - query[0], title[1] - title[0]
                 yield Link(number, unit, first, second, relation, (number, *lengths))
@@ -392,7 +383,8 @@ def _meet(one: Span, other: Span) -> bool:
 class SpanAttention:
     """The largest attention from any token of one span to any of the other.
 
-    `up` [N, heads] from the first span to the second, `down` from the second to the first. `on_text`
+    `up` [N, heads] from the first span to the second, `down` from the second to the first: in a causal
+    model, where the later one alone sees the other, both are what it gives. `on_text`
     [heads]: the share of its attention that a token of the texts gives to tokens of the texts.
     """
 
@@ -449,6 +441,8 @@ def span_attention(
             where = np.ix_(items[some], mine)
             found.up[where] = maps[row, :, one, other].max(axis=(1, 2))
             found.down[where] = maps[row, :, other, one].max(axis=(1, 2))
+            if scorer.checkpoint.family.causal:
+                found.up[where] = found.down[where] = np.maximum(found.up[where], found.down[where])
         texts = np.zeros(tuple(batch.input_ids.shape), np.float32)
         for place, encoded in enumerate(batch.encoded):
             texts[place, : len(encoded)] = np.array(encoded.side) >= 0

@@ -31,7 +31,7 @@ from qt_bert.figures import Edge, Graph, Node
 from qt_bert.models.heads import Head
 from qt_bert.probes.base import Context, Result, mean_of
 from qt_bert.probes.contests import layer_matched_sets
-from qt_bert.probes.focus import FOCUS, Places, partly_matched, row_quantities
+from qt_bert.probes.focus import FOCUS, Places, partly_matched, read_row
 from qt_bert.probes.naming import function_heads, named_beside
 from qt_bert.probes.shared import score_unit
 from qt_bert.probes.streams import for_model, stream
@@ -165,7 +165,7 @@ def run_routes(
     places = Places(texts, context.segmenter)
 
     def compute(view: View) -> torch.Tensor:
-        return row_quantities(view.values[:, :, 0].float(), places.masks(view.batch))[..., FOCUS]
+        return read_row(scorer.encoder, places, view)[..., FOCUS]
 
     row = Reduction("focus", "attention", (reader.layer,), compute, first_row=True)
     groups = [variants[start : start + AT_ONCE] for start in range(0, len(variants), AT_ONCE)]

@@ -2,7 +2,9 @@
 
 The same pairs under the model and under its base. The article shows one matching head that fine-tuning
 turns towards matched terms and away from [SEP] and the token itself. Here heads are named as matching on
-the *base*, so that the choice cannot make the rise, and their attention is compared on other queries.
+the *base*, so that the choice cannot make the rise, and their attention is compared on other queries. In a
+causal model title terms look at query terms alone; where no special token stands between the texts, or none
+is read, there is no weight on [SEP], or on [CLS].
 Kovaleva et al. (2019) compare whole maps by their cosine: the last two layers change most.
 """
 
@@ -120,7 +122,8 @@ def _compare(context: Context, base: Scorer, pairs: Sequence[Pair]) -> Compariso
 def strengthened(comparison: Comparison) -> Named:
     """Heads whose weight on matched terms rose: by how much, how surely, in texts they look at."""
     rise = comparison.change("matched")
-    to_texts = 1 - comparison.weight("after", "sep") - comparison.weight("after", "cls")
+    sep, cls = (np.nan_to_num(comparison.weight("after", kind)) for kind in ("sep", "cls"))
+    to_texts = 1 - sep - cls
     return name_heads(means(rise), one_sided_p(rise), means(to_texts), least=LEAST_CHANGE)
 
 

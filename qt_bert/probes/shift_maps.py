@@ -36,18 +36,18 @@ OfBoth = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 # Which tokens of a batch are what, and what is measured of its maps.
 
 
-def links(encoded: EncodedPair, terms: Iterable[Shared]) -> BoolArray:
-    """[tokens, tokens]: whether two tokens lie within the same term, one in each text.
+def links(encoded: EncodedPair, terms: Iterable[Shared], *, causal: bool = False) -> BoolArray:
+    """[tokens, tokens]: whether two tokens have characters of the same term, one in each text.
 
-    A token that reaches over a term's edge belongs to none. The pair must have been encoded with
-    offsets.
+    Rows are tokens of either text, in a `causal` model of the title. The pair must have been encoded
+    with offsets.
     """
     linked = np.zeros((len(encoded), len(encoded)), np.bool_)
     for term in terms:
         rows = [token for span in term.query for token in tokens_within(encoded, QUERY, span)]
         columns = [token for span in term.title for token in tokens_within(encoded, TITLE, span)]
-        linked[np.ix_(rows, columns)] = True
-    return linked | linked.T
+        linked[np.ix_(columns, rows)] = True
+    return linked if causal else linked | linked.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Places:
     """Which tokens of a batch are what, 0 or 1.
 
     `links` [B, 1, L, L] joins the tokens of a matched term; `real`, `text` (tokens of query and
-    title), `sep` and `cls` are [B, 1, L].
+    title), `sep` and `cls` (special tokens both, the latter where it is read) are [B, 1, L].
     """
 
     links: torch.Tensor
@@ -75,8 +75,8 @@ class Places:
             text[row, 0, : len(encoded)] = np.array(encoded.side) != SPECIAL
         texts = torch.from_numpy(text)
         real = batch.real[:, None].float()
-        first = (batch.groups == CLS)[:, None].float()
-        return cls(torch.from_numpy(links), real, texts, real - texts - first, first)
+        special, read = real - texts, (batch.groups == CLS)[:, None].float()
+        return cls(torch.from_numpy(links), real, texts, special * (1 - read), special * read)
 
     def of_both(self, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
         """Weights before, weights after and likeness of two models' maps [B, heads, 4 + 4 + 2]."""
@@ -87,7 +87,8 @@ class Places:
         """Mean weights that the texts' tokens give [B, heads, 4], in the order of `WEIGHTS`.
 
         That is to the same term in the other text (over tokens of matched terms; NaN where there
-        are none), to themselves, to all separators, to the classification token.
+        are none), to themselves, to all separators, to the classification token (NaN where the texts
+        have no such token).
         """
         matched = (maps * self.links).sum(-1)
         own = maps.diagonal(dim1=-2, dim2=-1)
@@ -95,6 +96,8 @@ class Places:
         rows = self.links.amax(-1)
         means = [_mean(matched, rows)]
         means += [_mean(given, self.text) for given in (own, to_sep, to_cls)]
+        for place, kind in ((2, self.sep), (3, self.cls)):
+            means[place] = torch.where(kind.any(-1), means[place], torch.nan)
         return torch.stack(means, dim=-1)
 
     def likeness(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -168,7 +171,7 @@ def compare(
 
     def measure(batch: Batch) -> OfBoth:
         linked = [
-            links(encoded, terms[row].values())
+            links(encoded, terms[row].values(), causal=base.family.causal)
             for row, encoded in zip(batch.rows, batch.encoded, strict=True)
         ]
         return Places.of(batch, linked).of_both

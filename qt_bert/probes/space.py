@@ -23,7 +23,7 @@ from qt_bert.data.tokenise import QUERY, TITLE, EncodedPair, PairTokenizer
 from qt_bert.figures import Mark, Point, Scatter, curve
 from qt_bert.probes.base import Context, Result
 from qt_bert.probes.layers_reading import Places, vectors
-from qt_bert.probes.streams import is_punctuation
+from qt_bert.probes.streams import is_punctuation, tokens_within
 from qt_bert.stats.arrays import FloatArray, IntArray
 from qt_bert.stats.estimate import Estimate, over_queries
 from qt_bert.text import Label
@@ -60,17 +60,25 @@ class Item:
     classes: Mapping[str, str]
 
 
-def items_of(pairs: Sequence[Pair], tokenizer: PairTokenizer, tag: Tagger, seed: int) -> list[Item]:
+def items_of(
+    pairs: Sequence[Pair],
+    tokenizer: PairTokenizer,
+    tag: Tagger,
+    seed: int,
+    *,
+    of_all: bool = False,
+) -> list[Item]:
     """Up to WORDS_A_PAIR words of each pair, each form once over all, and every pair's [CLS].
 
-    Words are drawn by `seed`; one is drawn only where its tokens are all there and its own.
+    [CLS] is the token that is read, or, `of_all`, all of them, whose mean is read. Words are drawn by `seed`; one is drawn only where its tokens are all there and its own.
     """
     rng, seen = np.random.default_rng(seed), set[str]()
     found: list[Item] = []
     encoded = tokenizer.encode([(pair.query, pair.title) for pair in pairs])
     for number, (pair, one) in enumerate(zip(pairs, encoded, strict=True)):
         grade = {} if pair.grades is None else {"grade": "–".join(map(str, sorted(pair.grades)))}
-        found.append(Item(number, (one.cls, one.cls + 1), pair.query, grade))
+        read = (0, len(one)) if of_all else (one.cls, one.cls + 1)
+        found.append(Item(number, read, pair.query, grade))
         words = list(_words(number, pair, one, tag))
         drawn = {words[place].text: words[place] for place in rng.permutation(len(words))[::-1]}
         fresh = [word for word in [*drawn.values()][::-1] if word.text not in seen][:WORDS_A_PAIR]
@@ -82,23 +90,15 @@ def items_of(pairs: Sequence[Pair], tokenizer: PairTokenizer, tag: Tagger, seed:
 def _words(number: int, pair: Pair, encoded: EncodedPair, tag: Tagger) -> Iterator[Item]:
     """The words of a pair with a part of speech that counts, whole and without a neighbour's tokens."""
     for side, text in ((QUERY, pair.query), (TITLE, pair.title)):
-        # The token in which each character stands, the last where several share it.
-        tokens = {
-            place: token
-            for token, (owner, span) in enumerate(zip(encoded.side, encoded.spans, strict=True))
-            if owner == side
-            for place in range(*span)
-        }
         for (start, end), of in tag(text):
-            own = [tokens[place] for place in range(start, end) if place in tokens]
+            own = tokens_within(encoded, side, (start, end))
             speech = PARTS_OF_SPEECH.get(of[:1])
-            if speech is None or not own or len(own) < end - start:
+            if speech is None or not own:
                 continue
-            first, last = min(own), max(own)
-            whole = encoded.spans[first][0] >= start and encoded.spans[last][1] <= end
+            whole = (encoded.spans[own[0]][0], encoded.spans[own[-1]][1]) == (start, end)
             if whole and not any(map(is_punctuation, text[start:end])):
                 classes = {"speech": speech, "side": SIDES[side]}
-                yield Item(number, (first, last + 1), text[start:end], classes)
+                yield Item(number, (own[0], own[-1] + 1), text[start:end], classes)
 
 
 def labelled(name: str, items: Sequence[Item]) -> tuple[IntArray, IntArray, list[str]] | None:
@@ -200,7 +200,9 @@ def _scores(
     """The scores of a half, with its items, their vectors [r, n, width] and its pairs."""
     limit = min(context.choose(QUICK_PAIRS, FULL_PAIRS)[half], len(every))
     pairs = spread_over_queries(every, limit, context.seed)
-    items = items_of(pairs, context.model.tokenizer, jieba_tagger(context.userdict), context.seed)
+    model, tag = context.model, jieba_tagger(context.userdict)
+    of_all = model.encoder.reads == "mean"
+    items = items_of(pairs, model.tokenizer, tag, context.seed, of_all=of_all)
     places = Places(
         "text",
         tuple((pair.query, pair.title) for pair in pairs),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -31,7 +32,8 @@ def for_model(pairs: Sequence[Pair], limit: int, context: Context) -> list[Pair]
     return (sample_queries if one_logit else spread_over_queries)(pairs, limit, context.seed)
 
 
-# Characters of a pair's tokens: which token stands for which single character of which text.
+# Characters of a pair's tokens. A token may spell several, or a part of one (byte-level BPE cuts a
+# character of three bytes), so that places are places of characters, and tokens may share one.
 
 
 _HAN = re.compile(
@@ -41,7 +43,7 @@ _HAN = re.compile(
 
 
 class Character(NamedTuple):
-    """A token that stands for one character: its place among the tokens and in its text."""
+    """A character that is a token: its places among the tokens and in its text."""
 
     token: int
     place: int
@@ -56,54 +58,57 @@ def is_han(character: str) -> bool:
 def characters_of(
     encoded: EncodedPair, query: str, title: str, side: int, *, han: bool = True
 ) -> list[Character]:
-    """The tokens of one side (QUERY or TITLE) that stand for a single character, in text order.
+    """The characters of one side (QUERY or TITLE) that are a token of their own, in text order.
 
-    With `han`, Chinese characters alone. The pair must have been encoded with offsets.
+    With `han`, Chinese characters alone. A character that is cut into several tokens, or shares one,
+    is not among them. The pair must have been encoded with offsets.
     """
     text = query if side == QUERY else title
-    found: dict[int, Character] = {}
-    for token, (owner, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
-        if owner == side and end == start + 1 and (not han or is_han(text[start])):
-            # A word mark of SentencePiece has the span of the character after it, which comes later.
-            found[start] = Character(token, start, text[start])
-    return list(found.values())
+    return [
+        Character(token, start, text[start])
+        for token, (start, end) in uncut_tokens(encoded, side).items()
+        if end == start + 1 and (not han or is_han(text[start]))
+    ]
 
 
-def is_marker(encoded: EncodedPair, token: int) -> bool:
-    """Whether it spells nothing: SentencePiece's `▁` is given the first character of what follows.
+def uncut_tokens(encoded: EncodedPair, side: int) -> dict[int, Span]:
+    """The tokens of one side that share no character with another token, with their spans, in order.
 
-    The pair must have been encoded with offsets. Where a tokenizer cuts a character into several
-    tokens, all of them but the last look the same.
+    The pair must have been encoded with offsets.
     """
-    after = token + 1
-    return (
-        after < len(encoded)
-        and encoded.side[token] != SPECIAL
-        and encoded.side[after] == encoded.side[token]
-        and encoded.spans[after][0] == encoded.spans[token][0]
-    )
+    places = enumerate(zip(encoded.side, encoded.spans, strict=True))
+    spans = {token: span for token, (owner, span) in places if owner == side and span[0] < span[1]}
+    owners = Counter(place for span in spans.values() for place in range(*span))
+    return {
+        token: span
+        for token, span in spans.items()
+        if all(owners[place] == 1 for place in range(*span))
+    }
 
 
 def tokens_within(encoded: EncodedPair, side: int, span: Span) -> list[int]:
-    """The tokens of one side that lie within `span` of its text; the pair must have its offsets."""
+    """The tokens of one side with a character within `span` of its text, in order.
+
+    The pair must have been encoded with offsets.
+    """
     return [
         token
         for token, (owner, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True))
-        if owner == side and span[0] <= start < end <= span[1] and not is_marker(encoded, token)
+        if owner == side and max(start, span[0]) < min(end, span[1])
     ]
 
 
 def spelled(encoded: EncodedPair, query: str, title: str) -> tuple[str, ...]:
-    """What each token spells, as a reader sees it; a mark of a word's start is `▁`.
+    """What each token spells, as a reader sees it: the whole of a character that it is part of.
 
-    The pair must have been encoded with offsets.
+    White space and a mark of a word's start are `▁`. The pair must have been encoded with offsets.
     """
     names = []
     for token, (side, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
         if side == SPECIAL:
             names.append("[CLS]" if token == encoded.cls else "[SEP]")
         else:
-            names.append("▁" if is_marker(encoded, token) else (query, title)[side][start:end])
+            names.append((query, title)[side][start:end] or "▁")
     return tuple(names)
 
 

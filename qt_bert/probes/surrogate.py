@@ -147,7 +147,7 @@ class SoftCounts:
 
 
 def token_weights(encoded: EncodedPair, query: Weighed) -> FloatArray:
-    """Σ of the weights of the terms that each token lies within [tokens]; 0 outside the query."""
+    """Σ of the weights of the terms that each token has a character of [tokens]; 0 outside the query."""
     found = np.zeros(len(encoded))
     for span, weight in query:
         found[tokens_within(encoded, QUERY, span)] += weight

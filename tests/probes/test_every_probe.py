@@ -35,6 +35,11 @@ MODELS: dict[str, dict[str, Any]] = {
     "one head, three levels, SentencePiece": {"family": "xlm-roberta", "heads": 1, "labels": 3},
     "one logit": {"family": "ernie", "labels": 1},
     "no [SEP], no segments": {"template": "[CLS] $A $B"},
+    "GTE": {"family": "gte"},
+    "ModernBERT": {"family": "modernbert"},
+    "Qwen2": {"family": "qwen2"},
+    "Qwen3, one logit": {"family": "qwen3", "labels": 1},
+    "DeBERTa": {"family": "deberta-v2"},
 }
 PLAIN = "plain"
 TEXTS = ("one query", "nothing shared", "no Chinese")
