@@ -18,7 +18,7 @@ from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.files import atomic_folder, is_vacant
 from qt_bert.models.card import CARD, ModelSettings, Offline, mark, read_settings
 from qt_bert.models.devices import check_dtype, device_name, open_device, tell
-from qt_bert.models.families import Family, plain_family
+from qt_bert.models.families import Family, check_offline, plain_family
 from qt_bert.models.folder import (
     resolve_folder,
     verify_folder,
@@ -356,6 +356,7 @@ def open_checkpoint(
     )
     if settings.offline is not None:
         try:
+            check_offline(family, str(folder))
             settings.offline.checked(config.num_hidden_layers, f"{folder / CARD}: `offline`")
         except ArgumentError as error:
             raise CheckpointError(str(error)) from error

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
-from qt_bert.errors import CheckpointError
+from qt_bert.errors import ArgumentError, CheckpointError
 
 if TYPE_CHECKING:
     import torch
@@ -191,6 +191,13 @@ class Family:
         if self.norm_before or self.positions == "relative":
             found["revert"] = "its heads share weights (norms, positions) within a layer"
         return found
+
+
+def check_offline(family: Family, where: str) -> None:
+    """Raise ArgumentError where no model of the family can read its texts apart in lower layers."""
+    reason = family.lacks().get("offline")
+    if reason is not None:
+        raise ArgumentError(f"{where}: a {family.model_type} cannot be an offline model: {reason}")
 
 
 def _pooled(model: Any, read: torch.Tensor) -> torch.Tensor:

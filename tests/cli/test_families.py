@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from safetensors.torch import load_file
 
 from qt_bert.models.checkpoint import open_checkpoint
 from tests.conftest import CHARACTERS, FAMILIES, LEARNED
@@ -60,7 +59,8 @@ def test_every_command(run, checkpoint_of, many_pairs, tmp_path, family):
     )
     plan = tmp_path / "plan" / "plan.json"
     kept = json.loads(plan.read_text(encoding="utf-8"))["kept"]
-    assert sum(len(one["heads"]) for one in kept) == 6
+    grouped = family in ("qwen2", "qwen3")  # whose heads go by layers here: four share one key
+    assert sum(len(one["heads"]) for one in kept) == (4 if grouped else 6)
     small, student = tmp_path / "small", tmp_path / "student"
     done("prune", "--plan", plan, *of, "--out", small)
     short = ("--max-length", "48", "--no-compile", "--dtype", "float32", "--steps", "2")
@@ -87,6 +87,5 @@ def test_every_command(run, checkpoint_of, many_pairs, tmp_path, family):
         tmp_path / "o",
     )
     assert refused.status == 2 and "offline" in refused.err and len(refused.err.splitlines()) < 6
-    changed = load_file(tmp_path / "tuned" / "model.safetensors")
-    assert len(changed) == len(load_file(model / "model.safetensors"))
-    assert open_checkpoint(tmp_path / "tuned").family.model_type == family
+    whole, tuned = open_checkpoint(model), open_checkpoint(tmp_path / "tuned")
+    assert (tuned.family, tuned.parameters) == (whole.family, whole.parameters)
