@@ -56,7 +56,7 @@ def test_scoring(checkpoint_of, monkeypatch, family: str, dtype: torch.dtype) ->
 def test_every_intervention(checkpoint_of, monkeypatch, family: str, reductions: list) -> None:
     opened = open_checkpoint(checkpoint_of(family, **OPTIONS))
     with fake_gpu(monkeypatch) as mode:
-        given, variants = batches(opened), [NONE, *masks(), *other_parts()]
+        given, variants = batches(opened), [NONE, *masks(), *other_parts(family)]
         if reductions:  # layers left out have no attention to read
             variants = [v for v in variants if not any(c.skipped for c in v.changes.values())]
         encoder = on_fake_gpu(opened, mode).encoder()

@@ -221,7 +221,8 @@ class PlainModel:
         module = self.layers[layer]
         groups = self.batch.groups[row][self.batch.real[row]].tolist()
         n, window = len(groups), self.family.window(module)
-        visible = torch.ones(self.family.heads(module), n, n, dtype=torch.bool)
+        place = self.batch.groups.device
+        visible = torch.ones(self.family.heads(module), n, n, dtype=torch.bool, device=place)
         for one in range(n):
             for other in range(n):
                 far = window is not None and abs(one - other) > window
@@ -231,8 +232,8 @@ class PlainModel:
             gone = set().union(*(GONE[direction] for direction in directions))
             seen = [[(one, other) not in gone for other in groups] for one in groups]
             for head in range(len(visible)) if heads is None else heads:
-                visible[head] &= torch.tensor(seen)
-        return visible.to(self.batch.groups.device)
+                visible[head] &= torch.tensor(seen, device=place)
+        return visible
 
     def _rewrite(
         self, layer: int, kept: dict[str, torch.Tensor], edits: Sequence[Edit]

@@ -179,6 +179,9 @@ class Earlier:
     _made: dict[tuple[int, tuple[int, ...]], Layer] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        reason = self.tuned.family.lacks().get("revert")
+        if reason is not None:
+            raise ArgumentError(f"weights of single heads cannot be set back: {reason}")
         ours, theirs = _sizes(self.tuned), _sizes(self.base)
         if ours != theirs:
             raise ArgumentError(

@@ -349,8 +349,7 @@ def open_checkpoint(
             f"{folder}: the tokenizer knows {len(tokenizer)} tokens, the highest number {highest}, the "
             f"model's embeddings only {config.vocab_size}; the vocabulary belongs to another model"
         )
-    if config.pad_token_id is None:
-        config.pad_token_id = _padding_for(tokenizer)
+    config.pad_token_id = padding_of(tokenizer, config)
     settings = read_settings(
         folder, config.num_labels, positions_of(config), model_grades, template
     )
@@ -380,8 +379,10 @@ def open_checkpoint(
     return opened
 
 
-def _padding_for(tokenizer: Any) -> int:
-    """A token of padding for a model that names none: the tokenizer's, or one that ends no pair."""
+def padding_of(tokenizer: Any, config: Any) -> int:
+    """The token of padding; for a model that names none the tokenizer's, or one that ends no pair."""
+    if config.pad_token_id is not None:
+        return int(config.pad_token_id)
     last = tokenizer("a", "b")["input_ids"][-1]
     known = (tokenizer.pad_token_id, tokenizer.eos_token_id, *tokenizer.all_special_ids, 0)
     return next(int(one) for one in known if one is not None and one != last)

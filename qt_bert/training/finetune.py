@@ -16,7 +16,7 @@ from qt_bert.data.pairs import GRADES
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
 from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, layers_apart, stored_block
-from qt_bert.models.checkpoint import Checkpoint, open_tokenizer, save_checkpoint
+from qt_bert.models.checkpoint import Checkpoint, open_tokenizer, padding_of, save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import check_offline
 from qt_bert.models.folder import verify_folder, weights_sha256
@@ -341,15 +341,19 @@ def run_train(
     labels = ModelLabels(job.levels, None) if job.levels else ModelLabels(len(grades), grades)
 
     name = job.dev.file.name if job.dev else "a tenth of the training queries"
+    config = load_config(job.base)
+    pad = padding_of(tokenizer, config)
+    family = verify_folder(job.base)[1]
+    last = pad if family.read_out(config) == "last" else None
     measured = Measured(dev, name, PairTokenizer(tokenizer, job.max_length))
-    layers = int(load_config(job.base).num_hidden_layers)
+    layers = int(config.num_hidden_layers)
     offline, source = job.block.of(stored_block(job.base), measured, layers)
     if offline is not None:
-        check_offline(verify_folder(job.base)[1], str(job.base))
+        check_offline(family, str(job.base))
     block: dict[str, Any] = {} if offline is None else {"offline": offline.describe()}
     card = ModelSettings(labels, job.max_length, offline=offline)
     titles = None if offline is None else offline.title_tokens
-    reader = PairTokenizer(tokenizer, job.max_length, title_tokens=titles)
+    reader = PairTokenizer(tokenizer, job.max_length, title_tokens=titles, last=last)
     data = training_set(sources, reader, labels, work)
 
     apart = layers_apart(offline)
@@ -363,7 +367,6 @@ def run_train(
     view = Checkpoint(
         out.name, job.base, model.model, tokenizer, model.family, card, settings.dtype
     )
-    pad = int(tokenizer.pad_token_id)
     tuner = Tuner(
         model,
         data.examples,

@@ -23,7 +23,7 @@ from qt_bert.planning.budgets import (
 )
 from qt_bert.results.kept import TeacherRef
 from qt_bert.results.plan import Budget, Ratio, Speed
-from tests.conftest import FAMILIES
+from tests.conftest import LEARNED
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def reference(checkpoint):
     return one, Form(one.layers, one.layers * one.heads, one.units)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", (*LEARNED, "gte", "deberta-v2"))
 @pytest.mark.parametrize("form", [Form(3, 6, 32), Form(2, 4, 32), Form(2, 3, 7), Form(1, 0, 1)])
 def test_parameters_are_those_of_the_pruned_model(checkpoint_of, family, form):
     checkpoint = open_checkpoint(checkpoint_of(family, layers=3))

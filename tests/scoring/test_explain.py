@@ -103,13 +103,19 @@ def test_terms_beyond_the_cut_are_left_out(checkpoint_of, family):
 
 
 def test_the_filler_depends_on_the_tokenizer():
-    def of(**tokens):
+    def of(pad=0, underscore=(7, 8), **tokens):
         ids = {"[MASK]": 4, "[UNK]": 1}
-        tokenizer = SimpleNamespace(**tokens, convert_tokens_to_ids=ids.__getitem__)
-        return SimpleNamespace(tokenizer=tokenizer, folder="m")
+
+        class Tokenizer(SimpleNamespace):
+            def __call__(self, text, add_special_tokens):
+                return {"input_ids": underscore}
+
+        tokenizer = Tokenizer(**tokens, convert_tokens_to_ids=ids.__getitem__)
+        return SimpleNamespace(tokenizer=tokenizer, folder="m", pad=pad)
 
     both = {"mask_token": "[MASK]", "unk_token": "[UNK]"}
     assert filler_of(of(**both)) == ("[MASK]", 4)
     assert filler_of(of(unk_token="[UNK]")) == ("[UNK]", 1)
+    assert filler_of(of(pad=1, underscore=[7], unk_token="[UNK]")) == ("_", 7)
     with pytest.raises(CheckpointError, match="neither a mask nor an unknown token"):
         filler_of(of())

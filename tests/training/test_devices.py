@@ -88,7 +88,7 @@ def tuned(
     outputs = {"clicks": ["0", "1"]} if auxiliaries else {}
     model = TuningModel.open(folder(family, layers=3, labels=labels), labels, outputs, 0, apart)
     batch = graded(labels, auxiliaries, apart)
-    batch["token_type_ids"] %= model.model.config.type_vocab_size
+    batch["token_type_ids"] %= max(1, getattr(model.model.config, "type_vocab_size", 1))
     return model, model.loss, batch, torch.sum
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint, open_tokenizer
 from qt_bert.models.families import FAMILIES
@@ -19,12 +18,13 @@ from qt_bert.training.batches import (
     to_tensors,
 )
 from qt_bert.training.model import TuningModel, label_set_loss, lift_layers, listed_layers
+from tests.conftest import LEARNED
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "小哥最近在干嘛"), ("狗", "猫" * 30), ("苹果", "手机")]
 
 
 def examples_of(folder, auxiliary=()):
-    tokenizer = PairTokenizer(open_tokenizer(folder), 48)
+    tokenizer = open_checkpoint(folder).pair_tokenizer(48)
     out = []
     for i, tokens in enumerate(tokenizer.encode(TEXTS)):
         allowed = np.zeros(5, np.float32)
@@ -32,7 +32,7 @@ def examples_of(folder, auxiliary=()):
             allowed[i] = 1
         place = (0, i % 2) if i in auxiliary else (-1, 0)
         ids, types = np.array(tokens.input_ids), np.array(tokens.token_type_ids)
-        out.append(LabelledExample(ids, types, allowed, place, 1.0))
+        out.append(LabelledExample(ids, types, allowed, place, 1.0, at=tokens.at))
     return out
 
 
@@ -135,7 +135,7 @@ def test_upper_layers_start_as_the_chosen_ones_in_their_order(checkpoint_of):
     assert torch.equal(layers[0].attention.self.query.weight, before[0])
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("name", LEARNED)
 def test_lower_layers_hand_on_what_they_get(checkpoint_of, name):
     model, family, _ = opened(checkpoint_of(name, **SHAPE))
     backbone = getattr(model, family.backbone)

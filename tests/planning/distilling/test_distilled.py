@@ -7,7 +7,6 @@ from torch.nn import functional as F
 
 from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
-from qt_bert.models.families import FAMILIES
 from qt_bert.planning.distill import Distilled, LossWeights, check_weights, distribution_loss
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import layer_map
@@ -20,6 +19,7 @@ from qt_bert.training.batches import (
     training_set,
 )
 from qt_bert.training.recipes import PairSource
+from tests.conftest import LEARNED
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "小哥最近在干嘛"), ("狗", "猫" * 9), ("苹果", "手机")]
 LABELS = [(1, 0, 0, 0, 0), (0, 0, 1, 1, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0, 1)]  # the third has none
@@ -96,7 +96,7 @@ class Case:
         return torch.stack(found).mean(0) * torch.tensor([1.0, 0.5, 2.0])
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("family", (*LEARNED, "gte", "deberta-v2"))
 def test_the_parts_and_their_gradients_are_those_of_plain_transformers(checkpoint_of, family):
     case = Case(checkpoint_of(family, **SHAPE))
     case.small.model.eval()
@@ -146,7 +146,7 @@ def test_weights_that_cannot_be_meant_are_named(weights, said):
         check_weights(weights)
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("family", LEARNED)
 def test_both_see_what_the_scorer_sees(offline_checkpoint_of, pair_file, family):
     teacher = open_checkpoint(offline_checkpoint_of(family, below=2, **SHAPE, labels=5))
     teacher.model.double()  # both ways round alike

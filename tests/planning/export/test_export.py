@@ -278,7 +278,7 @@ def test_the_cost_is_that_of_comparing_both_files(checkpoint_of, graded, tmp_pat
         )
     assert made.int8.pairs.n_pairs == 8 and made.int8.pairs.n_queries == 5
     assert 0 < made.int8.largest == pytest.approx(np.abs(exact - short).max())
-    assert made.int8.largest < 0.5 * np.abs(exact).max()
+    assert made.int8.largest < 0.8 * np.abs(exact).max()  # of random weights, sixteen wide
     size = {name: (tmp_path / "out" / name).stat().st_size for name in made.sha256}
     assert size[INT8_MODEL] < (size[MODEL] + size[f"{MODEL}.data"]) / 2
 
