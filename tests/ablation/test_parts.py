@@ -38,6 +38,16 @@ COUPLES = [
     ("猫", "猫"),
 ]
 
+OF_LETTERS = [
+    ("ab", "cd"),
+    ("ab", "ce"),
+    ("x1", "y2"),
+    ("x2", "y1"),
+    ("abc", "xyz"),
+    ("abd", "xyw"),
+]
+"""Bytes and tokens are one here, so that both texts of a couple have as many."""
+
 
 @pytest.fixture
 def opened(checkpoint_of) -> Callable[..., tuple]:
@@ -130,7 +140,8 @@ def test_patches_equal_hooks(opened, offline_checkpoint_of, family, budget, offl
     if offline:
         checkpoint = open_checkpoint(offline_checkpoint_of(family, below=2, **OPTIONS))
         encoder = checkpoint.encoder()
-    encoded, given = couples_of(checkpoint, budget)
+    texts = OF_LETTERS if checkpoint.family.causal else COUPLES
+    encoded, given = couples_of(checkpoint, budget, texts)
     n = len(encoded)
     assert n >= 4
     got = run(encoder, given, patched(), n, tokens=60)

@@ -16,7 +16,7 @@ from qt_bert.models.checkpoint import open_checkpoint, save_checkpoint
 from qt_bert.models.folder import MANIFEST, verify_folder
 from qt_bert.models.loading import open_for_tuning
 from qt_bert.scoring.bulk import Scorer
-from tests.conftest import FAMILIES
+from tests.conftest import LEARNED
 
 TEXTS = [("北京到上海高铁票价", "北京上海高铁票多少钱"), ("狗", "猫追狗" * 12)]
 Folder = Callable[..., Path]
@@ -34,7 +34,7 @@ def saved_of(offline_checkpoint_of, tmp_path) -> Folder:
     return build
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", LEARNED)
 def test_it_opens_as_it_was_saved(offline_checkpoint_of, saved_of, family):
     before, after = (open_checkpoint(f) for f in (offline_checkpoint_of(family), saved_of(family)))
     assert after.offline == before.offline and after.family == before.family
@@ -77,3 +77,9 @@ def test_without_its_block_it_is_refused(saved_of, card):
         (folder / CARD).write_text(json.dumps(card), encoding="utf-8")
     with pytest.raises(CheckpointError, match="offline model without `offline` in qt_bert.json"):
         open_checkpoint(folder)
+
+
+@pytest.mark.parametrize("family", ["gte", "modernbert", "qwen3", "deberta-v2"])
+def test_a_family_that_cannot_read_its_texts_apart_is_refused(offline_checkpoint_of, family):
+    with pytest.raises(CheckpointError, match=f"a {family} cannot be an offline model"):
+        open_checkpoint(offline_checkpoint_of(family))
