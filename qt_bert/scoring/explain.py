@@ -136,14 +136,17 @@ def effects_of(filled: Sequence[FilledTerm], scores: FloatArray) -> list[TermEff
 
 
 def filler_of(checkpoint: Checkpoint) -> Filler:
-    """[MASK], which pretraining taught the model to read past, or else the unknown token.
+    """[MASK], which pretraining taught the model to read past, or else the unknown token, or else `_`.
 
-    Raises CheckpointError for a tokenizer with neither.
+    The last is how a text writes a blank: byte-level tokenizers have neither of the others. Raises
+    CheckpointError for a tokenizer with none of them.
     """
-    for name in ("mask_token", "unk_token"):
-        token = getattr(checkpoint.tokenizer, name, None)
-        if token is not None:
-            return Filler(str(token), int(checkpoint.tokenizer.convert_tokens_to_ids(token)))
+    tokenizer = checkpoint.tokenizer
+    own = (getattr(tokenizer, name, None) for name in ("mask_token", "unk_token"))
+    for token in (*own, "_"):
+        id = None if token is None else tokenizer.convert_tokens_to_ids(token)
+        if id is not None:
+            return Filler(str(token), int(id))
     raise CheckpointError(
         f"{checkpoint.folder}: its tokenizer has neither a mask nor an unknown token to put in a "
         "term's place; add one to tokenizer_config.json"

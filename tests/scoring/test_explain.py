@@ -103,13 +103,14 @@ def test_terms_beyond_the_cut_are_left_out(checkpoint_of, family):
 
 
 def test_the_filler_depends_on_the_tokenizer():
-    def of(**tokens):
-        ids = {"[MASK]": 4, "[UNK]": 1}
-        tokenizer = SimpleNamespace(**tokens, convert_tokens_to_ids=ids.__getitem__)
+    def of(more=(), **tokens):
+        ids = {"[MASK]": 4, "[UNK]": 1, **dict(more)}
+        tokenizer = SimpleNamespace(**tokens, convert_tokens_to_ids=ids.get)
         return SimpleNamespace(tokenizer=tokenizer, folder="m")
 
     both = {"mask_token": "[MASK]", "unk_token": "[UNK]"}
     assert filler_of(of(**both)) == ("[MASK]", 4)
     assert filler_of(of(unk_token="[UNK]")) == ("[UNK]", 1)
+    assert filler_of(of({"_": 7})) == ("_", 7)  # as a byte-level one has it
     with pytest.raises(CheckpointError, match="neither a mask nor an unknown token"):
         filler_of(of())
