@@ -65,6 +65,9 @@ def chart(
     `clicks`, the number of clicks so far, makes a heat map's cells clickable (selection `CLICKED`).
     Token rows are no chart: see `qt_bert.token_rows`.
     """
+    from altair.utils.schemapi import disable_debug_mode
+
+    disable_debug_mode()  # which checks every part when it is made: most of a page's time; tests do it
     say = Words(language)
     match figure:
         case HeatMap():
@@ -248,10 +251,10 @@ def _heat_map(figure: HeatMap, say: Words, palette: Palette, clicks: int | None)
             axis=_across(columns, palette),
         ),
         y=alt.Y("row:O", scale=alt.Scale(domain=list(range(shape[0]))), axis=down),
-        tooltip="tip:N",
+        tooltip=alt.Tooltip("tip:N"),
     )
     cells = base.mark_rect(aria=True, stroke=palette.grid, strokeWidth=1)
-    layers = [cells.encode(**fill, description="tip:N")]
+    layers = [cells.encode(**fill, description=alt.Description("tip:N"))]
     if numbered:
         layers += _cell_texts(figure, base, palette)
     if figure.marked:
@@ -370,7 +373,9 @@ def _cell_texts(figure: HeatMap, base: alt.Chart, palette: Palette) -> list[alt.
 
     def text(field: str, down: int) -> alt.Chart:
         words = base.mark_text(fontSize=size, dy=down, opacity=seen)
-        return words.encode(text=f"{field}:N", color=alt.Color("ink:N", scale=inks, legend=None))
+        return words.encode(
+            text=alt.Text(f"{field}:N"), color=alt.Color("ink:N", scale=inks, legend=None)
+        )
 
     if figure.annotations is None:
         return [text("shown", 0)]
@@ -403,7 +408,9 @@ def _strip(
         text = alt.Chart(alt.Data(values=[{"text": words}] if words else []))
         place: dict[str, Any] = {"x": left, "y": alt.ExprRef(f"height + {down}"), "align": align}
         layers.append(
-            text.mark_text(**place, fontSize=SMALL, color=palette.muted).encode(text="text:N")
+            text.mark_text(**place, fontSize=SMALL, color=palette.muted).encode(
+                text=alt.Text("text:N")
+            )
         )
     return layers
 
@@ -463,22 +470,22 @@ def _bars(figure: Bars, say: Words, palette: Palette) -> alt.LayerChart:
             scale=alt.Scale(domain=list(range(count)), range=colours),
             legend=None if said else legend,
         ),
-        description="tip:N",
-        tooltip="tip:N",
+        description=alt.Description("tip:N"),
+        tooltip=alt.Tooltip("tip:N"),
     )
     layers = [marks, zero]
     if any(series.intervals for series in figure.series):
         bounded = base.transform_filter("isValid(datum.low)")
         layers.append(
             bounded.mark_rule(color=palette.ink, strokeWidth=1.3).encode(
-                x=alt.X("low:Q"), x2="high:Q", tooltip="tip:N"
+                x=alt.X("low:Q"), x2="high:Q", tooltip=alt.Tooltip("tip:N")
             )
         )
     texts: tuple[tuple[str, Any, int], ...] = (("right", "left", 5), ("left", "right", -5))
     for side, align, gap in texts:
         words = base.transform_filter(f"datum.side == '{side}'")
         words = words.mark_text(align=align, dx=gap, fontSize=SMALL, color=palette.ink)
-        layers.append(words.encode(x=alt.X("end:Q"), text="shown:N", tooltip="tip:N"))
+        layers.append(words.encode(x=alt.X("end:Q"), text="shown:N", tooltip=alt.Tooltip("tip:N")))
     value = say.with_unit(figure.y_label, figure.unit)
     zh, en = unpaired(say(figure.x_label))
     by = say(Text(f"· 按{zh}", f"by {en}")) if zh or en else ""
@@ -568,8 +575,8 @@ def _curve(figure: Curve, say: Words, palette: Palette) -> alt.LayerChart:
         dots.encode(
             y=y,
             size=alt.Size("size:Q", scale=None, legend=None),
-            tooltip="tip:N",
-            description="tip:N",
+            tooltip=alt.Tooltip("tip:N"),
+            description=alt.Description("tip:N"),
         )
     )
     return _laid(
@@ -631,13 +638,13 @@ def _scatter(figure: Scatter, say: Words, palette: Palette) -> alt.LayerChart:
     colour = alt.Color("series:N", scale=alt.Scale(domain=places, range=hues), legend=shown)
     shapes = alt.Scale(domain=places, range=[shape_of(place) for place in places])
     size = 70 if len(figure.points) <= _MANY else 36
-    base = alt.Chart().encode(x=x, y=y, tooltip="tip:N")
+    base = alt.Chart().encode(x=x, y=y, tooltip=alt.Tooltip("tip:N"))
     marks = base.mark_point(
         aria=True, filled=True, size=size, opacity=0.85, stroke=palette.surface, strokeWidth=0.6
     ).encode(
         color=colour,
         shape=alt.Shape("series:N", scale=shapes, legend=shown),
-        description="tip:N",
+        description=alt.Description("tip:N"),
     )
     words = base.transform_filter("isValid(datum.label)").mark_text(
         fontSize=SMALL, color=palette.ink, align="left", baseline="middle", dx=7
@@ -711,7 +718,7 @@ def _graph(figure: Graph, say: Words, palette: Palette) -> alt.LayerChart:
         y2="y2:Q",
         color=sign,
         strokeWidth=alt.StrokeWidth("width:Q", scale=None, legend=None),
-        tooltip="tip:N",
+        tooltip=alt.Tooltip("tip:N"),
     )
     heads = edges.mark_point(aria=True, shape="M0,0L-0.9,0.42L-0.9,-0.42Z", filled=True, opacity=1)
     heads = heads.encode(
@@ -720,8 +727,8 @@ def _graph(figure: Graph, say: Words, palette: Palette) -> alt.LayerChart:
         angle=alt.Angle("turn:Q", scale=None, legend=None),
         size=alt.Size("size:Q", scale=None, legend=None),
         color=sign,
-        description="tip:N",
-        tooltip="tip:N",
+        description=alt.Description("tip:N"),
+        tooltip=alt.Tooltip("tip:N"),
     )
     boxes = alt.Chart().mark_rect(
         fill=palette.surface, fillOpacity=1, width=width, height=_NODE_HEIGHT

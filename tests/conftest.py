@@ -153,10 +153,12 @@ def make_checkpoint(
         intermediate_size=2 * hidden,
         max_position_embeddings=positions
         + (tokenizer.pad_token_id + 1 if "roberta" in family else 0),
-        pad_token_id=tokenizer.pad_token_id,
         num_labels=labels,
         initializer_range=0.4,
-        **{"type_vocab_size": 1 if family == "xlm-roberta" else 2}
+        **{
+            "pad_token_id": tokenizer.pad_token_id,
+            "type_vocab_size": 1 if family == "xlm-roberta" else 2,
+        }
         | named
         | OWN.get(family, {})
         | own,

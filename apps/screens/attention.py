@@ -182,7 +182,7 @@ def png(maps: np.ndarray, chosen: Head, changes: bool = False) -> bytes:
     for head in range(heads):
         pen.text((middle + head * step, near), f"H{head}", INK, font, anchor="ms")
     file = io.BytesIO()
-    image.save(file, "PNG", compress_level=3)
+    image.save(file, "PNG", compress_level=1)
     return file.getvalue()
 
 

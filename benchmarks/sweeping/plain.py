@@ -13,6 +13,7 @@ import torch
 from qt_bert.data.tokenise import EncodedPair
 from qt_bert.models.batches import Batch, to_batch
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint
+from qt_bert.models.families import at
 from qt_bert.models.heads import Head
 from qt_bert.scoring.bulk import Scorer
 
@@ -71,24 +72,24 @@ def plain_logits(
 
 def forward(checkpoint: Checkpoint, batch: Batch) -> torch.Tensor:
     """The model's own forward pass [B, labels]."""
+    types = {"token_type_ids": batch.token_type_ids} if checkpoint.family.segments else {}
     return checkpoint.model(
-        input_ids=batch.input_ids,
-        token_type_ids=batch.token_type_ids,
-        attention_mask=batch.real.long(),
+        input_ids=batch.input_ids, attention_mask=batch.real.long(), **types
     ).logits
 
 
 @contextmanager
 def zeroed(checkpoint: Checkpoint, head: Head) -> Iterator[None]:
-    """The model with one head's slice at the input of `attention.output.dense` set to 0."""
-    layer = getattr(checkpoint.model, checkpoint.family.backbone).encoder.layer[head.layer]
+    """The model with one head's slice at the input of the attention output matrix set to 0."""
+    family = checkpoint.family
+    layer = family.layers_of(checkpoint.model)[head.layer]
 
     def zero(module: Any, inputs: tuple[torch.Tensor]) -> torch.Tensor:
         context = inputs[0].clone()
         context.unflatten(-1, (checkpoint.heads, -1))[..., head.head, :] = 0
         return context
 
-    handle = layer.attention.output.dense.register_forward_pre_hook(zero)
+    handle = at(layer, family.parts.output).register_forward_pre_hook(zero)
     try:
         yield
     finally:

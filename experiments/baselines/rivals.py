@@ -227,7 +227,9 @@ class Rival(nn.Module):
         first: torch.Tensor = found.last_hidden_state[:, 0]
         return first
 
-    def save_pretrained(self, folder: Path, state_dict: Mapping[str, torch.Tensor]) -> None:
+    def save_pretrained(
+        self, folder: Path, state_dict: Mapping[str, torch.Tensor], **_: Any
+    ) -> None:
         """Write config.json and the weights, as `save_checkpoint` asks."""
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "config.json", {"model_type": "rival", **self.config})

@@ -166,26 +166,27 @@ def leave_heads_out(scorer: Scorer, heads: str, mode: str, reference: Sequence[P
     checkpoint = scorer.checkpoint
     named = parse_heads(heads, checkpoint.shape)
     if not checkpoint.family.fast:
-        return _without_plainly(scorer, named, mode, reference)
+        texts = [(pair.query, pair.title) for pair in reference[:1]]
+        return without_plainly(scorer, named, mode, texts)
     part = interventions_with(lambda: reference_means(scorer, reference))(mode, named)
     encoded = scorer.tokenizer.encode([(p.query, p.title) for p in reference], offsets=False)
     guards = check_equivalence(checkpoint, scorer.encoder, [Variant("heads out", (part,))], encoded)
     return without_intervention(scorer, part, guards)
 
 
-def _without_plainly(
-    scorer: Scorer, heads: Sequence[Head], mode: str, reference: Sequence[Pair]
+def without_plainly(
+    scorer: Scorer, heads: Sequence[Head], mode: str, texts: Sequence[tuple[str, str]]
 ) -> Scorer:
     """The same of a model that runs as transformers runs it: heads give zeros, by a hook.
 
-    Each layer without all its heads must move the logits of the first pair.
+    Each layer without all its heads must move the logits of `texts`.
     """
     if mode != "zero":
         raise ArgumentError(f"--mode {mode} needs the fast engine; this model has zero alone")
     encoder = scorer.encoder
     assert isinstance(encoder, PlainEncoder)
-    encoded = scorer.tokenizer.encode([(p.query, p.title) for p in reference[:1]], offsets=False)
-    (batch,) = batches_of(encoded, BATCH_TOKENS, pad=scorer.pad)
+    encoded = scorer.tokenizer.encode(texts, offsets=False)
+    batch = next(batches_of(encoded, BATCH_TOKENS, pad=scorer.pad))
     with torch.inference_mode():
         plain = encoder.logits_of(batch)
         moved = {}

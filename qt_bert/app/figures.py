@@ -7,6 +7,8 @@ is new where it was not there in the last run, and the same cell with another nu
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
 from typing import Any
 
 import streamlit as st
@@ -49,9 +51,9 @@ def draw(
                 name = f"click-{key}"
                 clicked, clicks = new_click(name, len(figure.rows), len(figure.columns))
                 more = {"key": name, "on_select": "rerun"}
-            drawn = chart(figure, language(), palette(), clicks=clicks)
-            width = "stretch" if wide else round(drawn.width + 220)
-            show_chart(drawn, width=width, alt=say(figure.title), **more)
+            spec, natural = _drawn(figure, language(), palette(), clicks)
+            width = "stretch" if wide else round(natural + 220)
+            show_chart(spec, width=width, alt=say(figure.title), **more)
         if not bare and figure.note is not None:
             st.caption(escaped(say(figure.note)))
     return clicked
@@ -62,13 +64,28 @@ def palette() -> Palette:
     return DARK if st.context.theme.type == "dark" else LIGHT
 
 
-def show_chart(drawn: Any, *, width: Any = "stretch", **more: Any) -> None:
-    """Show an Altair chart in its own colours, as wide as its place or as `width` says."""
+@lru_cache(maxsize=256)
+def _drawn(figure: Any, language: str, palette: Palette, clicks: int | None) -> tuple[str, float]:
+    """A figure's chart, as `spec_of` has it, and its natural width; most figures of a run were there before."""
+    drawn = chart(figure, language, palette, clicks=clicks)
+    return spec_of(drawn), float(drawn.width)
+
+
+def spec_of(drawn: Any) -> str:
+    """An Altair chart as the JSON that the browser gets, as wide as its place.
+
+    Not held against the schema, as `st.altair_chart` would do: it takes longer than all else of a run.
+    """
     import altair as alt
 
     drawn.autosize = alt.AutoSizeParams(type="fit-x", contains="padding")
     drawn.config.font = FONTS
-    st.altair_chart(drawn, width=width, theme=None, **more)
+    return json.dumps(drawn.to_dict(validate=False))
+
+
+def show_chart(spec: str, *, width: Any = "stretch", **more: Any) -> None:
+    """Show a chart, as `spec_of` has it, in its own colours, as wide as its place or as `width` says."""
+    st.vega_lite_chart(json.loads(spec), width=width, theme=None, **more)
 
 
 def new_click(key: str, rows: int, columns: int) -> tuple[Cell | None, int]:

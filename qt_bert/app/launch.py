@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import threading
+import time
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
@@ -130,15 +132,24 @@ def serve(
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
     arguments = streamlit_arguments(host, port, browser=browser)
-    from qt_bert.app.visit import warm
-
-    warm(settings, lambda: _answers(host, port))
+    threading.Thread(target=_warm, args=(settings, host, port), daemon=True).start()
     from streamlit.web.cli import main
 
     shown = f"[{host}]" if ":" in host else host
     print(f"http://{shown}:{port}", file=sys.stderr, flush=True)
     sys.argv = ["streamlit", *arguments]
     main(prog_name="streamlit")
+
+
+def _warm(settings: Settings, host: str, port: int) -> None:
+    """Open the first model once the server answers: importing torch first would keep it silent for seconds."""
+    for _ in range(100):
+        if _answers(host, port):
+            break
+        time.sleep(0.1)
+    from qt_bert.app.visit import warm
+
+    warm(settings)
 
 
 def _answers(host: str, port: int) -> bool:

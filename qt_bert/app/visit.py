@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import streamlit as st
 
-from qt_bert.app.figures import palette, show_chart
+from qt_bert.app.figures import palette, show_chart, spec_of
 from qt_bert.app.launch import Settings
 from qt_bert.app.widgets import LANGUAGE, caption, escaped, fault_of, info, named, say, told
 from qt_bert.data.pairs import Pair
@@ -180,33 +180,22 @@ def studied_of(inspected: Inspected, settings: Settings) -> Looked:
         return _LOOKED[inspected]
 
 
-def warm(settings: Settings, listening: Callable[[], bool]) -> threading.Thread:
-    """Open the first model in the background, while the browser connects.
+def warm(settings: Settings) -> None:
+    """Open the first model, while the browser connects; then its base, and its mean head outputs.
 
-    Then its base, and its mean head outputs. Begins once the server is `listening`, which
-    it would be later for it. A fault is left to the page, which meets it again and says it.
+    A fault is left to the page, which meets it again and says it.
     """
-
-    def work() -> None:
-        for _ in range(100):
-            if listening():
-                break
-            time.sleep(0.1)
-        try:
-            shelf = shelf_of(settings)
-            model = shelf.open(shelf.names[0])
-            studied_of(model, settings)
-            if (base := shelf.base_of(model.name)) is not None:
-                shelf.open(base)
-            _set_aside()
-            model.part(model.shape.all_heads[:1], "mean")
-        except QtBertError as error:
-            _log.warning("%s", error)
+    try:
+        shelf = shelf_of(settings)
+        model = shelf.open(shelf.names[0])
+        studied_of(model, settings)
+        if (base := shelf.base_of(model.name)) is not None:
+            shelf.open(base)
         _set_aside()
-
-    thread = threading.Thread(target=work, name="opening the model", daemon=True)
-    thread.start()
-    return thread
+        model.part(model.shape.all_heads[:1], "mean")
+    except QtBertError as error:
+        _log.warning("%s", error)
+    _set_aside()
 
 
 def _set_aside() -> None:
@@ -496,8 +485,13 @@ def _grid(here: Here) -> None:
 
     caption("点一格去掉或放回一个头。", "A click leaves a head out or puts it back.")
     with st.container(key="side-grid"):
-        grid = grid_of(shape.layers, shape.heads, first, palette())
+        grid = _grid_spec(shape.layers, shape.heads, first, palette())
         show_chart(grid, alt=say("去掉的注意力头", "Heads left out"), key=key, on_select=changed)
+
+
+@lru_cache(maxsize=64)
+def _grid_spec(layers: int, heads: int, first: Places, colours: Palette) -> str:
+    return spec_of(grid_of(layers, heads, first, colours))
 
 
 def chosen_in(state: Any, layers: int, heads: int) -> Places | None:

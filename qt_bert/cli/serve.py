@@ -52,13 +52,15 @@ def serve(
         raise ArgumentError("the page needs Streamlit: pip install 'qt-bert[app]'")
     from qt_bert.app import launch
     from qt_bert.app.launch import Settings
-    from qt_bert.inspection.inspected import Shelf
+    from qt_bert.inspection.folders import model_folders
     from qt_bert.run.folder import RunFolder
 
     check_device(device)
-    Shelf(
-        models, base=base, device=device
-    )  # what it refuses is said here, and not to every visitor
+    model_folders(models, base)  # what it refuses is said here, and not to every visitor
+    if device not in ("auto", "cpu"):
+        from qt_bert.models.devices import open_device
+
+        open_device(device)
     if run is not None:
         RunFolder.read(run)
     launch.check_port(host, port)

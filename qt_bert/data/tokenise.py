@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +48,7 @@ class EncodedPair:
     spans: list[tuple[int, int]]
     query_truncated: bool
     title_truncated: bool
-    at: int = 0
+    at: int = field(default=0, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -193,7 +193,7 @@ class PairTokenizer:
         excess = max(above, len(side) - self.max_length)
         spans = self._spelled(whole, encoded) if offsets else []
         if excess <= 0:
-            return EncodedPair(ids, types, side, spans, False, False, self._read(ids))
+            return EncodedPair(ids, types, side, spans, False, False, at=self._read(ids))
         from_title = min(excess, titles)
         keep = _kept(side, {TITLE: from_title, QUERY: excess - from_title})
         ids = [ids[i] for i in keep]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,11 @@ from qt_bert.ablation.checks import check_equivalence
 from qt_bert.ablation.engine import Reduction, Swept, batch_tokens, sweep
 from qt_bert.ablation.interventions import Intervention, MeanZ, Variant
 from qt_bert.ablation.masks import INTERVENTIONS, MODES, HeadMask, Mode
-from qt_bert.ablation.request import mean_z, without_intervention
+from qt_bert.ablation.request import mean_z, without_intervention, without_plainly
 from qt_bert.data.segmenters import Segmenter, segmenter
 from qt_bert.data.tokenise import EncodedPair, PairTokenizer
-from qt_bert.errors import ArgumentError, CheckpointError
-from qt_bert.files import read_json
+from qt_bert.errors import ArgumentError
+from qt_bert.inspection.folders import model_folders, record_of, shipped_folders
 from qt_bert.inspection.inputs import shipped_rows
 from qt_bert.inspection.work import Kept, ModelLock, SharedScorer, Worker
 from qt_bert.models.batches import batches_of
@@ -34,7 +33,7 @@ from qt_bert.probes.base_model import open_base
 from qt_bert.probes.streams import gathered, spelled
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import Outputs, read_outputs
-from qt_bert.shipped import GRADED, PRETRAINED, STUDENT, shipped
+from qt_bert.shipped import GRADED, PRETRAINED
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,8 @@ class ReadPair(EncodedPair):
 class LockedTokenizer(PairTokenizer):
     """A tokenizer that serves one thread at a time."""
 
-    def __init__(self, tokenizer: Any, max_length: int) -> None:
-        super().__init__(tokenizer, max_length)
+    def __init__(self, whole: PairTokenizer) -> None:
+        vars(self).update(vars(whole))
         self._lock = threading.Lock()
 
     def encode(
@@ -96,7 +95,7 @@ class Inspected:
         self.classifies = classifies
         self.scorer = Scorer(checkpoint)
         self.longest = self.scorer.tokenizer.max_length
-        self.scorer.tokenizer = LockedTokenizer(checkpoint.tokenizer, self.longest)
+        self.scorer.tokenizer = LockedTokenizer(self.scorer.tokenizer)
         self.shape = checkpoint.shape
         self.labels: ModelLabels = checkpoint.settings.labels
         self.sha256 = checkpoint.sha256
@@ -171,8 +170,10 @@ class Inspected:
 
     def without(self, heads: Iterable[Head], mode: str) -> Scorer:
         """The model's scorer with heads left out, counting for itself; use it within a turn."""
+        scorer, heads = self.scorer, list(heads)
+        if heads and not scorer.checkpoint.family.fast:
+            return without_plainly(scorer, checked_heads(heads, self.shape), mode, CHECK_TEXTS)
         part = self.part(heads, mode)
-        scorer = self.scorer
         return scorer.fresh() if part is None else without_intervention(scorer, part, self.guards)
 
     def graded(self, pair: ReadPair, heads: Iterable[Head], mode: str) -> Outputs:
@@ -201,6 +202,8 @@ class Inspected:
 
     def _checked(self, *modes: Mode, means: MeanZ | None = None) -> dict[str, Any]:
         """The figures of the checks, with a head of every layer left out in each of `modes`."""
+        if not self.scorer.checkpoint.family.fast:  # it runs as transformers runs it
+            return {}
         heads = tuple(Head(layer, layer % self.shape.heads) for layer in range(self.shape.layers))
         variants = [Variant(mode, (HeadMask(heads, mode, means),)) for mode in modes]
         encoded = self.scorer.tokenizer.encode(CHECK_TEXTS, offsets=False)
@@ -238,9 +241,7 @@ class Shelf:
         self.lock = ModelLock()
         self.worker = Worker(self.lock)
         self._base = base
-        self._folders = _folders(models)
-        if base is not None and base not in self._folders:
-            raise ArgumentError(f"--base {base!r}: there is {', '.join(self._folders)}")
+        self._folders = model_folders(models, base)
         self._open: OrderedDict[str, Inspected] = OrderedDict()
         self._listed = threading.Lock()
         self._opening = threading.Lock()
@@ -281,16 +282,18 @@ class Shelf:
         known = self._known_base(folder)
         if known is None or known == name or known not in self._folders:
             return None
-        one, other = (unmarked(_record(at, "config.json")) for at in (folder, self._folders[known]))
+        one, other = (
+            unmarked(record_of(at, "config.json")) for at in (folder, self._folders[known])
+        )
         return known if all(one.get(key) == other.get(key) for key in _SHAPE) else None
 
     def _known_base(self, folder: Path) -> str | None:
         """What ships says, else the option, else the model's own training record."""
         places = {at.resolve(): name for name, at in self._folders.items()}
-        ours = dict(zip(_shipped(GRADED), _shipped(PRETRAINED), strict=False))
+        ours = dict(zip(shipped_folders(GRADED), shipped_folders(PRETRAINED), strict=False))
         if folder in ours:
             return places.get(ours[folder].resolve())
-        recorded = _record(folder, "training.json").get("base")
+        recorded = record_of(folder, "training.json").get("base")
         return self._base or (recorded if isinstance(recorded, str) else None)
 
     def _opened(self, name: str) -> Inspected | None:
@@ -312,62 +315,3 @@ class Shelf:
 
     def _read(self, folder: Path) -> Checkpoint:
         return open_checkpoint(folder, device=self.device)
-
-
-def checkpoints_in(models: Path) -> list[Path]:
-    """`models` itself where it is a checkpoint, else those directly in it, classifiers first.
-
-    Raises CheckpointError where there is none.
-    """
-    if _is_checkpoint(models):
-        return [models]
-    inside = sorted(models.iterdir()) if models.is_dir() else []
-    found = [one for one in inside if _is_checkpoint(one)]
-    if not found:
-        raise CheckpointError(
-            f"{models}: no checkpoint here; give a folder that holds folders with config.json and "
-            "*.safetensors, or one of these"
-        )
-    return sorted(found, key=lambda folder: not _says_classifier(folder))
-
-
-def _folders(models: Path | None) -> dict[str, Path]:
-    """Name → folder: those given, then what ships, each folder once."""
-    given = [] if models is None else checkpoints_in(Path(os.path.abspath(models)))
-    found = {one.name: one for one in given}
-    there = {one.resolve() for one in given}
-    for folder in _shipped(GRADED, STUDENT, PRETRAINED):
-        if folder.resolve() not in there:
-            name = folder.name if folder.name not in found else f"{folder.name} (shipped)"
-            found[name] = folder
-    if not found:
-        raise CheckpointError("this installation ships no model; give a folder with --models")
-    return found
-
-
-def _shipped(*names: str) -> list[Path]:
-    """The folders of these names, as far as this installation has them."""
-    found = []
-    for name in names:
-        with suppress(ArgumentError):
-            found.append(shipped(name))
-    return found
-
-
-def _is_checkpoint(folder: Path) -> bool:
-    hidden = folder.name.startswith(".")
-    return not hidden and (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
-
-
-def _says_classifier(folder: Path) -> bool:
-    kinds = _record(folder, "config.json").get("architectures")
-    return isinstance(kinds, list) and any("Classification" in str(kind) for kind in kinds)
-
-
-def _record(folder: Path, name: str) -> dict[str, Any]:
-    """A JSON object beside the weights; empty where there is none that can be read."""
-    try:
-        value = read_json(folder / name)
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

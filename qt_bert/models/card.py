@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from qt_bert.data.pairs import GRADES, GradeMap, GradeSet
 from qt_bert.data.templates import Template
@@ -93,33 +94,36 @@ def layers_apart(offline: Offline | None) -> int:
     return 0 if offline is None else offline.layers
 
 
-# The type that an offline model has in its config.json, by which no other library opens it.
+# The type that a model has in its config.json by which no other library opens it.
 #
-# transformers knows neither the layers that read the texts apart nor where titles begin: under the
-# family's own `model_type` it would open the folder and give other grades without a word. A type
-# that it does not know it refuses, by name.
+# transformers knows neither the layers of an offline model that read the texts apart nor where titles
+# begin, and of a pruned model's layers no more than the config says: under the family's own
+# `model_type` it might open the folder and give other grades without a word. A type that it does not
+# know it refuses, by name.
 
 
-_MARK = "qt_bert-offline-"
+Mark = Literal["offline", "pruned"]
+_MARKED = re.compile(r"qt_bert-(offline|pruned)-")
 
 
-def mark(folder: Path) -> None:
-    """Give the model in `folder`, saved as its family's, the type of an offline model."""
+def mark(folder: Path, kind: Mark) -> None:
+    """Give the model in `folder`, saved as its family's, the type of such a model."""
     path = folder / "config.json"
     config = read_json(path)
-    write_json(path, config | {"model_type": f"{_MARK}{config['model_type']}"})
+    write_json(path, config | {"model_type": f"qt_bert-{kind}-{config['model_type']}"})
 
 
-def is_marked(config: dict[str, Any]) -> bool:
-    """Whether a config.json is an offline model's."""
-    return str(config.get("model_type")).startswith(_MARK)
+def mark_of(config: dict[str, Any]) -> Mark | None:
+    """What a config.json is marked as."""
+    found = _MARKED.match(str(config.get("model_type")))
+    return found[1] if found else None  # type: ignore[return-value]
 
 
 def unmarked(config: dict[str, Any]) -> dict[str, Any]:
     """A config.json as its family has it."""
-    if not is_marked(config):
+    if mark_of(config) is None:
         return config
-    return config | {"model_type": config["model_type"].removeprefix(_MARK)}
+    return config | {"model_type": _MARKED.sub("", config["model_type"])}
 
 
 # `qt_bert.json` beside a checkpoint: which grades its logits mean, its length, its calibration.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.files import atomic_folder, is_vacant
 from qt_bert.models.card import CARD, ModelSettings, Offline, mark, read_settings
 from qt_bert.models.devices import check_dtype, device_name, open_device, tell
-from qt_bert.models.families import Family, ReadOut, plain_family
+from qt_bert.models.families import Family, ReadOut, check_offline, plain_family
 from qt_bert.models.folder import (
     resolve_folder,
     verify_folder,
@@ -31,6 +30,7 @@ from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Shape
 from qt_bert.models.loading import (
     LONGEST,
+    check_all_read,
     load_config,
     load_weights,
     positions_of,
@@ -111,8 +111,8 @@ def stored_classifier(
     if family.fast:
         _classifier_fits(folder, family.classifier, shapes, config.num_labels)
     kept = open_kept(folder, config)
-    if kept is None or kept.plain:
-        return _weights(folder, config, attention), kept
+    if kept is None:
+        return _weights(folder, config, attention), None
     loaded = load_kept(folder, config, family, kept, attention)
     if not compact:
         with_absent_heads(loaded, family, kept.layers, kept.teacher.heads)
@@ -164,12 +164,6 @@ def _classifier_fits(
         )
 
 
-# Heads of pretraining and a pooler that the family does not read are no fault; layers are.
-_ENCODER_WEIGHT = re.compile(
-    r"(^|\.)(layers?\.\d+|embeddings|embed_tokens)\.(?!position_ids$|token_type_ids$)"
-)
-
-
 def _weights(folder: Path, config: Any, attention: str) -> Any:
     loaded, info = load_weights(
         AutoModelForSequenceClassification, folder, config, attention=attention
@@ -180,12 +174,7 @@ def _weights(folder: Path, config: Any, attention: str) -> Any:
             f"{folder}: {len(missing)} weights are missing ({', '.join(missing[:3])}…); "
             "transformers would start them at random, so the folder is refused"
         )
-    unread = sorted(name for name in info["unexpected_keys"] if _ENCODER_WEIGHT.search(name))
-    if unread:
-        raise CheckpointError(
-            f"{folder}: config.json has no place for {len(unread)} stored weights "
-            f"({', '.join(unread[:3])}…); the grades would be another model's, so the folder is refused"
-        )
+    check_all_read(folder, info["unexpected_keys"])
     return loaded
 
 
@@ -277,9 +266,8 @@ class Checkpoint:
         absent = len(self.shape.absent)
         if not absent:
             return learned
-        return learned - absent * round(
-            head_parameters(self.family, self.family.layers_of(self.model)[0])
-        )
+        lowest = self.family.layers_of(self.model)[0]
+        return learned - round(absent * head_parameters(self.family, lowest))
 
     @property
     def pad(self) -> int:
@@ -384,6 +372,7 @@ def open_checkpoint(
     )
     if settings.offline is not None:
         try:
+            check_offline(family, str(folder))
             settings.offline.checked(config.num_hidden_layers, f"{folder / CARD}: `offline`")
         except ArgumentError as error:
             raise CheckpointError(str(error)) from error
@@ -395,7 +384,7 @@ def open_checkpoint(
     elif settings.offline is not None:
         return opened  # transformers does not know how it reads a pair
     else:
-        why = family.cannot(config) or fault_of(opened, opened.encoder())
+        why = family.cannot(config) or fault_of(opened, Encoder(loaded, family, laid_out=False))
         if not why:
             return opened
         opened = replace(opened, family=plain_family(family.model_type))
@@ -477,13 +466,14 @@ def save_checkpoint(
     settings: ModelSettings | None = None,
     texts: Mapping[str, str] | None = None,
     dtype: torch.dtype = torch.float16,
+    plain: bool = True,
     overwrite: bool = False,
 ) -> Path:
     """Write config, weights (`state` or the model's own, cast to `dtype`), tokenizer and manifest.
 
     The config keeps the model's own dtype, so that the Auto classes open float16 files in float32.
     `settings` becomes `qt_bert.json`; `texts` are further files, name → content. The config of an
-    offline model says that it is one (`marking`).
+    offline model says that it is one, and that of a pruned model that is not `plain` (`is_plain`).
 
     The folder is written whole or not at all (`atomic_folder`). Raises RunFolderError as
     `check_place` does.
@@ -495,12 +485,15 @@ def save_checkpoint(
         tied = getattr(model, "_tied_weights_keys", None) or {}
         weights = {k: v.to(dtype) for k, v in source.items() if k not in tied}
         hf_logging.disable_progress_bar()
-        model.save_pretrained(temporary, state_dict=weights)
+        # In the names of the modules, which differ from those that GTE's authors gave.
+        model.save_pretrained(temporary, state_dict=weights, save_original_format=False)
         tokenizer.save_pretrained(temporary)
         if settings is not None:
             settings.write(temporary)
-            if settings.offline is not None:
-                mark(temporary)
+        if settings is not None and settings.offline is not None:
+            mark(temporary, "offline")
+        elif not plain:
+            mark(temporary, "pruned")
         for name, text in (texts or {}).items():
             (temporary / name).write_text(text, encoding="utf-8")
         write_manifest(temporary)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
-from qt_bert.errors import CheckpointError
+from qt_bert.errors import ArgumentError, CheckpointError
 
 if TYPE_CHECKING:
     import torch
@@ -65,6 +65,7 @@ class Parts:
     """Further projections whose rows belong to heads, where a model has them."""
     query_norm: str | None = None
     key_norm: str | None = None
+    sharing: str | None = None
     window: str | None = None
     kind: str | None = None
 
@@ -140,10 +141,13 @@ class Family:
         """How many (query) heads a layer has."""
         return int(at(module, self.parts.output).in_features) // self.width(module)
 
+    def sharing(self, module: Any) -> int:
+        """How many heads share one key and value: one in most families."""
+        return int(at(module, self.parts.sharing)) if self.parts.sharing else 1
+
     def groups(self, module: Any) -> int:
         """How many keys and values a layer has: as many as heads, or fewer, each shared by several."""
-        key = self.projections(module)[1]
-        return int(key.weight.shape[0]) // self.width(module)
+        return self.heads(module) // self.sharing(module)
 
     def units(self, module: Any) -> int:
         """How many feed-forward units a layer has."""
@@ -187,6 +191,13 @@ class Family:
         if self.norm_before or self.positions == "relative":
             found["revert"] = "its heads share weights (norms, positions) within a layer"
         return found
+
+
+def check_offline(family: Family, where: str) -> None:
+    """Raise ArgumentError where no model of the family can read its texts apart in lower layers."""
+    reason = family.lacks().get("offline")
+    if reason is not None:
+        raise ArgumentError(f"{where}: a {family.model_type} cannot be an offline model: {reason}")
 
 
 def _pooled(model: Any, read: torch.Tensor) -> torch.Tensor:
@@ -271,6 +282,7 @@ FAMILIES = {
                     units_norm="post_attention_layernorm",
                     query_norm=normed and "self_attn.q_norm",
                     key_norm=normed and "self_attn.k_norm",
+                    sharing="self_attn.num_key_value_groups",
                     window="self_attn.sliding_window",
                 ),
                 positions="rotary",

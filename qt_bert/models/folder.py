@@ -10,7 +10,7 @@ from typing import Any
 
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json, sha256_file, write_json
-from qt_bert.models.card import CARD, is_marked, stored_block, unmarked
+from qt_bert.models.card import CARD, mark_of, stored_block, unmarked
 from qt_bert.models.devices import tell
 from qt_bert.models.families import Family, family_of
 from qt_bert.models.origins import adapted
@@ -160,7 +160,7 @@ def verify_folder(folder: Path) -> tuple[dict[str, Any], Family]:
             f"{folder}: no vocabulary; copy the model's {_VOCABULARIES[0]} or {_VOCABULARIES[1]}"
         )
     verify_manifest(folder)
-    if is_marked(stored) and stored_block(folder) is None:
+    if mark_of(stored) == "offline" and stored_block(folder) is None:
         raise CheckpointError(
             f"{folder}: an offline model without `offline` in {CARD}, which says how it reads a "
             "pair; fetch the folder anew"

@@ -111,16 +111,15 @@ class Rotary:
         longest = -(-length // 64) * 64
         key = (longest, like.dtype, like.device)
         if key not in self._made:
-            self._made[key] = self._made_of(longest, like)
+            with torch.inference_mode(False):  # gradients may be asked for later
+                self._made[key] = self._made_of(longest, like)
         return tuple(one[:length] for one in self._made[key])
 
     def _made_of(self, length: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Cosines and sines [length, width / 2]; the module has each twice, for both halves."""
         kinds = () if self.kind is None else (self.kind,)
-        with torch.inference_mode(False), torch.no_grad():  # they are kept, for gradients too
-            places = torch.arange(length, device=like.device)[None]
-            made = self.module(like, places, *kinds)
-            return tuple(one[0, :, : like.shape[-1] // 2] for one in made)
+        places = torch.arange(length, device=like.device)[None]
+        return tuple(one[0, :, : like.shape[-1] // 2] for one in self.module(like, places, *kinds))
 
 
 class Relative:
@@ -134,7 +133,7 @@ class Relative:
         embedded = encoder.get_rel_embedding()[: 2 * self.span]
         kinds = attention.pos_att_type
         shared = attention.share_att_key
-        named = {
+        named: dict[str, Any] = {
             "c2p": attention.key_proj if shared else getattr(attention, "pos_key_proj", None),
             "p2c": attention.query_proj if shared else getattr(attention, "pos_query_proj", None),
         }
@@ -165,17 +164,17 @@ class Relative:
         if torch.compiler.is_exporting():
             return self._measured(length, device)
         if (length, device) not in self._places:
-            self._places[length, device] = self._measured(length, device)
+            with torch.inference_mode(False):
+                self._places[length, device] = self._measured(length, device)
         return self._places[length, device]
 
     def _measured(self, length: int, device: torch.device) -> torch.Tensor:
         from transformers.models.deberta_v2.modeling_deberta_v2 import build_relative_position
 
         sizes = self.attention.position_buckets, self.attention.max_relative_positions
-        with torch.inference_mode(False):  # they are kept, for gradients too
-            long = torch.empty(length, 1, device=device)
-            found = build_relative_position(long, long, *sizes)[0] + self.span
-            return found.clamp(0, 2 * self.span - 1)
+        long = torch.empty(length, 1, device=device)
+        found = build_relative_position(long, long, *sizes)[0] + self.span
+        return found.clamp(0, 2 * self.span - 1)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -227,7 +226,8 @@ class Layer:
     def constant(self) -> torch.Tensor:
         """What is given when no head gives anything: W_O's bias, or zeros [hidden]."""
         bias, weight = self.output.bias, self.output.weight
-        return weight.new_zeros(weight.shape[0]) if bias is None else bias  # type: ignore[no-any-return]
+        with torch.inference_mode(False):
+            return weight.new_zeros(weight.shape[0]) if bias is None else bias  # type: ignore[no-any-return]
 
     def entering(self, hidden: torch.Tensor) -> torch.Tensor:
         """What the heads read of the layer's input."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,22 @@ def load_weights(
     return model, info
 
 
+# Heads of pretraining and a pooler that the family does not read are no fault; layers are.
+_ENCODER_WEIGHT = re.compile(
+    r"(^|\.)(layers?\.\d+|embeddings|embed_tokens)\.(?!position_ids$|token_type_ids$)"
+)
+
+
+def check_all_read(folder: Path, unexpected: Iterable[str]) -> None:
+    """Raise CheckpointError where stored weights of the encoder found no place in the model."""
+    unread = sorted(name for name in unexpected if _ENCODER_WEIGHT.search(name))
+    if unread:
+        raise CheckpointError(
+            f"{folder}: config.json has no place for {len(unread)} stored weights "
+            f"({', '.join(unread[:3])}…); the grades would be another model's, so the folder is refused"
+        )
+
+
 def stored_dtype(folder: Path) -> torch.dtype:
     """The widest number type among the folder's stored tensors: float32, bfloat16 or float16."""
     from safetensors import safe_open
@@ -141,6 +158,7 @@ def open_for_tuning(folder: Path, labels: int) -> tuple[Any, Family]:
         raise CheckpointError(
             f"{folder}: encoder weights are missing or of another size: {min(lost)}"
         )
+    check_all_read(folder, info["unexpected_keys"])
     return model, family
 
 

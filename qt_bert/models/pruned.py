@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
@@ -195,7 +195,7 @@ def _cut_heads(
 
     Raises ArgumentError for some heads of a group that shares keys and values.
     """
-    count, width, groups = family.heads(module), family.width(module), family.groups(module)
+    count, width = family.heads(module), family.width(module)
     if len(heads) == count:
         return
     output = at(module, family.parts.output)
@@ -206,15 +206,8 @@ def _cut_heads(
         added = torch.einsum("ohw,hw->o", columns[:, gone].double(), fold[gone].double())
         old = added.new_zeros(()) if bias is None else bias
         bias = (old + added).to(output.weight.dtype)
-    query_rows = _rows(heads, width)
-    shared = _rows(_whole_groups(heads, count, groups), width)
-    for linear, path in _by_heads(family, module):
-        if len(family.parts.projections) == 1:  # query, key and value in one
-            size = count * width
-            rows = [part * size + row for part in range(3) for row in query_rows]
-        else:
-            mine = linear.out_features == count * width
-            rows = query_rows if mine else shared
+    _check_groups(heads, family.sharing(module))
+    for linear, path, rows, _ in _rows_by_heads(family, module, heads, count):
         put(module, path, _rows_of(linear, rows))
     made = _linear(columns[:, list(heads)].flatten(1), bias)
     put(module, family.parts.output, made)
@@ -225,16 +218,29 @@ def _rows(heads: Sequence[int], width: int) -> list[int]:
     return [head * width + place for head in heads for place in range(width)]
 
 
-def _whole_groups(heads: Sequence[int], count: int, groups: int) -> list[int]:
-    """The groups whose heads stay. Raises ArgumentError where one would lose some of its heads."""
-    size = count // max(1, groups)
-    found = sorted({head // size for head in heads})
-    if len(found) * size != len(heads):
+def _rows_by_heads(
+    family: Family, module: Any, heads: Sequence[int], count: int
+) -> Iterator[tuple[Any, str, list[int], int]]:
+    """As `_by_heads`, with the rows of `heads` among those of `count` heads, and how many these are."""
+    width, sharing = family.width(module), family.sharing(module)
+    query, *shared = family.parts.projections
+    groups = _rows(sorted({head // sharing for head in heads}), width)
+    for linear, path in _by_heads(family, module):
+        rows, total = _rows(heads, width), count * width
+        if path in shared:
+            yield linear, path, groups, total // sharing
+        elif path == query and not shared:  # with key and value in one
+            yield linear, path, [part * total + row for part in range(3) for row in rows], 3 * total
+        else:
+            yield linear, path, rows, total
+
+
+def _check_groups(heads: Sequence[int], sharing: int) -> None:
+    if len({head // sharing for head in heads}) * sharing != len(heads):
         raise ArgumentError(
-            f"heads {list(heads)}: each {size} heads of this model share one key and value; they stay "
+            f"heads {list(heads)}: each {sharing} heads of this model share one key and value; they stay "
             "or go together"
         )
-    return found
 
 
 def _rows_of(linear: Any, rows: Sequence[int]) -> nn.Linear:
@@ -245,23 +251,15 @@ def _rows_of(linear: Any, rows: Sequence[int]) -> nn.Linear:
 @torch.no_grad()
 def _spread_heads(family: Family, module: Any, heads: Sequence[int], count: int) -> None:
     """Put a layer's heads at their numbers among `count`, zeros between them."""
-    width = family.width(module)
-    own = len(heads)
-    size = own // max(1, family.groups(module)) if own else 0
-    for linear, path in _by_heads(family, module):
-        fused = len(family.parts.projections) == 1
-        shared = not fused and own and linear.out_features < own * width
-        some = sorted({head // size for head in heads}) if shared else list(heads)
-        total = (count // size if shared else count) * width
-        parts = 3 if fused else 1
-        weight = linear.weight.new_zeros(parts * total, linear.in_features)
-        rows = [part * total + row for part in range(parts) for row in _rows(some, width)]
+    for linear, path, rows, total in _rows_by_heads(family, module, heads, count):
+        weight = linear.weight.new_zeros(total, linear.in_features)
         weight[rows] = linear.weight
-        bias = None if linear.bias is None else linear.bias.new_zeros(parts * total)
+        bias = None if linear.bias is None else linear.bias.new_zeros(total)
         if bias is not None:
             bias[rows] = linear.bias
         put(module, path, _linear(weight, bias))
     output = at(module, family.parts.output)
+    width = family.width(module)
     columns = output.weight.new_zeros(output.out_features, count * width)
     columns[:, _rows(heads, width)] = output.weight
     put(module, family.parts.output, _linear(columns, output.bias))
@@ -309,7 +307,8 @@ def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:
     made = nn.Linear(1, 1, device="meta")  # of no size, nn.Linear would warn that it draws nothing
     made.out_features, made.in_features = weight.shape
     made.weight = nn.Parameter(weight.detach().clone(memory_format=torch.contiguous_format))
-    made.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+    own = None if bias is None else nn.Parameter(bias.detach().clone())
+    made.register_parameter("bias", own)
     return made
 
 
@@ -372,13 +371,38 @@ def load_kept(folder: Path, config: Any, family: Family, kept: KeptFile, attenti
     for path in sorted(folder.glob("*.safetensors")):
         state |= {name: value.float() for name, value in load_file(path).items()}
     try:
-        for module, one in zip(family.layers_of(model), kept.layers, strict=True):
+        for place, one in enumerate(kept.layers):
+            module = family.layers_of(model)[place]
             _cut_heads(family, module, one.heads, None)
             if one.units is not None:
                 _cut_units(family, module, range(one.units))
+            _add_parts(family, module, state, f"{family.backbone}.{family.layers}.{place}")
         model.load_state_dict(state)
     except (RuntimeError, IndexError) as error:  # of a unit beyond the config's
         raise CheckpointError(
             f"{folder}: the weights do not fit {KEPT} ({error}); fetch the folder anew"
         ) from error
     return model
+
+
+def _add_parts(family: Family, module: Any, state: Mapping[str, torch.Tensor], where: str) -> None:
+    """What a stored layer has and its place in the config does not give it.
+
+    That is the bias of an output matrix without one, where means were folded into it, and the norm
+    that a ModernBERT's lowest layer is built without, where that one went.
+    """
+    parts = family.parts
+    output = at(module, parts.output)
+    if output.bias is None and f"{where}.{parts.output}.bias" in state:
+        output.bias = nn.Parameter(output.weight.new_empty(output.out_features))
+    norm = f"{where}.{parts.attention_norm}.weight"
+    if isinstance(at(module, parts.attention_norm), nn.Identity) and norm in state:
+        put(module, parts.attention_norm, copy.deepcopy(at(module, parts.units_norm)))
+
+
+def is_plain(model: Any) -> bool:
+    """Whether the config says all of the model's shape, so that transformers opens its folder too."""
+    with torch.device("meta"), no_init_weights():
+        built = type(model)(copy.deepcopy(model.config))
+    stored = ({name: one.shape for name, one in of.state_dict().items()} for of in (built, model))
+    return next(stored) == next(stored)

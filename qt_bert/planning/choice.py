@@ -78,8 +78,9 @@ def choose_heads(
     """`out` heads to leave out, chosen on `pairs` by the exact mean loss of leaving them out.
 
     Every one of the `rounds` (by default those of the task's effort) takes out its share of `out`,
-    those whose absence adds least, and the rest is measured anew without them. The layers `skipped`
-    are gone as whole blocks. `before` is a path that is continued. Where nothing is gone, the first
+    those whose absence adds least, and the rest is measured anew without them. Heads that share a key
+    and value go together, by their losses in sum, so that rather more than `out` may go. The layers
+    `skipped` are gone as whole blocks. `before` is a path that is continued. Where nothing is gone, the first
     round is `task.singles`. `work` is a folder in which the rounds are kept and resumed.
 
     Raises ArgumentError for fewer than one head or more than may go, no round at all, and for pairs
@@ -91,8 +92,10 @@ def choose_heads(
     left = [head for head in every if head not in gone and head.layer not in skipped]
     if not 1 <= out <= len(left) or rounds < 1:
         raise ArgumentError(f"{out} heads in {rounds} rounds: 1 to {len(left)} heads can go")
-    sizes = [out // rounds + (number < out % rounds) for number in range(rounds)]
-    sizes = [size for size in sizes if size]
+    sharing = sharing_of(task)
+    groups = -(-out // sharing)
+    sizes = [groups // rounds + (number < groups % rounds) for number in range(rounds)]
+    sizes = [size * sharing for size in sizes if size]
     known = not gone and not skipped
     if known:
         _ = task.singles  # which shows a progress of its own
@@ -116,15 +119,25 @@ def choose_heads(
                 start = measured.mean(_GONE if skipped else NONE.name)
                 effects = {head: measured.mean(str(head)) - start for head in left}
             ran += len(left)
-            left = _by_loss(left, measured)
+            left = _by_loss(left, measured, sharing)
             gone, left = [*gone, *left[:size]], left[size:]
     cost = ran / len(every) + (0.0 if before is None else before.cost)
     return HeadPath(tuple(gone), effects, cost)
 
 
-def _by_loss(heads: Sequence[Head], measured: Losses) -> list[Head]:
-    """The least loss first; of equals the lower head."""
-    return sorted(heads, key=lambda head: (measured.mean(str(head)), head))
+def _by_loss(heads: Sequence[Head], measured: Losses, sharing: int) -> list[Head]:
+    """The least loss first, of each `sharing` heads together; of equals the lower head."""
+    sums: dict[Head, float] = {}
+    for head in heads:
+        group = Head(head.layer, head.head // sharing)
+        sums[group] = sums.get(group, 0.0) + measured.mean(str(head))
+    return sorted(heads, key=lambda head: (sums[Head(head.layer, head.head // sharing)], head))
+
+
+def sharing_of(task: PlanTask) -> int:
+    """How many heads of the model share one key and value."""
+    checkpoint = task.scorer.checkpoint
+    return checkpoint.family.sharing(checkpoint.family.layers_of(checkpoint.model)[-1])
 
 
 # Which layers go: whole blocks left out, one at a time, the rest measured anew after each.
@@ -184,6 +197,11 @@ def forms_asked(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
     """
     whole, per_layer = task.form, task.teacher.heads
     kind = task.budget.kind_of
+    if kind not in ("heads", "layers") and sharing_of(task) > 1:
+        raise ArgumentError(
+            f"--budget {task.budget.asked}: heads of this model share keys and values; give a budget "
+            "of heads or of layers"
+        )
     if kind == "heads":
         return (Form(whole.layers, count_kept(task.budget, whole.heads), whole.units),)
     if kind == "layers":
@@ -266,8 +284,8 @@ def grid_heads(
     Where heads were asked for, the path begins with the rounds of that budget, and goes on in as few
     further rounds as take no more than a third of all heads at a time.
     """
-    total = task.form.heads
-    counts = {round(share * total) for share in task.effort.heads}
+    total, sharing = task.form.heads, sharing_of(task)
+    counts = {round(share * total / sharing) * sharing for share in task.effort.heads}
     kept = sorted((n for n in counts if 1 <= n < total), reverse=True)
     deepest = total - min(kept)
     first = deepest

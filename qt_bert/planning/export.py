@@ -122,7 +122,8 @@ def write_onnx(checkpoint: Checkpoint, path: Path) -> None:
 
 def input_names(checkpoint: Checkpoint) -> tuple[str, ...]:
     """The graph's inputs; a model that knows one type of token alone is not asked for types."""
-    types = int(getattr(checkpoint.model.config, "type_vocab_size", 0)) > 1
+    known = int(getattr(checkpoint.model.config, "type_vocab_size", 0))
+    types = checkpoint.family.segments and known > 1
     return ("input_ids", *(("token_type_ids",) if types else ()), "attention_mask")
 
 

@@ -349,6 +349,8 @@ def offline_plan(task: PlanTask) -> OfflinePlan:
     counts = counts_of(layers, effort.rows)
     if task.scorer.checkpoint.offline is not None:
         return OfflinePlan(layers=layers, reason="offline")
+    if "offline" in task.scorer.checkpoint.family.lacks():
+        return OfflinePlan(layers=layers, reason="family")
     if not counts:
         return OfflinePlan(layers=layers, reason="one layer")
     layout = layout_of(task.scorer.tokenizer, task.whole_discovery)

@@ -28,7 +28,7 @@ from qt_bert.models.checkpoint import (
 )
 from qt_bert.models.heads import Head, names_of
 from qt_bert.models.loading import stored_dtype
-from qt_bert.models.pruned import Units
+from qt_bert.models.pruned import Units, is_plain
 from qt_bert.planning.runs import Removal, parts_of
 from qt_bert.progress import Progress, silent
 from qt_bert.results.kept import KEPT, KeptLayer, TeacherRef
@@ -81,6 +81,7 @@ def save_smaller(
         settings=replace(checkpoint.settings, calibration=None),
         texts={KEPT: f"{kept}\n", **(texts or {})},
         dtype=dtype,
+        plain=is_plain(checkpoint.model),
         overwrite=overwrite,
     )
 
@@ -200,7 +201,7 @@ def prune(
     dtype = stored_dtype(teacher.folder) if fold is None else torch.float32
     save_smaller(out, small, dtype=dtype, overwrite=overwrite)
     _opens_as_saved(out, small, texts)
-    plain = small.kept is not None and small.kept.plain and small.offline is None
+    plain = small.offline is None and is_plain(small.model)
     return Pruned(out, (teacher.parameters, small.parameters), difference, plain)
 
 

@@ -259,6 +259,8 @@ def measure(context: Context) -> Result:
     """
     if context.model.checkpoint.kept is not None:
         return Result(nothing="pruned")
+    if "revert" in context.model.checkpoint.family.lacks():
+        return Result(nothing="family")
     if context.base is None:
         raise ArgumentError("the model before fine-tuning is needed; give its folder with --base")
     scorer, shape = context.model, context.model.checkpoint.shape

@@ -428,6 +428,7 @@ def _sample(plan: Plan, evidence: PlanEvidence) -> Prose:
 
 _NO_ROWS: dict[NoRows, Text] = {
     "offline": say("this_model_offline_one"),
+    "family": say("titles_not_apart"),
     "one layer": say("one_layer_alone"),
     "no room": say("queries_long_behind_most"),
 }

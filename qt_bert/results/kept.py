@@ -71,11 +71,6 @@ class KeptFile:
         """Whether every layer that stays keeps all its heads."""
         return all(len(one.heads) == self.teacher.heads for one in self.layers)
 
-    @property
-    def plain(self) -> bool:
-        """Whether all layers have one shape, with all heads: then transformers opens the folder too."""
-        return self.whole_heads and len({one.units for one in self.layers}) == 1
-
     def write(self, folder: Path) -> None:
         """Store it in `folder`, atomically."""
         write_json(folder / KEPT, encode(self))

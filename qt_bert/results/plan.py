@@ -188,7 +188,7 @@ class PlanEvidence:
 MOST_LOST = 0.02
 """What may be lost of the deciding metric (2 points of accuracy), by the upper end of its interval."""
 
-NoRows = Literal["offline", "one layer", "no room"]
+NoRows = Literal["offline", "family", "one layer", "no room"]
 """Why there are no rows: the model is an offline one itself, has one layer, or queries leave no
 room for a title."""
 

@@ -138,15 +138,19 @@ def effects_of(filled: Sequence[FilledTerm], scores: FloatArray) -> list[TermEff
 def filler_of(checkpoint: Checkpoint) -> Filler:
     """[MASK], which pretraining taught the model to read past, or else the unknown token, or else `_`.
 
-    The last is how a text writes a blank: byte-level tokenizers have neither of the others. Raises
+    It is not the token of padding, which a causal model would take for the end of the text. Raises
     CheckpointError for a tokenizer with none of them.
     """
     tokenizer = checkpoint.tokenizer
-    own = (getattr(tokenizer, name, None) for name in ("mask_token", "unk_token"))
-    for token in (*own, "_"):
-        id = None if token is None else tokenizer.convert_tokens_to_ids(token)
-        if id is not None:
-            return Filler(str(token), int(id))
+    for name in ("mask_token", "unk_token"):
+        token = getattr(tokenizer, name, None)
+        if token is not None:
+            found = int(tokenizer.convert_tokens_to_ids(token))
+            if found != checkpoint.pad:
+                return Filler(str(token), found)
+    ids = tokenizer("_", add_special_tokens=False)["input_ids"]
+    if len(ids) == 1:
+        return Filler("_", int(ids[0]))
     raise CheckpointError(
         f"{checkpoint.folder}: its tokenizer has neither a mask nor an unknown token to put in a "
         "term's place; add one to tokenizer_config.json"

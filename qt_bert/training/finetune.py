@@ -18,6 +18,7 @@ from qt_bert.errors import ArgumentError
 from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, layers_apart, stored_block
 from qt_bert.models.checkpoint import Checkpoint, open_tokenizer, save_checkpoint
 from qt_bert.models.devices import device_name
+from qt_bert.models.families import check_offline
 from qt_bert.models.folder import verify_folder, weights_sha256
 from qt_bert.models.loading import load_config, positions_of
 from qt_bert.progress import progress
@@ -343,6 +344,8 @@ def run_train(
     measured = Measured(dev, name, PairTokenizer(tokenizer, job.max_length))
     layers = int(load_config(job.base).num_hidden_layers)
     offline, source = job.block.of(stored_block(job.base), measured, layers)
+    if offline is not None:
+        check_offline(verify_folder(job.base)[1], str(job.base))
     block: dict[str, Any] = {} if offline is None else {"offline": offline.describe()}
     card = ModelSettings(labels, job.max_length, offline=offline)
     titles = None if offline is None else offline.title_tokens

@@ -113,7 +113,7 @@ def test_the_first_model_is_opened_and_set_aside(checkpoint_of):
     gc.unfreeze()
     settings = Settings(models=checkpoint_of())
     try:
-        warm(settings, lambda: True).join()
+        warm(settings)
         assert gc.get_freeze_count() > 10_000
         shelf = shelf_of(settings)
         assert shelf.open(shelf.names[0]) is shelf.open(shelf.names[0])
@@ -123,6 +123,6 @@ def test_the_first_model_is_opened_and_set_aside(checkpoint_of):
 
 def test_a_fault_is_left_to_the_page(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
-        warm(Settings(models=tmp_path), lambda: True).join()
+        warm(Settings(models=tmp_path))
     assert str(tmp_path) in caplog.text
     gc.unfreeze()

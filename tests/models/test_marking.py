@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoModelForSequenceClassification
 
 from qt_bert.errors import CheckpointError
-from qt_bert.models.card import CARD, is_marked, unmarked
+from qt_bert.models.card import CARD, mark_of, unmarked
 from qt_bert.models.checkpoint import open_checkpoint, save_checkpoint
 from qt_bert.models.folder import MANIFEST, verify_folder
 from qt_bert.models.loading import open_for_tuning
@@ -63,7 +63,7 @@ def test_a_plain_model_keeps_its_type(checkpoint_of, tmp_path):
     one = open_checkpoint(checkpoint_of())
     out = save_checkpoint(tmp_path / "plain", one.model, one.tokenizer, settings=one.settings)
     config = json.loads((out / "config.json").read_text(encoding="utf-8"))
-    assert config["model_type"] == "bert" and not is_marked(config)
+    assert config["model_type"] == "bert" and mark_of(config) is None
     assert unmarked(config) is config
     AutoModelForSequenceClassification.from_pretrained(out)
 

@@ -14,7 +14,7 @@ from qt_bert.models.card import CARD, Offline
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
-from tests.conftest import FAMILIES
+from tests.conftest import LEARNED
 
 OPTIONS = {"layers": 3, "heads": 4, "hidden": 16}
 TEXTS = [
@@ -54,7 +54,7 @@ def expected(checkpoint, row) -> torch.Tensor:
     return checkpoint.family.head(model, hidden[:, :1])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", LEARNED)
 @pytest.mark.parametrize("below", [0, 1, 2])
 @torch.inference_mode()
 def test_equal_to_the_hugging_face_layers(offline_checkpoint_of, family, below):

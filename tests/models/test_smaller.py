@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSequenceClassification
 
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
-from qt_bert.models.families import FAMILIES
+from qt_bert.models.families import at
 from qt_bert.models.forward import Encoder
 from qt_bert.models.heads import Head, checked_heads
-from qt_bert.models.pruned import smaller_model
+from qt_bert.models.loading import open_for_tuning
+from qt_bert.models.pruned import is_plain, smaller_model
 from qt_bert.planning.prune import save_smaller
 from qt_bert.results.kept import KeptLayer
 from qt_bert.scoring.bulk import Scorer
+from tests.conftest import FAMILIES
 
 TEXTS = [("北京到上海高铁票价", "上海到北京高铁票价"), ("京东小哥", "小"), ("狗", "猫追狗" * 12)]
 SHAPE = {"layers": 3, "heads": 4, "hidden": 32}
@@ -25,17 +29,68 @@ IRREGULAR = (
     KeptLayer(layer=1, heads=()),
     KeptLayer(layer=2, heads=(0, 1, 2)),
 )
+GROUPED = ("qwen2", "qwen3")
+"""Two heads share one key and value: they go together."""
+OWN = {name: {"num_key_value_heads": 2} for name in GROUPED}
+OWN["deberta-v2"] = {"share_att_key": False}
+WITHOUT_GROUPS = (
+    KeptLayer(layer=0, heads=(2, 3)),
+    KeptLayer(layer=1, heads=()),
+    KeptLayer(layer=2, heads=(0, 1)),
+)
+
+
+def irregular(family):
+    return WITHOUT_GROUPS if family in GROUPED else IRREGULAR
+
+
+def close(family):
+    """transformers divides by a float32 in DeBERTa and turns by float32 angles in ModernBERT."""
+    return {"atol": 1e-6 if family in ("deberta-v2", "modernbert") else 1e-9, "rtol": 0}
 
 
 def kept(*layers: int, heads: int = 4) -> tuple[KeptLayer, ...]:
     return tuple(KeptLayer(layer=one, heads=tuple(range(heads))) for one in layers)
 
 
-def exact(folder):
-    """Opened in float64, so that two ways to the same logits agree far within 1e-9."""
-    checkpoint = open_checkpoint(folder)
-    checkpoint.model.double()
-    return checkpoint
+@pytest.fixture
+def opened(checkpoint_of):
+    """`opened("gte")`: a model of three layers of four heads, by default in float64: two ways to the
+    same logits then agree far within 1e-9."""
+
+    def build(family="bert", *, exact=True):
+        made = fast(checkpoint_of(family, **SHAPE, **OWN.get(family, {})), family)
+        if exact:
+            made.model.double()
+        return made
+
+    return build
+
+
+def fast(folder, family, **options):
+    # Whose softmax is float64 where the model is; in ModernBERT and Qwen the other is not.
+    attention = "eager" if family == "deberta-v2" else "sdpa"
+    made = open_checkpoint(folder, attention=attention, **options)
+    assert made.family.fast
+    return made
+
+
+@contextmanager
+def without(checkpoint, path, rows):
+    """The numbers `rows` (layer → which) of what enters the matrix at `path` are overwritten."""
+    handles = []
+    for layer, (gone, filling) in rows.items():
+
+        def hook(module, args, gone=gone, filling=filling):
+            entering = args[0].clone()
+            entering[..., gone] = filling
+            return (entering,)
+
+        matrix = at(checkpoint.family.layers_of(checkpoint.model)[layer], path)
+        handles.append(matrix.register_forward_pre_hook(hook))
+    yield
+    for handle in handles:
+        handle.remove()
 
 
 def inputs(checkpoint):
@@ -47,34 +102,31 @@ def inputs(checkpoint):
     }
 
 
-def hooked(checkpoint, gone: dict[int, list[int]], filling: torch.Tensor | None = None):
-    """Logits of the Hugging Face model with slices of heads overwritten before W_O."""
-
-    def overwrite(layer: int, heads: list[int]):
-        def hook(module, args):
-            context = args[0].clone().unflatten(-1, (4, -1))
-            for head in heads:
-                context[..., head, :] = 0 if filling is None else filling[layer, head]
-            return (context.flatten(-2),)
-
-        return hook
-
-    layers = getattr(checkpoint.model, checkpoint.family.backbone).encoder.layer
-    handles = [
-        layers[n].attention.output.dense.register_forward_pre_hook(overwrite(n, heads))
-        for n, heads in gone.items()
-    ]
-    try:
-        with torch.inference_mode():
-            return checkpoint.model(**accepted(checkpoint)).logits
-    finally:
-        for handle in handles:
-            handle.remove()
+def hooked(checkpoint, layers, filling: torch.Tensor | None = None):
+    """Logits of the Hugging Face model with the slices of heads that go overwritten before W_O."""
+    rows = {}
+    for one in layers:
+        heads = [head for head in range(4) if head not in one.heads]
+        slices = [number for head in heads for number in range(8 * head, 8 * head + 8)]
+        rows[one.layer] = slices, 0 if filling is None else filling[one.layer, heads].flatten()
+    with without(checkpoint, checkpoint.family.parts.output, rows):
+        return theirs(checkpoint)
 
 
 def accepted(checkpoint):
     batch = inputs(checkpoint)
-    return {k: batch[k] for k in ("input_ids", "attention_mask", "token_type_ids")}
+    types = ("token_type_ids",) if checkpoint.family.segments else ()
+    return {k: batch[k] for k in ("input_ids", "attention_mask", *types)}
+
+
+@torch.inference_mode()
+def theirs(checkpoint, model=None):
+    """Logits by the Hugging Face forward, of a model padded to one length."""
+    return (model or checkpoint.model)(**accepted(checkpoint)).logits
+
+
+def distance(one, other):
+    return float((one - other).abs().max())
 
 
 def logits(model, checkpoint):
@@ -85,60 +137,79 @@ def logits(model, checkpoint):
         )
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_heads_of_irregular_layers_go_as_if_their_contexts_were_zero(checkpoint_of, family):
-    checkpoint = exact(checkpoint_of(family, **SHAPE))
-    expected = hooked(checkpoint, {0: [0, 2], 1: [0, 1, 2, 3], 2: [3]})
-    small = smaller_model(checkpoint.model, checkpoint.family, IRREGULAR)
-    torch.testing.assert_close(logits(small, checkpoint), expected, atol=1e-9, rtol=0)
-    with torch.inference_mode():  # the Hugging Face forward of the smaller model agrees
-        own = small(**accepted(checkpoint)).logits
-    torch.testing.assert_close(own, expected, atol=1e-9, rtol=0)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_heads_of_irregular_layers_go_as_if_their_contexts_were_zero(opened, family):
+    checkpoint = opened(family)
+    expected = hooked(checkpoint, irregular(family))
+    small = smaller_model(checkpoint.model, checkpoint.family, irregular(family))
+    assert distance(expected, theirs(checkpoint)) > 1e-3
+    torch.testing.assert_close(logits(small, checkpoint), expected, **close(family))
+    torch.testing.assert_close(theirs(checkpoint, small), expected, **close(family))
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layers", [(1,), (0, 2), (2,), (0, 1)])
-def test_whole_layers_go_as_if_deleted(checkpoint_of, family, layers):
-    checkpoint = exact(checkpoint_of(family, **SHAPE))
+def test_whole_layers_go_as_if_deleted(opened, family, layers):
+    checkpoint = opened(family)
     small = smaller_model(checkpoint.model, checkpoint.family, kept(*layers))
     assert small.config.num_hidden_layers == len(layers)
     assert checkpoint.model.config.num_hidden_layers == 3  # the teacher is not touched
-    stack = getattr(checkpoint.model, checkpoint.family.backbone).encoder
-    full = stack.layer
-    stack.layer = torch.nn.ModuleList(full[n] for n in layers)
-    try:
-        with torch.inference_mode():
-            expected = checkpoint.model(**accepted(checkpoint)).logits
-    finally:
-        stack.layer = full
-    torch.testing.assert_close(logits(small, checkpoint), expected, atol=1e-9, rtol=0)
+    # In the Hugging Face model the other layers hand on what they get.
+    handles = [
+        module.register_forward_hook(handed_on)
+        for number, module in enumerate(checkpoint.family.layers_of(checkpoint.model))
+        if number not in layers
+    ]
+    expected = theirs(checkpoint)
+    for handle in handles:
+        handle.remove()
+    assert distance(expected, theirs(checkpoint)) > 1e-3
+    torch.testing.assert_close(logits(small, checkpoint), expected, **close(family))
+    torch.testing.assert_close(theirs(checkpoint, small), expected, **close(family))
 
 
-def test_mean_contexts_are_folded_into_the_output_bias(checkpoint_of):
-    checkpoint = exact(checkpoint_of("bert", **SHAPE))
+def handed_on(module, args, output):
+    return (args[0], *output[1:]) if isinstance(output, tuple) else args[0]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_mean_contexts_are_folded_into_the_output_bias(opened, tmp_path, family):
+    """Also of an output matrix that had no bias; and the folder opens again."""
+    checkpoint, layers = opened(family), irregular(family)
     means = torch.randn(3, 4, 8, generator=torch.Generator().manual_seed(0)).double()
-    expected = hooked(checkpoint, {0: [0, 2], 1: [0, 1, 2, 3], 2: [3]}, means)
-    small = smaller_model(checkpoint.model, checkpoint.family, IRREGULAR, fold=means)
-    torch.testing.assert_close(logits(small, checkpoint), expected, atol=1e-9, rtol=0)
+    expected = hooked(checkpoint, layers, means)
+    small = smaller_checkpoint(checkpoint, layers, fold=means)
+    torch.testing.assert_close(logits(small.model, checkpoint), expected, **close(family))
+    folder = save_smaller(tmp_path / "small", small, dtype=torch.float32)
+    for compact in (True, False):
+        again = fast(folder, family, compact=compact).model.double()
+        torch.testing.assert_close(logits(again, checkpoint), expected, atol=1e-5, rtol=0)
+        torch.testing.assert_close(theirs(checkpoint, again), expected, atol=1e-5, rtol=0)
 
 
-def test_units_go_as_if_their_activations_were_zero(checkpoint_of):
-    checkpoint = exact(checkpoint_of("bert", **SHAPE))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_units_go_as_if_their_activations_were_zero(opened, tmp_path, family):
+    checkpoint = opened(family)
     narrow = (KeptLayer(layer=0, heads=(0, 1, 2, 3), units=3), *kept(1, 2))
-    small = smaller_model(checkpoint.model, checkpoint.family, narrow, units={0: [5, 1, 60]})
-    layer = checkpoint.model.bert.encoder.layer[0]
+    small = smaller_checkpoint(checkpoint, narrow, units={0: [5, 1, 60]})
     others = [unit for unit in range(64) if unit not in (1, 5, 60)]
+    with without(checkpoint, checkpoint.family.parts.down, {0: (others, 0)}):
+        expected = theirs(checkpoint)
+    assert distance(expected, theirs(checkpoint)) > 1e-3
+    torch.testing.assert_close(logits(small.model, checkpoint), expected, **close(family))
+    torch.testing.assert_close(theirs(checkpoint, small.model), expected, **close(family))
+    again = open_checkpoint(save_smaller(tmp_path / "small", small, dtype=torch.float32))
+    found = logits(again.model.double(), checkpoint)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
 
-    def silence(module, args):
-        active = args[0].clone()
-        active[..., others] = 0
-        return (active,)
 
-    handle = layer.output.dense.register_forward_pre_hook(silence)
-    with torch.inference_mode():
-        expected = checkpoint.model(**accepted(checkpoint)).logits
-    handle.remove()
-    torch.testing.assert_close(logits(small, checkpoint), expected, atol=1e-9, rtol=0)
+@pytest.mark.parametrize("family", GROUPED)
+@pytest.mark.parametrize("heads", [(0,), (0, 1, 2), (1, 2), (0, 2)])
+def test_some_heads_of_a_group_alone_do_not_go(opened, family, heads):
+    checkpoint = opened(family)
+    layers = (KeptLayer(layer=0, heads=heads), *kept(1, 2))
+    with pytest.raises(ArgumentError, match="each 2 heads of this model share one key and value"):
+        smaller_model(checkpoint.model, checkpoint.family, layers)
 
 
 def test_a_smaller_model_trains_and_a_layer_without_heads_learns_its_bias(checkpoint_of):
@@ -185,20 +256,53 @@ def saved(tmp_path, checkpoint, layers, **options):
     return save_smaller(tmp_path / "small", small, dtype=torch.float32), small
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_a_pruned_folder_opens_small_and_with_heads_of_zeros(checkpoint_of, tmp_path, family):
-    checkpoint = open_checkpoint(checkpoint_of(family, **SHAPE))
-    folder, small = saved(tmp_path, checkpoint, IRREGULAR)
-    expected = Scorer(small).logits(TEXTS)
-    compact, spread = open_checkpoint(folder, compact=True), open_checkpoint(folder)
-    for opened in (compact, spread):
-        found = Scorer(opened).logits(TEXTS)
-        assert abs(found - expected).max() <= 1e-5
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_pruned_folder_opens_small_and_with_heads_of_zeros(opened, tmp_path, family):
+    checkpoint = opened(family, exact=False)
+    folder, small = saved(tmp_path, checkpoint, irregular(family))
+    expected = theirs(checkpoint, small.model.double())
+    compact, spread = fast(folder, family, compact=True), fast(folder, family)
+    for one in (compact, spread):
+        one.model.double()
+        torch.testing.assert_close(logits(one.model, checkpoint), expected, atol=1e-6, rtol=0)
+        torch.testing.assert_close(theirs(checkpoint, one.model), expected, atol=1e-6, rtol=0)
     assert compact.parameters == spread.parameters == small.parameters < checkpoint.parameters
-    assert [layer.heads for layer in Encoder(compact.model, compact.family).layers] == [2, 0, 3]
-    assert spread.shape.all_heads == [Head(0, 1), Head(0, 3), Head(2, 0), Head(2, 1), Head(2, 2)]
+    heads = [one.heads for one in irregular(family)]
+    layers = Encoder(compact.model, compact.family).layers
+    assert [layer.heads for layer in layers] == list(map(len, heads))
+    assert spread.shape.all_heads == [Head(n, h) for n, some in enumerate(heads) for h in some]
     with pytest.raises(ArgumentError, match="L1H2: it was pruned"):
         checked_heads([Head(1, 2)], spread.shape)
+    with pytest.raises(ValueError, match=f"`qt_bert-pruned-{family}`"):
+        AutoModelForSequenceClassification.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("layers", [(1,), (0, 2), (1, 2)])
+def test_a_folder_of_whole_layers_opens(opened, tmp_path, family, layers):
+    """A ModernBERT's lowest layer has no norm; where another one is the lowest, only we open it."""
+    checkpoint = opened(family, exact=False)
+    narrow = [KeptLayer(layer=n, heads=(0, 1, 2, 3), units=2) for n in layers]
+    folder, small = saved(tmp_path, checkpoint, narrow, units={n: [n, 40] for n in layers})
+    expected = theirs(checkpoint, small.model.double())
+    again = fast(folder, family)
+    again.model.double()
+    torch.testing.assert_close(logits(again.model, checkpoint), expected, atol=1e-6, rtol=0)
+    assert is_plain(small.model) == (family != "modernbert" or layers[0] == 0)
+    if is_plain(small.model):
+        plain = AutoModelForSequenceClassification.from_pretrained(folder).double().eval()
+        torch.testing.assert_close(theirs(checkpoint, plain), expected, atol=1e-6, rtol=0)
+        assert open_for_tuning(folder, 5)[0].config.num_hidden_layers == len(layers)
+        return
+    with pytest.raises(ValueError, match="`qt_bert-pruned-modernbert`"):
+        AutoModelForSequenceClassification.from_pretrained(folder)
+    with pytest.raises(CheckpointError, match=r"no place for .*layers\.0\.attn_norm\.weight"):
+        open_for_tuning(folder, 5)
+    # Made smaller again, its lowest layer has the norm still.
+    folder, twice = saved(tmp_path / "again", again, kept(0))
+    found = logits(open_checkpoint(folder).model.double(), checkpoint)
+    expected = theirs(checkpoint, twice.model)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
 
 
 def test_heads_keep_their_numbers_and_layers_name_the_teacher(checkpoint_of, tmp_path):
@@ -212,19 +316,6 @@ def test_heads_keep_their_numbers_and_layers_name_the_teacher(checkpoint_of, tmp
     theirs = checkpoint.model.bert.encoder.layer[2].attention.self.query.weight.unflatten(0, (4, 8))
     torch.testing.assert_close(own[3], theirs[3])
     assert own[1].abs().sum() == 0
-
-
-def test_whole_layers_open_in_plain_transformers(checkpoint_of, tmp_path):
-    from transformers import AutoModelForSequenceClassification
-
-    checkpoint = open_checkpoint(checkpoint_of("bert", **SHAPE))
-    narrow = [KeptLayer(layer=n, heads=(0, 1, 2, 3), units=2) for n in (0, 2)]
-    folder, small = saved(tmp_path, checkpoint, narrow, units={0: [1, 2], 2: [3, 4]})
-    assert small.kept.plain
-    plain = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    with torch.inference_mode():
-        found = plain(**accepted(checkpoint)).logits
-    torch.testing.assert_close(found, logits(small.model, checkpoint), atol=1e-5, rtol=0)
 
 
 def test_a_model_with_heads_of_zeros_is_not_made_smaller_again(checkpoint_of, tmp_path):

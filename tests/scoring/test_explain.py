@@ -103,14 +103,24 @@ def test_terms_beyond_the_cut_are_left_out(checkpoint_of, family):
 
 
 def test_the_filler_depends_on_the_tokenizer():
-    def of(more=(), **tokens):
-        ids = {"[MASK]": 4, "[UNK]": 1, **dict(more)}
-        tokenizer = SimpleNamespace(**tokens, convert_tokens_to_ids=ids.get)
-        return SimpleNamespace(tokenizer=tokenizer, folder="m")
+    class Tokens(SimpleNamespace):
+        """A tokenizer of single tokens, with as many numbers for `_` as `blank` says."""
+
+        blank = (7, 8)
+
+        def convert_tokens_to_ids(self, token):
+            return {"[MASK]": 4, "[UNK]": 1}[token]
+
+        def __call__(self, text, add_special_tokens):
+            assert (text, add_special_tokens) == ("_", False)
+            return {"input_ids": self.blank}
+
+    def of(pad=0, **tokens):
+        return SimpleNamespace(tokenizer=Tokens(**tokens), folder="m", pad=pad)
 
     both = {"mask_token": "[MASK]", "unk_token": "[UNK]"}
     assert filler_of(of(**both)) == ("[MASK]", 4)
     assert filler_of(of(unk_token="[UNK]")) == ("[UNK]", 1)
-    assert filler_of(of({"_": 7})) == ("_", 7)  # as a byte-level one has it
+    assert filler_of(of(pad=1, unk_token="[UNK]", blank=(7,))) == ("_", 7)
     with pytest.raises(CheckpointError, match="neither a mask nor an unknown token"):
         filler_of(of())

@@ -1,0 +1,218 @@
+"""Every family at its true size, with random weights: the sweep and scoring against what a user writes.
+
+    python benchmarks/families.py [PAIRS] [--only gte] [--pairs-of 32] [--dtype bfloat16]
+
+The sweep over all single heads against a hook on the Hugging Face model that zeroes the head before the
+attention output matrix, in file order, batches of 32, the same number type, one head a layer timed and
+scaled up, between two halves of ours; scoring of the same pairs, tokenising included, against
+`sentence_transformers.CrossEncoder.predict` at its best batch size. The table goes to standard output
+and between two comments of benchmarks/README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from common.machine import processor
+from common.readme import markdown_table, rewrite_section
+from make_models import sentencepiece, shipped_characters, wordpiece
+from sentence_transformers import CrossEncoder
+from sweeping.ours import OurSweep
+from sweeping.plain import plain_batches, plain_logits
+from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedTokenizerFast
+
+from qt_bert.data.reader import ReaderOptions
+from qt_bert.errors import CheckpointError
+from qt_bert.models.checkpoint import open_checkpoint, open_tokenizer
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.shipped import TEST, shipped
+
+SIZES: dict[str, dict[str, Any]] = {
+    "modernbert": {"vocab_size": 50_368},
+    "gte": {"vocab_size": 250_048},
+    "deberta-v2": {
+        "vocab_size": 21_128,
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+        "relative_attention": True,
+        "position_buckets": 256,
+        "pos_att_type": ["p2c", "c2p"],
+        "norm_rel_ebd": "layer_norm",
+        "share_att_key": True,
+        "position_biased_input": False,
+        "type_vocab_size": 0,
+    },
+    "qwen3": {
+        "vocab_size": 151_936,
+        "hidden_size": 1024,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "intermediate_size": 3072,
+    },
+}
+"""What a config of the true size says besides transformers' defaults (ModernBERT-base, GTE-base)."""
+NAMES = {
+    "modernbert": "ModernBERT-base (22 × 12 × 768)",
+    "gte": "GTE-base (12 × 12 × 768)",
+    "deberta-v2": "DeBERTa-base (12 × 12 × 768)",
+    "qwen3": "Qwen3-0.6B (28 × 16 × 1024)",
+}
+SWEEP_AIMS = {"modernbert": 4.0, "gte": 4.5, "deberta-v2": 3.0, "qwen3": 3.0}
+SCORING_AIM = 1.1
+BATCH_SIZES = (8, 16, 32)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("pairs", type=Path, nargs="?", default=shipped(TEST))
+    parser.add_argument("--columns")
+    parser.add_argument("--only", choices=sorted(SIZES))
+    parser.add_argument("--pairs-of", type=int, default=32, help="pairs that are swept")
+    parser.add_argument("--dtype", default="bfloat16", choices=("float32", "bfloat16"))
+    asked = parser.parse_args()
+    reader = ReaderOptions(columns=asked.columns).open(asked.pairs)
+    texts = [(pair.query, pair.title) for pair in reader]
+    some = [
+        texts[at] for at in np.random.default_rng(0).permutation(len(texts))[: 4 * asked.pairs_of]
+    ]
+    rows = [
+        ["model", "sweep: aim", "in file order", "scoring: aim", "measured", "largest difference"]
+    ]
+    for family in [asked.only] if asked.only else SIZES:
+        with TemporaryDirectory() as folder:
+            make(Path(folder) / family, family)
+            rows.append(row_of(Path(folder) / family, family, some, asked.pairs_of, asked.dtype))
+        print(" | ".join(rows[-1]), flush=True)
+    said = (
+        f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}, {asked.dtype}; "
+        f"{asked.pairs_of} pairs of {asked.pairs.name}, drawn with seed 0, are swept and "
+        f"{len(some)} scored; times faster than the plain loop and than the best CrossEncoder."
+    )
+    print(said)
+    if not asked.only:
+        text = f"{markdown_table(rows)}\n\n{said}"
+        rewrite_section(Path(__file__).parent / "README.md", "families", text)
+
+
+def make(folder: Path, family: str) -> None:
+    """A random classifier of a family at its true size, one logit."""
+    characters = shipped_characters()
+    if family == "gte":
+        sentencepiece(folder, [one for one in characters if not one.startswith("##")])
+    elif family == "qwen3":
+        byte_level(folder, characters)
+    else:
+        wordpiece(folder, characters, len(characters) + 5)
+    pad = open_tokenizer(folder).pad_token_id
+    config = AutoConfig.for_model(family, num_labels=1, pad_token_id=pad, **SIZES[family])
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_config(config)
+    model.to(torch.float16).save_pretrained(folder)
+
+
+def byte_level(folder: Path, characters: list[str]) -> None:
+    """A byte-level BPE in which each character of the shipped vocabulary is a token."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=3 * len(characters),
+        special_tokens=["<|endoftext|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    texts = [" ".join([one.removeprefix("##")] * 3) for one in characters]
+    tokenizer.train_from_iterator(texts, trainer)
+    folder.mkdir(parents=True, exist_ok=True)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<|endoftext|>", eos_token="<|im_end|>"
+    ).save_pretrained(folder)
+
+
+def row_of(
+    folder: Path, family: str, texts: list[tuple[str, str]], swept: int, dtype: str
+) -> list[str]:
+    """One row of the table."""
+    try:
+        checkpoint = open_checkpoint(folder, dtype=dtype, attention="sdpa")
+    except CheckpointError:  # DeBERTa's attention has no fused kernel
+        checkpoint = open_checkpoint(folder, dtype=dtype)
+    scorer = Scorer(checkpoint)
+    faster, apart = sweep_ratio(scorer, texts[:swept])
+    scoring = scoring_ratio(scorer, folder, texts, dtype)
+    return [
+        NAMES[family],
+        f"{SWEEP_AIMS[family]:g}×",
+        f"{faster:.2f}×",
+        f"{SCORING_AIM}×",
+        f"{scoring:.2f}×",
+        f"{apart:.1e}",
+    ]
+
+
+def sweep_ratio(scorer: Scorer, texts: list[tuple[str, str]]) -> tuple[float, float]:
+    """How many times faster our sweep is, and how far its logits lie from the plain loop's."""
+    encoded = scorer.tokenizer.encode(texts, offsets=False)
+    ours = OurSweep(scorer, encoded)
+    masks = ours.one_a_layer()
+    batches = plain_batches(encoded, pad=scorer.pad, by_length=False)
+    plain_logits(scorer.checkpoint, batches, masks[:1])
+    ours.run(ours.batches[-1:])
+    first, second = ours.halves()
+    seconds = timed(lambda: ours.run(first))
+    theirs: list[np.ndarray] = []
+    plain = timed(lambda: theirs.append(plain_logits(scorer.checkpoint, batches, masks)))
+    seconds += timed(lambda: ours.run(second))
+    apart = np.abs(theirs[0] - ours.logits_of(masks)) / np.maximum(1, np.abs(theirs[0]))
+    return plain * len(ours.shape.all_heads) / len(masks) / seconds, float(apart.max())
+
+
+def scoring_ratio(scorer: Scorer, folder: Path, texts: list[tuple[str, str]], dtype: str) -> float:
+    """Pairs a second of ours over those of the best CrossEncoder; medians of three rounds in turn."""
+    theirs = CrossEncoder(
+        str(folder),
+        max_length=scorer.tokenizer.max_length,
+        device="cpu",
+        local_files_only=True,
+        model_kwargs={"dtype": getattr(torch, dtype)},
+    )
+    runs: dict[str, Callable[[], Any]] = {"ours": lambda: scorer.logits(texts)}
+    for size in BATCH_SIZES:
+        runs[str(size)] = lambda size=size: theirs.predict(
+            texts, batch_size=size, show_progress_bar=False
+        )
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(4):
+        for name, run in runs.items():
+            spent = timed(run)
+            if number:
+                seconds[name].append(spent)
+    medians = {name: statistics.median(found) for name, found in seconds.items()}
+    return min(value for name, value in medians.items() if name != "ours") / medians["ours"]
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """Seconds that `work` takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()

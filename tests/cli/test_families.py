@@ -1,0 +1,91 @@
+"""Every command on a model of every family that is not BERT's kind, from the file to the smaller model."""
+
+import json
+
+import numpy as np
+import pytest
+
+from qt_bert.models.checkpoint import open_checkpoint
+from tests.conftest import CHARACTERS, FAMILIES, LEARNED
+
+NEW = FAMILIES[len(LEARNED) :]
+
+
+@pytest.fixture
+def many_pairs(tmp_path):
+    """48 graded pairs of 24 queries."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for place in range(24):
+        query = "".join(rng.choice(list(CHARACTERS), 5)) + str(place)
+        for _ in range(2):
+            title = query[:3] + "".join(rng.choice(list(CHARACTERS), rng.integers(4, 12)))
+            rows.append(f"{query}\t{title}\t{rng.integers(1, 6)}\n")
+    path = tmp_path / "many.tsv"
+    path.write_text("query\ttitle\tgrade\n" + "".join(rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", NEW)
+def test_every_command(run, checkpoint_of, many_pairs, tmp_path, family):
+    model = checkpoint_of(family, layers=3, heads=4, hidden=32)
+
+    def done(*arguments):
+        ended = run(*arguments)
+        assert ended.status == 0, (arguments, ended.err[-2000:])
+        return ended
+
+    pairs, of = ("--pairs", many_pairs), ("--model", model)
+    done("score", many_pairs, *of, "--out", tmp_path / "s.tsv", "--heads-out", "L0H1 L1H0")
+    done("evaluate", *of, *pairs, "--resamples", "50", "--json")
+    done("compare", model, model, *pairs, "--json")
+    done("explain", "北京高铁", "北京到上海高铁", *of)
+    done("sweep", *pairs, *of, "--out", tmp_path / "sweep", "--masks", "single")
+    done("probe", "matching", *pairs, *of, "--out", tmp_path / "probe")
+    out = tmp_path / "report"
+    done("report", *of, *pairs, "--out", out, "--only", "redundancy,matching,plan")
+    assert (out / "report.html").stat().st_size > 50_000
+    done(
+        "plan",
+        *of,
+        *pairs,
+        "--budget",
+        "heads=0.5",
+        "--out",
+        tmp_path / "plan",
+        "--resamples",
+        "20",
+    )
+    plan = tmp_path / "plan" / "plan.json"
+    kept = json.loads(plan.read_text(encoding="utf-8"))["kept"]
+    grouped = family in ("qwen2", "qwen3")  # whose heads go by layers here: four share one key
+    assert sum(len(one["heads"]) for one in kept) == (4 if grouped else 6)
+    small, student = tmp_path / "small", tmp_path / "student"
+    done("prune", "--plan", plan, *of, "--out", small)
+    short = ("--max-length", "48", "--no-compile", "--dtype", "float32", "--steps", "2")
+    done("distill", "--plan", plan, *of, *pairs, "--dev", many_pairs, "--out", student, *short)
+    done(
+        "train", "--base", model, *pairs, "--dev", many_pairs, "--epochs", "1", "--slots", "96",
+        "--max-length", "48", "--no-compile", "--out", tmp_path / "tuned",
+    )  # fmt: skip
+    for folder in (small, student, tmp_path / "tuned"):
+        done("score", many_pairs, "--model", folder, "--out", tmp_path / f"{folder.name}.tsv")
+    done("export", *of, "--onnx", "--out", tmp_path / "onnx")
+    refused = run("title-states", many_pairs, *of, "--out", tmp_path / "states")
+    assert refused.status == 2 and "Traceback" not in refused.err
+    refused = run(
+        "train",
+        "--base",
+        model,
+        *pairs,
+        "--offline-layers",
+        "1",
+        "--max-length",
+        "48",
+        "--out",
+        tmp_path / "o",
+    )
+    assert refused.status == 2 and "offline" in refused.err and len(refused.err.splitlines()) < 6
+    whole, tuned = open_checkpoint(model), open_checkpoint(tmp_path / "tuned")
+    assert (tuned.family, tuned.parameters) == (whole.family, whole.parameters)

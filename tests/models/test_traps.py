@@ -1,0 +1,121 @@
+"""What breaks in a forward of other families, each with the case that shows it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from qt_bert.ablation.engine import sweep
+from qt_bert.ablation.interventions import NONE, Variant
+from qt_bert.ablation.masks import HeadMask
+from qt_bert.models.batches import batches_of
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.models.forward import hidden_places
+from qt_bert.models.heads import Head
+from qt_bert.scoring.bulk import Scorer
+
+LONG = [("票价" * 20, "上海北京高铁" * 15), ("狗", "猫" * 110), ("苹果", "手机")]
+
+
+def theirs(checkpoint, texts=LONG) -> np.ndarray:
+    """transformers' logits, pair by pair, without padding."""
+    found = []
+    for one in checkpoint.pair_tokenizer(128).encode(texts):
+        types = {"token_type_ids": torch.tensor([one.token_type_ids])}
+        with torch.inference_mode():
+            found.append(
+                checkpoint.model(
+                    torch.tensor([one.input_ids]), **(types if checkpoint.family.segments else {})
+                ).logits[0]
+            )
+    return np.stack(found)
+
+
+def ours(checkpoint, texts=LONG) -> np.ndarray:
+    return Scorer(checkpoint, max_length=128).logits(texts)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_local_layers_of_true_width_matter_beyond_65_tokens(fresh_checkpoint, pooling):
+    own = {"local_attention": 128, "global_attn_every_n_layers": 3, "classifier_pooling": pooling}
+    checkpoint = open_checkpoint(fresh_checkpoint("modernbert", layers=4, positions=256, **own))
+    layers = checkpoint.encoder().layers
+    assert [layer.window for layer in layers] == [None, 64, 64, None]
+    np.testing.assert_allclose(ours(checkpoint), theirs(checkpoint), atol=2e-5)
+    assert hidden_places(65, 64, False, torch.device("cpu")) is None
+    seen = ~hidden_places(66, 64, False, torch.device("cpu"))
+    assert int((~seen).sum()) == 2 and not seen[0, 65] and not seen[65, 0]
+
+
+def test_two_bases_of_rotation_are_told_apart(fresh_checkpoint):
+    checkpoint = open_checkpoint(fresh_checkpoint("modernbert", layers=2, positions=256))
+    full, local = (layer.rotary for layer in checkpoint.encoder().layers)
+    assert full is not local and (full.kind, local.kind) == ("full_attention", "sliding_attention")
+    angles = [one._made_of(4, torch.zeros(1, 8))[0][1].tolist() for one in (full, local)]
+    by_hand = [
+        [float(np.cos(base ** (-2 * i / 8))) for i in range(4)] for base in (160_000, 10_000)
+    ]
+    np.testing.assert_allclose(angles, by_hand, rtol=1e-6)
+
+
+def test_the_lowest_layer_of_a_modernbert_has_no_norm(fresh_checkpoint):
+    checkpoint = open_checkpoint(fresh_checkpoint("modernbert"))
+    first, second = checkpoint.encoder().layers
+    hidden = torch.randn(1, 3, 16)
+    assert torch.equal(first.entering(hidden), hidden)
+    assert not torch.equal(second.entering(hidden), hidden)
+
+
+def test_query_and_key_are_normed_by_head(fresh_checkpoint):
+    checkpoint = open_checkpoint(fresh_checkpoint("qwen3", layers=2, positions=256))
+    before = ours(checkpoint, LONG[2:])
+    with torch.no_grad():
+        for layer in checkpoint.model.model.layers:
+            layer.self_attn.q_norm.weight *= 3
+    after = ours(checkpoint, LONG[2:])
+    np.testing.assert_allclose(after, theirs(checkpoint, LONG[2:]), atol=2e-5)
+    assert np.abs(after - before).max() > 1e-3
+
+
+@pytest.mark.parametrize("family", ["qwen2", "qwen3"])
+def test_padding_and_what_lies_left_of_it_do_not_matter(checkpoint_of, family):
+    """Ours pad on the right; transformers' own way is the left."""
+    checkpoint = open_checkpoint(checkpoint_of(family, layers=3))
+    texts = [("狗", "猫"), ("北京到上海高铁", "上海高铁票价")]
+    encoded = checkpoint.pair_tokenizer().encode(texts)
+    longest = max(map(len, encoded))
+    ids = torch.full((2, longest), checkpoint.pad)
+    mask = torch.zeros_like(ids)
+    for row, one in enumerate(encoded):
+        ids[row, longest - len(one) :], mask[row, longest - len(one) :] = (
+            torch.tensor(one.input_ids),
+            1,
+        )
+    with torch.inference_mode():
+        want = checkpoint.model(input_ids=ids, attention_mask=mask).logits.numpy()
+    (batch,) = batches_of(encoded, 10_000, pad=checkpoint.pad)
+    assert batch.mask is not None
+    got = checkpoint.encoder().logits_of(batch).detach().numpy()[np.argsort(batch.rows)]
+    np.testing.assert_allclose(got, want, atol=2e-5)
+
+
+def test_a_mean_of_all_tokens_sees_every_row(fresh_checkpoint):
+    """A head left out in the last layer changes the mean by every token, not by the first alone."""
+    checkpoint = open_checkpoint(fresh_checkpoint("modernbert", classifier_pooling="mean"))
+    encoded = checkpoint.pair_tokenizer().encode(LONG[2:])
+    batches = list(batches_of(encoded, 1000, pad=checkpoint.pad))
+    without = Variant("L1H0", (HeadMask((Head(1, 0),)),))
+    (swept,) = sweep(checkpoint.encoder(), batches, [NONE, without])
+    output = checkpoint.model.model.layers[1].attn.Wo
+
+    def zero(module, given):
+        z = given[0].clone()
+        z[..., :8] = 0
+        return (z,)
+
+    handle = output.register_forward_pre_hook(zero)
+    want = theirs(checkpoint, LONG[2:])
+    handle.remove()
+    np.testing.assert_allclose(swept.logits[1], want, atol=2e-5)
+    assert np.abs(swept.logits[0] - swept.logits[1]).max() > 1e-3
