@@ -31,7 +31,7 @@ def row_at(tensor: torch.Tensor, place: At, *, axes: int = 1) -> torch.Tensor:
     return torch.take_along_dim(tensor, place.reshape(*ahead, -1, *[1] * (axes + 1)), -2)
 
 
-PADDING, CLS, QUERY, TITLE = -1, 0, 1, 2
+PADDING, CLS, QUERY, TITLE, PROMPT = -1, 0, 1, 2, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +40,8 @@ class Batch:
 
     `rows` [B] says which pairs of the caller's list these are. `mask` [B, L] is 1 at real tokens
     and 0 at padding; None where all rows have one length. `groups` [B, L] holds CLS at the first
-    token, QUERY at the query's tokens and the first separator, TITLE at the title's and every
-    later separator, PADDING elsewhere. `at` is the place of the token that the classifier reads. `donor`,
+    token, or the one that is read, QUERY at the query's tokens and the first separator, TITLE at the
+    title's and every later separator, PROMPT at what a template puts before the query, PADDING elsewhere. `at` is the place of the token that the classifier reads. `donor`,
     where there is one, holds as many texts of the same lengths, which patches take from row by row.
     """
 
@@ -134,6 +134,9 @@ def to_batch(rows: np.ndarray, encoded: Sequence[EncodedPair], *, pad: int) -> B
 def groups_of(row: EncodedPair) -> list[int]:
     """The side of every token of a pair, as in `Batch.groups`."""
     groups = [QUERY if side == 0 else TITLE for side in row.side]
+    if row.at:
+        query = groups.index(QUERY) if QUERY in groups else 0
+        groups[:query] = [PROMPT] * query
     groups[row.cls] = CLS
     for separator in row.separators[:1]:
         groups[separator] = QUERY
@@ -142,8 +145,8 @@ def groups_of(row: EncodedPair) -> list[int]:
 
 # Which rows of attention see which columns, by the side of their tokens.
 #
-# C is the first token, Q the query's tokens and the first separator, T the title's and every later
-# separator (`Batch.groups`). What is taken away is written as rows < columns, `T<Q`, as a mask of
+# C is the first token, or the one that is read, Q the query's tokens and the first separator, T the title's
+# and every later separator (`Batch.groups`); a template's prompt is seen by all. What is taken away is written as rows < columns, `T<Q`, as a mask of
 # MICE (Vast et al. 2026) is; the rows of a text whose view is cut see their own text alone, the
 # first token not either, for it would carry the other text over one layer later.
 

@@ -18,7 +18,7 @@ from qt_bert.errors import ArgumentError, CheckpointError, RunFolderError
 from qt_bert.files import atomic_folder, is_vacant
 from qt_bert.models.card import CARD, ModelSettings, Offline, mark, read_settings
 from qt_bert.models.devices import check_dtype, device_name, open_device, tell
-from qt_bert.models.families import Family, check_offline, plain_family
+from qt_bert.models.families import Family, ReadOut, check_offline, plain_family
 from qt_bert.models.folder import (
     resolve_folder,
     verify_folder,
@@ -227,6 +227,22 @@ class Checkpoint:
         return self.model.device  # type: ignore[no-any-return]
 
     @property
+    def reads(self) -> ReadOut:
+        """Which token's last state the classifier reads."""
+        return self.family.read_out(self.model.config)
+
+    @property
+    def windows(self) -> tuple[int | None, ...]:
+        """How far a token of each layer sees to either side, None as far as the text goes.
+
+        Empty where all see that far.
+        """
+        if self.family.parts.window is None:
+            return ()
+        found = tuple(map(self.family.window, self.family.layers_of(self.model)))
+        return () if found.count(None) == len(found) else found
+
+    @property
     def layers(self) -> int:
         return int(self.model.config.num_hidden_layers)
 
@@ -272,7 +288,7 @@ class Checkpoint:
         """A tokenizer of its own (safe beside others in threads) for pairs up to `max_length`."""
         wanted = self.settings.max_length if max_length is None else max_length
         if self.offline is None:
-            last = self.pad if self.family.read_out(self.model.config) == "last" else None
+            last = self.pad if self.reads == "last" else None
             asking = self.settings.template
             return PairTokenizer(self.tokenizer, wanted, last=last, template=asking)
         made = PairTokenizer(self.tokenizer, wanted, title_tokens=self.offline.title_tokens)

@@ -24,8 +24,9 @@ from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.figures import Figure, known
 from qt_bert.models.heads import Head
 from qt_bert.probes.split import HeldOutFile, PairFiles, Split, reference, told_apart
-from qt_bert.probes.texts import Texts, texts_of, unit
+from qt_bert.probes.texts import COMMON, Texts, texts_of, unit
 from qt_bert.progress import Progress, progress
+from qt_bert.results.heads import WINDOWS, layer_name
 from qt_bert.results.probe import (
     HeadScores,
     Measurement,
@@ -197,6 +198,7 @@ class Context:
             "segmenter": self.segmenter_name,
             "seed": self.seed,
             "resamples": self.resamples,
+            **({"windows": list(windows)} if (windows := self.model.checkpoint.windows) else {}),
         }
 
     @cached_property
@@ -329,6 +331,9 @@ def _stored(probe: Probe, found: Result, context: Context) -> ProbeResult:
         **found.facts,
     }
     said = f"nothing.{found.nothing}" if found.nothing else "summary"
+    summary, reads = texts.text(said, facts), context.model.checkpoint.reads
+    if reads != "first" and "[CLS]" in summary.en:
+        summary = joined([summary, texts_of(COMMON).text(f"reads.{reads}")])
     pairs = context.validation if found.pairs is None else list(found.pairs)
     return ProbeResult(
         schema=2,
@@ -337,13 +342,16 @@ def _stored(probe: Probe, found: Result, context: Context) -> ProbeResult:
         pairs=reference(context.files.pairs, pairs),
         settings={**found.settings},
         facts={name: _plain(value) for name, value in facts.items()},
-        summary=texts.text(said, facts),
+        summary=summary,
         claims=tuple(cast(list[SourcedClaim], with_q(claims))),
         measurements=tuple(measurements),
         heads=_head_scores(found, sets),
         sets=sets,
         stability={name: one for name, one in found.stability.items() if one is not None},
-        figures=tuple(_with_texts(figure, texts, facts) for figure in found.figures),
+        figures=tuple(
+            _with_texts(figure, texts, facts, context.model.checkpoint.windows)
+            for figure in found.figures
+        ),
     )
 
 
@@ -434,8 +442,13 @@ def _head_scores(found: Result, sets: Mapping[str, tuple[str, ...]]) -> tuple[He
     )
 
 
-def _with_texts(figure: Figure, texts: Texts, facts: Mapping[str, Any]) -> Figure:
-    """A figure with its title, axes, unit, note and labels in words, from `[figures.NAME]`."""
+def _with_texts(
+    figure: Figure, texts: Texts, facts: Mapping[str, Any], windows: Sequence[int | None]
+) -> Figure:
+    """A figure with its title, axes, unit, note and labels in words, from `[figures.NAME]`.
+
+    Layers that see a window alone are named with it.
+    """
     path = f"figures.{figure.name}"
     words: dict[str, Any] = {"title": texts.text(f"{path}.title", facts)}
     for name in ("x_label", "y_label", "note"):
@@ -447,7 +460,10 @@ def _with_texts(figure: Figure, texts: Texts, facts: Mapping[str, Any]) -> Figur
                 texts.text(f"{path}.{name}") if isinstance(declared, dict) else unit(declared)
             )
     labels = {key: texts.label(f"words.{key}") for key in texts.ids("words")}
-    return replace(_relabelled(figure, labels), **words)
+    layers = {f"L{layer}": layer_name(layer, windows) for layer in range(len(windows))}
+    if {*layers} & {*getattr(figure, "rows", ()), *getattr(figure, "categories", ())}:
+        words["note"] = _and(words.get("note"), WINDOWS)
+    return replace(_relabelled(figure, labels | layers), **words)
 
 
 _LABELS = ("categories", "series", "columns", "rows", "lines", "points", "name", "label")
@@ -472,10 +488,14 @@ def _noted(figure: Figure, probe: Probe, found: ProbeResult) -> Figure:
     shown = probe.shows.get(figure.name, ())
     of_them = {name: one for name, one in found.stability.items() if shown is None or name in shown}
     unstable = said_not_stable(of_them)
-    if unstable is None or figure.note is None:
-        return figure if unstable is None else replace(figure, note=unstable)
-    zh, en = figure.note.zh.rstrip("。"), figure.note.en.rstrip(".")
-    return replace(figure, note=Text(f"{zh}。{unstable.zh}", f"{en}. {unstable.en}"))
+    return figure if unstable is None else replace(figure, note=_and(figure.note, unstable))
+
+
+def _and(note: Text | None, more: Text) -> Text:
+    """A note, and a sentence more."""
+    if note is None:
+        return more
+    return Text(f"{note.zh.rstrip('。')}。{more.zh}", f"{note.en.rstrip('.')}. {more.en}")
 
 
 def _as_in_teacher(found: ProbeResult, context: Context) -> dict[str, Any]:

@@ -457,13 +457,14 @@ def _there(seen: Looking) -> list[str]:
 def added(seen: Looking) -> Estimate | None:
     """What tuning adds to nouns, objects and negation, in percent of what [CLS] and [SEP] get.
 
-    Over all heads: heads that only trade attention add nothing. None without a base, or without such
-    a token.
+    Over all heads: heads that only trade attention add nothing. None without a base, without such
+    a token, and without [CLS] and [SEP].
     """
-    if seen.before is None or not seen.has(TUNED):
+    special = [seen.mean(kind) for kind in SPECIALS if seen.has(kind)]
+    if seen.before is None or not seen.has(TUNED) or not special:
         return None
     rise = seen.mean(TUNED) - seen.mean(TUNED, before=True)
-    gain, held = paired(rise, seen.mean("cls") + seen.mean("sep"))
+    gain, held = paired(rise, sum(special[1:], start=special[0]))
     return PERCENT * (gain / held)
 
 

@@ -375,7 +375,7 @@ def _smaller(focus: FloatArray, within: FloatArray) -> FloatArray:
 def measure(context: Context) -> Result:
     """Choose the reader on discovery, hold it against its neighbours, and ablate the matching heads."""
     scorer, shape = context.model, context.model.checkpoint.shape
-    if scorer.encoder.reads == "mean":
+    if scorer.checkpoint.reads == "mean":
         return Result(nothing="no_token")
     layer, every = layer_of(shape), range(shape.layers)
     chosen_on = for_model(context.discovery, QUICK_PAIRS, context)

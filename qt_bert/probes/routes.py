@@ -63,6 +63,9 @@ def measure(context: Context) -> Result:
     if not chosen:
         return Result(nothing="no_reader")
     reader, everywhere = chosen[0], function_heads(context)
+    entered = context.model.encoder.layers[reader.layer]
+    if entered.groups < entered.heads:
+        return Result(nothing="shared_keys", facts={"reader": str(reader)})
     if everywhere is None:
         return Result(nothing="no_heads")
     senders = everywhere.below(reader.layer)

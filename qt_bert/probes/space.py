@@ -201,7 +201,7 @@ def _scores(
     limit = min(context.choose(QUICK_PAIRS, FULL_PAIRS)[half], len(every))
     pairs = spread_over_queries(every, limit, context.seed)
     model, tag = context.model, jieba_tagger(context.userdict)
-    of_all = model.encoder.reads == "mean"
+    of_all = model.checkpoint.reads == "mean"
     items = items_of(pairs, model.tokenizer, tag, context.seed, of_all=of_all)
     places = Places(
         "text",

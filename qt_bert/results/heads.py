@@ -55,7 +55,8 @@ class HeadTable:
     """One probe's named sets, how stable they are, its claims and its scores:
     `values[head][score]`.
 
-    `pairs` are those that the scores rest on, `discovery` those that heads were chosen on (p and q
+    `windows` say how far a token of each layer sees to either side (None as far as the text goes), where
+    layers differ. `pairs` are those that the scores rest on, `discovery` those that heads were chosen on (p and q
     are of these). `metric` is the one that leaving a head out was measured by. `facts` fill the texts
     of `claims`; `measurements` are those of the probes of which a page shows them.
     """
@@ -76,6 +77,7 @@ class HeadTable:
     scores: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
     values: tuple[tuple[float | None, ...], ...] = ()
+    windows: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
         for head in (*self.heads, *(head for heads in self.sets.values() for head in heads)):
@@ -127,6 +129,7 @@ def table_of(result: ProbeResult, keep: Collection[str] | None = None) -> HeadTa
         values=tuple(
             tuple(rounded(one.scores.get(name)) for name in scores) for one in result.heads
         ),
+        windows=tuple(result.settings.get("windows", ())),
     )
 
 
@@ -223,6 +226,12 @@ _BEYOND = 0.05
 
 Place = tuple[int, int]
 
+WINDOWS = Text(
+    "±n：这一层的词元只看得见两侧各 n 个词元。",
+    "±n: tokens of this layer see n tokens to either side.",
+)
+"""What is said where layers have windows."""
+
 
 def atlas_figures(tables: Iterable[HeadTable]) -> list[HeatMap]:
     """One heat map of each quantity that the tables hold numbers for, named `atlas_NAME`."""
@@ -250,7 +259,7 @@ def atlas_figure(quantity: Quantity, table: HeadTable) -> HeatMap:
         y_label=Text("层", "layer"),
         unit=quantity.unit,
         columns=tuple(f"H{head}" for head in range(heads)),
-        rows=tuple(f"L{layer}" for layer in range(layers)),
+        rows=tuple(layer_name(layer, table.windows) for layer in range(layers)),
         values=tuple(
             tuple(values.get((layer, head)) for head in range(heads)) for layer in range(layers)
         ),
@@ -261,6 +270,12 @@ def atlas_figure(quantity: Quantity, table: HeadTable) -> HeatMap:
         digits=quantity.digits,
         note=joined(_note(quantity, table, high)),
     )
+
+
+def layer_name(layer: int, windows: Sequence[int | None]) -> str:
+    """`L3`, or `L3 ±64` where its tokens see so many to either side alone."""
+    window = windows[layer] if windows else None
+    return f"L{layer}" if window is None else f"L{layer} ±{window}"
 
 
 def values_of(quantity: Quantity, table: HeadTable) -> dict[Place, float]:
@@ -303,6 +318,8 @@ def _note(quantity: Quantity, table: HeadTable, high: float | None) -> Iterator[
         yield Text(f"指标：{title.zh}。", f"The metric is {title.en}.")
     yield base_of(table)
     yield _outlined(quantity, table)
+    if table.windows:
+        yield WINDOWS
     if high is not None and any(abs(value) > high for value in values_of(quantity, table).values()):
         end = f"{'±' if quantity.scale == 'diverging' else ''}{high:.3g}"
         yield Text(

@@ -13,6 +13,7 @@ from qt_bert.ablation.importance import gradient_importance, unit_importance
 from qt_bert.errors import ArgumentError
 from qt_bert.models.batches import Batch, to_batch
 from qt_bert.models.checkpoint import Checkpoint, open_checkpoint, smaller_checkpoint
+from qt_bert.models.families import at
 from qt_bert.results.kept import KeptLayer
 
 TEXTS = [
@@ -41,7 +42,7 @@ def batches(checkpoint: Checkpoint, size: int = 3) -> list[Batch]:
 @contextmanager
 def gated(checkpoint: Checkpoint, gates: torch.Tensor) -> Iterator[None]:
     """The Hugging Face model with `gates` [layers, heads] times its z before W_O."""
-    layers = getattr(checkpoint.model, checkpoint.family.backbone).encoder.layer
+    layers = checkpoint.family.layers_of(checkpoint.model)
     handles = []
     for number, layer in enumerate(layers):
 
@@ -49,7 +50,8 @@ def gated(checkpoint: Checkpoint, gates: torch.Tensor) -> Iterator[None]:
             by_head = inputs[0].unflatten(-1, (checkpoint.heads, -1))
             return (by_head * gates[number, :, None]).flatten(-2)
 
-        handles.append(layer.attention.output.dense.register_forward_pre_hook(hook))
+        output = at(layer, checkpoint.family.parts.output)
+        handles.append(output.register_forward_pre_hook(hook))
     try:
         yield
     finally:
@@ -62,6 +64,8 @@ def plain_losses(checkpoint: Checkpoint, labels: list | None) -> torch.Tensor:
     losses = []
     for i, (query, title) in enumerate(TEXTS):
         inputs = checkpoint.tokenizer(query, title, return_tensors="pt")
+        if not checkpoint.family.segments:
+            inputs.pop("token_type_ids", None)
         (logits,) = checkpoint.model(**inputs).logits
         if labels is None:
             losses.append(logits[0])
@@ -80,11 +84,19 @@ def by_autograd(checkpoint: Checkpoint, labels: list | None) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("family", "labels"),
-    [("bert", EXACT), ("bert", COARSE), ("electra", COARSE), ("xlm-roberta", EXACT)],
+    [
+        *[("bert", EXACT), ("bert", COARSE), ("electra", COARSE), ("xlm-roberta", EXACT)],
+        *[("gte", EXACT), ("modernbert", EXACT), ("qwen3", EXACT), ("deberta-v2", COARSE)],
+    ],
 )
 def test_equals_hooks_on_the_hugging_face_model(checkpoint_of, family, labels):
-    checkpoint = open_checkpoint(checkpoint_of(family, layers=3, heads=4))
-    found = gradient_importance(checkpoint.encoder(), batches(checkpoint), labels)
+    """Also where the encoder ran without gradients before, and kept what it made of positions."""
+    checkpoint = open_checkpoint(checkpoint_of(family, layers=3, heads=4, hidden=32))
+    encoder = checkpoint.encoder()
+    with torch.inference_mode():
+        for batch in batches(checkpoint):
+            encoder.logits_of(batch)
+    found = gradient_importance(encoder, batches(checkpoint), labels)
     expected = by_autograd(checkpoint, labels)
     assert expected.max() > 1e-2
     np.testing.assert_allclose(found, expected, atol=3e-5)  # float32 sums of another order

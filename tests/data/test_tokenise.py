@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 from qt_bert.data.tokenise import EncodedPair, PairTokenizer, length_batches, padded
 from qt_bert.errors import ArgumentError, CheckpointError
+from tests.probes.pieces import byte_level, metaspace
 
 PAIRS = [
     ("北京到上海高铁票价", "北京到上海高铁时刻表查询_百度知道"),
@@ -97,6 +98,17 @@ def test_agrees_with_transformers(family, max_length, pair):
     whole = reference(family(), pair, 10_000)
     assert encoded.title_truncated == (len(whole["input_ids"]) > max_length)
     assert not encoded.query_truncated
+
+
+def test_spans_of_tokens_that_are_not_characters():
+    """Both tokens of a cut character have the whole of it, and white space is of none."""
+    cut = byte_level(("北京", 6), ("站", 3), ("驿", 2), (" 上", 4))
+    (one,) = PairTokenizer(cut, 64).encode([("北京驿站", " 上站")])
+    assert one.spans[1:5] == [(0, 2), (2, 3), (2, 3), (3, 4)]
+    assert one.spans[6:8] == [(1, 2), (2, 3)]
+    glued = metaspace("▁上", "海铁", "去")
+    (one,) = PairTokenizer(glued, 64).encode([("上海铁", "去 上")])
+    assert one.spans == [*((0, 0), (0, 1), (1, 3)), *((0, 0), (0, 0), (0, 1), (2, 3), (0, 0))]
 
 
 def test_spans_name_the_characters_of_the_original_text():

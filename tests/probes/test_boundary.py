@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from qt_bert.data.segmenters import SpanSegmenter
+from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import PairFileError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.heads import Head
@@ -36,6 +37,7 @@ from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.probes.another_seed import tuned_again
 from tests.probes.asked import ask, claim, values
+from tests.probes.pieces import byte_level, metaspace, with_template
 from tests.probes.planted_boundary import (
     ENDS,
     HAN,
@@ -173,6 +175,33 @@ def test_decisions_are_neighbours_that_are_tokens_of_their_own(checkpoint_of):
     assert (found.coverage, found.queries) == (1.0, ("q",))
     longer = decisions_of(scorer.tokenizer, asked, least=4)
     assert (len(longer), len(longer.asked), longer.coverage) == (4, 1, 1.0)
+
+
+def test_decisions_stand_where_tokens_part_whole_characters():
+    """北京|站 and 站|到 are told, 北京 within a token and 到驿, 驿站 beside a cut character are not."""
+    tokenizer = byte_level(("北京", 6), ("站", 3), ("到", 3), ("驿", 2))
+    pair = "北京站到驿站", "站"
+    asked = [Asked(pair[0], pair, 0, "q")]
+    found = decisions_of(PairTokenizer(tokenizer, 64), asked)
+    # [CLS] 北京 站 到 驿 驿 站 [SEP] 站 [SEP]
+    assert (found.place.tolist(), found.token.tolist()) == ([1, 2], [1, 2])
+    assert found.characters() == ["京", "站"] and found.coverage == pytest.approx(2 / 5)
+    assert found.labels(lambda text: {3, 6}).tolist() == [False, True]
+    glued = PairTokenizer(metaspace("▁北", "京站"), 64)
+    found = decisions_of(glued, [Asked("北京站", ("北京站", "站"), 0, "q")])
+    assert (found.place.tolist(), found.token.tolist(), found.coverage) == ([0], [1], 0.5)
+
+
+@pytest.mark.parametrize(("family", "reason"), [("qwen3", "one_sided"), ("bert", "no_separator")])
+def test_a_model_that_has_no_such_rule_says_so(
+    run, checkpoint_of, tmp_path, made_pairs, family, reason
+):
+    folder = checkpoint_of(family)
+    if family == "bert":
+        folder = with_template(folder, "[CLS] $A $B", tmp_path / "model")
+    found = run(folder, made_pairs, cut=None)
+    assert (claim(found).verdict, claim(found).reason) == ("not testable", reason)
+    assert not found.measurements and "nothing to compare" in found.summary.en
 
 
 def test_a_cut_text_is_covered_in_part(checkpoint_of):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from qt_bert.results.probe import ProbeResult
 from qt_bert.scoring.bulk import Scorer
 from tests.conftest import PAIRS
 from tests.probes import planted_focus
+from tests.probes.pieces import with_template
 from tests.probes.planted_shift import untrained
 
 PROBES = [probe.name for probe in probes()]
@@ -37,6 +37,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "no [SEP], no segments": {"template": "[CLS] $A $B"},
     "GTE": {"family": "gte"},
     "ModernBERT": {"family": "modernbert"},
+    "ModernBERT, mean of all tokens": {"family": "modernbert", "classifier_pooling": "mean"},
     "Qwen2": {"family": "qwen2"},
     "Qwen3, one logit": {"family": "qwen3", "labels": 1},
     "DeBERTa": {"family": "deberta-v2"},
@@ -53,22 +54,9 @@ def model_of(checkpoint_of, tmp_path_factory) -> Callable[[str], tuple[Path, Pat
 
     def one(template=None, **options):
         folder = checkpoint_of(**options)
-        return folder if template is None else with_template(folder, template)
-
-    def with_template(folder, template):
-        """The model with pairs put together in another way."""
-        from tokenizers import Tokenizer
-        from tokenizers.processors import TemplateProcessing
-
-        out = tmp_path_factory.mktemp("odd") / "model"
-        shutil.copytree(folder, out)
-        tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
-        special = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
-        tokenizer.post_processor = TemplateProcessing(
-            single="[CLS] $A", pair=template, special_tokens=special
-        )
-        tokenizer.save(str(out / "tokenizer.json"))
-        return out
+        if template is None:
+            return folder
+        return with_template(folder, template, tmp_path_factory.mktemp("odd") / "model")
 
     def both(name):
         options = MODELS.get(name, {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from qt_bert.data.segmenters import segmenter
-from qt_bert.data.tokenise import EncodedPair
+from qt_bert.data.tokenise import EncodedPair, PairTokenizer
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.matching_cells import (
     CHARACTERS,
@@ -22,7 +22,7 @@ from qt_bert.probes.matching_cells import (
     cells_of,
     channel_of,
 )
-from qt_bert.probes.streams import is_marker
+from tests.probes.pieces import byte_level
 
 
 def encoded(folder: Path, query: str, title: str) -> EncodedPair:
@@ -47,6 +47,51 @@ def test_cells_of_characters(checkpoint_of):
     assert 3 not in cells.row and 6 not in cells.row  # a function character is no match
     assert cells.rows[CHARACTERS].tolist() == [2, 2]
     assert cells.counts[CHARACTERS].tolist() == [[2, 4], [2, 6]]
+
+
+def test_matching_goes_by_the_characters_of_tokens():
+    """A token of two characters matches a token of one of them, and a cut one with all its parts."""
+    tokenizer = byte_level(("北京", 6), ("北", 3), ("站", 3), ("驿", 2), ("abc", 3))
+    pair = "北京驿a", "驿北abc站"
+    (one,) = PairTokenizer(tokenizer, 64).encode([pair])
+    # [CLS] 北京 驿 驿 a [SEP] 驿 驿 北 abc 站 [SEP]
+    cells = cells_of(one, *pair, segmenter("jieba"), ())
+    assert of_channel(cells, CHARACTERS, QUERY_TO_TITLE, OWN) == {
+        *((1, 8), (2, 6), (2, 7), (3, 6), (3, 7))
+    }
+    # abc spells no single character, so that its a is none of theirs.
+    assert of_channel(cells, CHARACTERS, QUERY_TO_TITLE, OTHER) == {
+        *((1, at) for at in (6, 7, 10)),
+        *((row, at) for row in (2, 3) for at in (8, 10)),
+    }
+    assert of_channel(cells, CHARACTERS, TITLE_TO_QUERY, OWN) == {
+        *((6, 2), (6, 3), (7, 2), (7, 3), (8, 1))
+    }
+
+
+def test_a_term_has_the_tokens_that_overlap_it():
+    tokenizer = byte_level(("站到", 6), ("北京", 6), ("驿", 2))
+    pair = "驿站到", "北京驿站"
+    (one,) = PairTokenizer(tokenizer, 64).encode([pair])
+    # [CLS] 驿 驿 站到 [SEP] 北京 驿 驿 站 [SEP]
+    terms = segmenter("jieba")
+    assert "驿站" in terms.words(pair[0]) and "驿站" in terms.words(pair[1])
+    cells = cells_of(one, *pair, terms, ())
+    assert of_channel(cells, TERMS, QUERY_TO_TITLE, OWN) == {
+        (row, at) for row in (1, 2, 3) for at in (6, 7, 8)
+    }
+    assert of_channel(cells, TERMS, QUERY_TO_TITLE, OTHER) == {(row, 5) for row in (1, 2, 3)}
+
+
+def test_a_causal_model_looks_from_the_title_alone(checkpoint_of):
+    pair = "苹果的", "果的苹手"
+    one = encoded(checkpoint_of(), *pair)
+    both, causal = (
+        cells_of(one, *pair, segmenter("jieba"), (), causal=causal) for causal in (False, True)
+    )
+    assert both.counts[CHARACTERS].tolist() == [[2, 4], [2, 6]]
+    assert causal.counts[CHARACTERS].tolist() == [[2, 4], [0, 0]]
+    assert causal.speak and causal.rows[CHARACTERS].tolist() == [2, 0]
 
 
 def test_cells_of_words_and_synonyms(checkpoint_of):
@@ -79,7 +124,9 @@ def test_word_marks_stand_for_no_character(checkpoint_of):
     # <s> ▁ 手 机 </s> </s> ▁ 北 京 手 机 </s>: the marks are tokens 1 and 6
     pair = "手机", "北京手机"
     one = encoded(checkpoint_of("xlm-roberta"), *pair)
-    assert [at for at in range(len(one)) if is_marker(one, at)] == [1, 6]
+    assert [
+        at for at, span in enumerate(one.spans) if one.side[at] >= 0 and span[0] == span[1]
+    ] == [1, 6]
     cells = cells_of(one, *pair, segmenter("jieba"), [Aligned(0, 2, 2, 4)])
     assert not {1, 6} & {*cells.row.tolist(), *cells.column.tolist()}
     assert of_channel(cells, TERMS, TITLE_TO_QUERY, OWN) == {(9, 2), (9, 3), (10, 2), (10, 3)}

@@ -27,16 +27,20 @@ PLANTED = Head(0, planted_order.HEAD)
 # Maps.
 
 
+ALL = np.ones((9, 9), bool)
+"""Every row sees every column."""
+
+
 def shift(length: int, offset: int) -> np.ndarray:
     """A map whose rows look `offset` away; rows at the edge look nowhere."""
     return np.eye(length, k=offset)[None]
 
 
 def test_an_even_map_has_lift_1_and_a_fixed_offset_all_of_it():
-    even = order.offset_sums(np.full((1, 6, 6), 1 / 6), [[1, 2, 3, 4]])[0]
+    even = order.offset_sums(np.full((1, 6, 6), 1 / 6), [[1, 2, 3, 4]], ALL)[0]
     assert even[:-1, 0] == pytest.approx(even[:-1, 1])
     assert even[-1] == pytest.approx([4 * 3 / 6, 4])  # four rows, three others, 1/6 each
-    back = order.offset_sums(shift(6, -1), [[1, 2, 3, 4]])[0]
+    back = order.offset_sums(shift(6, -1), [[1, 2, 3, 4]], ALL)[0]
     # Offset −1: three rows have a character before, weight 1 each; others' mean is 1/3 each.
     assert back[2] == pytest.approx([3, 1])
     assert back[3] == pytest.approx([0, 2 / 3])  # offset +1: rows 1, 2, 3, of which 1 sees no other
@@ -44,7 +48,7 @@ def test_an_even_map_has_lift_1_and_a_fixed_offset_all_of_it():
 
 
 def test_offsets_count_tokens_and_two_characters_say_nothing():
-    sums = order.offset_sums(shift(8, -1), [[1, 2, 4, 5], [6, 7]])[0]
+    sums = order.offset_sums(shift(8, -1), [[1, 2, 4, 5], [6, 7]], ALL)[0]
     assert sums[2] == pytest.approx([2, 2 / 3])  # 4 does not follow 2
     assert sums[-1, 1] == 4
 
@@ -59,12 +63,32 @@ def test_the_identity_index_parts_characters_from_places():
     follows[:, 1:6, 1:6] = before[:, places[moved]][:, :, places[moved]]
     off = ~np.eye(5, dtype=bool)
     r = np.corrcoef(follows[0, 1:6, 1:6][off], before[0, 1:6, 1:6][off])[0, 1]
-    assert order.identity_index(before, follows, tokens) == pytest.approx([1 - r])
-    assert order.identity_index(before, before, tokens) == pytest.approx([r - 1])
+    assert order.identity_index(before, follows, tokens, ALL) == pytest.approx([1 - r])
+    assert order.identity_index(before, before, tokens, ALL) == pytest.approx([r - 1])
     even = np.full((1, 7, 7), 1 / 7)
-    assert np.isnan(order.identity_index(even, even, tokens)).all()
+    assert np.isnan(order.identity_index(even, even, tokens, ALL)).all()
     few = order.Aligned(places[:3], places[:3], places[:3])
-    assert np.isnan(order.identity_index(before, before, few)).all()
+    assert np.isnan(order.identity_index(before, before, few, ALL)).all()
+
+
+def test_what_a_row_does_not_see_is_no_other_character():
+    """A causal head that looks evenly at all before it has lift 1, and no place that it keeps to."""
+    causal = np.tril(np.ones((9, 9), bool))
+    even = (causal / causal.sum(1, keepdims=True))[None]
+    sums = order.offset_sums(even, [list(range(1, 8))], causal)[0]
+    assert sums[:3, 0] == pytest.approx(sums[:3, 1]) and (sums[:3, 0] > 0).all()
+    assert (sums[3:6] == 0).all()
+    assert sums[-1, 1] == 5  # the first two of seven see one character beside them, or none
+    rng = np.random.default_rng(0)
+    places = np.arange(1, 8)
+    moved = np.array([3, 0, 4, 1, 2, 6, 5])
+    before = rng.random((1, 9, 9)) * causal
+    after = np.zeros_like(before)
+    after[:, 1:8, 1:8] = before[:, places[moved]][:, :, places[moved]]
+    tokens = order.Aligned(places, places, places[moved])
+    off = causal[1:8, 1:8] & causal[np.ix_(places[moved], places[moved])] & ~np.eye(7, dtype=bool)
+    r = np.corrcoef(after[0, 1:8, 1:8][off], before[0, 1:8, 1:8][off])[0, 1]
+    assert order.identity_index(before, after * causal, tokens, causal) == pytest.approx([1 - r])
 
 
 def test_only_tokens_of_one_character_on_both_sides_are_compared():

@@ -4,19 +4,23 @@ import pytest
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
-from qt_bert.data.tokenise import QUERY, TITLE
+from qt_bert.data.tokenise import QUERY, TITLE, PairTokenizer
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.streams import (
+    Character,
     Shared,
     characters_of,
     coverage,
     for_model,
     is_content_word,
     is_han,
-    is_marker,
     is_punctuation,
     shared_terms,
+    spelled,
+    tokens_within,
+    uncut_tokens,
 )
+from tests.probes.pieces import byte_level, metaspace
 
 JIEBA = segmenter("jieba")
 
@@ -36,14 +40,41 @@ def test_characters_have_their_place_and_their_token(checkpoint_of, family):
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
-def test_a_marker_spells_nothing(checkpoint_of, family):
+def test_a_mark_of_a_words_start_spells_nothing(checkpoint_of, family):
     checkpoint = open_checkpoint(checkpoint_of(family))
     [encoded] = checkpoint.pair_tokenizer().encode([("狗追猫", "a猫2狗")])
     pieces = checkpoint.tokenizer.convert_ids_to_tokens(encoded.input_ids)
-    assert [is_marker(encoded, token) for token in range(len(encoded))] == [
-        piece == "▁" for piece in pieces
-    ]
+    assert [
+        side >= 0 and start == end
+        for side, (start, end) in zip(encoded.side, encoded.spans, strict=True)
+    ] == [piece == "▁" for piece in pieces]
     assert ("▁" in pieces) == (family == "xlm-roberta")
+
+
+def test_tokens_that_are_not_characters():
+    """One of two characters, a character in two tokens, another that both halves share."""
+    texts = "北京驿站", " 上站"
+    tokenizer = byte_level(("北京", 6), ("站", 3), ("驿", 2), (" 上", 4))
+    [one] = PairTokenizer(tokenizer, 64).encode([texts])
+    # [CLS] 北京 驿 驿 站 [SEP] ␣上 站 [SEP]
+    assert characters_of(one, *texts, QUERY) == [Character(4, 3, "站")]
+    assert characters_of(one, *texts, TITLE) == [Character(6, 1, "上"), Character(7, 2, "站")]
+    assert uncut_tokens(one, QUERY) == {1: (0, 2), 4: (3, 4)}
+    assert tokens_within(one, QUERY, (1, 3)) == [1, 2, 3]
+    assert tokens_within(one, TITLE, (0, 1)) == []
+    assert spelled(one, *texts) == ("[CLS]", "北京", "驿", "驿", "站", "[SEP]", "上", "站", "[SEP]")
+    # The last byte of 北 and all of 京: neither token is of whole characters.
+    [one] = PairTokenizer(byte_level(("北", 2), ("京", 3)), 64).encode([("北京", "")])
+    assert uncut_tokens(one, QUERY) == {3: (1, 2)}
+
+
+def test_a_mark_that_is_glued_to_a_character_leaves_it_its_place():
+    texts = "上海铁", "去 上"
+    [one] = PairTokenizer(metaspace("▁上", "海铁", "去"), 64).encode([texts])
+    # [CLS] ▁上 海铁 [SEP] ▁ 去 ▁上 [SEP]
+    assert characters_of(one, *texts, QUERY) == [Character(1, 0, "上")]
+    assert [(c.token, c.place) for c in characters_of(one, *texts, TITLE)] == [(5, 0), (6, 2)]
+    assert spelled(one, *texts)[4:7] == ("▁", "去", "上")
 
 
 def test_han_characters():

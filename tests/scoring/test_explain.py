@@ -103,19 +103,24 @@ def test_terms_beyond_the_cut_are_left_out(checkpoint_of, family):
 
 
 def test_the_filler_depends_on_the_tokenizer():
-    def of(pad=0, underscore=(7, 8), **tokens):
-        ids = {"[MASK]": 4, "[UNK]": 1}
+    class Tokens(SimpleNamespace):
+        """A tokenizer of single tokens, with as many numbers for `_` as `blank` says."""
 
-        class Tokenizer(SimpleNamespace):
-            def __call__(self, text, add_special_tokens):
-                return {"input_ids": underscore}
+        blank = (7, 8)
 
-        tokenizer = Tokenizer(**tokens, convert_tokens_to_ids=ids.__getitem__)
-        return SimpleNamespace(tokenizer=tokenizer, folder="m", pad=pad)
+        def convert_tokens_to_ids(self, token):
+            return {"[MASK]": 4, "[UNK]": 1}[token]
+
+        def __call__(self, text, add_special_tokens):
+            assert (text, add_special_tokens) == ("_", False)
+            return {"input_ids": self.blank}
+
+    def of(pad=0, **tokens):
+        return SimpleNamespace(tokenizer=Tokens(**tokens), folder="m", pad=pad)
 
     both = {"mask_token": "[MASK]", "unk_token": "[UNK]"}
     assert filler_of(of(**both)) == ("[MASK]", 4)
     assert filler_of(of(unk_token="[UNK]")) == ("[UNK]", 1)
-    assert filler_of(of(pad=1, underscore=[7], unk_token="[UNK]")) == ("_", 7)
+    assert filler_of(of(pad=1, unk_token="[UNK]", blank=(7,))) == ("_", 7)
     with pytest.raises(CheckpointError, match="neither a mask nor an unknown token"):
         filler_of(of())
