@@ -118,7 +118,12 @@ class Family:
         return (pad or 0) + 1 if "roberta" in self.model_type else 0
 
     def backbone_of(self, model: Any) -> Any:
-        """The encoder of a Hugging Face model, without its classifier."""
+        """The encoder of a Hugging Face model, without its classifier.
+
+        Raises CheckpointError where the fast engine does not run the family.
+        """
+        if not self.fast:
+            raise CheckpointError(needs_fast(self.model_type))
         return getattr(model, self.backbone)
 
     def layers_of(self, model: Any) -> Any:
@@ -191,6 +196,15 @@ class Family:
         if self.norm_before or self.positions == "relative":
             found["revert"] = "its heads share weights (norms, positions) within a layer"
         return found
+
+
+def needs_fast(model_type: str) -> str:
+    """What is said where a model that runs as transformers runs it is asked for more."""
+    return (
+        f"a {model_type} model is scored, evaluated, compared, calibrated and explained by terms, and "
+        "heads of it are left out; maps, sweeps, probes, plans, training and export need the fast engine, "
+        f"which runs {', '.join(sorted(FAMILIES))}"
+    )
 
 
 def check_offline(family: Family, where: str) -> None:

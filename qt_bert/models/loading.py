@@ -15,7 +15,7 @@ from transformers.utils import logging as hf_logging
 from qt_bert.errors import CheckpointError
 from qt_bert.files import read_json
 from qt_bert.models.card import unmarked
-from qt_bert.models.families import Family
+from qt_bert.models.families import Family, needs_fast
 from qt_bert.models.folder import verify_folder, weight_shapes
 from qt_bert.models.origins import adapted
 
@@ -146,6 +146,8 @@ def open_for_tuning(folder: Path, labels: int) -> tuple[Any, Family]:
     missing, and for every fault `verify_folder` knows.
     """
     _, family = verify_folder(folder)
+    if not family.fast:
+        raise CheckpointError(f"{folder}: {needs_fast(family.model_type)}")
     config = without_dropout(load_config(folder))
     config.num_labels = labels
     model, info = load_weights(AutoModelForSequenceClassification, folder, config, resize=True)

@@ -12,7 +12,7 @@ import torch
 
 from qt_bert.errors import CheckpointError
 from qt_bert.models.batches import Batch
-from qt_bert.models.families import FAMILIES, Family
+from qt_bert.models.families import Family, needs_fast
 from qt_bert.models.heads import Head, by_layer
 
 _OUTPUT = re.compile(
@@ -42,11 +42,7 @@ class PlainEncoder:
 
     @property
     def layers(self) -> NoReturn:
-        raise CheckpointError(
-            f"a {self.family.model_type} model is scored, evaluated, compared, calibrated and explained "
-            "by terms, and heads of it are left out; maps, sweeps, probes, plans and training need the "
-            f"fast engine, which runs {', '.join(sorted(FAMILIES))}"
-        )
+        raise CheckpointError(needs_fast(self.family.model_type))
 
     def logits_of(self, batch: Batch) -> torch.Tensor:
         """Logits [B, labels] of a batch of pairs."""

@@ -38,10 +38,10 @@ SENTENCEPIECE = ("jina_embeddings_v3", "mpnet")
 BYTES = ("eurobert", "gemma", "minicpm3")
 
 
-def other_checkpoint(folder: Path, model_type: str) -> Path:
+def other_checkpoint(folder: Path, model_type: str, labels: int = 2) -> Path:
     """Save a random classifier of a type; returns the folder."""
     for kind, build in ((SENTENCEPIECE, sentencepiece), (BYTES, byte_level)):
         if model_type in kind:
             TOKENIZERS.setdefault(model_type, build)
     TOKENIZERS.setdefault(model_type, wordpiece)
-    return make_checkpoint(folder, model_type, labels=2, **TYPES[model_type])
+    return make_checkpoint(folder, model_type, labels=labels, **TYPES[model_type])

@@ -104,3 +104,35 @@ def test_a_type_without_a_classifier_in_transformers(fresh_checkpoint):
     (folder / "config.json").write_text(json.dumps(config | {"model_type": "clip"}))
     with pytest.raises(CheckpointError, match="no sequence classifier of model_type 'clip'"):
         open_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sweep", "--masks", "single"),
+        ("probe", "matching"),
+        ("report", "--only", "matching"),
+        ("plan", "--budget", "layers=1"),
+        ("export", "--onnx"),
+        ("train", "--epochs", "1", "--max-length", "48"),
+    ],
+)
+def test_what_needs_the_fast_engine_says_so_in_a_line(tmp_path, command, monkeypatch, capsys):
+    import sys
+
+    from qt_bert.cli import main
+
+    pairs = tmp_path / "pairs.tsv"
+    rows = "".join(
+        f"高铁{n}\t上海{n}\t{1 + n % 2}\n高铁{n}\t高铁{n}\t{1 + n % 2}\n" for n in range(24)
+    )
+    pairs.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+    model = other_checkpoint(tmp_path / "model", "mpnet", labels=5)
+    name, *more = command
+    given = ["--base" if name == "train" else "--model", str(model), "--out", str(tmp_path / "out")]
+    given += [] if name == "export" else ["--pairs", str(pairs)]
+    monkeypatch.setattr(sys, "argv", ["qt-bert", name, *more, *given])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and "need the fast engine" in said and "Traceback" not in said
