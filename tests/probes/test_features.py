@@ -215,7 +215,7 @@ def test_planted_attention_has_its_lift_by_hand(planted):
 
 def test_a_kind_that_is_not_there_is_left_out(planted):
     found = look(opened(planted), None, [read("狗追猫", "猫"), read("追追", "追")])
-    assert np.isnan(found.of("noun")[1]).all() and np.isnan(found.rate("noun")[1])
+    assert np.isnan(found.of("noun")[1]).all() and np.isnan(found.rate("noun")[1]).all()
     assert found.lift("noun")[NOUN_HEAD] == pytest.approx(7 / 3, abs=1e-4)
     assert found.mean("noun").n_queries == 1
     assert not found.has("number") and found.has("verb")
