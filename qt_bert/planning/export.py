@@ -46,7 +46,7 @@ class Graph(nn.Module):
     """A checkpoint's forward: `input_ids`, `attention_mask`, `token_type_ids` [batch, length] → logits.
 
     Without `token_type_ids` every token has type 0. The weights are the checkpoint's own. Raises
-    CheckpointError for an offline model.
+    CheckpointError for an offline model, and for a causal one.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -57,6 +57,11 @@ class Graph(nn.Module):
                 "and its titles begin at a position of their own. A plain copy knows neither and would "
                 "give other grades, so none is written; score with `qt-bert score`, or export a model "
                 "trained with `--offline-layers 0`"
+            )
+        if checkpoint.family.causal:
+            raise CheckpointError(
+                f"{checkpoint.name} is a causal model, of which no ONNX file for every length is written "
+                "yet; score with `qt-bert score`"
             )
         self.model = checkpoint.model  # embeddings, norms and head are parts of it
         self.encoder = Encoder(checkpoint.model, checkpoint.family, laid_out=False)
