@@ -347,9 +347,9 @@ def run_train(
     last = pad if family.read_out(config) == "last" else None
     measured = Measured(dev, name, PairTokenizer(tokenizer, job.max_length))
     layers = int(config.num_hidden_layers)
-    offline, source = job.block.of(stored_block(job.base), measured, layers)
-    if offline is not None:
+    if job.block.offline_layers or stored_block(job.base) is not None:
         check_offline(family, str(job.base))
+    offline, source = job.block.of(stored_block(job.base), measured, layers)
     block: dict[str, Any] = {} if offline is None else {"offline": offline.describe()}
     card = ModelSettings(labels, job.max_length, offline=offline)
     titles = None if offline is None else offline.title_tokens
