@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -171,3 +174,13 @@ def test_other_heads_and_the_articles_rule(app: Visit) -> None:
     at.multiselect[0].set_value([Head(1, 1)]).run()
     at.main.segmented_control(key="words.rule").set_value("article").run()
     assert not at.exception and "11 decisions" in plain(at)
+
+
+def test_a_causal_model_has_nothing_to_read(
+    app: Visit, checkpoint_of: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(checkpoint_of("qwen3", positions=128), tmp_path / "causal")
+    monkeypatch.setenv("QT_BERT_APP_MODELS", str(tmp_path))
+    at = app("words", **LINK)
+    assert not at.exception and not at.multiselect
+    assert "a character does not see the next one" in plain(at)

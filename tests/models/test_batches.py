@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from qt_bert.data.tokenise import SPECIAL, EncodedPair
 from qt_bert.models.batches import (
     CLS,
     DIRECTIONS,
     PADDING,
+    PROMPT,
     QUERY,
     TITLE,
     batches_of,
@@ -44,6 +46,18 @@ def test_the_second_separator_of_xlm_roberta_belongs_to_the_title(encoded_of):
     (groups,) = to_batch(np.array([0]), [row], pad=1).groups.tolist()
     # <s> ▁ 狗 </s> | </s> ▁ 猫 追 狗 </s>
     assert groups == [CLS] + [QUERY] * 3 + [TITLE] * 6
+
+
+def test_a_causal_models_prompt_is_of_neither_text():
+    """prompt prompt 狗 between 猫 end read: `end` stands behind the title, `read` is read."""
+    side = [SPECIAL, SPECIAL, 0, SPECIAL, 1, SPECIAL, SPECIAL]
+    row = EncodedPair([5] * 7, [0] * 7, side, [], False, False, at=6)
+    (groups,) = to_batch(np.array([0]), [row], pad=0).groups.tolist()
+    assert groups == [PROMPT, PROMPT, QUERY, QUERY, TITLE, TITLE, CLS]
+    seen = gone("all", torch.tensor([groups]))[0]
+    assert not seen[:, :2].any() and not seen[:2].any()
+    bare = EncodedPair([5] * 3, [0] * 3, [0, 1, 1], [], False, False, at=2)
+    assert to_batch(np.array([0]), [bare], pad=0).groups.tolist() == [[QUERY, TITLE, CLS]]
 
 
 @pytest.mark.parametrize(("family", "pad"), [("bert", 0), ("xlm-roberta", 1)])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from qt_bert.data.templates import TEMPLATES
 from qt_bert.errors import CheckpointError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.base_model import open_base, open_second, other_seed, random_like
@@ -44,6 +46,13 @@ def test_a_pretraining_folder_opens_with_its_encoder(pretrained, checkpoint_of):
     assert stream(Scorer(base), PAIRS, [])["logits"].shape == (1, 2, 5)
 
 
+def test_a_base_is_asked_as_the_tuned_model_is(checkpoint_of):
+    like = open_checkpoint(checkpoint_of("qwen3"))
+    asked = replace(like.settings, template=TEMPLATES["qwen3-reranker"])
+    base = open_base(checkpoint_of("qwen3", seed=1), replace(like, settings=asked))
+    assert base.settings.template == asked.template
+
+
 def test_what_is_made_up_is_the_same_each_time_and_leaves_torch_alone(pretrained, checkpoint_of):
     like = open_checkpoint(checkpoint_of())
     torch.manual_seed(1)
@@ -73,9 +82,8 @@ def test_another_shape_is_no_base(checkpoint_of, family, options, said):
 def test_random_weights_come_from_the_seed_alone(checkpoint_of, family):
     like = open_checkpoint(checkpoint_of(family))
     first, again, other = (random_like(like, seed) for seed in (3, 3, 4))
-    name = "encoder.layer.0.attention.self.query.weight"
     weights = [
-        getattr(one.model, one.family.backbone).state_dict()[name]
+        one.family.projections(one.family.layers_of(one.model)[0])[0].weight
         for one in (first, again, other, like)
     ]
     assert torch.equal(weights[0], weights[1])

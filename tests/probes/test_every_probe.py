@@ -150,6 +150,18 @@ def test_what_is_odd_gets_a_result_or_a_reason(probe, name, texts, model_of, res
     check(result_of(probe, name, texts), model_of(name)[0], tmp_path / "result.json")
 
 
+def test_layers_that_see_a_window_alone_are_named_with_it(result_of):
+    result = result_of("redundancy", "ModernBERT", PLAIN)
+    figures = {figure.name: figure for figure in result.figures}
+    assert figures["heads"].rows == figures["layers"].categories == ("L0", "L1 ±4")
+    for name in ("heads", "layers"):
+        assert figures[name].note.en.endswith(
+            "±n: tokens of this layer see n tokens to either side."
+        )
+    assert result.settings["windows"] == [None, 4]
+    assert "windows" not in result_of("redundancy", "GTE", PLAIN).settings
+
+
 NAMED = {
     "order": ("order_named",),
     "matching": ("named",),

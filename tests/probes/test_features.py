@@ -20,6 +20,7 @@ from qt_bert.probes.features import (
     MEASURES,
     Labelled,
     Looking,
+    Read,
     added,
     by_people,
     by_tags,
@@ -179,6 +180,30 @@ def test_without_parts_of_speech_what_needs_them_is_not_known():
     assert columns(found, "tuned") == columns(found, "other") == columns(found, "noun") == [0, 0]
 
 
+@pytest.mark.parametrize("family", ["qwen3", "modernbert"])
+def test_the_base_rate_is_that_of_a_row_that_looks_evenly_at_what_it_sees(checkpoint_of, family):
+    texts = by_tags("狗追猫", tag_dogs), by_tags("猫", tag_dogs)
+    scorer = opened(checkpoint_of(family))
+    found = look(scorer, None, [Read("q", texts)])
+    (encoded,) = scorer.tokenizer.encode([("狗追猫", "猫")])
+    kinds = of_tokens(encoded, *texts)
+    length = len(encoded)
+    for layer in range(2):
+        rows = []
+        for row in range(length):
+            reach = 4 if family == "modernbert" and layer else length
+            first = max(0, row - reach)
+            last = row + 1 if family == "qwen3" else min(length, row + reach + 1)
+            rows.append(kinds[first:last].mean(axis=0))
+        want = np.mean(rows, axis=0)
+        for kind in ("noun", "cls", "sep"):
+            rate = found.rate(kind)[0, layer]
+            assert rate == pytest.approx(want[place_of(kind)]) or (
+                np.isnan(rate) and not want[place_of(kind)]
+            )
+    assert found.has("sep") == found.has("cls") == (family == "modernbert")
+
+
 def test_a_token_of_several_words_is_of_each_by_its_characters():
     query = Labelled("abcd", np.zeros((4, len(KINDS))))
     query.kinds[:1, place_of("noun")] = 1
@@ -200,8 +225,8 @@ def test_a_token_of_several_words_is_of_each_by_its_characters():
 def test_planted_attention_has_its_lift_by_hand(planted):
     # [CLS] 狗 追 猫 [SEP] 猫 [SEP]: three of seven tokens are nouns, two are [SEP].
     found = look(opened(planted), None, [read("狗追猫", "猫")])
-    assert found.rate("noun")[0] == pytest.approx(3 / 7)
-    assert found.rate("sep")[0] == pytest.approx(2 / 7)
+    assert found.rate("noun")[0] == pytest.approx([3 / 7] * 3)
+    assert found.rate("sep")[0] == pytest.approx([2 / 7] * 3)
     nouns, seps = found.lift("noun"), found.lift("sep")
     assert nouns[NOUN_HEAD] == pytest.approx(7 / 3, abs=1e-4)
     assert seps[NOUN_HEAD] == pytest.approx(0, abs=1e-4)

@@ -143,6 +143,53 @@ def test_a_mark_of_sentencepiece_is_no_character(checkpoint_of):
     ]
 
 
+def test_a_causal_models_row_is_that_of_its_last_token(checkpoint_of, context_of):
+    """A title's own token, which is ITSELF and no term's; the numbers are Hugging Face's."""
+    folder = checkpoint_of("qwen3")
+    scorer = Scorer(open_checkpoint(folder))
+    text = "高铁票价a", "b高铁票价"
+    (encoded,) = scorer.tokenizer.encode([text])
+    kinds = [Kind(kind) for kind in kinds_of(encoded, *text, JIEBA)]
+    # 高铁票价 a | b 高铁票价, of which the last is read
+    assert kinds == [Kind.QUERY_MATCHED, Kind.QUERY_OTHER, Kind.TITLE_OTHER, Kind.ITSELF]
+    pair = Pair(*text, (1,), "", 1, "1", {})
+    rows = cls_rows(context_of(folder, [pair]), [pair], [0, 1])[0, 0]
+    with torch.inference_mode():
+        maps = scorer.checkpoint.model(
+            input_ids=torch.tensor([encoded.input_ids]), output_attentions=True
+        ).attentions
+    for layer in (0, 1):
+        on = maps[layer][0, :, -1].numpy()
+        assert rows[layer, :, QUANTITIES.index("itself")] == pytest.approx(on[:, 3], abs=1e-6)
+        share = on[:, 0] / on[:, :3].sum(1)
+        assert rows[layer, :, FOCUS] == pytest.approx(share - 1 / 3, abs=1e-5)
+
+
+def test_a_row_is_measured_over_what_it_sees(checkpoint_of, context_of):
+    """[CLS] of a layer with a window of four sees four tokens: 苹 果 of a term, 多 少 of none."""
+    folder = checkpoint_of("modernbert")
+    text = "苹果多少钱", "苹果手机"
+    pair = Pair(*text, (1,), "", 1, "1", {})
+    rows = cls_rows(context_of(folder, [pair]), [pair], [0, 1])[0, 0]
+    checkpoint = open_checkpoint(folder)
+    ids = checkpoint.tokenizer(*text, return_tensors="pt")["input_ids"]
+    with torch.inference_mode():
+        maps = checkpoint.model(input_ids=ids, output_attentions=True).attentions
+    for layer, matched, characters in (
+        (0, [1, 2, 7, 8], [1, 2, 3, 4, 5, 7, 8, 9, 10]),
+        (1, [1, 2], [1, 2, 3, 4]),
+    ):
+        on = maps[layer][0, :, 0].numpy()
+        share = on[:, matched].sum(1) / on[:, characters].sum(1)
+        even = len(matched) / len(characters)
+        assert rows[layer, :, FOCUS] == pytest.approx(share - even, abs=1e-5)
+
+
+def test_a_model_that_reads_the_mean_has_no_reader(checkpoint_of, context_of):
+    result = ask("focus", context_of(checkpoint_of("modernbert", classifier_pooling="mean")))
+    assert not result.measurements and "mean of all tokens" in result.summary.en
+
+
 def test_the_cls_row_by_hand():
     kinds = [Kind.ITSELF, Kind.QUERY_MATCHED, Kind.QUERY_OTHER, Kind.SEPARATOR]
     kinds += [Kind.TITLE_MATCHED, Kind.TITLE_OTHER, Kind.TITLE_OTHER, Kind.TITLE_MARK]

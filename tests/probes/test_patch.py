@@ -29,6 +29,7 @@ from tests.conftest import sentencepiece, wordpiece
 from tests.probes import planted_focus as planted
 from tests.probes.asked import claim, values
 from tests.probes.made_context import context_of
+from tests.probes.pieces import byte_level
 
 Build = Callable[..., Context]
 JIEBA = segmenter("jieba")
@@ -112,6 +113,25 @@ def test_only_whole_tokens_spell_a_term(tokenizer, tmp_path):
     marked = encoded(other, "北京", "北京电影")
     (term,) = patch.usable_terms(marked, "北京", "北京电影", JIEBA, set())
     assert term.title == (7, 8)
+
+
+def test_tokens_that_reach_over_a_term_do_not_spell_it():
+    """站|到 share a token, and both tokens of the cut 驿 spell it."""
+    other = PairTokenizer(byte_level(("站到", 6), ("驿", 2)), 64)
+    one = encoded(other, "驿站", "驿站到")
+    # [CLS] 驿 驿 站 [SEP] 驿 驿 站到 [SEP]
+    assert patch.whole_tokens(one, QUERY, (0, 2)) == (1, 2, 3)
+    assert patch.whole_tokens(one, TITLE, (0, 1)) == (5, 6)
+    assert patch.whole_tokens(one, TITLE, (0, 2)) == ()
+
+
+def test_the_token_that_is_read_is_not_replaced(checkpoint_of):
+    checkpoint = open_checkpoint(checkpoint_of("qwen3"))
+    causal = checkpoint.pair_tokenizer()
+    assert words(causal, "票价", "票价查") == ["票价"]
+    assert words(causal, "票价", "查票价") == []  # the title's last token is read
+    bert = open_checkpoint(checkpoint_of()).pair_tokenizer()
+    assert words(bert, "票价", "查票价") == ["票价"]
 
 
 def test_replacements_share_no_token_and_are_as_long(tokenizer):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from qt_bert.ablation.engine import Reduction, sweep
 from qt_bert.ablation.interventions import NONE
@@ -205,6 +206,19 @@ def test_the_largest_weight_between_two_spans(checkpoint_of, family):
             assert seen.down[number, column] == pytest.approx(down, abs=1e-6)
             assert seen.either[number, column] == pytest.approx(max(up, down), abs=1e-6)
     assert ((seen.on_text > 0) & (seen.on_text < 1)).all()
+
+
+def test_of_a_causal_model_the_later_span_looks(checkpoint_of):
+    scorer = Scorer(open_checkpoint(checkpoint_of("qwen3")))
+    (encoded,) = scorer.tokenizer.encode([("xz", "qx")])
+    spans = np.array([0, 0]), np.array([(0, 1), (2, 3)]), np.array([(2, 4), (1, 2)])
+    seen = span_attention(scorer, [("xz", "qx")], spans, [Head(0, 0)])
+    ids = torch.tensor([encoded.input_ids])
+    with torch.inference_mode():
+        one = scorer.checkpoint.model(input_ids=ids, output_attentions=True).attentions[0][0, 0]
+    want = [one[2:4, 0].max().item(), one[2, 1].item()]
+    assert seen.up[:, 0] == pytest.approx(want, abs=1e-6)
+    assert seen.down[:, 0] == pytest.approx(want, abs=1e-6)
 
 
 # Heads by hand

@@ -128,6 +128,34 @@ def test_links_join_the_tokens_of_a_term(checkpoint_of, family):
     assert joined == one_way | {(t, q) for q, t in one_way}
 
 
+def test_a_causal_models_links_go_from_the_title(checkpoint_of):
+    scorer = opened(checkpoint_of("qwen3"))
+    (encoded,) = scorer.tokenizer.encode([("xz", "zx")])
+    shared = [Shared([(0, 1)], [(1, 2)])]
+    assert np.argwhere(links(encoded, shared, causal=True)).tolist() == [[3, 0]]
+    assert np.argwhere(links(encoded, shared)).tolist() == [[0, 3], [3, 0]]
+
+
+def test_without_special_tokens_nothing_is_said_of_them(checkpoint_of):
+    """And what title tokens give their terms in the query is that of Hugging Face's maps."""
+    folders = [checkpoint_of("qwen3", seed=seed) for seed in (1, 2)]
+    found = compared(*folders)
+    for name in ("sep", "cls"):
+        assert np.isnan(found.weight("after", name)).all()
+    row, pair = 0, planted_shift.pairs()[0]
+    scorer = opened(folders[1])
+    (encoded,) = scorer.tokenizer.encode([(pair.query, pair.title)])
+    linked = links(encoded, shared_terms(pair.query, pair.title, JIEBA).values(), causal=True)
+    assert linked.any()
+    with torch.inference_mode():
+        maps = scorer.checkpoint.model(
+            input_ids=torch.tensor([encoded.input_ids]), output_attentions=True
+        ).attentions
+    maps = torch.cat(maps).numpy()
+    want = (maps * linked).sum(-1)[..., linked.any(-1)].mean(-1)
+    assert found.after[row, ..., WEIGHTS.index("matched")] == pytest.approx(want, abs=1e-5)
+
+
 def reference_maps(folder: Path, query: str, title: str) -> np.ndarray:
     """Hugging Face's own attention [layers, heads, L, L]."""
     checkpoint = open_checkpoint(folder)

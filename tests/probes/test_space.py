@@ -8,9 +8,11 @@ from sklearn.metrics import silhouette_samples
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import Tagged
+from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.space import WORDS_A_PAIR, above_chance, items_of, labelled, silhouettes
 from qt_bert.scoring.bulk import Scorer
+from tests.probes.pieces import byte_level
 
 
 def clusters(apart: float) -> tuple[np.ndarray, np.ndarray]:
@@ -60,4 +62,17 @@ def test_words_are_drawn_once_with_their_tokens(checkpoint_of):
     assert sorted(word.text for word in words) == sorted(["北京", "高铁", "上海", "票价", "衣服"])
     grade = labelled("grade", items)
     assert grade is not None and grade[2] == ["1", "2"] and len(grade[0]) == 6
+    assert [item.span for item in items[:1]] == [(0, 1)]
+    read = items_of(pairs[:1], tokenizer, tag, 0, of_all=True)
+    assert read[0].span == (0, 15)  # all tokens, whose mean is read
     assert labelled("speech", items) is None  # two nouns are too few for a class
+
+
+def test_a_word_has_its_tokens_to_itself():
+    """北京 begins with a character that is cut; 上海 shares a token with what follows."""
+    tokenizer = PairTokenizer(
+        byte_level(("海高", 6), ("上", 3), ("铁", 3), ("京", 3), ("北", 2)), 64
+    )
+    items = items_of([pair("北京", "上海高铁")], tokenizer, tag, 0)
+    # [CLS] 北 北 京 [SEP] 上 海高 铁 [SEP]
+    assert [(item.text, item.span) for item in items[1:]] == [("北京", (1, 4))]

@@ -54,3 +54,12 @@ def test_a_set_may_name_heads_without_scores():
     (figure,) = atlas_figures(head_tables([replace(matching(), sets={"matching": ("L2H3",)})]))
     assert (len(figure.rows), len(figure.columns)) == (3, 4)
     assert (figure.marked, figure.values[2][3]) == (((2, 3),), None)
+
+
+def test_layers_with_a_window_are_named_with_it():
+    result = replace(redundancy(), settings={"windows": [None, 64]})
+    (effect, *_) = atlas_figures(head_tables([result]))
+    assert effect.rows == ("L0", "L1 ±64")
+    assert effect.note is not None and "64" not in effect.note.en
+    assert "n tokens to either side" in effect.note.en
+    assert all("±n" not in figure.note.en for figure in atlas_figures(TABLES) if figure.note)
