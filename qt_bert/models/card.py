@@ -241,6 +241,12 @@ def stored_block(folder: Path) -> Offline | None:
     return Offline.read(_stored(path).get("offline"), path)
 
 
+def stored_template(folder: Path) -> Template | None:
+    """How the model in `folder` is asked. Raises CheckpointError as `stored_block` does."""
+    path = folder / CARD
+    return Template.read(_stored(path).get("template"), f"{path}: `template`")
+
+
 def store_calibration(folder: Path, calibration: Mapping[str, Any]) -> None:
     """Write `calibration` into the folder's `qt_bert.json`; all else in it stays as it is.
 

@@ -65,23 +65,31 @@ def parse_budget(text: str) -> Budget:
     return Budget(kind_of=kind, value=value, share=share, asked=text.strip())
 
 
-def count_kept(budget: Budget, total: int) -> int:
-    """How many of `total` heads or layers stay.
+def count_kept(budget: Budget, total: int, sharing: int = 1) -> int:
+    """How many of `total` heads or layers stay; heads of which `sharing` share a key go together.
 
-    Raises ArgumentError where that is none, all or more; the message names what there can be.
+    Raises ArgumentError where that is none, all, more or a part of such a group; the message names
+    what there can be.
     """
-    kept = round(budget.value * total) if budget.share else int(budget.value)
-    if 1 <= kept < total:
+    groups = total // sharing
+    kept = sharing * round(budget.value * groups) if budget.share else int(budget.value)
+    if sharing <= kept < total and kept % sharing:
+        raise ArgumentError(
+            f"--budget {budget.asked}: each {sharing} heads of the model share one key and value and go "
+            f"together; give heads={kept - kept % sharing}, or another multiple of {sharing}"
+        )
+    if sharing <= kept < total:
         return kept
     what, one = budget.kind_of, budget.kind_of[:-1]
-    if total == 1:
+    if groups == 1:
         raise ArgumentError(
-            f"--budget {budget.asked}: the model has a single {one}, which cannot go"
+            f"--budget {budget.asked}: the model has a single {one if total == 1 else 'group of heads'}, "
+            "which cannot go"
         )
     meant = "none" if kept < 1 else "all" if kept == total else str(kept)
     raise ArgumentError(
-        f"--budget {budget.asked} keeps {meant} of the model's {total} {what}; give {what}=1 to "
-        f"{what}={total - 1}, or a share from {_shares(total)}"
+        f"--budget {budget.asked} keeps {meant} of the model's {total} {what}; give {what}={sharing} to "
+        f"{what}={total - sharing}, or a share from {_shares(groups)}"
     )
 
 
@@ -102,11 +110,24 @@ FLOAT16_BYTES = 2
 
 @dataclass(frozen=True)
 class Form:
-    """How many layers stay, how many heads all of them together keep, and units in each."""
+    """How many layers stay, how many heads all of them together keep, and units in each.
+
+    `sharing` heads at a time share one key and value, and stay or go together.
+    """
 
     layers: int
     heads: int
     units: int
+    sharing: int = 1
+
+    @property
+    def per_layer(self) -> int:
+        """How many heads a layer has, where all have as many."""
+        return self.heads // self.layers
+
+    def of_layers(self, layers: int) -> Form:
+        """So many layers of this form, each with as many heads as here."""
+        return replace(self, layers=layers, heads=layers * self.per_layer)
 
     def example(self, teacher: TeacherRef) -> tuple[KeptLayer, ...]:
         """Layers of this form: the highest, with the first heads of each, spread evenly.
@@ -114,12 +135,12 @@ class Form:
         What a form costs in time does not depend on which layers, heads and units they are; the
         highest are those of an offline model in which the texts meet.
         """
-        each, more = divmod(self.heads, self.layers)
+        each, more = divmod(self.heads // self.sharing, self.layers)
         units = None if self.units == teacher.units else self.units
         return tuple(
             KeptLayer(
                 layer=teacher.layers - self.layers + number,
-                heads=tuple(range(each + (number < more))),
+                heads=tuple(range(self.sharing * (each + (number < more)))),
                 units=units,
             )
             for number in range(self.layers)
@@ -146,7 +167,10 @@ class Costs:
 
 
 def parameter_costs(model: Any, family: Family) -> Costs:
-    """The parameters of each part of a classifier whose layers all have one shape."""
+    """The parameters of each part of a classifier whose layers all have one shape.
+
+    Of a ModernBERT, whose lowest layer has a norm less, a smaller one's sum is off by less than a norm.
+    """
     layers = family.layers_of(model)
     first = layers[-1]
     heads, units = family.heads(first), family.units(first)
@@ -198,11 +222,10 @@ def forms_within(budget: Budget, costs: Costs, teacher: Form) -> tuple[Form, ...
             f"--budget {budget.asked}: the model has {_shown(costs.of(teacher), budget)} and meets "
             "it as it is; ask for less"
         )
-    per_layer = teacher.heads // teacher.layers
-    whole = [Form(n, n * per_layer, teacher.units) for n in range(teacher.layers - 1, 0, -1)]
+    whole = [teacher.of_layers(n) for n in range(teacher.layers - 1, 0, -1)]
     found = [form for form in whole if costs.of(form) <= target][:1]
     more = found[0].layers + 1 if found else 1
-    narrow = _narrowed(Form(more, more * per_layer, teacher.units), costs, target)
+    narrow = _narrowed(teacher.of_layers(more), costs, target)
     forms = (*found, *([] if narrow is None else [narrow]))
     if not forms:
         raise ArgumentError(_out_of_reach(budget, costs, teacher))
@@ -216,9 +239,8 @@ def _narrowed(form: Form, costs: Costs, target: float) -> Form | None:
     for units in [*range(form.units - step, least, -step), least]:
         if costs.of(replace(form, units=units)) <= target:
             return replace(form, units=units)
-    for heads in range(
-        form.heads - 1, form.layers * _least_shape(form.heads // form.layers) - 1, -1
-    ):
+    fewest = form.layers * _least_heads(form)
+    for heads in range(form.heads - form.sharing, fewest - 1, -form.sharing):
         narrow = replace(form, units=least, heads=heads)
         if costs.of(narrow) <= target:
             return narrow
@@ -229,8 +251,13 @@ def _least_shape(count: int) -> int:
     return math.ceil(count / NARROWEST)
 
 
+def _least_heads(form: Form) -> int:
+    """Of a layer."""
+    return form.sharing * _least_shape(form.per_layer // form.sharing)
+
+
 def _out_of_reach(budget: Budget, costs: Costs, teacher: Form) -> str:
-    smallest = Form(1, _least_shape(teacher.heads // teacher.layers), _least_shape(teacher.units))
+    smallest = Form(1, _least_heads(teacher), _least_shape(teacher.units))
     least, whole = costs.of(smallest), costs.of(teacher)
     fixed = (
         f"; the embeddings and the head, which cannot go, are {costs.fixed / whole:.0%}"
@@ -458,10 +485,10 @@ def latency_costs(task: PlanTask, speeds: SpeedTable) -> Costs:
 def _forms(whole: Form) -> Iterator[Form]:
     """Fewer layers, in about six steps down to one; then fewer heads; then narrower feed-forwards."""
     counts = np.linspace(1, whole.layers, 7).round()[:-1]
-    per_layer = whole.heads // whole.layers
     for layers in sorted({int(n) for n in counts if n < whole.layers}, reverse=True):
-        yield Form(layers, layers * per_layer, whole.units)
+        yield whole.of_layers(layers)
+    groups = whole.heads // whole.sharing
     for share in (0.5, 0.25):
-        if whole.heads * share >= whole.layers:
-            yield Form(whole.layers, round(whole.heads * share), whole.units)
-        yield Form(whole.layers, whole.heads, max(1, round(whole.units * share)))
+        if groups * share >= whole.layers:
+            yield replace(whole, heads=whole.sharing * round(groups * share))
+        yield replace(whole, units=max(1, round(whole.units * share)))

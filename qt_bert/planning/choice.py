@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -79,23 +79,24 @@ def choose_heads(
 
     Every one of the `rounds` (by default those of the task's effort) takes out its share of `out`,
     those whose absence adds least, and the rest is measured anew without them. Heads that share a key
-    and value go together, by their losses in sum, so that rather more than `out` may go. The layers
-    `skipped` are gone as whole blocks. `before` is a path that is continued. Where nothing is gone, the first
+    and value go together, by the sum of what each adds. The layers `skipped`
+    are gone as whole blocks. `before` is a path that is continued. Where nothing is gone, the first
     round is `task.singles`. `work` is a folder in which the rounds are kept and resumed.
 
-    Raises ArgumentError for fewer than one head or more than may go, no round at all, and for pairs
-    that cannot be judged.
+    Raises ArgumentError for fewer than one head or more than may go, a part of heads that go together,
+    no round at all, and for pairs that cannot be judged.
     """
-    every = task.scorer.checkpoint.shape.all_heads
+    every, sharing = task.scorer.checkpoint.shape.all_heads, task.form.sharing
     rounds = task.effort.rounds if rounds is None else rounds
     gone = [] if before is None else list(before.order)
     left = [head for head in every if head not in gone and head.layer not in skipped]
-    if not 1 <= out <= len(left) or rounds < 1:
-        raise ArgumentError(f"{out} heads in {rounds} rounds: 1 to {len(left)} heads can go")
-    sharing = sharing_of(task)
-    groups = -(-out // sharing)
-    sizes = [groups // rounds + (number < groups % rounds) for number in range(rounds)]
-    sizes = [size * sharing for size in sizes if size]
+    if not 1 <= out <= len(left) or out % sharing or rounds < 1:
+        raise ArgumentError(
+            f"{out} heads in {rounds} rounds: {sharing} to {len(left)} heads can go, {sharing} at a time"
+        )
+    each, more = divmod(out // sharing, rounds)
+    sizes = [sharing * (each + (number < more)) for number in range(rounds)]
+    sizes = [size for size in sizes if size]
     known = not gone and not skipped
     if known:
         _ = task.singles  # which shows a progress of its own
@@ -126,18 +127,12 @@ def choose_heads(
 
 
 def _by_loss(heads: Sequence[Head], measured: Losses, sharing: int) -> list[Head]:
-    """The least loss first, of each `sharing` heads together; of equals the lower head."""
-    sums: dict[Head, float] = {}
-    for head in heads:
-        group = Head(head.layer, head.head // sharing)
-        sums[group] = sums.get(group, 0.0) + measured.mean(str(head))
-    return sorted(heads, key=lambda head: (sums[Head(head.layer, head.head // sharing)], head))
-
-
-def sharing_of(task: PlanTask) -> int:
-    """How many heads of the model share one key and value."""
-    checkpoint = task.scorer.checkpoint
-    return checkpoint.family.sharing(checkpoint.family.layers_of(checkpoint.model)[-1])
+    """The least loss first, that of the heads which share a key together; of equals the lower head."""
+    together: dict[tuple[int, int], float] = {}
+    for layer, head in heads:
+        group = layer, head // sharing
+        together[group] = together.get(group, 0.0) + measured.mean(f"L{layer}H{head}")
+    return sorted(heads, key=lambda one: (together[one.layer, one.head // sharing], one))
 
 
 # Which layers go: whole blocks left out, one at a time, the rest measured anew after each.
@@ -195,18 +190,11 @@ def forms_asked(task: PlanTask, speeds: SpeedTable) -> tuple[Form, ...]:
 
     A budget of latency is met by `speeds`. Raises ArgumentError for a budget that cannot be met.
     """
-    whole, per_layer = task.form, task.teacher.heads
-    kind = task.budget.kind_of
-    if kind not in ("heads", "layers") and sharing_of(task) > 1:
-        raise ArgumentError(
-            f"--budget {task.budget.asked}: heads of this model share keys and values; give a budget "
-            "of heads or of layers"
-        )
+    whole, kind = task.form, task.budget.kind_of
     if kind == "heads":
-        return (Form(whole.layers, count_kept(task.budget, whole.heads), whole.units),)
+        return (replace(whole, heads=count_kept(task.budget, whole.heads, whole.sharing)),)
     if kind == "layers":
-        kept = count_kept(task.budget, whole.layers)
-        return (Form(kept, kept * per_layer, whole.units),)
+        return (whole.of_layers(count_kept(task.budget, whole.layers)),)
     if kind == "latency":
         return forms_in_time(task, speeds)
     checkpoint = task.scorer.checkpoint
@@ -284,13 +272,13 @@ def grid_heads(
     Where heads were asked for, the path begins with the rounds of that budget, and goes on in as few
     further rounds as take no more than a third of all heads at a time.
     """
-    total, sharing = task.form.heads, sharing_of(task)
-    counts = {round(share * total / sharing) * sharing for share in task.effort.heads}
+    total, sharing = task.form.heads, task.form.sharing
+    counts = {sharing * round(share * total / sharing) for share in task.effort.heads}
     kept = sorted((n for n in counts if 1 <= n < total), reverse=True)
     deepest = total - min(kept)
     first = deepest
     if task.budget.kind_of == "heads":
-        first = min(deepest, total - count_kept(task.budget, total))
+        first = min(deepest, total - count_kept(task.budget, total, sharing))
     path = choose_heads(task, pairs, first, work=below(work, "heads", first))
     if more := deepest - first:
         rounds = math.ceil(more / max(1, int(LARGEST_ROUND * total)))

@@ -189,6 +189,9 @@ def without_dropout(model: Any) -> Any:
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
+        for name, value in list(vars(module).items()):
+            if "dropout" in name and type(value) is float:
+                setattr(module, name, 0.0)
     return model
 
 

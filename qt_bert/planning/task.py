@@ -229,8 +229,10 @@ class PlanTask:
             raise ArgumentError(
                 f"{self.scorer.checkpoint.name} was pruned itself; plan from its teacher"
             )
-        if self.form.heads < 2:
-            raise ArgumentError("a model of one layer with one head has nothing to leave out")
+        if self.form.heads == self.form.sharing:
+            raise ArgumentError(
+                "a model of one layer with one head, or one key for all, has nothing to leave out"
+            )
 
     @cached_property
     def teacher(self) -> TeacherRef:
@@ -241,8 +243,9 @@ class PlanTask:
     @cached_property
     def form(self) -> Form:
         """The model's own form."""
-        whole = self.teacher
-        return Form(whole.layers, whole.layers * whole.heads, whole.units)
+        whole, family = self.teacher, self.scorer.checkpoint.family
+        sharing = family.sharing(family.layers_of(self.scorer.checkpoint.model)[0])
+        return Form(whole.layers, whole.layers * whole.heads, whole.units, sharing)
 
     @cached_property
     def singles(self) -> Losses:

@@ -564,10 +564,12 @@ def run_plan(
 
     # What cannot be met is refused before a folder is made.
     budget, config = parse_budget(asked.budget), load_config(gathered.model)
-    layers = int(config.num_hidden_layers)
-    totals = {"heads": layers * int(config.num_attention_heads), "layers": layers}
-    if budget.kind_of in totals:
-        count_kept(budget, totals[budget.kind_of])
+    layers, heads = int(config.num_hidden_layers), int(config.num_attention_heads)
+    if budget.kind_of == "heads":
+        groups = getattr(config, "num_key_value_heads", None) or heads
+        count_kept(budget, layers * heads, heads // groups)
+    if budget.kind_of == "layers":
+        count_kept(budget, layers)
     stage = plan_stage(asked, arguments=("plan",))
     if not stage.applies(gathered.inputs):
         raise ArgumentError(f"{gathered.model} was pruned itself; make the plan from its teacher")

@@ -15,7 +15,14 @@ import torch
 from qt_bert.data.pairs import GRADES
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
-from qt_bert.models.card import MAX_LENGTH, ModelLabels, ModelSettings, layers_apart, stored_block
+from qt_bert.models.card import (
+    MAX_LENGTH,
+    ModelLabels,
+    ModelSettings,
+    layers_apart,
+    stored_block,
+    stored_template,
+)
 from qt_bert.models.checkpoint import Checkpoint, open_tokenizer, padding_of, save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import check_offline
@@ -320,7 +327,9 @@ def run_train(
     """
     check_job(job)
     check_settings(settings)
-    verify_folder(job.base)
+    _, family = verify_folder(job.base)
+    if job.block.offline_layers or stored_block(job.base) is not None:
+        check_offline(family, str(job.base))
     base = weights_sha256(job.base)
     asked = asdict(settings) | {
         "base": base,
@@ -343,17 +352,17 @@ def run_train(
     name = job.dev.file.name if job.dev else "a tenth of the training queries"
     config = load_config(job.base)
     pad = padding_of(tokenizer, config)
-    family = verify_folder(job.base)[1]
     last = pad if family.read_out(config) == "last" else None
     measured = Measured(dev, name, PairTokenizer(tokenizer, job.max_length))
     layers = int(config.num_hidden_layers)
-    if job.block.offline_layers or stored_block(job.base) is not None:
-        check_offline(family, str(job.base))
     offline, source = job.block.of(stored_block(job.base), measured, layers)
     block: dict[str, Any] = {} if offline is None else {"offline": offline.describe()}
-    card = ModelSettings(labels, job.max_length, offline=offline)
+    template = stored_template(job.base)
+    card = ModelSettings(labels, job.max_length, offline=offline, template=template)
     titles = None if offline is None else offline.title_tokens
-    reader = PairTokenizer(tokenizer, job.max_length, title_tokens=titles, last=last)
+    reader = PairTokenizer(
+        tokenizer, job.max_length, title_tokens=titles, last=last, template=template
+    )
     data = training_set(sources, reader, labels, work)
 
     apart = layers_apart(offline)
@@ -363,6 +372,7 @@ def run_train(
     longest = positions_of(model.model.config)
     if job.max_length > longest:
         raise ArgumentError(f"--max-length {job.max_length}: the base has {longest} positions")
+    model.model.config.pad_token_id = pad
     on_device(model, place)
     view = Checkpoint(
         out.name, job.base, model.model, tokenizer, model.family, card, settings.dtype

@@ -60,7 +60,7 @@ def test_every_command(run, checkpoint_of, many_pairs, tmp_path, family):
     plan = tmp_path / "plan" / "plan.json"
     kept = json.loads(plan.read_text(encoding="utf-8"))["kept"]
     grouped = family in ("qwen2", "qwen3")  # whose heads go by layers here: four share one key
-    assert sum(len(one["heads"]) for one in kept) == (4 if grouped else 6)
+    assert sum(len(one["heads"]) for one in kept) == (8 if grouped else 6)
     small, student = tmp_path / "small", tmp_path / "student"
     done("prune", "--plan", plan, *of, "--out", small)
     short = ("--max-length", "48", "--no-compile", "--dtype", "float32", "--steps", "2")

@@ -1,5 +1,6 @@
 """Budgets as they are written, the shapes that meet them, and times by a clock made by hand."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -93,6 +94,26 @@ def test_a_number_out_of_range_gets_the_range(text, total, said):
     assert said in str(error.value)
 
 
+def test_heads_that_share_a_key_are_counted_together():
+    for text, kept in (("heads=0.6", 10), ("heads=12", 12), ("heads=0.9", 14), ("heads=2", 2)):
+        assert count_kept(parse_budget(text), 16, 2) == kept
+    for text, said in (
+        (
+            "heads=5",
+            "each 2 heads of the model share one key and value and go together; give heads=4",
+        ),
+        (
+            "heads=1",
+            "keeps 1 of the model's 16 heads; give heads=2 to heads=14, or a share from 0.07",
+        ),
+        ("heads=0.05", "keeps none of the model's 16 heads"),
+    ):
+        with pytest.raises(ArgumentError, match=said):
+            count_kept(parse_budget(text), 16, 2)
+    with pytest.raises(ArgumentError, match="a single group of heads, which cannot go"):
+        count_kept(parse_budget("heads=0.5"), 4, 4)
+
+
 @pytest.mark.parametrize("total", [2, 4, 12, 24, 144, 384])
 def test_the_shares_that_are_named_work(total):
     with pytest.raises(ArgumentError) as error:
@@ -132,6 +153,10 @@ def test_then_heads_go_where_units_are_not_enough():
     costs = Costs(fixed=0, layer=0, head=100, unit=1)
     assert forms_within(parse_budget("params=1300"), costs, FORM)[-1] == Form(3, 12, 32)
     assert forms_within(parse_budget("params=1000"), costs, FORM)[-1] == Form(3, 9, 16)
+    shared = replace(FORM, sharing=2)
+    assert forms_within(parse_budget("params=1000"), costs, shared)[-1] == Form(3, 8, 16, 2)
+    heads = [one.heads for one in Form(3, 8, 16, 2).example(TEACHER)]
+    assert heads == [(0, 1, 2, 3), (0, 1), (0, 1)]
 
 
 def test_no_form_goes_over():
@@ -183,7 +208,8 @@ def reference(checkpoint):
 @pytest.mark.parametrize("family", (*LEARNED, "gte", "deberta-v2"))
 @pytest.mark.parametrize("form", [Form(3, 6, 32), Form(2, 4, 32), Form(2, 3, 7), Form(1, 0, 1)])
 def test_parameters_are_those_of_the_pruned_model(checkpoint_of, family, form):
-    checkpoint = open_checkpoint(checkpoint_of(family, layers=3))
+    own = {"num_key_value_heads": 2} if "qwen" in family else {}
+    checkpoint = open_checkpoint(checkpoint_of(family, layers=3, **own))
     teacher, whole = reference(checkpoint)
     assert whole == Form(3, 6, 32)
     kept = form.example(teacher)
@@ -191,8 +217,20 @@ def test_parameters_are_those_of_the_pruned_model(checkpoint_of, family, form):
     units = {one.layer: range(one.units) for one in kept if one.units is not None}
     small = smaller_checkpoint(checkpoint, kept, units=units)
     costs = parameter_costs(checkpoint.model, checkpoint.family)
-    assert costs.of(form) == parameters_of(small.model)
+    norm = 16 if family == "modernbert" else 0  # a norm that its lowest layer does not have
+    assert costs.of(form) == pytest.approx(parameters_of(small.model), rel=0, abs=norm)
     assert costs.of(whole) == checkpoint.parameters
+
+
+@pytest.mark.parametrize("heads", [8, 6, 2, 0])
+def test_parameters_of_heads_that_share_keys(checkpoint_of, heads):
+    shape = {"layers": 3, "heads": 4, "num_key_value_heads": 2}
+    checkpoint = open_checkpoint(checkpoint_of("qwen3", **shape))
+    teacher, whole = reference(checkpoint)
+    form = replace(whole, heads=heads, sharing=2)
+    small = smaller_checkpoint(checkpoint, form.example(teacher))
+    found = parameter_costs(checkpoint.model, checkpoint.family).of(form)
+    assert found == parameters_of(small.model)
 
 
 def test_every_form_of_an_offline_model_has_a_layer_in_which_the_texts_meet(offline_checkpoint_of):

@@ -11,7 +11,7 @@ from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.planning.budgets import parse_budget
 from qt_bert.planning.choice import choose, forms_asked
 from qt_bert.planning.make_plan import make_plan
-from qt_bert.planning.prune import removed_from
+from qt_bert.planning.prune import prune, removed_from
 from qt_bert.planning.runs import changes
 from qt_bert.planning.task import QUICK, Functions, PlanTask
 from qt_bert.results.plan import Plan
@@ -61,6 +61,20 @@ def test_heads_go_and_everything_is_known_of_it(task, tmp_path):
     made.write(tmp_path / "plan.json")
     assert Plan.read(tmp_path / "plan.json") == made
     assert set(evidence.effects) == {f"L{layer}H{head}" for layer in range(3) for head in range(2)}
+    _is_tested_as_masked(asked, made)
+
+
+@pytest.mark.parametrize("budget", ["heads=0.5", "params=0.8"])
+def test_heads_that_share_a_key_go_or_stay_together(task, tmp_path, budget):
+    asked = task(budget, family="qwen3", layers=2, heads=4, num_key_value_heads=2)
+    made = make_plan(asked)
+    for one in made.kept:
+        assert {head // 2 for head in one.heads} == {head // 2 for head in one.heads[::2]}
+        assert len(one.heads) % 2 == 0
+    counts = [row.kept for row in made.evidence.grid if row.of == "heads"]
+    assert counts == [6, 4, 2]
+    saved = prune(asked.scorer.checkpoint, made, asked.discovery.pairs, tmp_path / "small")
+    assert saved.parameters[1] == made.evidence.size.parameters
     _is_tested_as_masked(asked, made)
 
 

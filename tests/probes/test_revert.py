@@ -21,7 +21,7 @@ from qt_bert.planning.prune import save_smaller
 from qt_bert.probes import revert
 from qt_bert.probes.base import Context, run_probe
 from qt_bert.probes.registry import probe_named
-from qt_bert.probes.revert import QUANTITIES, Cells, Words, check_ends
+from qt_bert.probes.revert import QUANTITIES, Cells, Words, check_ends, earlier_of
 from qt_bert.probes.split import Split
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.probe import ProbeResult
@@ -119,6 +119,25 @@ def test_a_pruned_model_cannot_be_asked(checkpoint_of, context, tmp_path):
     folder = save_smaller(tmp_path / "small", small)
     result = asked(context(checkpoint_of(heads=4), folder))
     assert not result.measurements and result.settings.get("guards") is None
+
+
+@pytest.mark.parametrize("family", ["modernbert", "qwen3", "deberta-v2"])
+def test_heads_that_share_weights_cannot_be_set_back(checkpoint_of, context, family):
+    model, base = checkpoint_of(family, seed=3), checkpoint_of(family)
+    result = asked(context(base, model))
+    assert not result.measurements and "share weights" in result.summary.en
+    with pytest.raises(
+        ArgumentError, match=f"set back .*: not of a {family} model, for its heads share"
+    ):
+        earlier_of(base, opened(model))
+
+
+def test_heads_under_rotary_positions_are_set_back(checkpoint_of, context):
+    """The ends are proved: nothing, and everything but pooler and classifier."""
+    result = asked(context(checkpoint_of("gte"), checkpoint_of("gte", seed=3)))
+    ends = result.settings["guards"]["ends"]
+    assert max(ends["nothing"], ends["everything"]) <= ends["bound"]
+    assert abs(values(result)["all_heads_loss"]) > 1e-3
 
 
 def test_what_is_no_base_is_refused(checkpoint_of, context):

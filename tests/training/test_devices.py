@@ -13,7 +13,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map
 
 from qt_bert.errors import ArgumentError
-from qt_bert.models.families import FAMILIES
 from qt_bert.models.loading import open_for_tuning
 from qt_bert.planning.distill import Distilled, LossWeights
 from qt_bert.results.plan import LayerMatch
@@ -24,6 +23,7 @@ from qt_bert.training.packing import on_device
 from qt_bert.training.pretrain import BatchShape, PairExample, Special, _masked, losses, new_model
 from qt_bert.training.recipes import TrainingOptions
 from qt_bert.training.steps import Gradients, part_of, training_device, weights_dtype
+from tests.conftest import FAMILIES
 
 GPU = torch.device("meta")
 """Stands for a GPU: torch without CUDA has no backward there, of fake tensors either."""

@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
-from qt_bert.errors import ArgumentError
+from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.models.checkpoint import open_checkpoint, open_tokenizer
-from qt_bert.models.families import FAMILIES
 from qt_bert.models.loading import open_for_tuning
+from qt_bert.planning.distill import without_dropout
 from qt_bert.training.batches import (
     BatchLayout,
     LabelledExample,
@@ -18,7 +19,7 @@ from qt_bert.training.batches import (
     to_tensors,
 )
 from qt_bert.training.model import TuningModel, label_set_loss, lift_layers, listed_layers
-from tests.conftest import LEARNED
+from tests.conftest import FAMILIES, LEARNED
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "小哥最近在干嘛"), ("狗", "猫" * 30), ("苹果", "手机")]
 
@@ -43,9 +44,12 @@ def layout_of(folder, slots=96):
     return BatchLayout((48,), slots, tokenizer.pad_token_id, first)
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_packed_logits_equal_those_of_one_pair_alone(checkpoint_of, family):
-    folder = checkpoint_of(family)
+@pytest.mark.parametrize(
+    ("family", "own"),
+    [*((family, {}) for family in FAMILIES), ("modernbert", {"classifier_pooling": "mean"})],
+)
+def test_packed_logits_equal_those_of_one_pair_alone(checkpoint_of, family, own):
+    folder = checkpoint_of(family, **own)
     model = TuningModel.open(folder, 5, {}, seed=0).eval()
     examples = examples_of(folder)
     (plan,) = plan_epoch(examples, layout_of(folder, slots=480), 0, 0)
@@ -54,14 +58,57 @@ def test_packed_logits_equal_those_of_one_pair_alone(checkpoint_of, family):
         first = model.first_tokens(batch)
         got = model.family.head(model.model, first)[: len(TEXTS)]
         order = [i for row in plan.rows for i in row]
-        tokenizer = open_tokenizer(folder)
-        expected = [
-            model.model(
-                **tokenizer(*TEXTS[i], return_tensors="pt", truncation="only_second", max_length=48)
-            ).logits
-            for i in order
-        ]
-    torch.testing.assert_close(got, torch.cat(expected), atol=1e-5, rtol=0)
+        expected = torch.cat([alone(model, examples[i]).logits for i in order])
+        labels = torch.tensor([examples[i].allowed.argmax() for i in order])
+        loss = model.loss(batch)
+    torch.testing.assert_close(got, expected, atol=1e-5, rtol=0)
+    plain = torch.nn.functional.cross_entropy(expected, labels)
+    torch.testing.assert_close(loss, plain, atol=1e-5, rtol=0)
+
+
+def alone(model, example):
+    """transformers' own forward of one pair."""
+    inputs = {"input_ids": torch.from_numpy(example.input_ids)[None]}
+    if model.family.segments:
+        inputs["token_type_ids"] = torch.from_numpy(example.token_type_ids)[None]
+    return model.model(**inputs)
+
+
+DROPOUTS = (
+    "hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout", "pooler_dropout",
+    "classifier_dropout", "embedding_dropout", "mlp_dropout", "summary_last_dropout",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_nothing_drops_out_in_training(checkpoint_of, family):
+    """Neither of a base that is opened to be tuned, nor of a student of a model that is."""
+    folder = checkpoint_of(family, **dict.fromkeys(DROPOUTS, 0.3))
+    tuned = open_for_tuning(folder, 5)[0]
+    student = open_checkpoint(folder).model.train()
+    ids = {"input_ids": torch.arange(10, 30)[None]}
+    assert not torch.equal(student(**ids).logits, student(**ids).logits)
+    for model in (tuned, without_dropout(student)):
+        assert torch.equal(model.train()(**ids).logits, model.eval()(**ids).logits)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_base_without_a_classifier_gets_one(checkpoint_of, tmp_path, family):
+    """Its encoder is kept; a weight of that which is missing is an error."""
+    whole = open_checkpoint(checkpoint_of(family))
+    encoder = whole.family.backbone_of(whole.model)
+    encoder.save_pretrained(tmp_path)
+    whole.tokenizer.save_pretrained(tmp_path)
+    model, _ = open_for_tuning(tmp_path, 3)
+    assert model.config.num_labels == 3
+    weights = whole.family.backbone_of(model).state_dict()
+    for name, value in encoder.state_dict().items():
+        assert torch.equal(weights[name], value), name
+    stored = load_file(tmp_path / "model.safetensors")
+    del stored[next(name for name in stored if ".0." in name and name.endswith(".weight"))]
+    save_file(stored, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(CheckpointError, match="encoder weights are missing"):
+        open_for_tuning(tmp_path, 3)
 
 
 def test_label_set_loss_by_hand():

@@ -62,6 +62,31 @@ def test_sizes_of_rounds(task_of, out, rounds, sizes) -> None:
     assert list(path.order) == by_hand(task, pairs, sizes) and len(set(path.order)) == out
 
 
+GROUPED = {"family": "qwen3", "layers": 2, "heads": 4, "num_key_value_heads": 2}
+"""Two heads share one key and value."""
+
+
+def test_heads_that_share_a_key_go_together(task_of):
+    """By the sum of what each adds alone, two groups in the first round and one in the second."""
+    task, pairs = task_of(**GROUPED), graded()
+    groups = [(Head(layer, head), Head(layer, head + 1)) for layer in (0, 1) for head in (0, 2)]
+    gone: list[Head] = []
+    for size in (2, 1):
+        left = [group for group in groups if group[0] not in gone]
+        loss = {
+            group: sum(loss_without(task.scorer, pairs, [*gone, head]) for head in group)
+            for group in left
+        }
+        for group in sorted(left, key=loss.__getitem__)[:size]:
+            gone += group
+    path = choose_heads(task, pairs, 6, rounds=2)
+    assert list(path.order) == gone
+    singles = sorted(path.effects, key=path.effects.__getitem__)[:2]
+    assert path.order[:2] != tuple(singles)  # who go alone, go otherwise
+    with pytest.raises(ArgumentError, match="2 to 8 heads can go, 2 at a time"):
+        choose_heads(task, pairs, 3)
+
+
 def test_after_layers_are_gone(task_of):
     task, pairs = task_of(), graded()
     path = choose_heads(task, pairs, 3, skipped=(1,))

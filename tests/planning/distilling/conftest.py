@@ -37,8 +37,8 @@ def texts_file(pair_file, tmp_path) -> Path:
 def job_of(checkpoint_of, plan_of, pair_file, texts_file) -> Callable[..., DistillJob]:
     """`job_of(kept, loss=…, labels=1)`: labelled and unlabelled pairs, judged on the labelled."""
 
-    def build(kept=KEPT, *, loss=None, labels=5):
-        folder = checkpoint_of("bert", layers=3, heads=4, hidden=32, labels=labels)
+    def build(kept=KEPT, *, loss=None, labels=5, family="bert", **own):
+        folder = checkpoint_of(family, layers=3, heads=4, hidden=32, labels=labels, **own)
         plan = plan_of(open_checkpoint(folder), kept)
         return DistillJob(
             Student(folder, plan),

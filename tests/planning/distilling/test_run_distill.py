@@ -20,6 +20,7 @@ from qt_bert.planning.prune import prune
 from qt_bert.results.kept import KeptFile, KeptLayer
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.training.recipes import PairSource
+from qt_bert.training.selection import reading
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "京东小哥最近在干嘛")]
 
@@ -41,6 +42,30 @@ def test_the_student_opens_and_its_log_keeps_the_parts_apart(job_of, settings, t
     parts = [last[f"train_{name}"] for name in PARTS]
     assert sum(parts) == pytest.approx(last["train_loss"], abs=1e-4)
     assert min(parts) > 0
+
+
+@pytest.mark.parametrize(
+    ("family", "own"),
+    [
+        ("gte", {}),
+        ("modernbert", {"classifier_pooling": "mean"}),
+        ("qwen3", {"num_key_value_heads": 2}),
+        ("deberta-v2", {}),
+    ],
+)
+def test_a_student_of_another_family_is_judged_as_it_opens(job_of, settings, tmp_path, family, own):
+    """Without its lowest layer, and with half the heads of another."""
+    kept = (KeptLayer(layer=1, heads=(2, 3)), KeptLayer(layer=2, heads=(0, 1, 2, 3)))
+    job = job_of(kept, family=family, **own)
+    facts = run_distill(job, tmp_path / "s", settings)
+    dev = job.dev.read(labelled=True)
+    texts = [(pair.query, pair.title) for pair in dev]
+    for compact in (True, False):
+        opened = open_checkpoint(tmp_path / "s", compact=compact)
+        assert opened.family.model_type == family and opened.family.fast
+        logits = Scorer(opened).logits(texts)
+        found = reading(logits, dev, opened.settings.labels, facts["figure"])
+        assert found[0] == pytest.approx(facts["best"], abs=0.02)
 
 
 def test_a_finished_run_asked_again_says_so_and_other_settings_are_refused(

@@ -1,0 +1,80 @@
+"""A run from a base of every family to a folder that opens, and bases that are not tuned here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import AlbertConfig, AlbertForSequenceClassification
+
+from qt_bert.data.templates import Template
+from qt_bert.errors import ArgumentError, CheckpointError
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
+from qt_bert.training.recipes import PairSource
+from qt_bert.training.selection import reading
+from tests.conftest import FAMILIES, wordpiece
+
+SETTINGS = TuneSettings(
+    max_steps=3, lr=1e-2, slots=96, dtype="float32", evaluations=1, compile=False
+)
+CASES = [*((family, {}) for family in FAMILIES), ("modernbert", {"classifier_pooling": "mean"})]
+
+
+@pytest.fixture
+def job(pair_file):
+    source = PairSource(pair_file)
+    return lambda base: TrainJob(base, (source,), source, max_length=48, stop_on="nll")
+
+
+def judged(folder, job) -> float:
+    opened = open_checkpoint(folder)
+    assert opened.family.fast
+    dev = job.dev.read(labelled=True)
+    logits = Scorer(opened).logits([(pair.query, pair.title) for pair in dev])
+    return reading(logits, dev, opened.settings.labels, "nll")[0]
+
+
+@pytest.mark.parametrize(("family", "own"), CASES)
+def test_the_folder_opens_as_it_was_judged(checkpoint_of, job, tmp_path, family, own):
+    asked = job(checkpoint_of(family, **own))
+    facts = run_train(asked, tmp_path / "m", SETTINGS)
+    assert judged(tmp_path / "m", asked) == pytest.approx(facts["best"], abs=0.01)
+    assert abs(judged(asked.base, asked) - facts["best"]) > 0.02
+    logged = (tmp_path / "m" / "training_log.jsonl").read_text("utf-8").splitlines()
+    assert np.isfinite([json.loads(line)["train_loss"] for line in logged]).all()
+
+
+def test_a_causal_base_is_asked_as_its_folder_says(fresh_checkpoint, job, tmp_path):
+    base = fresh_checkpoint("qwen3", positions=128)
+    template = {"prefix": "yes ", "before": "no:", "between": " yes:", "suffix": " no"}
+    (base / "qt_bert.json").write_text(json.dumps({"schema": 1, "template": template}))
+    asked = job(base)
+    facts = run_train(replace(asked, max_length=100), tmp_path / "m", SETTINGS)
+    assert open_checkpoint(tmp_path / "m").settings.template == Template(**template)
+    assert judged(tmp_path / "m", asked) == pytest.approx(facts["best"], abs=0.01)
+
+
+def test_a_base_that_the_fast_engine_does_not_run_is_refused(job, tmp_path):
+    base = tmp_path / "albert"
+    wordpiece(base)
+    config = AlbertConfig(
+        vocab_size=400, embedding_size=8, hidden_size=16, num_hidden_layers=2,
+        num_attention_heads=2, intermediate_size=32, num_labels=5,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    AlbertForSequenceClassification(config).save_pretrained(base)
+    with pytest.raises(CheckpointError, match="a albert model .* training need the fast engine"):
+        run_train(job(base), tmp_path / "m", SETTINGS)
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_template_needs_room(fresh_checkpoint, job, tmp_path):
+    base = fresh_checkpoint("qwen3")
+    (base / "qt_bert.json").write_text('{"schema": 1, "template": "qwen3-reranker"}')
+    with pytest.raises(ArgumentError, match="--max-length 48: a pair needs"):
+        run_train(job(base), tmp_path / "m", SETTINGS)
