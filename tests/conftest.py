@@ -120,6 +120,8 @@ OWN = {
     },
 }
 """What the tiny config of a family says besides."""
+UNTYPED = ("modernbert", "qwen2", "qwen3")
+"""Those without types of tokens."""
 
 
 def make_checkpoint(
@@ -154,11 +156,11 @@ def make_checkpoint(
         max_position_embeddings=positions
         + (tokenizer.pad_token_id + 1 if "roberta" in family else 0),
         num_labels=labels,
-        initializer_range=0.4,
         **{
+            "initializer_range": 0.4,
             "pad_token_id": tokenizer.pad_token_id,
-            "type_vocab_size": 1 if family == "xlm-roberta" else 2,
         }
+        | ({} if family in UNTYPED else {"type_vocab_size": 1 if family == "xlm-roberta" else 2})
         | named
         | OWN.get(family, {})
         | own,

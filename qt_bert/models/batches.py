@@ -28,7 +28,10 @@ def row_at(tensor: torch.Tensor, place: At, *, axes: int = 1) -> torch.Tensor:
     if isinstance(place, int):
         return tensor[..., place : place + 1, :]
     ahead = [1] * (tensor.ndim - axes - 2)
-    return torch.take_along_dim(tensor, place.reshape(*ahead, -1, *[1] * (axes + 1)), -2)
+    places = place.reshape(*ahead, -1, *[1] * (axes + 1))
+    shape = torch.broadcast_shapes(tensor.shape[:-2], places.shape[:-2])
+    places = places.expand(*shape, 1, tensor.shape[-1])
+    return tensor.expand(*shape, *tensor.shape[-2:]).gather(-2, places)
 
 
 PADDING, CLS, QUERY, TITLE, PROMPT = -1, 0, 1, 2, 3

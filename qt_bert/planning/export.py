@@ -46,7 +46,7 @@ class Graph(nn.Module):
     """A checkpoint's forward: `input_ids`, `attention_mask`, `token_type_ids` [batch, length] → logits.
 
     Without `token_type_ids` every token has type 0. The weights are the checkpoint's own. Raises
-    CheckpointError for an offline model, and for a causal one.
+    CheckpointError for an offline model.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -57,11 +57,6 @@ class Graph(nn.Module):
                 "and its titles begin at a position of their own. A plain copy knows neither and would "
                 "give other grades, so none is written; score with `qt-bert score`, or export a model "
                 "trained with `--offline-layers 0`"
-            )
-        if checkpoint.family.causal:
-            raise CheckpointError(
-                f"{checkpoint.name} is a causal model, of which no ONNX file for every length is written "
-                "yet; score with `qt-bert score`"
             )
         self.model = checkpoint.model  # embeddings, norms and head are parts of it
         self.encoder = Encoder(checkpoint.model, checkpoint.family, laid_out=False)
@@ -237,7 +232,7 @@ def _case(checkpoint: Checkpoint, lengths: np.ndarray, generator: np.random.Gene
     mask = (places < lengths[:, None]).astype(np.int64)
     vocabulary = np.arange(checkpoint.model.config.vocab_size)
     drawn = generator.choice(vocabulary[vocabulary != checkpoint.pad], size=mask.shape)
-    types = (places >= lengths[:, None] // 2) & (checkpoint.model.config.type_vocab_size > 1)
+    types = (places >= lengths[:, None] // 2) & ("token_type_ids" in input_names(checkpoint))
     return Case(np.where(mask == 1, drawn, checkpoint.pad), types * mask, mask)
 
 

@@ -27,6 +27,7 @@ from qt_bert.data.tokenise import Counts, EncodedPair, PairTokenizer, length_bat
 from qt_bert.errors import ArgumentError, CheckpointError
 from qt_bert.files import sha256_file
 from qt_bert.models.card import read_settings
+from qt_bert.models.families import FAMILIES
 from qt_bert.progress import Progress, silent
 from qt_bert.results.evaluation import JudgedPairs, MetricDifference
 from qt_bert.results.plan import EXPORT, ExportFile, Int8Loss
@@ -129,7 +130,13 @@ class OnnxScorer:
         labels = int(self.session.get_outputs()[0].shape[1])
         self.settings = read_settings(folder, labels, self.export.positions)
         tokenizer = _tokenizer(folder / TOKENIZER)
-        self.tokenizer = PairTokenizer(tokenizer, self.settings.max_length)
+        causal = self.export.family in FAMILIES and FAMILIES[self.export.family].causal
+        self.tokenizer = PairTokenizer(
+            tokenizer,
+            self.settings.max_length,
+            last=self.export.pad if causal else None,
+            template=self.settings.template,
+        )
         self.counts = Counts()
 
     def logits(self, pairs: Sequence[tuple[str, str]], shown: Progress = silent) -> np.ndarray:
@@ -151,6 +158,9 @@ class OnnxScorer:
 
     def _run(self, encoded: Sequence[EncodedPair]) -> np.ndarray:
         ids, types, real = padded(encoded, self.export.pad)
+        for row, one in zip(real, encoded, strict=True):
+            if one.at:  # the graph reads the last token, which is this one
+                row[one.at + 1 :] = False
         given = {"input_ids": ids, "token_type_ids": types, "attention_mask": real.astype(np.int64)}
         (logits,) = self.session.run(None, {name: given[name] for name in self.export.inputs})
         return np.asarray(logits)

@@ -16,7 +16,7 @@ def inputs_of(case, types=True):
     return {name: torch.from_numpy(getattr(case, name)) for name in names}
 
 
-@pytest.mark.parametrize("family", sorted(name for name in FAMILIES if not FAMILIES[name].causal))
+@pytest.mark.parametrize("family", sorted(FAMILIES))
 @torch.inference_mode()
 def test_logits_equal_the_hugging_face_model_with_and_without_padding(checkpoint_of, family):
     checkpoint = open_checkpoint(checkpoint_of(family))
@@ -29,7 +29,7 @@ def test_logits_equal_the_hugging_face_model_with_and_without_padding(checkpoint
         torch.testing.assert_close(graph(**inputs), expected, atol=2e-5, rtol=0)
 
 
-@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta", "gte", "modernbert", "deberta-v2"])
 @torch.inference_mode()
 def test_any_shape_equals_the_encoder(smaller_of, kept, family):
     checkpoint = smaller_of(family, kept)
