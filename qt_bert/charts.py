@@ -133,7 +133,10 @@ def _laid(
             ),
         ),
         title=title if heading else alt.Undefined,
-    ).add_params(*(alt.param(name=name, value=value) for name, value in labels.items()))
+        # `add_params` would copy every layer four times.
+        params=[alt.VariableParameter(name=name, value=value) for name, value in labels.items()]
+        or alt.Undefined,
+    )
     drawn.data = alt.Data(values=list(table))  # last, for Altair copies all that it is given
     return drawn
 

@@ -80,7 +80,10 @@ def spec_of(drawn: Any) -> str:
 
     drawn.autosize = alt.AutoSizeParams(type="fit-x", contains="padding")
     drawn.config.font = FONTS
-    return json.dumps(drawn.to_dict(validate=False))
+    rows, drawn.data = drawn.data.values, alt.Data(values=[])  # which Altair would copy, row by row
+    spec = drawn.to_dict(validate=False)
+    spec["data"]["values"] = rows
+    return json.dumps(spec)
 
 
 def show_chart(spec: str, *, width: Any = "stretch", **more: Any) -> None:

@@ -92,6 +92,7 @@ def run(script: str) -> None:
         for fault in st.session_state.pop(_FAULTS, []):
             st.warning(escaped(say(fault)), icon=":material/link_off:")
         page.run()
+    _DRAWN.set()
 
 
 # A visitor's state: in the session while it lives, and in the address for everybody else.
@@ -180,8 +181,12 @@ def studied_of(inspected: Inspected, settings: Settings) -> Looked:
         return _LOOKED[inspected]
 
 
+_DRAWN = threading.Event()
+"""Some visitor's page was drawn."""
+
+
 def warm(settings: Settings) -> None:
-    """Open the first model, while the browser connects; then its base, and its mean head outputs.
+    """Open the first model, while the browser connects; once a page is drawn its base, and mean head outputs.
 
     A fault is left to the page, which meets it again and says it.
     """
@@ -189,9 +194,10 @@ def warm(settings: Settings) -> None:
         shelf = shelf_of(settings)
         model = shelf.open(shelf.names[0])
         studied_of(model, settings)
+        _set_aside()
+        _DRAWN.wait(60)  # what the first page does not show must not slow it
         if (base := shelf.base_of(model.name)) is not None:
             shelf.open(base)
-        _set_aside()
         model.part(model.shape.all_heads[:1], "mean")
     except QtBertError as error:
         _log.warning("%s", error)

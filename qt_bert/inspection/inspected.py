@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +100,14 @@ class Inspected:
         self.shape = checkpoint.shape
         self.labels: ModelLabels = checkpoint.settings.labels
         self.sha256 = checkpoint.sha256
-        self.segmenter: Segmenter = segmenter("jieba")
         self.guards: Mapping[str, Any] = self._checked("zero", "uniform")
         self.making = threading.RLock()
         self._made: MeanZ | None = None
+
+    @cached_property
+    def segmenter(self) -> Segmenter:
+        """jieba, whose dictionary takes a second to load: on a page that shows words, not before."""
+        return segmenter("jieba")
 
     def encode(self, query: str, title: str) -> ReadPair:
         """The tokens of a pair, with spans. Raises ArgumentError for a lone surrogate."""
