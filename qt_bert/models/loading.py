@@ -138,6 +138,14 @@ def stored_rows(folder: Path, name: str, rows: Sequence[int]) -> torch.Tensor:
 # Opening any encoder folder as the start of a training run.
 
 
+def tunable(folder: Path) -> Family:
+    """The family of a folder that can be trained. Raises CheckpointError where it cannot."""
+    _, family = verify_folder(folder)
+    if not family.fast:
+        raise CheckpointError(f"{folder}: {needs_fast(family.model_type)}")
+    return family
+
+
 def open_for_tuning(folder: Path, labels: int) -> tuple[Any, Family]:
     """A sequence classifier with `labels` outputs whose encoder comes from `folder`, in float32.
 
@@ -145,9 +153,7 @@ def open_for_tuning(folder: Path, labels: int) -> tuple[Any, Family]:
     another size is replaced; dropout is off. Raises CheckpointError where an encoder weight is
     missing, and for every fault `verify_folder` knows.
     """
-    _, family = verify_folder(folder)
-    if not family.fast:
-        raise CheckpointError(f"{folder}: {needs_fast(family.model_type)}")
+    family = tunable(folder)
     config = without_dropout(load_config(folder))
     config.num_labels = labels
     model, info = load_weights(AutoModelForSequenceClassification, folder, config, resize=True)

@@ -5,8 +5,8 @@ several tokens the one that gets most; texts without a token of the kind do not 
 nouns, verbs, pronouns, subjects, objects, negation, [CLS] and [SEP]; numbers and punctuation stand
 beside. Heads are named by their *lift*: the attention to all tokens of a kind together over what it
 would be were every token to look evenly at all it sees: where that is everything, the share of tokens
-of the kind. [CLS] is the special token that is read, which a causal model may lack, and [SEP] are those
-between and behind the texts.
+of the kind. [CLS] is the special token that is read, which a causal model may lack, and [SEP] are all
+other special tokens, those of a template among them.
 """
 
 from __future__ import annotations
@@ -145,8 +145,9 @@ def of_tokens(encoded: EncodedPair, query: Labelled, title: Labelled) -> FloatAr
     The pair must have been encoded with offsets. Marks that spell nothing are of no kind.
     """
     found = np.zeros((len(encoded), len(KINDS)))
-    found[encoded.cls, _PLACE["cls"]] = encoded.side[encoded.cls] == SPECIAL
-    found[encoded.separators, _PLACE["sep"]] = 1
+    for token, side in enumerate(encoded.side):
+        if side == SPECIAL:
+            found[token, _PLACE["cls" if token == encoded.cls else "sep"]] = 1
     for token, (side, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
         if side != SPECIAL and end > start:
             found[token] = (query, title)[side].kinds[start:end].mean(axis=0)

@@ -101,12 +101,14 @@ def tokens_within(encoded: EncodedPair, side: int, span: Span) -> list[int]:
 def spelled(encoded: EncodedPair, query: str, title: str) -> tuple[str, ...]:
     """What each token spells, as a reader sees it: the whole of a character that it is part of.
 
-    White space and a mark of a word's start are `▁`. The pair must have been encoded with offsets.
+    White space and a mark of a word's start are `▁`, what a template puts before the query is `…`. The
+    pair must have been encoded with offsets.
     """
-    names = []
+    names, separators = [], set(encoded.separators)
     for token, (side, (start, end)) in enumerate(zip(encoded.side, encoded.spans, strict=True)):
         if side == SPECIAL:
-            names.append("[CLS]" if token == encoded.cls else "[SEP]")
+            other = "[SEP]" if token in separators else "…"
+            names.append("[CLS]" if token == encoded.cls else other)
         else:
             names.append((query, title)[side][start:end] or "▁")
     return tuple(names)

@@ -26,8 +26,8 @@ from qt_bert.models.card import (
 from qt_bert.models.checkpoint import Checkpoint, open_tokenizer, padding_of, save_checkpoint
 from qt_bert.models.devices import device_name
 from qt_bert.models.families import check_offline
-from qt_bert.models.folder import verify_folder, weights_sha256
-from qt_bert.models.loading import load_config, positions_of
+from qt_bert.models.folder import weights_sha256
+from qt_bert.models.loading import load_config, positions_of, tunable
 from qt_bert.progress import progress
 from qt_bert.training.batches import (
     BatchLayout,
@@ -327,7 +327,7 @@ def run_train(
     """
     check_job(job)
     check_settings(settings)
-    _, family = verify_folder(job.base)
+    family = tunable(job.base)
     if job.block.offline_layers or stored_block(job.base) is not None:
         check_offline(family, str(job.base))
     base = weights_sha256(job.base)

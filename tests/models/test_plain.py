@@ -136,3 +136,4 @@ def test_what_needs_the_fast_engine_says_so_in_a_line(tmp_path, command, monkeyp
         main()
     said = capsys.readouterr().err
     assert ended.value.code == 2 and "need the fast engine" in said and "Traceback" not in said
+    assert not (tmp_path / "out.training").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -220,6 +221,11 @@ def test_a_token_of_several_words_is_of_each_by_its_characters():
     assert found[:, place_of("noun")].tolist() == [0, 0.25, 0, 1, 0]
     assert found[:, place_of("cls")].tolist() == [1, 0, 0, 0, 0]
     assert found[:, place_of("sep")].tolist() == [0, 0, 1, 0, 1]
+    # In a causal model the last is read; what a template puts first is neither text.
+    asked = replace(encoded, side=[SPECIAL, QUERY, SPECIAL, TITLE, SPECIAL], at=4)
+    found = of_tokens(asked, query, by_tags("狗", tag_dogs))
+    assert found[:, place_of("cls")].tolist() == [0, 0, 0, 0, 1]
+    assert found[:, place_of("sep")].tolist() == [1, 0, 1, 0, 0]
 
 
 def test_planted_attention_has_its_lift_by_hand(planted):

@@ -4,7 +4,7 @@ import pytest
 
 from qt_bert.data.pairs import Pair
 from qt_bert.data.segmenters import segmenter
-from qt_bert.data.tokenise import QUERY, TITLE, PairTokenizer
+from qt_bert.data.tokenise import QUERY, SPECIAL, TITLE, EncodedPair, PairTokenizer
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.probes.streams import (
     Character,
@@ -49,6 +49,13 @@ def test_a_mark_of_a_words_start_spells_nothing(checkpoint_of, family):
         for side, (start, end) in zip(encoded.side, encoded.spans, strict=True)
     ] == [piece == "▁" for piece in pieces]
     assert ("▁" in pieces) == (family == "xlm-roberta")
+
+
+def test_a_templates_prompt_is_no_separator():
+    side = [SPECIAL, SPECIAL, QUERY, SPECIAL, TITLE, SPECIAL]
+    spans = [(0, 0), (0, 0), (0, 1), (0, 0), (0, 1), (0, 0)]
+    causal = EncodedPair([1] * 6, [0] * 6, side, spans, False, False, at=5)
+    assert spelled(causal, "狗", "猫") == ("…", "…", "狗", "[SEP]", "猫", "[CLS]")
 
 
 def test_tokens_that_are_not_characters():
