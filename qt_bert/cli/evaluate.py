@@ -78,7 +78,7 @@ def evaluate(
             _check_new(option, out, path)
     if errors is not None and errors == queries:
         raise ArgumentError(f"--errors and --queries: both {errors}; name two files")
-    from qt_bert.scoring.evaluate import evaluation_json, write_errors, write_queries
+    from qt_bert.scoring.evaluate import evaluation_json, query_table, write_beside, write_errors
     from qt_bert.scoring.judge import judge_file, saved_calibration
 
     scorer = model.open(without, reader, title_states=title_states, told=opening.say)
@@ -97,7 +97,7 @@ def evaluate(
         write_errors(errors, judged, scorer, path, reader)
         opening.say(f"pairs furthest off: {errors}")
     if queries is not None:
-        write_queries(queries, judged, path, reader)
+        write_beside(queries, "--queries", path, reader, query_table(judged))
         opening.say(f"queries to mend first: {queries}")
     opening.tell_rejects(judged.rejected, rejects)
     opening.tell_truncation(scorer)
@@ -233,7 +233,7 @@ def _tell_comparison(found: dict[str, Any], path: Path, detect: float | None) ->
         for value, metrics in slices.items():
             for name, d in metrics.items():
                 if d["value_a"] is not None:
-                    rows.append((value, name, f"{d['n_queries']:,}", *row(d)))
+                    rows.append((value, name, f"{d['n_eligible']:,}", *row(d)))
         typer.echo("\n" + table(rows, left=2))
     pairs_rows = [("line", "grade", "A", "B", "query", "title")]
     for pair in found["most_different"]:

@@ -76,14 +76,8 @@ GROUPS: dict[str, tuple[Text, tuple[str, ...]]] = {
     "ordinal": (
         say("ordered_grades"),
         (
-            "qwk",
-            "mae",
-            "macro_mae",
-            "within_one",
-            "bias",
-            "far_errors",
-            "over_graded",
-            "under_graded",
+            *("qwk", "mae", "macro_mae", "within_one", "bias"),
+            *("far_errors", "over_graded", "under_graded"),
         ),
     ),
     "ranking": (

@@ -31,7 +31,7 @@ from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.shipped import BEHAVIOURS, shipped
 from qt_bert.stats.metrics import METRICS
-from qt_bert.stats.verdict import LEAST_QUERIES, queries_needed
+from qt_bert.stats.verdict import LEAST_QUERIES, MOST_QUERIES, queries_needed
 
 if TYPE_CHECKING:
     from qt_bert.probes.behaviour import Judged
@@ -129,8 +129,8 @@ def judge_gate(
             change = b[name].score - a[name].score
             lost = f"{(b[name].outcomes < a[name].outcomes).sum()} of {len(a[name])} cases lost"
             said = ("worse", lost) if change.value < -margin else ("passed", "")
-            ends = change.interval() or (None, None)
-            found.append(_said(f"behaviour {name}", margin, change.value, *ends, *said))
+            low, high = change.interval() or (None, None)
+            found.append(_said(f"behaviour {name}", margin, change.value, low, high, *said))
     passed = all(one["outcome"] in ("passed", "skipped") for one in found)
     return {"passed": passed, "rules": found}
 
@@ -160,14 +160,14 @@ def _of_metric(rule: Rule, gate: Gate, compared: Mapping[str, Any]) -> Iterator[
         }
     for what, metrics in about.items():
         one = metrics[rule.name]
-        skip = rule.column is not None and one["n_queries"] < gate.skip_below
-        said = ("skipped", f"{one['n_queries']} queries") if skip else _non_inferior(rule, one)
+        skip = rule.column is not None and one["n_eligible"] < gate.skip_below
+        said = ("skipped", f"{one['n_eligible']} queries") if skip else _non_inferior(rule, one)
         yield _said(what, rule.margin, one["difference"], one["ci_low"], one["ci_high"], *said)
 
 
 def _non_inferior(rule: Rule, one: Mapping[str, Any]) -> tuple[str, str]:
     """Outcome and reason: whether the whole interval lies above −margin, on the side that is better."""
-    n = one["n_queries"]
+    n = one["n_eligible"]
     if one["ci_low"] is None:
         return "open", one["reason"] or "not defined"
     if n < LEAST_QUERIES:
@@ -182,10 +182,8 @@ def _non_inferior(rule: Rule, one: Mapping[str, Any]) -> tuple[str, str]:
     if gain <= -rule.margin:
         return "open", "worse by more than the margin, though not surely"
     needed = queries_needed(n, gain - low, gain + rule.margin)
-    return (
-        "open",
-        f"the interval holds the margin; some {needed:,} queries would decide, here {n:,}",
-    )
+    count = f"{needed:,}" if needed <= MOST_QUERIES else f"more than {MOST_QUERIES:,}"
+    return "open", f"the interval holds the margin; {count} queries would decide, here {n:,}"
 
 
 def _told(model: Scorer, cases: Cases, pairs: Path, reader: ReaderOptions) -> dict[str, Judged]:

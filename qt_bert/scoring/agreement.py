@@ -15,7 +15,6 @@ from qt_bert.errors import ArgumentError, PairFileError
 from qt_bert.files import sha256_file
 from qt_bert.scoring.slices import by_column
 from qt_bert.stats.agreement import MARGIN, Ratings, agreement
-from qt_bert.stats.arrays import BoolArray
 from qt_bert.stats.intervals import RESAMPLES
 from qt_bert.stats.judgements import name_set
 
@@ -45,41 +44,32 @@ def agree(
     bad, sets = _read(file, raters, maps, pairs, labels, reader.max_rejects)
     ratings = Ratings.of(raters, sets, [pair.query for pair in pairs])
     distance = ratings.distance()
-    furthest = np.argsort(-distance, kind="stable")[: max(most, 0)]
-
-    def of_rows(rows: BoolArray) -> dict[str, Any]:
-        if (ratings.codes[rows] >= 0).sum(axis=1).max() < 2:
-            return {"n_pairs": int(rows.sum()), "alpha": None, "between": []}
-        found = agreement(ratings.subset(rows), resamples=resamples, seed=seed)
-        return {"n_pairs": int(rows.sum()), "alpha": found["alpha"], "between": found["between"]}
-
+    apart = [row for row in np.argsort(-distance, kind="stable").tolist() if distance[row] > 0]
+    counted = {"n_pairs": len(pairs), "n_queries": ratings.n_queries, "rejected": rejected}
+    drawn = {"resamples": resamples, "seed": seed}
     return {
         "schema": 1,
-        "pairs": {
-            "name": file.name,
-            "sha256": sha256_file(file),
-            "n_pairs": len(pairs),
-            "n_queries": ratings.n_queries,
-            "rejected": rejected,
-        },
+        "pairs": {"name": file.name, "sha256": sha256_file(file), **counted},
         "rated": dict(zip(raters, (ratings.codes >= 0).sum(axis=0).tolist(), strict=True)),
         "bad_labels": bad,
         "labels": [name_set(one) for one in ratings.sets],
-        **agreement(ratings, resamples=resamples, seed=seed),
+        **agreement(ratings, **drawn),
         "slices": {
-            column: {value: of_rows(rows) for value, rows in by_column(pairs, column).items()}
+            column: {
+                value: agreement(ratings.subset(rows), **drawn)
+                for value, rows in by_column(pairs, column).items()
+            }
             for column in by
         },
         "furthest": [
-            {
-                **{name: getattr(pairs[row], name) for name in ("id", "line", "query", "title")},
+            {name: getattr(pairs[row], name) for name in ("id", "line", "query", "title")}
+            | {
                 "labels": dict(zip(raters, labels[row], strict=True)),
                 "distance": int(distance[row]),
             }
-            for row in furthest.tolist()
-            if distance[row] > 0
+            for row in apart[: max(most, 0)]
         ],
-        "settings": {"resamples": resamples, "seed": seed, "margin": MARGIN},
+        "settings": {**drawn, "margin": MARGIN},
     }
 
 
@@ -89,12 +79,9 @@ def _labels(
     """The pairs of a file, the label that each rater gives each, and the number of rejects."""
     if len(raters) < 2 or len(set(raters)) < len(raters):
         raise ArgumentError(f"--raters {','.join(raters)}: name two columns or more, each once")
-    given = parse_columns(options.columns) if options.columns else {}
+    columns = (parse_columns(options.columns) if options.columns else {}) | {"grade": raters[0]}
     reader = PairReader(
-        path,
-        columns=given | {"grade": raters[0]},
-        max_rejects=options.max_rejects,
-        rejects_path=rejects_path,
+        path, columns=columns, max_rejects=options.max_rejects, rejects_path=rejects_path
     )
     pairs = list(reader)
     known = {name for pair in pairs for name in pair.extra}

@@ -34,6 +34,7 @@ from qt_bert.stats.evaluation import (
     signed_error,
 )
 from qt_bert.stats.intervals import RESAMPLES
+from qt_bert.stats.judgements import known
 from qt_bert.stats.metrics import METRICS, exponential_gain, ndcg_by_query
 
 # `qt-bert evaluate`: one model on one graded file, as the plain data report and page draw.
@@ -177,7 +178,7 @@ def write_errors(
     added: dict[str, Any] = {"line": [pair.line for pair in judged.pairs], **outputs.columns()}
     added["error"] = signed_error(judged.judgements)
     columns = InputColumns.of(judged.pairs, pairs, reader).table(judged.pairs, added, str(pairs))
-    _write(
+    write_beside(
         out, "--errors", pairs, reader, {n: [one[i] for i in order] for n, one in columns.items()}
     )
 
@@ -185,51 +186,46 @@ def write_errors(
 def query_table(judged: Judged) -> dict[str, list[Any]]:
     """A row a query, first the one whose mending would bring most.
 
-    `ndcg_gain` is what NDCG@5 over all queries gains where this one is ranked right, `accuracy_gain` what
+    `ndcg_gain` is what the mean NDCG@5 gains where this query is ranked right, `accuracy_gain` what
     accuracy gains where its titles are graded right; queries are sorted by the one, then by the other,
-    then by their largest error. Empty cells: no order to judge, one logit, no title on that side.
+    then by their largest error. `over_graded` and `under_graded` count titles by the predicted grade, of
+    one logit by the rank; the title furthest off on each side stands beside. Empty: there is none.
     """
-    judgements, labels = judged.judgements, [pair.label or "" for pair in judged.pairs]
-    error, score = signed_error(judgements), judgements.ranking_score
+    judgements = judged.judgements
+    error, score, index = signed_error(judgements), judgements.ranking_score, judgements.query_index
+    side = error if judgements.truth is None else known(judgements.predicted) - judgements.truth
+    wrong = None if judgements.correct is None else pair_errors(judgements)
     ndcg, eligible = ndcg_by_query(judgements, exponential_gain, OF_QUERIES).T
     gains = np.where(eligible > 0, 1 - ndcg, 0) / max(eligible.sum(), 1)
-    wrong = None if judgements.correct is None else pair_errors(judgements)
-    rows: list[tuple[tuple[float, ...], dict[str, Any]]] = []
-    order = np.argsort(judgements.query_index, kind="stable")
-    for query, titles in enumerate(
-        np.split(order, np.flatnonzero(np.diff(judgements.query_index[order])) + 1)
-    ):
+    order = np.argsort(index, kind="stable")
+    rows: list[tuple[list[float], dict[str, Any]]] = []
+    for query, titles in enumerate(np.split(order, np.flatnonzero(np.diff(index[order])) + 1)):
         ranked = bool(eligible[query])
+        missed = 0 if wrong is None else int(wrong[titles].sum())
         row: dict[str, Any] = {
             "query": judged.pairs[titles[0]].query,
             "titles": len(titles),
             f"ndcg_at_{OF_QUERIES}": float(ndcg[query]) if ranked else "",
             "ndcg_gain": float(gains[query]) if ranked else "",
-            "accuracy_gain": "" if wrong is None else float(wrong[titles].sum() / len(wrong)),
-            "wrong": "" if wrong is None else int(wrong[titles].sum()),
+            "accuracy_gain": "" if wrong is None else missed / len(wrong),
+            "wrong": "" if wrong is None else missed,
         }
-        for side, sign in zip(SIDES, (1, -1), strict=True):
+        for name, sign in zip(SIDES, (1, -1), strict=True):
             worst = titles[np.argmax(sign * error[titles])]
-            off = sign * error[worst] > 0
-            row |= {
-                side: int((sign * error[titles] > 0).sum()),
-                f"{side}_title": judged.pairs[worst].title if off else "",
-                f"{side}_label": labels[worst] if off else "",
-                f"{side}_score": float(score[worst]) if off else "",
-            }
-        key = (gains[query], row["accuracy_gain"] or 0.0, np.abs(error[titles]).max())
-        rows.append((key, row))
-    rows.sort(key=lambda one: [-value for value in one[0]])
+            pair, off = judged.pairs[worst], sign * error[worst] > 0
+            told = (pair.title, pair.label or "", float(score[worst])) if off else ("", "", "")
+            row[name] = int((sign * side[titles] > 0).sum())
+            row |= zip((f"{name}_title", f"{name}_label", f"{name}_score"), told, strict=True)
+        rows.append(([-gains[query], -missed, -np.abs(error[titles]).max()], row))
+    rows.sort(key=lambda one: one[0])
     return {name: [row[name] for _, row in rows] for name in rows[0][1]}
 
 
-def write_queries(out: Path, judged: Judged, pairs: Path, reader: ReaderOptions) -> None:
-    """Write `query_table` in the format of `out`'s suffix."""
-    _write(out, "--queries", pairs, reader, query_table(judged))
-
-
-def _write(out: Path, option: str, pairs: Path, reader: ReaderOptions, columns: Columns) -> None:
-    """A table at `out` in one step, in the encoding of `pairs`."""
+def write_beside(
+    out: Path, option: str, pairs: Path, reader: ReaderOptions, columns: Columns
+) -> None:
+    """Write a table about the file `pairs` in one step, in the format of `out`'s suffix and, of TSV and
+    CSV, in the encoding of `pairs`. Raises ArgumentError, naming the `option`, for another suffix."""
     table = growing_table(out, option, reader.open(pairs).encoding)
     table.rewind(0)
     table.append(columns)

@@ -54,12 +54,7 @@ class Ratings:
         labels: Sequence[Sequence[GradeSet | None]],
         queries: Sequence[str],
     ) -> Ratings:
-        """`labels` [n][R] with the `queries` [n] of the pairs.
-
-        Raises ArgumentError for fewer than two raters, no label that two raters gave a pair, bad sets.
-        """
-        if len(raters) < 2 or len(set(raters)) < len(raters):
-            raise ArgumentError(f"raters {', '.join(raters)}: give two or more, each once")
+        """`labels` [n][R] with the `queries` [n] of the pairs; ArgumentError where no pair has two."""
         found = {checked_set(one, "a label") for row in labels for one in row if one is not None}
         sets = tuple(sorted(found, key=lambda one: (sum(one) / len(one), one)))
         place: dict[GradeSet | None, int] = {None: -1} | {one: n for n, one in enumerate(sets)}
@@ -138,11 +133,9 @@ def agreement(ratings: Ratings, *, resamples: int = RESAMPLES, seed: int = 0) ->
     first, second = ratings.nearest()
     gap, labels = (second - first).astype(np.float64), range(len(ratings.sets))
 
-    def mean(cells: FloatArray, rows: int | slice = slice(None)) -> Figure:
-        return lambda counts: ratio(
-            (counts * cells)[:, rows].reshape(len(counts), -1).sum(axis=1),
-            counts[:, rows].reshape(len(counts), -1).sum(axis=1),
-        )
+    def mean(cells: FloatArray, rows: Sequence[int] = labels) -> Figure:
+        of = np.isin(labels, rows)[:, None]
+        return lambda counts: ratio((counts * of * cells).sum((1, 2)), (counts * of).sum((1, 2)))
 
     figures: dict[str | int, Figure] = {
         "agreement": mean((gap == 0).astype(np.float64)),
@@ -151,7 +144,7 @@ def agreement(ratings: Ratings, *, resamples: int = RESAMPLES, seed: int = 0) ->
         "alpha": lambda counts: alpha(counts + counts.transpose(0, 2, 1), ratings),
         "within_one": mean((np.abs(gap) <= 1).astype(np.float64)),
         "bias": mean(gap),
-        **{label: mean(gap, label) for label in labels},
+        **{label: mean(gap, [label]) for label in labels},
     }
 
     def drawn(table: FloatArray, wanted: Iterable[Figure]) -> FloatArray:

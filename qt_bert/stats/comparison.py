@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,7 +34,8 @@ class Difference:
 
     `p` is two-sided: the chance of a difference this large had the two models' predictions been
     handed out at random, query by query; `q` is its Benjamini–Hochberg value over the metrics compared
-    together. `error` is the difference's bootstrap standard error. None has a `reason`.
+    together. `error` is the difference's bootstrap standard error. It rests on `n_eligible` of the
+    queries. None has a `reason`.
     """
 
     value_a: float | None
@@ -48,6 +49,7 @@ class Difference:
     reason: str | None = None
     q: float | None = None
     error: float | None = None
+    n_eligible: int = 0
 
     def detectable(self, power: float = 0.8) -> float | None:
         """The least true difference that so many queries show with this power, at 5 % two-sided."""
@@ -71,6 +73,13 @@ class Comparison:
     metrics: dict[str, Difference]
     most_different: list[int]
     settings: dict[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """One object: metric → its figures, then `most_different` and the settings."""
+        return {name: asdict(one) for name, one in self.metrics.items()} | {
+            "most_different": self.most_different,
+            "settings": self.settings,
+        }
 
 
 def compare(
@@ -106,6 +115,7 @@ def compare(
     p_values = swap_p_values(a, [b], tested, draws=draws, seed=seed)[0]
     rows = {metric.name: row for row, metric in enumerate(tested)}
     found: dict[str, Difference] = {}
+    eligible = int(a.eligible.sum())
     for metric in chosen:
         value_a = value_b = difference = low = high = p = error = None
         reason = _refusal(metric, a, b)
@@ -119,9 +129,9 @@ def compare(
                 low, high, reason = interval_or_reason(changes, a.n_queries)
                 error = None if low is None else float(np.nanstd(changes, ddof=1))
                 p = None if np.isnan(p_values[row]) else float(p_values[row])
-        found[metric.name] = Difference(
-            value_a, value_b, difference, low, high, p, len(a), a.n_queries, reason, error=error
-        )
+        resting = eligible if metric.per_query else a.n_queries
+        given = (value_a, value_b, difference, low, high, p, len(a), a.n_queries, reason)
+        found[metric.name] = Difference(*given, error=error, n_eligible=resting)
     return Comparison(
         metrics=with_q(found),
         most_different=differ_most(a, b, most_different).tolist(),

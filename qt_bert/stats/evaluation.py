@@ -101,7 +101,7 @@ def pair_errors(judgements: Judgements) -> FloatArray:
     """Which pairs are graded wrong, 1 or 0 [n]; of a one-logit model the share of the other titles of
     the query, of another label, that a title is on the wrong side of (ties half), NaN without any."""
     if judgements.correct is not None:
-        return 1.0 - judgements.correct
+        return np.asarray(1.0 - judgements.correct, np.float64)
     score, truth = judgements.ranking_score, judgements.ranking_truth
     found = np.full(len(judgements), np.nan)
     order = np.argsort(judgements.query_index, kind="stable")

@@ -19,7 +19,7 @@ def gate_of(tmp_path):
 
 
 def difference(value, low, high, n=100):
-    return {"difference": value, "ci_low": low, "ci_high": high, "n_queries": n, "reason": None}
+    return {"difference": value, "ci_low": low, "ci_high": high, "n_eligible": n, "reason": None}
 
 
 def outcomes(gate, metrics, slices=None):
