@@ -22,6 +22,10 @@ def agree(
     file: Annotated[Path, typer.Argument(help="File of pairs with a column of grades a rater.")],
     raters: Annotated[str, typer.Option(help="Their columns, separated by commas: 人工,LLM.")],
     reader: Annotated[ReaderOptions, options.Without(("limit", "grades", "no_header"))],
+    judge: Annotated[
+        list[str] | None,
+        typer.Option(help="Whether this rater, an LLM, may stand for the others (repeatable)."),
+    ] = None,
     grades: Annotated[
         list[str] | None,
         typer.Option(
@@ -36,11 +40,12 @@ def agree(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """How far raters agree: κ, Krippendorff's α, bias, and whether one may stand for the others."""
+    """How far raters agree: κ, Krippendorff's α, bias, and whether an LLM may stand for the others."""
     from qt_bert.scoring.agreement import agree as measure
 
     found = measure(
-        file, [one.strip() for one in raters.split(",")], reader, grades=grades, by=by or (), most=most,
+        file, [one.strip() for one in raters.split(",")], reader, judges=judge or (), grades=grades,
+        by=by or (), most=most,
         resamples=resamples, seed=seed, rejects_path=rejects,
     )  # fmt: skip
     opening.tell_rejects(found["pairs"]["rejected"], rejects)
@@ -61,10 +66,10 @@ def _shown(found: Mapping[str, Any]) -> Iterator[str]:
         f"(reliable from {RELIABLE}, tentative from {TENTATIVE})"
     )
     yield _between([((), one) for one in found["between"]], ())
-    if found["stand_ins"]:
+    if found["judges"]:
         margin = f"margin {found['settings']['margin']}"
-        rows = [("rater", "κ² with others", "theirs", "difference", "95 % interval", margin)]
-        for one in found["stand_ins"]:
+        rows = [("judge", "κ² with raters", "theirs", "difference", "95 % interval", margin)]
+        for one in found["judges"]:
             change = one["difference"]
             values = (figure(value) for value in (one["own"], one["rest"], change["value"]))
             answer = {True: "may stand for them", False: "may not", None: "open"}[one["stands"]]

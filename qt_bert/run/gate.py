@@ -1,17 +1,5 @@
 """`compare --gate`: may the second model (B) replace the first (A)? Rules in TOML, each passed or not.
 
-    cases = "cases.tsv"        # of the behaviours, beside this file; default: those that ship
-    skip_below = 20            # smaller slices, in queries, are not judged; default: every one is
-
-    [metrics]                  # by so much B may be worse than A
-    ndcg_at_5 = 0.01
-    [slices.field]             # in every slice of the column `field`
-    qwk = 0.05
-    [slices.field."law"]       # in this one
-    qwk = 0.02
-    [behaviours]               # phenomena of the cases
-    negation = 0.05
-
 A metric passes where its whole 95 % interval lies above the loss that is allowed: B is non-inferior.
 All rules must pass, so no interval is widened for their number (R. L. Berger, "Multiparameter hypothesis
 testing and acceptance sampling", Technometrics 24, 1982). Cases are a fixed list and no sample: of a
@@ -24,7 +12,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qt_bert.codec import decode
 from qt_bert.data.reader import ReaderOptions
@@ -39,10 +27,9 @@ if TYPE_CHECKING:
     from qt_bert.scoring.bulk import Scorer
 
 
-@dataclass(frozen=True)
-class Rule:
-    """By so much (`margin`) B may be worse in the metric or phenomenon `name`; in a slice, of the column's
-    value, or of each (None)."""
+class Rule(NamedTuple):
+    """By so much (`margin`) B may be worse in a metric; in a slice, of the column's value, or of each
+    (None)."""
 
     name: str
     margin: float
@@ -52,7 +39,11 @@ class Rule:
 
 @dataclass(frozen=True)
 class Gate:
-    """A file of rules as it is written."""
+    """A file of rules: metric → margin, column → the same or value → the same, phenomenon → margin.
+
+    Slices of fewer queries than `skip_below` are not judged; `cases` is the file of the behaviours, which
+    lies beside the gate (None: what ships).
+    """
 
     cases: str | None = None
     skip_below: int = 0
@@ -122,47 +113,42 @@ def judge_gate(
     `compared` is what `compare_models` says of the two models, with the slices of the gate's columns.
     Raises ArgumentError for a slice that the pairs have not.
     """
-    found = [one for rule in gate.rules for one in _of_metric(rule, gate, compared)]
+    found: list[tuple[Any, ...]] = []
+    for rule in gate.rules:
+        for what, one in _about(rule, gate, compared):
+            skip = rule.column is not None and one["n_eligible"] < gate.skip_below
+            said = ("skipped", f"{one['n_eligible']} queries") if skip else _non_inferior(rule, one)
+            figures = (one["difference"], one["ci_low"], one["ci_high"])
+            found.append((what, rule.margin, *figures, *said))
     if gate.behaviours:
         a, b = (_told(model, gate.read_cases(), pairs, reader) for model in models)
         for name, margin in gate.behaviours.items():
             change = b[name].score - a[name].score
             lost = f"{(b[name].outcomes < a[name].outcomes).sum()} of {len(a[name])} cases lost"
             said = ("worse", lost) if change.value < -margin else ("passed", "")
-            low, high = change.interval() or (None, None)
-            found.append(_said(f"behaviour {name}", margin, change.value, low, high, *said))
-    passed = all(one["outcome"] in ("passed", "skipped") for one in found)
-    return {"passed": passed, "rules": found}
+            ends = change.interval() or (None, None)
+            found.append((f"behaviour {name}", margin, change.value, *ends, *said))
+    names = ("what", "margin", "change", "ci_low", "ci_high", "outcome", "reason")
+    rules = [dict(zip(names, one, strict=True)) for one in found]
+    return {"passed": all(r["outcome"] in ("passed", "skipped") for r in rules), "rules": rules}
 
 
-def _said(
-    what: str, margin: float, change: Any, low: Any, high: Any, outcome: str, reason: str
-) -> Any:
-    figures = {"change": change, "ci_low": low, "ci_high": high}
-    return {"what": what, "margin": margin, **figures, "outcome": outcome, "reason": reason}
-
-
-def _of_metric(rule: Rule, gate: Gate, compared: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A rule held against what it is about: all pairs, one slice, or each slice without its own rule."""
-    about = {rule.name: compared["metrics"]}
-    if rule.column is not None:
-        slices = compared["slices"][rule.column]
-        if rule.value is not None and rule.value not in slices:
-            there = ", ".join(slices)
-            raise ArgumentError(
-                f"--gate: no {rule.column} {rule.value!r} in the pairs; there are {there}"
-            )
-        own = {r.value for r in gate.rules if (r.name, r.column) == (rule.name, rule.column)}
-        about = {
-            f"{rule.name}, {rule.column} {value}": metrics
-            for value, metrics in slices.items()
-            if rule.value == value or (rule.value is None and value not in own)
-        }
-    for what, metrics in about.items():
-        one = metrics[rule.name]
-        skip = rule.column is not None and one["n_eligible"] < gate.skip_below
-        said = ("skipped", f"{one['n_eligible']} queries") if skip else _non_inferior(rule, one)
-        yield _said(what, rule.margin, one["difference"], one["ci_low"], one["ci_high"], *said)
+def _about(
+    rule: Rule, gate: Gate, compared: Mapping[str, Any]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What a rule is about, with its figures: all pairs, one slice, or each without a rule of its own."""
+    if rule.column is None:
+        yield rule.name, compared["metrics"][rule.name]
+        return
+    slices = compared["slices"][rule.column]
+    if rule.value not in (None, *slices):
+        raise ArgumentError(
+            f"--gate: no {rule.column} {rule.value!r} in the pairs; there are {', '.join(slices)}"
+        )
+    own = {one.value for one in gate.rules if (one.name, one.column) == (rule.name, rule.column)}
+    for value, metrics in slices.items():
+        if rule.value == value or (rule.value is None and value not in own):
+            yield f"{rule.name}, {rule.column} {value}", metrics[rule.name]
 
 
 def _non_inferior(rule: Rule, one: Mapping[str, Any]) -> tuple[str, str]:

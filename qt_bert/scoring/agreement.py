@@ -24,6 +24,7 @@ def agree(
     raters: Sequence[str],
     reader: ReaderOptions | None = None,
     *,
+    judges: Sequence[str] = (),
     grades: Sequence[str] | None = None,
     by: Sequence[str] = (),
     most: int = 10,
@@ -33,14 +34,14 @@ def agree(
 ) -> dict[str, Any]:
     """How far the columns `raters` of a file agree: α, every two raters, slices, the pairs furthest apart.
 
-    `grades` says what labels mean, once for all raters or once for each (default: grades 1–5). An empty
+    `judges` are those of the raters who shall stand for the others, an LLM. `grades` says what labels mean, once for all raters or once for each (default: grades 1–5). An empty
     cell is no rating. `most` pairs are listed. Raises ArgumentError for raters or columns that are not
     there, PairFileError for a file that cannot be read or labels that are no grades.
     """
     file, reader = Path(path), reader or ReaderOptions()
     meant = for_each(grades or [reader.grades or ""], raters, "--grades", "rater")
     maps = [GradeMap.parse(one) if one else GradeMap.identity() for one in meant]
-    pairs, labels, rejected = _labels(file, raters, reader, rejects_path)
+    pairs, labels, rejected = _labels(file, raters, judges, reader, rejects_path)
     bad, sets = _read(file, raters, maps, pairs, labels, reader.max_rejects)
     ratings = Ratings.of(raters, sets, [pair.query for pair in pairs])
     distance = ratings.distance()
@@ -53,10 +54,10 @@ def agree(
         "rated": dict(zip(raters, (ratings.codes >= 0).sum(axis=0).tolist(), strict=True)),
         "bad_labels": bad,
         "labels": [name_set(one) for one in ratings.sets],
-        **agreement(ratings, **drawn),
+        **agreement(ratings, judges, **drawn),
         "slices": {
             column: {
-                value: agreement(ratings.subset(rows), **drawn)
+                value: agreement(ratings.subset(rows), judges, **drawn)
                 for value, rows in by_column(pairs, column).items()
             }
             for column in by
@@ -74,11 +75,21 @@ def agree(
 
 
 def _labels(
-    path: Path, raters: Sequence[str], options: ReaderOptions, rejects_path: Path | None
+    path: Path,
+    raters: Sequence[str],
+    judges: Sequence[str],
+    options: ReaderOptions,
+    rejects_path: Path | None,
 ) -> tuple[list[Pair], list[list[str]], int]:
     """The pairs of a file, the label that each rater gives each, and the number of rejects."""
     if len(raters) < 2 or len(set(raters)) < len(raters):
         raise ArgumentError(f"--raters {','.join(raters)}: name two columns or more, each once")
+    if unknown := [one for one in judges if one not in raters]:
+        raise ArgumentError(f"--judge {unknown[0]}: no such rater; there are {', '.join(raters)}")
+    if judges and len(set(raters) - set(judges)) < 2:
+        raise ArgumentError(
+            f"--judge {','.join(judges)}: name two raters or more besides, to know how far they agree"
+        )
     columns = (parse_columns(options.columns) if options.columns else {}) | {"grade": raters[0]}
     reader = PairReader(
         path, columns=columns, max_rejects=options.max_rejects, rejects_path=rejects_path

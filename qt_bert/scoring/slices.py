@@ -30,13 +30,17 @@ def by_column(pairs: Sequence[Pair], column: str) -> dict[str, BoolArray]:
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LATIN = re.compile(r"[a-z]+")
-_NEGATION = re.compile("不(?![锈同过仅])|没|[无勿]|未|别(?![墅名克])|禁止|拒绝")
+# Not in words that negate nothing: 不锈钢, 无线, 未来, 特别, 别墅.
+_NEGATION = re.compile(
+    "不(?![锈同过仅但如错])|没|无(?![线锡])|勿|未(?!来)|禁止|"
+    "(?<![特区类级性识分个告])别(?![墅名克人的])"
+)
 _QUESTIONS = {
-    "how": re.compile("怎么|怎样|怎|如何|咋"),
+    "how": re.compile("怎|如何|咋"),
     "what": re.compile("什么|啥|是谁|哪"),
-    "how many": re.compile("多少|几|多[久大长高远重]"),
+    "how many": re.compile("多少|几(?![何乎])|多[久大长高远重]"),
     "why": re.compile("为什么|为何|为啥|原因"),
-    "whether": re.compile("吗|[能会可是]不|是否|能否|可否|有没有|还是"),
+    "whether": re.compile(r"吗|([能会可是])不\1|[是能可]否|有没有|还是"),
 }
 
 

@@ -30,8 +30,8 @@ from qt_bert.stats.metrics import as_matrices, weighted_kappa
 Figure = Callable[[FloatArray], FloatArray]
 """Counts of label pairs [R, C, C] to a value under each [R]."""
 MARGIN = 0.05
-"""A rater stands for the others who agrees with them, in quadratic κ, less than this below what they
-agree with each other."""
+"""A judge stands for raters who agrees with them, in quadratic κ, less than this below what they agree
+with each other."""
 RELIABLE, TENTATIVE = 0.8, 0.667
 """α from which K. Krippendorff, *Content Analysis* (2004), 11.4.2, draws conclusions, or tentative ones."""
 
@@ -121,14 +121,16 @@ def alpha(coincidences: FloatArray, ratings: Ratings) -> FloatArray:
     return 1.0 - ratio(observed * (given.sum(axis=1) - 1), expected)
 
 
-def agreement(ratings: Ratings, *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
+def agreement(
+    ratings: Ratings, judges: Sequence[str] = (), *, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, Any]:
     """Measure how far raters agree, with 95 % bootstrap intervals over queries.
 
     `alpha` of all raters; `between`, of every two, `a` and `b`, the `metrics` `agreement` (share of pairs whose labels share a grade), `kappa`
     and `quadratic_kappa` (Cohen), `alpha`, `within_one`, `bias` (b's grade less a's); `bias_by_label`, by
-    a's label; `confusion`, counts [C][C]. `stand_ins`, of each of three raters or more: its mean quadratic
-    κ with the others (`own`), theirs with each other (`rest`), the `difference`, and whether it `stands`
-    for them: the interval lies above −MARGIN (True), below (False), or holds it (None).
+    a's label; `confusion`, counts [C][C]. `judges`, of each rater named so: its mean quadratic κ with
+    the raters who are none (`own`), theirs with each other (`rest`), the `difference`, and whether it
+    `stands` for them: the interval lies above −MARGIN (True), below (False), or holds it (None).
     """
     first, second = ratings.nearest()
     gap, labels = (second - first).astype(np.float64), range(len(ratings.sets))
@@ -166,28 +168,25 @@ def agreement(ratings: Ratings, *, resamples: int = RESAMPLES, seed: int = 0) ->
         table = ratings.counts(*pair)
         confusion = as_matrices(table.sum(axis=0)[None])[0].astype(int)
         found = dict(zip(figures, drawn(table, figures.values()), strict=True))
-        kappas[pair] = found["quadratic_kappa"]
+        a, b = (ratings.raters[one] for one in pair)
+        kappas[frozenset((a, b))] = found["quadratic_kappa"]
         by_label = [measured(found.pop(label), confusion[label].sum()) for label in labels]
         metrics = {name: measured(values, confusion.sum()) for name, values in found.items()}
         told = {"metrics": metrics, "bias_by_label": by_label, "confusion": confusion.tolist()}
-        between.append(
-            {name: ratings.raters[one] for name, one in zip("ab", pair, strict=True)} | told
-        )
+        between.append({"a": a, "b": b, **told})
 
     together = drawn(_coincidences(ratings), [lambda counts: alpha(counts, ratings)])[0]
     rated = ((ratings.codes >= 0).sum(axis=1) > 1).sum()
-    stand_ins: list[dict[str, Any]] = []
-    for rater, name in enumerate(ratings.raters if len(ratings.raters) > 2 else ()):
-        own, rest = (
-            np.mean([one for pair, one in kappas.items() if (rater in pair) is mine], axis=0)
-            for mine in (True, False)
-        )
+    people, judged = set(ratings.raters) - set(judges), []
+    for name in judges:
+        own = np.mean([k for two, k in kappas.items() if name in two and people & two], axis=0)
+        rest = np.mean([k for two, k in kappas.items() if two <= people], axis=0)
         change = measured(own - rest, rated)
         low, high = change["ci_low"], change["ci_high"]
         stands = None if low is None or low <= -MARGIN <= high else low > -MARGIN
         kappa = {"own": measured(own, rated)["value"], "rest": measured(rest, rated)["value"]}
-        stand_ins.append({"rater": name, **kappa, "difference": change, "stands": stands})
-    return {"alpha": measured(together, rated), "between": between, "stand_ins": stand_ins}
+        judged.append({"rater": name, **kappa, "difference": change, "stands": stands})
+    return {"alpha": measured(together, rated), "between": between, "judges": judged}
 
 
 def _coincidences(ratings: Ratings) -> FloatArray:

@@ -17,11 +17,17 @@ def rated(tmp_path):
 
 def test_agreement_as_json_and_as_tables(run, rated):
     asked = ("agree", rated, "--raters", "人工,LLM,三", "--resamples", "50")
-    ended = run(*asked, "--json")
+    ended = run(*asked, "--judge", "LLM", "--json")
     found = json.loads(ended.out)
     assert ended.status == 0 and "人工: 1 labels are no grades" in ended.err
     assert (found["rated"]["人工"], found["bad_labels"]["人工"]) == (60, 1)
     assert found["between"][0]["metrics"]["agreement"]["value"] == 0.5
-    assert [one["rater"] for one in found["stand_ins"]] == ["人工", "LLM", "三"]
+    assert [one["rater"] for one in found["judges"]] == ["LLM"]
+    for wrong, said in (
+        (["--judge", "GPT"], "no such rater"),
+        (["--judge", "三", "--judge", "LLM"], "two"),
+    ):
+        ended = run(*asked, *wrong)
+        assert ended.status == 2 and said in ended.err and ended.err.count("\n") == 1
     ended = run("agree", rated, "--raters", "人工,LLM", "--by", "三", "--resamples", "50")
     assert ended.status == 0 and "furthest apart" in ended.out

@@ -23,7 +23,9 @@ def test_what_texts_show():
         "negation in one text alone",
         "question: what",
     }
-    assert held("不锈钢别墅大门", "不同的大门") == {"no question word"}
+    assert held("不锈钢别墅大门", "特别的无线路由") == {"no question word"}
+    assert held("孕妇能不能喝茶", "喝茶") >= {"question: whether", "negation in the query"}
+    assert "question: whether" not in held("可是不会", "喝茶")
 
 
 def test_lengths_part_at_the_quarters_of_the_file():

@@ -101,12 +101,14 @@ def test_a_rater_that_agrees_as_the_others_do_may_stand_for_them():
         other = generator.integers(1, 6, 600)
         return np.where(generator.random(600) < share, other, truth).tolist()
 
-    people = [noisy(0.1), noisy(0.1)]
-    stands = {}
+    people, stands = [noisy(0.1), noisy(0.1)], {}
     for share in (0.0, 0.6):
-        found = agreement(rated(*people, noisy(share)), resamples=500)["stand_ins"][2]
-        assert found["difference"]["value"] == pytest.approx(found["own"] - found["rest"])
-        stands[share] = found["stands"]
+        found = agreement(rated(*people, noisy(share)), ["C"], resamples=500)
+        kappa = [one["metrics"]["quadratic_kappa"]["value"] for one in found["between"]]
+        (judge,) = found["judges"]
+        assert (judge["own"], judge["rest"]) == pytest.approx((np.mean(kappa[1:]), kappa[0]))
+        assert judge["difference"]["value"] == pytest.approx(judge["own"] - judge["rest"])
+        stands[share] = judge["stands"]
     assert stands == {0.0: True, 0.6: False} and MARGIN == 0.05
 
 
@@ -126,3 +128,13 @@ def test_one_grade_alone_leaves_kappa_undefined():
 def test_one_rater_a_pair_is_no_agreement(columns):
     with pytest.raises(ArgumentError):
         rated(*columns)
+
+
+def test_judges_that_agree_with_each_other_do_not_stand_for_people_so():
+    generator = np.random.default_rng(4)
+    people = [generator.integers(1, 6, 300).tolist() for _ in range(2)]
+    machine = generator.integers(1, 6, 300).tolist()
+    found = agreement(rated(*people, machine, machine), ["C", "D"], resamples=100)["judges"]
+    kappas = agreement(rated(*people, machine), resamples=0)["between"]
+    own = np.mean([one["metrics"]["quadratic_kappa"]["value"] for one in kappas[1:]])
+    assert [one["own"] for one in found] == pytest.approx([own, own])
