@@ -22,6 +22,7 @@ _HOME = {
     "PairReader": "qt_bert.data.reader",
     "read_pairs": "qt_bert.data.reader",
     "check_file": "qt_bert.data.check",
+    "agree": "qt_bert.scoring.agreement",
     "GradeMap": "qt_bert.data.pairs",
     "PairTokenizer": "qt_bert.data.tokenise",
     "segmenter": "qt_bert.data.segmenters",

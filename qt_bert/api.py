@@ -230,11 +230,17 @@ class Grader:
         return explain_pair(query, title, self.scorer, segmenter(words))
 
     def evaluate(
-        self, pairs: str | Path | None = None, *, by: str | Sequence[str] = (), **reader: Any
+        self,
+        pairs: str | Path | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        auto_slices: bool = False,
+        **reader: Any,
     ) -> dict[str, Any]:
         """Every metric on a graded file (default: the test split that ships), with intervals.
 
-        `by` names columns to repeat them for; `reader` are fields of `ReaderOptions` (`columns`,
+        `by` names columns to repeat them for; `auto_slices` adds error rates by what the texts show,
+        worst first; `reader` are fields of `ReaderOptions` (`columns`,
         `grades`, `no_header`, `max_rejects`).
         """
         from qt_bert.scoring.evaluate import evaluation_json
@@ -243,7 +249,49 @@ class Grader:
         path = pairs_or_test(None if pairs is None else Path(pairs))
         judged = judge_file(path, ReaderOptions(**reader), self.scorer)
         columns = (by,) if isinstance(by, str) else tuple(by)
-        return evaluation_json(judged, self.scorer, path, by=columns)
+        return evaluation_json(judged, self.scorer, path, by=columns, auto_slices=auto_slices)
+
+    def queries(self, pairs: str | Path | None = None, **reader: Any) -> pd.DataFrame:
+        """A row a query of a graded file, first the one whose mending would bring most (`query_table`)."""
+        import pandas as pd
+
+        from qt_bert.scoring.evaluate import query_table
+        from qt_bert.scoring.judge import judge_file
+
+        path = pairs_or_test(None if pairs is None else Path(pairs))
+        return pd.DataFrame(query_table(judge_file(path, ReaderOptions(**reader), self.scorer)))
+
+    def compare(
+        self,
+        other: Grader,
+        pairs: str | Path | None = None,
+        *,
+        gate: str | Path | None = None,
+        by: str | Sequence[str] = (),
+        rejects: Path | None = None,
+        options: ReaderOptions | None = None,
+        **asked: Any,
+    ) -> dict[str, Any]:
+        """This model (a) and the `other` (b) on the same pairs, as `qt-bert compare --json` gives it.
+
+        `by`, and further `asked` (`detect`, `most`, `seed`), as `compare_models` takes them; a `gate` adds
+        what `judge_gate` says of its rules; `options` say how the file is read.
+        """
+        from qt_bert.run.gate import judge_gate, read_gate
+        from qt_bert.scoring.evaluate import compare_models
+
+        path, models = (
+            pairs_or_test(None if pairs is None else Path(pairs)),
+            (self.scorer, other.scorer),
+        )
+        rules, reader = None if gate is None else read_gate(Path(gate)), options or ReaderOptions()
+        asked["by"] = [by] if isinstance(by, str) else list(by)
+        if rules is not None:
+            asked["by"] = list(dict.fromkeys((*asked["by"], *rules.slices)))
+            asked["metrics"] = [one.name for one in rules.rules]
+        found = compare_models(path, reader, *models, rejects_path=rejects, **asked)
+        judged = {} if rules is None else {"gate": judge_gate(rules, found, models, path, reader)}
+        return found | judged
 
     def attention(self, query: str, title: str) -> Attention:
         """The attention maps of a pair, of all heads; those of ablated heads are what they would give."""

@@ -13,7 +13,7 @@ from qt_bert.errors import ArgumentError
 
 
 def test_every_public_name_is_there():
-    assert len(qt_bert.__all__) == 16
+    assert len(qt_bert.__all__) == 17
     for name in qt_bert.__all__:
         assert getattr(qt_bert, name) is not None
 
@@ -56,6 +56,9 @@ def test_a_reranker_gives_scores_and_no_grades(checkpoint_of):
 def test_evaluate_and_explain(checkpoint_of, pair_file):
     grader = qt_bert.load(checkpoint_of())
     assert grader.evaluate(pair_file)["metrics"]["accuracy"]["n"] == 8
+    assert grader.evaluate(pair_file, auto_slices=True)["auto_slices"] == []  # too few queries
+    queries = grader.queries(pair_file)
+    assert queries["titles"].sum() == 8 and queries["query"].is_unique
     assert grader.explain("京东小哥", "京东小哥最近").terms
 
 

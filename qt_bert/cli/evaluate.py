@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from qt_bert.cli import opening, options
-from qt_bert.cli.opening import figure, left_out, metrics_table, table
+from qt_bert.cli.opening import figure, interval, left_out, metrics_table, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.run.inputs import HeadsOutOptions, ModelOptions, pairs_or_test
@@ -51,11 +51,17 @@ def evaluate(
     without: HeadsOutOptions,
     reader: options.Reader,
     pairs: options.Pairs = None,
-    by: Annotated[
-        list[str] | None, typer.Option(help="Also by the values of this column (repeatable).")
-    ] = None,
+    by: options.By = None,
+    auto_slices: Annotated[
+        bool,
+        typer.Option("--auto-slices", help="Error rates by what the texts show, worst first."),
+    ] = False,
     errors: Annotated[
         Path | None, typer.Option(help="Write the pairs, furthest off first, to this file.")
+    ] = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option(help="Write the queries, first whose mending brings most, to this file."),
     ] = None,
     rejects: options.Rejects = None,
     title_states: options.TitleStates = None,
@@ -67,20 +73,32 @@ def evaluate(
     """Accuracy, ordinal, ranking and calibration figures, each with a 95 % interval."""
     path = pairs_or_test(pairs)
     reader.open(path)
-    if errors is not None:
-        _check_errors(errors, path)
-    from qt_bert.scoring.evaluate import evaluation_json, write_errors
+    for option, out in (("--errors", errors), ("--queries", queries)):
+        if out is not None:
+            _check_new(option, out, path)
+    if errors is not None and errors == queries:
+        raise ArgumentError(f"--errors and --queries: both {errors}; name two files")
+    from qt_bert.scoring.evaluate import evaluation_json, query_table, write_beside, write_errors
     from qt_bert.scoring.judge import judge_file, saved_calibration
 
     scorer = model.open(without, reader, title_states=title_states, told=opening.say)
     calibration = saved_calibration(scorer.checkpoint) if calibrated else None
     judged = judge_file(path, reader, scorer, calibration=calibration, rejects_path=rejects)
     found = evaluation_json(
-        judged, scorer, path, by=tuple(by or ()), resamples=resamples, seed=seed
+        judged,
+        scorer,
+        path,
+        by=tuple(by or ()),
+        auto_slices=auto_slices,
+        resamples=resamples,
+        seed=seed,
     )
     if errors is not None:
-        write_errors(errors, judged, scorer)
+        write_errors(errors, judged, scorer, path, reader)
         opening.say(f"pairs furthest off: {errors}")
+    if queries is not None:
+        write_beside(queries, "--queries", path, reader, query_table(judged))
+        opening.say(f"queries to mend first: {queries}")
     opening.tell_rejects(judged.rejected, rejects)
     opening.tell_truncation(scorer)
     opening.tell_states(scorer)
@@ -88,17 +106,32 @@ def evaluate(
         typer.echo(json.dumps(_flat(found), ensure_ascii=False))
     else:
         typer.echo(metrics_table(found))
+        if auto_slices:
+            typer.echo("\n" + _auto_table(found["auto_slices"]))
 
 
-def _check_errors(errors: Path, pairs: Path) -> None:
+def _auto_table(slices: list[dict[str, Any]]) -> str:
+    sides = ("over_graded", "under_graded")
+    rows = [
+        ("slice", "n", "queries", "error", "rest", "more", "95 % interval", "q", "over", "under")
+    ]
+    for one in slices:
+        counts = (f"{one['n']:,}", f"{one['n_queries']:,}")
+        values = (figure(one[name]) for name in ("inside", "outside", "difference"))
+        shares = (figure(one[name]) for name in sides)
+        rows.append((one["slice"], *counts, *values, interval(one), figure(one["q"], 4), *shares))
+    return table(rows)
+
+
+def _check_new(option: str, out: Path, pairs: Path) -> None:
     """Refuse a file that cannot be written, or must not be, before the model is opened."""
     from qt_bert.scoring.tables import growing_table
 
-    if errors.resolve() == pairs.resolve():
-        raise ArgumentError(f"--errors {errors} is the file of pairs itself; name another file")
-    growing_table(errors, "--errors")
-    if errors.exists():
-        raise ArgumentError(f"--errors {errors} is there already; name another file or remove it")
+    if out.resolve() == pairs.resolve():
+        raise ArgumentError(f"{option} {out} is the file of pairs itself; name another file")
+    growing_table(out, option)
+    if out.exists():
+        raise ArgumentError(f"{option} {out} is there already; name another file or remove it")
 
 
 def _flat(found: dict[str, Any]) -> dict[str, Any]:
@@ -112,6 +145,7 @@ def _flat(found: dict[str, Any]) -> dict[str, Any]:
         "per_grade",
         "pnr_counts",
         "slices",
+        "auto_slices",
         "guards",
     )
     return found["metrics"] | {name: found[name] for name in kept if name in found}
@@ -134,6 +168,15 @@ def compare(
     model_grades_b: Annotated[
         str | None, typer.Option(help="The same for B; --model-grades is A's.")
     ] = None,
+    by: options.By = None,
+    detect: Annotated[
+        float | None,
+        typer.Option(help="Say how many queries would show a difference of this size."),
+    ] = None,
+    gate: Annotated[
+        Path | None,
+        typer.Option(help="Rules in TOML: exit status 1 where B may not replace A."),
+    ] = None,
     most: Annotated[int, typer.Option(help="Pairs shown where the two differ most.")] = 10,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
@@ -141,30 +184,57 @@ def compare(
     """Paired intervals and tests of every metric, and the pairs where the two differ most."""
     path = pairs_or_test(pairs)
     reader.open(path)
-    from qt_bert.scoring.evaluate import compare_models
+    if detect is not None and not detect > 0:
+        raise ArgumentError(f"--detect {detect}: give a difference above 0")
+    from qt_bert.run.gate import read_gate
+
+    if gate is not None:
+        read_gate(gate)  # before the models are opened
+    from qt_bert.api import Grader
 
     a, b = (
         replace(shared, model=model_a),
         replace(shared, model=model_b, model_grades=model_grades_b),
     )
     scorers = [a.open(told=opening.say), b.open(without, reader, told=opening.say)]
-    found = compare_models(
-        path, reader, scorers[0], scorers[1], most=most, seed=seed, rejects_path=rejects
-    )
+    found = Grader(scorers[0]).compare(
+        Grader(scorers[1]), path, gate=gate, by=by or (), rejects=rejects, options=reader,
+        detect=detect, most=most, seed=seed,
+    )  # fmt: skip
     opening.tell_rejects(found["rejected"], rejects)
     for scorer in scorers:
         opening.tell_truncation(scorer)
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
-        return
-    rows = [("metric", "A", "B", "B − A", "95 % interval", "p", "")]
-    for name, d in found["metrics"].items():
-        gap = f"[{figure(d['ci_low'])}, {figure(d['ci_high'])}]" if d["ci_low"] is not None else ""
-        values = (figure(d[k]) for k in ("value_a", "value_b", "difference"))
-        rows.append((name, *values, gap, figure(d["p"], 4), d["reason"] or ""))
-    typer.echo(f"A = {model_a}\nB = {model_b}{left_out(found['b'])}")
+    else:
+        typer.echo(f"A = {model_a}\nB = {model_b}{left_out(found['b'])}")
+        _tell_comparison(found, path, detect)
+    if gate is not None:
+        _tell_gate(found["gate"])
+        if not found["gate"]["passed"]:
+            raise typer.Exit(1)
+
+
+def _tell_comparison(found: dict[str, Any], path: Path, detect: float | None) -> None:
     typer.echo(f"{path}: {found['n_pairs']:,} pairs\n")
-    typer.echo(table(rows))
+    more = () if detect is None else ("seen from", f"queries for {detect:g}")
+    head = ("A", "B", "B − A", "95 % interval", "p", "q", *more, "")
+
+    def row(d: dict[str, Any]) -> tuple[str, ...]:
+        values = (figure(d[k]) for k in ("value_a", "value_b", "difference"))
+        wanted = d.get("queries")
+        seen = (figure(d.get("detectable")), "–" if wanted is None else f"{wanted:,}")
+        tests = (interval(d), figure(d["p"], 4), figure(d["q"], 4))
+        return *values, *tests, *(seen if more else ()), d["reason"] or ""
+
+    typer.echo(table([("metric", *head)] + [(n, *row(d)) for n, d in found["metrics"].items()]))
+    for column, slices in found["slices"].items():
+        rows = [(column, "metric", "queries", *head)]
+        for value, metrics in slices.items():
+            for name, d in metrics.items():
+                if d["value_a"] is not None:
+                    rows.append((value, name, f"{d['n_eligible']:,}", *row(d)))
+        typer.echo("\n" + table(rows, left=2))
     pairs_rows = [("line", "grade", "A", "B", "query", "title")]
     for pair in found["most_different"]:
         shown = (figure(pair["a"], 2), figure(pair["b"], 2))
@@ -172,6 +242,19 @@ def compare(
     if len(pairs_rows) > 1:
         typer.echo("\nwhere they differ most (expected grade, or the one score):")
         typer.echo(table(pairs_rows))
+
+
+def _tell_gate(gate: dict[str, Any]) -> None:
+    """Every rule that did not simply pass, and the outcome, for the log of a CI job."""
+    for one in gate["rules"]:
+        if one["reason"]:
+            change = f"B − A {figure(one['change'])} {interval(one)}".rstrip()
+            opening.say(
+                f"{one['outcome']}: {one['what']}: {change}, margin {one['margin']:g}: {one['reason']}"
+            )
+    passed = sum(one["outcome"] == "passed" for one in gate["rules"])
+    answer = "B may replace A" if gate["passed"] else "B may not replace A"
+    opening.say(f"gate: {answer}: {passed} of {len(gate['rules'])} rules passed")
 
 
 # `qt-bert calibrate`: a temperature and grade cut-offs, saved beside the model.

@@ -124,6 +124,9 @@ Pairs = Annotated[
     Path | None,
     typer.Option(help="File of graded pairs. [default: the test split that ships]"),
 ]
+By = Annotated[
+    list[str] | None, typer.Option(help="Also by the values of this column (repeatable).")
+]
 Rejects = Annotated[Path | None, typer.Option(help="List the rejected rows in this file.")]
 Device = Annotated[
     str,

@@ -2,6 +2,7 @@
 
 from qt_bert.cli import (  # noqa: F401, I001 - the order is the help's
     evaluate,
+    agree,
     score,
     explain,
     train,

@@ -33,6 +33,7 @@ from qt_bert.probes.behaviour_cases import (
 from qt_bert.probes.contests import POINTS
 from qt_bert.results.head_sets import PHENOMENA, phenomenon_name
 from qt_bert.scoring.judge import ranking_scores
+from qt_bert.scoring.slices import character_overlap
 from qt_bert.shipped import BEHAVIOURS, shipped, ships
 from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray
 from qt_bert.stats.estimate import Estimate, over_queries
@@ -112,12 +113,6 @@ class Judged:
 def higher(deltas: FloatArray) -> FloatArray:
     """1 where the first title is higher, ½ where the two are equal, else 0 [n]."""
     return np.asarray((1 + np.sign(deltas)) / 2)
-
-
-def character_overlap(query: str, title: str) -> float:
-    """The share of the query's distinct characters, whatever their case, that the title has."""
-    asked = set("".join(query.casefold().split()))
-    return len(asked & set(title.casefold())) / len(asked) if asked else 0.0
 
 
 # The band: the largest difference of two scores that means nothing.

@@ -75,7 +75,10 @@ GROUPS: dict[str, tuple[Text, tuple[str, ...]]] = {
     "class": (say("classes"), ("accuracy", "macro_f1")),
     "ordinal": (
         say("ordered_grades"),
-        ("qwk", "mae", "macro_mae", "within_one", "bias", "far_errors"),
+        (
+            *("qwk", "mae", "macro_mae", "within_one", "bias"),
+            *("far_errors", "over_graded", "under_graded"),
+        ),
     ),
     "ranking": (
         say("ranking"),

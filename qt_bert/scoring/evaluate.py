@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ from qt_bert.models.card import CARD, store_calibration
 from qt_bert.models.folder import MANIFEST, write_manifest
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import Judged, Outputs, judge_file, judge_logits, read_outputs
-from qt_bert.scoring.tables import growing_table
+from qt_bert.scoring.slices import automatic, by_column
+from qt_bert.scoring.tables import Columns, InputColumns, growing_table
 from qt_bert.stats.arrays import BoolArray
 from qt_bert.stats.calibration import (
     Calibration,
@@ -22,16 +25,29 @@ from qt_bert.stats.calibration import (
     fit_level_temperature,
     fit_temperature,
 )
-from qt_bert.stats.comparison import compare
-from qt_bert.stats.evaluation import evaluate, furthest_off
+from qt_bert.stats.comparison import Difference, compare, with_q
+from qt_bert.stats.evaluation import (
+    errors_in_slices,
+    evaluate,
+    furthest_off,
+    pair_errors,
+    signed_error,
+)
 from qt_bert.stats.intervals import RESAMPLES
-from qt_bert.stats.metrics import METRICS
+from qt_bert.stats.judgements import known
+from qt_bert.stats.metrics import METRICS, exponential_gain, ndcg_by_query
 
 # `qt-bert evaluate`: one model on one graded file, as the plain data report and page draw.
 
 
 EXAMPLES = 12
-SHOWN_IN_SLICES = ("accuracy", "macro_f1", "qwk", "mae", "spearman", "ndcg_at_5")
+SHOWN_IN_SLICES = (
+    *("accuracy", "macro_f1", "qwk", "mae", "over_graded", "under_graded"),
+    *("spearman", "ndcg_at_5"),
+)
+SIDES = ("over_graded", "under_graded")
+OF_QUERIES = 5
+"""The depth of the NDCG by which queries are sorted."""
 
 
 def evaluation_json(
@@ -40,6 +56,7 @@ def evaluation_json(
     path: Path,
     *,
     by: tuple[str, ...] = (),
+    auto_slices: bool = False,
     resamples: int = 2000,
     seed: int = 0,
     worst: int = 50,
@@ -47,6 +64,7 @@ def evaluation_json(
     """Everything measured of `judged`: metrics with intervals, tables, slices, the pairs furthest off.
 
     `by` names columns of the file to slice by; ArgumentError where the file has none of that name.
+    `auto_slices` adds `errors_in_slices` of what the texts show, worst first.
     """
     measured = evaluate(judged.judgements, resamples=resamples, seed=seed).to_json()
     outputs = read_outputs(judged.logits, scorer.checkpoint.settings.labels, judged.calibration)
@@ -79,7 +97,18 @@ def evaluation_json(
         "examples": examples(judged, outputs),
         "truncated_titles": scorer.counts.truncated_titles,
         "truncated_queries": scorer.counts.truncated_queries,
+        **({"auto_slices": _automatic(judged, resamples, seed)} if auto_slices else {}),
     } | ({"guards": dict(scorer.left_out.guards)} if scorer.left_out else {})
+
+
+def _automatic(judged: Judged, resamples: int, seed: int) -> list[dict[str, Any]]:
+    """Slices by what the texts show: error rates, and the shares graded too high and too low."""
+    masks, judgements = automatic(judged.pairs), judged.judgements
+    found = errors_in_slices(judgements, masks, resamples=resamples, seed=seed)
+    for one in found:
+        own = judgements.subset(masks[one["slice"]])
+        one |= {side: METRICS[side].value(own) for side in SIDES}
+    return found
 
 
 def examples(judged: Judged, outputs: Outputs) -> list[dict[str, Any]]:
@@ -94,17 +123,10 @@ def examples(judged: Judged, outputs: Outputs) -> list[dict[str, Any]]:
 
 def slices(judged: Judged, column: str, resamples: int, seed: int) -> dict[str, Any]:
     """Chosen metrics for each value of a column; a cell of comma-separated tags counts for each."""
-    if not any(column in pair.extra for pair in judged.pairs):
-        known = sorted({name for pair in judged.pairs for name in pair.extra})
-        raise ArgumentError(
-            f"--by {column}: the file has no such column; it has {', '.join(known) or 'none'}"
-        )
-    tags = [(pair.extra.get(column) or "").split(",") for pair in judged.pairs]
-    out: dict[str, Any] = {}
-    for value in sorted({tag for row in tags for tag in row}):
-        rows = np.array([value in row for row in tags])
-        out[value or "(none)"] = _of_rows(judged, rows, resamples, seed)
-    return out
+    return {
+        value: _of_rows(judged, rows, resamples, seed)
+        for value, rows in by_column(judged.pairs, column).items()
+    }
 
 
 def _of_rows(judged: Judged, rows: BoolArray, resamples: int, seed: int) -> dict[str, Any]:
@@ -146,18 +168,65 @@ def _label(judged: Judged, row: int) -> str | None:
     return pair.label
 
 
-def write_errors(path: Path, judged: Judged, scorer: Scorer) -> None:
-    """Write every pair with its outputs, furthest off first, in the format of `path`'s suffix."""
+def write_errors(
+    out: Path, judged: Judged, scorer: Scorer, pairs: Path, reader: ReaderOptions
+) -> None:
+    """Write every pair of `pairs` with its columns, its outputs and the signed `error`, furthest off
+    first, in the format of `out`'s suffix."""
     outputs = read_outputs(judged.logits, scorer.checkpoint.settings.labels, judged.calibration)
     order = furthest_off(judged.judgements, len(judged.pairs))
-    columns: dict[str, list[Any]] = {
-        name: [str(getattr(judged.pairs[i], name) or "") for i in order]
-        for name in ("id", "line", "query", "title", "label")
-    }
-    columns["grade"] = columns.pop("label")
-    for name, values in outputs.columns().items():
-        columns[name] = [values[i] for i in order]
-    table = growing_table(path, "--errors")
+    added: dict[str, Any] = {"line": [pair.line for pair in judged.pairs], **outputs.columns()}
+    added["error"] = signed_error(judged.judgements)
+    columns = InputColumns.of(judged.pairs, pairs, reader).table(judged.pairs, added, str(pairs))
+    write_beside(
+        out, "--errors", pairs, reader, {n: [one[i] for i in order] for n, one in columns.items()}
+    )
+
+
+def query_table(judged: Judged) -> dict[str, list[Any]]:
+    """A row a query, first the one whose mending would bring most.
+
+    `ndcg_gain` is what the mean NDCG@5 gains where this query is ranked right, `accuracy_gain` what
+    accuracy gains where its titles are graded right; queries are sorted by the one, then by the other,
+    then by their largest error. `over_graded` and `under_graded` count titles by the predicted grade, of
+    one logit by the rank; the title furthest off on each side stands beside. Empty: there is none.
+    """
+    judgements = judged.judgements
+    error, score, index = signed_error(judgements), judgements.ranking_score, judgements.query_index
+    side = error if judgements.truth is None else known(judgements.predicted) - judgements.truth
+    wrong = None if judgements.correct is None else pair_errors(judgements)
+    ndcg, eligible = ndcg_by_query(judgements, exponential_gain, OF_QUERIES).T
+    gains = np.where(eligible > 0, 1 - ndcg, 0) / max(eligible.sum(), 1)
+    order = np.argsort(index, kind="stable")
+    rows: list[tuple[list[float], dict[str, Any]]] = []
+    for query, titles in enumerate(np.split(order, np.flatnonzero(np.diff(index[order])) + 1)):
+        ranked = bool(eligible[query])
+        missed = 0 if wrong is None else int(wrong[titles].sum())
+        row: dict[str, Any] = {
+            "query": judged.pairs[titles[0]].query,
+            "titles": len(titles),
+            f"ndcg_at_{OF_QUERIES}": float(ndcg[query]) if ranked else "",
+            "ndcg_gain": float(gains[query]) if ranked else "",
+            "accuracy_gain": "" if wrong is None else missed / len(wrong),
+            "wrong": "" if wrong is None else missed,
+        }
+        for name, sign in zip(SIDES, (1, -1), strict=True):
+            worst = titles[np.argmax(sign * error[titles])]
+            pair, off = judged.pairs[worst], sign * error[worst] > 0
+            told = (pair.title, pair.label or "", float(score[worst])) if off else ("", "", "")
+            row[name] = int((sign * side[titles] > 0).sum())
+            row |= zip((f"{name}_title", f"{name}_label", f"{name}_score"), told, strict=True)
+        rows.append(([-gains[query], -missed, -np.abs(error[titles]).max()], row))
+    rows.sort(key=lambda one: one[0])
+    return {name: [row[name] for _, row in rows] for name in rows[0][1]}
+
+
+def write_beside(
+    out: Path, option: str, pairs: Path, reader: ReaderOptions, columns: Columns
+) -> None:
+    """Write a table about the file `pairs` in one step, in the format of `out`'s suffix and, of TSV and
+    CSV, in the encoding of `pairs`. Raises ArgumentError, naming the `option`, for another suffix."""
+    table = growing_table(out, option, reader.open(pairs).encoding)
     table.rewind(0)
     table.append(columns)
     table.finish()
@@ -174,19 +243,41 @@ def compare_models(
     b: Scorer,
     *,
     most: int = 10,
+    by: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    detect: float | None = None,
     seed: int = 0,
     rejects_path: Path | None = None,
 ) -> dict[str, Any]:
     """Every metric of both with the paired difference, and the `most` pairs that differ most.
 
-    A one-logit model beside a graded one is compared by the metrics of order; the others say why
-    not. Raises ArgumentError where `check_comparable` does.
+    `by` names columns: for each value of each the metrics shown in slices and further `metrics`, with q
+    over all of them. `detect` is a difference: how many queries would show it. A one-logit model beside
+    a graded one is compared by the metrics of order; the others say why not. Raises ArgumentError where
+    `check_comparable` does, and for a column that is not there.
     """
     check_comparable(a, b)
     first, second = (
         judge_file(path, options, scorer, rejects_path=rejects_path) for scorer in (a, b)
     )
-    return comparison_json(first, second, a, b, most=most, seed=seed)
+    found = comparison_json(first, second, a, b, most=most, seed=seed, detect=detect)
+    wanted = dict.fromkeys((*SHOWN_IN_SLICES, *metrics))
+    every = {
+        (column, value, name): one
+        for column in by
+        for value, rows in by_column(first.pairs, column).items()
+        for name, one in compare(
+            first.judgements.subset(rows),
+            second.judgements.subset(rows),
+            metrics=list(wanted),
+            seed=seed,
+            most_different=0,
+        ).metrics.items()
+    }
+    slices: dict[str, dict[str, dict[str, Any]]] = {}
+    for (column, value, name), one in with_q(every).items():
+        slices.setdefault(column, {}).setdefault(value, {})[name] = _difference(one, detect)
+    return found | {"slices": slices}
 
 
 def check_comparable(a: Scorer, b: Scorer) -> None:
@@ -208,23 +299,22 @@ def comparison_json(
     b: Scorer,
     *,
     most: int = 10,
+    detect: float | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """What `compare_models` gives, of pairs that both have judged."""
+    """What `compare_models` gives but for slices, of pairs that both have judged."""
     found = compare(
         first.judgements, second.judgements, resamples=resamples, seed=seed, most_different=most
-    ).to_json()
-    chosen = found.pop("most_different")
-    settings = found.pop("settings")
+    )
     return {
         "schema": 1,
         "a": a.describe(),
         "b": b.describe(),
         "n_pairs": len(first.pairs),
         "rejected": first.rejected,
-        "metrics": found,
-        "settings": settings,
+        "metrics": {name: _difference(one, detect) for name, one in found.metrics.items()},
+        "settings": found.settings,
         "most_different": [
             {
                 "id": first.pairs[i].id,
@@ -235,9 +325,16 @@ def comparison_json(
                 "a": float(first.judgements.ranking_score[i]),
                 "b": float(second.judgements.ranking_score[i]),
             }
-            for i in chosen
+            for i in found.most_different
         ],
     } | ({"guards": dict(b.left_out.guards)} if b.left_out else {})
+
+
+def _difference(one: Difference, detect: float | None) -> dict[str, Any]:
+    """Its figures; under `detect` also the least difference seen, and the queries for that one."""
+    if detect is None:
+        return asdict(one)
+    return asdict(one) | {"detectable": one.detectable(), "queries": one.queries_for(detect)}
 
 
 def _reading(scorer: Scorer) -> int | None:

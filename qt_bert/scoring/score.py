@@ -135,7 +135,8 @@ def score_file(
     overwrite: bool = False,
     window: int = WINDOW,
 ) -> ScoreReport:
-    """Score every pair of the file at `path` into `out`, rows in file order.
+    """Score every pair of the file at `path` into `out`, rows in file order, under the file's names of
+    columns; TSV and CSV in its encoding.
 
     Rejected rows are listed in `out` + `.rejects.tsv`; a bad grade costs no row. Where the scorer
     leaves heads out, `out` + `.run.json` says which, with the figures of the checks; where it reads
@@ -150,9 +151,10 @@ def score_file(
     if not out.name or out.is_dir():
         raise ArgumentError(f"--out {out} is a folder; give the name of a file")
     check_apart(out, path)
-    table = growing_table(out)
+    growing_table(out)  # a name that is none is said before the file is read
     job = _Job(path, options, scorer, calibration, window)
     reader = options.open(path, rejects_path=out.with_name(f"{out.name}.rejects.tsv"))
+    table = growing_table(out, encoding=reader.encoding)
     work = Work(out, table, job.key())
     if resume and not overwrite and (found := work.finished()) is not None:
         work.end()

@@ -27,21 +27,27 @@ from qt_bert.text import spreadsheet_safe
 
 Row = TypeVar("Row")
 
-_FIXED = ("id", "query", "title")
+_FIXED = ("id", "query", "title", "grade")
 
 
 @dataclass(frozen=True)
 class InputColumns:
-    """What a file has beside query, title and id: a label or none, and further columns in order."""
+    """What a file has beside query, title and id: a label or none, and further columns in order.
+
+    `names` are the file's own for id, query, title and grade.
+    """
 
     label: bool
     extra: tuple[str, ...]
+    names: tuple[str, ...] = _FIXED
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], path: Location, options: ReaderOptions) -> InputColumns:
         """The columns of the file at `path`, whose first window is `pairs`."""
         label = any(p.label is not None for p in pairs) or has_grade_column(path, options)
-        return cls(label, tuple(dict.fromkeys(name for p in pairs for name in p.extra)))
+        extra = tuple(dict.fromkeys(name for p in pairs for name in p.extra))
+        wanted = {} if options.no_header else options.wanted_columns().wanted
+        return cls(label, extra, tuple(str(wanted.get(name, name)) for name in _FIXED))
 
     @classmethod
     def union(cls, several: Iterable[InputColumns]) -> InputColumns:
@@ -51,12 +57,14 @@ class InputColumns:
         """
         files = list(several)
         extra = dict.fromkeys(name for file in files for name in file.extra)
-        return cls(any(file.label for file in files), tuple(extra))
+        names = files[0].names if files else _FIXED
+        return cls(any(file.label for file in files), tuple(extra), names)
 
     def table(
         self, pairs: Sequence[Pair], outputs: dict[str, list[Any]], where: str
     ) -> dict[str, list[Any]]:
-        """One window of the output: id, query, title, the file's columns, then `outputs`.
+        """One window of the output: id, query, title, label and the file's other columns, under the
+        names they have there, then `outputs`.
 
         A column whose name is taken is called `input_` + name. Raises PairFileError, beginning
         with `where`, at a row with a column that the first window had not.
@@ -71,14 +79,17 @@ class InputColumns:
                     f"{where}, line {pair.line}: the column {late!r} is not in the first rows, "
                     "which name the columns of the output; give every row the same columns"
                 )
-        table: dict[str, list[Any]] = {n: [getattr(p, n) for p in pairs] for n in _FIXED}
-        if self.label:
-            table["grade"] = ["" if p.label is None else p.label for p in pairs]
-        for name in self.extra:
-            shown = name
+        fixed = ("id", "query", "title", "label") if self.label else ("id", "query", "title")
+        columns = [
+            (shown, [getattr(p, name) or "" for p in pairs])
+            for name, shown in zip(fixed, self.names, strict=False)
+        ]
+        columns += [(name, [p.extra.get(name) or "" for p in pairs]) for name in self.extra]
+        table: dict[str, list[Any]] = {}
+        for shown, cells in columns:
             while shown in table or shown in outputs:
                 shown = f"input_{shown}"
-            table[shown] = [p.extra.get(name) or "" for p in pairs]
+            table[shown] = cells
         return table | outputs
 
 
@@ -132,8 +143,8 @@ _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def growing_table(path: Path, option: str = "--out") -> GrowingTable:
-    """A table in the format of `path`'s suffix, written window by window.
+def growing_table(path: Path, option: str = "--out", encoding: str = "utf-8") -> GrowingTable:
+    """A table in the format of `path`'s suffix, written window by window; TSV and CSV in `encoding`.
 
     `append` writes one at `hidden` and returns the mark behind it, from which a resumed run goes on:
     `rewind` drops what was written after a mark (0: everything), and nothing is written before it.
@@ -151,7 +162,9 @@ def growing_table(path: Path, option: str = "--out") -> GrowingTable:
             f"{option} {path}: unknown format; end the name in {', '.join(FORMATS)} "
             "(the text formats also with .gz or .xz)"
         )
-    return _TextTable(path, _LINES[kind], _COMPRESS[packing])
+    return _TextTable(
+        path, _LINES[kind], _COMPRESS[packing], "utf-8" if kind == ".jsonl" else encoding
+    )
 
 
 class _TextTable:
@@ -162,13 +175,15 @@ class _TextTable:
         path: Path,
         lines: Callable[[Columns, bool], str],
         compress: Callable[[bytes], bytes],
+        encoding: str,
     ) -> None:
-        self.path, self.lines, self.compress = path, lines, compress
+        self.path, self.lines, self.compress, self.encoding = path, lines, compress, encoding
         self.hidden = path.with_name(f".{path.name}.partial")
         self.mark = 0
 
     def append(self, columns: Columns) -> int:
-        data = self.compress(self.lines(columns, self.mark == 0).encode("utf-8"))
+        encoding = self.encoding.removesuffix("-sig") if self.mark else self.encoding
+        data = self.compress(self.lines(columns, self.mark == 0).encode(encoding))
         with open(self.hidden, "ab") as handle:
             handle.write(data)
             handle.flush()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from qt_bert.stats.arrays import IntArray, fractional_ranks, ratio, sum_by
+from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, fractional_ranks, ratio, sum_by
+from qt_bert.stats.estimate import from_leave_one_out
 from qt_bert.stats.intervals import RESAMPLES, bootstrap_weights, interval_or_reason, resample
 from qt_bert.stats.judgements import Judgements, known
 from qt_bert.stats.metrics import (
@@ -20,7 +22,10 @@ from qt_bert.stats.metrics import (
     confusion_by_query,
     f1_scores,
     ordered_pairs_by_query,
+    sums_by_query,
 )
+from qt_bert.stats.tests import q_values, sign_flip_p
+from qt_bert.stats.verdict import LEAST_QUERIES
 
 # Tables beside the metrics: confusion, figures of each grade, reliability, furthest pairs.
 
@@ -73,20 +78,81 @@ def pnr_counts(judgements: Judgements) -> dict[str, int]:
     return dict(zip(("concordant", "discordant", "tied"), map(int, totals), strict=True))
 
 
-def furthest_off(judgements: Judgements, limit: int) -> IntArray:
-    """Indices of the pairs whose score lies furthest from the label, worst first [≤ limit].
+def signed_error(judgements: Judgements) -> FloatArray:
+    """How far the score of each pair lies above its label [n], below it under 0.
 
     The distance is that of the expected grade (or level) from the label; for a one-logit model,
-    whose scale says nothing, that of the two ranks.
+    whose scale says nothing, that of the two ranks, as shares of all pairs.
     """
     if judgements.truth is not None:
-        distance = judgements.expected - judgements.truth - 1.0
-    elif judgements.mode == "overlapping":
-        distance = judgements.ranking_score - judgements.ranking_truth
-    else:
-        ranks = map(fractional_ranks, (judgements.ranking_score, judgements.ranking_truth))
-        distance = np.subtract(*ranks)
-    return np.argsort(-np.abs(distance), kind="stable")[: max(limit, 0)]
+        return np.asarray(judgements.expected - judgements.truth - 1.0)
+    if judgements.mode == "overlapping":
+        return judgements.ranking_score - judgements.ranking_truth
+    return fractional_ranks(judgements.ranking_score) - fractional_ranks(judgements.ranking_truth)
+
+
+def furthest_off(judgements: Judgements, limit: int) -> IntArray:
+    """Indices of the pairs whose score lies furthest from the label, worst first [≤ limit]."""
+    distance = np.abs(signed_error(judgements))
+    return np.argsort(-distance, kind="stable")[: max(limit, 0)]
+
+
+def pair_errors(judgements: Judgements) -> FloatArray:
+    """Which pairs are graded wrong, 1 or 0 [n]; of a one-logit model the share of the other titles of
+    the query, of another label, that a title is on the wrong side of (ties half), NaN without any."""
+    if judgements.correct is not None:
+        return np.asarray(1.0 - judgements.correct, np.float64)
+    score, truth = judgements.ranking_score, judgements.ranking_truth
+    found = np.full(len(judgements), np.nan)
+    order = np.argsort(judgements.query_index, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(judgements.query_index[order])) + 1):
+        wanted = np.sign(truth[rows, None] - truth[rows])
+        wrong = (1 - wanted * np.sign(score[rows, None] - score[rows])) / 2 * (wanted != 0)
+        found[rows] = ratio(wrong.sum(axis=1), (wanted != 0).sum(axis=1).astype(np.float64))
+    return found
+
+
+def errors_in_slices(
+    judgements: Judgements,
+    slices: Mapping[str, BoolArray],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """`pair_errors` of each slice (a mask [n]) and of the rest, worst slice first.
+
+    `{slice, n, n_queries, inside, outside, difference, ci_low, ci_high, p, q}`: the rates, and their
+    difference judged on jackknife pseudo-values over queries; q is over all slices. Slices with fewer
+    than LEAST_QUERIES queries inside or outside are left out.
+    """
+    errors, queries = pair_errors(judgements), judgements.query_index
+    told, filled = ~np.isnan(errors), np.nan_to_num(errors)
+    found: list[dict[str, Any]] = []
+    for name, mask in slices.items():
+        sides = (mask & told, ~mask & told)
+        n_queries, others = (len(np.unique(queries[side])) for side in sides)
+        if min(n_queries, others) < LEAST_QUERIES:
+            continue
+        wrong, counted = (
+            sums_by_query(judgements, *columns) for columns in ([filled * s for s in sides], sides)
+        )
+        inside, outside = ratio(wrong.sum(axis=0), counted.sum(axis=0))
+        left = ratio(wrong.sum(axis=0) - wrong, counted.sum(axis=0) - counted)
+        change = from_leave_one_out(
+            inside - outside, left[:, 0] - left[:, 1], range(judgements.n_queries)
+        )
+        low, high = (change.interval(resamples, seed) if resamples else None) or (None, None)
+        rates = {"inside": float(inside), "outside": float(outside), "difference": change.value}
+        tested = {
+            "ci_low": low,
+            "ci_high": high,
+            "p": float(sign_flip_p(change.centred, seed=seed)),
+        }
+        counts = {"slice": name, "n": int(sides[0].sum()), "n_queries": n_queries}
+        found.append(counts | rates | tested)
+    for one, q in zip(found, q_values([one["p"] for one in found]), strict=True):
+        one["q"] = q
+    return sorted(found, key=lambda one: -one["difference"])
 
 
 def _number_or_none(value: float) -> float | None:

@@ -136,12 +136,13 @@ def _mean_defined(values: FloatArray) -> FloatArray:
     return ratio(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(float))
 
 
-def weighted_kappa(confusions: FloatArray) -> FloatArray:
-    """Cohen's κ with quadratic weights [R, L, L] -> [R]; NaN where all sits in one level.
+def weighted_kappa(confusions: FloatArray, penalty: FloatArray | None = None) -> FloatArray:
+    """Cohen's κ [R, L, L] -> [R] under `penalty` [L, L], by default the squared distance of the
+    levels; NaN where chance alone would cost nothing, as where all sits in one level.
 
     J. Cohen, "Weighted kappa", Psychological Bulletin 70 (1968).
     """
-    penalty = _distances(confusions.shape[1]) ** 2
+    penalty = _distances(confusions.shape[1]) ** 2 if penalty is None else penalty
     total = confusions.sum(axis=(1, 2))
     by_chance = np.einsum("ri,rj,ij->r", confusions.sum(2), confusions.sum(1), penalty)
     observed = np.einsum("rij,ij->r", confusions, penalty)
@@ -248,6 +249,24 @@ CLASS_METRICS = (
         direction="lower",
         estimator=mean_of(lambda judgements: _steps_off(judgements) >= 2),
     ),
+    Metric(
+        name="over_graded",
+        title=Text("高判率", "over-graded"),
+        description=Text(
+            "预测等级高于标注的比例。", "Share of pairs whose predicted grade lies above the label."
+        ),
+        direction="lower",
+        estimator=mean_of(lambda judged: known(judged.predicted) > known(judged.truth)),
+    ),
+    Metric(
+        name="under_graded",
+        title=Text("低判率", "under-graded"),
+        description=Text(
+            "预测等级低于标注的比例。", "Share of pairs whose predicted grade lies below the label."
+        ),
+        direction="lower",
+        estimator=mean_of(lambda judged: known(judged.predicted) < known(judged.truth)),
+    ),
 )
 
 
@@ -272,7 +291,12 @@ def dcg_by_query(
     return sum_by(query, mean_gain * discount, n_queries)
 
 
-def _ndcg_by_query(
+def exponential_gain(truth: FloatArray) -> FloatArray:
+    """2^(g−1) − 1."""
+    return np.asarray(np.exp2(truth - 1) - 1)
+
+
+def ndcg_by_query(
     judgements: Judgements, gain_of: Callable[[FloatArray], FloatArray], depth: int
 ) -> FloatArray:
     """NDCG of each eligible query beside a 1, and two zeros for the others [Q, 2]."""
@@ -302,7 +326,7 @@ def _ndcg(
         ),
         needs="ranking",
         modes=ANY,
-        estimator=additive(lambda judged: _ndcg_by_query(judged, gain_of, depth), quotient),
+        estimator=additive(lambda judged: ndcg_by_query(judged, gain_of, depth), quotient),
         undefined=NO_ORDER,
         per_query=True,
     )
@@ -311,7 +335,7 @@ def _ndcg(
 NDCG_METRICS = tuple(
     _ndcg(prefix, formula, gain_of, depth)
     for prefix, formula, gain_of in (
-        ("ndcg_at", "2^(g−1)−1", lambda truth: np.exp2(truth - 1) - 1),
+        ("ndcg_at", "2^(g−1)−1", exponential_gain),
         ("ndcg_linear_at", "g−1", lambda truth: truth - 1),
     )
     for depth in (1, 3, 5, 10)

@@ -70,3 +70,72 @@ def test_compare_takes_the_meaning_of_each_model(run, checkpoint_of, pair_file):
     assert ended.status == 0, ended.err
     assert json.loads(ended.out)["metrics"]["ndcg_at_5"]["difference"] is not None
     assert ended.err.count("were cut at 16 tokens") == 2
+
+
+@pytest.fixture
+def many_pairs(tmp_path):
+    """40 queries of three titles with a column `field` of two values."""
+    rows = [
+        f"票价{q}{w}\t高铁{q}{t}\t{(q + t) % 5 + 1}\t{w}"
+        for q in range(40)
+        for t in range(3)
+        for w in "我你"
+    ]
+    path = tmp_path / "many.tsv"
+    path.write_text("query\ttitle\tgrade\tfield\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def test_compare_by_a_column_and_through_a_gate(run, checkpoint_of, many_pairs, tmp_path):
+    gate = tmp_path / "gate.toml"
+    gate.write_text("[metrics]\nqwk = 2.0\n[slices.field]\nspearman = 2.0\n", encoding="utf-8")
+    asked = (
+        "compare",
+        checkpoint_of(),
+        checkpoint_of(seed=1),
+        "--pairs",
+        many_pairs,
+        "--gate",
+        gate,
+    )
+    ended = run(*asked, "--detect", "0.05", "--json")
+    assert ended.status == 0, ended.err
+    found = json.loads(ended.out)
+    assert found["gate"]["passed"] and len(found["gate"]["rules"]) == 3
+    one = found["slices"]["field"]["我"]["spearman"]
+    assert one["n_queries"] == 40 and one["q"] >= one["p"]
+    assert one["queries"] == pytest.approx(40 * (one["detectable"] / 0.05) ** 2, abs=1)
+    gate.write_text('[slices.field."我"]\nspearman = 0.0\n', encoding="utf-8")
+    ended = run(*asked)
+    assert ended.status == 1 and "B may not replace A: 0 of 1" in ended.err
+    assert "spearman, field 我" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--detect", "0", "above 0"),
+        ("--gate", "none.toml", "none.toml"),
+        ("--by", "colour", "field"),
+    ],
+)
+def test_compare_tells_what_it_cannot_do(run, checkpoint_of, many_pairs, option, value, said):
+    model = checkpoint_of()
+    ended = run("compare", model, model, "--pairs", many_pairs, option, value)
+    assert ended.status == 2 and said in ended.err and ended.err.count("\n") == 1
+
+
+def test_evaluate_writes_queries_and_finds_slices(run, checkpoint_of, many_pairs, tmp_path):
+    out = tmp_path / "queries.tsv"
+    asked = ("evaluate", "--model", checkpoint_of(), "--pairs", many_pairs, "--resamples", "20")
+    ended = run(*asked, "--auto-slices", "--queries", out)
+    assert ended.status == 0, ended.err
+    assert "no question word" not in ended.out and "under" in ended.out
+    head, *rows = out.read_text(encoding="utf-8").splitlines()
+    gains = [float(row.split("\t")[head.split("\t").index("ndcg_gain")]) for row in rows]
+    assert len(rows) == 80 and gains == sorted(gains, reverse=True)
+    again = run(*asked, "--queries", out)
+    assert again.status == 2 and "is there already" in again.err
+    new = tmp_path / "new.tsv"
+    both = run(*asked, "--queries", new, "--errors", new)
+    assert both.status == 2 and "name two files" in both.err

@@ -10,7 +10,13 @@ from qt_bert.files import read_json, write_json
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.evaluate import calibrate_model, compare_models, evaluation_json, write_errors
+from qt_bert.scoring.evaluate import (
+    calibrate_model,
+    compare_models,
+    evaluation_json,
+    query_table,
+    write_errors,
+)
 from qt_bert.scoring.judge import graded_pairs, judge_file, judge_logits, read_outputs
 from qt_bert.stats.calibration import Calibration
 
@@ -77,14 +83,84 @@ def test_an_unknown_slice_column_names_those_there_are(checkpoint_of, pair_file)
 @pytest.mark.parametrize(("labels", "expected"), [(5, "expected_grade"), (3, "expected_level")])
 def test_errors_come_furthest_off_first(checkpoint_of, tmp_path, labels, expected):
     path = tmp_path / "p.tsv"
-    rows = "".join(f"狗{n}\t猫追狗\t{1 + n % 2}\n" for n in range(8))
-    path.write_text("query\ttitle\tgrade\n" + rows, encoding="utf-8")
+    rows = "".join(f"狗{n}\t猫追狗\t{1 + n % 2}\t{n}\n" for n in range(8))
+    path.write_text("query\ttitle\tgrade\tline\n" + rows, encoding="utf-8")
     scorer = Scorer(open_checkpoint(checkpoint_of("bert", labels=labels)))
     judged = judge_file(path, ReaderOptions(), scorer)
-    write_errors(tmp_path / "errors.tsv", judged, scorer)
+    write_errors(tmp_path / "errors.tsv", judged, scorer, path, ReaderOptions())
     rows = list(ReaderOptions().open(tmp_path / "errors.tsv"))
     off = [abs(float(r.extra[expected]) - float(r.label)) for r in rows]
     assert rows and off == sorted(off, reverse=True)
+    signed = [float(r.extra[expected]) - float(r.label) for r in rows]
+    assert [float(r.extra["error"]) for r in rows] == pytest.approx(signed, abs=1e-5)
+    assert [int(r.extra["line"]) for r in rows] == [int(r.extra["input_line"]) + 2 for r in rows]
+
+
+def ranked_file(tmp_path, n=60):
+    """Queries of three titles; those of an even number ask a question and have a number."""
+    rows = [
+        f"{'怎么买票' if q % 2 == 0 else '高铁票'}{chr(19968 + q)}{q if q % 2 == 0 else ''}\t上海{t}\t{t + 1}"
+        for q in range(n)
+        for t in (0, 2, 4)
+    ]
+    path = tmp_path / "ranked.tsv"
+    path.write_text("query\ttitle\tgrade\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+class Told:
+    """A scorer whose logits are given: what a pair's label and query make of them."""
+
+    def __init__(self, scorer, logits):
+        self._scorer, self._logits = scorer, logits
+
+    def __getattr__(self, name):
+        return getattr(self._scorer, name)
+
+    def logits(self, pairs, shown=None):
+        return np.array([self._logits(*pair) for pair in pairs], np.float32)
+
+
+def test_automatic_slices_find_where_a_model_errs(checkpoint_of, tmp_path):
+    def right_without_questions(query, title):
+        grade = int(title[2:]) + 1
+        return 9.0 * np.eye(5)[min(grade, 4) if "怎么" in query else grade - 1]
+
+    scorer = Told(Scorer(open_checkpoint(checkpoint_of())), right_without_questions)
+    path = ranked_file(tmp_path)
+    judged = judge_file(path, ReaderOptions(), scorer)
+    found = evaluation_json(judged, scorer, path, auto_slices=True, resamples=200)["auto_slices"]
+    worst = {one["slice"]: one for one in found}["question: how"]
+    assert (worst["n"], worst["n_queries"], worst["outside"]) == (90, 30, 0)
+    assert worst["inside"] == pytest.approx(2 / 3) and worst["over_graded"] == pytest.approx(2 / 3)
+    assert worst["under_graded"] == 0 and worst["q"] < 0.01 and worst["ci_low"] > 0.5
+    changes = [one["difference"] for one in found]
+    assert changes == sorted(changes, reverse=True) and changes[-1] < 0
+
+
+@pytest.mark.parametrize("labels", [5, 1])
+def test_queries_come_by_what_mending_them_brings(checkpoint_of, tmp_path, labels):
+    path = tmp_path / "p.tsv"
+    rows = ["甲\ta\t5", "甲\tb\t1", "乙\tc\t5", "乙\td\t1", "丙\te\t3", "丁\tf\t2"]
+    path.write_text("query\ttitle\tgrade\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    grades = {"a": 5, "b": 1, "c": 2, "d": 4, "e": 3, "f": 3}
+
+    def logits(query, title):
+        return [grades[title]] if labels == 1 else 9.0 * np.eye(5)[grades[title] - 1]
+
+    scorer = Told(Scorer(open_checkpoint(checkpoint_of("bert", labels=labels))), logits)
+    found = query_table(judge_file(path, ReaderOptions(), scorer))
+    assert found["query"][0] == "乙" and found["titles"][0] == 2
+    ndcg = (15 / np.log2(3)) / 15
+    assert found["ndcg_at_5"][0] == pytest.approx(ndcg)
+    assert found["ndcg_gain"][0] == pytest.approx((1 - ndcg) / 2)
+    assert (found["over_graded_title"][0], found["over_graded_label"][0]) == ("d", "1")
+    assert (found["under_graded_title"][0], found["under_graded_label"][0]) == ("c", "5")
+    if labels == 5:
+        assert found["query"][1] == "丁" and found["accuracy_gain"][:2] == pytest.approx(
+            [2 / 6, 1 / 6]
+        )
+        assert found["ndcg_gain"][1] == "" and found["under_graded_title"][1] == ""
 
 
 def test_one_logit_is_compared_with_grades_by_order_alone(checkpoint_of, pair_file):

@@ -111,7 +111,34 @@ def test_a_column_called_grade_is_kept_beside_the_label(scorer, tmp_path):
     path.write_text("query\ttitle\tlabel\tgrade\n狗\t猫\t4\tB\n", encoding="utf-8")
     score_file(path, ReaderOptions(columns="grade=label"), scorer, tmp_path / "o.tsv")
     row = read_tsv((tmp_path / "o.tsv").read_text(encoding="utf-8"))[0]
-    assert (row["grade"], row["input_grade"]) == ("4", "B")
+    assert (row["label"], row["grade"]) == ("4", "B")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "gb18030"])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv.gz"])
+def test_names_of_columns_and_the_encoding_are_the_files(scorer, tmp_path, encoding, suffix):
+    path = tmp_path / "p.csv"
+    rows = "".join(f"北京到上海高铁{n},上海高铁票价,{n % 5 + 1},旅行\n" for n in range(6))
+    path.write_text(f"搜索词,标题,档位,领域\n{rows}", encoding=encoding)
+    out = tmp_path / f"o{suffix}"
+    reader = ReaderOptions(columns="query=搜索词,title=标题,grade=档位")
+    score_file(path, reader, scorer, out, window=2)
+    data = gzip.decompress(out.read_bytes()) if suffix.endswith("gz") else out.read_bytes()
+    assert data.startswith(b"\xef\xbb\xbf") == (encoding == "utf-8-sig")
+    assert data.count(b"\xef\xbb\xbf") <= 1
+    head, *lines = data.decode(encoding).splitlines()
+    names = head.split("," if suffix == ".csv" else "\t")
+    assert names[:6] == ["id", "搜索词", "标题", "档位", "领域", "p_1"] and len(lines) == 6
+    assert [pair.extra["领域"] for pair in reader.open(out)] == ["旅行"] * 6
+
+
+def test_without_a_header_columns_have_our_names(scorer, tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text("猫\t狗\t4\n", encoding="utf-8")
+    reader = ReaderOptions(columns="title=1,query=2,grade=3", no_header=True)
+    score_file(path, reader, scorer, tmp_path / "o.tsv")
+    row = read_tsv((tmp_path / "o.tsv").read_text(encoding="utf-8"))[0]
+    assert (row["query"], row["title"], row["grade"]) == ("狗", "猫", "4")
 
 
 @pytest.mark.parametrize("labels", [("", "5"), ("", "")])

@@ -6,7 +6,14 @@ from sklearn import metrics as reference
 
 from qt_bert.errors import ArgumentError
 from qt_bert.stats.arrays import FloatArray
-from qt_bert.stats.evaluation import confusion, evaluate, furthest_off, per_grade
+from qt_bert.stats.evaluation import (
+    confusion,
+    errors_in_slices,
+    evaluate,
+    furthest_off,
+    pair_errors,
+    per_grade,
+)
 from qt_bert.stats.intervals import bootstrap_weights, percentile_interval, resample
 from qt_bert.stats.judgements import Judgements, judge_grades, judge_scores
 from qt_bert.stats.metrics import METRICS
@@ -32,6 +39,23 @@ def test_figures_of_each_grade_are_those_of_sklearn(random_judgements):
 
 def test_the_pairs_furthest_off_come_first(hand):
     assert furthest_off(hand, 2).tolist() == [2, 1]
+
+
+def test_errors_of_one_logit_are_titles_on_the_wrong_side():
+    judged = judge_scores([3, 2, 1, 5, 5], [(5,), (1,), (3,), (2,), (2,)], ["甲"] * 3 + ["乙"] * 2)
+    assert pair_errors(judged).tolist()[:3] == [0, 0.5, 0.5]
+    assert np.isnan(pair_errors(judged)[3:]).all()  # one label alone says nothing of order
+
+
+def test_a_slice_beside_the_rest(random_judgements):
+    judged = random_judgements(2, n=400, n_queries=80)
+    inside = judged.query_index % 2 == 0
+    found = errors_in_slices(judged, {"even": inside, "few": judged.query_index < 3}, resamples=500)
+    assert [one["slice"] for one in found] == ["even"]  # three queries are too few
+    (one,), wrong = found, ~judged.correct
+    assert one["inside"] == pytest.approx(wrong[inside].mean())
+    assert one["difference"] == pytest.approx(wrong[inside].mean() - wrong[~inside].mean())
+    assert one["ci_low"] < one["difference"] < one["ci_high"] and one["q"] == one["p"] > 0.05
 
 
 RIGHT = [[0, 0, 0, 0, 1.0], [1.0, 0, 0, 0, 0]]

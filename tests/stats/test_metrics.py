@@ -28,6 +28,8 @@ BY_HAND = {
     "within_one": 4 / 6,
     "bias": 1.25 / 6,
     "far_errors": 2 / 6,
+    "over_graded": 1 / 6,
+    "under_graded": 1 / 6,
     "ndcg_at_1": 1.0,
     "ndcg_at_3": 16.5 / (15 + 3 / log2(3)),
     "ndcg_at_5": 16.5 / (15 + 3 / log2(3)),
