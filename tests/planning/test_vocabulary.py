@@ -90,11 +90,11 @@ def test_bytes_stay_so_that_no_text_is_unknown(checkpoint_of, files, tmp_path):
         open_checkpoint(checkpoint_of("qwen3")),
         files[0],
         tmp_path / "cut",
-        keep=300,
+        keep=280,
         pairs=files[1],
     )
     tokenizer = AutoTokenizer.from_pretrained(made.folder)
-    assert len(tokenizer) == 300 and made.others.unknown == 0
+    assert len(tokenizer) == 280 and made.others.unknown == 0
     assert tokenizer.decode(tokenizer("狗追猫 déjà 🐶")["input_ids"]) == "狗追猫 déjà 🐶"
 
 
