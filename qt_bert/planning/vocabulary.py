@@ -118,8 +118,8 @@ class Vocabulary:
 
             names += ByteLevel.alphabet()
         found |= {self.ids[name] for name in names if name in self.ids}
-        padding = (self.spec["padding"] or {}).get("pad_id")
-        return found if padding not in self.tokens else found | {padding}
+        padding = (self.spec["padding"] or {}).get("pad_id", -1)
+        return found | ({padding} & self.tokens.keys())
 
     def only(self, places: Mapping[int, int]) -> dict[str, Any]:
         """The tokenizer.json with the tokens of `places` alone: old id → new one, in the same order."""
@@ -384,7 +384,8 @@ def _recut(
     """
     tokenizers = [one.pair_tokenizer(WHOLE) for one in (checkpoint, small)]
     marks = [one.tokenizer.unk_token_id for one in (checkpoint, small)]
-    found, same = np.zeros(5, np.int64), []
+    found = np.zeros(5, np.int64)
+    same: list[tuple[str, str]] = []
     for window in windows(texts, WINDOW):
         both = [one.encode(window, offsets=False) for one in tokenizers]
         for pair, old, new in zip(window, *both, strict=True):

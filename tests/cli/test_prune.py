@@ -50,8 +50,8 @@ def test_a_vocabulary_is_cut_and_what_that_costs_is_printed(
     assert said["lost"]["metrics"]["spearman"]["n"] == 8
     done = run(*asked, "--pairs", pair_file, "--overwrite", "--min-count", 2)
     assert done.status == 2 and "no text keeps all its tokens" in done.err
-    done = run(*asked, "--pairs", pair_file, "--overwrite", "--keep", 22)
-    assert done.status == 0 and "→ 22 tokens" in done.out and "spearman" in done.out
+    done = run(*asked, "--pairs", pair_file, "--overwrite", "--keep", 14)
+    assert done.status == 0 and "→ 14 tokens" in done.out and "spearman" in done.out
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_vocabulary_is_cut_and_what_that_costs_is_printed(
         (["--vocabulary", "gone.txt"], "gone.txt"),
         (["--vocabulary", "texts.txt", "--keep", "3"], "--keep 3: 5 tokens must stay"),
         (["--vocabulary", "texts.txt", "--pairs", "gone.tsv"], "gone.tsv"),
-        (["--vocabulary", "empty.txt"], "empty.txt: the file has no"),
+        (["--vocabulary", "empty.txt"], "empty.txt: the file is empty"),
     ],
 )
 def test_a_vocabulary_is_asked_for_in_one_way(
