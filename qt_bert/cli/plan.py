@@ -265,8 +265,8 @@ def _cut_as_text(made: SmallerVocabulary) -> str:
         f"texts: {_recut_as_text(made.texts)}; where nothing changes, logits within {made.difference:.1e}",
         f"{made.on}: {_recut_as_text(made.others)}; largest change of a logit {made.lost.largest:.2g}",
     ]
-    metrics = made.lost.metrics
-    return "\n".join([*lines, *([differences_table(metrics, "whole", "cut")] if metrics else [])])
+    told = {name: one for name, one in made.lost.metrics.items() if one.difference is not None}
+    return "\n".join([*lines, *([differences_table(told, "whole", "cut")] if told else [])])
 
 
 def _recut_as_text(made: Recut) -> str:
