@@ -203,6 +203,7 @@ def prune(
             rejects=rejects,
             overwrite=overwrite,
         )
+        opening.tell_rejects(small.rejected, rejects)
         typer.echo(json.dumps(asdict(small), default=str) if as_json else _cut_as_text(small))
         return
     if plan is None:

@@ -276,7 +276,8 @@ class SmallerVocabulary:
     """What came of it: tokens, parameters and bytes of the weights, before and after; what becomes of
     the `texts`, and of the other pairs of the file `on`, whose logits and metrics are in `lost`.
 
-    On `texts` that keep all their tokens logits lie within `difference` of the whole model's.
+    On `texts` that keep all their tokens logits lie within `difference` of the whole model's. `rejected`
+    rows of both files held no text.
     """
 
     folder: Path
@@ -288,6 +289,7 @@ class SmallerVocabulary:
     on: str
     others: Recut
     lost: WholeComparison
+    rejected: int
 
 
 def prune_vocabulary(
@@ -316,7 +318,8 @@ def prune_vocabulary(
     on = Path(pairs or shipped(DEV))
     for read in (checkpoint.folder, texts, on):
         check_apart(out, read)
-    own, other = reader or ReaderOptions(), ReaderOptions()
+    own = reader or ReaderOptions()
+    other = ReaderOptions(max_rejects=own.max_rejects)
     source = open_titles(texts, own if pairs is None else other, rejects)
     scheme = default_scheme(checkpoint.settings.labels)
     judged = (other if pairs is None else own).open(on, default_map=scheme)
@@ -362,6 +365,7 @@ def prune_vocabulary(
             on=on.name,
             others=others,
             lost=lost,
+            rejected=source.rejected + judged.rejected,
         )
 
 

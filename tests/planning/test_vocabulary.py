@@ -16,6 +16,9 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
     PreTrainedTokenizerFast,
+    Qwen2Tokenizer,
+    RobertaTokenizer,
+    XLMRobertaTokenizer,
 )
 
 from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
@@ -303,3 +306,57 @@ def test_nothing_is_saved_where_it_would_be_another_model(
         prune_vocabulary(checkpoint, texts, out, pairs=pairs)
     with pytest.raises(ArgumentError, match="which is read"):
         prune_vocabulary(checkpoint, texts, texts.parent, pairs=pairs, overwrite=True)
+
+
+CLASSES = {
+    "xlm-roberta": lambda vocab, merges: XLMRobertaTokenizer(vocab=[(t, -5.0) for t in vocab]),
+    "roberta": lambda vocab, merges: RobertaTokenizer(vocab=ids(vocab), merges=merges),
+    "qwen2": lambda vocab, merges: Qwen2Tokenizer(vocab=ids(vocab), merges=merges),
+}
+
+
+def ids(vocab) -> dict[str, int]:
+    return {token: one for one, token in enumerate(vocab)}
+
+
+@pytest.mark.parametrize("family", CLASSES)
+def test_classes_that_build_their_tokenizer_anew_build_the_smaller_one(family, files, tmp_path):
+    characters = sorted(set("▁".join(LINES) + "猫狗")) + pre_tokenizers.ByteLevel.alphabet()
+    vocab = [
+        "<s>",
+        "<pad>",
+        "</s>",
+        "<unk>",
+        "<|endoftext|>",
+        *dict.fromkeys(characters),
+        "ab",
+        "abc",
+    ]
+    vocab += ["zz", "<mask>"]
+    folder = tmp_path / "model"
+    CLASSES[family](vocab, [("a", "b"), ("ab", "c"), ("z", "z")]).save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    config = AutoConfig.for_model(
+        family,
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=99,
+        type_vocab_size=1,
+        num_labels=1,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    checkpoint = open_checkpoint(folder)
+    made = prune_vocabulary(checkpoint, files[0], tmp_path / "cut", pairs=files[1])
+    small = AutoTokenizer.from_pretrained(made.folder)
+    assert type(small) is type(tokenizer) and made.texts.changed == 0
+    assert small.tokenize("abc")[-1] == tokenizer.tokenize("abc")[-1] == "abc" or family == "qwen2"
+    assert "zz" not in small.get_vocab()
+    pairs = [(LINES[0], LINES[4])]
+    np.testing.assert_allclose(
+        by_transformers(made.folder, pairs), by_transformers(folder, pairs), atol=1e-6
+    )
