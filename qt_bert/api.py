@@ -44,7 +44,10 @@ if TYPE_CHECKING:
     from qt_bert.ablation.folder import SweepFolder
     from qt_bert.ablation.interventions import MeanZ
     from qt_bert.figures import Figure
+    from qt_bert.models.checkpoint import Checkpoint
+    from qt_bert.planning.export import PlainCopy
     from qt_bert.planning.prune import Pruned
+    from qt_bert.planning.vocabulary import SmallerVocabulary
     from qt_bert.results.plan import Plan
     from qt_bert.results.probe import ProbeResult
 
@@ -421,6 +424,37 @@ class Grader:
             made = run_plan(asked_for, gathered, place, resume=True)
         render_plan(place)
         return Planned(made, place, gathered.model)
+
+    def prune_vocabulary(
+        self, texts: str | Path, out: str | Path, **asked: Any
+    ) -> SmallerVocabulary:
+        """The model with the tokens alone that a file of texts needs, saved at `out`.
+
+        `asked` as `planning.vocabulary.prune_vocabulary` takes it: `keep`, `min_count`, `pairs` to count
+        on what is lost, `reader`, `overwrite`.
+        """
+        from qt_bert.planning.vocabulary import prune_vocabulary
+
+        return prune_vocabulary(self._stored(), Path(texts), Path(out), **asked)
+
+    def export_transformers(self, out: str | Path, *, overwrite: bool = False) -> PlainCopy:
+        """The model as a folder that transformers opens by itself: what was pruned stands as zeros."""
+        from qt_bert.planning.export import export_transformers
+
+        return export_transformers(self._stored(), Path(out), overwrite=overwrite)
+
+    def _stored(self) -> Checkpoint:
+        """The model as it is stored, in float32, without heads that were pruned."""
+        if self.scorer.left_out is not None:
+            raise ArgumentError("heads are ablated here; ask the whole model, which load() gives")
+        opened = self.scorer.checkpoint
+        return open_checkpoint(
+            opened.folder,
+            device=str(opened.device),
+            model_grades=self._model_grades,
+            template=opened.template,
+            compact=True,
+        )
 
     def _outputs(self, pairs: Sequence[tuple[str, str]]) -> Outputs:
         _check_texts(pairs)

@@ -16,14 +16,22 @@ from qt_bert.cli.opening import differences_table, figure, interval, table
 from qt_bert.data.reader import ReaderOptions
 from qt_bert.errors import ArgumentError
 from qt_bert.progress import progress
-from qt_bert.run.inputs import StudyOptions, check_device, gather, pairs_or_test
+from qt_bert.run.inputs import (
+    StudyOptions,
+    VocabularyOptions,
+    check_device,
+    gather,
+    pairs_or_test,
+)
 from qt_bert.shipped import DEV, GRADED, shipped
 
 if TYPE_CHECKING:
     from qt_bert.data.pairs import Pair
     from qt_bert.models.checkpoint import Checkpoint
+    from qt_bert.planning.export import PlainCopy
     from qt_bert.planning.export_session import GradedPairs
     from qt_bert.planning.prune import Pruned
+    from qt_bert.planning.vocabulary import Recut, SmallerVocabulary
     from qt_bert.results.plan import ExportFile, Int8Loss, Plan, PlanTest
 
 
@@ -138,14 +146,15 @@ def _rows(test: PlanTest) -> list[tuple[str, ...]]:
     return found
 
 
-# `qt-bert prune`: the heads, layers and feed-forward units that a plan lets go, really removed.
+# `qt-bert prune`: what a plan lets go, or tokens that no text has, really removed.
 
 
 @options.command(options.SMALLER)
 def prune(
-    plan: options.PlanFile,
     out: Annotated[Path, typer.Option(help="Folder of the smaller model.")],
+    cut: VocabularyOptions,
     reader: options.Reader,
+    plan: Annotated[Path | None, typer.Option(help="The plan.json of `qt-bert plan`.")] = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -162,7 +171,7 @@ def prune(
         Path | None,
         typer.Option(
             help="Graded pairs to weigh feed-forward units on and to hold the pruned model against "
-            "the masked one. [default: the dev split that ships]"
+            "the masked one, or to show what a cut vocabulary loses. [default: the dev split that ships]"
         ),
     ] = None,
     rejects: options.Rejects = None,
@@ -170,9 +179,35 @@ def prune(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Save the model that a plan keeps, smaller and faster, and equal to the masked one."""
+    """Save the model that a plan keeps, smaller and faster, and equal to the masked one; or the model
+    with the tokens alone that your texts have, equal on them."""
     check_device(device)
     path = pairs if pairs is not None else shipped(DEV)
+    folder = model if model is not None else shipped(GRADED)
+    if cut.vocabulary is not None:
+        if plan is not None or units is not None:
+            raise ArgumentError("--vocabulary goes without --plan and --units; prune twice")
+        if pairs is not None:
+            reader.open(pairs)
+        from qt_bert.models.checkpoint import open_checkpoint
+        from qt_bert.planning.vocabulary import prune_vocabulary
+
+        small = prune_vocabulary(
+            open_checkpoint(folder, device=device, template=cut.template, compact=True),
+            cut.vocabulary,
+            out,
+            keep=cut.keep,
+            min_count=cut.min_count,
+            pairs=pairs,
+            reader=reader,
+            rejects=rejects,
+            overwrite=overwrite,
+        )
+        opening.tell_rejects(small.rejected, rejects)
+        typer.echo(json.dumps(asdict(small), default=str) if as_json else _cut_as_text(small))
+        return
+    if plan is None:
+        raise ArgumentError("give --plan PLAN.json, or --vocabulary TEXTS")
     reader.open(path)
     from qt_bert.planning.prune import narrowed, open_teacher, plan_means
     from qt_bert.planning.prune import prune as run
@@ -180,7 +215,7 @@ def prune(
 
     chosen = Plan.read(plan)
     chosen = chosen if units is None else narrowed(chosen, units)
-    teacher = open_teacher(chosen, model if model is not None else shipped(GRADED), device)
+    teacher = open_teacher(chosen, folder, device)
     weighs = any(one.units is not None for one in chosen.kept) and not chosen.units
     read = _pairs(path, reader, teacher, weighs, rejects)
     with progress(len(read), "weighing units", "pairs", quiet=not weighs) as shown:
@@ -221,7 +256,29 @@ def _pruned_as_text(made: Pruned) -> str:
     )
 
 
-# `qt-bert export`: a model as ONNX, checked against torch.
+def _cut_as_text(made: SmallerVocabulary) -> str:
+    sizes = (("tokens", made.tokens), ("parameters", made.parameters), ("bytes", made.weights))
+    said = (
+        f"{before:,} → {after:,} {name} ({after / before:.0%})" for name, (before, after) in sizes
+    )
+    lines = [
+        f"{made.folder}: {', '.join(said)}",
+        f"texts: {_recut_as_text(made.texts)}; where nothing changes, logits within {made.difference:.1e}",
+        f"{made.on}: {_recut_as_text(made.others)}; largest change of a logit {made.lost.largest:.2g}",
+    ]
+    told = {name: one for name, one in made.lost.metrics.items() if one.difference is not None}
+    return "\n".join([*lines, *([differences_table(told, "whole", "cut")] if told else [])])
+
+
+def _recut_as_text(made: Recut) -> str:
+    whole = max(made.tokens, 1)
+    return (
+        f"{made.changed:,} of {made.pairs:,} change, {made.gone / whole:.2%} of {made.tokens:,} tokens cut "
+        f"otherwise, {made.unknown / whole:.2%} more unknown"
+    )
+
+
+# `qt-bert export`: a model as ONNX or as a plain folder, checked.
 
 
 @options.command(options.SMALLER)
@@ -234,7 +291,15 @@ def export(
             help="Model folder (or hub name). [default: the graded checkpoint that ships]"
         ),
     ] = None,
-    onnx: Annotated[bool, typer.Option("--onnx", help="As ONNX, the one format there is.")] = True,
+    onnx: Annotated[bool, typer.Option("--onnx", help="As ONNX, unless --transformers.")] = True,
+    transformers: Annotated[
+        bool,
+        typer.Option(
+            "--transformers",
+            help="As a plain folder that transformers opens: what was pruned stands in it as zeros, so "
+            "it is as large as the whole.",
+        ),
+    ] = False,
     int8: Annotated[
         bool,
         typer.Option(
@@ -255,23 +320,38 @@ def export(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a model as ONNX: whole, pruned or distilled; held against torch, or not written at all."""
+    """Write a model, whole, pruned or distilled, as ONNX or as a plain transformers folder; held against
+    its own logits, or not written at all."""
+    if int8 and transformers:
+        raise ArgumentError("--int8 goes with --onnx; --transformers keeps the model's number type")
     if pairs is not None and not int8:
         raise ArgumentError("--pairs goes with --int8, whose cost is measured on them")
     check_device(device)
     path = pairs_or_test(pairs) if int8 else None
     if path is not None:
         reader.open(path)
-    from qt_bert.models.checkpoint import open_checkpoint
-    from qt_bert.planning.export import check_ready, export_onnx
+    from qt_bert.models.checkpoint import check_place, open_checkpoint
+    from qt_bert.planning.export import check_ready, export_onnx, export_transformers
 
-    check_ready(out, overwrite)
+    (check_place if transformers else check_ready)(out, overwrite)
     folder = model if model is not None else shipped(GRADED)
     checkpoint = open_checkpoint(folder, device=device, model_grades=model_grades, compact=True)
+    if transformers:
+        plain = export_transformers(checkpoint, out, overwrite=overwrite)
+        typer.echo(json.dumps(asdict(plain), default=str) if as_json else _plain_as_text(plain))
+        return
     graded = None if path is None else _graded(path, reader, checkpoint, rejects)
     opening.say(f"{checkpoint.name}: tracing, then checking against torch")
     made = export_onnx(checkpoint, out, int8_on=graded, overwrite=overwrite)
     typer.echo(_as_json(made, out) if as_json else _exported_as_text(made, out))
+
+
+def _plain_as_text(made: PlainCopy) -> str:
+    (own, written), (before, after) = made.parameters, (one / 1e6 for one in made.weights)
+    return (
+        f"{made.folder}: opened by plain transformers; {own:,} parameters and {written - own:,} zeros; "
+        f"weights {before:,.1f} MB → {after:,.1f} MB; logits within {made.difference:.1e}"
+    )
 
 
 def _graded(

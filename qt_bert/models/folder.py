@@ -97,6 +97,11 @@ def weights_sha256(folder: Path) -> str:
     return hashlib.sha256("".join(sha256_file(s) for s in shards).encode()).hexdigest()
 
 
+def stored_bytes(folder: Path) -> int:
+    """Bytes of the weights of a folder."""
+    return sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+
+
 def folder_sha256(folder: Path) -> str:
     """One hash for all that a folder's outputs depend on: the name and bytes of each of its files."""
     files = sorted(file for file in folder.iterdir() if file.is_file() and file.name != HEADS)

@@ -84,6 +84,15 @@ def with_absent_heads(model: Any, family: Family, kept: Sequence[KeptLayer], hea
     return model
 
 
+def with_absent_units(model: Any, family: Family) -> Any:
+    """`model`, changed in place so that each layer is as wide as the widest, by units of zeros."""
+    modules = family.layers_of(model)
+    model.config.intermediate_size = max(map(family.units, modules))
+    for module in modules:
+        _spread_units(family, module, model.config.intermediate_size)
+    return model
+
+
 def reference_of(model: Any, family: Family, name: str, sha256: str = "") -> TeacherRef:
     """The shape of a classifier; heads and units are those of its widest layers."""
     modules = family.layers_of(model)
@@ -300,6 +309,27 @@ def _cut_units(family: Family, module: Any, units: Sequence[int]) -> None:
         )
     down = at(module, family.parts.down)
     put(module, family.parts.down, _linear(down.weight[:, chosen], down.bias))
+
+
+@torch.no_grad()
+def _spread_units(family: Family, module: Any, count: int) -> None:
+    """Put units of zeros behind a layer's own, `count` in all."""
+    there = family.units(module)
+
+    def padded(rows: torch.Tensor) -> torch.Tensor:  # of the units, and of their gates
+        more = rows.new_zeros(len(rows) // there, count - there, *rows.shape[1:])
+        return torch.cat([rows.unflatten(0, (-1, there)), more], 1).flatten(0, 1)
+
+    for path in family.parts.up:
+        linear = at(module, path)
+        put(
+            module,
+            path,
+            _linear(padded(linear.weight), None if linear.bias is None else padded(linear.bias)),
+        )
+    down = at(module, family.parts.down)
+    weight = torch.nn.functional.pad(down.weight, (0, count - there))
+    put(module, family.parts.down, _linear(weight, down.bias))
 
 
 def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:

@@ -1,4 +1,4 @@
-"""`qt-bert export`: a classifier as ONNX, traced once, checked against torch, or nothing."""
+"""`qt-bert export`: a classifier as ONNX or as a plain transformers folder, checked, or nothing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from transformers import AutoModelForSequenceClassification
 
 from qt_bert.codec import decode
 from qt_bert.errors import CheckpointError, EquivalenceError
 from qt_bert.files import atomic_folder, check_apart, sha256_file
-from qt_bert.models.checkpoint import Checkpoint, check_place
+from qt_bert.models.checkpoint import Checkpoint, check_place, save_checkpoint
+from qt_bert.models.folder import stored_bytes
 from qt_bert.models.forward import Encoder
+from qt_bert.models.loading import quietly as transformers_quietly
+from qt_bert.models.loading import stored_dtype
+from qt_bert.models.pruned import is_plain, with_absent_heads, with_absent_units
 from qt_bert.planning import export_session
 from qt_bert.planning.export_session import (
     EXPORTING,
@@ -328,3 +333,64 @@ def _export_file(checkpoint: Checkpoint, folder: Path, check: ExportCheck) -> Ex
         sha256={file.name: sha256_file(file) for file in files},
         check=check,
     )
+
+
+# `qt-bert export --transformers`: a folder that transformers opens by itself.
+
+
+PLAIN_BOUND = 1e-5
+"""How far a logit may lie from the pruned model's, as a share of the largest where that is above 1."""
+
+
+@dataclass(frozen=True)
+class PlainCopy:
+    """Parameters and bytes of the weights, of a model and of its copy with zeros; the largest
+    `difference` of a logit that transformers gives."""
+
+    folder: Path
+    parameters: tuple[int, int]
+    weights: tuple[int, int]
+    difference: float
+
+
+def export_transformers(checkpoint: Checkpoint, out: Path, *, overwrite: bool = False) -> PlainCopy:
+    """Write `checkpoint` (opened in float32, compact) to `out` as its family's own classifier.
+
+    Heads and feed-forward units that went stand as zeros, so that the config says every layer's shape.
+    Raises CheckpointError for an offline model and for one with a weight that no config of its family
+    has, EquivalenceError where transformers gives other logits, as `check_place` and `check_apart` do.
+    """
+    check_place(out, overwrite)
+    check_apart(out, checkpoint.folder)
+    model = copy.deepcopy(Graph(checkpoint).model)
+    if checkpoint.kept is not None:
+        kept = checkpoint.kept
+        with_absent_heads(model, checkpoint.family, kept.layers, kept.teacher.heads)
+        with_absent_units(model, checkpoint.family)
+    if not is_plain(model):
+        raise CheckpointError(
+            f"{checkpoint.name} has a weight that no config of a {checkpoint.family.model_type} has (a "
+            "bias that means of heads were added to, or the norm of what is now the lowest layer); "
+            "export it as ONNX"
+        )
+    cases, names = made_up_cases(checkpoint), input_names(checkpoint)
+    expected = _with_logits(checkpoint, cases)
+    dtype = stored_dtype(checkpoint.folder)
+    with atomic_folder(out) as folder:
+        settings = checkpoint.settings
+        save_checkpoint(folder, model, checkpoint.tokenizer, settings=settings, dtype=dtype)
+        with transformers_quietly(), torch.inference_mode():
+            plain = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
+            inputs = ({name: torch.from_numpy(vars(one)[name]) for name in names} for one in cases)
+            found = [plain.eval()(**given).logits.numpy() for given in inputs]
+        wanted = [expected[f"{number}/logits"] for number in range(len(cases))]
+        difference = float(
+            np.max([np.abs(a - b).max() for a, b in zip(found, wanted, strict=True)])
+        )
+        if not difference <= PLAIN_BOUND * max(1.0, *(np.abs(one).max() for one in wanted)):
+            raise EquivalenceError(
+                f"transformers gives logits that differ by {difference:.2g} from those of "
+                f"{checkpoint.name}; nothing was written"
+            )
+        weights = stored_bytes(checkpoint.folder), stored_bytes(folder)
+    return PlainCopy(out, (checkpoint.parameters, plain.num_parameters()), weights, difference)

@@ -72,18 +72,24 @@ def save_smaller(
         raise ArgumentError(
             f"{checkpoint.name} is no smaller model; it has nothing to say in {KEPT}"
         )
-    kept = json.dumps(encode(checkpoint.kept), ensure_ascii=False, indent=1)
     return save_checkpoint(
         folder,
         checkpoint.model,
         checkpoint.tokenizer,
         state=state,
         settings=replace(checkpoint.settings, calibration=None),
-        texts={KEPT: f"{kept}\n", **(texts or {})},
+        texts={**kept_text(checkpoint), **(texts or {})},
         dtype=dtype,
         plain=is_plain(checkpoint.model),
         overwrite=overwrite,
     )
+
+
+def kept_text(checkpoint: Checkpoint) -> dict[str, str]:
+    """`kept.json` of a smaller model, name → content; nothing of a whole one."""
+    if checkpoint.kept is None:
+        return {}
+    return {KEPT: json.dumps(encode(checkpoint.kept), ensure_ascii=False, indent=1) + "\n"}
 
 
 # Heads and blocks that go, as layers that stay, and by name.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from qt_bert.data.lines import PACKED_SUFFIXES, TextSource
-from qt_bert.data.pairs import Reason, Reject
+from qt_bert.data.pairs import Pair, Reason, Reject
 from qt_bert.data.reader import (
     JUDGED_EVERY,
     PairReader,
@@ -24,7 +24,7 @@ from qt_bert.data.reader import (
 )
 from qt_bert.errors import PairFileError, RunFolderError
 from qt_bert.files import sha256_file
-from qt_bert.progress import progress
+from qt_bert.progress import Progress, progress, silent
 from qt_bert.scoring.bulk import Scorer
 from qt_bert.scoring.judge import default_scheme, judge_logits
 from qt_bert.scoring.tables import count_rows, windows
@@ -66,6 +66,10 @@ class _Column:
     def __iter__(self) -> Iterator[str]:
         return (pair.title for pair in self._reader)
 
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Queries and titles."""
+        return ((pair.query, pair.title) for pair in self._reader)
+
 
 class _Lines:
     """One title a line; a line of blanks, of bytes that are no text or with a NUL is a reject."""
@@ -96,6 +100,10 @@ class _Lines:
                 if rows % JUDGED_EVERY == 0:
                     self._judge(rows, first)
             self._judge(rows, first)
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Each line as a query and as a title."""
+        return ((line, line) for line in self)
 
     def _judge(self, rows: int, first: Reject | None) -> None:
         """Raise PairFileError where all of the lines so far are rejects, or too many."""
@@ -207,7 +215,7 @@ class _Work:
             self._waiting = []
 
 
-# What reading title states changes: beside the same model computing every pair whole.
+# Two scorers of one model's logits beside each other: what reading title states changes, or a cut vocabulary.
 
 
 METRICS = ("accuracy", "qwk", "spearman", "ndcg_at_5")
@@ -234,18 +242,26 @@ def compare_whole(
     path: Path, options: ReaderOptions, scorer: Scorer, *, most: int | None = SAMPLE
 ) -> WholeComparison:
     """The scorer, which reads title states, beside the whole model on the first `most` pairs of a
-    file (None: all). Pairs without a grade, or with one that is unknown, count for no metric."""
+    file (None: all)."""
     labels = scorer.checkpoint.settings.labels
     with closing(iter(options.open(path, default_map=default_scheme(labels)))) as rows:
         pairs = list(islice(rows, most))
+    with progress(2 * len(pairs), "comparing with the whole model", "pairs") as shown:
+        return compare_scorers(pairs, scorer.whole(), scorer.fresh(), shown)
+
+
+def compare_scorers(
+    pairs: Sequence[Pair], whole: Scorer, other: Scorer, shown: Progress = silent
+) -> WholeComparison:
+    """Two scorers on the same pairs. Those without a grade, or with one that is unknown, count for no
+    metric."""
+    labels = whole.checkpoint.settings.labels
     texts = [(pair.query, pair.title) for pair in pairs]
-    scorers = scorer.whole(), scorer.fresh()
-    with progress(2 * len(texts), "comparing with the whole model", "pairs") as shown:
-        whole, read = (one.logits(texts, shown) for one in scorers)
+    first, second = (one.logits(texts, shown) for one in (whole, other))
     graded = [row for row, pair in enumerate(pairs) if pair.grades is not None]
     metrics: Mapping[str, Difference] = {}
     if graded:
         some = [pairs[row] for row in graded]
-        first, second = (judge_logits(one[graded], some, labels) for one in (whole, read))
-        metrics = compare(first, second, metrics=METRICS, most_different=0).metrics
-    return WholeComparison(len(pairs), float(np.abs(whole - read).max()), len(graded), metrics)
+        judged = [judge_logits(one[graded], some, labels) for one in (first, second)]
+        metrics = compare(*judged, metrics=METRICS, most_different=0).metrics
+    return WholeComparison(len(pairs), float(np.abs(first - second).max()), len(graded), metrics)

@@ -49,6 +49,7 @@ def test_a_model_becomes_a_folder_that_scores(run, checkpoint_of, pair_file, tmp
         (["--model", "."], "no config.json"),
         (["--pairs", "gone.tsv"], "--pairs goes with --int8"),
         (["--int8", "--pairs", "gone.tsv"], "gone.tsv"),
+        (["--int8", "--transformers"], "--int8 goes with --onnx"),
     ],
 )
 def test_an_inputs_fault_is_one_line(run, tmp_path, monkeypatch, options, word):
@@ -56,6 +57,20 @@ def test_an_inputs_fault_is_one_line(run, tmp_path, monkeypatch, options, word):
     ended = run("export", *options, "--out", tmp_path / "out")
     assert ended.status == 2 and word in ended.err and "Traceback" not in ended.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pruned_model_becomes_a_plain_folder(run, planned, pair_file, tmp_path, monkeypatch):
+    assert run("prune", *planned, "--pairs", pair_file).status == 0
+    monkeypatch.setattr(export_session, "find_spec", lambda name: None)  # ONNX is not needed
+    asked = ("export", "--transformers", "--model", tmp_path / "small", "--out", tmp_path / "plain")
+    ended = run(*asked, "--json")
+    assert ended.status == 0, ended.err
+    said = json.loads(ended.out)
+    config = json.loads((tmp_path / "plain" / "config.json").read_text(encoding="utf-8"))
+    assert (config["model_type"], config["num_attention_heads"]) == ("bert", 4)
+    assert said["difference"] <= 1e-5 and said["parameters"][0] < said["parameters"][1]
+    again = run(*asked)
+    assert again.status == 2 and "is not empty" in again.err
 
 
 def test_without_the_extra_it_says_what_to_install(run, tmp_path, monkeypatch):

@@ -1,0 +1,101 @@
+"""Folders of `export_transformers`: what transformers makes of them by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.planning import export
+from qt_bert.planning.export import export_transformers
+from qt_bert.planning.prune import save_smaller
+from qt_bert.results.kept import KeptLayer
+from qt_bert.scoring.bulk import Scorer
+from tests.conftest import FAMILIES
+
+GROUPED = ("qwen2", "qwen3")
+OWN = {name: {"num_key_value_heads": 2} for name in GROUPED} | {
+    "deberta-v2": {"share_att_key": False}
+}
+KEPT = (
+    KeptLayer(layer=0, heads=(2, 3), units=5),
+    KeptLayer(layer=1, heads=()),
+    KeptLayer(layer=2, heads=(0, 1), units=9),
+)
+
+
+@pytest.fixture
+def pruned(checkpoint_of, tmp_path):
+    """`pruned("gte", KEPT)`: saved and opened again as the command does."""
+
+    def build(family, kept, fold=None):
+        teacher = open_checkpoint(checkpoint_of(family, layers=3, heads=4, **OWN.get(family, {})))
+        units = {one.layer: range(3, 3 + one.units) for one in kept if one.units is not None}
+        small = smaller_checkpoint(teacher, kept, units=units, fold=fold)
+        return open_checkpoint(save_smaller(tmp_path / "small", small), compact=True)
+
+    return build
+
+
+def by_transformers(folder, texts, pad):
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.padding_side = "right"
+    found = tokenizer(*zip(*texts, strict=True), padding=True, return_tensors="pt")
+    assert model.config.pad_token_id == pad
+    with torch.no_grad():
+        return model, model.eval()(**found).logits.numpy()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_transformers_gives_the_pruned_models_logits(pruned, texts, tmp_path, family):
+    small = pruned(family, KEPT)
+    made = export_transformers(small, tmp_path / "plain")
+    short = [pair for pair in texts if all(pair) and len(pair[1]) < 40]
+    model, found = by_transformers(made.folder, short, small.pad)
+    np.testing.assert_allclose(found, Scorer(small).logits(short), atol=2e-5)
+    assert model.config.num_attention_heads == 4 and model.config.intermediate_size == 32
+    assert made.difference <= 1e-5 * max(1, np.abs(found).max())
+    assert made.parameters == (small.parameters, sum(p.numel() for p in model.parameters()))
+    assert made.weights[0] < made.weights[1] == (made.folder / "model.safetensors").stat().st_size
+    assert open_checkpoint(made.folder).kept is None
+
+
+def test_means_stay_in_the_bias_where_the_family_has_one(pruned, texts, tmp_path):
+    fold = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(0))
+    small = pruned("bert", KEPT, fold)
+    export_transformers(small, tmp_path / "plain")
+    _, found = by_transformers(tmp_path / "plain", texts[:2], small.pad)
+    np.testing.assert_allclose(found, Scorer(small).logits(texts[:2]), atol=2e-5)
+
+
+@pytest.mark.parametrize(("family", "fold"), [("qwen3", True), ("modernbert", False)])
+def test_a_weight_that_no_config_has_is_refused(pruned, tmp_path, family, fold):
+    # A bias behind W_O; the norm of a lowest layer that was not the lowest.
+    small = pruned(family, KEPT[1:], torch.ones(3, 4, 4) if fold else None)
+    with pytest.raises(CheckpointError, match="no config of a .* export it as ONNX"):
+        export_transformers(small, tmp_path / "plain")
+    assert not (tmp_path / "plain").exists()
+
+
+def test_an_offline_model_is_refused(offline_checkpoint_of, tmp_path):
+    opened = open_checkpoint(offline_checkpoint_of("bert"), compact=True)
+    with pytest.raises(CheckpointError, match="is an offline model"):
+        export_transformers(opened, tmp_path / "plain")
+
+
+def test_nothing_is_written_that_is_not_the_model(pruned, tmp_path, monkeypatch):
+    small = pruned("bert", KEPT)
+    with pytest.raises(ArgumentError, match="which is read"):
+        export_transformers(small, small.folder, overwrite=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "note").touch()
+    with pytest.raises(RunFolderError, match="not empty"):
+        export_transformers(small, tmp_path / "other")
+    monkeypatch.setattr(export, "PLAIN_BOUND", -1.0)
+    with pytest.raises(EquivalenceError, match="nothing was written"):
+        export_transformers(small, tmp_path / "new" / "plain")
+    assert list((tmp_path / "new").iterdir()) == []

@@ -1,0 +1,362 @@
+"""A vocabulary cut: which tokens stay, tokenizer and ids that follow, equal logits, what is lost."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+    Qwen2Tokenizer,
+    RobertaTokenizer,
+    XLMRobertaTokenizer,
+)
+
+from qt_bert.errors import ArgumentError, CheckpointError, EquivalenceError, RunFolderError
+from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
+from qt_bert.models.origins import word_ids
+from qt_bert.planning import vocabulary
+from qt_bert.planning.prune import save_smaller
+from qt_bert.planning.vocabulary import Vocabulary, chosen, prune_vocabulary, rows_with
+from qt_bert.results.kept import KeptLayer
+from qt_bert.scoring.bulk import Scorer
+from tests.conftest import FAMILIES
+from tests.models.test_origins import language_model
+
+LINES = ["北京到上海高铁票价", "上海到北京高铁票价", "京东小哥", "高铁票价", "abc 12"]
+LOST = "query\ttitle\tgrade\n北京\t上海高铁\t5\n北京\t怎么去\t1\n京东\t狗追猫\t2\n"
+
+
+@pytest.fixture
+def files(tmp_path) -> tuple[Path, Path]:
+    """Texts, and pairs of which some have other characters."""
+    texts, pairs = tmp_path / "texts.txt", tmp_path / "lost.tsv"
+    texts.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    pairs.write_text(LOST, encoding="utf-8")
+    return texts, pairs
+
+
+def by_transformers(folder: Path, texts) -> np.ndarray:
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.padding_side = "right"
+    with torch.no_grad():
+        batch = tokenizer(*map(list, zip(*texts, strict=True)), padding=True, return_tensors="pt")
+        return model(**batch).logits.numpy()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_texts_that_keep_their_tokens_keep_their_logits(checkpoint_of, files, tmp_path, family):
+    checkpoint = open_checkpoint(checkpoint_of(family))
+    made = prune_vocabulary(checkpoint, files[0], tmp_path / "cut", pairs=files[1])
+    assert made.texts.changed == made.texts.gone == 0 and made.texts.pairs == len(LINES)
+    assert made.difference <= 1e-6 and made.weights[1] < made.weights[0]
+    pairs = [(LINES[0], LINES[1]), (LINES[2], LINES[3])]
+    expected = Scorer(checkpoint).logits(pairs)
+    np.testing.assert_allclose(by_transformers(made.folder, pairs), expected, atol=2e-6)
+    config = AutoConfig.from_pretrained(made.folder)
+    tokenizer = AutoTokenizer.from_pretrained(made.folder)
+    assert config.vocab_size == len(tokenizer) == made.tokens[1] < made.tokens[0]
+    assert config.pad_token_id == tokenizer.pad_token_id
+    old = checkpoint.tokenizer
+    assert tokenizer.special_tokens_map == old.special_tokens_map
+    assert tokenizer.get_vocab().keys() < old.get_vocab().keys()
+    rows = AutoModelForSequenceClassification.from_pretrained(made.folder).get_input_embeddings()
+    row = rows.weight[tokenizer.get_vocab()["a"]]  # a token's row is its own
+    table = checkpoint.model.get_input_embeddings().weight
+    torch.testing.assert_close(row, table[old.get_vocab()["a"]])
+
+
+def test_what_is_lost_is_counted(checkpoint_of, files, tmp_path):
+    made = prune_vocabulary(
+        open_checkpoint(checkpoint_of()), files[0], tmp_path / "cut", pairs=files[1]
+    )
+    # 怎 么 去 and 狗 追 猫 are in no text: six of seventeen characters, each unknown now.
+    found = made.others
+    assert (found.pairs, found.changed, found.tokens) == (3, 2, 2 + 4 + 2 + 3 + 2 + 3)
+    assert (found.gone, found.unknown) == (6, 6)
+    assert made.lost.graded == 3 and made.lost.metrics["spearman"].n == 3
+    assert made.lost.largest > 0 and made.on == "lost.tsv"
+
+
+def test_bytes_stay_so_that_no_text_is_unknown(checkpoint_of, files, tmp_path):
+    made = prune_vocabulary(
+        open_checkpoint(checkpoint_of("qwen3")),
+        files[0],
+        tmp_path / "cut",
+        keep=280,
+        pairs=files[1],
+    )
+    tokenizer = AutoTokenizer.from_pretrained(made.folder)
+    assert len(tokenizer) == 280 and made.others.unknown == 0
+    assert tokenizer.decode(tokenizer("狗追猫 déjà 🐶")["input_ids"]) == "狗追猫 déjà 🐶"
+
+
+def fast(model, **parts) -> PreTrainedTokenizerFast:
+    made = Tokenizer(model)
+    for name, part in parts.items():
+        setattr(made, name, part)
+    return PreTrainedTokenizerFast(tokenizer_object=made, unk_token="?", pad_token="?")
+
+
+def names(found: Vocabulary, ids) -> set[str]:
+    return {found.tokens[one] for one in ids}
+
+
+def test_a_merged_token_needs_all_on_the_way_to_it():
+    # "abcd" is ((ab)c)d by these ranks; bc and cd are merges, too, but none on that way.
+    tokens = ["?", *"abcd", "ab", "bc", "cd", "abc", "abcd"]
+    merges = [("a", "b"), ("b", "c"), ("c", "d"), ("ab", "c"), ("abc", "d")]
+    tokenizer = fast(models.BPE({t: i for i, t in enumerate(tokens)}, merges, unk_token="?"))
+    found = Vocabulary(tokenizer, "made")
+    assert tokenizer.tokenize("abcd") == ["ab", "cd"]  # c d comes before ab c
+    assert names(found, found.within(tokens.index("abcd"))) == {*"abcd", "abcd", "ab", "cd"}
+    assert names(found, found.within(tokens.index("abc"))) == {*"abc", "abc", "ab"}
+    kept = sorted({0, *found.within(tokens.index("abc"))})
+    spec = found.only({old: new for new, old in enumerate(kept)})
+    assert spec["model"]["merges"] == [("a", "b"), ("ab", "c")]
+    assert spec["model"]["vocab"] == {"?": 0, "a": 1, "b": 2, "c": 3, "ab": 4, "abc": 5}
+    again = Tokenizer.from_str(json.dumps(spec))
+    assert again.encode("abcab").tokens == ["abc", "ab"] and again.encode("d").tokens == ["?"]
+
+
+def test_pieces_of_words_and_of_sentences_fall_into_characters():
+    words = ["?", "play", "##ing", "p", "##l", "##a", "##y", "##i", "##n", "##g", "i"]
+    found = Vocabulary(
+        fast(models.WordPiece({t: i for i, t in enumerate(words)}, unk_token="?")), ""
+    )
+    assert names(found, found.within(1)) == {"play", "p", "##l", "##a", "##y"}
+    assert names(found, found.within(2)) == {"##ing", "##i", "##n", "##g"}
+    pieces = [("?", 0.0), ("▁北京", -3.0), ("▁", -4.0), ("北", -5.0), ("京", -6.0), ("狗", -9.0)]
+    found = Vocabulary(fast(models.Unigram(pieces, unk_id=0)), "")
+    assert names(found, found.within(1)) == {"▁北京", "▁", "北", "京"}
+    assert names(found, found.needed()) == {"?", "狗"}  # that of the lowest score
+    spec = found.only({0: 0, 1: 1, 5: 2})
+    assert spec["model"]["vocab"] == [["?", 0.0], ["▁北京", -3.0], ["狗", -9.0]]
+
+
+def test_bytes_are_needed_and_marks_within_words_are_refused():
+    bytes_ = [f"<0x{n:02X}>" for n in range(256)]
+    made = fast(
+        models.BPE({t: i for i, t in enumerate(["?", *bytes_, "a"])}, [], byte_fallback=True)
+    )
+    assert len(Vocabulary(made, "").needed()) == 257
+    for model in (
+        models.BPE({"?": 0}, [], end_of_word_suffix="</w>"),
+        models.WordLevel({"?": 0}, "?"),
+    ):
+        with pytest.raises(CheckpointError, match="made: a tokenizer of the kind"):
+            Vocabulary(fast(model), "made")
+
+
+def test_the_tokens_of_most_texts_stay_with_their_parts(checkpoint_of):
+    checkpoint = open_checkpoint(checkpoint_of())
+    found = Vocabulary(checkpoint.tokenizer, "")
+    counts = rows_with(
+        checkpoint.pair_tokenizer(), found, [("狗狗", "猫"), ("狗", "ab"), ("ab", "猫")]
+    )
+    by_name = {found.tokens[one]: rows for one, rows in counts.items()}
+    assert by_name == {"[CLS]": 3, "[SEP]": 3, "狗": 2, "猫": 2, "a": 2, "##b": 2}
+    needed = {0, 1}
+    dog = found.ids["狗"]
+    counts = Counter({dog: 3, found.ids["a"]: 1, found.ids["猫"]: 2, 2: 5})
+    assert chosen(counts, needed, found, keep=4) == sorted({0, 1, 2, dog})
+    assert chosen(counts, needed, found, min_count=3) == sorted({0, 1, 2, dog})
+    assert len(chosen(counts, needed, found)) == 6
+    with pytest.raises(ArgumentError, match="--keep 1: 2 tokens must stay"):
+        chosen(counts, needed, found, keep=1)
+
+
+def unigram(folder: Path, merged: list[str], family: str = "xlm-roberta", **own) -> Path:
+    """A folder whose padding is its sixth token."""
+    special = ["<s>", "</s>", "<unk>", "x", "y", "<pad>"]
+    pieces = [(t, 0.0 if t[0] == "<" else -9.0) for t in special]
+    pieces += [(c, -7.0) for c in sorted(set("".join(LINES).replace(" ", "▁") + "猫狗"))] + [
+        (m, -4.0) for m in merged
+    ]
+    made = Tokenizer(models.Unigram(pieces, unk_id=2))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.normalizer = normalizers.NFKC()
+    made.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>",
+        pair="<s> $A </s> </s> $B </s>",
+        special_tokens=[("<s>", 0), ("</s>", 1)],
+    )
+    names = {
+        "bos": "<s>",
+        "cls": "<s>",
+        "eos": "</s>",
+        "sep": "</s>",
+        "unk": "<unk>",
+        "pad": "<pad>",
+    }
+    named = {f"{name}_token": token for name, token in names.items()}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, **named)
+    tokenizer.save_pretrained(folder)
+    config = AutoConfig.for_model(
+        family,
+        vocab_size=len(tokenizer) + 7,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=70,
+        type_vocab_size=1,
+        num_labels=1,
+        pad_token_id=5,
+        bos_token_id=0,
+        eos_token_id=1,
+        **own,
+    )
+    torch.manual_seed(0)
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    return folder
+
+
+def test_positions_that_are_counted_from_padding_stay(files, tmp_path):
+    folder = unigram(tmp_path / "model", ["北京", "上海", "高铁票价"])
+    checkpoint = open_checkpoint(folder)
+    made = prune_vocabulary(checkpoint, files[0], tmp_path / "cut", pairs=files[1])
+    assert AutoConfig.from_pretrained(made.folder).pad_token_id == 5
+    assert {"x", "y", "北京"} <= AutoTokenizer.from_pretrained(made.folder).get_vocab().keys()
+    assert {"猫", "狗"}.isdisjoint(AutoTokenizer.from_pretrained(made.folder).get_vocab())
+    assert made.tokens[0] - made.tokens[1] == 7 + 2  # rows beyond the tokens go, too
+    # Where positions do not hang on it, padding gets another number.
+    other = open_checkpoint(unigram(tmp_path / "gte", ["北京"], "gte"))
+    cut = prune_vocabulary(other, files[0], tmp_path / "cut-gte", pairs=files[1])
+    assert (
+        AutoConfig.from_pretrained(cut.folder).pad_token_id == 4
+    )  # x stays: it is of the lowest score
+
+
+def test_a_longer_piece_that_goes_leaves_its_characters(files, tmp_path):
+    folder = unigram(tmp_path / "model", ["北京到上海高铁票价", "高铁"])
+    checkpoint = open_checkpoint(folder)
+    made = prune_vocabulary(checkpoint, files[0], tmp_path / "cut", min_count=2, pairs=files[1])
+    there = AutoTokenizer.from_pretrained(made.folder).get_vocab()
+    assert "北京到上海高铁票价" not in there and {"高铁", "北", "海"} <= there.keys()
+    assert made.texts.changed == 3 and made.texts.unknown > 0  # 小 and abc are in one text each
+
+
+def test_a_yes_or_no_model_keeps_its_template(files, tmp_path):
+    causal = language_model(tmp_path / "causal", tie_word_embeddings=True)
+    checkpoint = open_checkpoint(causal, template="qwen3-reranker", compact=True)
+    made = prune_vocabulary(checkpoint, files[0], tmp_path / "cut", pairs=files[1])
+    opened = open_checkpoint(made.folder)
+    template = checkpoint.settings.template
+    assert opened.settings.template == template
+    assert len(word_ids(opened.tokenizer, template, "")) == 2
+    texts = [(LINES[0], LINES[1]), (LINES[2], LINES[3])]
+    expected = Scorer(checkpoint).logits(texts)
+    np.testing.assert_allclose(Scorer(opened).logits(texts), expected, atol=1e-5)
+
+
+def test_what_a_smaller_model_keeps_stays_beside_it(checkpoint_of, files, tmp_path):
+    teacher = open_checkpoint(checkpoint_of(layers=3, heads=4))
+    kept = (KeptLayer(layer=0, heads=(1,)), KeptLayer(layer=2, heads=(0, 1, 2, 3), units=7))
+    small = smaller_checkpoint(teacher, kept, units={2: range(7)})
+    pruned = open_checkpoint(save_smaller(tmp_path / "pruned", small), compact=True)
+    made = prune_vocabulary(pruned, files[0], tmp_path / "cut", pairs=files[1])
+    opened = open_checkpoint(made.folder, compact=True)
+    assert opened.kept == pruned.kept and made.parameters[1] == opened.parameters
+    texts = [(LINES[0], LINES[1])]
+    np.testing.assert_allclose(
+        Scorer(opened).logits(texts), Scorer(pruned).logits(texts), atol=1e-6
+    )
+
+
+def test_an_offline_model_stays_one(offline_checkpoint_of, files, tmp_path):
+    checkpoint = open_checkpoint(offline_checkpoint_of("bert"), compact=True)
+    made = prune_vocabulary(checkpoint, files[0], tmp_path / "cut", pairs=files[1])
+    assert open_checkpoint(made.folder).offline == checkpoint.offline
+
+
+def test_pairs_are_texts_and_calibration_stays(checkpoint_of, files, tmp_path):
+    checkpoint = open_checkpoint(checkpoint_of())
+    checkpoint.settings = replace(checkpoint.settings, calibration={"temperature": 2.0})
+    made = prune_vocabulary(checkpoint, files[1], tmp_path / "cut")
+    assert made.texts.pairs == 3 and made.on == "dev.tsv"
+    assert open_checkpoint(made.folder).settings.calibration == {"temperature": 2.0}
+    assert {"狗", "怎"} <= AutoTokenizer.from_pretrained(made.folder).get_vocab().keys()
+
+
+def test_nothing_is_saved_where_it_would_be_another_model(
+    checkpoint_of, files, tmp_path, monkeypatch
+):
+    checkpoint, (texts, pairs) = open_checkpoint(checkpoint_of()), files
+    out = tmp_path / "new" / "cut"
+    with pytest.raises(ArgumentError, match="no text keeps all its tokens"):
+        prune_vocabulary(checkpoint, texts, out, min_count=99, pairs=pairs)
+    monkeypatch.setattr(vocabulary, "SAME", -1.0)
+    with pytest.raises(EquivalenceError, match="nothing was saved"):
+        prune_vocabulary(checkpoint, texts, out, pairs=pairs)
+    monkeypatch.undo()
+    assert list(out.parent.iterdir()) == []
+    prune_vocabulary(checkpoint, texts, out, pairs=pairs)
+    with pytest.raises(RunFolderError, match="not empty"):
+        prune_vocabulary(checkpoint, texts, out, pairs=pairs)
+    with pytest.raises(ArgumentError, match="which is read"):
+        prune_vocabulary(checkpoint, texts, texts.parent, pairs=pairs, overwrite=True)
+
+
+CLASSES = {
+    "xlm-roberta": lambda vocab, merges: XLMRobertaTokenizer(vocab=[(t, -5.0) for t in vocab]),
+    "roberta": lambda vocab, merges: RobertaTokenizer(vocab=ids(vocab), merges=merges),
+    "qwen2": lambda vocab, merges: Qwen2Tokenizer(vocab=ids(vocab), merges=merges),
+}
+
+
+def ids(vocab) -> dict[str, int]:
+    return {token: one for one, token in enumerate(vocab)}
+
+
+@pytest.mark.parametrize("family", CLASSES)
+def test_classes_that_build_their_tokenizer_anew_build_the_smaller_one(family, files, tmp_path):
+    characters = sorted(set("▁".join(LINES) + "猫狗")) + pre_tokenizers.ByteLevel.alphabet()
+    vocab = [
+        "<s>",
+        "<pad>",
+        "</s>",
+        "<unk>",
+        "<|endoftext|>",
+        *dict.fromkeys(characters),
+        "ab",
+        "abc",
+    ]
+    vocab += ["zz", "<mask>"]
+    folder = tmp_path / "model"
+    CLASSES[family](vocab, [("a", "b"), ("ab", "c"), ("z", "z")]).save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    config = AutoConfig.for_model(
+        family,
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=99,
+        type_vocab_size=1,
+        num_labels=1,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    checkpoint = open_checkpoint(folder)
+    made = prune_vocabulary(checkpoint, files[0], tmp_path / "cut", pairs=files[1])
+    small = AutoTokenizer.from_pretrained(made.folder)
+    assert type(small) is type(tokenizer) and made.texts.changed == 0
+    assert small.tokenize("abc")[-1] == tokenizer.tokenize("abc")[-1] == "abc" or family == "qwen2"
+    assert "zz" not in small.get_vocab()
+    pairs = [(LINES[0], LINES[4])]
+    np.testing.assert_allclose(
+        by_transformers(made.folder, pairs), by_transformers(folder, pairs), atol=1e-6
+    )
