@@ -15,10 +15,11 @@ from qt_bert.ablation.interventions import MeanZ
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.models.card import Offline
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
-from qt_bert.planning.distill import PARTS, DistillJob, LossWeights, run_distill
+from qt_bert.planning.distill import IMITATION, DistillJob, run_distill
 from qt_bert.planning.prune import prune
 from qt_bert.results.kept import KeptFile, KeptLayer
 from qt_bert.scoring.bulk import Scorer
+from qt_bert.training.losses import LossWeights
 from qt_bert.training.recipes import PairSource
 from qt_bert.training.selection import reading
 
@@ -39,7 +40,7 @@ def test_the_student_opens_and_its_log_keeps_the_parts_apart(job_of, settings, t
     lines = (tmp_path / "s" / "training_log.jsonl").read_text("utf-8").splitlines()
     last = json.loads(lines[-1])
     assert last["step"] == 6 and "dev_qwk" in last
-    parts = [last[f"train_{name}"] for name in PARTS]
+    parts = [last[f"train_{name}"] for name in IMITATION.parts]
     assert sum(parts) == pytest.approx(last["train_loss"], abs=1e-4)
     assert min(parts) > 0
 
@@ -77,7 +78,7 @@ def test_a_finished_run_asked_again_says_so_and_other_settings_are_refused(
     again = run_distill(job, tmp_path / "s", settings, resume=True)
     assert again["best_step"] == facts["best_step"]
     assert (tmp_path / "s" / "model.safetensors").stat().st_mtime_ns == before
-    other = replace(job, loss=LossWeights(temperature=2.0))
+    other = replace(job, loss=replace(IMITATION, temperature=2.0))
     with pytest.raises(RunFolderError, match="loss"):
         run_distill(other, tmp_path / "s", settings, resume=True)
     with pytest.raises(RunFolderError, match="not empty"):
@@ -163,7 +164,7 @@ def test_the_teacher_is_never_overwritten(job_of, settings):
 
 
 def test_one_output_learns_nothing_from_grades_alone(job_of, settings, tmp_path):
-    job = job_of(labels=1, loss=LossWeights(distribution=0, hidden=0))
+    job = job_of(labels=1, loss=LossWeights())
     with pytest.raises(ArgumentError, match="has one output"):
         run_distill(job, tmp_path / "s", settings)
 
@@ -184,7 +185,7 @@ def test_what_cannot_be_meant_is_named(job_of, settings, tmp_path, change, said)
 def test_sources_that_cannot_teach_are_named(job_of, settings, tmp_path):
     job = job_of()
     labelled, texts = job.sources
-    alone = replace(job, sources=(texts,), loss=LossWeights(distribution=0, hidden=0))
+    alone = replace(job, sources=(texts,), loss=LossWeights())
     with pytest.raises(ArgumentError, match="needs labelled pairs"):
         run_distill(alone, tmp_path / "s", settings)
     auxiliary = replace(job, sources=(replace(labelled, auxiliary="other"),))
