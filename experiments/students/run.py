@@ -151,9 +151,16 @@ class Difference:
 
 
 def paired_differences(
-    plan: BySeed, rival: BySeed, *, name: str, on: str, resamples: int = RESAMPLES, seed: int = 0
+    plan: BySeed,
+    rival: BySeed,
+    *,
+    name: str,
+    on: str,
+    metrics: Sequence[str] = JUDGED,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
 ) -> list[Difference]:
-    """The plan's students against a rival's by each of `JUDGED`, where it is defined.
+    """The plan's students against a rival's by each of the `metrics`, where it is defined.
 
     A resample draws seeds, and apart from these queries, with replacement; both arms see the same
     draw, and the difference is the mean over the drawn seeds. Resampling both factors of a crossed
@@ -164,7 +171,7 @@ def paired_differences(
     """
     seeds = sorted(set(plan) & set(rival))
     found = []
-    for metric in JUDGED:
+    for metric in metrics:
         values = [_values(arm, seeds, metric, resamples, seed) for arm in (plan, rival)]
         if any(np.isnan(one[:, 0]).any() for one in values):
             continue

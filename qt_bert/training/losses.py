@@ -239,18 +239,17 @@ class Losses:
             found["margin"] = margin_loss(scores, batch["bounds"], same, share)
         if weights.listwise:
             found["listwise"] = listwise_loss(scores, batch["bounds"], same, share)
-        if weights.of_outputs:
-            assert taught is not None
-            known = there & ~taught[:, 0].isnan()
+        if taught is not None:
+            known = ~taught[:, 0].isnan()
             target = torch.nan_to_num(taught)
-            shown = target[:, 0] if target.shape[-1] == 1 else self.scores(target)
         if weights.soft:
             distance = soft_loss(logits, target, weights.temperature)
             found["soft"] = (distance * share * known).sum()
         if weights.mse:
-            found["mse"] = ((scores - shown).square() * share * known).sum()
+            error = (scores - self.scores(target)).square()
+            found["mse"] = (error * share * known).sum()
         if weights.margin_mse:
-            shown = shown.masked_fill(~known, float("nan"))
+            shown = self.scores(target).masked_fill(~known, float("nan"))
             found["margin_mse"] = margin_mse_loss(scores, shown, same, share)
         return {name: getattr(weights, name) * value for name, value in found.items()}
 
@@ -258,4 +257,6 @@ class Losses:
         """What titles are ranked by [examples]: the expected value of the outputs, or the one logit."""
         if logits.shape[-1] == 1:
             return logits[:, 0]
-        return torch.softmax(logits, -1) @ logits.new_tensor(self.values)
+        outputs = torch.softmax(logits, -1).unbind(-1)
+        # Column by column: a tensor of the values would have to be sent to the device.
+        return torch.stack([p * v for p, v in zip(outputs, self.values, strict=True)]).sum(0)

@@ -175,8 +175,8 @@ def test_a_single_logit_is_a_squared_error_whatever_the_temperature():
 # What is asked for.
 
 
-def read(spec, table=None, default=LossWeights(soft=1.0)):
-    return LossWeights.read(spec, table or {}, default, "recipe [loss]")
+def read(spec, table=None):
+    return LossWeights.read(spec, table or {}, LossWeights(soft=1.0), "recipe [loss]")
 
 
 def test_a_command_line_says_all_and_a_recipe_what_differs():
