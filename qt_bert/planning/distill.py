@@ -262,6 +262,7 @@ def run_distill(
     check_job(job)
     check_settings(settings)
     check_apart(out, job.student.model)
+    check_teacher(job.loss, job.teacher, out)
     if resume and is_finished(out):
         return finished_facts(out, _asked(job, settings))
     place = training_device(device, settings.dtype)
@@ -275,8 +276,6 @@ def check_job(job: DistillJob) -> None:
         check_metric(job.stop_on)
     weights = job.loss or IMITATION
     check_weights(weights)
-    if job.teacher is not None:
-        check_teacher(job.loss, job.teacher)
     for source in job.sources:
         if source.auxiliary:
             raise ArgumentError(

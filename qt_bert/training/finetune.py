@@ -15,6 +15,7 @@ import torch
 from qt_bert.data.pairs import GRADES
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
+from qt_bert.files import check_apart
 from qt_bert.models.card import (
     MAX_LENGTH,
     ModelLabels,
@@ -341,6 +342,7 @@ def run_train(
     """
     check_job(job)
     check_settings(settings)
+    check_teacher(job.loss, job.teacher, out)
     unusual = job.unusual
     _, family = verify_folder(job.base)
     if job.block.offline_layers or stored_block(job.base) is not None:
@@ -474,7 +476,11 @@ def check_job(job: TrainJob) -> None:
             raise ArgumentError(
                 "--loss hidden imitates the layers of a plan's teacher: qt-bert distill"
             )
-    check_teacher(weights, job.teacher)
+        if weights.of_outputs and job.teacher is None:
+            raise ArgumentError(
+                f"--loss {weights.of_outputs[0]} learns from a teacher: give --teacher or "
+                "--teacher-scores"
+            )
     for source in job.sources:
         if source.unlabelled and job.teacher is None:
             raise ArgumentError(
@@ -485,12 +491,13 @@ def check_job(job: TrainJob) -> None:
         raise ArgumentError(f"--levels {job.levels}: a classifier tells at least two levels apart")
 
 
-def check_teacher(weights: LossWeights | None, teacher: TeacherSource | None) -> None:
-    """Raise ArgumentError for losses without the teacher they ask, and for a teacher nothing asks."""
-    if weights is None or bool(weights.of_outputs) == (teacher is not None):
+def check_teacher(weights: LossWeights | None, teacher: TeacherSource | None, out: Path) -> None:
+    """Raise ArgumentError for a teacher that no loss asks, or that `out` would overwrite."""
+    place = teacher and (teacher.folder or teacher.file)
+    if place is None:
         return
-    if teacher is None:
+    check_apart(out, place)
+    if weights is not None and not weights.of_outputs:
         raise ArgumentError(
-            f"--loss {weights.of_outputs[0]} learns from a teacher: give --teacher or --teacher-scores"
+            "no part of --loss learns from the teacher: give soft, mse or margin_mse"
         )
-    raise ArgumentError("no part of --loss learns from the teacher: give soft, mse or margin_mse")

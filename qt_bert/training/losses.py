@@ -79,11 +79,6 @@ class LossWeights:
         """Those that learn from a teacher's outputs."""
         return tuple(n for n in self.parts if n in ("soft", "mse", "margin_mse"))
 
-    @property
-    def of_labels(self) -> tuple[str, ...]:
-        """Those that learn from labels."""
-        return tuple(n for n in self.parts if n in ("nll", "ordinal", "margin", "listwise"))
-
     def describe(self) -> dict[str, float]:
         """The losses that count and, where one uses it, the temperature."""
         values = asdict(self)
