@@ -129,17 +129,15 @@ class Teaching:
         file = self.source.file
         assert file is not None
         said: dict[Text, list[list[float]]] = defaultdict(list)
-        first = self.source.scores[0]
-        columns = ",".join(filter(None, [self.source.columns, f"grade={first}"]))
         bad: list[tuple[int, str]] = []
-        for row in ReaderOptions(columns).open(file):
-            for name in self.source.scores[1:]:
-                if name not in row.extra:
-                    raise ArgumentError(
-                        f"--teacher-scores {file}: line {row.line} has no column {name!r}; beside "
-                        f"{first!r} there are {', '.join(row.extra)}"
-                    )
-            cells = [row.label, *(row.extra.get(name) for name in self.source.scores[1:])]
+        for row in ReaderOptions(self.source.columns or None).open(file):
+            there = {"grade": row.label, **row.extra}
+            if unknown := [name for name in self.source.scores if name not in there]:
+                raise ArgumentError(
+                    f"--teacher-scores {file}: line {row.line} has no column {unknown[0]!r}; beside query "
+                    f"and title there are {', '.join(row.extra) or 'none'}"
+                )
+            cells = [there[name] for name in self.source.scores]
             if any(cells):
                 numbers = _numbers(cells)
                 if numbers is None:
@@ -197,10 +195,11 @@ class Teaching:
     # Scores of another scale.
 
     def _is_scale(self, values: np.ndarray) -> bool:
-        """Whether scores can be expected labels: from the lowest to the highest, over more than a step."""
+        """Whether scores can be expected labels: from the lowest to the highest. Of more than two labels
+        from 0 on, numbers from 0 to 1 are taken for shares."""
         low, high = np.nanmin(values), np.nanmax(values)
         own = self.labels.values
-        return bool(own[0] <= low and high <= own[-1] and (high - low > 1 or len(own) == 2))
+        return bool(own[0] <= low and high <= own[-1] and (own[0] > 0 or len(own) == 2 or high > 1))
 
     def _on_scale(self, values: np.ndarray, pairs: Sequence[Pair]) -> np.ndarray:
         """Scores moved and stretched to the mean and standard deviation of the labels beside them."""

@@ -69,7 +69,6 @@ def test_a_loss_and_a_file_of_scores_over_the_recipes(run, asked, pair_file, tmp
         (("--teacher", "nowhere"), "nowhere"),
         (("--teacher-scores", "nowhere.tsv:a"), "nowhere.tsv: no such file"),
         (("--teacher-scores", "{pairs}:none"), "no column 'none'"),
-        (("--teacher-scores", "{pairs}:title"), "hold no number"),
     ],
 )
 def test_train_names_what_cannot_teach(run, checkpoint_of, pair_file, tmp_path, options, says):

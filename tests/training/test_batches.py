@@ -110,7 +110,7 @@ def test_best_fit_takes_the_tightest_gap():
     assert best_fit([5, 3, 4, 2, 1], 8) == [[0, 1], [2, 3, 4]]
 
 
-@pytest.mark.parametrize("slots", [32, 96, 640])
+@pytest.mark.parametrize("slots", [64, 96, 640])
 def test_titles_of_a_query_stand_in_one_batch_in_rows_of_their_own(slots):
     """As many as a batch holds, by another parting in every epoch."""
     rng = np.random.default_rng(0)
