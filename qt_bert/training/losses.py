@@ -48,15 +48,10 @@ class LossWeights:
         for entry in spec.split(","):
             name, _, number = (part.strip() for part in entry.partition("="))
             name = name.replace("-", "_")
-            if (
-                name not in asdict(stored)
-                or name in given
-                or (name == "temperature" and not number)
-            ):
-                names = ", ".join(asdict(stored))
+            if name not in asdict(stored) or name in given:
                 raise ArgumentError(
                     f"--loss {spec!r}: {entry.strip()!r} is no loss, or stands twice; write for "
-                    f"instance nll,margin=0.5, of {names}"
+                    f"instance nll,margin=0.5, of {', '.join(asdict(stored))}"
                 )
             try:
                 given[name] = float(number or 1)

@@ -33,6 +33,8 @@ MISSING = "teacher_missing.tsv"
 LEAST_LABELLED = 20
 """Labelled pairs that the scale of scores is read from."""
 LEAST_PROBABILITY = 1e-6
+ROUNDING = 1e-3
+"""How far an expected label may lie outside."""
 
 Text = tuple[str, str]
 
@@ -82,8 +84,7 @@ class Teaching:
     def weights(self, asked: LossWeights | None, default: LossWeights) -> LossWeights:
         """The losses asked for, else the `default` with `soft` of a distribution or `mse` of scores.
 
-        To be called when the pairs were taught. Raises ArgumentError where `soft` has no distribution,
-        or nothing learns from the teacher.
+        To be called when the pairs were taught. Raises ArgumentError where `soft` has no distribution.
         """
         soft = self.facts["teaches"] == "distributions" or self.labels.logits == 1
         weights = asked or replace(default, soft=float(soft), mse=float(not soft))
@@ -197,7 +198,7 @@ class Teaching:
     def _is_scale(self, values: np.ndarray) -> bool:
         """Whether scores can be expected labels: from the lowest to the highest. Of more than two labels
         from 0 on, numbers from 0 to 1 are taken for shares."""
-        low, high = np.nanmin(values), np.nanmax(values)
+        low, high = np.nanmin(values) + ROUNDING, np.nanmax(values) - ROUNDING
         own = self.labels.values
         return bool(own[0] <= low and high <= own[-1] and (own[0] > 0 or len(own) == 2 or high > 1))
 
