@@ -151,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--loss", action="append", help="as of `qt-bert train`; repeatable")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--base", type=Path, default=shipped(PRETRAINED), help="encoder")
     parser.add_argument("--train", type=Path, default=shipped(TRAIN), help="graded file")
     parser.add_argument("--dev", type=Path, default=shipped(DEV), help="chooses steps and cut-offs")

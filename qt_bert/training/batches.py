@@ -185,7 +185,7 @@ class BatchLayout:
     """Rows of one of these lengths (tokens), and the slots a batch has.
 
     `title_start` is where titles begin in an offline model. With `by_query`, the titles of a query
-    stand in one batch, in rows that hold no part of another.
+    stand in one batch, as far as it holds them.
     """
 
     buckets: tuple[int, ...]
@@ -234,19 +234,16 @@ def plan_epoch(
     a batch are parted anew in each epoch.
     """
     rng = np.random.default_rng([seed, epoch])
-    order = [int(i) for i in rng.permutation(len(examples))]
-    units = _by_query(order, cast(Sequence[LabelledExample], examples)) if layout.by_query else None
+    labelled = cast(Sequence[LabelledExample], examples)
+    units: dict[int, list[int]] = {}
+    for i in rng.permutation(len(examples)).tolist():
+        units.setdefault(labelled[i].query if layout.by_query else i, []).append(i)
     plans: list[BatchPlan] = []
     low = 0
     for slots in layout.buckets:
         size = max(1, layout.slots // slots)
-        if units is None:
-            chosen = [i for i in order if low < len(examples[i]) <= slots]
-            rows = best_fit([len(examples[i]) for i in chosen], slots)
-            blocks = [[[chosen[i] for i in row]] for row in rows]
-        else:
-            fitting = [u for u in units if low < max(len(examples[i]) for i in u) <= slots]
-            blocks = _blocks(fitting, examples, slots, size)
+        fitting = [u for u in units.values() if low < max(len(examples[i]) for i in u) <= slots]
+        blocks = _blocks(fitting, examples, slots, size)
         batch: list[list[int]] = []
         for block in (blocks[b] for b in rng.permutation(len(blocks))):
             if len(batch) + len(block) > size:
@@ -259,18 +256,10 @@ def plan_epoch(
     return [plans[i] for i in rng.permutation(len(plans))]
 
 
-def _by_query(order: Sequence[int], examples: Sequence[LabelledExample]) -> list[list[int]]:
-    """The examples of each query, in their order."""
-    units: dict[int, list[int]] = {}
-    for i in order:
-        units.setdefault(examples[i].query, []).append(i)
-    return list(units.values())
-
-
 def _blocks(
     units: Sequence[Sequence[int]], examples: Sequence[Sized], slots: int, size: int
 ) -> list[list[list[int]]]:
-    """Rows that stay together, at most `size`: of one long query, or one row of several short ones."""
+    """Rows that stay together, at most `size`: of one long unit, or one row of several short ones."""
     short: list[Sequence[int]] = []
     blocks: list[list[list[int]]] = []
     for unit in units:

@@ -493,10 +493,11 @@ def check_job(job: TrainJob) -> None:
 
 def check_teacher(weights: LossWeights | None, teacher: TeacherSource | None, out: Path) -> None:
     """Raise ArgumentError for a teacher that no loss asks, or that `out` would overwrite."""
-    place = teacher and (teacher.folder or teacher.file)
-    if place is None:
+    if teacher is None:
         return
-    check_apart(out, place)
+    for place in (teacher.folder, teacher.file):
+        if place is not None:
+            check_apart(out, place)
     if weights is not None and not weights.of_outputs:
         raise ArgumentError(
             "no part of --loss learns from the teacher: give soft, mse or margin_mse"
