@@ -304,7 +304,7 @@ def _distil(
     sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
     teaching, weights = None, job.loss or IMITATION
     if job.teacher is not None:
-        teaching = Teaching(job.teacher, labels, work, device=place, dtype=settings.dtype)
+        teaching = Teaching(job.teacher, labels, work, place, settings.dtype)
     data = training_set(sources, teacher.pair_tokenizer(longest), labels, work, teaching)
     if teaching is not None:
         weights = teaching.weights(job.loss, IMITATION)

@@ -382,7 +382,7 @@ def run_train(
     )
     teaching, weights = None, job.loss or LossWeights()
     if job.teacher is not None:
-        teaching = Teaching(job.teacher, labels, work, device=place, dtype=settings.dtype)
+        teaching = Teaching(job.teacher, labels, work, place, settings.dtype)
     data = training_set(sources, reader, labels, work, teaching)
     if teaching is not None:
         weights = teaching.weights(job.loss, LossWeights())

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ def key_of(source: TeacherSource) -> str:
     return repr((sha256_file(source.file), source.scores, source.columns, source.coverage))
 
 
+@dataclass
 class Teaching:
     """What `source` says of pairs, for a model whose outputs mean `labels`; `facts` say what it was.
 
@@ -54,18 +55,12 @@ class Teaching:
     that a file does not know.
     """
 
-    def __init__(
-        self,
-        source: TeacherSource,
-        labels: ModelLabels,
-        work: Path,
-        *,
-        device: torch.device,
-        dtype: str,
-    ) -> None:
-        self.source, self.labels, self.work = source, labels, work
-        self.device, self.dtype = device, dtype
-        self.facts: dict[str, Any] = {}
+    source: TeacherSource
+    labels: ModelLabels
+    work: Path
+    device: torch.device
+    dtype: str
+    facts: dict[str, Any] = field(default_factory=dict, init=False)
 
     def __call__(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Float32 logits [n, K] of a teacher whose outputs mean the same, or log-probabilities; else

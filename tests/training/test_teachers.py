@@ -46,7 +46,7 @@ def taught(pair_file, tmp_path):
     pairs = PairSource(pair_file).read(labelled=True)
 
     def ask(source, labels=GRADES, times=1):
-        made = Teaching(source, labels, tmp_path, device=torch.device("cpu"), dtype="float32")
+        made = Teaching(source, labels, tmp_path, torch.device("cpu"), "float32")
         return made(pairs * times), made
 
     return ask
@@ -230,11 +230,6 @@ def test_titles_without_a_second_one_cannot_be_compared(train, tmp_path):
     (tmp_path / "lone.tsv").write_text("query\ttitle\tgrade\n狗\t猫\t1\n苹果\t手机\t2\n", "utf-8")
     with pytest.raises(ArgumentError, match="no query of the training pairs has two"):
         train(LossWeights(margin=1.0), sources=(PairSource(tmp_path / "lone.tsv"),))
-
-
-def test_unlabelled_pairs_ask_for_a_teacher(train, pair_file):
-    with pytest.raises(ArgumentError, match="with a teacher only"):
-        train(sources=(PairSource(pair_file, unlabelled=True),))
 
 
 @pytest.mark.parametrize(
