@@ -42,8 +42,8 @@ from qt_bert.models.loading import load_config, open_for_tuning
 from qt_bert.progress import progress
 from qt_bert.training.batches import BatchLayout, buckets_for, training_set
 from qt_bert.training.finetune import TrainJob, TuneSettings, epochs_of, steps_judged
+from qt_bert.training.losses import label_set_loss
 from qt_bert.training.masters import MasterWeights, linear_schedule
-from qt_bert.training.model import label_set_loss
 from qt_bert.training.selection import reading
 
 ENCODES = {"lstm-attention": False, "two-tower": True, "bert+lstm": True}

@@ -27,8 +27,9 @@ from qt_bert.training.batches import (
     to_tensors,
     training_set,
 )
+from qt_bert.training.losses import label_set_loss
 from qt_bert.training.masters import MasterWeights, linear_schedule
-from qt_bert.training.model import TuningModel, label_set_loss
+from qt_bert.training.model import TuningModel
 from qt_bert.training.selection import reading
 
 WARMUP = 0.06

@@ -22,7 +22,7 @@ from qt_bert.errors import ArgumentError, QtBertError, RunFolderError
 from qt_bert.files import atomic_write, is_vacant, read_json, sha256_file, write_json
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.folder import resolve_folder
-from qt_bert.planning.distill import DistillJob, LossWeights, Student, levels_of, run_distill
+from qt_bert.planning.distill import IMITATION, DistillJob, Student, levels_of, run_distill
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import LayerMatch, Plan, layer_map
 from qt_bert.scoring.bulk import Scorer
@@ -33,6 +33,7 @@ from qt_bert.stats.intervals import RESAMPLES, bootstrap_weights, interval_or_re
 from qt_bert.stats.judgements import Judgements
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.finetune import TuneSettings
+from qt_bert.training.losses import LossWeights
 from qt_bert.training.recipes import PairSource, load_recipe, typed
 from qt_bert.training.state import STATE_FILE, workspace_of
 
@@ -48,14 +49,15 @@ SEEDS = {PLAN: 5, EVEN: 5, GRADES: 3, MIDDLE: 3}
 def arms_of(job: DistillJob) -> dict[str, DistillJob]:
     """The plan of `job` first, then its rivals, by name.
 
-    Raises ArgumentError where the loss has no hidden states to leave out, or no teacher at all.
+    Raises ArgumentError where the loss has no hidden states to leave out.
     """
-    if not job.loss.asks_the_teacher or not job.loss.hidden:
+    loss = job.loss or IMITATION
+    if not loss.hidden:
         raise ArgumentError(
             "the arms are ways to learn from a teacher: give the loss's `hidden` a weight"
         )
     plan = job.student.plan
-    alone = replace(job.loss, distribution=0.0, hidden=0.0)
+    alone = replace(loss, soft=0.0, mse=0.0, margin_mse=0.0, hidden=0.0)
     return {
         PLAN: job,
         EVEN: replace(job, student=replace(job.student, plan=even_plan(plan))),
@@ -149,9 +151,16 @@ class Difference:
 
 
 def paired_differences(
-    plan: BySeed, rival: BySeed, *, name: str, on: str, resamples: int = RESAMPLES, seed: int = 0
+    plan: BySeed,
+    rival: BySeed,
+    *,
+    name: str,
+    on: str,
+    metrics: Sequence[str] = JUDGED,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
 ) -> list[Difference]:
-    """The plan's students against a rival's by each of `JUDGED`, where it is defined.
+    """The plan's students against a rival's by each of the `metrics`, where it is defined.
 
     A resample draws seeds, and apart from these queries, with replacement; both arms see the same
     draw, and the difference is the mean over the drawn seeds. Resampling both factors of a crossed
@@ -162,7 +171,7 @@ def paired_differences(
     """
     seeds = sorted(set(plan) & set(rival))
     found = []
-    for metric in JUDGED:
+    for metric in metrics:
         values = [_values(arm, seeds, metric, resamples, seed) for arm in (plan, rival)]
         if any(np.isnan(one[:, 0]).any() for one in values):
             continue
@@ -399,7 +408,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "student": Student.of(asked.plan, teacher),
             "sources": tuple(stored.pairs),
             "dev": stored.dev,
-            "loss": typed(LossWeights, stored.loss, f"{stored.where} [loss]"),
+            "loss": LossWeights.read(None, stored.loss, IMITATION, f"{stored.where} [loss]"),
         }
         settings = {**stored.settings, "max_steps": asked.steps}
         found = run_arms(

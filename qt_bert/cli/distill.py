@@ -12,7 +12,7 @@ from qt_bert.cli import opening, options
 from qt_bert.cli.options import Overwrite, Resume
 from qt_bert.errors import ArgumentError
 from qt_bert.shipped import GRADED, shipped
-from qt_bert.training.recipes import TrainingFiles, TuningOptions
+from qt_bert.training.recipes import LossOptions, TrainingFiles, TuningOptions
 
 
 @options.command(options.SMALLER)
@@ -21,10 +21,8 @@ def distill(
     plan: options.PlanFile,
     files: TrainingFiles,
     how: TuningOptions,
-    unlabelled: Annotated[
-        list[Path] | None,
-        typer.Option(help="File with columns query and title, for what the teacher says of them."),
-    ] = None,
+    what: LossOptions,
+    unlabelled: options.Unlabelled = None,
     model: Annotated[
         str | None, typer.Option(help="The teacher's folder. [default: the checkpoint that ships]")
     ] = None,
@@ -46,8 +44,9 @@ def distill(
     if not sources:
         raise ArgumentError("nothing to learn from: give --pairs, --unlabelled, or --recipe FILE")
     from qt_bert.models.folder import resolve_folder
-    from qt_bert.planning.distill import DistillJob, LossWeights, Student, run_distill
+    from qt_bert.planning.distill import IMITATION, DistillJob, Student, run_distill
     from qt_bert.training.finetune import TuneSettings
+    from qt_bert.training.losses import LossWeights
     from qt_bert.training.recipes import typed
 
     folder = resolve_folder(model if model is not None else shipped(GRADED))
@@ -58,7 +57,8 @@ def distill(
         "student": Student.of(plan, folder),
         "sources": tuple(sources),
         "dev": files.judge(stored),
-        "loss": typed(LossWeights, stored.loss, f"{stored.where} [loss]"),
+        "loss": LossWeights.read(what.loss, stored.loss, IMITATION, f"{stored.where} [loss]"),
+        "teacher": what.source(),
     }
     job = typed(DistillJob, values, f"{stored.where} [job]")
     given = how.over(stored.settings, max_steps=steps)

@@ -139,6 +139,10 @@ Resume = Annotated[bool, typer.Option("--resume", help="Go on where an earlier r
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every random draw.")]
 Resamples = Annotated[int, typer.Option(help="Bootstrap resamples of queries.")]
+Unlabelled = Annotated[
+    list[Path] | None,
+    typer.Option(help="File with columns query and title, for what a teacher says of them."),
+]
 PlanFile = Annotated[Path, typer.Option(help="The plan.json of `qt-bert plan`.")]
 TitleStates = Annotated[
     Path | None,

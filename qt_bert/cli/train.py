@@ -13,7 +13,12 @@ from qt_bert.cli.options import Overwrite, Resume
 from qt_bert.errors import ArgumentError
 from qt_bert.files import check_apart
 from qt_bert.shipped import PRETRAINED, shipped
-from qt_bert.training.recipes import TrainingFiles, TrainingOptions, TuningOptions
+from qt_bert.training.recipes import (
+    LossOptions,
+    TrainingFiles,
+    TrainingOptions,
+    TuningOptions,
+)
 
 if TYPE_CHECKING:
     from qt_bert.training.pretrain import NewShape
@@ -98,6 +103,8 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder of the finished model.")],
     files: TrainingFiles,
     how: TuningOptions,
+    what: LossOptions,
+    unlabelled: options.Unlabelled = None,
     base: Annotated[
         str | None, typer.Option(help="Encoder to start from. [default: the pretrained one]")
     ] = None,
@@ -141,11 +148,12 @@ def train(
 ) -> None:
     """Fine-tune on one or more graded files, each with its own labels; goes on after a kill."""
     stored = files.stored()
-    sources = files.sources(stored)
+    sources = files.sources(stored, unlabelled)
     if not sources:
         raise ArgumentError("nothing to train on: give --pairs FILE, or --recipe FILE")
     from qt_bert.models.folder import resolve_folder
     from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
+    from qt_bert.training.losses import LossWeights
     from qt_bert.training.recipes import typed
 
     asked = {
@@ -161,6 +169,8 @@ def train(
         "base": resolve_folder(base if base is not None else shipped(PRETRAINED)),
         "sources": tuple(sources),
         "dev": files.judge(stored),
+        "loss": LossWeights.read(what.loss, stored.loss, LossWeights(), f"{stored.where} [loss]"),
+        "teacher": what.source(),
     }
     given = {name: value for name, value in asked.items() if value is not None}
     job = typed(TrainJob, {**stored.job, **given, **paths}, f"{stored.where} [job]")

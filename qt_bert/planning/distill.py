@@ -30,10 +30,10 @@ from qt_bert.planning.prune import (
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import LayerMatch, Plan
 from qt_bert.training.batches import BatchLayout, TrainingSet, training_set
-from qt_bert.training.finetune import Tuner, TuneSettings, check_settings
-from qt_bert.training.model import label_set_loss
+from qt_bert.training.finetune import Tuner, TuneSettings, check_settings, check_teacher
+from qt_bert.training.losses import Losses, LossWeights, check_weights
 from qt_bert.training.packing import on_device, packed_layers, read_states
-from qt_bert.training.recipes import PairSource
+from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
 from qt_bert.training.state import (
     close_workspace,
@@ -44,58 +44,13 @@ from qt_bert.training.state import (
     workspace_of,
 )
 from qt_bert.training.steps import training_device, weights_dtype
+from qt_bert.training.teachers import Teaching, key_of
 
-# What a student's loss is made of, each part as a number an example, a token or a layer.
-
-
-PARTS = ("grades", "distribution", "hidden")
+# What a student's loss is made of, by default.
 
 
-@dataclass(frozen=True)
-class LossWeights:
-    """How much each part of the loss counts; 0 leaves it out.
-
-    `grades`: −log Σ p over the grades a label may mean, on labelled pairs. `distribution`: the
-    teacher's distribution at `temperature`, on all pairs. `hidden`: the outputs of the teacher's
-    layers.
-    """
-
-    grades: float = 1.0
-    distribution: float = 1.0
-    hidden: float = 1.0
-    temperature: float = 1.0
-
-    @property
-    def asks_the_teacher(self) -> bool:
-        """Whether any part needs the teacher's outputs."""
-        return bool(self.distribution or self.hidden)
-
-
-def check_weights(weights: LossWeights) -> None:
-    """Raise ArgumentError for weights that cannot be meant."""
-    for name, value in asdict(weights).items():
-        if name in PARTS and not 0 <= value < float("inf"):
-            raise ArgumentError(f"loss: {name} = {value}; a weight is 0 or more")
-    if not any(getattr(weights, name) for name in PARTS):
-        raise ArgumentError("loss: every part has the weight 0, so there is nothing to learn")
-    if not 0 < weights.temperature < float("inf"):
-        raise ArgumentError(f"loss: temperature = {weights.temperature}; it must be above 0")
-
-
-def distribution_loss(
-    student: torch.Tensor, teacher: torch.Tensor, temperature: float
-) -> torch.Tensor:
-    """KL(teacher ‖ student) of the softened distributions × T² [examples], from logits [examples, K].
-
-    T² keeps the size of the gradient whatever the temperature (Hinton et al. 2015, "Distilling the
-    knowledge in a neural network", section 2.1). One logit is no distribution: its squared error.
-    """
-    if student.shape[-1] == 1:
-        return (student - teacher).square().squeeze(-1)
-    log_student = F.log_softmax(student / temperature, -1)
-    log_teacher = F.log_softmax(teacher / temperature, -1)
-    divergence = (log_teacher.exp() * (log_teacher - log_student)).sum(-1)
-    return divergence * temperature**2
+IMITATION = LossWeights(soft=1.0, hidden=1.0)
+"""The labels, the teacher's distribution and the outputs of its layers."""
 
 
 def hidden_loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
@@ -105,7 +60,7 @@ def hidden_loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
     return (F.layer_norm(student, width) - F.layer_norm(teacher, width)).square().mean(-1)
 
 
-# A student beside its teacher: one loss for the training loop, of three parts.
+# A student beside its teacher: one loss for the training loop, of several parts.
 
 
 Batch = Mapping[str, torch.Tensor]
@@ -113,14 +68,12 @@ Batch = Mapping[str, torch.Tensor]
 
 class Distilled(nn.Module):
     """`model`, the student that is trained; `teacher`, frozen, on its device, in the number type of
-    the products.
+    the products. Where a batch says what another teacher taught, `teacher` shows its layers alone.
 
     `layer_map` says which of the teacher's layers a student's layer imitates; layers it does not
     name imitate none. `apart` is how many of the lowest layers of student and teacher are those of an
     offline model's block.
     """
-
-    parts: tuple[str, ...] = PARTS
 
     def __init__(
         self,
@@ -129,33 +82,31 @@ class Distilled(nn.Module):
         family: Family,
         *,
         layer_map: Sequence[LayerMatch],
-        weights: LossWeights,
+        losses: Losses,
         dtype: torch.dtype,
         apart: tuple[int, int] = (0, 0),
     ) -> None:
         super().__init__()
+        self.losses, self.parts = losses, losses.weights.parts
         self.model = without_dropout(model)
         self.family = family
-        self.layer_map, self.weights = tuple(layer_map), weights
+        self.layer_map = tuple(layer_map)
         self.apart = apart
         # In a tuple it is no part of the module, so neither trained nor stored.
         self._teacher = (teacher.to(dtype).eval().requires_grad_(False),)
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        """The weighted parts of the loss, in the order of `parts` [3]."""
-        weights = self.weights
+        """The weighted parts of the loss, in the order of `parts`."""
+        weights, shown = self.losses.weights, batch.get("taught")
         logits, states = self._outputs(self.model, batch, self.apart[0])
-        zero = logits.new_zeros(())
-        grades = weights.grades * (
-            (label_set_loss(logits, batch["allowed"]) * batch["share"]).sum()
-        )
-        if not weights.asks_the_teacher:
-            return torch.stack([grades, zero, zero])
-        shown, taught = self._taught(batch)
-        distance = distribution_loss(logits, shown, weights.temperature)
-        distribution = weights.distribution * (distance * batch["share"]).sum()
-        hidden = weights.hidden * self._hidden(states, taught, batch) if weights.hidden else zero
-        return torch.stack([grades, distribution, hidden])
+        taught: list[torch.Tensor] = []
+        if weights.hidden or (weights.of_outputs and shown is None):
+            own, taught = self._taught(batch)
+            shown = own if shown is None else shown
+        found = list(self.losses.of(logits, batch, shown).values())
+        if weights.hidden:
+            found.append(weights.hidden * self._hidden(states, taught, batch))
+        return torch.stack(found)
 
     @torch.compiler.disable
     @torch.no_grad()
@@ -277,15 +228,17 @@ class DistillJob:
 
     `student` is the teacher's folder and what the student keeps of it. `sources` hold labelled and
     unlabelled pairs. `dev` and `stop_on` are those of `TrainJob`; "" is QWK, or for a model with a
-    single output Spearman's ρ. `max_length` 0 is the teacher's.
+    single output Spearman's ρ. `max_length` 0 is the teacher's. `loss` None is `IMITATION`, or what
+    another `teacher` can teach: its outputs take the place of those of the student's own.
     """
 
     student: Student
     sources: tuple[PairSource, ...]
     dev: PairSource | None = None
-    loss: LossWeights = field(default_factory=LossWeights)
+    loss: LossWeights | None = None
     max_length: int = 0
     stop_on: str = ""
+    teacher: TeacherSource | None = None
 
 
 def run_distill(
@@ -309,6 +262,7 @@ def run_distill(
     check_job(job)
     check_settings(settings)
     check_apart(out, job.student.model)
+    check_teacher(job.loss, job.teacher, out)
     if resume and is_finished(out):
         return finished_facts(out, _asked(job, settings))
     place = training_device(device, settings.dtype)
@@ -320,13 +274,14 @@ def check_job(job: DistillJob) -> None:
     """Raise ArgumentError for what cannot be meant."""
     if job.stop_on:
         check_metric(job.stop_on)
-    check_weights(job.loss)
+    weights = job.loss or IMITATION
+    check_weights(weights)
     for source in job.sources:
         if source.auxiliary:
             raise ArgumentError(
                 f"{source.file}: a student has no auxiliary outputs; take the file as unlabelled"
             )
-    if job.loss.asks_the_teacher:
+    if weights.of_outputs or weights.hidden:
         return
     if all(source.unlabelled for source in job.sources):
         raise ArgumentError("without the teacher a student needs labelled pairs: give --pairs FILE")
@@ -341,30 +296,52 @@ def _distil(
     if longest > teacher.longest:
         raise ArgumentError(f"--max-length {longest}: the model has {teacher.longest} positions")
     labels = teacher.settings.labels
-    if labels.logits == 1 and not job.loss.asks_the_teacher:
+    if labels.logits == 1 and not set((job.loss or IMITATION).parts) - {"nll", "ordinal"}:
         raise ArgumentError(
             f"{teacher.name} has one output, which no grade is a target for: a student of it learns "
-            "from the teacher; give the loss's `distribution` a weight"
+            "from the teacher, or which title is better; give the loss soft, margin or listwise"
         )
     sources, dev = sources_and_dev(job.sources, job.dev, levels_of(labels))
-    data = training_set(sources, teacher.pair_tokenizer(longest), labels, work)
+    teaching, weights = None, job.loss or IMITATION
+    if job.teacher is not None:
+        teaching = Teaching(job.teacher, labels, work, place, settings.dtype)
+    data = training_set(sources, teacher.pair_tokenizer(longest), labels, work, teaching)
+    if teaching is not None:
+        weights = teaching.weights(job.loss, IMITATION)
     student = job.student.start_of(teacher, dev)
     student = replace(student, settings=replace(student.settings, max_length=longest))
     for one in (teacher, student):
         on_device(one.model, place)
     figure = job.stop_on or ("qwk" if labels.logits > 1 else "spearman")
     tuner = Tuner(
-        _model(job, teacher, student, settings),
+        Distilled(
+            student.model,
+            teacher.model,
+            student.family,
+            layer_map=job.student.layer_map,
+            losses=Losses(weights, tuple(labels.values)),
+            dtype=weights_dtype(settings.dtype),
+            apart=(layers_apart(student.offline), layers_apart(teacher.offline)),
+        ),
         data.examples,
-        BatchLayout.of(student.family, student.pad, longest, settings.slots, student.offline),
+        BatchLayout.of(
+            student.family,
+            student.pad,
+            longest,
+            settings.slots,
+            student.offline,
+            bool(weights.by_query),
+        ),
         settings,
         work,
         judge_of(replace(student, dtype=settings.dtype), dev, figure),
         figure=figure,
-        identity=_identity(job, data, dev, student),
+        identity=_identity(job, weights, data, dev, student),
     )
     state = tuner.run()
     facts = _facts(teacher, data, dev, tuner, figure) | {
+        "loss": weights.describe(),
+        **({} if teaching is None else {"taught_by": teaching.facts}),
         "device": device_name(place),
         "dtype": settings.dtype,
         "asked": _asked(job, settings),
@@ -380,38 +357,29 @@ def levels_of(labels: ModelLabels) -> int | None:
     return labels.logits if labels.grades is None and labels.logits > 1 else None
 
 
-def _model(
-    job: DistillJob, teacher: Checkpoint, student: Checkpoint, settings: TuneSettings
-) -> Distilled:
-    return Distilled(
-        student.model,
-        teacher.model,
-        student.family,
-        layer_map=job.student.layer_map,
-        weights=job.loss,
-        dtype=weights_dtype(settings.dtype),
-        apart=(layers_apart(student.offline), layers_apart(teacher.offline)),
-    )
-
-
 def _asked(job: DistillJob, settings: TuneSettings) -> dict[str, Any]:
     """What a finished folder is compared with when it is asked to go on."""
     return asdict(settings) | {
         "plan": job.student.describe(),
-        "loss": asdict(job.loss),
+        "loss": (job.loss or IMITATION).describe(),
         "sources": [source.options_key for source in job.sources],
         "dev": job.dev.options_key if job.dev else None,
         "max_length": job.max_length,
         "stop_on": job.stop_on,
+        **({} if job.teacher is None else {"other_teacher": key_of(job.teacher)}),
     }
 
 
 def _identity(
-    job: DistillJob, data: TrainingSet, dev: Sequence[Pair], student: Checkpoint
+    job: DistillJob,
+    weights: LossWeights,
+    data: TrainingSet,
+    dev: Sequence[Pair],
+    student: Checkpoint,
 ) -> dict[str, Any]:
     return {
         "plan": job.student.describe(),
-        "loss": asdict(job.loss),
+        "loss": weights.describe(),
         "data": data.sha256,
         "dev": digest_of(dev),
         "stop_on": job.stop_on,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence, Sized
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -22,17 +23,26 @@ from qt_bert.training.recipes import PairSource
 # Graded pairs of several files as one tokenised training set.
 
 
+UNLABELLED = (float("nan"), float("nan"))
+
+
 @dataclass(frozen=True)
 class LabelledExample(Example):
     """A tokenised pair with its target.
 
     `allowed` [outputs] is 1 at each output the label may mean; a pair without a label has none
     allowed, nor has one of an auxiliary source, whose class is `auxiliary` = (output, class).
+    `query` numbers the queries of each source; `bounds` are the label's lowest and highest value,
+    from 0 for the lowest label (NaN: none); `taught` [outputs or 1] is what a teacher from outside
+    says, NaN where it says nothing; None: there is none.
     """
 
     allowed: np.ndarray
     auxiliary: tuple[int, int]
     weight: float
+    query: int = field(default=0, kw_only=True)
+    bounds: tuple[float, float] = field(default=UNLABELLED, kw_only=True)
+    taught: np.ndarray | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -55,11 +65,13 @@ def training_set(
     tokenizer: PairTokenizer,
     labels: ModelLabels,
     rejects: Path | None = None,
+    teacher: Callable[[Sequence[Pair]], np.ndarray] | None = None,
 ) -> TrainingSet:
     """Read and tokenise `sources` for outputs that mean `labels`.
 
     Where these are no grades, labels are read as ordered levels 0 … K − 1; a single output has no
-    label it could mean. Raises PairFileError where a source gives no row or too many bad ones
+    label it could mean. `teacher` gives what is taught [n, outputs or 1] of pairs that are no
+    auxiliary ones. Raises PairFileError where a source gives no row or too many bad ones
     (listed in the folder `rejects`), ArgumentError where levels and auxiliary outputs are asked for
     together.
     """
@@ -83,23 +95,40 @@ def training_set(
     examples: list[LabelledExample] = []
     counts: dict[str, int] = {}
     truncated = 0
-    for source, pairs in read:
+    taught, silence = None, None
+    if teacher is not None:
+        values = teacher([p for source, pairs in read if not source.auxiliary for p in pairs])
+        taught, silence = iter(values), np.full(values.shape[1], np.nan, np.float32)
+    queries: dict[tuple[int, str], int] = {}
+    for number, (source, pairs) in enumerate(read):
         name = f"{source.file.name}{f' ({source.auxiliary})' if source.auxiliary else ''}"
         counts[name] = counts.get(name, 0) + len(pairs)
         encoded = tokenizer.encode([(p.query, p.title) for p in pairs], offsets=False)
         for pair, tokens in zip(pairs, encoded, strict=True):
             truncated += tokens.title_truncated or tokens.query_truncated
+            bounds, shown = UNLABELLED, silence
             if source.auxiliary:
                 allowed = np.zeros(labels.logits, np.float32)
                 output = outputs.index(source.auxiliary)
                 place = (output, auxiliaries[source.auxiliary].index(pair.label or ""))
             else:
                 allowed, place = _allowed(pair, labels), (-1, 0)
+                bounds = bounds_of(pair, labels)
+                shown = None if taught is None else next(taught)
             ids, types = np.array(tokens.input_ids), np.array(tokens.token_type_ids)
             groups = np.array(groups_of(tokens), np.int8)
             examples.append(
                 LabelledExample(
-                    ids, types, allowed, place, source.weight, groups=groups, at=tokens.at
+                    ids,
+                    types,
+                    allowed,
+                    place,
+                    source.weight,
+                    groups=groups,
+                    at=tokens.at,
+                    query=queries.setdefault((number, pair.query), len(queries)),
+                    bounds=bounds,
+                    taught=shown,
                 )
             )
     return TrainingSet(
@@ -114,6 +143,8 @@ def _digest(examples: Sequence[LabelledExample]) -> str:
         digest.update(example.input_ids.astype(np.int32).tobytes())
         digest.update(example.allowed.tobytes())
         digest.update(f"{example.auxiliary} {example.weight}".encode())
+        if example.taught is not None:
+            digest.update(example.taught.astype(np.float32).tobytes())
     return digest.hexdigest()
 
 
@@ -136,6 +167,16 @@ def _allowed(pair: Pair, labels: ModelLabels) -> np.ndarray:
     return np.array([not label.isdisjoint(one) for one in means], np.float32)
 
 
+def bounds_of(pair: Pair, labels: ModelLabels) -> tuple[float, float]:
+    """Lowest and highest value a label may mean, 0 for the lowest label; of one output, in grades."""
+    if not pair.grades:
+        return UNLABELLED
+    if labels.logits == 1:
+        return float(pair.grades[0] - 1), float(pair.grades[-1] - 1)
+    meant = np.array(labels.values)[_allowed(pair, labels) > 0] - labels.values[0]
+    return (float(meant.min()), float(meant.max())) if meant.size else UNLABELLED
+
+
 # The order of a fine-tuning run: length-bucketed, packed batches, all from (seed, epoch).
 
 
@@ -143,7 +184,8 @@ def _allowed(pair: Pair, labels: ModelLabels) -> np.ndarray:
 class BatchLayout:
     """Rows of one of these lengths (tokens), and the slots a batch has.
 
-    `title_start` is where titles begin in an offline model.
+    `title_start` is where titles begin in an offline model. With `by_query`, the titles of a query
+    stand in one batch, as far as it holds them.
     """
 
     buckets: tuple[int, ...]
@@ -151,6 +193,7 @@ class BatchLayout:
     pad: int
     first_position: int
     title_start: int | None = None
+    by_query: bool = False
 
     @classmethod
     def of(
@@ -160,10 +203,11 @@ class BatchLayout:
         longest: int,
         slots: int,
         offline: Offline | None = None,
+        by_query: bool = False,
     ) -> BatchLayout:
         """Two row lengths for examples of up to `longest` tokens, positions as the family counts them."""
         start = None if offline is None else offline.title_start
-        return cls(buckets_for(longest), slots, pad, family.first_position(pad), start)
+        return cls(buckets_for(longest), slots, pad, family.first_position(pad), start, by_query)
 
 
 @dataclass(frozen=True)
@@ -184,19 +228,52 @@ def buckets_for(longest: int) -> tuple[int, ...]:
 def plan_epoch(
     examples: Sequence[Sized], layout: BatchLayout, seed: int, epoch: int
 ) -> list[BatchPlan]:
-    """Every example once: packed within its length bucket, rows shuffled, then batches shuffled."""
+    """Every example once: packed within its length bucket, rows shuffled, then batches shuffled.
+
+    By query, its titles are packed together, in the bucket of its longest; titles that fill more than
+    a batch are parted anew in each epoch.
+    """
     rng = np.random.default_rng([seed, epoch])
-    order = rng.permutation(len(examples))
+    labelled = cast(Sequence[LabelledExample], examples)
+    units: dict[int, list[int]] = {}
+    for i in rng.permutation(len(examples)).tolist():
+        units.setdefault(labelled[i].query if layout.by_query else i, []).append(i)
     plans: list[BatchPlan] = []
     low = 0
     for slots in layout.buckets:
-        chosen = [int(i) for i in order if low < len(examples[i]) <= slots]
-        rows = best_fit([len(examples[i]) for i in chosen], slots)
-        shuffled = [[chosen[i] for i in rows[r]] for r in rng.permutation(len(rows))]
         size = max(1, layout.slots // slots)
-        plans += [BatchPlan(slots, shuffled[s : s + size]) for s in range(0, len(rows), size)]
+        fitting = [u for u in units.values() if low < max(len(examples[i]) for i in u) <= slots]
+        blocks = _blocks(fitting, examples, slots, size)
+        batch: list[list[int]] = []
+        for block in (blocks[b] for b in rng.permutation(len(blocks))):
+            if len(batch) + len(block) > size:
+                plans.append(BatchPlan(slots, batch))
+                batch = []
+            batch = batch + block
+        if batch:
+            plans.append(BatchPlan(slots, batch))
         low = slots
     return [plans[i] for i in rng.permutation(len(plans))]
+
+
+def _blocks(
+    units: Sequence[Sequence[int]], examples: Sequence[Sized], slots: int, size: int
+) -> list[list[list[int]]]:
+    """Rows that stay together, at most `size`: of one long unit, or one row of several short ones."""
+    short: list[Sequence[int]] = []
+    blocks: list[list[list[int]]] = []
+    for unit in units:
+        lengths = [len(examples[i]) for i in unit]
+        if sum(lengths) <= slots:
+            short.append(unit)
+            continue
+        most = size * (slots // max(lengths))  # so many fit, however they are packed
+        for start in range(0, len(unit), most):
+            part = unit[start : start + most]
+            rows = best_fit([len(examples[i]) for i in part], slots)
+            blocks.append([[part[i] for i in row] for row in rows])
+    rows = best_fit([sum(len(examples[i]) for i in unit) for unit in short], slots)
+    return blocks + [[[i for place in row for i in short[place]]] for row in rows]
 
 
 def to_tensors(
@@ -206,7 +283,9 @@ def to_tensors(
 
     `share` [examples] is each example's weight over the weight of the whole batch; `slot_share`
     [rows, slots] hands it out evenly over the example's tokens, 0 at empty slots. `groups`
-    [rows, slots], the side of every token, is there for an offline model.
+    [rows, slots], the side of every token, is there for an offline model; `query` [examples] and
+    `bounds` [examples, 2] where titles of a query are compared; `taught` [examples, outputs or 1]
+    where a teacher from outside speaks.
     """
     total = sum(examples[i].weight for row in plan.rows for i in row)
     n_rows = max(1, layout.slots // plan.slots)
@@ -239,4 +318,9 @@ def to_tensors(
     }
     if layout.title_start is None:
         del arrays["groups"]
+    if layout.by_query:
+        arrays["query"] = filled(room, np.array([e.query for e in flat], np.int64))
+        arrays["bounds"] = filled(room, np.array([e.bounds for e in flat], np.float32))
+    if examples[0].taught is not None:
+        arrays["taught"] = filled(room, np.array([e.taught for e in flat], np.float32))
     return {name: torch.from_numpy(array) for name, array in arrays.items()}  # on the CPU

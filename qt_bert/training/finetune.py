@@ -15,6 +15,7 @@ import torch
 from qt_bert.data.pairs import GRADES
 from qt_bert.data.tokenise import PairTokenizer
 from qt_bert.errors import ArgumentError
+from qt_bert.files import check_apart
 from qt_bert.models.card import (
     MAX_LENGTH,
     ModelLabels,
@@ -37,10 +38,11 @@ from qt_bert.training.batches import (
     to_tensors,
     training_set,
 )
+from qt_bert.training.losses import Losses, LossWeights, check_weights
 from qt_bert.training.masters import MasterWeights, linear_schedule
 from qt_bert.training.model import BlockRequest, Measured, TuningModel, lift_layers, listed_layers
 from qt_bert.training.packing import on_device
-from qt_bert.training.recipes import PairSource
+from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.selection import check_metric, digest_of, judge_of, sources_and_dev
 from qt_bert.training.state import (
     RunLog,
@@ -54,6 +56,7 @@ from qt_bert.training.state import (
     training_texts,
 )
 from qt_bert.training.steps import Gradients, training_device, weights_dtype
+from qt_bert.training.teachers import Teaching, key_of
 
 FETCHED = 20
 """Steps whose losses a GPU keeps before anyone waits for them."""
@@ -136,6 +139,11 @@ class Tuner:
         self.figure = figure
         self.model = cast(Any, model).train()
         self.examples, self.layout = examples, layout
+        if layout.by_query and len({one.query for one in examples}) == len(examples):
+            raise ArgumentError(
+                "margin, listwise and margin_mse compare the titles of a query, and no query of the "
+                "training pairs has two"
+            )
         self.settings, self.out, self.judge = settings, out, judge
         self.masters = MasterWeights(
             self.model,
@@ -278,9 +286,12 @@ def steps_judged(epoch_steps: list[int], evaluations: int) -> set[int]:
 class TrainJob:
     """What to train on and how the run is judged.
 
+    `loss` is what counts how much (None: `nll`, and `soft` or `mse` of a teacher); `teacher` another
+    model or a file that says what the pairs are worth.
+
     `dev` is the file early stopping reads (`stop_on` names the metric); without one, the pairs of a
     tenth of the training queries, by hash, are kept back for it. `levels` = K trains ordered levels
-    0 … K − 1, one logit each, instead of the five grades. The last four are what was asked of an
+    0 … K − 1, one logit each, instead of the five grades. The four from `offline_layers` on are what was asked of an
     offline model: its block, see `BlockRequest`, and the layers of the base that those above it
     start as, such as `0,1,2,4,5,11`, see `lift_layers`.
     """
@@ -295,6 +306,8 @@ class TrainJob:
     title_start: int | None = None
     title_tokens: int | None = None
     layers_above: str | None = None
+    loss: LossWeights | None = None
+    teacher: TeacherSource | None = None
 
     @property
     def block(self) -> BlockRequest:
@@ -303,9 +316,11 @@ class TrainJob:
 
     @property
     def unusual(self) -> dict[str, Any]:
-        """The block, where it is not what folders without a word of it have."""
+        """The block, the loss and the teacher, where they are not what folders without a word of them have."""
         lifted = {} if self.layers_above is None else {"layers_above": self.layers_above}
-        return self.block.describe() | lifted
+        loss = {} if self.loss is None else {"loss": self.loss.describe()}
+        teacher = {} if self.teacher is None else {"teacher": key_of(self.teacher)}
+        return self.block.describe() | lifted | loss | teacher
 
 
 def run_train(
@@ -327,6 +342,8 @@ def run_train(
     """
     check_job(job)
     check_settings(settings)
+    check_teacher(job.loss, job.teacher, out)
+    unusual = job.unusual
     family = tunable(job.base)
     if job.block.offline_layers or stored_block(job.base) is not None:
         check_offline(family, str(job.base))
@@ -338,7 +355,7 @@ def run_train(
         "levels": job.levels,
         "max_length": job.max_length,
         "stop_on": job.stop_on,
-        **job.unusual,
+        **unusual,
     }
     if resume and is_finished(out):
         return finished_facts(out, asked)
@@ -363,10 +380,18 @@ def run_train(
     reader = PairTokenizer(
         tokenizer, job.max_length, title_tokens=titles, last=last, template=template
     )
-    data = training_set(sources, reader, labels, work)
+    teaching, weights = None, job.loss or LossWeights()
+    if job.teacher is not None:
+        teaching = Teaching(job.teacher, labels, work, place, settings.dtype)
+    data = training_set(sources, reader, labels, work, teaching)
+    if teaching is not None:
+        weights = teaching.weights(job.loss, LossWeights())
 
     apart = layers_apart(offline)
-    model = TuningModel.open(job.base, labels.logits, data.auxiliaries, settings.seed, apart)
+    losses = Losses(weights, tuple(labels.values))
+    model = TuningModel.open(
+        job.base, labels.logits, data.auxiliaries, settings.seed, apart, losses
+    )
     if job.layers_above is not None:
         lift_layers(model.model, model.family, listed_layers(job.layers_above), apart)
     longest = positions_of(model.model.config)
@@ -380,7 +405,9 @@ def run_train(
     tuner = Tuner(
         model,
         data.examples,
-        BatchLayout.of(model.family, pad, job.max_length, settings.slots, offline),
+        BatchLayout.of(
+            model.family, pad, job.max_length, settings.slots, offline, bool(weights.by_query)
+        ),
         settings,
         work,
         judge_of(view, dev, job.stop_on),
@@ -391,7 +418,7 @@ def run_train(
             "dev": digest_of(dev),
             "stop_on": job.stop_on,
             "max_length": job.max_length,
-            **job.unusual,
+            **unusual,
             **block,
         },
     )
@@ -409,6 +436,8 @@ def run_train(
         "texts_sha256": data.texts_sha256,
         "truncated": data.truncated,
         "auxiliary": data.auxiliaries,
+        **({} if teaching is None else {"taught_by": teaching.facts}),
+        **({} if model.parts == () else {"loss": weights.describe()}),
         "dev_pairs": len(dev),
         "pairs_seen": sum(len(row) for plan in tuner.plans[: at.step] for row in plan.rows),
         "planned_steps": len(tuner.plans),
@@ -440,10 +469,36 @@ def check_job(job: TrainJob) -> None:
         listed_layers(job.layers_above)
         if not job.offline_layers:
             raise ArgumentError("--layers-above lifts layers over a block: give --offline-layers")
-    for source in job.sources:
-        if source.unlabelled:
+    weights = job.loss
+    if weights is not None:
+        check_weights(weights)
+        if weights.hidden:
             raise ArgumentError(
-                f"{source.file}: unlabelled pairs teach with a teacher only; see qt-bert distill"
+                "--loss hidden imitates the layers of a plan's teacher: qt-bert distill"
+            )
+        if weights.of_outputs and job.teacher is None:
+            raise ArgumentError(
+                f"--loss {weights.of_outputs[0]} learns from a teacher: give --teacher or "
+                "--teacher-scores"
+            )
+    for source in job.sources:
+        if source.unlabelled and job.teacher is None:
+            raise ArgumentError(
+                f"{source.file}: unlabelled pairs teach with a teacher only: --teacher, --teacher-scores, "
+                "or qt-bert distill"
             )
     if job.levels is not None and job.levels < 2:
         raise ArgumentError(f"--levels {job.levels}: a classifier tells at least two levels apart")
+
+
+def check_teacher(weights: LossWeights | None, teacher: TeacherSource | None, out: Path) -> None:
+    """Raise ArgumentError for a teacher that no loss asks, or that `out` would overwrite."""
+    if teacher is None:
+        return
+    for place in (teacher.folder, teacher.file):
+        if place is not None:
+            check_apart(out, place)
+    if weights is not None and not weights.of_outputs:
+        raise ArgumentError(
+            "no part of --loss learns from the teacher: give soft, mse or margin_mse"
+        )

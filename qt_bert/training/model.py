@@ -20,6 +20,7 @@ from qt_bert.models.card import LEAST, Offline
 from qt_bert.models.families import Family
 from qt_bert.models.loading import open_for_tuning
 from qt_bert.scoring.title_states import title_at
+from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.packing import packed_hidden, read_states
 
 # The model as it is tuned: a classifier, and auxiliary outputs it later drops.
@@ -30,15 +31,21 @@ class TuningModel(nn.Module):
 
     The outputs read its features, the last hidden state of the first token. `labels` of the main
     output are grades 1 … 5, or ordered levels. The lowest `apart` layers are those of an offline
-    model's block.
+    model's block. `losses` are those of the main output.
     """
 
-    parts: tuple[str, ...] = ()
-
     def __init__(
-        self, model: Any, family: Family, auxiliaries: Mapping[str, list[str]], apart: int = 0
+        self,
+        model: Any,
+        family: Family,
+        auxiliaries: Mapping[str, list[str]],
+        apart: int = 0,
+        losses: Losses | None = None,
     ) -> None:
         super().__init__()
+        self.losses = losses or Losses(LossWeights())
+        several = self.losses.weights.parts != ("nll",)
+        self.parts: tuple[str, ...] = (*self.losses.weights.parts, *auxiliaries) if several else ()
         self.model = model
         self.auxiliaries = nn.ModuleList(
             nn.Linear(model.config.hidden_size, len(labels)) for labels in auxiliaries.values()
@@ -54,11 +61,12 @@ class TuningModel(nn.Module):
         auxiliaries: Mapping[str, list[str]],
         seed: int,
         apart: int = 0,
+        losses: Losses | None = None,
     ) -> TuningModel:
         """From a checkpoint folder; outputs it does not hold start at random from `seed`."""
         torch.manual_seed(seed)
         model, family = open_for_tuning(base, labels)
-        return cls(model, family, auxiliaries, apart)
+        return cls(model, family, auxiliaries, apart, losses)
 
     def first_tokens(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The last hidden state of each example that is read [examples, 1, hidden]."""
@@ -71,27 +79,16 @@ class TuningModel(nn.Module):
         return first[:, 0], self.family.head(self.model, first)
 
     def loss(self, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """−log Σ p(g) over each label's set, weighted by `share`, plus the auxiliary cross-entropies."""
+        """The losses weighted by `share` and the auxiliary cross-entropies: the `parts`, else their sum."""
         features, guesses = self.seen(batch)
-        logits = guesses.float()
-        total = (label_set_loss(logits, batch["allowed"]) * batch["share"]).sum()
+        found = list(self.losses.of(guesses.float(), batch, batch.get("taught")).values())
         for number, output in enumerate(self.auxiliaries):
             chosen = (batch["auxiliary"][:, 0] == number) & (batch["share"] > 0)
             guessed = output(features).float()
             classes = batch["auxiliary"][:, 1].clamp(max=guessed.shape[1] - 1)
             losses = F.cross_entropy(guessed, classes, reduction="none")
-            total = total + (losses * batch["share"] * chosen).sum()
-        return total
-
-
-def label_set_loss(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """−log Σ_g p(g) over the allowed labels [examples]; 0 where none is allowed.
-
-    `logits` and `allowed` (0 or 1) are [examples, labels]. An exact label has one allowed.
-    """
-    kept = logits.masked_fill(allowed == 0, torch.finfo(logits.dtype).min)
-    loss = torch.logsumexp(logits, -1) - torch.logsumexp(kept, -1)
-    return torch.where(allowed.any(-1), loss, torch.zeros_like(loss))
+            found.append((losses * batch["share"] * chosen).sum())
+        return torch.stack(found) if self.parts else sum(found[1:], found[0])
 
 
 # Layers for an offline model that matches above its block: those of the base that stay, lifted.

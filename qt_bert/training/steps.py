@@ -114,9 +114,12 @@ class Gradients:
         if not self.memory.halved:
             yield batch
             return
-        size = self._rows(batch)
-        for start in range(0, len(batch["segment"]), size):
-            yield part_of(batch, slice(start, start + size))
+        size, rows, start = self._rows(batch), len(batch["segment"]), 0
+        between = _between_queries(batch)
+        while start < rows:
+            end = next((cut for cut in between if cut >= start + size), rows)
+            yield part_of(batch, slice(start, end))
+            start = end
 
     def _rows(self, batch: Packed) -> int:
         """Rows that are computed at once."""
@@ -125,7 +128,7 @@ class Gradients:
 
 
 _AT = {
-    "first_slot": ("allowed", "auxiliary", "share"),
+    "first_slot": ("allowed", "auxiliary", "share", "query", "bounds", "taught"),
     "masked_slot": ("masked_label", "masked_weight"),
     "cls_slot": ("belongs", "cls_weight"),
 }
@@ -135,6 +138,19 @@ _MEANS = ("masked_weight", "cls_weight")
 """Weights whose sum a mean is over; a share is one of the whole already."""
 
 
+def _between_queries(batch: Packed) -> list[int]:
+    """Rows before which a batch may be parted: titles that are compared stay together."""
+    rows, slots = batch["segment"].shape
+    cuts = set(range(1, rows + 1))
+    if "query" in batch:
+        there = batch["share"] > 0
+        row = (batch["first_slot"] // slots)[there].tolist()
+        first: dict[int, int] = {}
+        for query, at in zip(batch["query"][there].tolist(), row, strict=True):
+            cuts.difference_update(range(first.setdefault(query, at) + 1, at + 1))
+    return sorted(cuts)
+
+
 def part_of(batch: Packed, rows: slice) -> dict[str, torch.Tensor]:
     """Some rows of a batch and the places in them; `…_total` [] are the sums of the whole's weights."""
     slots = batch["segment"].shape[1]
@@ -142,5 +158,5 @@ def part_of(batch: Packed, rows: slice) -> dict[str, torch.Tensor]:
     for place in _AT.keys() & batch.keys():
         inside = (batch[place] >= rows.start * slots) & (batch[place] < rows.stop * slots)
         part[place] = batch[place][inside] - rows.start * slots
-        part.update({name: batch[name][inside] for name in _AT[place]})
+        part.update({name: batch[name][inside] for name in _AT[place] if name in batch})
     return {name: tensor[rows] for name, tensor in batch.items() if name not in part} | part

@@ -50,3 +50,41 @@ def test_nothing_to_learn_from_is_said(run, asked):
     arguments = asked[: asked.index("--recipe")]
     done = run("distill", *arguments)
     assert done.status == 2 and "nothing to learn from" in done.err
+
+
+def test_a_loss_and_a_file_of_scores_over_the_recipes(run, asked, pair_file, tmp_path):
+    scores = ("--teacher-scores", f"{pair_file}:grade", "--loss", "listwise,margin-mse=0.5,hidden")
+    done = run("distill", *asked, *scores, "--pairs", pair_file)
+    assert done.status == 0, done.err
+    facts = json.loads((tmp_path / "small" / "training.json").read_text("utf-8"))
+    assert facts["loss"] == {"listwise": 1, "margin_mse": 0.5, "hidden": 1}
+    assert facts["taught_by"]["covered"] == 16
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--loss", "hinge"), "--loss 'hinge'"),
+        (("--loss", "nll,soft"), "--loss soft learns from a teacher"),
+        (("--teacher", "nowhere"), "nowhere"),
+        (("--teacher-scores", "nowhere.tsv:a"), "nowhere.tsv: no such file"),
+        (("--teacher-scores", "{pairs}:none"), "no column 'none'"),
+    ],
+)
+def test_train_names_what_cannot_teach(run, checkpoint_of, pair_file, tmp_path, options, says):
+    given = ["--pairs", pair_file, "--dev", pair_file, "--base", checkpoint_of()]
+    given += ["--epochs", "1", "--slots", "96", "--max-length", "48", "--no-compile"]
+    options = [one.format(pairs=pair_file) for one in options]
+    done = run("train", *given, *options, "--out", tmp_path / "m")
+    assert done.status == 2 and says in done.err and "Traceback" not in done.err
+    assert not (tmp_path / "m").exists()
+
+
+def test_train_with_a_loss_and_texts_for_a_teacher(run, checkpoint_of, pair_file, tmp_path):
+    given = ["--pairs", pair_file, "--dev", pair_file, "--base", checkpoint_of()]
+    given += ["--epochs", "1", "--slots", "96", "--max-length", "48", "--no-compile"]
+    given += ["--unlabelled", pair_file, "--teacher", checkpoint_of("roberta")]
+    done = run("train", *given, "--out", tmp_path / "m", "--loss", "ordinal,soft=0.5")
+    assert done.status == 0, done.err
+    facts = json.loads((tmp_path / "m" / "training.json").read_text("utf-8"))
+    assert facts["loss"] == {"ordinal": 1, "soft": 0.5, "temperature": 1}

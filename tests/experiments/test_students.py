@@ -18,12 +18,13 @@ from experiments.students.run import (
 from qt_bert.errors import ArgumentError, PairFileError, RunFolderError
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.models.pruned import reference_of
-from qt_bert.planning.distill import DistillJob, LossWeights, Student
+from qt_bert.planning.distill import IMITATION, DistillJob, Student
 from qt_bert.results.kept import KeptLayer, TeacherRef
 from qt_bert.results.plan import Budget, Plan, layer_map
 from qt_bert.stats.judgements import judge_grades
 from qt_bert.stats.metrics import METRICS
 from qt_bert.training.finetune import TuneSettings
+from qt_bert.training.losses import LossWeights
 from qt_bert.training.recipes import PairSource
 
 ALL = tuple(range(12))
@@ -88,14 +89,14 @@ def test_the_middle_is_imitated_by_the_layers_that_stand_for_it():
 
 
 def test_arms_differ_in_one_thing_each(job_of):
-    job = job_of(loss=LossWeights(hidden=2.0))
+    job = job_of(loss=replace(IMITATION, hidden=2.0))
     arms = arms_of(job)
     assert list(arms) == ["plan", "even", "grades", "middle"] and arms["plan"] == job
-    assert arms["grades"] == replace(job, loss=LossWeights(distribution=0, hidden=0))
+    assert arms["grades"] == replace(job, loss=LossWeights())
     assert arms["even"].loss == arms["middle"].loss == job.loss
     assert arms["middle"].student.kept == job.student.kept
     with pytest.raises(ArgumentError, match="`hidden` a weight"):
-        arms_of(job_of(loss=LossWeights(hidden=0.0)))
+        arms_of(job_of(loss=LossWeights(soft=1.0)))
 
 
 def student(noise, seed):

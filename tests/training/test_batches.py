@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from qt_bert.models.card import ModelLabels
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.training.batches import training_set
+from qt_bert.training.batches import BatchLayout, LabelledExample, plan_epoch, training_set
 from qt_bert.training.packing import Example, best_fit, lay_out
 from qt_bert.training.recipes import PairSource
 
@@ -106,3 +108,52 @@ def test_the_hash_of_texts_does_not_know_what_is_cut(checkpoint_of, file):
 
 def test_best_fit_takes_the_tightest_gap():
     assert best_fit([5, 3, 4, 2, 1], 8) == [[0, 1], [2, 3, 4]]
+
+
+@pytest.mark.parametrize("slots", [64, 96, 640])
+def test_titles_of_a_query_stand_in_one_batch_in_rows_of_their_own(slots):
+    """As many as a batch holds, by another parting in every epoch."""
+    rng = np.random.default_rng(0)
+    queries = [*rng.integers(0, 40, 300), *[40] * 60]  # the last has more than any batch holds
+    made = [
+        LabelledExample(ids, ids, np.zeros(5), (-1, 0), 1.0, query=int(query))
+        for query in queries
+        for ids in [np.zeros(rng.integers(4, 32), np.int64)]
+    ]
+    layout = BatchLayout((16, 32), slots, 0, 0, by_query=True)
+    parted = []
+    for epoch in (0, 1):
+        plans = plan_epoch(made, layout, 3, epoch)
+        assert sorted(i for p in plans for row in p.rows for i in row) == list(range(360))
+        found = {}
+        for number, plan in enumerate(plans):
+            assert len(plan.rows) <= max(1, slots // plan.slots)
+            for row in plan.rows:
+                assert sum(len(made[i]) for i in row) <= plan.slots
+                for i in row:
+                    found.setdefault(made[i].query, []).append((number, i))
+        parted.append({number: {i for n, i in found[40] if n == number} for number, _ in found[40]})
+        if slots == 640:
+            assert all(len({n for n, _ in found[q]}) == 1 for q in range(40))
+    assert len(parted[0]) > 1
+    assert sorted(map(sorted, parted[0].values())) != sorted(map(sorted, parted[1].values()))
+    by_chance = plan_epoch(made, replace(layout, by_query=False), 3, 0)
+    assert max(len(p.rows) for p in by_chance) <= max(1, slots // 16)
+
+
+def test_queries_are_numbered_and_labels_counted_from_the_lowest(checkpoint_of, pair_file):
+    tokenizer = open_checkpoint(checkpoint_of()).pair_tokenizer(48)
+
+    def of(labels, **source):
+        made = training_set([PairSource(pair_file, **source)] * 2, tokenizer, labels).examples
+        return [e.query for e in made], [e.bounds for e in made[:3]]
+
+    queries, bounds = of(GRADES)
+    assert queries == [0, 0, 1, 1, 1, 2, 3, 4, 5, 5, 6, 6, 6, 7, 8, 9]  # each source has its own
+    assert bounds == [(4, 4), (0, 0), (2, 2)]
+    coarse = {"grades": "1=1-2,2=1-2,3=3-4,4=3-4,5=5"}
+    assert of(GRADES, **coarse)[1] == [(4, 4), (0, 1), (2, 3)]
+    assert of(ModelLabels(1, None), **coarse)[1] == [(4, 4), (0, 1), (2, 3)]
+    three = ModelLabels(3, ((1, 2), (3, 4), (5,)))
+    assert of(three)[1] == [(3.5, 3.5), (0, 0), (2, 2)]
+    assert np.isnan(of(GRADES, unlabelled=True)[1]).all()

@@ -1,7 +1,5 @@
 """The model as it is tuned: packed forward, label-set loss, lifted layers, against plain computations."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -18,7 +16,7 @@ from qt_bert.training.batches import (
     plan_epoch,
     to_tensors,
 )
-from qt_bert.training.model import TuningModel, label_set_loss, lift_layers, listed_layers
+from qt_bert.training.model import TuningModel, lift_layers, listed_layers
 from tests.conftest import FAMILIES, LEARNED
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "小哥最近在干嘛"), ("狗", "猫" * 30), ("苹果", "手机")]
@@ -109,22 +107,6 @@ def test_a_base_without_a_classifier_gets_one(checkpoint_of, tmp_path, family):
     save_file(stored, tmp_path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(CheckpointError, match="encoder weights are missing"):
         open_for_tuning(tmp_path, 3)
-
-
-def test_label_set_loss_by_hand():
-    logits = torch.log(torch.tensor([[0.1, 0.2, 0.3, 0.4]] * 3))
-    allowed = torch.tensor([[0, 1, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]])
-    expected = torch.tensor([-math.log(0.5), -math.log(0.4), 0.0])
-    torch.testing.assert_close(label_set_loss(logits, allowed), expected)
-
-
-def test_an_exact_label_is_cross_entropy_with_its_gradient():
-    logits = torch.randn(6, 5, requires_grad=True, generator=torch.Generator().manual_seed(0))
-    labels = torch.tensor([0, 1, 2, 3, 4, 0])
-    label_set_loss(logits, torch.nn.functional.one_hot(labels, 5)).sum().backward()
-    got, logits.grad = logits.grad.clone(), None
-    torch.nn.functional.cross_entropy(logits, labels, reduction="sum").backward()
-    torch.testing.assert_close(got, logits.grad)
 
 
 def test_auxiliary_pairs_leave_the_grades_alone(checkpoint_of):

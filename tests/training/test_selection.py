@@ -53,7 +53,7 @@ def test_steps_end_a_run_whatever_the_epochs(job, tmp_path):
 
 def test_unlabelled_pairs_need_a_teacher(job, tmp_path, pair_file):
     asked = TrainJob(job.base, (*job.sources, PairSource(pair_file, unlabelled=True)))
-    with pytest.raises(ArgumentError, match="see qt-bert distill"):
+    with pytest.raises(ArgumentError, match="or qt-bert distill"):
         run_train(asked, tmp_path / "s", TuneSettings(**QUICK))
 
 

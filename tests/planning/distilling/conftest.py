@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qt_bert.models.checkpoint import open_checkpoint
-from qt_bert.planning.distill import DistillJob, LossWeights, Student
+from qt_bert.planning.distill import DistillJob, Student
 from qt_bert.results.kept import KeptLayer
 from qt_bert.training.finetune import TuneSettings
 from qt_bert.training.recipes import PairSource
@@ -44,7 +44,7 @@ def job_of(checkpoint_of, plan_of, pair_file, texts_file) -> Callable[..., Disti
             Student(folder, plan),
             (PairSource(pair_file), PairSource(texts_file, unlabelled=True)),
             PairSource(pair_file),
-            loss or LossWeights(),
+            loss,
             max_length=48,
         )
 

@@ -5,9 +5,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from qt_bert.errors import ArgumentError
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
-from qt_bert.planning.distill import Distilled, LossWeights, check_weights, distribution_loss
+from qt_bert.planning.distill import IMITATION, Distilled
 from qt_bert.results.kept import KeptLayer
 from qt_bert.results.plan import layer_map
 from qt_bert.scoring.bulk import Scorer
@@ -18,12 +17,13 @@ from qt_bert.training.batches import (
     to_tensors,
     training_set,
 )
+from qt_bert.training.losses import Losses, LossWeights
 from qt_bert.training.recipes import PairSource
 from tests.conftest import FAMILIES, LEARNED
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "小哥最近在干嘛"), ("狗", "猫" * 9), ("苹果", "手机")]
 LABELS = [(1, 0, 0, 0, 0), (0, 0, 1, 1, 0), (0, 0, 0, 0, 0), (0, 0, 0, 0, 1)]  # the third has none
-ALL = LossWeights(grades=1.0, distribution=0.5, hidden=2.0, temperature=2.0)
+ALL = LossWeights(soft=0.5, hidden=2.0, temperature=2.0)
 SHAPE = {"layers": 3, "heads": 4, "hidden": 32}
 KEPT = (
     KeptLayer(layer=0, heads=(1, 3), units=40),
@@ -60,7 +60,7 @@ class Case:
             open_checkpoint(folder).model,
             self.teacher.family,
             layer_map=self.map,
-            weights=weights,
+            losses=Losses(weights),
             dtype=torch.float32,
         ).train()
         (self.plan,) = plan_epoch(self.examples, self.layout, 0, 0)
@@ -132,29 +132,9 @@ def test_the_teacher_is_neither_trained_nor_stored(checkpoint_of):
 
 def test_without_the_teacher_only_the_grades_count(checkpoint_of):
     folder = checkpoint_of("bert", **SHAPE)
-    case, alone = Case(folder), Case(folder, weights=LossWeights(distribution=0, hidden=0))
+    case, alone = Case(folder), Case(folder, weights=LossWeights())
     got = alone.model.loss(alone.batch())
-    torch.testing.assert_close(got[0], case.model.loss(case.batch())[0])
-    assert got[1:].tolist() == [0, 0]
-
-
-def test_a_single_logit_is_a_squared_error_whatever_the_temperature():
-    got = distribution_loss(torch.tensor([[3.0], [1.0]]), torch.tensor([[1.0], [1.0]]), 4.0)
-    assert got.tolist() == [4.0, 0.0]
-
-
-@pytest.mark.parametrize(
-    ("weights", "said"),
-    [
-        (LossWeights(hidden=-1.0), "hidden = -1.0"),
-        (LossWeights(grades=float("nan")), "grades = nan"),
-        (LossWeights(0.0, 0.0, 0.0), "every part"),
-        (LossWeights(temperature=0.0), "temperature = 0.0"),
-    ],
-)
-def test_weights_that_cannot_be_meant_are_named(weights, said):
-    with pytest.raises(ArgumentError, match=said):
-        check_weights(weights)
+    torch.testing.assert_close(got, case.model.loss(case.batch())[:1])
 
 
 @pytest.mark.parametrize("family", LEARNED)
@@ -174,7 +154,7 @@ def test_both_see_what_the_scorer_sees(offline_checkpoint_of, pair_file, family)
         teacher.model,
         teacher.family,
         layer_map=layer_map(kept, 3),
-        weights=LossWeights(),
+        losses=Losses(IMITATION),
         dtype=torch.float64,
         apart=(1, 2),
     )

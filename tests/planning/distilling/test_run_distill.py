@@ -15,12 +15,14 @@ from qt_bert.ablation.interventions import MeanZ
 from qt_bert.errors import ArgumentError, RunFolderError
 from qt_bert.models.card import Offline
 from qt_bert.models.checkpoint import open_checkpoint, smaller_checkpoint
-from qt_bert.planning.distill import PARTS, DistillJob, LossWeights, run_distill
+from qt_bert.planning.distill import IMITATION, DistillJob, run_distill
 from qt_bert.planning.prune import prune
 from qt_bert.results.kept import KeptFile, KeptLayer
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.training.recipes import PairSource
+from qt_bert.training.losses import LossWeights
+from qt_bert.training.recipes import PairSource, TeacherSource
 from qt_bert.training.selection import reading
+from tests.conftest import PAIRS
 
 TEXTS = [("狗追猫", "猫追狗"), ("京东小哥", "京东小哥最近在干嘛")]
 
@@ -39,7 +41,7 @@ def test_the_student_opens_and_its_log_keeps_the_parts_apart(job_of, settings, t
     lines = (tmp_path / "s" / "training_log.jsonl").read_text("utf-8").splitlines()
     last = json.loads(lines[-1])
     assert last["step"] == 6 and "dev_qwk" in last
-    parts = [last[f"train_{name}"] for name in PARTS]
+    parts = [last[f"train_{name}"] for name in IMITATION.parts]
     assert sum(parts) == pytest.approx(last["train_loss"], abs=1e-4)
     assert min(parts) > 0
 
@@ -77,7 +79,7 @@ def test_a_finished_run_asked_again_says_so_and_other_settings_are_refused(
     again = run_distill(job, tmp_path / "s", settings, resume=True)
     assert again["best_step"] == facts["best_step"]
     assert (tmp_path / "s" / "model.safetensors").stat().st_mtime_ns == before
-    other = replace(job, loss=LossWeights(temperature=2.0))
+    other = replace(job, loss=replace(IMITATION, temperature=2.0))
     with pytest.raises(RunFolderError, match="loss"):
         run_distill(other, tmp_path / "s", settings, resume=True)
     with pytest.raises(RunFolderError, match="not empty"):
@@ -163,7 +165,7 @@ def test_the_teacher_is_never_overwritten(job_of, settings):
 
 
 def test_one_output_learns_nothing_from_grades_alone(job_of, settings, tmp_path):
-    job = job_of(labels=1, loss=LossWeights(distribution=0, hidden=0))
+    job = job_of(labels=1, loss=LossWeights())
     with pytest.raises(ArgumentError, match="has one output"):
         run_distill(job, tmp_path / "s", settings)
 
@@ -184,7 +186,7 @@ def test_what_cannot_be_meant_is_named(job_of, settings, tmp_path, change, said)
 def test_sources_that_cannot_teach_are_named(job_of, settings, tmp_path):
     job = job_of()
     labelled, texts = job.sources
-    alone = replace(job, sources=(texts,), loss=LossWeights(distribution=0, hidden=0))
+    alone = replace(job, sources=(texts,), loss=LossWeights())
     with pytest.raises(ArgumentError, match="needs labelled pairs"):
         run_distill(alone, tmp_path / "s", settings)
     auxiliary = replace(job, sources=(replace(labelled, auxiliary="other"),))
@@ -219,3 +221,34 @@ def test_the_student_keeps_the_block_of_its_layers(offline_job_of, settings, tmp
 def test_a_student_in_which_the_texts_never_meet_is_refused(offline_job_of, settings, tmp_path):
     with pytest.raises(ArgumentError, match="no layer in which the texts meet"):
         run_distill(offline_job_of(0, 1), tmp_path / "s", settings)
+
+
+@pytest.mark.parametrize("labels", [5, 1])
+def test_another_model_teaches_in_the_place_of_the_plans(
+    job_of, checkpoint_of, settings, tmp_path, labels
+):
+    """Outputs are the other's, of another tokenizer; hidden states stay those of the student's own."""
+    other = TeacherSource(checkpoint_of("xlm-roberta", labels=labels, seed=5))
+    job = job_of(labels=labels)
+    facts = run_distill(replace(job, teacher=other), tmp_path / "s", settings)
+    assert facts["loss"] == {"nll": 1, "soft": 1, "hidden": 1, "temperature": 1}
+    assert facts["taught_by"]["sha256"] == open_checkpoint(other.folder).sha256
+    run_distill(job, tmp_path / "own", settings)
+    seen = [Scorer(open_checkpoint(tmp_path / name)).logits(TEXTS) for name in ("s", "own")]
+    assert np.abs(seen[0] - seen[1]).max() > 1e-3
+    with pytest.raises(RunFolderError, match="other_teacher"):
+        run_distill(job, tmp_path / "s", settings, resume=True)
+
+
+def test_scores_of_a_file_teach_a_student_of_one_output_the_order(job_of, settings, tmp_path):
+    path = tmp_path / "said.tsv"
+    rows = "".join(f"{q}\t{t}\t{100 * g}\n" for q, t, g in PAIRS)
+    path.write_text("query\ttitle\tscore\n" + rows, encoding="utf-8")
+    weights = LossWeights(nll=0, margin_mse=1e-4, margin=1, listwise=1)
+    job = job_of(labels=1, loss=weights)
+    job = replace(job, teacher=TeacherSource(None, path, ("score",)))
+    facts = run_distill(job, tmp_path / "s", replace(settings, max_steps=40, lr=1e-2))
+    last = (tmp_path / "s" / "training_log.jsonl").read_text("utf-8").splitlines()[-1]
+    assert facts["best"] > 0.8 and json.loads(last)["train_margin_mse"] > 0
+    with pytest.raises(ArgumentError, match="no part of --loss"):
+        run_distill(replace(job, loss=LossWeights(nll=0, hidden=1)), tmp_path / "t", settings)

@@ -1,0 +1,181 @@
+"""What does each loss give? One base, as many steps, several seeds.
+
+python -m experiments.losses.run --out runs/losses
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.students.run import paired_differences
+from qt_bert.cli.opening import table
+from qt_bert.codec import encode
+from qt_bert.data.pairs import Pair
+from qt_bert.errors import ArgumentError, QtBertError
+from qt_bert.files import write_json
+from qt_bert.models.checkpoint import open_checkpoint
+from qt_bert.scoring.bulk import Scorer
+from qt_bert.scoring.judge import judge_logits
+from qt_bert.shipped import DEV, PRETRAINED, TEST, TRAIN, shipped
+from qt_bert.stats.calibration import apply_cutoffs, fit_cutoffs
+from qt_bert.stats.judgements import Judgements
+from qt_bert.stats.metrics import METRICS
+from qt_bert.training.finetune import TrainJob, TuneSettings, run_train
+from qt_bert.training.losses import LossWeights
+from qt_bert.training.recipes import PairSource
+from qt_bert.training.state import workspace_of
+
+LOSSES = ("nll", "ordinal", "margin", "listwise", "nll,margin", "nll,listwise")
+"""The first is what the others are held against."""
+
+SHOWN = ("qwk", "spearman", "ndcg_at_10")
+CUT = "qwk_with_cutoffs"
+
+
+def run_losses(
+    out: Path,
+    *,
+    losses: Sequence[str] = LOSSES,
+    seeds: int = 3,
+    settings: TuneSettings,
+    base: Path,
+    train: Path,
+    dev: Path,
+    test: Path,
+    max_length: int = 128,
+) -> dict[str, Any]:
+    """Train every loss with every seed under `out` and judge it on `test`; writes `out/losses.json`.
+
+    Runs that are finished are taken as they are. Raises as `run_train` does.
+    """
+    read = {
+        name: PairSource(path).read(labelled=True) for name, path in (("dev", dev), ("test", test))
+    }
+    runs: list[dict[str, Any]] = []
+    judged: dict[str, dict[int, Judgements]] = {loss: {} for loss in losses}
+    weights = {loss: LossWeights.read(loss, {}, LossWeights(), "--loss") for loss in losses}
+    for seed in range(seeds):  # seed by seed: a work that is stopped has losses to compare
+        for loss in losses:
+            folder = out / f"{loss.replace(',', '+')}-{seed}"
+            job = TrainJob(
+                base,
+                (PairSource(train),),
+                PairSource(dev),
+                max_length=max_length,
+                stop_on="spearman",
+                loss=weights[loss],
+            )
+            own = replace(settings, seed=seed, patience=0)
+            facts = run_train(job, folder, own, resume=True)
+            shutil.rmtree(workspace_of(folder), ignore_errors=True)
+            found = {name: _judge(folder, pairs) for name, pairs in read.items()}
+            judged[loss][seed] = found["test"]
+            runs.append(
+                {
+                    "loss": loss,
+                    "seed": seed,
+                    "steps": facts["steps"],
+                    "best_step": facts["best_step"],
+                    "pairs_seen": facts["pairs_seen"],
+                    "metrics": {name: METRICS[name].value(found["test"]) for name in SHOWN}
+                    | {CUT: _with_cutoffs(found["dev"], found["test"])},
+                }
+            )
+    first, *others = losses
+    differences = [
+        one
+        for loss in others
+        for one in paired_differences(
+            judged[loss], judged[first], name=loss, on="test", metrics=SHOWN
+        )
+    ]
+    result = {"against": first, "runs": runs, "differences": encode(differences)}
+    write_json(out / "losses.json", result)
+    return result
+
+
+def _judge(folder: Path, pairs: list[Pair]) -> Judgements:
+    opened = open_checkpoint(folder)
+    logits = Scorer(opened).logits([(pair.query, pair.title) for pair in pairs])
+    return judge_logits(logits, pairs, opened.settings.labels)
+
+
+def _with_cutoffs(dev: Judgements, test: Judgements) -> float | None:
+    """QWK on test by cut-offs of the expected grade that were fitted on dev."""
+    if dev.truth is None or dev.expected is None or test.expected is None:
+        raise ArgumentError("cut-offs are fitted on exact grades: give --dev and --test such")
+    cutoffs = fit_cutoffs(dev.expected, dev.truth, n_levels=len(dev.levels))
+    return METRICS["qwk"].value(test.with_predicted(apply_cutoffs(test.expected, cutoffs)))
+
+
+def rows_of(result: dict[str, Any]) -> list[tuple[str, ...]]:
+    """A row a loss: means over seeds ± their standard deviation, and the difference of ρ."""
+    rows: list[tuple[str, ...]] = [
+        (
+            "loss",
+            "QWK",
+            "QWK, cut-offs",
+            "ρ",
+            "NDCG@10",
+            f"ρ − that of {result['against']}",
+            "pairs a step",
+        )
+    ]
+    for loss in dict.fromkeys(run["loss"] for run in result["runs"]):
+        own = [run for run in result["runs"] if run["loss"] == loss]
+        cells = []
+        for name in ("qwk", CUT, "spearman", "ndcg_at_10"):
+            values = [run["metrics"][name] for run in own if run["metrics"][name] is not None]
+            spread = f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
+            cells.append(f"{np.mean(values):.3f}{spread}" if values else "not defined")
+        differ = ""
+        for one in result["differences"]:
+            if one["rival"] == loss and one["metric"] == "spearman" and one["ci_low"] is not None:
+                differ = f"{one['difference']:+.3f} [{one['ci_low']:+.3f}, {one['ci_high']:+.3f}]"
+        pairs = np.mean([run["pairs_seen"] / run["steps"] for run in own])
+        rows.append((loss, *cells, differ, f"{pairs:.0f}"))
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command; an input's fault is one line and exit status 2."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--loss", action="append", help="as of `qt-bert train`; repeatable")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--base", type=Path, default=shipped(PRETRAINED), help="encoder")
+    parser.add_argument("--train", type=Path, default=shipped(TRAIN), help="graded file")
+    parser.add_argument("--dev", type=Path, default=shipped(DEV), help="chooses steps and cut-offs")
+    parser.add_argument("--test", type=Path, default=shipped(TEST), help="gives the figures")
+    parser.add_argument("--max-length", type=int, default=128)
+    parser.add_argument("--no-compile", action="store_true")
+    asked = parser.parse_args(arguments)
+    try:
+        result = run_losses(
+            asked.out,
+            losses=asked.loss or LOSSES,
+            seeds=asked.seeds,
+            settings=TuneSettings(max_steps=asked.steps, compile=not asked.no_compile),
+            base=asked.base,
+            train=asked.train,
+            dev=asked.dev,
+            test=asked.test,
+            max_length=asked.max_length,
+        )
+    except (QtBertError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    print(table(rows_of(result), left=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""The study of losses on tiny models: every run, the table, and what goes on."""
+
+import json
+
+import pytest
+
+from experiments.losses.run import main
+
+
+def test_every_loss_is_judged_and_held_against_the_first(
+    checkpoint_of, pair_file, tmp_path, capsys
+):
+    out = tmp_path / "losses"
+    asked = ["--out", out, "--loss", "nll", "--loss", "nll,margin=0.5", "--seeds", 2, "--steps", 2]
+    asked += ["--base", checkpoint_of(), "--max-length", 48, "--no-compile"]
+    asked += [part for name in ("train", "dev", "test") for part in (f"--{name}", pair_file)]
+    main([str(one) for one in asked])
+    lines = capsys.readouterr().out.splitlines()
+    stored = json.loads((out / "losses.json").read_text("utf-8"))
+    assert [(run["loss"], run["seed"]) for run in stored["runs"]] == [
+        ("nll", 0),
+        ("nll,margin=0.5", 0),
+        ("nll", 1),
+        ("nll,margin=0.5", 1),
+    ]
+    assert {run["steps"] for run in stored["runs"]} == {2}
+    assert {one["rival"] for one in stored["differences"]} == {"nll,margin=0.5"}
+    rho = [run["metrics"]["spearman"] for run in stored["runs"]]
+    by_metric = {one["metric"]: one["difference"] for one in stored["differences"]}
+    assert by_metric["spearman"] == pytest.approx((rho[1] + rho[3] - rho[0] - rho[2]) / 2)
+    assert any(f"{(rho[0] + rho[2]) / 2:.3f}" in line for line in lines)
+    before = (out / "nll-0" / "model.safetensors").stat().st_mtime_ns
+    main([str(one) for one in asked])
+    assert (out / "nll-0" / "model.safetensors").stat().st_mtime_ns == before
+    with pytest.raises(SystemExit):
+        main([*map(str, asked), "--loss", "hinge"])
+    assert "--loss 'hinge'" in capsys.readouterr().err

@@ -1,0 +1,211 @@
+"""Losses by hand, against loops over pairs and torch's own; how a command line weighs them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from qt_bert.errors import ArgumentError
+from qt_bert.training.losses import (
+    Losses,
+    LossWeights,
+    check_weights,
+    label_set_loss,
+    listwise_loss,
+    margin_loss,
+    margin_mse_loss,
+    ordinal_loss,
+    soft_loss,
+)
+
+LOG_P = torch.log(torch.tensor([0.1, 0.2, 0.3, 0.4]))
+
+
+def test_label_set_loss_by_hand():
+    allowed = torch.tensor([[0, 1, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]])
+    expected = torch.tensor([-math.log(0.5), -math.log(0.4), 0.0])
+    torch.testing.assert_close(label_set_loss(LOG_P.repeat(3, 1), allowed), expected)
+
+
+def test_an_exact_label_is_cross_entropy_with_its_gradient():
+    logits = torch.randn(6, 5, requires_grad=True, generator=torch.Generator().manual_seed(0))
+    labels = torch.tensor([0, 1, 2, 3, 4, 0])
+    label_set_loss(logits, F.one_hot(labels, 5)).sum().backward()
+    got, logits.grad = logits.grad.clone(), None
+    F.cross_entropy(logits, labels, reduction="sum").backward()
+    torch.testing.assert_close(got, logits.grad)
+
+
+def test_steps_of_an_ordinal_label_by_hand():
+    """P(> first) = .9, P(> second) = .7, P(> third) = .4; a step inside a set is left out."""
+    labels = [(0, 1, 0, 0), (0, 1, 1, 0), (0, 0, 0, 1), (1, 0, 0, 1), (0, 0, 0, 0)]
+    products = [0.9 * 0.3 * 0.6, 0.9 * 0.6, 0.9 * 0.7 * 0.4, 1, 1]
+    got = ordinal_loss(LOG_P.repeat(5, 1), torch.tensor(labels, dtype=torch.float32))
+    torch.testing.assert_close(got, -torch.log(torch.tensor(products)))
+
+
+def test_two_outputs_have_one_step_which_is_their_cross_entropy():
+    logits = torch.randn(8, 2, generator=torch.Generator().manual_seed(1))
+    labels = torch.arange(8) % 2
+    expected = F.cross_entropy(logits, labels, reduction="none")
+    torch.testing.assert_close(ordinal_loss(logits, F.one_hot(labels, 2)), expected)
+
+
+# Titles of a query: eleven, of queries of 4, 3, 2 and 1 and one without a label among them.
+
+QUERY = torch.tensor([0, 1, 0, 2, 0, 1, 3, 0, 2, 1, 1])
+SAME = QUERY[:, None] == QUERY[None, :]
+LOW = torch.tensor([0, 4, 2, 1, 3, 0, 2, 0, 1, 2, float("nan")])
+BOUNDS = torch.stack(
+    [LOW, torch.maximum(LOW, torch.tensor([1.0] + [0.0] * 10))], -1
+)  # first: {0, 1}
+SHARE = torch.arange(1, 12) / 66
+
+
+@pytest.fixture
+def scores():
+    return (2 * torch.randn(11, generator=torch.Generator().manual_seed(2))).requires_grad_()
+
+
+def queries():
+    return [(q == QUERY).nonzero()[:, 0].tolist() for q in range(4)]
+
+
+def gradient(loss, scores):
+    return torch.autograd.grad(loss, scores)[0]
+
+
+def test_margins_are_those_of_a_loop_over_pairs(scores):
+    total = 0
+    for titles in queries():
+        found = []
+        for a in titles:
+            for b in titles:
+                gap = float(BOUNDS[a, 0] - BOUNDS[b, 1])
+                if gap > 0:
+                    pair = scores[a][None], scores[b][None], torch.ones(1)
+                    found.append(F.margin_ranking_loss(*pair, margin=gap))
+        if found:
+            total = total + torch.stack(found).mean() * SHARE[titles].sum()
+    got = margin_loss(scores, BOUNDS, SAME, SHARE)
+    torch.testing.assert_close(got, total)
+    torch.testing.assert_close(gradient(got, scores), gradient(total, scores))
+    assert margin_loss(4 * LOW.nan_to_num(), BOUNDS, SAME, SHARE) == 0
+
+
+def test_listwise_is_the_cross_entropy_of_each_query_and_its_gains(scores):
+    total = 0
+    for titles in queries():
+        known = [one for one in titles if not LOW[one].isnan()]
+        gains = 2 ** BOUNDS[known].mean(-1) - 1
+        target = gains / gains.sum()
+        total = total + F.cross_entropy(scores[known], target) * SHARE[titles].sum()
+    got = listwise_loss(scores, BOUNDS, SAME, SHARE)
+    torch.testing.assert_close(got, total)
+    torch.testing.assert_close(gradient(got, scores), gradient(total, scores))
+    nothing = listwise_loss(scores, torch.zeros(11, 2), SAME, SHARE)  # no title has a gain
+    assert nothing == 0 and gradient(nothing, scores).tolist() == [0] * 11
+
+
+def test_differences_are_those_of_the_teacher_where_it_speaks(scores):
+    taught = torch.linspace(-3, 3, 11)
+    taught[4] = float("nan")
+    total = 0
+    for titles in queries():
+        known = [one for one in titles if one != 4]
+        pairs = [(a, b) for a in known for b in known if a < b]
+        if pairs:
+            ours, theirs = (torch.stack([x[a] - x[b] for a, b in pairs]) for x in (scores, taught))
+            total = total + F.mse_loss(ours, theirs) * SHARE[titles].sum()
+    got = margin_mse_loss(scores, taught, SAME, SHARE)
+    torch.testing.assert_close(got, total)
+    torch.testing.assert_close(gradient(got, scores), gradient(total, scores))
+    assert margin_mse_loss(taught.nan_to_num() + 7, taught, SAME, SHARE) < 1e-10
+
+
+def batch(**more):
+    return {
+        "share": torch.tensor([0.5, 0.25, 0.25, 0.0]),
+        "query": torch.tensor([1, 1, 1, 0]),
+        "allowed": torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]),
+        "bounds": torch.tensor([[0.0, 0], [1, 1], [2, 2], [0, 0]]),
+        **more,
+    }
+
+
+def test_a_teachers_losses_by_hand():
+    """Scores 1, 2 and 3 taught 2, nothing and 3; the last place of the batch is empty."""
+    logits = torch.log(torch.tensor([[1, 1e-9, 1e-9], [1e-9, 1, 1e-9], [1e-9, 1e-9, 1], [1, 1, 1]]))
+    taught = torch.tensor([[2.0], [float("nan")], [3.0], [0.0]])
+    found = Losses(LossWeights(nll=0, mse=2, margin_mse=1), (1.0, 2.0, 3.0)).of(
+        logits, batch(), taught
+    )
+    assert found["mse"].item() == pytest.approx(2 * 0.5 * 1)
+    assert found["margin_mse"].item() == pytest.approx(1)  # 2 apart, taught 1; all of the share
+
+
+def test_a_distribution_teaches_its_expected_value_too():
+    logits, taught = (torch.randn(4, 3, generator=torch.Generator().manual_seed(n)) for n in (3, 4))
+    losses = Losses(LossWeights(nll=0, soft=1, mse=1, temperature=2.0), (1.0, 2.0, 3.0))
+    found = losses.of(logits, batch(), taught)
+    values, share = torch.tensor([1.0, 2, 3]), batch()["share"]
+    gap = (logits.softmax(-1) - taught.softmax(-1)) @ values
+    assert found["mse"].item() == pytest.approx(float((gap.square() * share).sum()), rel=1e-5)
+    soft = (soft_loss(logits, taught, 2.0) * share).sum()
+    assert found["soft"].item() == pytest.approx(float(soft))
+    assert tuple(found) == losses.weights.parts
+
+
+def test_one_output_is_ranked_by_its_logit():
+    logits = torch.tensor([[5.0], [4.0], [1.0], [0.0]])
+    losses = Losses(LossWeights(nll=0, margin=1), (0.0,))
+    assert losses.of(logits, batch(allowed=torch.zeros(4, 1)))["margin"].item() == pytest.approx(
+        (2 + 4 + 6) / 3
+    )
+
+
+def test_a_single_logit_is_a_squared_error_whatever_the_temperature():
+    got = soft_loss(torch.tensor([[3.0], [1.0]]), torch.tensor([[1.0], [1.0]]), 4.0)
+    assert got.tolist() == [4.0, 0.0]
+
+
+# What is asked for.
+
+
+def read(spec, table=None):
+    return LossWeights.read(spec, table or {}, LossWeights(soft=1.0), "recipe [loss]")
+
+
+def test_a_command_line_says_all_and_a_recipe_what_differs():
+    assert read(None) is None
+    assert read(None, {"hidden": 2.0}) == LossWeights(soft=1.0, hidden=2.0)
+    assert read("margin-mse=0.5, listwise", {"hidden": 2.0, "temperature": 3.0}) == LossWeights(
+        nll=0, margin_mse=0.5, listwise=1, temperature=3.0
+    )
+    weights = read("listwise,soft=2,temperature=4")
+    assert weights.parts == ("listwise", "soft") and weights.by_query == ("listwise",)
+    assert weights.describe() == {"listwise": 1, "soft": 2, "temperature": 4}
+    assert LossWeights().describe() == {"nll": 1}
+
+
+@pytest.mark.parametrize("spec", ["", "hinge", "nll,nll", "nll=much", "nll=1=2"])
+def test_what_is_no_loss_is_named(spec):
+    with pytest.raises(ArgumentError, match="--loss"):
+        read(spec)
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        (LossWeights(hidden=-1.0), "hidden = -1.0"),
+        (LossWeights(nll=float("nan")), "nll = nan"),
+        (LossWeights(nll=0.0), "every part"),
+        (LossWeights(temperature=0.0), "temperature = 0.0"),
+    ],
+)
+def test_weights_that_cannot_be_meant_are_named(weights, said):
+    with pytest.raises(ArgumentError, match=said):
+        check_weights(weights)
