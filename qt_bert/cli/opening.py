@@ -7,6 +7,7 @@ import threading
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -18,7 +19,7 @@ from qt_bert.text import Label, digits_for, in_language
 if TYPE_CHECKING:
     from qt_bert.probes.wording import ClaimInWords, MeasurementInWords
     from qt_bert.results.probe import SourcedClaim
-    from qt_bert.scoring.bulk import Scorer
+    from qt_bert.scoring.judge import PairScorer
 
 
 # Plain tables for a terminal.
@@ -91,9 +92,9 @@ def differences_table(metrics: Mapping[str, Any], a: str, b: str) -> str:
     """Metrics of two models, called `a` and `b`, with their paired change and its interval."""
     rows: list[Sequence[str]] = [("metric", a, b, "change", "95 % interval", "")]
     for name, one in metrics.items():
-        values = (figure(value) for value in (one.value_a, one.value_b, one.difference))
-        ends = interval({"ci_low": one.ci_low, "ci_high": one.ci_high})
-        rows.append((name, *values, ends, one.reason or ""))
+        of = one if isinstance(one, dict) else asdict(one)
+        values = (figure(of[which]) for which in ("value_a", "value_b", "difference"))
+        rows.append((name, *values, interval(of), of["reason"] or ""))
     return table(rows)
 
 
@@ -204,7 +205,7 @@ def tell_rejects(rejected: int, listed: Path | None) -> None:
         say(f"{rejected:,} rows rejected, {where}")
 
 
-def tell_truncation(scorer: Scorer) -> None:
+def tell_truncation(scorer: PairScorer) -> None:
     """Say how many texts did not fit."""
     counts = scorer.counts
     if counts.truncated_titles or counts.truncated_queries:
@@ -215,7 +216,7 @@ def tell_truncation(scorer: Scorer) -> None:
         )
 
 
-def tell_states(scorer: Scorer) -> None:
+def tell_states(scorer: PairScorer) -> None:
     """Say how many titles were read, and why others had to be computed."""
     if scorer.split is None:
         return
