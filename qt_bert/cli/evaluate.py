@@ -229,13 +229,13 @@ def _calibration_text(found: dict[str, Any]) -> str:
         f"of {fitted['name']}, shown on {shown['n_pairs']:,} of {shown['n_queries']:,} others"
     ]
     if "cut" not in found:
-        cuts = ", ".join(f"{cut:.3f}" for cut in made["cutoffs"]) or "none (coarse labels)"
-        parts.append(f"temperature {made['temperature']:.3f}; cut-offs {cuts}")
+        cutoffs = ", ".join(f"{cut:.3f}" for cut in made["cutoffs"]) or "none (coarse labels)"
+        parts.append(f"temperature {made['temperature']:.3f}; cut-offs {cutoffs}")
     else:
         grades = ["-".join(map(str, sorted({one[0], one[-1]}))) for one in made["grades"][1:]]
-        cuts = [(f"relevant ({found['relevant']})", found["cut"])]
-        cuts += zip((f"grade {one}" for one in grades), found["cutoffs"], strict=True)
-        parts.append(_values("score from", dict(cuts)))
+        cuts = {f"relevant ({found['relevant']})": found["cut"]}
+        cuts |= zip((f"grade {one}" for one in grades), found["cutoffs"], strict=True)
+        parts.append(_values("score from", cuts))
     parts.append(differences_table(found["changes"], "before", "after"))
     if "levels" in found:
         parts.append(_values("grades after", found["levels"]))
@@ -243,8 +243,9 @@ def _calibration_text(found: dict[str, Any]) -> str:
     both = found["reliability"]
     for a, b in zip(both["before"], both["after"], strict=True):
         if a["count"] or b["count"]:
-            cells = [c for one in (a, b) for c in (f"{one['count']:,}", figure(one["accuracy"], 2))]
-            rows.append((f"{a['low']:.2f}–{a['high']:.2f}", *cells))
+            pairs = (f"{a['count']:,}", f"{b['count']:,}")
+            share = (figure(a["accuracy"], 2), figure(b["accuracy"], 2))
+            rows.append((f"{a['low']:.2f}–{a['high']:.2f}", pairs[0], share[0], pairs[1], share[1]))
     parts.append(table(rows))
     for column, slices in found["slices"].items():
         names = list(next(iter(slices.values()))["changes"])[:3]

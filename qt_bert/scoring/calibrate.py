@@ -134,7 +134,7 @@ def calibrate_model(
             _of_relevance(shown, found, p) for p in (expit(scores), found.relevance(scores))
         )
         # Whether it is taken says how good the cut is; that it is relevant, how true its probability is.
-        cuts = [one.with_predicted(scores >= cut) for one, cut in ((before, 0), (after, found.cut))]
+        cuts = before.with_predicted(scores > 0), after.with_predicted(scores >= found.cut)
         compared: Compared = [(*cuts, AT_A_CUT), (before, after, ("ece", "brier", "nll"))]
         graded = judge_logits(shown.logits, shown.pairs, labels, found)
         measured = evaluate(graded, resamples=asked.resamples, seed=asked.seed).metrics

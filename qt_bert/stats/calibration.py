@@ -181,6 +181,8 @@ def _kappas(cuts: IntArray, below: FloatArray) -> FloatArray:
 
 Method = Literal["platt", "isotonic"]
 Aim = Literal["f1", "precision", "recall"]
+LEAST_SHARE = 1e-3
+"""Of each level, whatever the score: what no pair fitted on was is not impossible."""
 
 
 @dataclass(frozen=True)
@@ -232,11 +234,12 @@ class ScoreCalibration:
             raise ArgumentError(f"cut-offs must be rising numbers: {list(self.cutoffs)}")
 
     def probabilities(self, scores: npt.ArrayLike) -> FloatArray:
-        """Probability of each level [n, K]."""
+        """Probability of each level [n, K], a thousandth at least."""
         given = np.asarray(scores, dtype=np.float64)
         reached = np.minimum.accumulate([curve(given) for curve in self.curves], axis=0)
         ends = np.ones((1, len(given)))
-        return -np.diff(np.concatenate([ends, reached, 0 * ends]), axis=0).T
+        shares = -np.diff(np.concatenate([ends, reached, 0 * ends]), axis=0).T
+        return np.asarray(LEAST_SHARE + (1 - LEAST_SHARE * len(self.grades)) * shares)
 
     def relevance(self, scores: npt.ArrayLike) -> FloatArray:
         """Probability that each pair is relevant [n]."""

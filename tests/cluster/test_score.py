@@ -217,14 +217,21 @@ def test_parts_that_do_not_arrive_here_are_told(run):
 
 
 def test_the_estimate_counts_and_measures(checkpoint_of, day, tmp_path):
-    job = ScoreJob(model=str(checkpoint_of()), out=str(tmp_path / "never"))
-    found = estimate([str(day)], job, RayOptions(rows_per_partition=4, actors=2))
+    scorer = Scorer(open_checkpoint(checkpoint_of()))
+    options = RayOptions(rows_per_partition=4, actors=2)
+    found = estimate([str(day)], ReaderOptions(), scorer, options)
     scan = found.scan
     assert (len(scan.files), len(scan.parts), scan.rows, found.sample_rows) == (2, 5, 18, 13)
-    assert found.actors == 2 and found.machines == 1
+    assert found.workers == 2 and found.machines == 1 and found.memory > 1e8
     assert found.seconds == pytest.approx(3 * (18 / 5) / found.rate)
     assert found.machine_hours == pytest.approx(found.seconds / 3600)
-    assert not (tmp_path / "never").exists()
+
+    many = estimate([str(day)], ReaderOptions(), scorer, options, rows=1_000_001)
+    assert (many.rows, many.partitions) == (1_000_001, 250_001)
+    assert many.seconds == pytest.approx(125_001 * (1_000_001 / 250_001) / many.rate)
+    here = estimate([str(day)], ReaderOptions(), scorer, rows=1_000_000)
+    assert (here.partitions, here.workers) == (1, 1)
+    assert here.seconds == pytest.approx(1_000_000 / here.rate)
 
 
 @pytest.mark.parametrize("options", [{"rows_per_partition": 0}, {"actors": -1}])
