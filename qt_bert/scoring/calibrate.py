@@ -165,7 +165,7 @@ def calibrate_model(
         "changes": changes,
         "reliability": {"before": reliability(before), "after": reliability(after)},
         "slices": slices,
-        "warnings": _worse(changes, asked),
+        "warnings": worse(changes, asked),
     }
     if asked.out is not None:
         write_json(asked.out, made)
@@ -264,7 +264,7 @@ def _changes(
     return found
 
 
-def _worse(changes: Mapping[str, Any], asked: CalibrateOptions) -> list[str]:
+def worse(changes: Mapping[str, Any], asked: CalibrateOptions) -> list[str]:
     """A sentence for each metric that is worse after than before, or misses what was asked for.
 
     Where a precision or a recall is asked for, the other is its price and no fault.

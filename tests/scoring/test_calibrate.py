@@ -14,7 +14,7 @@ from qt_bert.models.card import ModelLabels, ModelSettings
 from qt_bert.models.checkpoint import open_checkpoint
 from qt_bert.scoring.asked import CalibrateOptions
 from qt_bert.scoring.bulk import Scorer
-from qt_bert.scoring.calibrate import calibrate_model
+from qt_bert.scoring.calibrate import calibrate_model, worse
 from qt_bert.scoring.judge import asked_calibration, hardly_differ, judge_file, read_outputs
 
 ROWS = [
@@ -84,18 +84,32 @@ def test_what_is_asked_for_and_not_met_is_said(graded, tmp_path, monkeypatch):
 
 
 def test_a_fall_is_warned_of(graded, tmp_path):
-    class Calibrated(
-        OneLogit
-    ):  # its score is the log-odds on the queries that are shown, and not on others
+    class Halves(OneLogit):  # log-odds on the queries that are shown, next to nothing on the others
         def logits(self, pairs, shown=None):
             flat = np.array([[0.02 if half_of(q) == "discovery" else 1.0] for q, _ in pairs])
             return (super().logits(pairs) - 5.0) * flat.astype(np.float32)
 
     asked = CalibrateOptions(resamples=60)
-    found = calibrate_model(graded, ReaderOptions(), Calibrated(tmp_path), asked)
-    assert found["changes"]["nll"]["difference"] > 0
+    found = calibrate_model(graded, ReaderOptions(), Halves(tmp_path), asked)
+    nll = found["changes"]["nll"]
     (said,) = (one for one in found["warnings"] if one.startswith("nll"))
-    assert "worse with the calibration" in said and "within chance" not in said
+    assert f"{nll['value_a']:.3f} before, {nll['value_b']:.3f} after" in said
+
+
+def test_a_fall_within_chance_is_called_so():
+    nothing = CalibrateOptions()
+    for name, ends, chance in (
+        ("qwk", (-0.2, -0.1), False),
+        ("qwk", (-0.2, 0.1), True),
+        ("nll", (0.1, 0.2), False),
+        ("nll", (-0.1, 0.3), True),
+    ):
+        change = sum(ends) / 2
+        one = {"value_a": 0.5, "value_b": 0.5 + change, "difference": change}
+        (said,) = worse({name: one | dict(zip(("ci_low", "ci_high"), ends, strict=True))}, nothing)
+        assert said.startswith(f"{name} is worse") and ("within chance" in said) == chance
+        better = one | {"difference": -change, "ci_low": -ends[1], "ci_high": -ends[0]}
+        assert worse({name: better}, nothing) == []
 
 
 def test_slices_have_cuts_of_their_own(graded, tmp_path):
