@@ -124,7 +124,9 @@ def estimate(
         device=device,
         threads=torch.get_num_threads(),
         memory=peak if sys.platform == "darwin" else peak * 1024,
-        gpu_memory=torch.cuda.max_memory_reserved() if device.startswith("cuda") else None,
+        gpu_memory=torch.cuda.max_memory_reserved()
+        if on_gpu and torch.cuda.is_available()
+        else None,
         partitions=partitions,
         workers=min(asked.actors or room, partitions),
         machines=machines,

@@ -151,8 +151,9 @@ def calibrate_model(
         for value, rows in rows_by_value(shown.pairs, column).items():
             one = {"n_pairs": int(rows.sum()), "changes": _changes(compared, asked, rows)}
             if isinstance(found, ScoreCalibration):
-                own = rows_by_value(fitted.pairs, column).get(value)
-                one |= {} if own is None else _cuts(found, fitted, asked, np.flatnonzero(own))
+                none = np.zeros(len(fitted.pairs), bool)
+                own = rows_by_value(fitted.pairs, column).get(value, none)
+                one |= _cuts(found, fitted, asked, np.flatnonzero(own))
             slices[column][value] = one
     made = {
         "schema": 1,
@@ -199,10 +200,7 @@ def _some(judged: Judged, rows: BoolArray, scorer: PairScorer) -> Judged:
 
 
 def _cuts(
-    found: ScoreCalibration,
-    fitted: Judged,
-    asked: CalibrateOptions,
-    own: IntArray | None = None,
+    found: ScoreCalibration, fitted: Judged, asked: CalibrateOptions, own: IntArray | None = None
 ) -> dict[str, Any]:
     """The cut of one logit and its cut-offs into grades, with intervals over the queries fitted on; or the
     cut that a slice's `own` pairs [places] would have."""
@@ -223,17 +221,13 @@ def _cuts(
     (at,) = query_intervals(cut, cut_of, queries, asked.resamples, asked.seed)
     if own is not None:
         return {"cut": at}
+
+    def cutoffs_of(drawn: IntArray) -> tuple[float, ...]:
+        return cutoffs_on_scores(found, scores[drawn], truth[drawn])
+
     fewer = min(asked.resamples, CUTOFF_RESAMPLES)
-    return {
-        "cut": at,
-        "cutoffs": query_intervals(
-            found.cutoffs,
-            lambda drawn: cutoffs_on_scores(found, scores[drawn], truth[drawn]),
-            queries,
-            fewer,
-            asked.seed,
-        ),
-    }
+    cutoffs = query_intervals(found.cutoffs, cutoffs_of, queries, fewer, asked.seed)
+    return {"cut": at, "cutoffs": cutoffs}
 
 
 def _of_relevance(judged: Judged, found: ScoreCalibration, p: FloatArray) -> Judgements:

@@ -14,6 +14,7 @@ from qt_bert.stats.arrays import BoolArray, FloatArray, IntArray, count_cells
 from qt_bert.stats.intervals import bootstrap_weights, percentile_interval
 from qt_bert.stats.judgements import (
     FIVE_GRADES,
+    GRADES,
     GradeSet,
     Labels,
     checked_set,
@@ -247,9 +248,10 @@ class ScoreCalibration:
 
     @property
     def sides(self) -> tuple[GradeSet, GradeSet]:
-        """The grades that are not relevant, and those that are."""
-        low, high = self.grades[: self.relevant], self.grades[self.relevant :]
-        return tuple(sorted(sum(low, ()))), tuple(sorted(sum(high, ())))
+        """The grades that are not relevant, and those that are; with them grades that no label meant."""
+        high = set(sum(self.grades[self.relevant :], ()))
+        high |= set(range(min(high), GRADES[-1] + 1)).difference(*self.grades)
+        return tuple(sorted(set(GRADES) - high)), tuple(sorted(high))
 
 
 def fit_scores(

@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+import qt_bert
+from qt_bert.errors import ArgumentError
 from qt_bert.planning import export, export_session
 from qt_bert.planning.export_session import INT8_MODEL, MODEL, OnnxScorer
 from qt_bert.results.plan import EXPORT
@@ -65,6 +67,10 @@ def test_what_is_deployed_is_judged(run, checkpoint_of, pair_file, tmp_path, tra
     kept = tmp_path / "c.json"
     assert run("calibrate", "--model", model, *pairs, "--out", kept).status == 0
     assert run("evaluate", "--model", out, *pairs, "--calibration", kept).status == 0
+    exported = qt_bert.load(out)
+    assert exported.grade("狗", "猫").probabilities.keys() == set("12345")
+    with pytest.raises(ArgumentError, match="is an ONNX export"):
+        exported.attention("狗", "猫")
     for refused in (
         ("evaluate", "--model", out, *pairs, "--heads-out", "L0H0"),
         ("evaluate", "--model", out, *pairs, "--dtype", "bfloat16"),

@@ -168,6 +168,11 @@ def test_cuts_by_hand():
     assert np.isnan(choose_cut(scores[:3], relevant[:3], "precision", 0.9))
 
 
+def test_grades_that_no_label_meant_lie_on_the_side_of_their_neighbours():
+    found = fit_scores([1.0, 2, 3, 4], [(1,), (3,), (4,), (4,)])
+    assert found.grades == ((1,), (3,), (4,)) and found.sides == ((1, 2, 3), (4, 5))
+
+
 def test_cutoffs_lie_halfway_between_grades_that_a_score_parts():
     scores = np.repeat([-4.0, -2.0, 1.0], 30)
     found = fit_scores(scores, [(1, 2)] * 30 + [(3, 4)] * 30 + [(5,)] * 30)
