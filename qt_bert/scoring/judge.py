@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -335,8 +335,7 @@ def asked_calibration(
     stored = scorer.settings.calibration if file is None else _fitted_to(scorer, file)
     if stored is None:
         raise ArgumentError(
-            f"--calibrated: {scorer.name} has no calibration; make one with `qt-bert calibrate --save`, or "
-            "name a file of it with --calibration"
+            f"--calibrated: {scorer.name} has no calibration; make one with `qt-bert calibrate --save`"
         )
     logits = scorer.settings.labels.logits
     if ("curves" in stored) != (logits == 1):
@@ -349,21 +348,17 @@ def asked_calibration(
     return decode(ScoreCalibration, stored, where)  # type: ignore[no-any-return]
 
 
-def _fitted_to(scorer: PairScorer, file: Path) -> Mapping[str, Any]:
+def _fitted_to(scorer: PairScorer, file: Path) -> dict[str, Any]:
     try:
         found = read_json(file)
-        model, weights, stored = (
-            found["model"]["name"],
-            found["model"]["sha256"],
-            found["calibration"],
-        )
+        model, stored = dict(found["model"]), dict(found["calibration"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ArgumentError(
             f"--calibration {file}: no file of `qt-bert calibrate --out` ({error})"
         ) from error
-    if weights not in scorer.facts()["weights"]:
+    if model.get("sha256") not in scorer.facts()["weights"]:
         raise ArgumentError(
-            f"--calibration {file} was fitted to {model}, whose weights are not those of {scorer.name}; run "
-            "qt-bert calibrate again"
+            f"--calibration {file} was fitted to {model.get('name')}, whose weights are not those of "
+            f"{scorer.name}; run qt-bert calibrate again"
         )
-    return stored  # type: ignore[no-any-return]
+    return stored

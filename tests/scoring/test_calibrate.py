@@ -155,12 +155,14 @@ def test_a_saved_file_is_applied_to_its_model_alone(graded, tmp_path):
 
     write_json(tmp_path / "other.json", found | {"model": {"name": "two", "sha256": "w2"}})
     (tmp_path / "bad.json").write_text("{")
+    (tmp_path / "five.json").write_text('{"model": {}, "calibration": 5}')
     damaged = found["calibration"] | {"cut": "high"}
     write_json(tmp_path / "cut.json", found | {"calibration": damaged})
     for name, said in (
         ("other", "fitted to two"),
         ("bad", "no file of"),
         ("gone", "no file of"),
+        ("five", "no file of"),
         ("cut", "run qt-bert calibrate again.*cut"),
     ):
         with pytest.raises(QtBertError, match=said):
